@@ -1,0 +1,37 @@
+//! The canonical request: `RunAgentInput` of AG-UI 1.0, with messages taken apart as far as translation needs.
+
+use super::{Field, Json, Members, get};
+
+/// A request to run an agent. Members other than messages stay JSON text.
+#[derive(Clone, Debug)]
+pub struct RunInput<'a> {
+    /// the conversation; every event of the run carries it
+    pub thread_id: Json<'a>,
+    /// the run; every event of the run carries it
+    pub run_id: Json<'a>,
+    /// the conversation so far, oldest first
+    pub messages: Vec<Message<'a>>,
+    /// Everything else at the top level (`state`, `tools`, `context`, `forwardedProps`, `resume`, …) in the order of the
+    /// wire, without the three members above.
+    pub members: Members<'a>,
+}
+
+/// One message: its members in the order of the wire.
+pub type Message<'a> = Members<'a>;
+
+impl<'a> RunInput<'a> {
+    /// The value of a top-level member other than ids and messages.
+    #[must_use]
+    pub fn get(&self, field: Field) -> Option<&Json<'a>> {
+        get(&self.members, field)
+    }
+}
+
+/// The roles that a message may have (`specs/ag-ui-1.0.md` §2).
+pub const ROLES: &[&str] = &["developer", "system", "assistant", "user", "tool", ACTIVITY, REASONING];
+
+/// Role of a message that shows what an agent does; only canonical AG-UI has it.
+pub const ACTIVITY: &str = "activity";
+
+/// Role of a message that holds what an agent thought; only canonical AG-UI has it.
+pub const REASONING: &str = "reasoning";

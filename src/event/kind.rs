@@ -1,0 +1,220 @@
+//! The 31 events of AG-UI 1.0 and what each may say: one table (`specs/ag-ui-1.0.md` §1.1).
+//!
+//! The table is the vocabulary of the hub. Every dialect is described against it, the run guard checks what leaves
+//! against it, and metrics take their closed `type` label from it.
+
+use super::field::Field;
+
+/// What a member's value must look like for the real client to accept it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// any string
+    Str,
+    /// one of the words that a plain string enum admits
+    Word(&'static [&'static str]),
+    /// any JSON, null included
+    Any,
+    /// any JSON but null
+    Present,
+    /// an object, open by key
+    Object,
+    /// an array
+    Array,
+    /// an RFC 6902 patch
+    Patch,
+    /// a string, or an array of content parts
+    Content,
+    /// `true` or `false`
+    Bool,
+    /// an integer within ±(2^53−1)
+    Integer,
+}
+
+/// One member that an event may have.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// which member
+    pub field: Field,
+    /// what it must look like
+    pub form: Form,
+    /// whether the event is refused without it
+    pub required: bool,
+}
+
+const fn req(field: Field, form: Form) -> Slot {
+    Slot { field, form, required: true }
+}
+
+const fn opt(field: Field, form: Form) -> Slot {
+    Slot { field, form, required: false }
+}
+
+macro_rules! kinds {
+    ($($name:ident = $wire:literal [$($slot:expr),* $(,)?];)+) => {
+        /// The type of a canonical event.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[allow(missing_docs, reason = "the names are the specification's own")]
+        pub enum Kind { $($name,)+ }
+
+        impl Kind {
+            /// Every kind, in the order of the table.
+            pub const ALL: &'static [Kind] = &[$(Kind::$name,)+];
+
+            /// The value of `type` on the wire.
+            #[must_use]
+            pub const fn wire(self) -> &'static str {
+                match self { $(Kind::$name => $wire,)+ }
+            }
+
+            /// The kind that is written `type` on the wire; case matters.
+            #[must_use]
+            pub fn from_wire(name: &str) -> Option<Kind> {
+                match name { $($wire => Some(Kind::$name),)+ _ => None }
+            }
+
+            /// The members of this kind beyond those that every event may have ([`COMMON`]).
+            #[must_use]
+            pub const fn slots(self) -> &'static [Slot] {
+                match self { $(Kind::$name => const { &[$($slot),*] },)+ }
+            }
+        }
+    };
+}
+
+/// Roles that a streamed text message may have; absent means `assistant`.
+pub const TEXT_ROLES: &[&str] = &["developer", "system", "assistant", "user"];
+
+use Form::{Any, Array, Bool, Content, Integer, Object, Patch, Present, Str, Word};
+
+/// Members of every event (`BaseEvent`). Attributable events have [`Field::SubagentRunId`] besides.
+pub const COMMON: &[Slot] =
+    &[opt(Field::Timestamp, Integer), opt(Field::RawEvent, Present), opt(Field::Metadata, Object)];
+
+const BY_SUBAGENT: Slot = opt(Field::SubagentRunId, Str);
+
+kinds! {
+    RunStarted = "RUN_STARTED" [
+        req(Field::ThreadId, Str), req(Field::RunId, Str), opt(Field::ProtocolVersion, Str),
+        opt(Field::ParentRunId, Str), opt(Field::Input, Object)];
+    RunFinished = "RUN_FINISHED" [
+        req(Field::ThreadId, Str), req(Field::RunId, Str), opt(Field::Result, Present),
+        opt(Field::Outcome, Object), opt(Field::Usage, Array)];
+    RunError = "RUN_ERROR" [req(Field::Message, Str), opt(Field::Code, Str), opt(Field::Usage, Array)];
+    StepStarted = "STEP_STARTED" [req(Field::StepName, Str), BY_SUBAGENT];
+    StepFinished = "STEP_FINISHED" [req(Field::StepName, Str), BY_SUBAGENT];
+    TextMessageStart = "TEXT_MESSAGE_START" [
+        req(Field::MessageId, Str), opt(Field::Role, Word(TEXT_ROLES)), opt(Field::Name, Str), BY_SUBAGENT];
+    TextMessageContent = "TEXT_MESSAGE_CONTENT" [req(Field::MessageId, Str), req(Field::Delta, Str), BY_SUBAGENT];
+    TextMessageEnd = "TEXT_MESSAGE_END" [req(Field::MessageId, Str), BY_SUBAGENT];
+    TextMessageChunk = "TEXT_MESSAGE_CHUNK" [
+        opt(Field::MessageId, Str), opt(Field::Role, Word(TEXT_ROLES)), opt(Field::Delta, Str),
+        opt(Field::Name, Str), BY_SUBAGENT];
+    ToolCallStart = "TOOL_CALL_START" [
+        req(Field::ToolCallId, Str), req(Field::ToolCallName, Str), opt(Field::ParentMessageId, Str), BY_SUBAGENT];
+    ToolCallArgs = "TOOL_CALL_ARGS" [req(Field::ToolCallId, Str), req(Field::Delta, Str), BY_SUBAGENT];
+    ToolCallEnd = "TOOL_CALL_END" [req(Field::ToolCallId, Str), BY_SUBAGENT];
+    ToolCallChunk = "TOOL_CALL_CHUNK" [
+        opt(Field::ToolCallId, Str), opt(Field::ToolCallName, Str), opt(Field::ParentMessageId, Str),
+        opt(Field::Delta, Str), BY_SUBAGENT];
+    ToolCallResult = "TOOL_CALL_RESULT" [
+        req(Field::MessageId, Str), req(Field::ToolCallId, Str), req(Field::Content, Content),
+        opt(Field::Role, Word(&["tool"])), BY_SUBAGENT];
+    StateSnapshot = "STATE_SNAPSHOT" [req(Field::Snapshot, Any), BY_SUBAGENT];
+    StateDelta = "STATE_DELTA" [req(Field::Delta, Patch), BY_SUBAGENT];
+    MessagesSnapshot = "MESSAGES_SNAPSHOT" [req(Field::Messages, Array)];
+    ActivitySnapshot = "ACTIVITY_SNAPSHOT" [
+        req(Field::MessageId, Str), req(Field::ActivityType, Str), req(Field::Content, Object),
+        opt(Field::Replace, Bool), BY_SUBAGENT];
+    ActivityDelta = "ACTIVITY_DELTA" [
+        req(Field::MessageId, Str), req(Field::ActivityType, Str), req(Field::Patch, Patch), BY_SUBAGENT];
+    Raw = "RAW" [req(Field::Event, Any), opt(Field::Source, Str), BY_SUBAGENT];
+    Custom = "CUSTOM" [req(Field::Name, Str), req(Field::Value, Any), BY_SUBAGENT];
+    ReasoningStart = "REASONING_START" [req(Field::MessageId, Str), BY_SUBAGENT];
+    ReasoningMessageStart = "REASONING_MESSAGE_START" [
+        req(Field::MessageId, Str), req(Field::Role, Word(&["reasoning"])), BY_SUBAGENT];
+    ReasoningMessageContent = "REASONING_MESSAGE_CONTENT" [
+        req(Field::MessageId, Str), req(Field::Delta, Str), BY_SUBAGENT];
+    ReasoningMessageEnd = "REASONING_MESSAGE_END" [req(Field::MessageId, Str), BY_SUBAGENT];
+    ReasoningMessageChunk = "REASONING_MESSAGE_CHUNK" [
+        opt(Field::MessageId, Str), opt(Field::Delta, Str), BY_SUBAGENT];
+    ReasoningEnd = "REASONING_END" [req(Field::MessageId, Str), BY_SUBAGENT];
+    ReasoningEncryptedValue = "REASONING_ENCRYPTED_VALUE" [
+        req(Field::Subtype, Word(&["tool-call", "message"])), req(Field::EntityId, Str),
+        req(Field::EncryptedValue, Str), BY_SUBAGENT];
+    SubagentStarted = "SUBAGENT_STARTED" [
+        req(Field::SubagentRunId, Str), req(Field::Name, Str), opt(Field::Description, Str),
+        opt(Field::ParentSubagentRunId, Str), opt(Field::ParentToolCallId, Str), opt(Field::ParentMessageId, Str)];
+    SubagentFinished = "SUBAGENT_FINISHED" [
+        req(Field::SubagentRunId, Str), opt(Field::Result, Present), opt(Field::Outcome, Object)];
+    SubagentError = "SUBAGENT_ERROR" [
+        req(Field::SubagentRunId, Str), req(Field::Message, Str), opt(Field::Code, Str)];
+}
+
+impl Kind {
+    /// All members of this kind, the common ones last.
+    pub fn all_slots(self) -> impl Iterator<Item = &'static Slot> {
+        self.slots().iter().chain(COMMON)
+    }
+
+    /// The slot of `field`, where this kind has it.
+    #[must_use]
+    pub fn slot(self, field: Field) -> Option<&'static Slot> {
+        self.all_slots().find(|slot| slot.field == field)
+    }
+
+    /// Whether this event ends the run.
+    #[must_use]
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Kind::RunFinished | Kind::RunError)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::collections::{BTreeMap, HashSet};
+
+    #[test]
+    fn there_are_31_kinds_with_unique_names() {
+        let names: HashSet<_> = Kind::ALL.iter().map(|kind| kind.wire()).collect();
+        assert_eq!(names.len(), 31);
+        for &kind in Kind::ALL {
+            assert_eq!(Kind::from_wire(kind.wire()), Some(kind));
+            let fields: HashSet<_> = kind.all_slots().map(|slot| slot.field).collect();
+            assert_eq!(fields.len(), kind.all_slots().count(), "{} names a field twice", kind.wire());
+        }
+    }
+
+    /// The table must say what the published schema says: same members, same required ones, for every kind.
+    #[test]
+    fn the_table_agrees_with_the_schema_of_the_specification() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/spec/ag-ui-1.0.event.schema.json");
+        let text = std::fs::read_to_string(path).expect("the event schema");
+        let schema: Value = serde_json::from_str(&text).expect("JSON");
+        let defs = schema["$defs"].as_object().expect("$defs");
+        let mut seen = 0;
+        for def in defs.values().filter(|def| def["properties"]["type"]["const"].is_string()) {
+            let Some(kind) = def["properties"]["type"]["const"].as_str().and_then(Kind::from_wire) else { continue };
+            seen += 1;
+            let mut members = BTreeMap::new();
+            let parts = def["allOf"].as_array().cloned().unwrap_or_default();
+            let bases = parts.iter().map(|part| {
+                let name = part["$ref"].as_str().expect("a $ref").rsplit('/').next().expect("a name");
+                &defs[name]
+            });
+            for part in bases.chain([def]) {
+                for name in part["properties"].as_object().expect("properties").keys().filter(|name| *name != "type") {
+                    let list =
+                        |of: &Value| of["required"].as_array().is_some_and(|all| all.iter().any(|one| one == name));
+                    let entry: &mut bool = members.entry(name.clone()).or_default();
+                    *entry |= list(part) || list(def);
+                }
+            }
+            let ours: BTreeMap<String, bool> =
+                kind.all_slots().map(|slot| (slot.field.camel().to_owned(), slot.required)).collect();
+            assert_eq!(members, ours, "{}", kind.wire());
+        }
+        assert_eq!(seen, Kind::ALL.len());
+    }
+}

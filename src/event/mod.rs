@@ -1,0 +1,129 @@
+//! The canonical vocabulary: AG-UI 1.0 as tables, one event, one run input, and the state machine of a run.
+//!
+//! Everything else in the crate is described against this module; it depends on nothing.
+
+pub mod field;
+pub mod input;
+pub mod kind;
+pub mod run;
+pub mod value;
+
+pub use field::Field;
+pub use input::RunInput;
+pub use kind::Kind;
+pub use value::{Json, Type};
+
+use std::borrow::Cow;
+
+/// The version of AG-UI that the gateway speaks to whoever speaks the canonical dialect.
+pub const PROTOCOL_VERSION: &str = "1.0";
+
+/// The name of an object's member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Key<'a> {
+    /// a name that AG-UI 1.0 defines
+    Known(Field),
+    /// any other name, as it was written
+    Other(Cow<'a, str>),
+}
+
+/// One member of an object.
+pub type Member<'a> = (Key<'a>, Json<'a>);
+
+/// The members of one object in the order of the wire.
+pub type Members<'a> = Vec<Member<'a>>;
+
+/// One canonical event: a kind, and members that are still JSON text.
+#[derive(Clone, Debug)]
+pub struct Event<'a> {
+    /// what happened
+    pub kind: Kind,
+    /// everything but `type`
+    pub members: Members<'a>,
+    /// The frame that this event was read from, while the event still says exactly that in the canonical dialect: a
+    /// writer of that dialect then passes the bytes through. Every change of the event clears it.
+    pub source: Option<&'a str>,
+}
+
+impl<'a> Event<'a> {
+    /// An event without members.
+    #[must_use]
+    pub fn new(kind: Kind) -> Self {
+        Event { kind, members: Members::new(), source: None }
+    }
+
+    /// The same event with `field` added.
+    #[must_use]
+    pub fn with(mut self, field: Field, value: Json<'a>) -> Self {
+        self.set(field, value);
+        self
+    }
+
+    /// The value of `field`.
+    #[must_use]
+    pub fn get(&self, field: Field) -> Option<&Json<'a>> {
+        get(&self.members, field)
+    }
+
+    /// The text of `field`, when it is a string.
+    #[must_use]
+    pub fn text(&self, field: Field) -> Option<Cow<'_, str>> {
+        self.get(field).and_then(Json::text)
+    }
+
+    /// Sets `field`, in place when it stands already, at the end otherwise.
+    pub fn set(&mut self, field: Field, value: Json<'a>) {
+        self.source = None;
+        set(&mut self.members, Key::Known(field), value);
+    }
+
+    /// Takes `field` out.
+    pub fn remove(&mut self, field: Field) -> Option<Json<'a>> {
+        let taken = remove(&mut self.members, field);
+        if taken.is_some() {
+            self.source = None;
+        }
+        taken
+    }
+
+    /// The same event with its own text, for keeping beyond the frame.
+    #[must_use]
+    pub fn into_owned(self) -> Event<'static> {
+        Event { kind: self.kind, members: owned(self.members), source: None }
+    }
+}
+
+/// The value of `field` among `members`.
+#[must_use]
+pub fn get<'m, 'a>(members: &'m [Member<'a>], field: Field) -> Option<&'m Json<'a>> {
+    members.iter().find(|(key, _)| *key == Key::Known(field)).map(|(_, value)| value)
+}
+
+/// Sets the member `key`, in place when it stands already, at the end otherwise.
+pub fn set<'a>(members: &mut Vec<Member<'a>>, key: Key<'a>, value: Json<'a>) {
+    match members.iter_mut().find(|(own, _)| *own == key) {
+        Some((_, old)) => *old = value,
+        None => members.push((key, value)),
+    }
+}
+
+/// Takes `field` out of `members`, keeping the order of the others.
+pub fn remove<'a>(members: &mut Vec<Member<'a>>, field: Field) -> Option<Json<'a>> {
+    let at = members.iter().position(|(key, _)| *key == Key::Known(field))?;
+    Some(members.remove(at).1)
+}
+
+/// The members with their own text.
+#[must_use]
+pub fn owned(members: Members<'_>) -> Members<'static> {
+    members
+        .into_iter()
+        .map(|(key, value)| {
+            let key = match key {
+                Key::Known(field) => Key::Known(field),
+                Key::Other(name) => Key::Other(Cow::Owned(name.into_owned())),
+            };
+            (key, value.into_owned())
+        })
+        .collect()
+}

@@ -1,0 +1,150 @@
+//! JSON text as a value: what an event's member holds while it travels.
+//!
+//! A member that no rule looks into leaves the gateway as the bytes it came as, so numbers keep their digits, strings
+//! their escapes (lone surrogates included) and objects their order. `Json` is such a piece of text; it borrows from the
+//! frame it was read from until somebody has to change it.
+
+use std::borrow::Cow;
+use std::fmt;
+
+/// One JSON value as text, without surrounding white space. The text is always well-formed JSON.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Json<'a>(Cow<'a, str>);
+
+/// What a JSON text is, told by its first byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Type {
+    /// `null`
+    Null,
+    /// `true` or `false`
+    Bool,
+    /// a number
+    Number,
+    /// a string
+    String,
+    /// an array
+    Array,
+    /// an object
+    Object,
+}
+
+impl<'a> Json<'a> {
+    /// The value `null`.
+    pub const NULL: Json<'static> = Json(Cow::Borrowed("null"));
+
+    /// Takes text that a JSON parser has already accepted as one value.
+    #[must_use]
+    pub fn trusted(text: impl Into<Cow<'a, str>>) -> Self {
+        Json(text.into())
+    }
+
+    /// Writes `text` as a JSON string.
+    #[must_use]
+    pub fn string(text: &str) -> Json<'static> {
+        Json(Cow::Owned(serde_json::Value::from(text).to_string()))
+    }
+
+    /// Writes a whole number.
+    #[must_use]
+    pub fn integer(number: i64) -> Json<'static> {
+        Json(Cow::Owned(number.to_string()))
+    }
+
+    /// The JSON text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The JSON text with the lifetime of what it was read from; `None` when the value has its own text.
+    #[must_use]
+    pub fn source(&self) -> Option<&'a str> {
+        match self.0 {
+            Cow::Borrowed(text) => Some(text),
+            Cow::Owned(_) => None,
+        }
+    }
+
+    /// What kind of value this is.
+    #[must_use]
+    pub fn shape(&self) -> Type {
+        match self.0.as_bytes().first() {
+            Some(b'"') => Type::String,
+            Some(b'{') => Type::Object,
+            Some(b'[') => Type::Array,
+            Some(b't' | b'f') => Type::Bool,
+            Some(b'n') | None => Type::Null,
+            Some(_) => Type::Number,
+        }
+    }
+
+    /// Whether the value is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        self.shape() == Type::Null
+    }
+
+    /// The characters of a string value. `None` for every other value.
+    ///
+    /// A string whose escapes are no Unicode text (a lone surrogate) gives its inner bytes as they stand: good enough to
+    /// compare ids, which is all that the gateway does with one.
+    #[must_use]
+    pub fn text(&self) -> Option<Cow<'_, str>> {
+        if self.shape() != Type::String {
+            return None;
+        }
+        let inner = &self.0[1..self.0.len() - 1];
+        if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+            return Some(Cow::Borrowed(inner));
+        }
+        Some(serde_json::from_str::<String>(&self.0).map_or(Cow::Borrowed(inner), Cow::Owned))
+    }
+
+    /// Whether this is the string `text`.
+    #[must_use]
+    pub fn is(&self, text: &str) -> bool {
+        self.text().is_some_and(|own| own == text)
+    }
+
+    /// The value of a whole number that fits, `None` otherwise.
+    #[must_use]
+    pub fn as_i64(&self) -> Option<i64> {
+        self.0.parse().ok()
+    }
+
+    /// The same value, borrowed from this one.
+    #[must_use]
+    pub fn borrowed(&self) -> Json<'_> {
+        Json(Cow::Borrowed(&self.0))
+    }
+
+    /// The same value with its own text, for keeping beyond the frame.
+    #[must_use]
+    pub fn into_owned(self) -> Json<'static> {
+        Json(Cow::Owned(self.0.into_owned()))
+    }
+}
+
+impl fmt::Display for Json<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_reads_escapes_and_leaves_lone_surrogates_alone() {
+        assert_eq!(Json::trusted(r#""a""#).text().as_deref(), Some("a"));
+        assert_eq!(Json::trusted(r#""\u4f60\n""#).text().as_deref(), Some("你\n"));
+        assert_eq!(Json::trusted(r#""\ud800x""#).text().as_deref(), Some("\\ud800x"));
+        assert_eq!(Json::trusted("12").text(), None);
+    }
+
+    #[test]
+    fn string_escapes_what_json_forbids() {
+        assert_eq!(Json::string("a\"\n你").as_str(), "\"a\\\"\\n你\"");
+    }
+}
