@@ -1,0 +1,340 @@
+//! JSON objects as lists of members: one scan, values left as the text they were.
+//!
+//! serde_json checks the text and finds where each value ends ([`RawValue`]); nothing is parsed into a tree, so digits,
+//! escapes and order survive. A key that stands twice has its last value, as in `JSON.parse`.
+
+use crate::event::{Field, Json, Key, Member, Members};
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_json::value::RawValue;
+use std::borrow::Cow;
+use std::fmt;
+
+/// How deep arrays and objects may nest. serde_json skips raw values without recursion and so without a limit of its own;
+/// whoever parses the text after us may not.
+pub const DEPTH_LIMIT: usize = 200;
+
+/// Members beyond this many are not compared with each other for duplicates, so that an object of a million keys costs
+/// linear time.
+const COMPARED: usize = 64;
+
+/// An event or a message as it came: `type` apart, the rest in the order of the wire.
+#[derive(Debug)]
+pub struct Object<'a> {
+    /// the value of `type`
+    pub kind: Option<Json<'a>>,
+    /// everything else
+    pub members: Members<'a>,
+    /// whether every known member was spelt canonically and stood once
+    pub canonical: bool,
+    /// which known members stood in camelCase, a bit per field
+    camel: u64,
+}
+
+/// Why a text is no object of ours. The text says what and where, for a log or a problem document.
+#[derive(Debug)]
+pub struct Malformed(String);
+
+impl fmt::Display for Malformed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// Reads one JSON object.
+///
+/// # Errors
+/// When the text is no JSON, no object, has something behind the object, or nests deeper than [`DEPTH_LIMIT`].
+pub fn object(text: &str) -> Result<Object<'_>, Malformed> {
+    if too_deep(text) {
+        return Err(Malformed(format!("nested deeper than {DEPTH_LIMIT} levels")));
+    }
+    let mut reader = serde_json::Deserializer::from_str(text);
+    let object = reader.deserialize_map(ObjectVisitor).map_err(malformed)?;
+    reader.end().map_err(malformed)?;
+    Ok(object)
+}
+
+/// Reads the members of one JSON object, `type` among them. `None` when the text is no object.
+#[must_use]
+pub fn members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
+    let Object { kind, mut members, .. } = object(value.as_str()).ok()?;
+    if let Some(kind) = kind {
+        members.insert(0, (Key::Other(Cow::Borrowed(TYPE)), kind));
+    }
+    Some(members)
+}
+
+/// Reads the elements of one JSON array. `None` when the text is no array.
+#[must_use]
+pub fn elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
+    serde_json::Deserializer::from_str(value.as_str()).deserialize_seq(ArrayVisitor).ok()
+}
+
+/// The name of the member that tells events and parts apart.
+pub const TYPE: &str = "type";
+
+fn malformed(error: serde_json::Error) -> Malformed {
+    Malformed(error.to_string())
+}
+
+/// Counts brackets outside strings. Only a text with more than [`DEPTH_LIMIT`] opening brackets needs the careful count.
+fn too_deep(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_LIMIT).is_none() {
+        return false;
+    }
+    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    for &byte in bytes {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                if depth > DEPTH_LIMIT {
+                    return true;
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+struct ObjectVisitor;
+
+impl<'de> Visitor<'de> for ObjectVisitor {
+    type Value = Object<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+        let mut object = Object { kind: None, members: Members::new(), canonical: true, camel: 0 };
+        while let Some(name) = map.next_key::<Name<'de>>()? {
+            let value = Json::trusted(map.next_value::<&'de RawValue>()?.get());
+            if name.0 == TYPE {
+                object.canonical &= object.kind.is_none();
+                object.kind = Some(value);
+            } else {
+                object.add(name.0, value);
+            }
+        }
+        Ok(object)
+    }
+}
+
+impl<'a> Object<'a> {
+    /// Adds a member; camelCase wins where both spellings stand, the last value where one spelling stands twice.
+    fn add(&mut self, name: Cow<'a, str>, value: Json<'a>) {
+        let Some(field) = Field::from_wire(&name) else {
+            let twice = (self.members.len() <= COMPARED)
+                .then(|| self.members.iter_mut().find(|(key, _)| matches!(key, Key::Other(own) if *own == name)))
+                .flatten();
+            match twice {
+                Some((_, old)) => (*old, self.canonical) = (value, false),
+                None => self.members.push((Key::Other(name), value)),
+            }
+            return;
+        };
+        let (camel, bit) = (name == field.camel(), 1 << field as u32);
+        self.canonical &= camel;
+        match self.members.iter_mut().find(|(key, _)| *key == Key::Known(field)) {
+            None => self.members.push((Key::Known(field), value)),
+            Some((_, old)) => {
+                self.canonical = false;
+                if camel || self.camel & bit == 0 {
+                    *old = value;
+                }
+            }
+        }
+        self.camel |= u64::from(camel) * bit;
+    }
+}
+
+struct ArrayVisitor;
+
+impl<'de> Visitor<'de> for ArrayVisitor {
+    type Value = Vec<Json<'de>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(value) = seq.next_element::<&'de RawValue>()? {
+            elements.push(Json::trusted(value.get()));
+        }
+        Ok(elements)
+    }
+}
+
+/// A key, borrowed from the text when it has no escapes.
+struct Name<'a>(Cow<'a, str>);
+
+impl<'de> serde::Deserialize<'de> for Name<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_str(NameVisitor)
+    }
+}
+
+struct NameVisitor;
+
+impl<'de> Visitor<'de> for NameVisitor {
+    type Value = Name<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member name")
+    }
+
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Borrowed(name)))
+    }
+
+    fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
+        Ok(Name(Cow::Owned(name.to_owned())))
+    }
+}
+
+/// Writes one JSON object member by member.
+#[derive(Debug)]
+pub struct ObjectWriter<'o> {
+    out: &'o mut String,
+    empty: bool,
+}
+
+impl<'o> ObjectWriter<'o> {
+    /// Opens the object.
+    pub fn begin(out: &'o mut String) -> Self {
+        out.push('{');
+        ObjectWriter { out, empty: true }
+    }
+
+    /// Writes a member whose name needs no escapes: a name from a table.
+    pub fn member(&mut self, name: &str, value: &str) {
+        self.comma();
+        self.out.push('"');
+        self.out.push_str(name);
+        self.out.push_str("\":");
+        self.out.push_str(value);
+    }
+
+    /// Writes a member with a string value that needs no escapes.
+    pub fn word(&mut self, name: &str, value: &str) {
+        self.comma();
+        self.out.push('"');
+        self.out.push_str(name);
+        self.out.push_str("\":\"");
+        self.out.push_str(value);
+        self.out.push('"');
+    }
+
+    /// Writes a member as it was read, its known name spelt as asked.
+    pub fn copy(&mut self, (key, value): &Member<'_>, snake: bool) {
+        match key {
+            Key::Known(field) => self.member(field.spelt(snake), value.as_str()),
+            Key::Other(name) => {
+                self.comma();
+                self.out.push_str(Json::string(name).as_str());
+                self.out.push(':');
+                self.out.push_str(value.as_str());
+            }
+        }
+    }
+
+    /// Closes the object.
+    pub fn end(self) {
+        self.out.push('}');
+    }
+
+    fn comma(&mut self) {
+        if !std::mem::take(&mut self.empty) {
+            self.out.push(',');
+        }
+    }
+}
+
+/// The object of these members, spelt canonically.
+#[must_use]
+pub fn to_object(members: &[Member<'_>]) -> Json<'static> {
+    build(|object| members.iter().for_each(|member| object.copy(member, false)))
+}
+
+/// The object that `fill` writes.
+pub fn build(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
+    let mut out = String::new();
+    let mut object = ObjectWriter::begin(&mut out);
+    fill(&mut object);
+    object.end();
+    Json::trusted(out)
+}
+
+/// The array of these values.
+#[must_use]
+pub fn to_array(values: &[Json<'_>]) -> Json<'static> {
+    let inner: Vec<&str> = values.iter().map(Json::as_str).collect();
+    Json::trusted(format!("[{}]", inner.join(",")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::get;
+
+    #[test]
+    fn values_keep_their_text() {
+        let text =
+            r#"{"type":"X", "value" : {"b":1.10,"a":9007199254740993,"e":1e400} ,"x":"\ud800\u4f60","type_":[ ]}"#;
+        let object = object(text).expect("well-formed");
+        assert!(object.kind.expect("type").is("X"));
+        assert_eq!(
+            get(&object.members, Field::Value).expect("value").as_str(),
+            r#"{"b":1.10,"a":9007199254740993,"e":1e400}"#
+        );
+        assert_eq!(object.members[1].1.as_str(), r#""\ud800\u4f60""#);
+    }
+
+    #[test]
+    fn camel_case_wins_and_the_last_duplicate_wins() {
+        for text in [
+            r#"{"messageId":"a","message_id":"b"}"#,
+            r#"{"message_id":"b","messageId":"a"}"#,
+            r#"{"messageId":"x","messageId":"a"}"#,
+            r#"{"message_id":"x","message_id":"a"}"#,
+        ] {
+            let object = object(text).expect("well-formed");
+            assert!(get(&object.members, Field::MessageId).expect("id").is("a"), "{text}");
+            assert!(!object.canonical);
+        }
+        assert!(object(r#"{"foo":1,"foo":2}"#).expect("well-formed").members[0].1.as_str() == "2");
+    }
+
+    #[test]
+    fn what_is_no_object_says_why() {
+        for (text, why) in [
+            ("[1]", "expected a JSON object"),
+            ("{\"a\":1} x", "trailing characters"),
+            ("{\"a\":NaN}", "expected value"),
+            ("{\"a\":1", "EOF"),
+            ("{\"a\":1,}", "trailing comma"),
+        ] {
+            let error = object(text).expect_err(text).to_string();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn depth_is_limited_without_recursion() {
+        let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
+        assert!(object(&nested(DEPTH_LIMIT)).is_ok());
+        assert!(object(&nested(DEPTH_LIMIT + 1)).is_err());
+        assert!(object(&nested(100_000)).is_err());
+        let flat = format!("{{\"a\":\"{}\"}}", "[".repeat(10_000));
+        assert!(object(&flat).is_ok(), "brackets inside a string are text");
+    }
+}

@@ -1,0 +1,355 @@
+//! Turns the lines of an event stream into frames.
+//!
+//! A frame that lies whole inside one push is handed on as a borrow of the push: its fields are
+//! borrowed while the push lasts, and copied only if the push ends before the frame does.
+
+use std::borrow::Cow;
+use std::mem;
+use std::time::Duration;
+
+use super::line::{Lines, append};
+use super::{Fault, Limits};
+
+/// Reads one body: push bytes with [`Decoder::next`], end it with [`Decoder::finish`].
+///
+/// ```text
+/// Reading --a limit is passed--> Broken
+/// ```
+///
+/// Between two frames the decoder owns no heap memory, unless an `id` waits for its frame: what it
+/// gathered leaves with the frame.
+///
+/// ```text
+/// let mut input = push;
+/// loop {
+///     match decoder.next(&mut input) {
+///         Step::Frame(frame) => handle(frame),
+///         Step::More => break,
+///         Step::Broken(fault) => return Err(fault),
+///     }
+/// }
+/// ```
+#[derive(Debug)]
+pub struct Decoder {
+    limits: Limits,
+    retry: Option<Duration>,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Owns the line and the frame that the last push left unfinished.
+    Reading { lines: Lines, pending: Pending<'static> },
+    /// Owns the fault that every later call repeats; the buffers are gone.
+    Broken(Fault),
+}
+
+/// What the decoder says to a push.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step<'a> {
+    /// All of the input is taken and no further frame is complete.
+    More,
+    /// One frame; the input may hold more.
+    Frame(Frame<'a>),
+    /// The stream cannot be read any further. Every later call says the same, so a caller leaves
+    /// its loop here as it does at `More`. What is left of the input has no meaning.
+    Broken(Fault),
+}
+
+/// One event of the stream. Text that was no UTF-8 carries U+FFFD in place of the wrong bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Frame<'a> {
+    /// The values of the `data` lines joined by LF; may be empty. Borrowed from the input when
+    /// the frame lay whole inside it and has one `data` line of valid UTF-8.
+    pub data: Cow<'a, str>,
+    /// The event name, if one was sent that is not empty.
+    pub event: Option<Cow<'a, str>>,
+    /// The last `id` sent since the frame before: in this frame, or in a block without data, which
+    /// is no frame. An empty text is an id too; it says that the client shall forget the last one.
+    pub id: Option<Cow<'a, str>>,
+}
+
+impl Default for Decoder {
+    fn default() -> Self {
+        Self::new(Limits::default())
+    }
+}
+
+impl Decoder {
+    /// A decoder for one body.
+    pub fn new(limits: Limits) -> Self {
+        Self { limits, retry: None, state: State::Reading { lines: Lines::default(), pending: Pending::default() } }
+    }
+
+    /// Takes bytes from `input` and gives at most one frame; to be called until it says
+    /// [`Step::More`] (then `input` is empty) or [`Step::Broken`].
+    ///
+    /// The frame may borrow from the input, never from the decoder.
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Step<'a> {
+        let read = self.read(input);
+        self.say(read)
+    }
+
+    /// [`Decoder::next`] in the words of `Result`: no frame means that the input is used up.
+    fn read<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Frame<'a>>, Fault> {
+        let (lines, pending) = match &mut self.state {
+            State::Reading { lines, pending } => (lines, pending),
+            State::Broken(fault) => return Err(*fault),
+        };
+        if input.is_empty() {
+            return Ok(None);
+        }
+        if lines.between()
+            && pending.is_empty()
+            && let Some(frame) = whole(input, self.limits)
+        {
+            return Ok(Some(frame));
+        }
+        let mut open: Pending<'a> = mem::take(pending);
+        while let Some(line) = lines.next(input, self.limits.line)? {
+            // "If the line is empty (a blank line): Dispatch the event, as defined below."
+            if !line.is_empty() {
+                open.set(Field::parse(line), self.limits.frame, &mut self.retry)?;
+            } else if let Some(frame) = open.dispatch() {
+                return Ok(Some(frame));
+            }
+        }
+        *pending = open.into_owned();
+        Ok(None)
+    }
+
+    /// Ends the body; to be called until it says [`Step::More`] or [`Step::Broken`]. After `More`
+    /// the decoder is ready for the first byte of another body.
+    ///
+    /// This differs from the standard on purpose. "Once the end of the file is reached, any
+    /// pending data must be discarded. (If the file ends in the middle of an event, before the
+    /// final empty line, the incomplete event is not dispatched.)" Agents do forget the last blank
+    /// line, and `@ag-ui/client` hands such an event on; so does this. It is right only where the
+    /// body ended cleanly: a body that broke off must be dropped, not finished.
+    pub fn finish(&mut self) -> Step<'static> {
+        let rest = self.rest();
+        self.say(rest)
+    }
+
+    /// [`Decoder::finish`] in the words of `Result`.
+    fn rest(&mut self) -> Result<Option<Frame<'static>>, Fault> {
+        let (lines, pending) = match &mut self.state {
+            State::Reading { lines, pending } => (lines, pending),
+            State::Broken(fault) => return Err(*fault),
+        };
+        let mut open = mem::take(pending);
+        if let Some(line) = lines.finish() {
+            let field = Field::parse(Cow::Owned(line));
+            open.set(field, self.limits.frame, &mut self.retry)?;
+        }
+        Ok(open.dispatch())
+    }
+
+    /// Puts a result into words; a fault ends the decoder and frees its buffers.
+    fn say<'a>(&mut self, read: Result<Option<Frame<'a>>, Fault>) -> Step<'a> {
+        match read {
+            Ok(Some(frame)) => Step::Frame(frame),
+            Ok(None) => Step::More,
+            Err(fault) => {
+                self.state = State::Broken(fault);
+                Step::Broken(fault)
+            }
+        }
+    }
+
+    /// The last reconnection time that the stream asked for.
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// The bytes of heap memory that the decoder occupies.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        match &self.state {
+            State::Reading { lines, pending } => lines.held() + pending.held(),
+            State::Broken(_) => 0,
+        }
+    }
+}
+
+/// Takes the frame that nearly all streams are made of, if `input` begins with one: one `data` line
+/// and the blank line, both ended by LF. It is what [`Pending`] would give, in half the time;
+/// whatever has another form or passes a limit is left to it.
+fn whole<'a>(input: &mut &'a [u8], limits: Limits) -> Option<Frame<'a>> {
+    let line = input.strip_prefix(b"data:")?;
+    let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
+    let rest = rest.strip_prefix(b"\n\n")?;
+    if "data:".len() + value.len() > limits.line {
+        return None;
+    }
+    let value = value.strip_prefix(b" ").unwrap_or(value);
+    if value.len() > limits.frame {
+        return None;
+    }
+    *input = rest;
+    Some(Frame { data: text(Cow::Borrowed(value)), event: None, id: None })
+}
+
+/// The fields of a frame that has not seen its blank line.
+#[derive(Debug, Default)]
+struct Pending<'a> {
+    /// The values of the `data` lines joined by LF; none means that no `data` line came. (The
+    /// standard's buffer holds one LF more, so that its empty buffer is our none.)
+    data: Option<Cow<'a, [u8]>>,
+    event: Option<Cow<'a, [u8]>>,
+    id: Option<Cow<'a, [u8]>>,
+}
+
+impl<'a> Pending<'a> {
+    /// Carries out one field; `limit` bounds the joined data in bytes.
+    fn set(&mut self, field: Field<'a>, limit: usize, retry: &mut Option<Duration>) -> Result<(), Fault> {
+        match field {
+            Field::Data(value) => return self.push_data(value, limit),
+            // "Set the event type buffer to the field value."
+            Field::Event(name) => self.event = Some(name),
+            // "If the field value does not contain U+0000 NULL, then set the last event ID buffer
+            // to the field value. Otherwise, ignore the field."
+            Field::Id(id) if memchr::memchr(0, &id).is_none() => self.id = Some(id),
+            // "If the field value consists of only ASCII digits, then interpret the field value as
+            // an integer in base ten, and set the event stream's reconnection time to that
+            // integer. Otherwise, ignore the field."
+            Field::Retry(value) => *retry = milliseconds(&value).or(*retry),
+            Field::Id(_) | Field::Unknown => {}
+        }
+        Ok(())
+    }
+
+    fn push_data(&mut self, value: Cow<'a, [u8]>, limit: usize) -> Result<(), Fault> {
+        let before = self.data.as_ref().map_or(0, |data| data.len() + 1);
+        if before + value.len() > limit {
+            return Err(Fault::FrameTooLarge { limit });
+        }
+        // "Append the field value to the data buffer, then append a single U+000A LINE FEED (LF)
+        // character to the data buffer." The LF is put in front of the next value instead, which
+        // saves taking the last one away and lets a single value stay borrowed.
+        match &mut self.data {
+            None => self.data = Some(value),
+            Some(data) => {
+                let data = data.to_mut();
+                append(data, b"\n", limit);
+                append(data, &value, limit);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives the frame and leaves everything empty; without data, leaves the id to the next frame.
+    fn dispatch(&mut self) -> Option<Frame<'a>> {
+        // "If the data buffer is an empty string, set the data buffer and the event type buffer to
+        // the empty string and return." The id is not reset with them.
+        let event = self.event.take();
+        let data = self.data.take()?;
+        Some(Frame {
+            data: text(data),
+            // "If the event type buffer has a value other than the empty string, change the type
+            // of the newly created event to equal the value of the event type buffer."
+            event: event.filter(|name| !name.is_empty()).map(text),
+            id: self.id.take().map(text),
+        })
+    }
+
+    /// Copies what was borrowed from a push that is over.
+    fn into_owned(self) -> Pending<'static> {
+        let own = |value: Option<Cow<'a, [u8]>>| value.map(|v| Cow::Owned(v.into_owned()));
+        Pending { data: own(self.data), event: own(self.event), id: own(self.id) }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.data.is_none() && self.event.is_none() && self.id.is_none()
+    }
+
+    #[cfg(test)]
+    fn held(&self) -> usize {
+        [&self.data, &self.event, &self.id]
+            .into_iter()
+            .flatten()
+            .map(|value| match value {
+                Cow::Borrowed(_) => 0,
+                Cow::Owned(bytes) => bytes.capacity(),
+            })
+            .sum()
+    }
+}
+
+/// One line as the standard's "process the field" sees it.
+enum Field<'a> {
+    Data(Cow<'a, [u8]>),
+    Event(Cow<'a, [u8]>),
+    Id(Cow<'a, [u8]>),
+    Retry(Cow<'a, [u8]>),
+    Unknown,
+}
+
+impl<'a> Field<'a> {
+    /// Reads a line that is neither empty nor a comment.
+    fn parse(line: Cow<'a, [u8]>) -> Self {
+        // "Collect the characters on the line before the first U+003A COLON character (:), and let
+        // field be that string. Collect the characters on the line after the first U+003A COLON
+        // character (:), and let value be that string."
+        let (name_end, mut value_start) = match memchr::memchr(b':', &line) {
+            Some(colon) => (colon, colon + 1),
+            // "... using the whole line as the field name, and the empty string as the field
+            // value."
+            None => (line.len(), line.len()),
+        };
+        // "If value starts with a U+0020 SPACE character, remove it from value."
+        if line.get(value_start) == Some(&b' ') {
+            value_start += 1;
+        }
+        // "Field names must be compared literally, with no case folding performed."
+        let field: fn(Cow<'a, [u8]>) -> Self = match &line[..name_end] {
+            b"data" => Self::Data,
+            b"event" => Self::Event,
+            b"id" => Self::Id,
+            b"retry" => Self::Retry,
+            // "Otherwise: The field is ignored."
+            _ => return Self::Unknown,
+        };
+        field(from(line, value_start))
+    }
+}
+
+/// The bytes of `line` from `start` on, without a second allocation.
+fn from(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
+    match line {
+        Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[start..]),
+        Cow::Owned(mut bytes) => {
+            bytes.drain(..start);
+            Cow::Owned(bytes)
+        }
+    }
+}
+
+/// "Streams must be decoded using the UTF-8 decode algorithm": one U+FFFD for each maximal part of
+/// a wrong sequence.
+///
+/// Decoding a value after it was cut out gives the same text as decoding the stream first, because
+/// everything it is cut at is ASCII, and an ASCII byte is never part of a longer sequence.
+fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+    match bytes {
+        // `from_utf8` is much faster on text that is right than `from_utf8_lossy` is.
+        Cow::Borrowed(bytes) => match str::from_utf8(bytes) {
+            Ok(text) => Cow::Borrowed(text),
+            Err(_) => String::from_utf8_lossy(bytes),
+        },
+        Cow::Owned(bytes) => Cow::Owned(match String::from_utf8(bytes) {
+            Ok(text) => text,
+            Err(wrong) => String::from_utf8_lossy(wrong.as_bytes()).into_owned(),
+        }),
+    }
+}
+
+/// The value of a `retry` field, if it is a number. One that no `u64` can hold is the largest.
+fn milliseconds(value: &[u8]) -> Option<Duration> {
+    if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number =
+        value.iter().fold(0u64, |number, digit| number.saturating_mul(10).saturating_add(u64::from(digit - b'0')));
+    Some(Duration::from_millis(number))
+}

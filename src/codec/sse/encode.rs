@@ -1,0 +1,123 @@
+//! Writes frames and comments that no content can trick.
+//!
+//! Whatever the text holds, what is written decodes to exactly one frame: a line end inside data
+//! begins another `data` line, and an id or event name with one is refused. All line ends written
+//! are LF.
+
+use std::fmt;
+
+/// A frame that [`begin`] opened and [`end`] has to close; owns the place where its data begins.
+#[derive(Debug)]
+#[must_use = "an opened frame has to be closed with `end`"]
+pub struct Open {
+    data: usize,
+}
+
+/// Why an id or an event name cannot be written. Nothing was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadField {
+    /// The id holds LF, CR or NUL.
+    Id,
+    /// The event name holds LF, CR or NUL.
+    Event,
+}
+
+impl fmt::Display for BadField {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Id => "the event id holds a line end or NUL",
+            Self::Event => "the event name holds a line end or NUL",
+        })
+    }
+}
+
+impl std::error::Error for BadField {}
+
+/// Writes one frame: `data: …` and a blank line.
+///
+/// LF, CR and CRLF in `data` each begin another `data` line, so the reader sees LF for all three.
+pub fn frame(out: &mut Vec<u8>, data: &str) {
+    lines(out, b"data: ", data);
+    out.push(b'\n');
+}
+
+/// Writes one frame with an id and an event name: `id: …`, `event: …`, `data: …`, a blank line.
+///
+/// # Errors
+/// [`BadField`] when the id or the name holds LF, CR or NUL. They are refused and not repaired,
+/// because an id is echoed by the client and has to come back as it was sent.
+pub fn frame_with(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>, data: &str) -> Result<(), BadField> {
+    head(out, id, event)?;
+    frame(out, data);
+    Ok(())
+}
+
+/// Writes the `id` and `event` lines of a frame, to be followed by [`frame`] or [`begin`].
+///
+/// An empty id tells the client to forget the last one; an empty event name is as good as none.
+///
+/// # Errors
+/// As [`frame_with`].
+pub fn head(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), BadField> {
+    if id.is_some_and(|id| !fits_a_line(id)) {
+        return Err(BadField::Id);
+    }
+    if event.is_some_and(|event| !fits_a_line(event)) {
+        return Err(BadField::Event);
+    }
+    for (name, value) in [("id: ", id), ("event: ", event)] {
+        if let Some(value) = value {
+            out.extend_from_slice(name.as_bytes());
+            out.extend_from_slice(value.as_bytes());
+            out.push(b'\n');
+        }
+    }
+    Ok(())
+}
+
+/// Opens a frame whose data the caller appends itself: UTF-8 that holds no LF and no CR, such as
+/// JSON written without indentation. [`end`] closes it.
+pub fn begin(out: &mut Vec<u8>) -> Open {
+    out.extend_from_slice(b"data: ");
+    Open { data: out.len() }
+}
+
+/// Closes the frame that [`begin`] opened in the same `out`.
+///
+/// That the data holds no line end is checked in debug builds only; it is what the caller promised.
+pub fn end(out: &mut Vec<u8>, open: Open) {
+    debug_assert!(
+        out.get(open.data..).is_some_and(|data| memchr::memchr2(b'\n', b'\r', data).is_none()),
+        "the data of an open frame holds a line end, or is gone"
+    );
+    out.extend_from_slice(b"\n\n");
+}
+
+/// Writes a comment, which keeps a connection alive and reaches no listener: `: …` and a blank
+/// line. A line end in `text` begins another comment line.
+pub fn comment(out: &mut Vec<u8>, text: &str) {
+    lines(out, b": ", text);
+    out.push(b'\n');
+}
+
+/// Writes `prefix` and one line of `text` for each line that a reader of event streams would see.
+fn lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
+    let mut rest = text.as_bytes();
+    loop {
+        out.extend_from_slice(prefix);
+        let Some(at) = memchr::memchr2(b'\n', b'\r', rest) else {
+            break;
+        };
+        out.extend_from_slice(&rest[..at]);
+        out.push(b'\n');
+        let end = if rest[at..].starts_with(b"\r\n") { 2 } else { 1 };
+        rest = &rest[at + end..];
+    }
+    out.extend_from_slice(rest);
+    out.push(b'\n');
+}
+
+/// Whether a value can be written as one field and be read back the same.
+fn fits_a_line(value: &str) -> bool {
+    memchr::memchr3(b'\n', b'\r', 0, value.as_bytes()).is_none()
+}

@@ -1,0 +1,186 @@
+//! Cuts a byte stream into lines, whatever the pushes it arrives in.
+//!
+//! A line that lies whole inside a push is borrowed from it. Only a line that a push cuts is
+//! copied, and a comment never is.
+
+use std::borrow::Cow;
+use std::mem;
+
+use super::Fault;
+
+/// U+FEFF in UTF-8.
+const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
+
+/// The lines of one body.
+///
+/// ```text
+/// Start ----- BOM, or any other byte -----> Between
+/// Start ----- half a BOM, then another ---> Inside
+/// Between --- a push ends in the line ----> Inside
+/// Between --- ":" ------------------------> Comment
+/// Between, Inside, Comment --- LF --------> Between
+/// Between, Inside, Comment --- CR --------> AfterCr
+/// AfterCr --- LF, or any other byte ------> Between
+/// ```
+#[derive(Debug)]
+pub(super) enum Lines {
+    /// No byte has come but the first `matched` bytes of a BOM.
+    Start { matched: usize },
+    /// The next byte begins a line.
+    Between,
+    /// The next byte begins a line, unless it is the LF of a CRLF whose CR ended the last one.
+    AfterCr,
+    /// A push ended inside a line; these are its bytes so far, at least one.
+    Inside(Vec<u8>),
+    /// Inside a comment of which `len` bytes have come. They are counted, not kept.
+    Comment { len: usize },
+}
+
+impl Default for Lines {
+    fn default() -> Self {
+        Self::Start { matched: 0 }
+    }
+}
+
+impl Lines {
+    /// Takes the next line that is no comment from `input`, without its line end, or takes all of
+    /// `input` when no such line ends in it. `limit` is the longest line in bytes.
+    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, Fault> {
+        while let Some(&first) = input.first() {
+            match self {
+                // "The UTF-8 decode algorithm strips one leading UTF-8 Byte Order Mark (BOM), if
+                // any."
+                Self::Start { matched } if first == BOM[*matched] => {
+                    *input = &input[1..];
+                    *matched += 1;
+                    if *matched == BOM.len() {
+                        *self = Self::Between;
+                    }
+                }
+                Self::Start { matched: 0 } => *self = Self::Between,
+                Self::Start { matched } => *self = Self::Inside(BOM[..*matched].to_vec()),
+                Self::AfterCr => {
+                    if first == b'\n' {
+                        *input = &input[1..];
+                    }
+                    *self = Self::Between;
+                }
+                // "If the line starts with a U+003A COLON character (:): Ignore the line."
+                Self::Between if first == b':' => *self = Self::Comment { len: 0 },
+                Self::Between | Self::Inside(_) => return self.field(input, limit),
+                Self::Comment { len } => {
+                    let (part, end) = cut(input);
+                    *len += part.len();
+                    if *len > limit {
+                        return Err(Fault::LineTooLong { limit });
+                    }
+                    if let Some(end) = end {
+                        *self = end.into();
+                    }
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The rest of a line whose first byte is known to begin no comment.
+    fn field<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, Fault> {
+        let (part, end) = cut(input);
+        let held = match self {
+            Self::Inside(held) => held.len(),
+            _ => 0,
+        };
+        if held + part.len() > limit {
+            return Err(Fault::LineTooLong { limit });
+        }
+        let before = match end {
+            Some(end) => mem::replace(self, end.into()),
+            None => mem::replace(self, Self::Between),
+        };
+        let line = match before {
+            Self::Inside(mut held) => {
+                append(&mut held, part, limit);
+                Cow::Owned(held)
+            }
+            _ => Cow::Borrowed(part),
+        };
+        if end.is_some() {
+            return Ok(Some(line));
+        }
+        *self = Self::Inside(line.into_owned());
+        Ok(None)
+    }
+
+    /// Whether the next byte is known to begin a line.
+    pub(super) fn between(&self) -> bool {
+        matches!(self, Self::Between)
+    }
+
+    /// Ends the body: gives the line that lacks its line end, if it is no comment.
+    ///
+    /// Bytes of an unfinished BOM are a field that nobody knows, so they are dropped here.
+    pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
+        match mem::take(self) {
+            Self::Inside(line) => Some(line),
+            Self::Start { .. } | Self::Between | Self::AfterCr | Self::Comment { .. } => None,
+        }
+    }
+
+    /// The bytes of memory that an unfinished line occupies.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        match self {
+            Self::Inside(line) => line.capacity(),
+            _ => 0,
+        }
+    }
+}
+
+/// The byte that ended a line.
+#[derive(Clone, Copy)]
+enum End {
+    Lf,
+    Cr,
+}
+
+impl From<End> for Lines {
+    fn from(end: End) -> Self {
+        match end {
+            End::Lf => Self::Between,
+            // A lone CR ends its line at once. Waiting to see whether a LF follows would hold
+            // back a finished event until the next one comes.
+            End::Cr => Self::AfterCr,
+        }
+    }
+}
+
+/// Takes the bytes up to the next line end and that end's first byte, or all of `input`.
+fn cut<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<End>) {
+    // "... with a U+000D CARRIAGE RETURN U+000A LINE FEED (CRLF) character pair, a single U+000A
+    // LINE FEED (LF) character not preceded by a U+000D CARRIAGE RETURN (CR) character, and a
+    // single U+000D CARRIAGE RETURN (CR) character not followed by a U+000A LINE FEED (LF)
+    // character being the ways in which a line can end."
+    let bytes = *input;
+    match memchr::memchr2(b'\n', b'\r', bytes) {
+        Some(at) => {
+            *input = &bytes[at + 1..];
+            let end = if bytes[at] == b'\n' { End::Lf } else { End::Cr };
+            (&bytes[..at], Some(end))
+        }
+        None => {
+            *input = &[];
+            (bytes, None)
+        }
+    }
+}
+
+/// Appends `bytes`, doubling the buffer as it grows but never past `limit`, so that what a stream
+/// occupies is bounded by the limit itself and not by twice the limit.
+pub(super) fn append(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
+    let len = buffer.len() + bytes.len();
+    if len > buffer.capacity() {
+        let doubled = buffer.capacity().saturating_mul(2).min(limit);
+        buffer.reserve_exact(doubled.max(len) - buffer.len());
+    }
+    buffer.extend_from_slice(bytes);
+}
