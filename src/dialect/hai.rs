@@ -1,0 +1,123 @@
+//! `hai`: ZTE's Human Agent Interaction Protocol, from `seeds/000_fb60119269e9b390.txt` ("the seed").
+//!
+//! What HAI says and AG-UI does not (`blockId`, `style`, `layout`, the `messageId` and `role` of run events, …) travels in
+//! canonical `metadata.hai`; what only AG-UI says travels in HAI's `extra["ag-ui"]`. A guess is marked as one.
+
+use super::{Dialect, Home, InputForm, MessageForm, Rest, Row, Shape};
+use crate::event::{Field, Kind};
+
+const fn row(wire: &'static str, kind: Kind, shape: Shape, says: &'static [Field], seed: &'static str) -> Row {
+    Row { wire, kind, shape, says, seed }
+}
+
+/// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
+/// business data content).
+pub mod block {
+    /// the block itself, in `delta`
+    pub const OUTPUT: &str = "output";
+    /// where the block stands on the screen, in `delta`
+    pub const LAYOUT: &str = "layout";
+    /// text of a text block; text of the thinking, in `data`
+    pub const CONTENT: &str = "content";
+    /// payload of every other block
+    pub const DATA: &str = "data";
+    /// seconds spent, in `data` of thinking
+    pub const ELAPSED: &str = "elapsed";
+    /// whether the agent still thinks, in `data` of thinking; also the type of that block
+    pub const THINKING: &str = "thinking";
+    /// whether the client folds the thinking away
+    pub const COLLAPSE: &str = "collapse";
+    /// type of a text block
+    pub const TEXT: &str = "text";
+}
+
+/// The role that HAI's events and messages of an agent have (§3.3.1).
+pub const ASSISTANT: &str = "assistant";
+
+/// HAI as its document prints it.
+pub static HAI: Dialect = Dialect {
+    name: "hai",
+    rows: ROWS,
+    rest: Rest::Custom,
+    home: Home::Extra,
+    // §3.2.2 lists id, role, content, name, timestamp, extra. Tool calls are a guess: §3.3.2 answers one by
+    // `toolCallId`, and a conversation that has a tool message must be able to show the call it answers.
+    message: MessageForm {
+        roles: &["user", "assistant", "system", "tool", "developer"],
+        says: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
+        parts: false,
+    },
+    // §3.3.1: the request of the example has exactly these members, state aside; older AG-UI agents want state too.
+    input: InputForm::Seven,
+    options: &["content", "fields"],
+};
+
+static ROWS: &[Row] = &[
+    // The builders of §4.2 write messageId, role, timestamp and no ids of thread or run; those are added when writing.
+    row("RUN_STARTED", Kind::RunStarted, Shape::Boundary, &[Field::ThreadId, Field::RunId], "§4.2 build_run_started"),
+    row(
+        "RUN_FINISHED",
+        Kind::RunFinished,
+        Shape::Boundary,
+        &[Field::ThreadId, Field::RunId],
+        "§4.2 build_run_finished",
+    ),
+    // The document names RUN_ERROR and prints no members: AG-UI's own are a guess.
+    row("RUN_ERROR", Kind::RunError, Shape::Failure, &[Field::Message, Field::Code], "§3.2.1"),
+    row("STEP_STARTED", Kind::StepStarted, Shape::Plain, &[Field::StepName], "§4.2 build_step_started"),
+    row("STEP_FINISHED", Kind::StepFinished, Shape::Plain, &[Field::StepName], "§4.2 build_step_finished"),
+    row(
+        "BUSINESS_DATA_START",
+        Kind::TextMessageStart,
+        Shape::HeldStart,
+        &[Field::MessageId, Field::Role, Field::Name],
+        "§3.3.1, §4.2 build_business_data_start",
+    ),
+    row(
+        "BUSINESS_DATA_CONTENT",
+        Kind::TextMessageContent,
+        Shape::Output,
+        &[Field::MessageId, Field::Delta],
+        "§3.3.1 (string), §4.2 build_business_data_content (block)",
+    ),
+    row(
+        "BUSINESS_DATA_END",
+        Kind::TextMessageEnd,
+        Shape::RoleEnd,
+        &[Field::MessageId],
+        "§3.3.1, §4.2 build_business_data_end",
+    ),
+    row("AGENT_COLLABORATIVE_MESSAGE_START", Kind::Custom, Shape::Whole, &[], "§3.2.1, §4.2"),
+    row("AGENT_COLLABORATIVE_MESSAGE_CONTENT", Kind::Custom, Shape::Whole, &[], "§3.2.1, §4.2"),
+    row("AGENT_COLLABORATIVE_MESSAGE_END", Kind::Custom, Shape::Whole, &[], "§3.2.1, §4.2"),
+    row(
+        "TOOL_CALL_START",
+        Kind::ToolCallStart,
+        Shape::Plain,
+        &[Field::ToolCallId, Field::ToolCallName, Field::ParentMessageId],
+        "§3.3.2, §4.2 build_tool_call_start",
+    ),
+    // §3.3.2 streams a string, the builder of §4.2 takes a dict.
+    row(
+        "TOOL_CALL_ARGS",
+        Kind::ToolCallArgs,
+        Shape::ObjectDelta,
+        &[Field::ToolCallId, Field::Delta],
+        "§3.3.2, §4.2 build_tool_call_args",
+    ),
+    row("TOOL_CALL_END", Kind::ToolCallEnd, Shape::Plain, &[Field::ToolCallId], "§3.3.2, §4.2 build_tool_call_end"),
+    // Named in §3.2.1 without members: AG-UI's own are a guess.
+    row(
+        "TOOL_CALL_RESULT",
+        Kind::ToolCallResult,
+        Shape::AnyContent,
+        &[Field::MessageId, Field::ToolCallId, Field::Content, Field::Role],
+        "§3.2.1",
+    ),
+    row("STATE_SNAPSHOT", Kind::StateSnapshot, Shape::Plain, &[Field::Snapshot], "§3.2.1"),
+    // The builder writes `"from": ""` on every operation.
+    row("STATE_DELTA", Kind::StateDelta, Shape::LaxPatch, &[Field::Delta], "§4.2 build_state_delta"),
+    row("MESSAGE_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[Field::Messages], "§3.3.3"),
+    row("RAW", Kind::Raw, Shape::Plain, &[Field::Event, Field::Source], "§3.2.1"),
+    row("CUSTOM", Kind::Custom, Shape::Plain, &[Field::Name, Field::Value], "§3.2.1"),
+];

@@ -1,0 +1,206 @@
+//! Carrying: the two homes of what the other side cannot say (`translation.md` §2).
+//!
+//! ```text
+//! dialect ──▶ canonical   own members        ──▶ metadata.<dialect>
+//! canonical ──▶ dialect   canonical-only ones ──▶ extra["ag-ui"]        (Home::Extra)
+//! ```
+//!
+//! Under the dialect's own key, a name that begins with `$` is a note of the gateway's about the event's form, not a member
+//! of it.
+
+use crate::codec::json;
+use crate::event::{Event, Field, Json, Key, Members, set};
+use std::borrow::Cow;
+
+/// The member of a dialect's events and messages that takes canonical-only material.
+pub(super) const EXTRA: &str = "extra";
+
+/// The key under [`EXTRA`] that is ours.
+const OURS: &str = "ag-ui";
+
+/// Note: these members are JSON texts of values that were no strings.
+pub(super) const AS_JSON: &str = "$json";
+
+/// The member under [`OURS`] that says which canonical event this one stands for. The empty text: none, the event only
+/// shows something to the reader and vanishes on the way back.
+const STANDS_FOR: &str = json::TYPE;
+
+/// Adds `own` to `metadata.<dialect>` of `event`.
+pub(super) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
+    if own.is_empty() {
+        return;
+    }
+    let merged = merge(event.get(Field::Metadata), dialect, own);
+    event.set(Field::Metadata, merged);
+}
+
+/// The metadata object `old` with `own` added to its member `dialect`.
+#[must_use]
+pub(super) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
+    let mut metadata = old.and_then(json::members).unwrap_or_default();
+    let at = metadata.iter().position(|(key, _)| is_named(key, dialect));
+    let mine = match at {
+        Some(at) => {
+            let (_, before) = metadata.remove(at);
+            let mut mine = json::members(&before).map(crate::event::owned).unwrap_or_default();
+            for (key, value) in own {
+                set(&mut mine, owned_key(key), value.into_owned());
+            }
+            json::to_object(&mine)
+        }
+        None => json::to_object(&own),
+    };
+    metadata.push((Key::Other(Cow::Borrowed(dialect)), mine));
+    json::to_object(&metadata)
+}
+
+/// Takes the dialect's own material out of a metadata object: what was carried for it, and the rest of the object.
+///
+/// Members for which `splices` is false stay in the rest: the event says them itself, so they cannot stand beside it.
+#[must_use]
+pub(super) fn unpack(
+    metadata: Json<'_>,
+    dialect: &str,
+    splices: impl Fn(&Key<'_>) -> bool,
+) -> (Members<'static>, Option<Json<'static>>) {
+    let Some(members) = json::members(&metadata) else {
+        return (Members::new(), Some(metadata.into_owned()));
+    };
+    let mut own = Members::new();
+    let mut rest = Members::new();
+    for (key, value) in &members {
+        match json::members(value).filter(|_| is_named(key, dialect)) {
+            Some(mine) => {
+                let (splice, stay): (Members<'_>, Members<'_>) = mine.into_iter().partition(|(key, _)| splices(key));
+                own.extend(crate::event::owned(splice));
+                if !stay.is_empty() {
+                    rest.push((owned_key(key.clone()), json::to_object(&stay)));
+                }
+            }
+            None => rest.push((owned_key(key.clone()), value.clone().into_owned())),
+        }
+    }
+    let rest = (!rest.is_empty() || own.is_empty()).then(|| json::to_object(&rest));
+    (own, rest)
+}
+
+/// What `extra` held: canonical members, what the event stands for, and what was the dialect's own.
+#[derive(Debug, Default)]
+pub(super) struct Unwrapped {
+    /// members that only canonical AG-UI has
+    pub canonical: Members<'static>,
+    /// the canonical type that the event stands for, where that is noted
+    pub stands_for: Option<String>,
+    /// `extra` without ours, when anything is left of it
+    pub own: Option<Json<'static>>,
+}
+
+/// Takes `extra` apart.
+#[must_use]
+pub(super) fn unwrap(extra: &Json<'_>) -> Unwrapped {
+    let members = json::members(extra).unwrap_or_default();
+    let Some(at) = members.iter().position(|(key, value)| is_named(key, OURS) && json::members(value).is_some()) else {
+        return Unwrapped { own: Some(extra.clone().into_owned()), ..Unwrapped::default() };
+    };
+    let mut found = Unwrapped::default();
+    for (key, value) in json::members(&members[at].1).unwrap_or_default() {
+        match (&key, value.text()) {
+            (Key::Other(name), Some(kind)) if name == STANDS_FOR => found.stands_for = Some(kind.into_owned()),
+            _ => found.canonical.push((owned_key(key), value.into_owned())),
+        }
+    }
+    let rest: Members<'_> =
+        members.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, member)| member.clone()).collect();
+    found.own = (!rest.is_empty()).then(|| json::to_object(&rest));
+    found
+}
+
+/// The value of `extra`: the dialect's own, and ours beside it. `None` when there is nothing to say.
+#[must_use]
+pub(super) fn wrap(
+    own: Option<&Json<'_>>,
+    canonical: &[(Key<'_>, Json<'_>)],
+    stands_for: Option<&str>,
+) -> Option<Json<'static>> {
+    if canonical.is_empty() && stands_for.is_none() {
+        return own.cloned().map(Json::into_owned);
+    }
+    let ours = json::build(|object| {
+        if let Some(kind) = stands_for {
+            object.word(STANDS_FOR, kind);
+        }
+        canonical.iter().for_each(|member| object.copy(member, false));
+    });
+    let mut extra = own.and_then(json::members).unwrap_or_default();
+    extra.push((Key::Other(Cow::Borrowed(OURS)), ours));
+    Some(json::to_object(&extra))
+}
+
+/// Whether `key` is written `name`.
+#[must_use]
+pub(super) fn is_named(key: &Key<'_>, name: &str) -> bool {
+    match key {
+        Key::Known(field) => field.camel() == name,
+        Key::Other(own) => own == name,
+    }
+}
+
+/// Takes the member called `name` out of `members`.
+pub(super) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>> {
+    let at = members.iter().position(|(key, _)| is_named(key, name))?;
+    Some(members.remove(at).1)
+}
+
+/// The key of a member that is the dialect's own.
+#[must_use]
+pub(super) fn own(name: &'static str) -> Key<'static> {
+    Key::Other(Cow::Borrowed(name))
+}
+
+fn owned_key(key: Key<'_>) -> Key<'static> {
+    match key {
+        Key::Known(field) => Key::Known(field),
+        Key::Other(name) => Key::Other(Cow::Owned(name.into_owned())),
+    }
+}
+
+/// Notes that the value of `field` was no string and became its JSON text.
+pub(super) fn note_json(own_members: &mut Members<'_>, field: Field) {
+    own_members.push((own(AS_JSON), json::to_array(&[Json::string(field.camel())])));
+}
+
+/// Takes the note of [`note_json`]: whether the value of `field` has to be written as JSON again.
+pub(super) fn take_json_note(own_members: &mut Members<'_>, field: Field) -> bool {
+    take(own_members, AS_JSON)
+        .is_some_and(|note| json::elements(&note).is_some_and(|all| all.iter().any(|one| one.is(field.camel()))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::event::Kind;
+
+    #[test]
+    fn what_is_packed_is_unpacked_and_foreign_metadata_stays() {
+        let mut event = Event::new(Kind::Custom).with(Field::Metadata, Json::trusted(r#"{"x":null,"hai":{"a":1}}"#));
+        pack(&mut event, "hai", vec![(own("blockId"), Json::string("b"))]);
+        let metadata = event.get(Field::Metadata).expect("set").clone();
+        assert_eq!(metadata.as_str(), r#"{"x":null,"hai":{"a":1,"blockId":"b"}}"#);
+        let (mine, rest) = unpack(metadata, "hai", |_| true);
+        assert_eq!(json::to_object(&mine).as_str(), r#"{"a":1,"blockId":"b"}"#);
+        assert_eq!(rest.expect("x").as_str(), r#"{"x":null}"#);
+    }
+
+    #[test]
+    fn extra_keeps_what_was_there() {
+        let own_extra = Json::trusted(r#"{"k":[1]}"#);
+        let canonical = [(Key::Known(Field::SubagentRunId), Json::string("s"))];
+        let wrapped = wrap(Some(&own_extra), &canonical, Some("X")).expect("something");
+        assert_eq!(wrapped.as_str(), r#"{"k":[1],"ag-ui":{"type":"X","subagentRunId":"s"}}"#);
+        let found = unwrap(&wrapped);
+        assert_eq!(found.stands_for.as_deref(), Some("X"));
+        assert_eq!(found.own.expect("own").as_str(), r#"{"k":[1]}"#);
+        assert_eq!(json::to_object(&found.canonical).as_str(), r#"{"subagentRunId":"s"}"#);
+        assert!(wrap(None, &[], None).is_none());
+    }
+}

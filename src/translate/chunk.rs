@@ -1,0 +1,129 @@
+//! `*_CHUNK` events for dialects that have none: start, content, end, by the chunk rules of AG-UI
+//! (`specs/ag-ui-1.0.md` §3.2 "Chunks").
+//!
+//! The piece that says something is marked with the chunk it stands for, so that reading gives the chunk back; the start
+//! and the end that make it legal over there are marked as standing for nothing.
+
+use crate::event::{Event, Field, Json, Key, Kind};
+use std::borrow::Cow;
+
+/// Under `extra["ag-ui"]`: this member was not said by the chunk.
+const ABSENT: &str = "$absent";
+
+/// An event to write, and what it stands for: `None` for itself, the empty text for nothing.
+pub(super) type Piece<'a> = (Event<'a>, Option<&'static str>);
+
+/// The kinds of chunk, and what each unfolds to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lane {
+    Text,
+    Reasoning,
+    ToolCall,
+}
+
+/// Chunk streams that are open. One of each kind at the most: another id or kind closes it.
+#[derive(Debug, Default)]
+pub(super) struct Chunks {
+    open: Option<(Lane, Box<str>)>,
+}
+
+impl Lane {
+    const fn of(kind: Kind) -> Option<Lane> {
+        match kind {
+            Kind::TextMessageChunk => Some(Lane::Text),
+            Kind::ReasoningMessageChunk => Some(Lane::Reasoning),
+            Kind::ToolCallChunk => Some(Lane::ToolCall),
+            _ => None,
+        }
+    }
+
+    const fn parts(self) -> (Field, Kind, Kind, Kind) {
+        match self {
+            Lane::Text => (Field::MessageId, Kind::TextMessageStart, Kind::TextMessageContent, Kind::TextMessageEnd),
+            Lane::Reasoning => (
+                Field::MessageId,
+                Kind::ReasoningMessageStart,
+                Kind::ReasoningMessageContent,
+                Kind::ReasoningMessageEnd,
+            ),
+            Lane::ToolCall => (Field::ToolCallId, Kind::ToolCallStart, Kind::ToolCallArgs, Kind::ToolCallEnd),
+        }
+    }
+}
+
+/// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED."
+const fn leaves_open(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::Raw
+            | Kind::ActivitySnapshot
+            | Kind::ActivityDelta
+            | Kind::ReasoningEncryptedValue
+            | Kind::SubagentStarted
+    )
+}
+
+impl Chunks {
+    /// The end of an open chunk stream, when `event` closes it.
+    pub fn closer(&mut self, event: &Event<'_>) -> Option<Piece<'static>> {
+        let (lane, id) = self.open.as_ref()?;
+        let (field, _, _, end) = lane.parts();
+        let continues = Lane::of(event.kind) == Some(*lane) && event.text(field).is_none_or(|own| *own == **id);
+        if continues || leaves_open(event.kind) {
+            return None;
+        }
+        let closer = Event::new(end).with(field, Json::string(id));
+        self.open = None;
+        Some((closer, Some("")))
+    }
+
+    /// What a chunk unfolds to; the event itself when it is no chunk.
+    pub fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<Piece<'static>>, Piece<'a>) {
+        let Some(lane) = Lane::of(event.kind) else {
+            return (None, (event, None));
+        };
+        let (field, start, content, _) = lane.parts();
+        let named = event.text(field).map(Cow::into_owned);
+        let id = match (&named, &self.open) {
+            (Some(id), _) => id.clone(),
+            (None, Some((_, id))) => id.to_string(),
+            (None, None) => String::new(),
+        };
+        let opener = (self.open.is_none()).then(|| {
+            let mut opener = Event::new(start).with(field, Json::string(&id));
+            for said in [Field::Role, Field::Name, Field::ToolCallName, Field::ParentMessageId] {
+                if let Some(value) = event.get(said) {
+                    opener.set(said, value.clone().into_owned());
+                }
+            }
+            (opener, Some(""))
+        });
+        self.open = Some((lane, id.as_str().into()));
+        let chunk = event.kind.wire();
+        let mut absent = Vec::new();
+        for (missing, filler) in [(field, Json::string(&id)), (Field::Delta, Json::string(""))] {
+            if event.get(missing).is_none() {
+                absent.push(Json::string(missing.camel()));
+                event.set(missing, filler);
+            }
+        }
+        if !absent.is_empty() {
+            event.members.push((Key::Other(Cow::Borrowed(ABSENT)), crate::codec::json::to_array(&absent)));
+        }
+        event.kind = content;
+        (opener, (event, Some(chunk)))
+    }
+}
+
+/// Takes out again what unfolding had to add to a chunk.
+pub(super) fn restore_absent(event: &mut Event<'_>) {
+    let Some(at) = event.members.iter().position(|(key, _)| super::carry::is_named(key, ABSENT)) else {
+        return;
+    };
+    let (_, list) = event.members.remove(at);
+    for name in crate::codec::json::elements(&list).unwrap_or_default() {
+        if let Some(field) = name.text().and_then(|name| Field::from_wire(&name)) {
+            event.remove(field);
+        }
+    }
+}

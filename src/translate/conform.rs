@@ -1,0 +1,138 @@
+//! Values: what a canonical event must look like for the real client, member by member.
+//!
+//! The client rejects the whole run for one wrong value (`specs/ag-ui-1.0.md` §3.1, class 3), so a value with one obvious
+//! reading is converted, an optional one without is carried under `metadata.diglot`, and an event that cannot be mended
+//! leaves as RAW: nothing is lost, and nothing breaks the run.
+
+use super::report::{Repair, Report};
+use super::{carry, patch, result_id};
+use crate::codec::json;
+use crate::event::kind::{Form, Slot};
+use crate::event::{Event, Field, Json, Key, Kind, Members, Type};
+
+/// Key in `metadata` under which the gateway carries what it had to take out.
+pub(super) const OURS: &str = "diglot";
+
+/// `source` of the RAW event in which an event leaves that cannot be mended.
+const INVALID: &str = "diglot.invalid";
+
+/// What RUN_ERROR says when the agent gave no reason.
+const NO_REASON: &str = "The agent reported an error without a message.";
+
+/// Integers beyond this are no integers to a JavaScript client.
+const SAFE_INTEGER: i64 = (1 << 53) - 1;
+
+/// Mends `event`, or wraps it.
+pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut Report) -> Event<'a> {
+    let kind = event.kind;
+    let broken = event
+        .members
+        .iter()
+        .filter_map(|(key, value)| match key {
+            Key::Known(field) => kind.slot(*field).filter(|slot| !fits(slot, value)),
+            Key::Other(_) => None,
+        })
+        .collect::<Vec<&Slot>>();
+    let mut carried = Members::new();
+    for slot in broken {
+        mend(&mut event, slot, &mut carried, report);
+    }
+    carry::pack(&mut event, OURS, carried);
+    let missing = kind.slots().iter().filter(|slot| slot.required && event.get(slot.field).is_none());
+    for slot in missing.collect::<Vec<&Slot>>() {
+        match filler(&event, slot) {
+            Some(value) => {
+                event.set(slot.field, value);
+                report.repair(Repair::MemberSupplied);
+            }
+            None => return wrap(&event, report),
+        }
+    }
+    event
+}
+
+/// Whether `value` is what the slot takes. Looks at the first byte, and further only where the form is narrower.
+fn fits(slot: &Slot, value: &Json<'_>) -> bool {
+    match (slot.form, value.shape()) {
+        (Form::Any, _) => true,
+        (_, Type::Null) => false,
+        (Form::Present, _)
+        | (Form::Str, Type::String)
+        | (Form::Object, Type::Object)
+        | (Form::Array, Type::Array)
+        | (Form::Bool, Type::Bool)
+        | (Form::Content, Type::String | Type::Array) => true,
+        (Form::Word(words), Type::String) => value.text().is_some_and(|text| words.contains(&&*text)),
+        (Form::Integer, Type::Number) => value.as_i64().is_some_and(|n| (-SAFE_INTEGER..=SAFE_INTEGER).contains(&n)),
+        (Form::Patch, Type::Array) => patch::is_sound(value),
+        _ => false,
+    }
+}
+
+fn mend(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, report: &mut Report) {
+    let field = slot.field;
+    if slot.form == Form::Patch {
+        patch::conform(event, field, report);
+        if event.get(field).is_none_or(|value| fits(slot, value)) {
+            return;
+        }
+    }
+    let Some(value) = event.remove(field) else {
+        return;
+    };
+    if value.is_null() {
+        report.repair(Repair::NullDropped);
+        return;
+    }
+    let converted = match (slot.form, value.shape()) {
+        (Form::Str | Form::Content, Type::String) => None,
+        // An object delta is said as its JSON text; a number as its digits.
+        (Form::Str | Form::Content, _) => Some(Json::string(value.as_str())),
+        (Form::Integer, Type::Number) => value.as_str().parse::<f64>().ok().and_then(whole),
+        (Form::Integer, Type::String) => value.text().and_then(|text| text.parse::<i64>().ok()).map(Json::integer),
+        (Form::Bool, Type::String) if value.is("true") || value.is("false") => {
+            value.text().map(|text| Json::trusted(text.into_owned()))
+        }
+        _ => None,
+    };
+    match converted.filter(|value| fits(slot, value)) {
+        Some(converted) => {
+            report.repair(Repair::TypeConverted);
+            event.set(field, converted);
+        }
+        None => {
+            report.repair(Repair::TypeConverted);
+            carried.push((Key::Known(field), value.into_owned()));
+        }
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "the range was checked the line before")]
+fn whole(number: f64) -> Option<Json<'static>> {
+    (number.abs() < 9e15).then(|| Json::integer(number.trunc() as i64))
+}
+
+/// The value of a required member that is missing, where there is one obvious value.
+fn filler(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
+    Some(match (event.kind, slot.field) {
+        (Kind::ToolCallResult, Field::MessageId) => Json::string(&result_id(&event.text(Field::ToolCallId)?)),
+        (Kind::ReasoningMessageStart, Field::Role) => Json::string(crate::event::input::REASONING),
+        (Kind::RunError, Field::Message) => Json::string(NO_REASON),
+        // The guard gives run boundaries their ids.
+        (Kind::RunStarted | Kind::RunFinished, Field::ThreadId | Field::RunId) => Json::string(""),
+        (_, Field::Delta) if slot.form == Form::Str => Json::string(""),
+        // Old encoders lose a null that is required.
+        _ if slot.form == Form::Any => Json::NULL,
+        _ => return None,
+    })
+}
+
+/// An event that cannot be mended, as RAW with everything that it said.
+fn wrap(event: &Event<'_>, report: &mut Report) -> Event<'static> {
+    report.repair(Repair::MalformedFrame);
+    let whole = json::build(|object| {
+        object.word(json::TYPE, event.kind.wire());
+        event.members.iter().for_each(|member| object.copy(member, false));
+    });
+    Event::new(Kind::Raw).with(Field::Event, whole).with(Field::Source, Json::string(INVALID))
+}

@@ -1,0 +1,199 @@
+//! Messages in requests and snapshots: the same rules in both places, so that ids and carried material agree.
+
+use super::carry;
+use super::write::Said;
+use crate::codec::json;
+use crate::dialect::{Dialect, Home};
+use crate::event::input::{ACTIVITY, Message, REASONING};
+use crate::event::{Event, Field, Json, Key, Members, Type, get, remove, set};
+use std::borrow::Cow;
+
+/// Under `extra["ag-ui"]`: messages that the dialect has no role for, which stood right before or after this one.
+const BEFORE: &str = "preceding";
+const AFTER: &str = "following";
+
+/// Text between the text parts of a message that becomes one string.
+const JOINT: &str = "\n";
+
+/// Rewrites the messages of a snapshot into canonical ones.
+pub(super) fn read_snapshot(event: &mut Event<'_>, dialect: &Dialect) {
+    let Some(list) = event.get(Field::Messages).and_then(json::elements) else {
+        return;
+    };
+    let mut canonical = Vec::new();
+    for element in &list {
+        match json::members(element) {
+            Some(members) => read(members, dialect, &mut canonical),
+            None => return,
+        }
+    }
+    let all: Vec<_> = canonical.iter().map(|message| json::to_object(message)).collect();
+    event.set(Field::Messages, json::to_array(&all));
+}
+
+/// Rewrites the messages of a snapshot for a dialect.
+pub(super) fn write_snapshot(said: &mut Said<'_>, dialect: &Dialect, snake: bool) {
+    let Some(value) = remove(&mut said.members, Field::Messages) else {
+        return;
+    };
+    let elements = json::elements(&value).unwrap_or_default();
+    let messages: Option<Vec<Message<'_>>> = elements.iter().map(json::members).collect();
+    let list = match messages {
+        Some(messages) => to_array(&write(messages, dialect), snake),
+        None => value.into_owned(),
+    };
+    said.members.push((Key::Known(Field::Messages), list));
+}
+
+/// The JSON array of these messages.
+pub(super) fn to_array(messages: &[Message<'_>], snake: bool) -> Json<'static> {
+    let all: Vec<_> = messages
+        .iter()
+        .map(|message| json::build(|object| message.iter().for_each(|member| object.copy(member, snake))))
+        .collect();
+    json::to_array(&all)
+}
+
+/// Reads one message of a dialect into canonical ones: itself, and those that it carried for its neighbours.
+pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Message<'static>>) {
+    if dialect.home == Home::Native {
+        out.push(crate::event::owned(message));
+        return;
+    }
+    let form = &dialect.message;
+    let (mut canonical, mut own) = (Members::new(), Members::new());
+    let mut unwrapped = carry::Unwrapped::default();
+    for (key, value) in message {
+        match &key {
+            Key::Known(field) if form.says.contains(field) => canonical.push((key, value)),
+            _ if carry::is_named(&key, carry::EXTRA) => unwrapped = carry::unwrap(&value),
+            _ => own.push((key, value)),
+        }
+    }
+    if let Some(extra) = unwrapped.own.take() {
+        own.push((carry::own(carry::EXTRA), extra));
+    }
+    if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content)) {
+        let text = Json::string(content.as_str());
+        set(&mut canonical, Key::Known(Field::Content), text);
+        carry::note_json(&mut own, Field::Content);
+    }
+    let mut found = unwrapped.canonical;
+    let before = carry::take(&mut found, BEFORE);
+    let after = carry::take(&mut found, AFTER);
+    for (key, value) in found {
+        set(&mut canonical, key, value);
+    }
+    if !own.is_empty() {
+        let metadata = carry::merge(get(&canonical, Field::Metadata), dialect.name, own);
+        set(&mut canonical, Key::Known(Field::Metadata), metadata);
+    }
+    take_in(before.as_ref(), out);
+    out.push(crate::event::owned(canonical));
+    take_in(after.as_ref(), out);
+}
+
+fn is_structured(content: &Json<'_>) -> bool {
+    matches!(content.shape(), Type::Object | Type::Array | Type::Number | Type::Bool)
+}
+
+fn take_in(list: Option<&Json<'_>>, out: &mut Vec<Message<'static>>) {
+    for element in list.and_then(json::elements).unwrap_or_default() {
+        out.extend(json::members(&element).map(crate::event::owned));
+    }
+}
+
+/// Writes canonical messages for a dialect. Messages whose role it does not know ride on a neighbour.
+pub(super) fn write<'a>(messages: Vec<Message<'a>>, dialect: &Dialect) -> Vec<Message<'a>> {
+    if dialect.home == Home::Native {
+        return messages;
+    }
+    let mut out: Vec<Message<'a>> = Vec::with_capacity(messages.len());
+    let mut waiting: Vec<Json<'static>> = Vec::new();
+    for message in messages {
+        let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
+        if (role == ACTIVITY || role == REASONING) && !dialect.message.roles.contains(&&*role) {
+            drop(role);
+            waiting.push(json::to_object(&message));
+            continue;
+        }
+        drop(role);
+        let note = (!waiting.is_empty()).then(|| (BEFORE, json::to_array(&std::mem::take(&mut waiting))));
+        out.push(write_one(message, dialect, note));
+    }
+    if !waiting.is_empty() {
+        let list = json::to_array(&waiting);
+        match out.last_mut() {
+            Some(last) => add_note(last, AFTER, list),
+            // Nobody to ride on: the dialect gets them as they are rather than not at all.
+            None => out.extend(waiting.iter().filter_map(|one| json::members(one).map(crate::event::owned))),
+        }
+    }
+    out
+}
+
+fn write_one<'a>(message: Message<'a>, dialect: &Dialect, note: Option<(&'static str, Json<'static>)>) -> Message<'a> {
+    let form = &dialect.message;
+    let (mut said, mut own, mut canonical) = (Members::new(), Members::new(), Members::new());
+    for (key, value) in message {
+        match &key {
+            Key::Known(Field::Metadata) => {
+                let splices = |key: &Key<'_>| !matches!(key, Key::Known(field) if form.says.contains(field));
+                let (mine, rest) = carry::unpack(value, dialect.name, splices);
+                own.extend(mine);
+                canonical.extend(rest.map(|rest| (Key::Known(Field::Metadata), rest)));
+            }
+            Key::Known(Field::Content) if !form.parts && is_parts(&value) => {
+                said.push((key, Json::string(&text_of_parts(&value))));
+                canonical.push((Key::Known(Field::Content), value));
+            }
+            Key::Known(field) if form.says.contains(field) => said.push((key, value)),
+            _ => canonical.push((key, value)),
+        }
+    }
+    if carry::take_json_note(&mut own, Field::Content)
+        && let Some(value) = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned)
+    {
+        set(&mut said, Key::Known(Field::Content), Json::trusted(value));
+    }
+    canonical.extend(note.map(|(name, list)| (carry::own(name), list)));
+    let extra = carry::take(&mut own, carry::EXTRA);
+    said.extend(own);
+    if let Some(extra) = carry::wrap(extra.as_ref(), &canonical, None) {
+        said.push((carry::own(carry::EXTRA), extra));
+    }
+    said
+}
+
+/// Adds a canonical-only member to a message that was written already.
+pub(super) fn add_note(message: &mut Message<'_>, name: &'static str, value: Json<'static>) {
+    let extra = carry::take(message, carry::EXTRA).map(|extra| carry::unwrap(&extra)).unwrap_or_default();
+    let mut canonical = extra.canonical;
+    canonical.push((carry::own(name), value));
+    if let Some(extra) = carry::wrap(extra.own.as_ref(), &canonical, None) {
+        message.push((carry::own(carry::EXTRA), extra));
+    }
+}
+
+/// Whether this is a list of content parts.
+#[must_use]
+pub(super) fn is_parts(value: &Json<'_>) -> bool {
+    value.shape() == Type::Array
+        && json::elements(value).is_some_and(|parts| {
+            !parts.is_empty()
+                && parts.iter().all(|part| json::object(part.as_str()).is_ok_and(|part| part.kind.is_some()))
+        })
+}
+
+/// The text of all text parts: what a dialect without parts can show.
+pub(super) fn text_of_parts(value: &Json<'_>) -> String {
+    let parts = json::elements(value).unwrap_or_default();
+    let texts: Vec<String> = parts
+        .iter()
+        .filter_map(|part| {
+            let mut members = json::members(part)?;
+            carry::take(&mut members, "text")?.text().map(Cow::into_owned)
+        })
+        .collect();
+    texts.join(JOINT)
+}

@@ -1,0 +1,60 @@
+//! The engine: dialect → canonical → dialect, for requests and for streams, by the tables of `dialect/`.
+//!
+//! ```text
+//!   bytes ─▶ sse::Decoder ─▶ Reader ─▶ run guard ─▶ Writer ─▶ bytes
+//!            frames          canonical   legal       frames of the
+//!                            events      events      client's dialect
+//! ```
+//!
+//! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
+
+mod carry;
+mod chunk;
+mod conform;
+mod guard;
+mod message;
+mod patch;
+mod read;
+pub mod report;
+pub mod request;
+pub mod stream;
+mod text;
+mod write;
+
+pub use report::{Loss, Repair, Report};
+pub use stream::{Fault, Stream};
+
+use crate::event::{Event, Json};
+
+/// Prefix of the CUSTOM name under which a canonical event travels through a dialect that has no word for it.
+const CANONICAL_PREFIX: &str = "ag-ui.";
+
+/// The ids of a run: those of the request, or made for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ids {
+    /// the conversation, a JSON string
+    pub thread_id: Json<'static>,
+    /// the run, a JSON string
+    pub run_id: Json<'static>,
+}
+
+impl Ids {
+    /// Ids from plain text.
+    #[must_use]
+    pub fn new(thread_id: &str, run_id: &str) -> Self {
+        Ids { thread_id: Json::string(thread_id), run_id: Json::string(run_id) }
+    }
+}
+
+/// Takes canonical events one after another.
+trait Sink {
+    /// The next event.
+    fn event(&mut self, event: Event<'_>);
+    /// Where repairs and losses are counted.
+    fn report(&mut self) -> &mut Report;
+}
+
+/// The id of the message that a tool result makes, when the agent named none: the same for the same call, always.
+fn result_id(tool_call_id: &str) -> String {
+    format!("{tool_call_id}:result")
+}

@@ -1,0 +1,320 @@
+//! One request, translated: client dialect → `RunInput` → agent dialect.
+
+use super::{Ids, carry, message};
+use crate::codec::json;
+use crate::dialect::{Home, InputForm, Side, Spelling};
+use crate::event::input::Message;
+use crate::event::{Field, Json, Key, Members, PROTOCOL_VERSION, RunInput, Type, get, remove, set};
+use std::fmt;
+
+/// Under `extra["ag-ui"]` of the last message: members of the input that the agent's dialect has no place for.
+const INPUT: &str = "input";
+
+/// `description` of the one context entry that a context sent as plain text becomes.
+const CONTEXT: &str = "context";
+
+/// Most messages that one request may have.
+pub const MESSAGES_LIMIT: usize = 10_000;
+
+/// A request ready for the agent.
+#[derive(Debug)]
+pub struct Translated {
+    /// the body, JSON
+    pub body: String,
+    /// the ids of the run
+    pub ids: Ids,
+}
+
+/// Why a request is refused: what is wrong, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// JSON Pointer to the culprit; empty for the whole body
+    pub pointer: String,
+    /// what is wrong with it
+    pub reason: String,
+}
+
+impl fmt::Display for Refused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.pointer.is_empty() { f.write_str(&self.reason) } else { write!(f, "{}: {}", self.pointer, self.reason) }
+    }
+}
+
+impl std::error::Error for Refused {}
+
+fn refused<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T, Refused> {
+    Err(Refused { pointer: pointer.into(), reason: reason.into() })
+}
+
+/// Translates a request body. `fresh` gives ids where the request has none; the agent hears them, and every event of the
+/// run carries them.
+///
+/// # Errors
+/// When the body is no run input of the client's dialect.
+pub fn translate(body: &[u8], client: Side, agent: Side, fresh: &Ids) -> Result<Translated, Refused> {
+    let input = decode(text(body)?, client, fresh)?;
+    let ids = Ids { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
+    Ok(Translated { body: encode(input, agent), ids })
+}
+
+fn text(body: &[u8]) -> Result<&str, Refused> {
+    match std::str::from_utf8(body) {
+        Ok(text) if text.starts_with('\u{feff}') => {
+            refused("", "the body begins with a byte order mark; send plain UTF-8")
+        }
+        Ok(text) => Ok(text),
+        Err(error) => refused("", format!("the body is no UTF-8 from byte {} on", error.valid_up_to())),
+    }
+}
+
+/// Reads a request of a dialect into the canonical input.
+///
+/// # Errors
+/// When it is no JSON object, has no list of messages, or a member that no rule can read.
+pub fn decode<'a>(body: &'a str, client: Side, fresh: &Ids) -> Result<RunInput<'a>, Refused> {
+    let object = match json::object(body) {
+        Ok(object) => object,
+        Err(error) => return refused("", format!("the body is no JSON object: {error}")),
+    };
+    let mut members = object.members;
+    if let Some(kind) = object.kind {
+        members.insert(0, (Key::Other(json::TYPE.into()), kind));
+    }
+    // Whole nulls say nothing; the real client drops them too before it sends.
+    members.retain(|(_, value)| !value.is_null());
+    let thread_id = id(&mut members, Field::ThreadId, &fresh.thread_id)?;
+    let run_id = id(&mut members, Field::RunId, &fresh.run_id)?;
+    let mut messages = read_messages(&mut members, client)?;
+    if client.dialect.home == Home::Extra {
+        unpack_input(&mut members, &mut messages);
+    }
+    if let Some(context) = get(&members, Field::Context).filter(|context| context.shape() == Type::String) {
+        let context = context_of_text(context);
+        set(&mut members, Key::Known(Field::Context), context);
+    }
+    for (field, expected, name) in [(Field::Tools, Type::Array, "an array"), (Field::Context, Type::Array, "an array")]
+    {
+        if get(&members, field).is_some_and(|value| value.shape() != expected) {
+            return refused(format!("/{}", field.camel()), format!("must be {name}"));
+        }
+    }
+    Ok(RunInput { thread_id, run_id, messages, members })
+}
+
+fn id<'a>(members: &mut Members<'a>, field: Field, fresh: &Json<'static>) -> Result<Json<'a>, Refused> {
+    match remove(members, field) {
+        None => Ok(fresh.clone()),
+        Some(value) if value.is("") => Ok(fresh.clone()),
+        Some(value) if value.shape() == Type::String => Ok(value),
+        Some(value) if value.shape() == Type::Number => Ok(Json::string(value.as_str())),
+        Some(_) => refused(format!("/{}", field.camel()), "must be a string"),
+    }
+}
+
+fn read_messages(members: &mut Members<'_>, client: Side) -> Result<Vec<Message<'static>>, Refused> {
+    let Some(list) = remove(members, Field::Messages) else {
+        return refused("/messages", "is missing; it must be an array of messages");
+    };
+    let Some(elements) = json::elements(&list) else {
+        return refused("/messages", "must be an array of messages");
+    };
+    if elements.len() > MESSAGES_LIMIT {
+        return refused("/messages", format!("has {} messages; at most {MESSAGES_LIMIT} are taken", elements.len()));
+    }
+    let mut messages = Vec::with_capacity(elements.len());
+    for (at, element) in elements.iter().enumerate() {
+        let Some(mut message) = json::members(element) else {
+            return refused(format!("/messages/{at}"), "must be an object");
+        };
+        message.retain(|(_, value)| !value.is_null());
+        check(&message, at, client)?;
+        message::read(message, client.dialect, &mut messages);
+    }
+    Ok(messages)
+}
+
+fn check(message: &Members<'_>, at: usize, client: Side) -> Result<(), Refused> {
+    let place = |field: Field| format!("/messages/{at}/{}", field.camel());
+    let roles = client.dialect.message.roles;
+    match get(message, Field::Role).map(|role| (role.shape(), role.text())) {
+        None => return refused(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
+        Some((_, Some(role))) if roles.contains(&&*role) => {}
+        Some((_, role)) => {
+            let said = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
+            return refused(place(Field::Role), format!("is {said}; it must be one of {}", roles.join(", ")));
+        }
+    }
+    for field in [Field::Id, Field::ToolCallId] {
+        match get(message, field).map(Json::shape) {
+            Some(Type::String) => {}
+            None if field != Field::Id => {}
+            None => return refused(place(field), "is missing; every message needs an id"),
+            Some(_) => return refused(place(field), "must be a string"),
+        }
+    }
+    if get(message, Field::ToolCalls).is_some_and(|calls| calls.shape() != Type::Array) {
+        return refused(place(Field::ToolCalls), "must be an array");
+    }
+    Ok(())
+}
+
+/// What a client said, cut to what an error message should repeat of it.
+fn shorten(text: &str) -> String {
+    text.chars().filter(|c| !c.is_control()).take(40).collect()
+}
+
+/// A context that is a text: JSON inside it is taken for the list, anything else becomes its one entry.
+fn context_of_text(context: &Json<'_>) -> Json<'static> {
+    let text = context.text().unwrap_or_default();
+    if text.trim().is_empty() {
+        return Json::trusted("[]");
+    }
+    let parsed = Json::trusted(text.trim());
+    if json::elements(&parsed).is_some() {
+        return parsed.into_owned();
+    }
+    let entry = json::build(|object| {
+        object.member(Field::Description.camel(), Json::string(CONTEXT).as_str());
+        object.member(Field::Value.camel(), context.as_str());
+    });
+    json::to_array(&[entry])
+}
+
+fn unpack_input(members: &mut Members<'_>, messages: &mut [Message<'static>]) {
+    let carried = match messages.iter_mut().rev().find_map(|message| carry::take(message, INPUT)) {
+        Some(input) => json::members(&input).map(crate::event::owned),
+        None => carry::take(members, carry::EXTRA).map(|extra| {
+            let found = carry::unwrap(&extra);
+            members.extend(found.own.map(|own| (carry::own(carry::EXTRA), own)));
+            found.canonical
+        }),
+    };
+    for (key, value) in carried.unwrap_or_default() {
+        set(members, key, value);
+    }
+}
+
+/// Writes the canonical input for a dialect.
+#[must_use]
+pub fn encode(input: RunInput<'_>, agent: Side) -> String {
+    let RunInput { thread_id, run_id, messages, mut members } = input;
+    let mut messages = message::write(messages, agent.dialect);
+    // What a hop speaks is said by whoever speaks on it.
+    remove(&mut members, Field::ProtocolVersion);
+    let snake = agent.fields == Spelling::Snake;
+    let seven = [
+        (Field::State, "{}"),
+        (Field::Messages, ""),
+        (Field::Tools, "[]"),
+        (Field::Context, "[]"),
+        (Field::ForwardedProps, "{}"),
+    ];
+    let mut top = vec![(Key::Known(Field::ThreadId), thread_id), (Key::Known(Field::RunId), run_id)];
+    if agent.dialect.input == InputForm::Current {
+        top.push((Key::Known(Field::ProtocolVersion), Json::string(PROTOCOL_VERSION)));
+    }
+    let mut said = Vec::new();
+    for (field, default) in seven {
+        if field == Field::Messages {
+            said.push((Key::Known(field), Json::NULL));
+            continue;
+        }
+        let value = remove(&mut members, field).unwrap_or_else(|| Json::trusted(default));
+        said.push((Key::Known(field), value));
+    }
+    match (agent.dialect.input, members.is_empty()) {
+        (_, true) => {}
+        (InputForm::Current, false) => said.extend(members),
+        (InputForm::Seven, false) => carry_input(&members, &mut messages, &mut said),
+    }
+    if let Some((_, place)) = said.iter_mut().find(|(key, _)| *key == Key::Known(Field::Messages)) {
+        *place = message::to_array(&messages, snake);
+    }
+    top.extend(said);
+    json::build(|object| top.iter().for_each(|member| object.copy(member, snake))).as_str().to_owned()
+}
+
+/// What the seven members cannot say rides on the last message; without one, on the request itself rather than nowhere.
+fn carry_input<'a>(members: &Members<'_>, messages: &mut [Message<'_>], said: &mut Vec<(Key<'a>, Json<'a>)>) {
+    match messages.last_mut() {
+        Some(last) => message::add_note(last, INPUT, json::to_object(members)),
+        None => said.extend(carry::wrap(None, members, None).map(|extra| (carry::own(carry::EXTRA), extra))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{AG_UI, HAI};
+
+    fn fresh() -> Ids {
+        Ids::new("t-new", "r-new")
+    }
+
+    fn through(
+        body: &str,
+        client: &'static crate::dialect::Dialect,
+        agent: &'static crate::dialect::Dialect,
+    ) -> String {
+        translate(body.as_bytes(), Side::new(client), Side::new(agent), &fresh()).expect("a request").body
+    }
+
+    #[test]
+    fn an_ag_ui_request_takes_the_seven_member_form_and_comes_back_whole() {
+        let body = concat!(
+            r#"{"threadId":"t","runId":"r","protocolVersion":"1.0","parentRunId":"p","state":{"n":1.10},"messages":["#,
+            r#"{"id":"1","role":"user","content":[{"type":"text","text":"看图"},{"type":"image","source":{"type":"url","value":"u"}}]},"#,
+            r#"{"id":"2","role":"reasoning","content":"想"},"#,
+            r#"{"id":"3","role":"assistant","content":"好","metadata":{"hai":{"timestamp":5,"extra":{"k":1}},"x":2}}],"#,
+            r#""tools":[],"context":[],"forwardedProps":{"a":12345678901234567890}}"#
+        );
+        let hai = through(body, &AG_UI, &HAI);
+        let expected = concat!(
+            r#"{"threadId":"t","runId":"r","state":{"n":1.10},"messages":["#,
+            r#"{"id":"1","role":"user","content":"看图","extra":{"ag-ui":{"content":[{"type":"text","text":"看图"},{"type":"image","source":{"type":"url","value":"u"}}]}}},"#,
+            r#"{"id":"3","role":"assistant","content":"好","timestamp":5,"extra":{"k":1,"ag-ui":{"metadata":{"x":2},"preceding":[{"id":"2","role":"reasoning","content":"想"}],"input":{"parentRunId":"p"}}}}],"#,
+            r#""tools":[],"context":[],"forwardedProps":{"a":12345678901234567890}}"#
+        );
+        assert_eq!(hai, expected);
+        let back: serde_json::Value = serde_json::from_str(&through(&hai, &HAI, &AG_UI)).expect("JSON");
+        let mut original: serde_json::Value = serde_json::from_str(body).expect("JSON");
+        original["messages"][2]["metadata"] = serde_json::json!({"x":2,"hai":{"timestamp":5,"extra":{"k":1}}});
+        assert_eq!(back, original);
+    }
+
+    #[test]
+    fn a_hai_request_may_be_snake_case_and_sparse() {
+        let body = r#"{"thread_id":"t","messages":[{"id":"1","role":"user","content":"hi"}],"context":"in a car","forwarded_props":null}"#;
+        assert_eq!(
+            through(body, &HAI, &AG_UI),
+            concat!(
+                r#"{"threadId":"t","runId":"r-new","protocolVersion":"1.0","state":{},"#,
+                r#""messages":[{"id":"1","role":"user","content":"hi"}],"tools":[],"#,
+                r#""context":[{"description":"context","value":"in a car"}],"forwardedProps":{}}"#
+            )
+        );
+    }
+
+    #[test]
+    fn a_refusal_names_the_place() {
+        let rows: &[(&[u8], &str, &str)] = &[
+            (b"{", "", "no JSON object: EOF"),
+            (b"[]", "", "expected a JSON object"),
+            (b"{} {}", "", "trailing characters at line 1 column 4"),
+            (b"\xef\xbb\xbf{}", "", "byte order mark"),
+            (b"{\"a\":\"\xff\"}", "", "no UTF-8 from byte 6 on"),
+            (b"{}", "/messages", "is missing"),
+            (b"{\"messages\":{}}", "/messages", "must be an array"),
+            (b"{\"messages\":[1]}", "/messages/0", "must be an object"),
+            (b"{\"messages\":[{\"id\":\"1\",\"role\":\"king\"}]}", "/messages/0/role", "`king`; it must be one of"),
+            (b"{\"messages\":[{\"role\":\"user\"}]}", "/messages/0/id", "is missing"),
+            (b"{\"messages\":[],\"threadId\":{}}", "/threadId", "must be a string"),
+            (b"{\"messages\":[],\"tools\":{}}", "/tools", "must be an array"),
+        ];
+        for (body, pointer, reason) in rows {
+            let refused = translate(body, Side::new(&AG_UI), Side::new(&HAI), &fresh()).expect_err("refused");
+            assert_eq!(refused.pointer, *pointer, "{refused}");
+            assert!(refused.reason.contains(reason), "{refused}");
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! One run's event stream, translated as it comes.
+
+use super::guard::Guard;
+use super::read::Reader;
+use super::report::Report;
+use super::write::{Outlet, Writer};
+use super::{Ids, Sink};
+use crate::codec::sse::{self, Decoder, Limits, Step};
+use crate::dialect::Side;
+use crate::event::run::Ending;
+use crate::event::{Event, Field, Json, Kind};
+
+/// Translates the event stream of one run from the agent's dialect to the client's.
+///
+/// ```
+/// use diglot::{codec::sse::Limits, dialect::{self, Side}, translate::{Ids, Stream}};
+///
+/// let side = |name| Side::new(dialect::by_name(name).expect("a dialect"));
+/// let mut stream = Stream::new(side("hai"), side("ag-ui"), Some(Ids::new("t1", "r1")), Limits::default());
+/// let mut out = Vec::new();
+/// stream.push(b"data: {\"type\":\"RUN_STARTED\",\"messageId\":\"m\"}\n\n", 0, &mut out)?;
+/// assert!(String::from_utf8_lossy(&out).contains(r#""threadId":"t1","runId":"r1""#));
+/// # Ok::<(), diglot::translate::Fault>(())
+/// ```
+#[derive(Debug)]
+pub struct Stream {
+    frames: Decoder,
+    reader: Reader,
+    guard: Guard,
+    writer: Writer,
+    report: Report,
+}
+
+/// Why the stream of an agent cannot be read to a good end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The bytes are beyond a limit of the framing.
+    Framing(sse::Fault),
+    /// The stream ended without a terminal event.
+    Truncated,
+}
+
+impl std::fmt::Display for Fault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Fault::Framing(fault) => fault.fmt(f),
+            Fault::Truncated => f.write_str("the stream ended without a terminal event"),
+        }
+    }
+}
+
+impl std::error::Error for Fault {}
+
+impl Stream {
+    /// A stream from `agent` to `client`. Without `ids` the run keeps those that the agent says.
+    #[must_use]
+    pub fn new(agent: Side, client: Side, ids: Option<Ids>, limits: Limits) -> Self {
+        let labels = |side: Side| vec![0; side.dialect.labels().len()];
+        Stream {
+            frames: Decoder::new(limits),
+            reader: Reader::new(agent.dialect),
+            guard: Guard::new(ids),
+            writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
+            report: Report { read: labels(agent), written: labels(client), ..Report::default() },
+        }
+    }
+
+    /// Takes bytes as they came and appends what they say to `out`, at `now` ms since the epoch.
+    ///
+    /// # Errors
+    /// When a frame is over the limit; everything before it was written, and nothing after it will be.
+    pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Stream { frames, reader, guard, writer, report } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
+        let mut rest = bytes;
+        loop {
+            match frames.next(&mut rest) {
+                Step::More => return Ok(()),
+                Step::Frame(frame) => reader.frame(&frame.data, &mut sink),
+                Step::Broken(fault) => return Err(Fault::Framing(fault)),
+            }
+        }
+    }
+
+    /// Takes one event that needs no framing (a line of NDJSON).
+    pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) {
+        let Stream { reader, guard, writer, report, .. } = self;
+        reader.frame(data, &mut Pipe { guard, writer, to: Outlet { out, report, now } });
+    }
+
+    /// The agent's body has ended: says what it still held.
+    ///
+    /// # Errors
+    /// When the run had no terminal event: then [`Stream::fail`] has to say one.
+    pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Stream { frames, reader, guard, writer, report } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
+        loop {
+            match frames.finish() {
+                Step::More => break,
+                Step::Frame(frame) => reader.frame(&frame.data, &mut sink),
+                Step::Broken(fault) => return Err(Fault::Framing(fault)),
+            }
+        }
+        reader.finish(&mut sink);
+        if self.guard.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
+    }
+
+    /// Ends the run with RUN_ERROR, unless it has ended. What the agent said before stands.
+    pub fn fail(&mut self, code: &str, message: &str, now: i64, out: &mut Vec<u8>) {
+        if self.guard.ending().is_some() {
+            return;
+        }
+        let Stream { reader, guard, writer, report, .. } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
+        reader.finish(&mut sink);
+        let error = Event::new(Kind::RunError).with(Field::Message, Json::string(message));
+        sink.event(error.with(Field::Code, Json::string(code)));
+    }
+
+    /// How the run ended, once its terminal event was written.
+    #[must_use]
+    pub fn ending(&self) -> Option<Ending> {
+        self.guard.ending()
+    }
+
+    /// What was read, written, mended and left out so far.
+    #[must_use]
+    pub fn report(&self) -> &Report {
+        &self.report
+    }
+}
+
+/// Guard and writer behind the reader.
+struct Pipe<'p, 'o> {
+    guard: &'p mut Guard,
+    writer: &'p mut Writer,
+    to: Outlet<'o>,
+}
+
+impl Sink for Pipe<'_, '_> {
+    fn event(&mut self, event: Event<'_>) {
+        let Outlet { out, report, now } = &mut self.to;
+        let (writer, now) = (&mut *self.writer, *now);
+        self.guard.event(event, report, &mut |event, report| {
+            writer.event(event, &mut Outlet { out, report, now });
+        });
+    }
+
+    fn report(&mut self) -> &mut Report {
+        self.to.report
+    }
+}
