@@ -1,0 +1,390 @@
+//! From what the operator wrote to what the program runs on: puts variables in, reads each value, and collects every
+//! problem instead of stopping at the first.
+//!
+//! A value that cannot be read is `None` from there on, and its problem has been noted; the pieces come together with
+//! `?`, so that nothing is made up for it.
+
+use std::fmt::Display;
+use std::net::SocketAddr;
+
+use serde_saphyr::{Location, Spanned};
+
+use super::file::{self, File, OneOrMany, SideMapping, Text};
+use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_password};
+use super::scalar::{self, Fault};
+use super::variable::{Expanded, Failure, expand};
+use super::{Config, Limits, Route, Timeouts, Upstream};
+use crate::dialect::{self, Content, Dialect, Side, Spelling};
+
+/// Checks `file`, which was read from `text` under the name `name`.
+pub(super) fn check(
+    name: &str,
+    text: &str,
+    file: &File,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, Problems> {
+    let mut check = Check { name, text, lookup, problems: Vec::new() };
+    match check.config(file) {
+        Some(config) if check.problems.is_empty() => Ok(config),
+        _ => Err(Problems::new(check.problems)),
+    }
+}
+
+struct Check<'a> {
+    name: &'a str,
+    text: &'a str,
+    lookup: &'a dyn Fn(&str) -> Option<String>,
+    problems: Vec<Problem>,
+}
+
+/// A scalar with its variables put in, on its way to becoming a value.
+struct Scalar {
+    text: String,
+    /// How messages name it: as it was written, so never with what came from a variable.
+    shown: String,
+    substituted: bool,
+}
+
+/// A value and where it was written.
+#[derive(Clone)]
+struct Seen<T> {
+    value: T,
+    path: String,
+    position: Option<Position>,
+}
+
+impl<T> Seen<T> {
+    /// A wrong value is shown where it is defined; two of the same are told apart by where they are used.
+    fn new(value: T, path: &str, used: Location) -> Seen<T> {
+        Seen { value, path: path.to_owned(), position: position(used) }
+    }
+
+    fn place(&self) -> String {
+        match self.position {
+            Some(position) => format!("{} ({position})", self.path),
+            None => format!("the default of {}", self.path),
+        }
+    }
+}
+
+/// What tells routes apart: no two may have one of these in common.
+#[derive(Default)]
+struct Labels {
+    paths: Vec<Seen<String>>,
+    names: Vec<Seen<String>>,
+}
+
+impl Labels {
+    fn add(&mut self, path: Option<Seen<String>>, name: Option<Seen<String>>) {
+        // A path that was there before is noted as such; that it is a name as well would be the same mistake again.
+        let again = |name: &Seen<String>| {
+            let is_path = path.as_ref().is_some_and(|path| path.position == name.position);
+            is_path && self.paths.iter().any(|earlier| earlier.value == name.value)
+        };
+        self.names.extend(name.filter(|name| !again(name)));
+        self.paths.extend(path);
+    }
+}
+
+impl Check<'_> {
+    fn config(&mut self, file: &File) -> Option<Config> {
+        let listeners = self.listeners(&file.listeners);
+        let limits = self.limits(&file.limits);
+        let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
+        let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
+        let routes = self.routes(&file.routes);
+        let (data, status) = listeners?;
+        Some(Config {
+            data,
+            status,
+            limits: limits?,
+            keep_alive: keep_alive?,
+            drain_timeout: drain_timeout?,
+            routes: routes?,
+        })
+    }
+
+    fn listeners(&mut self, listeners: &file::Listeners) -> Option<(Vec<SocketAddr>, Vec<SocketAddr>)> {
+        let data = self.values(&listeners.data, "listeners.data", scalar::address);
+        let status = self.values(&listeners.status, "listeners.status", scalar::address);
+        if data.is_empty() {
+            let hint = "write an address such as `127.0.0.1:8787`, or take the key away to get its default";
+            self.note("listeners.data", position(listeners.data.defined), "there is no address to listen on", hint);
+        }
+        let all: Vec<&Seen<SocketAddr>> = data.iter().chain(&status).flatten().collect();
+        let hint = "give each listener a port of its own";
+        self.distinct(&all, |one, other| overlap(*one, *other), "this address is already taken by", hint);
+        Some((every(data)?, every(status)?))
+    }
+
+    fn limits(&mut self, limits: &file::Limits) -> Option<Limits> {
+        let request_body = self.value(&limits.request_body, "limits.request_body", scalar::size);
+        let frame = self.value(&limits.frame, "limits.frame", scalar::size);
+        let client_buffer = self.value(&limits.client_buffer, "limits.client_buffer", scalar::size);
+        Some(Limits { request_body: request_body?, frame: frame?, client_buffer: client_buffer? })
+    }
+
+    fn routes(&mut self, routes: &Spanned<Vec<Spanned<file::Route>>>) -> Option<Vec<Route>> {
+        if routes.value.is_empty() {
+            let hint =
+                "add one: `routes: [{path: /chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/\"}]`";
+            self.note("routes", position(routes.defined), "there is no route, so nothing could be served", hint);
+            return None;
+        }
+        let mut labels = Labels::default();
+        let mut checked = Vec::new();
+        for (index, route) in routes.value.iter().enumerate() {
+            checked.push(self.route(route, &format!("routes[{index}]"), &mut labels));
+        }
+        let (paths, names): (Vec<_>, Vec<_>) = (labels.paths.iter().collect(), labels.names.iter().collect());
+        let hint = "send each path to one route: change one of the two, or take one route away";
+        self.distinct(&paths, |one, other| one == other, "this path is already taken by", hint);
+        let hint = "give each route a name of its own; without one it is named by its path";
+        self.distinct(&names, |one, other| one == other, "this name is already taken by", hint);
+        checked.into_iter().collect()
+    }
+
+    fn route(&mut self, written: &Spanned<file::Route>, at: &str, labels: &mut Labels) -> Option<Route> {
+        let route = &written.value;
+        let whole = position(written.defined);
+        let path = self.required(route.path.as_ref(), at, "path", whole);
+        let path = path.and_then(|path| self.seen(path, &format!("{at}.path"), scalar::path));
+        let name = match &route.name {
+            Some(name) => self.seen(name, &format!("{at}.name"), scalar::name),
+            None => path.clone(),
+        };
+        labels.add(path.clone(), name.clone());
+        let client = self.required(route.client.as_ref(), at, "client", whole);
+        let client = client.and_then(|side| self.side(side, &format!("{at}.client")));
+        let agent = self.required(route.agent.as_ref(), at, "agent", whole);
+        let agent = agent.and_then(|side| self.side(side, &format!("{at}.agent")));
+        let upstreams = self.required(route.upstream.as_ref(), at, "upstream", whole);
+        let upstreams = upstreams.and_then(|list| self.upstreams(list, &format!("{at}.upstream")));
+        let timeouts = self.timeouts(&route.timeouts, &format!("{at}.timeouts"));
+        Some(Route {
+            name: name?.value,
+            path: path?.value,
+            client: client?,
+            agent: agent?,
+            upstreams: upstreams?,
+            timeouts: timeouts?,
+        })
+    }
+
+    fn upstreams(&mut self, written: &Spanned<OneOrMany>, at: &str) -> Option<Vec<Upstream>> {
+        let list = self.values(written, at, scalar::upstream);
+        if list.is_empty() {
+            let hint = "write one URL or more, such as `http://127.0.0.1:9001/chat`";
+            self.note(at, position(written.defined), "there is no upstream to send requests to", hint);
+        }
+        let all: Vec<&Seen<Upstream>> = list.iter().flatten().collect();
+        let hint = "list each upstream once; all get the same share of runs";
+        self.distinct(&all, |one, other| one == other, "this upstream is already listed as", hint);
+        every(list)
+    }
+
+    fn timeouts(&mut self, written: &file::Timeouts, at: &str) -> Option<Timeouts> {
+        let connect = self.value(&written.connect, &format!("{at}.connect"), scalar::duration);
+        let first_byte = self.value(&written.first_byte, &format!("{at}.first_byte"), scalar::duration);
+        let idle = self.value(&written.idle, &format!("{at}.idle"), scalar::duration);
+        Some(Timeouts { connect: connect?, first_byte: first_byte?, idle: idle? })
+    }
+
+    fn side(&mut self, written: &Spanned<file::Side>, at: &str) -> Option<Side> {
+        match &written.value {
+            file::Side::Name(name) => self.dialect(name, at, position(written.defined)).map(Side::new),
+            file::Side::Mapping(mapping) => {
+                let name = self.required(mapping.dialect.as_ref(), at, "dialect", position(written.defined))?;
+                let dialect = self.dialect(&name.value, &format!("{at}.dialect"), position(name.defined))?;
+                self.options(dialect, mapping, at)
+            }
+        }
+    }
+
+    fn options(&mut self, dialect: &'static Dialect, mapping: &SideMapping, at: &str) -> Option<Side> {
+        let plain = Side::new(dialect);
+        let contents = &[("string", Content::String), ("blocks", Content::Blocks)];
+        let content = self.option(dialect, mapping.content.as_ref(), at, "content", plain.content, contents);
+        let spellings = &[("camel", Spelling::Camel), ("snake", Spelling::Snake)];
+        let fields = self.option(dialect, mapping.fields.as_ref(), at, "fields", plain.fields, spellings);
+        Some(Side { content: content?, fields: fields?, ..plain })
+    }
+
+    /// One option of a dialect: `default` when it is not written.
+    fn option<T: Clone>(
+        &mut self,
+        dialect: &'static Dialect,
+        written: Option<&Text>,
+        at: &str,
+        key: &str,
+        default: T,
+        choices: &[(&str, T)],
+    ) -> Option<T> {
+        let Some(written) = written else { return Some(default) };
+        let path = format!("{at}.{key}");
+        if !dialect.options.contains(&key) {
+            let others = dialect::ALL.iter().filter(|other| other.options.contains(&key)).map(|other| other.name);
+            let hint = format!("take it away; it belongs to {}", quoted(others));
+            let message = format!("the dialect `{}` has no option `{key}`", dialect.name);
+            self.note(&path, position(written.defined), message, hint);
+            return None;
+        }
+        let scalar = self.scalar(&written.value, &path, position(written.defined))?;
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == scalar.text) {
+            return Some(choice.clone());
+        }
+        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
+        let message = format!("{} is not a choice here", scalar.shown);
+        self.note(&path, position(written.defined), message, format!("write {}", quoted(names.iter().copied())));
+        None
+    }
+
+    fn dialect(&mut self, name: &str, path: &str, position: Option<Position>) -> Option<&'static Dialect> {
+        let scalar = self.scalar(name, path, position)?;
+        let dialect = dialect::by_name(&scalar.text);
+        if dialect.is_none() {
+            let known: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
+            // The nearest name would tell what a variable holds.
+            let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);
+            self.note(path, position, format!("{} is no dialect", scalar.shown), nearest);
+        }
+        dialect
+    }
+
+    /// Notes a key that must be there and is not, at the mapping that lacks it.
+    fn required<'w, T>(&mut self, value: Option<&'w T>, at: &str, key: &str, whole: Option<Position>) -> Option<&'w T> {
+        if value.is_none() {
+            let example = match key {
+                "path" => "the path that clients call, such as `path: /agents/chat`",
+                "client" => "what the clients speak, such as `client: ag-ui`",
+                "agent" => "what the agent speaks, such as `agent: hai`",
+                "upstream" => "where the agent is, such as `upstream: http://127.0.0.1:9001/chat`",
+                _ => "which dialect it is, such as `dialect: hai`",
+            };
+            self.note(at, whole, format!("the key `{key}` is missing or empty"), format!("add {example}"));
+        }
+        value
+    }
+
+    /// Notes each value that is the same as one before it.
+    fn distinct<T>(&mut self, all: &[&Seen<T>], same: impl Fn(&T, &T) -> bool, message: &str, hint: &str) {
+        for (index, one) in all.iter().enumerate() {
+            if let Some(earlier) = all[..index].iter().find(|earlier| same(&earlier.value, &one.value)) {
+                // Of a default and what was written, only the written one can be changed.
+                let (at, other) = if one.position.is_some() { (one, earlier) } else { (earlier, one) };
+                self.note(&at.path, at.position, format!("{message} {}", other.place()), hint);
+            }
+        }
+    }
+
+    fn value<T>(&mut self, text: &Text, path: &str, read: fn(&str) -> Result<T, Fault>) -> Option<T> {
+        self.seen(text, path, read).map(|seen| seen.value)
+    }
+
+    fn seen<T>(&mut self, text: &Text, path: &str, read: fn(&str) -> Result<T, Fault>) -> Option<Seen<T>> {
+        self.read(&text.value, path, position(text.defined), read).map(|value| Seen::new(value, path, text.referenced))
+    }
+
+    /// Reads one scalar or each of a list.
+    fn values<T>(
+        &mut self,
+        written: &Spanned<OneOrMany>,
+        path: &str,
+        read: fn(&str) -> Result<T, Fault>,
+    ) -> Vec<Option<Seen<T>>> {
+        match &written.value {
+            OneOrMany::One(one) => {
+                let value = self.read(one, path, position(written.defined), read);
+                vec![value.map(|value| Seen::new(value, path, written.referenced))]
+            }
+            OneOrMany::Many(many) => {
+                let each = |(index, one): (usize, &Text)| self.seen(one, &format!("{path}[{index}]"), read);
+                many.iter().enumerate().map(each).collect()
+            }
+        }
+    }
+
+    fn read<T>(
+        &mut self,
+        written: &str,
+        path: &str,
+        position: Option<Position>,
+        read: fn(&str) -> Result<T, Fault>,
+    ) -> Option<T> {
+        let scalar = self.scalar(written, path, position)?;
+        let fault = match read(&scalar.text) {
+            Ok(value) => return Some(value),
+            Err(fault) => fault,
+        };
+        let suggestion = fault.suggestion.filter(|_| !scalar.substituted && !may_hold_password(&scalar.text));
+        let hint = match suggestion {
+            Some(meant) => format!("did you mean `{meant}`?"),
+            None => fault.hint.to_owned(),
+        };
+        self.note(path, position, format!("{} {}", scalar.shown, fault.is), hint);
+        None
+    }
+
+    fn scalar(&mut self, written: &str, path: &str, position: Option<Position>) -> Option<Scalar> {
+        let form = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
+        let (message, hint) = match expand(written, self.lookup) {
+            Ok(Expanded { text, substituted }) if !text.is_empty() => {
+                let shown = shown(written, substituted);
+                return Some(Scalar { text, shown, substituted });
+            }
+            Ok(Expanded { substituted: false, .. }) => {
+                ("the value is empty".to_owned(), "write one, or take the key away".to_owned())
+            }
+            Ok(_) => {
+                let message = format!("{} is empty", shown(written, true));
+                (message, "give the variable a value, or a default: `${NAME:-default}`".to_owned())
+            }
+            Err(Failure::Unset(name)) => {
+                let hint = format!("set it where Diglot is started, or give a default: `${{{name}:-default}}`");
+                (format!("the environment variable `{name}` is not set"), hint)
+            }
+            Err(Failure::Unclosed) => ("`${` without a `}` after it".to_owned(), form.to_owned()),
+            Err(Failure::Malformed(inside)) => (format!("`${{{inside}}}` names no variable"), form.to_owned()),
+        };
+        self.note(path, position, message, hint);
+        None
+    }
+
+    fn note(&mut self, path: &str, position: Option<Position>, message: impl Into<String>, hint: impl Into<String>) {
+        self.problems.push(Problem::of_file(self.name, message).at(path, position, self.text).hint(hint));
+    }
+}
+
+/// How a message names a value: the text of the file, never what a variable holds.
+fn shown(written: &str, substituted: bool) -> String {
+    const MAX_SHOWN: usize = 80;
+    if may_hold_password(written) {
+        return "the value".to_owned();
+    }
+    let cut: String = written.trim().chars().take(MAX_SHOWN).collect();
+    let dots = if cut.len() < written.trim().len() { "…" } else { "" };
+    let how = if substituted { ", with its variables put in," } else { "" };
+    format!("`{cut}{dots}`{how}")
+}
+
+/// All values, unless one of them could not be read.
+fn every<T>(list: Vec<Option<Seen<T>>>) -> Option<Vec<T>> {
+    list.into_iter().map(|one| one.map(|one| one.value)).collect()
+}
+
+fn quoted<T: Display>(names: impl Iterator<Item = T>) -> String {
+    names.map(|name| format!("`{name}`")).collect::<Vec<_>>().join(" or ")
+}
+
+fn position(location: Location) -> Option<Position> {
+    (location != Location::UNKNOWN).then(|| Position { line: location.line(), column: location.column() })
+}
+
+/// Whether the second of two sockets could not be bound: one address and port, or a wildcard of the same family over
+/// it. Port 0 is a new port each time.
+fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
+    let wildcard = one.ip().is_unspecified() || other.ip().is_unspecified();
+    one.port() != 0
+        && one.port() == other.port()
+        && (one.ip() == other.ip() || (wildcard && one.is_ipv4() == other.is_ipv4()))
+}

@@ -1,0 +1,207 @@
+//! What the operator writes: one struct per mapping of the YAML file, its docs the manual, its `Default` the defaults.
+//!
+//! Every scalar is kept as the text that was written, with its position. `${VAR}` is put in and units are read only by
+//! `check`, so that all mistakes of a file are found in one pass and each is shown where it stands. Defaults are
+//! written here, once, in the operator's own spelling; they go through the same checks as a file.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{Location, Spanned};
+
+/// A scalar as it was written, with its line and column. A default has no position.
+pub type Text = Spanned<String>;
+
+/// The whole file. Every key but `routes` may be left out.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct File {
+    /// Where Diglot listens.
+    pub listeners: Listeners,
+    /// How much memory one run may take.
+    pub limits: Limits,
+    /// How long the agent may be silent before a client is sent an SSE comment, so that no proxy on the way takes the
+    /// connection for dead. A duration.
+    pub keep_alive: Text,
+    /// How long running streams may go on after SIGTERM before they are ended. A duration; `0s` ends them at once.
+    pub drain_timeout: Text,
+    /// Which path leads to which agent. At least one.
+    pub routes: Spanned<Vec<Spanned<Route>>>,
+}
+
+impl Default for File {
+    fn default() -> File {
+        File {
+            listeners: Listeners::default(),
+            limits: Limits::default(),
+            keep_alive: text("15s"),
+            drain_timeout: text("30s"),
+            routes: Spanned::new(Vec::new(), Location::UNKNOWN, Location::UNKNOWN),
+        }
+    }
+}
+
+/// Listen addresses, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787`; port 0 takes a free one.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Listeners {
+    /// The data plane: what clients connect to. One address or a list.
+    pub data: Spanned<OneOrMany>,
+    /// Liveness, readiness and metrics, and nothing else. One address or a list; `[]` turns it off. Loopback unless
+    /// set: a deployment puts it on the wildcard (`0.0.0.0:8788`), where kubelet and Prometheus reach it.
+    pub status: Spanned<OneOrMany>,
+}
+
+impl Default for Listeners {
+    fn default() -> Listeners {
+        Listeners { data: one("127.0.0.1:8787"), status: one("127.0.0.1:8788") }
+    }
+}
+
+/// Sizes, each a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`, `1GiB`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// The largest request body taken from a client; a larger one is refused.
+    pub request_body: Text,
+    /// The largest SSE frame taken from an agent; a larger one ends the run with an error.
+    pub frame: Text,
+    /// How many bytes may wait for one slow client before its agent is made to wait.
+    pub client_buffer: Text,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits { request_body: text("8MiB"), frame: text("10MiB"), client_buffer: text("64KiB") }
+    }
+}
+
+/// One path of the data plane and the agent behind it.
+///
+/// The keys without a default are `Option` here, so that a file without them is told of all of them at once.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Route {
+    /// The route in metrics and logs; the path when left out. No two routes share one.
+    pub name: Option<Text>,
+    /// The path that clients POST to, matched exactly. Required. No two routes share one.
+    pub path: Option<Text>,
+    /// What the clients speak. Required.
+    pub client: Option<Spanned<Side>>,
+    /// What the agent speaks. Required.
+    pub agent: Option<Spanned<Side>>,
+    /// Where the agent is: one `http` or `https` URL, or a list over which runs are spread. Required.
+    pub upstream: Option<Spanned<OneOrMany>>,
+    /// How long the agent may take.
+    #[serde(default)]
+    pub timeouts: Timeouts,
+}
+
+/// How long the agent may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Timeouts {
+    /// To accept a connection, the TLS handshake included.
+    pub connect: Text,
+    /// From the sent request to the first byte of the response.
+    pub first_byte: Text,
+    /// Between two pieces of a response that has begun. There is no limit on the whole run.
+    pub idle: Text,
+}
+
+impl Default for Timeouts {
+    fn default() -> Timeouts {
+        Timeouts { connect: text("5s"), first_byte: text("60s"), idle: text("5m") }
+    }
+}
+
+/// A dialect and its options: a name alone, or a mapping.
+#[derive(Debug, Clone)]
+pub enum Side {
+    /// `client: ag-ui`
+    Name(String),
+    /// `client: {dialect: hai, content: blocks}`
+    Mapping(Box<SideMapping>),
+}
+
+/// The mapping form of a side. Which options a dialect takes is said by the dialect.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SideMapping {
+    /// The dialect's name. Required.
+    pub dialect: Option<Text>,
+    /// How streamed text is written to it: as plain strings (`string`) or as output blocks (`blocks`). Both are read.
+    pub content: Option<Text>,
+    /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
+    pub fields: Option<Text>,
+}
+
+/// One scalar or a list of scalars.
+#[derive(Debug, Clone)]
+pub enum OneOrMany {
+    /// `data: 127.0.0.1:8787`
+    One(String),
+    /// `data: [127.0.0.1:8787, "[::1]:8787"]`
+    Many(Vec<Text>),
+}
+
+fn text(written: &str) -> Text {
+    Spanned::new(written.to_owned(), Location::UNKNOWN, Location::UNKNOWN)
+}
+
+fn one(written: &str) -> Spanned<OneOrMany> {
+    Spanned::new(OneOrMany::One(written.to_owned()), Location::UNKNOWN, Location::UNKNOWN)
+}
+
+// serde's `untagged` buffers what it reads and thereby forgets where it stood, so the two choices are made by hand.
+impl<'de> Deserialize<'de> for Side {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Side, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = Side;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("the name of a dialect or a mapping such as {dialect: NAME}")
+            }
+            fn visit_str<E: Error>(self, name: &str) -> Result<Side, E> {
+                Ok(Side::Name(name.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Side, A::Error> {
+                SideMapping::deserialize(MapAccessDeserializer::new(map))
+                    .map(|mapping| Side::Mapping(Box::new(mapping)))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}
+
+impl<'de> Deserialize<'de> for OneOrMany {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMany, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = OneOrMany;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a single value or a list of values")
+            }
+            fn visit_str<E: Error>(self, one: &str) -> Result<OneOrMany, E> {
+                Ok(OneOrMany::One(one.to_owned()))
+            }
+            // A bare port is a number to YAML; it is kept, so that `check` can say what to write instead.
+            fn visit_u64<E: Error>(self, one: u64) -> Result<OneOrMany, E> {
+                Ok(OneOrMany::One(one.to_string()))
+            }
+            fn visit_i64<E: Error>(self, one: i64) -> Result<OneOrMany, E> {
+                Ok(OneOrMany::One(one.to_string()))
+            }
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMany, A::Error> {
+                let mut many = Vec::new();
+                while let Some(one) = list.next_element::<Text>()? {
+                    many.push(one);
+                }
+                Ok(OneOrMany::Many(many))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}

@@ -1,0 +1,112 @@
+//! What the program runs on: plain, checked values. Nothing here is text that still has to be understood.
+//!
+//! ```text
+//! diglot.yaml --load--> file::File --check--> Config
+//!                  \                   \
+//!                   one Problem         every Problem     file:line:column: path: message, hint, the line itself
+//! ```
+//! `file` is what the operator writes, with the manual and the defaults; `load` reads it and says what is wrong with its
+//! YAML and its keys; `check` puts variables in and turns each value into its type, by the rules of `scalar`.
+//! A `Config` is made by [`load`] alone, so whoever holds one need not check again.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use crate::dialect::Side;
+
+mod check;
+pub mod file;
+pub mod load;
+mod outline;
+mod problem;
+mod scalar;
+#[cfg(test)]
+mod tests;
+mod variable;
+
+pub use problem::{Problem, Problems};
+
+/// A checked configuration.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// Where the data plane listens. Never empty; overlaps with neither itself nor `status`.
+    pub data: Vec<SocketAddr>,
+    /// Where the status plane listens. Empty when it is turned off.
+    pub status: Vec<SocketAddr>,
+    /// How much memory one run may take.
+    pub limits: Limits,
+    /// Silence after which a client is sent a comment. Never zero.
+    pub keep_alive: Duration,
+    /// How long running streams may go on after SIGTERM. May be zero.
+    pub drain_timeout: Duration,
+    /// In the order of the file. Never empty; no two share a path or a name.
+    pub routes: Vec<Route>,
+}
+
+/// Sizes in bytes, none of them zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// The largest request body taken from a client.
+    pub request_body: usize,
+    /// The largest SSE frame taken from an agent.
+    pub frame: usize,
+    /// How much may wait for one slow client before its agent is made to wait.
+    pub client_buffer: usize,
+}
+
+/// One path and the agent behind it.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// The route in metrics and logs: not empty, no control characters, unique.
+    pub name: String,
+    /// Matched exactly against the request's path, which is not decoded for it. Begins with `/`, unique.
+    pub path: String,
+    /// What the clients speak.
+    pub client: Side,
+    /// What the agent speaks.
+    pub agent: Side,
+    /// Where the agent is. Never empty, no two the same.
+    pub upstreams: Vec<Upstream>,
+    /// How long the agent may take.
+    pub timeouts: Timeouts,
+}
+
+/// One address of an agent, taken apart for the connector.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Upstream {
+    /// `https` rather than `http`.
+    pub tls: bool,
+    /// A host name in lower case, or an IP address; IPv6 without brackets.
+    pub host: String,
+    /// The port, written or implied by the scheme. Never zero.
+    pub port: u16,
+    /// What stands in the request line: begins with `/`, holds the query.
+    pub path_and_query: String,
+    /// For logs and labels: `scheme://authority/path`, without the query, since queries carry keys.
+    pub url: String,
+}
+
+impl Upstream {
+    /// The value of the `Host` header: IPv6 in brackets, the port only where the scheme does not imply it.
+    pub fn authority(&self) -> String {
+        let Upstream { host, port, .. } = self;
+        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
+        if *port == implied_port(self.tls) { host } else { format!("{host}:{port}") }
+    }
+}
+
+/// How long an agent may take for each step of a run. None is zero.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// To accept a connection, the TLS handshake included.
+    pub connect: Duration,
+    /// From the sent request to the first byte of the response.
+    pub first_byte: Duration,
+    /// Between two pieces of a response that has begun.
+    pub idle: Duration,
+}
+
+/// RFC 9110, section 4.2: "If the port subcomponent is empty or not given, TCP port 80 (443) is the default."
+fn implied_port(tls: bool) -> u16 {
+    if tls { 443 } else { 80 }
+}

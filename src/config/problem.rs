@@ -1,0 +1,252 @@
+//! One mistake in a configuration: where it is, what it is, and the way out.
+
+use std::error::Error;
+use std::fmt;
+
+/// How much of a long source line is shown, in characters, half of it on each side of the mistake.
+const MAX_EXCERPT: usize = 120;
+
+/// A line and a column, both from 1, the column in characters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Position {
+    pub(super) line: u64,
+    pub(super) column: u64,
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "line {}, column {}", self.line, self.column)
+    }
+}
+
+/// A mistake that keeps a configuration from being used.
+///
+/// Displayed as a block without a final newline:
+/// ```text
+/// diglot.yaml:12:5: routes[0].cleint: unknown key `cleint`
+///   hint: did you mean `client`?
+///   12 |     cleint: ag-ui
+///      |     ^
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problem {
+    /// The file as it was named to Diglot.
+    pub file: String,
+    /// The line, from 1. `None` when the mistake is an absence or concerns the whole file.
+    pub line: Option<u64>,
+    /// The column in characters, from 1. Present when the line is.
+    pub column: Option<u64>,
+    /// The value's place in the file, such as `routes[0].client`. Empty for the whole file.
+    pub path: String,
+    /// What is wrong. Never holds what came from a variable.
+    pub message: String,
+    /// What to write instead, where that can be said.
+    pub hint: Option<String>,
+    /// The line of the file, unless it may hold a password.
+    pub excerpt: Option<String>,
+}
+
+impl Problem {
+    /// A problem with the whole file.
+    pub(super) fn of_file(file: &str, message: impl Into<String>) -> Problem {
+        Problem {
+            file: file.to_owned(),
+            line: None,
+            column: None,
+            path: String::new(),
+            message: message.into(),
+            hint: None,
+            excerpt: None,
+        }
+    }
+
+    /// Adds the place within the file, and the line from its text.
+    pub(super) fn at(mut self, path: &str, position: Option<Position>, source: &str) -> Problem {
+        path.clone_into(&mut self.path);
+        if let Some(Position { line, column }) = position {
+            self.line = Some(line);
+            self.column = Some(column);
+            let before = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
+            let line = source.lines().nth(before).filter(|line| !line.trim().is_empty());
+            self.excerpt = line.filter(|line| !may_hold_password(line)).map(str::to_owned);
+        }
+        self
+    }
+
+    /// Adds the way out.
+    pub(super) fn hint(mut self, hint: impl Into<String>) -> Problem {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    fn write_excerpt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (Some(line), Some(column), Some(excerpt)) = (self.line, self.column, &self.excerpt) else {
+            return Ok(());
+        };
+        let caret = usize::try_from(column).unwrap_or(usize::MAX).saturating_sub(1);
+        let start = if excerpt.chars().count() > MAX_EXCERPT { caret.saturating_sub(MAX_EXCERPT / 2) } else { 0 };
+        let shown: Vec<char> = excerpt.chars().skip(start).take(MAX_EXCERPT).map(harmless).collect();
+        let indent: usize = shown.iter().take(caret - start).map(|each| terminal_columns(*each)).sum();
+        let gutter = line.to_string();
+        write!(out, "\n  {gutter} | {}", shown.iter().collect::<String>())?;
+        write!(out, "\n  {:gutter$} | {:indent$}^", "", "", gutter = gutter.len())
+    }
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.file)?;
+        if let (Some(line), Some(column)) = (self.line, self.column) {
+            write!(out, ":{line}:{column}")?;
+        }
+        out.write_str(": ")?;
+        if !self.path.is_empty() {
+            write!(out, "{}: ", self.path)?;
+        }
+        self.message.chars().map(harmless).try_for_each(|each| fmt::Write::write_char(out, each))?;
+        if let Some(hint) = &self.hint {
+            out.write_str("\n  hint: ")?;
+            hint.chars().map(harmless).try_for_each(|each| fmt::Write::write_char(out, each))?;
+        }
+        self.write_excerpt(out)
+    }
+}
+
+/// All that is wrong with a configuration, in the order of the file. Never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Problems(Vec<Problem>);
+
+impl Problems {
+    /// The first problem and those after it, put in the order of the file.
+    pub(super) fn new(mut problems: Vec<Problem>) -> Problems {
+        debug_assert!(!problems.is_empty(), "a configuration was rejected without a reason");
+        problems.sort_by_key(|problem| (problem.line.unwrap_or(u64::MAX), problem.column));
+        Problems(problems)
+    }
+
+    /// The problems, at least one.
+    pub fn as_slice(&self) -> &[Problem] {
+        &self.0
+    }
+}
+
+impl From<Problem> for Problems {
+    fn from(problem: Problem) -> Problems {
+        Problems(vec![problem])
+    }
+}
+
+impl<'a> IntoIterator for &'a Problems {
+    type Item = &'a Problem;
+    type IntoIter = std::slice::Iter<'a, Problem>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}
+
+impl fmt::Display for Problems {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.0.iter().enumerate() {
+            let separator = if index == 0 { "" } else { "\n" };
+            write!(out, "{separator}{problem}")?;
+        }
+        Ok(())
+    }
+}
+
+impl Error for Problems {}
+
+/// A hint for a word that is none of `known`: the one that was probably meant, else all of them.
+pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
+    let nearest = known.iter().map(|each| (distance(word, each), *each)).min();
+    match nearest {
+        // Two edits turn a word of two letters into any other, so short words must be nearer.
+        Some((edits, meant)) if edits <= 2 && edits < meant.len().min(word.chars().count()) => {
+            format!("did you mean `{meant}`?")
+        }
+        _ => {
+            let list: Vec<String> = known.iter().map(|each| format!("`{each}`")).collect();
+            format!("known here: {}", list.join(", "))
+        }
+    }
+}
+
+/// The Levenshtein distance, blind to case, `_` and `-`: those are the spelling of a name, not the name.
+fn distance(left: &str, right: &str) -> usize {
+    let letters = |word: &str| -> Vec<char> {
+        word.chars().filter(|each| !matches!(each, '_' | '-')).flat_map(char::to_lowercase).collect()
+    };
+    let (left, right) = (letters(left), letters(right));
+    let mut above: Vec<usize> = (0..=right.len()).collect();
+    for (row, one) in left.iter().enumerate() {
+        let mut current = vec![row + 1];
+        for (column, other) in right.iter().enumerate() {
+            let replaced = above[column] + usize::from(one != other);
+            current.push(replaced.min(above[column + 1] + 1).min(current[column] + 1));
+        }
+        above = current;
+    }
+    above[right.len()]
+}
+
+/// Whether a text could be a URL with a user name or a password, which no message may repeat: an `@` behind something.
+pub(super) fn may_hold_password(text: &str) -> bool {
+    // The path `/@me` holds none, but a password may end in `/`.
+    let in_url = text.contains("://");
+    let mut before_at = text.match_indices('@').filter_map(|(at, _)| text[..at].chars().next_back());
+    before_at.any(|before| match before {
+        '/' => in_url,
+        '"' | '\'' => false,
+        before => !before.is_whitespace(),
+    })
+}
+
+/// A file may hold anything; a terminal must not be steered by it.
+fn harmless(each: char) -> char {
+    match each {
+        '\t' => ' ',
+        each if each.is_control() => char::REPLACEMENT_CHARACTER,
+        each => each,
+    }
+}
+
+/// How many columns a terminal gives a character: two for the wide blocks of East Asian scripts and for emoji.
+fn terminal_columns(each: char) -> usize {
+    let wide = matches!(u32::from(each),
+        0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F
+        | 0xFF00..=0xFF60 | 0x1F300..=0x1FAFF | 0x20000..=0x3FFFD);
+    if wide { 2 } else { 1 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{MAX_EXCERPT, Position, Problem, did_you_mean};
+
+    #[test]
+    fn the_nearest_word_is_offered_and_far_ones_are_not() {
+        let known = ["name", "path", "client", "keep_alive"];
+        for (word, meant) in [("cleint", "client"), ("keepAlive", "keep_alive"), ("Path", "path"), ("nam", "name")] {
+            assert_eq!(did_you_mean(word, &known), format!("did you mean `{meant}`?"));
+        }
+        for word in ["x", "ab", "upstream", "路径"] {
+            assert_eq!(did_you_mean(word, &known), "known here: `name`, `path`, `client`, `keep_alive`", "{word}");
+        }
+    }
+
+    #[test]
+    fn the_caret_stands_under_the_character_that_is_meant() {
+        let source = "a: 1\n\t名字: \u{1b}[31m";
+        let problem = Problem::of_file("f", "m").at("名字", Some(Position { line: 2, column: 6 }), source);
+        assert_eq!(problem.to_string(), "f:2:6: 名字: m\n  2 |  名字: \u{fffd}[31m\n    |        ^");
+    }
+
+    #[test]
+    fn a_long_line_is_cut_around_the_mistake() {
+        let source = format!("{}X{}", "a".repeat(500), "b".repeat(500));
+        let shown = Problem::of_file("f", "m").at("", Some(Position { line: 1, column: 501 }), &source).to_string();
+        let lines: Vec<&str> = shown.lines().collect();
+        assert_eq!(lines[1].len(), "  1 | ".len() + MAX_EXCERPT);
+        assert_eq!(lines[1].find('X'), lines[2].find('^'));
+    }
+}

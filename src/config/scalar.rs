@@ -1,0 +1,254 @@
+//! What one scalar may be: sizes, durations, addresses, paths, names, URLs. Text in; a value or a fault out.
+//!
+//! A fault completes a sentence whose subject is the value as it was written: "`8MB`" + "is no size". Its words are
+//! fixed, so that they cannot repeat a value that came from a variable; only `suggestion` is made from the value, and
+//! the caller leaves that out where the value must not be shown.
+
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::time::Duration;
+
+use http::Uri;
+
+use super::{Upstream, implied_port};
+
+/// The longest duration taken. What is longer is a mistake in the unit, and the sum with a point in time must exist.
+const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// The longest route name, in bytes: it is repeated in every series of metrics and every log line.
+const MAX_NAME: usize = 128;
+
+/// Why a text is not what it should be.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Fault {
+    /// The rest of the sentence that the value begins.
+    pub(super) is: &'static str,
+    /// The way out, in general.
+    pub(super) hint: &'static str,
+    /// What was probably meant, made from the value.
+    pub(super) suggestion: Option<String>,
+}
+
+impl Fault {
+    const fn new(is: &'static str, hint: &'static str) -> Fault {
+        Fault { is, hint, suggestion: None }
+    }
+
+    fn suggest(self, meant: Option<String>) -> Fault {
+        Fault { suggestion: meant, ..self }
+    }
+}
+
+/// Bytes: `65536` or `64KiB`.
+pub(super) fn size(text: &str) -> Result<usize, Fault> {
+    const UNITS: &[(&str, u64, &[&str])] = &[
+        ("B", 1, &["b", "byte", "bytes"]),
+        ("KiB", 1 << 10, &["k", "kb", "kib"]),
+        ("MiB", 1 << 20, &["m", "mb", "mib"]),
+        ("GiB", 1 << 30, &["g", "gb", "gib"]),
+    ];
+    const HINT: &str = "write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`";
+    let fault = Fault::new("is no size", HINT);
+    let Some((digits, unit)) = number_and_unit(text) else { return Err(fault) };
+    let factor = match UNITS.iter().find(|(name, ..)| *name == unit) {
+        Some((_, factor, _)) => *factor,
+        None if unit.is_empty() => 1,
+        None => return Err(fault.suggest(meant_unit(digits, unit, UNITS))),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
+    match bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
+        Some(0) => Err(Fault::new("leaves no room at all", "write a size of at least one byte")),
+        Some(bytes) => Ok(bytes),
+        None => Err(Fault::new("is more memory than a machine can have", HINT)),
+    }
+}
+
+/// A duration that may be zero: `500ms`, `15s`, `5m`, `1h`.
+pub(super) fn duration_or_zero(text: &str) -> Result<Duration, Fault> {
+    const UNITS: &[(&str, u64, &[&str])] = &[
+        ("ms", 1, &["msec", "millis", "millisecond", "milliseconds"]),
+        ("s", 1000, &["", "sec", "secs", "second", "seconds"]),
+        ("m", 60 * 1000, &["min", "mins", "minute", "minutes"]),
+        ("h", 3600 * 1000, &["hr", "hour", "hours"]),
+    ];
+    const HINT: &str = "write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`";
+    let fault = Fault::new("is no duration", HINT);
+    let Some((digits, unit)) = number_and_unit(text) else { return Err(fault) };
+    let Some((_, factor, _)) = UNITS.iter().find(|(name, ..)| *name == unit) else {
+        return Err(fault.suggest(meant_unit(digits, unit, UNITS)));
+    };
+    let millis = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
+    match millis.map(Duration::from_millis) {
+        Some(duration) if duration <= MAX_DURATION => Ok(duration),
+        _ => Err(Fault::new("is longer than 30 days", HINT)),
+    }
+}
+
+/// A duration that is not zero.
+pub(super) fn duration(text: &str) -> Result<Duration, Fault> {
+    match duration_or_zero(text)? {
+        Duration::ZERO => Err(Fault::new("leaves no time at all", "write a duration of at least `1ms`")),
+        duration => Ok(duration),
+    }
+}
+
+fn number_and_unit(text: &str) -> Option<(&str, &str)> {
+    let end = text.find(|each: char| !each.is_ascii_digit()).unwrap_or(text.len());
+    (end > 0).then(|| text.split_at(end))
+}
+
+fn meant_unit(digits: &str, unit: &str, units: &[(&str, u64, &[&str])]) -> Option<String> {
+    let unit = unit.trim().to_lowercase();
+    let (name, ..) = units.iter().find(|(name, _, others)| *name == unit || others.contains(&unit.as_str()))?;
+    Some(format!("{digits}{name}"))
+}
+
+/// A listen address: an IP address and a port.
+pub(super) fn address(text: &str) -> Result<SocketAddr, Fault> {
+    if let Ok(address) = text.parse() {
+        return Ok(address);
+    }
+    let port = |text: &str| text.parse::<u16>().ok();
+    let fault = match text.rsplit_once(':') {
+        _ if text.parse::<Ipv6Addr>().is_ok() => {
+            return Err(Fault::new("is no address with a port", "write IPv6 in brackets, then the port: `[::1]:8787`"));
+        }
+        _ if text.parse::<IpAddr>().is_ok() => {
+            return Err(Fault::new("has no port", "add one: `127.0.0.1:8787`").suggest(Some(format!("{text}:8787"))));
+        }
+        None if port(text).is_some() => Some(format!("127.0.0.1:{text}")),
+        Some(("localhost", number)) if port(number).is_some() => Some(format!("127.0.0.1:{number}")),
+        Some(("" | "*", number)) if port(number).is_some() => Some(format!("0.0.0.0:{number}")),
+        _ => None,
+    };
+    const HINT: &str = "write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` \
+                        for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up";
+    Err(Fault::new("is no address to listen on", HINT).suggest(fault))
+}
+
+/// A route's name.
+pub(super) fn name(text: &str) -> Result<String, Fault> {
+    if text.chars().any(char::is_control) {
+        return Err(Fault::new("holds a control character", "write the name on one line, without tabs"));
+    }
+    if text.len() > MAX_NAME {
+        return Err(Fault::new("is longer than 128 bytes", "write a short name; it labels every metric of the route"));
+    }
+    Ok(text.to_owned())
+}
+
+/// A route's path, in the one spelling that requests are compared with.
+pub(super) fn path(text: &str) -> Result<String, Fault> {
+    const EXACT: &str = "a route matches one path exactly; write each path as a route of its own";
+    let segments = || text.split('/').skip(1);
+    let without_empty = || {
+        let joined: Vec<&str> = text.split('/').filter(|segment| !segment.is_empty()).collect();
+        Some(format!("/{}", joined.join("/")))
+    };
+    let plain = |each: u8| each.is_ascii_alphanumeric() || b"/-._~!$&'()+,=:@".contains(&each);
+    if text.contains("://") {
+        return Err(Fault::new("is a URL, not a path", "write the path alone, such as `/agents/chat`"));
+    }
+    if !text.starts_with('/') {
+        return Err(Fault::new("does not begin with `/`", "write a path such as `/agents/chat`")
+            .suggest(Some(format!("/{text}"))));
+    }
+    if text.contains(['?', '#']) {
+        return Err(Fault::new(
+            "has a query or a fragment",
+            "write the path alone; a request's query does not take part in choosing its route",
+        ));
+    }
+    if text.contains(['*', '{', '}']) {
+        return Err(Fault::new("looks like a pattern", EXACT));
+    }
+    if text.contains(['%', ';', '\\']) {
+        return Err(Fault::new(
+            "holds `%`, `;` or `\\`, which servers read in different ways",
+            "write a path of letters, digits and `-._~`",
+        ));
+    }
+    if !text.bytes().all(plain) {
+        return Err(Fault::new(
+            "holds a character that cannot stand in a request line",
+            "write a path of letters (a-z), digits and `-._~`",
+        ));
+    }
+    if segments().any(|segment| segment == "." || segment == "..") {
+        return Err(Fault::new("has a `.` or `..` segment", "write the path that a client sends after resolving it"));
+    }
+    if text.contains("//") {
+        return Err(Fault::new("has an empty segment (`//`)", "write single slashes").suggest(without_empty()));
+    }
+    if text.len() > 1 && text.ends_with('/') {
+        return Err(Fault::new("ends with `/`", "take the last slash away").suggest(without_empty()));
+    }
+    Ok(text.to_owned())
+}
+
+/// Where an agent is: an `http` or `https` URL.
+pub(super) fn upstream(text: &str) -> Result<Upstream, Fault> {
+    const EXAMPLE: &str = "write a URL such as `http://127.0.0.1:9001/chat`";
+    let Some((scheme, rest)) = text.split_once("://") else {
+        let looks_like_host = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
+        let meant = looks_like_host.then(|| format!("http://{text}"));
+        return Err(Fault::new("has no scheme", EXAMPLE).suggest(meant));
+    };
+    let tls = match scheme.to_ascii_lowercase().as_str() {
+        "http" => false,
+        "https" => true,
+        _ => return Err(Fault::new("has a scheme other than `http` and `https`", EXAMPLE)),
+    };
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    if authority.contains('@') {
+        const HINT: &str = "take it out of the URL: whoever reads the configuration or a log would read it too";
+        return Err(Fault::new("carries a user name or password", HINT));
+    }
+    if text.contains('#') {
+        return Err(Fault::new("has a fragment, which is never sent", "take `#` and what follows away"));
+    }
+    if !text.bytes().all(|each| each.is_ascii_graphic()) {
+        let hint = "percent-encode it in the path or query (a space is `%20`); write a host name in its `xn--` form";
+        return Err(Fault::new("holds white space or a character that is not ASCII", hint));
+    }
+    let (host, port) = host_and_port(authority, tls)?;
+    let uri: Uri = text.parse().map_err(|_| Fault::new("is no URL", EXAMPLE))?;
+    // Displayed, a query without a path gets its `/`.
+    let path_and_query = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+    let mut upstream = Upstream { tls, host, port, path_and_query, url: String::new() };
+    upstream.url = format!("{}://{}{}", if tls { "https" } else { "http" }, upstream.authority(), uri.path());
+    Ok(upstream)
+}
+
+fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16), Fault> {
+    const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
+    const PORT: Fault =
+        Fault::new("has a port that is no number from 1 to 65535", "correct the port, or leave out `:`");
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(bracketed) => {
+            let fault = Fault::new("has an IPv6 address that cannot be read", EXAMPLE);
+            let Some((inside, after)) = bracketed.split_once(']') else { return Err(fault) };
+            let address: Ipv6Addr = inside.parse().map_err(|_| fault)?;
+            (address.to_string(), after)
+        }
+        None => {
+            let colon = authority.find(':').unwrap_or(authority.len());
+            (authority[..colon].to_ascii_lowercase(), &authority[colon..])
+        }
+    };
+    if host.is_empty() {
+        return Err(Fault::new("names no host", EXAMPLE));
+    }
+    let port = match port.strip_prefix(':') {
+        // `u16` also reads `+80`.
+        Some(digits) if digits.bytes().all(|each| each.is_ascii_digit()) => digits.parse().map_err(|_| PORT)?,
+        None if port.is_empty() => implied_port(tls),
+        _ => return Err(PORT),
+    };
+    let letter = |each: u8| each.is_ascii_alphanumeric() || b"-_.:".contains(&each);
+    let empty_label = host.strip_suffix('.').unwrap_or(&host).split('.').any(str::is_empty);
+    match port {
+        0 => Err(PORT),
+        _ if empty_label || !host.bytes().all(letter) => Err(Fault::new("has a host that is no name", EXAMPLE)),
+        port => Ok((host, port)),
+    }
+}

@@ -1,0 +1,250 @@
+//! The committed files load, the complete one equals the defaults, and each broken one is told what is wrong with it.
+
+use std::cell::Cell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::value::Error as Refusal;
+use serde::de::{Deserializer, Error, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::file::{File, Limits, Listeners, Route, SideMapping, Timeouts};
+use super::load::{from_path, from_str_with};
+use super::{Config, Problem, Problems};
+use crate::dialect::{Content, Spelling};
+
+mod broken;
+
+/// A route without a mistake, in one line.
+const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
+
+fn environment(name: &str) -> Option<String> {
+    match name {
+        "AGENT" => Some("https://agent.internal/chat?key=1\n".to_owned()),
+        "EMPTY" => Some(String::new()),
+        "SECRET" => Some("s3cret".to_owned()),
+        _ => None,
+    }
+}
+
+fn read(text: &str) -> Result<Config, Problems> {
+    from_str_with("f", text, &environment)
+}
+
+fn committed(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(name)
+}
+
+#[test]
+fn each_broken_file_is_told_what_is_wrong_with_it() {
+    let mut differences = String::new();
+    for (cause, text, expected) in broken::BROKEN {
+        let text = text.strip_prefix('\n').unwrap_or(text);
+        let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
+        let problems = read(&text).expect_err(cause);
+        let mut said = String::from("\n");
+        for problem in &problems {
+            said += &format!("{}\n", Problem { excerpt: None, ..problem.clone() });
+        }
+        if said != *expected {
+            differences += &format!("--- {cause}\n{text}\nexpected:{expected}said:{said}");
+        }
+        let shown = problems.to_string();
+        assert!(!shown.contains("s3cret") && !shown.contains("hunter2"), "{cause} tells a secret: {shown}");
+    }
+    assert!(differences.is_empty(), "{differences}");
+}
+
+#[test]
+fn problems_are_displayed_in_the_order_of_the_file_with_the_line_and_a_caret() {
+    let problems = read("routes:\n  - path: a\n    client: hia\nkeep_alive: 1\n").expect_err("broken");
+    let expected = "\
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+  2 |   - path: a
+    |     ^
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+  2 |   - path: a
+    |     ^
+f:2:11: routes[0].path: `a` does not begin with `/`
+  hint: did you mean `/a`?
+  2 |   - path: a
+    |           ^
+f:3:13: routes[0].client: `hia` is no dialect
+  hint: did you mean `hai`?
+  3 |     client: hia
+    |             ^
+f:4:13: keep_alive: `1` is no duration
+  hint: did you mean `1s`?
+  4 | keep_alive: 1
+    |             ^";
+    assert_eq!(problems.to_string(), expected);
+}
+
+#[test]
+fn a_file_without_a_route_is_told_so_without_a_position() {
+    for text in ["", "# nothing yet\n", "keep_alive: 1s\n"] {
+        let problems = read(text).expect_err("no route");
+        let [problem] = problems.as_slice() else { panic!("{problems}") };
+        assert_eq!((problem.line, problem.path.as_str()), (None, "routes"));
+        assert!(problem.to_string().starts_with("f: routes: there is no route"), "{problem}");
+    }
+}
+
+#[test]
+fn a_file_that_repeats_itself_too_often_is_refused() {
+    let text = format!("routes:\n  - &r {{path: /a}}\n{}", "  - *r\n".repeat(2_000));
+    let problems = read(&text).expect_err("too many aliases");
+    assert!(problems.to_string().contains("repeats itself too often"), "{problems}");
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named() {
+    let directory = std::env::temp_dir().join(format!("diglot-config-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).expect("a directory");
+    let file = |name: &str, content: &[u8]| {
+        let path = directory.join(name);
+        std::fs::write(&path, content).expect("a file");
+        path
+    };
+    for (path, said) in [
+        (directory.join("absent.yaml"), "cannot be read: No such file or directory"),
+        (directory.clone(), "cannot be read: Is a directory"),
+        (file("latin1.yaml", b"# a\n# caf\xe9\n"), "is not UTF-8: line 2 holds other bytes"),
+        (file("large.yaml", &vec![b'#'; 2 << 20]), "is larger than 1048576 bytes"),
+    ] {
+        let problems = from_path(&path).expect_err(said).to_string();
+        assert!(problems.starts_with(&format!("{}: {said}", path.display())), "{problems}");
+    }
+    std::fs::remove_dir_all(&directory).expect("the directory is removed");
+}
+
+#[test]
+fn every_value_of_the_complete_file_is_the_default() {
+    let complete = from_path(&committed("diglot.yaml")).unwrap_or_else(|problems| panic!("{problems}"));
+    let route = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/chat\"}]";
+    let default = read(route).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!((&complete.data, &complete.status), (&default.data, &default.status));
+    assert_eq!(complete.limits, default.limits);
+    assert_eq!((complete.keep_alive, complete.drain_timeout), (default.keep_alive, default.drain_timeout));
+    let ([sample], [default]) = (&*complete.routes, &*default.routes) else { panic!("one route each") };
+    assert_eq!((sample.name.as_str(), sample.path.as_str()), ("chat", "/agents/chat"));
+    assert_eq!(sample.timeouts, default.timeouts);
+    assert_eq!(sample.upstreams, default.upstreams);
+    for (sample, default) in [(&sample.client, &default.client), (&sample.agent, &default.agent)] {
+        assert_eq!(sample.dialect.name, default.dialect.name);
+        assert!(sample.content == default.content && sample.fields == default.fields);
+    }
+}
+
+#[test]
+fn every_key_is_in_the_complete_file() {
+    let text = std::fs::read_to_string(committed("diglot.yaml")).expect("the complete file");
+    let keys = [
+        keys_of::<File>(),
+        keys_of::<Listeners>(),
+        keys_of::<Limits>(),
+        keys_of::<Route>(),
+        keys_of::<Timeouts>(),
+        keys_of::<SideMapping>(),
+    ];
+    for key in keys.concat() {
+        assert!(text.contains(&format!("{key}:")), "{key} is not in it");
+    }
+}
+
+/// The keys a struct reads, as it tells them to whatever it is read from.
+fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+    struct Asked<'a>(&'a Cell<&'static [&'static str]>);
+    impl<'de> Deserializer<'de> for Asked<'_> {
+        type Error = Refusal;
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refusal> {
+            Err(Refusal::custom("asked only for its keys"))
+        }
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            keys: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Refusal> {
+            self.0.set(keys);
+            self.deserialize_any(visitor)
+        }
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+    let keys = Cell::new(&[][..]);
+    assert!(T::deserialize(Asked(&keys)).is_err());
+    assert!(!keys.get().is_empty());
+    keys.get()
+}
+
+#[test]
+fn the_examples_load_without_any_variable_set() {
+    let none = |_: &str| None;
+    for (name, routes) in [("hai-agent.yaml", 1), ("hai-client.yaml", 2)] {
+        let text = std::fs::read_to_string(committed("examples").join(name)).expect(name);
+        let config = from_str_with(name, &text, &none).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(config.routes.len(), routes, "{name}");
+    }
+}
+
+#[test]
+fn what_is_written_becomes_what_the_program_runs_on() {
+    let text = r#"
+listeners:
+  data: [127.0.0.1:0, 127.0.0.1:0, "[::]:80"]
+  status: []
+limits: {request_body: 1024, frame: 2KiB, client_buffer: 3MiB}
+keep_alive: ${MISSING:-250ms}
+drain_timeout: 0s
+routes:
+  - &chat
+    path: /
+    client: {dialect: hai}
+    agent: {dialect: hai, content: "blocks", fields: snake}
+    upstream: ["${AGENT}", "HTTP://Agent.Example:8080?a=b", "https://[::1]:443/x"]
+    timeouts: {connect: 1s, idle: 1h}
+  - {<<: *chat, path: /b, name: 聊天}
+"#;
+    let config = read(text).unwrap_or_else(|problems| panic!("{problems}"));
+    let listening: Vec<String> = config.data.iter().map(ToString::to_string).collect();
+    assert_eq!(listening, ["127.0.0.1:0", "127.0.0.1:0", "[::]:80"]);
+    assert!(config.status.is_empty());
+    let limits = config.limits;
+    assert_eq!((limits.request_body, limits.frame, limits.client_buffer), (1024, 2 << 10, 3 << 20));
+    assert_eq!((config.keep_alive, config.drain_timeout), (Duration::from_millis(250), Duration::ZERO));
+
+    let [first, second] = &*config.routes else { panic!("two routes") };
+    assert_eq!((first.name.as_str(), first.path.as_str()), ("/", "/"));
+    assert_eq!((second.name.as_str(), second.path.as_str()), ("聊天", "/b"));
+    assert!(first.client.content == Content::default() && first.client.fields == Spelling::default());
+    assert!(first.agent.content == Content::Blocks && first.agent.fields == Spelling::Snake);
+    assert_eq!(first.timeouts.connect, Duration::from_secs(1));
+    assert_eq!(first.timeouts.idle, Duration::from_secs(3600));
+    assert_eq!(first.upstreams, second.upstreams);
+
+    let parts: Vec<_> =
+        first.upstreams.iter().map(|one| (one.tls, &*one.host, one.port, &*one.path_and_query)).collect();
+    assert_eq!(
+        parts,
+        [
+            (true, "agent.internal", 443, "/chat?key=1"),
+            (false, "agent.example", 8080, "/?a=b"),
+            (true, "::1", 443, "/x")
+        ]
+    );
+    let shown: Vec<_> = first.upstreams.iter().map(|one| (one.authority(), &*one.url)).collect();
+    assert_eq!(
+        shown,
+        [
+            ("agent.internal".to_owned(), "https://agent.internal/chat"),
+            ("agent.example:8080".to_owned(), "http://agent.example:8080/"),
+            ("[::1]".to_owned(), "https://[::1]/x"),
+        ]
+    );
+}

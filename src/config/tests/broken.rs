@@ -1,0 +1,748 @@
+//! What an operator may get wrong, and what is then said: the cause, the file, the problems without their excerpts.
+//!
+//! A file without `routes` gets [`super::ROUTE`] behind it. The first newline of a text is left out of it, so that its
+//! lines can be counted from 1.
+
+/// `(cause, file, what is said)`
+pub(super) const BROKEN: &[(&str, &str, &str)] = &[
+    (
+        "no route",
+        r"
+keep_alive: 1s
+routes: []
+",
+        r#"
+f:2:9: routes: there is no route, so nothing could be served
+  hint: add one: `routes: [{path: /chat, client: ag-ui, agent: hai, upstream: "http://127.0.0.1:9001/"}]`
+"#,
+    ),
+    (
+        "routes without a value",
+        r"
+routes:
+",
+        r"
+f:1:7: routes: there is no value here
+  hint: write one, or take the key away
+",
+    ),
+    (
+        "a route that is no list entry",
+        r"
+routes:
+  path: /a
+",
+        r"
+f:2:3: routes: expected a list, found a mapping
+  hint: begin each entry with `- `, indented below the key
+",
+    ),
+    (
+        "a list at the top",
+        r"
+- routes: []
+",
+        r"
+f:1:1: expected a mapping, found a list
+  hint: write `key: value` lines below it, indented
+",
+    ),
+    (
+        "a key with its letters swapped",
+        r"
+lsiteners: {}
+",
+        r"
+f:1:1: lsiteners: unknown key `lsiteners`
+  hint: did you mean `listeners`?
+",
+    ),
+    (
+        "a route's key with its letters swapped",
+        r"
+routes:
+  - path: /a
+    cleint: hai
+",
+        r"
+f:3:5: routes[0].cleint: unknown key `cleint`
+  hint: did you mean `client`?
+",
+    ),
+    (
+        "an unknown option of a side",
+        r"
+routes:
+  - path: /a
+    client: {dialect: hai, contents: blocks}
+",
+        r"
+f:3:28: routes[0].client.contents: unknown key `contents`
+  hint: did you mean `content`?
+",
+    ),
+    (
+        "a key in camelCase",
+        r"
+keepAlive: 1s
+",
+        r"
+f:1:1: keepAlive: unknown key `keepAlive`
+  hint: did you mean `keep_alive`?
+",
+    ),
+    (
+        "an unknown key far from any other",
+        r"
+routes:
+  - path: /a
+    timeouts: {total: 5s}
+",
+        r"
+f:3:16: routes[0].timeouts.total: unknown key `total`
+  hint: known here: `connect`, `first_byte`, `idle`
+",
+    ),
+    (
+        "a section without a value",
+        r"
+limits:
+keep_alive: 1s
+",
+        r"
+f:1:7: limits: there is no value here
+  hint: write one, or take the key away
+",
+    ),
+    (
+        "a key without a value",
+        r"
+keep_alive:
+",
+        r"
+f:1:11: keep_alive: there is no value here
+  hint: write one, or take the key away
+",
+    ),
+    (
+        "a list entry without a value",
+        r"
+routes:
+  -
+",
+        r"
+f:2:4: routes[0]: there is no value here
+  hint: write one behind the `-`, or take the `-` away
+",
+    ),
+    (
+        "a list for one value",
+        r"
+keep_alive: [15s]
+",
+        r"
+f:1:13: keep_alive: expected a single value, found a list
+  hint: write one value behind the key; quote a text that begins with `{` or `[`
+",
+    ),
+    (
+        "a mapping for an address",
+        r"
+listeners:
+  data:
+    host: 127.0.0.1
+",
+        r"
+f:3:5: listeners.data: expected a single value or a list of values, found a mapping
+",
+    ),
+    (
+        "an address without a value",
+        r"
+listeners:
+  data:
+",
+        r"
+f:2:3: listeners.data: there is no value here
+  hint: write one, or take the key away
+",
+    ),
+    (
+        "a truth value for an address",
+        r"
+listeners:
+  status: no
+",
+        r"
+f:2:3: listeners.status: expected a single value or a list of values, found boolean `false`
+  hint: put the value in quotes if it is meant as text
+",
+    ),
+    (
+        "a list for a side",
+        r"
+routes:
+  - client: [hai]
+",
+        r"
+f:2:5: routes[0].client: expected the name of a dialect or a mapping such as {dialect: NAME}, found a list
+",
+    ),
+    (
+        "a key written twice",
+        r"
+keep_alive: 1s
+drain_timeout: 3s
+keep_alive: 2s
+",
+        r"
+f:3:1: keep_alive: the key `keep_alive` is written twice; first on line 1
+  hint: keep one of the two, or write their values as one
+",
+    ),
+    (
+        "a quote that is not closed",
+        r"
+routes:
+  - path: '/a
+    client: hai
+",
+        r"
+f:3:5: this is not YAML: invalid indentation in multiline quoted scalar
+  hint: a quote here or above is not closed, or a `\` in double quotes needs to be `\\`
+",
+    ),
+    (
+        "a colon in a plain value",
+        r"
+keep_alive: 1s: 2s
+",
+        r"
+f:1:15: this is not YAML: mapping values are not allowed in this context
+  hint: put a value that holds `: ` in quotes, or check the indentation
+",
+    ),
+    (
+        "a tab",
+        "\nlimits:\n\tframe: 1MiB\n",
+        r"
+f:2:2: this is not YAML: tabs disallowed within this context (block indentation)
+  hint: indent with spaces; YAML takes no tabs
+",
+    ),
+    (
+        "uneven indentation",
+        r"
+limits:
+  frame: 1MiB
+ request_body: 1MiB
+",
+        r"
+f:3:2: this is not YAML: while parsing a block mapping, did not find expected key
+  hint: indent the keys of one mapping by the same number of spaces
+",
+    ),
+    (
+        "a reserved character",
+        r"
+keep_alive: @x
+",
+        r"
+f:1:13: this is not YAML: unexpected character: `@'
+  hint: put the value in quotes
+",
+    ),
+    (
+        "a bracket that is not closed",
+        r"
+routes: [
+",
+        r"
+f:1:9: this is not YAML: unclosed bracket '['
+  hint: close it, or quote a text that begins with `[` or `{`
+",
+    ),
+    (
+        "an alias without an anchor",
+        r"
+keep_alive: *soon
+",
+        r"
+f:1:13: an alias (`*name`) without an anchor (`&name`) above it
+  hint: define the anchor, or quote a value that begins with `*`
+",
+    ),
+    (
+        "two documents",
+        r"
+keep_alive: 1s
+---
+keep_alive: 2s
+",
+        r"
+f:3:1: a second YAML document begins here
+  hint: keep one document in the file: take the line `---` away
+",
+    ),
+    (
+        "a mark before the text, and CRLF",
+        "\n\u{feff}keep_alive: 1\ndrain_timeout: 1\n",
+        r"
+f:1:13: keep_alive: `1` is no duration
+  hint: did you mean `1s`?
+f:2:16: drain_timeout: `1` is no duration
+  hint: did you mean `1s`?
+",
+    ),
+    (
+        "an empty route",
+        r"
+routes:
+  - {}
+",
+        r"
+f:2:5: routes[0]: the key `path` is missing or empty
+  hint: add the path that clients call, such as `path: /agents/chat`
+f:2:5: routes[0]: the key `client` is missing or empty
+  hint: add what the clients speak, such as `client: ag-ui`
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+",
+    ),
+    (
+        "a side without a dialect, and a dialect nobody speaks",
+        r"
+routes:
+  - path: /a
+    client: {content: blocks}
+    agent: hia
+    upstream: http://h/
+",
+        r"
+f:3:13: routes[0].client: the key `dialect` is missing or empty
+  hint: add which dialect it is, such as `dialect: hai`
+f:4:12: routes[0].agent: `hia` is no dialect
+  hint: did you mean `hai`?
+",
+    ),
+    (
+        "an option that the dialect does not have",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: {dialect: ag-ui, content: blocks}, upstream: http://h/}
+",
+        r"
+f:2:64: routes[0].agent.content: the dialect `ag-ui` has no option `content`
+  hint: take it away; it belongs to `hai`
+",
+    ),
+    (
+        "an option that is no choice",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: {dialect: hai, content: block, fields: Snake}, upstream: http://h/}
+",
+        r"
+f:2:62: routes[0].agent.content: `block` is not a choice here
+  hint: write `string` or `blocks`
+f:2:77: routes[0].agent.fields: `Snake` is not a choice here
+  hint: write `camel` or `snake`
+",
+    ),
+    (
+        "durations",
+        r"
+keep_alive: 15
+drain_timeout: 1m30s
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    upstream: http://h/
+    timeouts: {connect: 0s, first_byte: 2 minutes, idle: 1000h}
+",
+        r"
+f:1:13: keep_alive: `15` is no duration
+  hint: did you mean `15s`?
+f:2:16: drain_timeout: `1m30s` is no duration
+  hint: write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`
+f:8:25: routes[0].timeouts.connect: `0s` leaves no time at all
+  hint: write a duration of at least `1ms`
+f:8:41: routes[0].timeouts.first_byte: `2 minutes` is no duration
+  hint: did you mean `2m`?
+f:8:58: routes[0].timeouts.idle: `1000h` is longer than 30 days
+  hint: write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`
+",
+    ),
+    (
+        "sizes",
+        r"
+limits:
+  frame: 8MB
+  request_body: 0
+  client_buffer: 99999999999GiB
+",
+        r"
+f:2:10: limits.frame: `8MB` is no size
+  hint: did you mean `8MiB`?
+f:3:17: limits.request_body: `0` leaves no room at all
+  hint: write a size of at least one byte
+f:4:18: limits.client_buffer: `99999999999GiB` is more memory than a machine can have
+  hint: write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`
+",
+    ),
+    (
+        "a fraction, and an empty value",
+        r#"
+limits: {frame: 1.5MiB, client_buffer: ""}
+"#,
+        r"
+f:1:17: limits.frame: `1.5MiB` is no size
+  hint: write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`
+f:1:40: limits.client_buffer: the value is empty
+  hint: write one, or take the key away
+",
+    ),
+    (
+        "addresses",
+        r#"
+listeners:
+  data: [8787, localhost:80, 10.0.0.1, "::1", diglot.local:80, "127.0.0.1:99999"]
+  status: "*:80"
+"#,
+        r"
+f:2:10: listeners.data[0]: `8787` is no address to listen on
+  hint: did you mean `127.0.0.1:8787`?
+f:2:16: listeners.data[1]: `localhost:80` is no address to listen on
+  hint: did you mean `127.0.0.1:80`?
+f:2:30: listeners.data[2]: `10.0.0.1` has no port
+  hint: did you mean `10.0.0.1:8787`?
+f:2:40: listeners.data[3]: `::1` is no address with a port
+  hint: write IPv6 in brackets, then the port: `[::1]:8787`
+f:2:47: listeners.data[4]: `diglot.local:80` is no address to listen on
+  hint: write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up
+f:2:64: listeners.data[5]: `127.0.0.1:99999` is no address to listen on
+  hint: write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up
+f:3:11: listeners.status: `*:80` is no address to listen on
+  hint: did you mean `0.0.0.0:80`?
+",
+    ),
+    (
+        "a bare port",
+        r"
+listeners: {data: 8787}
+",
+        r"
+f:1:19: listeners.data: `8787` is no address to listen on
+  hint: did you mean `127.0.0.1:8787`?
+",
+    ),
+    (
+        "no address for the data plane",
+        r"
+listeners: {data: []}
+",
+        r"
+f:1:19: listeners.data: there is no address to listen on
+  hint: write an address such as `127.0.0.1:8787`, or take the key away to get its default
+",
+    ),
+    (
+        "an address that another listener has by default",
+        r"
+listeners:
+  data: 127.0.0.1:8788
+",
+        r"
+f:2:9: listeners.data: this address is already taken by the default of listeners.status
+  hint: give each listener a port of its own
+",
+    ),
+    (
+        "a wildcard over another listener",
+        r"
+listeners:
+  data: 0.0.0.0:80
+  status: 127.0.0.1:80
+",
+        r"
+f:3:11: listeners.status: this address is already taken by listeners.data (line 2, column 9)
+  hint: give each listener a port of its own
+",
+    ),
+    (
+        "an address twice in one list",
+        r"
+listeners:
+  data: [127.0.0.1:80, 127.0.0.1:80]
+",
+        r"
+f:2:24: listeners.data[1]: this address is already taken by listeners.data[0] (line 2, column 10)
+  hint: give each listener a port of its own
+",
+    ),
+    (
+        "two routes of one path and one name",
+        r"
+routes:
+  - {name: x, path: /a, client: ag-ui, agent: hai, upstream: http://h/}
+  - {name: x, path: /a, client: ag-ui, agent: hai, upstream: http://h/}
+",
+        r"
+f:3:12: routes[1].name: this name is already taken by routes[0].name (line 2, column 12)
+  hint: give each route a name of its own; without one it is named by its path
+f:3:21: routes[1].path: this path is already taken by routes[0].path (line 2, column 21)
+  hint: send each path to one route: change one of the two, or take one route away
+",
+    ),
+    (
+        "one path twice without names",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/}
+  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/}
+",
+        r"
+f:3:12: routes[1].path: this path is already taken by routes[0].path (line 2, column 12)
+  hint: send each path to one route: change one of the two, or take one route away
+",
+    ),
+    (
+        "a name that is another route's path",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/}
+  - {name: /a, path: /b, client: ag-ui, agent: hai, upstream: http://h/}
+",
+        r"
+f:3:12: routes[1].name: this name is already taken by routes[0].path (line 2, column 12)
+  hint: give each route a name of its own; without one it is named by its path
+",
+    ),
+    (
+        "upstreams",
+        r"
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    upstream:
+      - h:80
+      - ftp://h/
+      - http://h/#x
+      - http://h:0/
+      - http://h:80x/
+      - http:///x
+      - http://[::g]/
+      - http://h/a b
+      - http://*/
+      - /chat
+",
+        r"
+f:6:9: routes[0].upstream[0]: `h:80` has no scheme
+  hint: did you mean `http://h:80`?
+f:7:9: routes[0].upstream[1]: `ftp://h/` has a scheme other than `http` and `https`
+  hint: write a URL such as `http://127.0.0.1:9001/chat`
+f:8:9: routes[0].upstream[2]: `http://h/#x` has a fragment, which is never sent
+  hint: take `#` and what follows away
+f:9:9: routes[0].upstream[3]: `http://h:0/` has a port that is no number from 1 to 65535
+  hint: correct the port, or leave out `:`
+f:10:9: routes[0].upstream[4]: `http://h:80x/` has a port that is no number from 1 to 65535
+  hint: correct the port, or leave out `:`
+f:11:9: routes[0].upstream[5]: `http:///x` names no host
+  hint: write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`
+f:12:9: routes[0].upstream[6]: `http://[::g]/` has an IPv6 address that cannot be read
+  hint: write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`
+f:13:9: routes[0].upstream[7]: `http://h/a b` holds white space or a character that is not ASCII
+  hint: percent-encode it in the path or query (a space is `%20`); write a host name in its `xn--` form
+f:14:9: routes[0].upstream[8]: `http://*/` has a host that is no name
+  hint: write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`
+f:15:9: routes[0].upstream[9]: `/chat` has no scheme
+  hint: write a URL such as `http://127.0.0.1:9001/chat`
+",
+    ),
+    (
+        "a password in a URL",
+        r#"
+routes:
+  - {path: /a, client: ag-ui, agent: hia, upstream: "http://me:hunter2@h/"}
+"#,
+        r"
+f:2:38: routes[0].agent: `hia` is no dialect
+  hint: did you mean `hai`?
+f:2:53: routes[0].upstream: the value carries a user name or password
+  hint: take it out of the URL: whoever reads the configuration or a log would read it too
+",
+    ),
+    (
+        "a password that makes the URL unreadable",
+        r"
+routes:
+  - path: /@me/
+    client: ag-ui
+    agent: hai
+    upstream: http://me:hunter2/@h/
+",
+        r"
+f:2:11: routes[0].path: `/@me/` ends with `/`
+  hint: did you mean `/@me`?
+f:5:15: routes[0].upstream: the value has a port that is no number from 1 to 65535
+  hint: correct the port, or leave out `:`
+",
+    ),
+    (
+        "a password in a URL without a scheme",
+        r#"
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: "me:hunter2@h/"}
+"#,
+        r"
+f:2:53: routes[0].upstream: the value has no scheme
+  hint: write a URL such as `http://127.0.0.1:9001/chat`
+",
+    ),
+    (
+        "one upstream twice",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: [http://h, HTTP://H:80/]}
+",
+        r"
+f:2:64: routes[0].upstream[1]: this upstream is already listed as routes[0].upstream[0] (line 2, column 54)
+  hint: list each upstream once; all get the same share of runs
+",
+    ),
+    (
+        "no upstream",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: []}
+",
+        r"
+f:2:53: routes[0].upstream: there is no upstream to send requests to
+  hint: write one URL or more, such as `http://127.0.0.1:9001/chat`
+",
+    ),
+    (
+        "paths",
+        r"
+routes:
+  - {path: a, client: ag-ui, agent: hai, upstream: http://h}
+  - {path: /a/, client: ag-ui, agent: hai, upstream: http://h}
+  - {path: //a, client: ag-ui, agent: hai, upstream: http://h}
+  - {path: /a/../b, client: ag-ui, agent: hai, upstream: http://h}
+  - {path: '/a/{id}', client: ag-ui, agent: hai, upstream: http://h}
+  - {path: /a%20b, client: ag-ui, agent: hai, upstream: http://h}
+  - {path: /a?b, client: ag-ui, agent: hai, upstream: http://h}
+  - {path: /聊天, client: ag-ui, agent: hai, upstream: http://h}
+  - {path: 'http://h/a', client: ag-ui, agent: hai, upstream: http://h}
+",
+        r"
+f:2:12: routes[0].path: `a` does not begin with `/`
+  hint: did you mean `/a`?
+f:3:12: routes[1].path: `/a/` ends with `/`
+  hint: did you mean `/a`?
+f:4:12: routes[2].path: `//a` has an empty segment (`//`)
+  hint: did you mean `/a`?
+f:5:12: routes[3].path: `/a/../b` has a `.` or `..` segment
+  hint: write the path that a client sends after resolving it
+f:6:12: routes[4].path: `/a/{id}` looks like a pattern
+  hint: a route matches one path exactly; write each path as a route of its own
+f:7:12: routes[5].path: `/a%20b` holds `%`, `;` or `\`, which servers read in different ways
+  hint: write a path of letters, digits and `-._~`
+f:8:12: routes[6].path: `/a?b` has a query or a fragment
+  hint: write the path alone; a request's query does not take part in choosing its route
+f:9:12: routes[7].path: `/聊天` holds a character that cannot stand in a request line
+  hint: write a path of letters (a-z), digits and `-._~`
+f:10:12: routes[8].path: `http://h/a` is a URL, not a path
+  hint: write the path alone, such as `/agents/chat`
+",
+    ),
+    (
+        "a name with a tab",
+        r#"
+routes:
+  - {path: /, name: "a\tb", client: ag-ui, agent: hai, upstream: http://h}
+"#,
+        r"
+f:2:21: routes[0].name: `a b` holds a control character
+  hint: write the name on one line, without tabs
+",
+    ),
+    (
+        "a mistake in what an alias repeats",
+        r"
+routes:
+  - &chat {path: /a, client: ag-ui, agent: hai, upstream: http://h/}
+  - {<<: *chat, agent: hia}
+",
+        r"
+f:3:10: routes[1].path: this path is already taken by routes[0].path (line 2, column 18)
+  hint: send each path to one route: change one of the two, or take one route away
+f:3:24: routes[1].agent: `hia` is no dialect
+  hint: did you mean `hai`?
+",
+    ),
+    (
+        "variables that are not there",
+        r#"
+keep_alive: ${KEEP_ALIVE}
+drain_timeout: "${EMPTY}"
+"#,
+        r"
+f:1:13: keep_alive: the environment variable `KEEP_ALIVE` is not set
+  hint: set it where Diglot is started, or give a default: `${KEEP_ALIVE:-default}`
+f:2:16: drain_timeout: `${EMPTY}`, with its variables put in, is empty
+  hint: give the variable a value, or a default: `${NAME:-default}`
+",
+    ),
+    (
+        "references that name nothing",
+        r#"
+keep_alive: ${KEEP_ALIVE
+drain_timeout: "${a b}"
+"#,
+        r"
+f:1:13: keep_alive: `${` without a `}` after it
+  hint: write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`
+f:2:16: drain_timeout: `${a b}` names no variable
+  hint: write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`
+",
+    ),
+    (
+        "wrong values from variables",
+        r#"
+keep_alive: ${SECRET}
+limits: {frame: "${SECRET}"}
+listeners: {data: "${SECRET}:80"}
+routes:
+  - name: x${SECRET}
+    path: ${SECRET}
+    client: ${SECRET}
+    agent: {dialect: hai, content: "${SECRET}"}
+    upstream: ["${SECRET}", "http://${SECRET}@h/", "http://${SECRET}/", "http://${SECRET}/"]
+"#,
+        r"
+f:1:13: keep_alive: `${SECRET}`, with its variables put in, is no duration
+  hint: write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`
+f:2:17: limits.frame: `${SECRET}`, with its variables put in, is no size
+  hint: write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`
+f:3:19: listeners.data: `${SECRET}:80`, with its variables put in, is no address to listen on
+  hint: write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up
+f:6:11: routes[0].path: `${SECRET}`, with its variables put in, does not begin with `/`
+  hint: write a path such as `/agents/chat`
+f:7:13: routes[0].client: `${SECRET}`, with its variables put in, is no dialect
+  hint: known here: `ag-ui`, `hai`
+f:8:36: routes[0].agent.content: `${SECRET}`, with its variables put in, is not a choice here
+  hint: write `string` or `blocks`
+f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables put in, has no scheme
+  hint: write a URL such as `http://127.0.0.1:9001/chat`
+f:9:29: routes[0].upstream[1]: the value carries a user name or password
+  hint: take it out of the URL: whoever reads the configuration or a log would read it too
+f:9:73: routes[0].upstream[3]: this upstream is already listed as routes[0].upstream[2] (line 9, column 52)
+  hint: list each upstream once; all get the same share of runs
+",
+    ),
+];

@@ -1,0 +1,104 @@
+//! `${VAR}` inside a scalar: the one place where the environment enters the configuration.
+//!
+//! ```text
+//! ${VAR}           the variable's value; a problem when it is not set
+//! ${VAR:-text}     its value, or `text` when it is not set or empty
+//! $${              the two characters `${`
+//! ```
+//! A name is `[A-Za-z_][A-Za-z0-9_]*`; the text after `:-` ends at the first `}`. A value is not looked into again, so
+//! what a variable holds can never name another one.
+
+/// A scalar with its variables put in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Expanded {
+    /// The text that is checked and used.
+    pub(super) text: String,
+    /// Whether something in it was put in from a reference. Such text is never repeated in a message.
+    pub(super) substituted: bool,
+}
+
+/// Why a reference could not be put in.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// The variable is not set and the reference has no default.
+    Unset(String),
+    /// There is no `}` after `${`.
+    Unclosed,
+    /// Between `${` and `}` stands something else than a name, or a name and `:-text`.
+    Malformed(String),
+}
+
+/// Puts the variables of `written` in, and takes white space off both ends: secrets in files like to end in a newline.
+pub(super) fn expand(written: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Failure> {
+    let mut text = String::with_capacity(written.len());
+    let mut substituted = false;
+    let mut rest = written;
+    while let Some(start) = rest.find("${") {
+        let (before, reference) = rest.split_at(start);
+        if let Some(literal) = before.strip_suffix('$') {
+            text.push_str(literal);
+            text.push_str("${");
+            rest = &reference[2..];
+            continue;
+        }
+        let (inside, after) = reference[2..].split_once('}').ok_or(Failure::Unclosed)?;
+        text.push_str(before);
+        text.push_str(&value_of(inside, lookup)?);
+        substituted = true;
+        rest = after;
+    }
+    text.push_str(rest);
+    Ok(Expanded { text: text.trim().to_owned(), substituted })
+}
+
+fn value_of(inside: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, Failure> {
+    let (name, default) = match inside.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (inside, None),
+    };
+    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+    if !starts_well || !name.chars().all(|each| each.is_ascii_alphanumeric() || each == '_') {
+        return Err(Failure::Malformed(inside.to_owned()));
+    }
+    match (lookup(name), default) {
+        (Some(value), None) => Ok(value),
+        (Some(value), Some(_)) if !value.is_empty() => Ok(value),
+        (_, Some(default)) => Ok(default.to_owned()),
+        (None, None) => Err(Failure::Unset(name.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Expanded, Failure, expand};
+
+    #[test]
+    fn references_are_replaced_and_failures_named() {
+        let lookup = |name: &str| match name {
+            "HOST" => Some("agent".to_owned()),
+            "EMPTY" => Some(String::new()),
+            "NESTED" => Some("${HOST}\n".to_owned()),
+            _ => None,
+        };
+        let put_in = |text: &str| Ok(Expanded { text: text.to_owned(), substituted: true });
+        let kept = |text: &str| Ok(Expanded { text: text.to_owned(), substituted: false });
+        for (written, expected) in [
+            ("plain", kept("plain")),
+            ("$HOST costs 5$", kept("$HOST costs 5$")),
+            ("${HOST}", put_in("agent")),
+            ("http://${HOST}:${PORT:-9001}/${EMPTY}", put_in("http://agent:9001/")),
+            ("${EMPTY:-x}${MISSING:-}${HOST:-unused}", put_in("xagent")),
+            ("${NESTED}", put_in("${HOST}")),
+            ("$${HOST} $$${HOST}", kept("${HOST} $${HOST}")),
+            ("$${HOST}-${HOST}", put_in("${HOST}-agent")),
+            ("${MISSING}", Err(Failure::Unset("MISSING".to_owned()))),
+            ("${HOST", Err(Failure::Unclosed)),
+            ("${}", Err(Failure::Malformed(String::new()))),
+            ("${1X}", Err(Failure::Malformed("1X".to_owned()))),
+            ("${HOST-x}", Err(Failure::Malformed("HOST-x".to_owned()))),
+            ("${ HOST }", Err(Failure::Malformed(" HOST ".to_owned()))),
+        ] {
+            assert_eq!(expand(written, &lookup), expected, "{written}");
+        }
+    }
+}

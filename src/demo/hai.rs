@@ -1,0 +1,163 @@
+//! A HAI agent's events, printed as the output class of the seed prints them (seed 4.2, `BaseChatOutput`).
+//!
+//! Members and their order are those of its builder functions; the blanks after `:` and `,` are those of Python's
+//! `json.dumps`, which is what a HAI agent sends. The seed shows no builder for STATE_SNAPSHOT and RUN_ERROR: the
+//! members here are guesses, in the manner of the others.
+
+use super::{
+    conversation::{Beat, ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, TOOL},
+    script::{Ids, quoted},
+};
+
+/// How the text of a message is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Text {
+    /// `"delta": "…"` (seed 3.3.1).
+    Strings,
+    /// `"delta": {"output": {"type": "text", …}}` (seed 4.2).
+    Blocks,
+}
+
+/// The event of a beat, or `None` where HAI says nothing: its thinking has no start and end of its own, and its
+/// message has been opened before the thinking.
+pub(super) fn event(beat: Beat, ids: &Ids, text: Text, now_ms: u64) -> Option<String> {
+    let message = |kind| of_message(kind, ids, now_ms);
+    let call = &ids.call;
+    Some(match beat {
+        Beat::RunStarted => message("RUN_STARTED"),
+        Beat::State(status) => format!(
+            r#"{{"type": "STATE_SNAPSHOT", "snapshot": {{"workflowItems": [{{"name": "部署", "status": "{status}"}}]}}, "timestamp": {now_ms}}}"#
+        ),
+        Beat::StepStarted => format!(r#"{{"type": "STEP_STARTED", "stepName": "{STEP}"}}"#),
+        Beat::AnswerStarted => message("BUSINESS_DATA_START"),
+        Beat::Thinking(piece) => {
+            let content = quoted(piece);
+            // Ten seconds is the seed's default for `elapsed`.
+            let output = format!(
+                r#"{{"type": "thinking", "data": {{"content": {content}, "elapsed": 10, "thinking": true, "collapse": true}}}}"#
+            );
+            content_event(ids, &block(&output), now_ms)
+        }
+        Beat::Text(piece) => {
+            let piece = quoted(&piece.to_string());
+            match text {
+                Text::Strings => content_event(ids, &piece, now_ms),
+                Text::Blocks => {
+                    let output = format!(r#"{{"type": "text", "content": {piece}}}"#);
+                    content_event(ids, &block(&output), now_ms)
+                }
+            }
+        }
+        Beat::TextEnded => message("BUSINESS_DATA_END"),
+        // The builder writes `from` on every operation, empty unless it is told otherwise.
+        Beat::Status(status) => format!(
+            r#"{{"type": "STATE_DELTA", "delta": [{{"op": "replace", "path": "{STATUS_PATH}", "value": "{status}", "from": ""}}], "timestamp": {now_ms}}}"#
+        ),
+        Beat::CallStarted => format!(
+            r#"{{"type": "TOOL_CALL_START", "toolCallId": {call}, "toolCallName": "{TOOL}", "parentMessageId": {}}}"#,
+            ids.message
+        ),
+        Beat::CallArguments(piece) => {
+            format!(r#"{{"type": "TOOL_CALL_ARGS", "toolCallId": {call}, "delta": {}}}"#, quoted(piece))
+        }
+        Beat::CallEnded => format!(r#"{{"type": "TOOL_CALL_END", "toolCallId": {call}}}"#),
+        Beat::StepFinished => format!(r#"{{"type": "STEP_FINISHED", "stepName": "{STEP}"}}"#),
+        Beat::RunWaits | Beat::RunFinished => message("RUN_FINISHED"),
+        Beat::RunFailed => format!(
+            r#"{{"type": "RUN_ERROR", "message": "{ERROR_MESSAGE}", "code": "{ERROR_CODE}", "timestamp": {now_ms}}}"#
+        ),
+        Beat::ThinkingStarted
+        | Beat::ThinkingTextStarted
+        | Beat::ThinkingTextEnded
+        | Beat::ThinkingEnded
+        | Beat::TextStarted => return None,
+    })
+}
+
+/// The shape that the run's events and the ends of a message share.
+fn of_message(kind: &str, ids: &Ids, now_ms: u64) -> String {
+    format!(r#"{{"type": "{kind}", "messageId": {}, "role": "assistant", "timestamp": {now_ms}}}"#, ids.message)
+}
+
+fn content_event(ids: &Ids, delta: &str, now_ms: u64) -> String {
+    format!(
+        r#"{{"type": "BUSINESS_DATA_CONTENT", "messageId": {}, "delta": {delta}, "timestamp": {now_ms}}}"#,
+        ids.message
+    )
+}
+
+fn block(output: &str) -> String {
+    format!(r#"{{"output": {output}}}"#)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Agent, events};
+    use serde_json::json;
+
+    const NOW: u64 = 1_620_000_000_500;
+
+    /// The first turn of the block form, every line as the builders of seed 4.2 print it.
+    const FIRST_TURN: &[&str] = &[
+        r#"{"type": "RUN_STARTED", "messageId": "msg-r1", "role": "assistant", "timestamp": 1620000000500}"#,
+        r#"{"type": "STATE_SNAPSHOT", "snapshot": {"workflowItems": [{"name": "部署", "status": "pending"}]}, "timestamp": 1620000000500}"#,
+        r#"{"type": "STEP_STARTED", "stepName": "智能处理"}"#,
+        r#"{"type": "BUSINESS_DATA_START", "messageId": "msg-r1", "role": "assistant", "timestamp": 1620000000500}"#,
+        r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r1", "delta": {"output": {"type": "thinking", "data": {"content": "用户想部署应用，", "elapsed": 10, "thinking": true, "collapse": true}}}, "timestamp": 1620000000500}"#,
+        r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r1", "delta": {"output": {"type": "thinking", "data": {"content": "需要先确认。", "elapsed": 10, "thinking": true, "collapse": true}}}, "timestamp": 1620000000500}"#,
+        r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r1", "delta": {"output": {"type": "text", "content": "好的，"}}, "timestamp": 1620000000500}"#,
+        r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r1", "delta": {"output": {"type": "text", "content": "我将把应用部署到生产环境，"}}, "timestamp": 1620000000500}"#,
+        r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r1", "delta": {"output": {"type": "text", "content": "请先确认。"}}, "timestamp": 1620000000500}"#,
+        r#"{"type": "BUSINESS_DATA_END", "messageId": "msg-r1", "role": "assistant", "timestamp": 1620000000500}"#,
+        r#"{"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/workflowItems/0/status", "value": "running", "from": ""}], "timestamp": 1620000000500}"#,
+        r#"{"type": "TOOL_CALL_START", "toolCallId": "call-r1", "toolCallName": "confirmAction", "parentMessageId": "msg-r1"}"#,
+        r#"{"type": "TOOL_CALL_ARGS", "toolCallId": "call-r1", "delta": "{\"action\":\"部署应用到生产环境\","}"#,
+        r#"{"type": "TOOL_CALL_ARGS", "toolCallId": "call-r1", "delta": "\"importance\":\"high\"}"}"#,
+        r#"{"type": "TOOL_CALL_END", "toolCallId": "call-r1"}"#,
+        r#"{"type": "STEP_FINISHED", "stepName": "智能处理"}"#,
+        r#"{"type": "RUN_FINISHED", "messageId": "msg-r1", "role": "assistant", "timestamp": 1620000000500}"#,
+    ];
+
+    #[test]
+    fn the_first_turn_is_printed_as_the_builders_print_it() {
+        let input = json!({"threadId": "t1", "runId": "r1"});
+        assert_eq!(events(Agent::HaiBlocks, &input, NOW).unwrap(), FIRST_TURN);
+    }
+
+    /// Seed 3.3.1 writes text as plain strings; everything else is as in the block form.
+    #[test]
+    fn the_string_form_differs_in_its_text_alone() {
+        let input = json!({"threadId": "t1", "runId": "r1"});
+        let expected: Vec<_> = FIRST_TURN
+            .iter()
+            .map(|line| match line.split_once(r#"{"output": {"type": "text", "content": "#) {
+                Some((head, tail)) => head.to_owned() + &tail.replacen("}}, ", ", ", 1),
+                None => (*line).to_owned(),
+            })
+            .collect();
+        assert_eq!(
+            expected[6],
+            r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r1", "delta": "好的，", "timestamp": 1620000000500}"#
+        );
+        assert_eq!(events(Agent::HaiString, &input, NOW).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_second_turn_reports_the_confirmation() {
+        let input = json!({
+            "threadId": "t1", "runId": "r2",
+            "state": {"workflowItems": [{"name": "部署", "status": "running"}]},
+            "messages": [{"id": "result-789", "role": "tool", "content": "true", "toolCallId": "call-r1"}],
+        });
+        let expected = [
+            r#"{"type": "RUN_STARTED", "messageId": "msg-r2", "role": "assistant", "timestamp": 1620000000500}"#,
+            r#"{"type": "STATE_DELTA", "delta": [{"op": "replace", "path": "/workflowItems/0/status", "value": "done", "from": ""}], "timestamp": 1620000000500}"#,
+            r#"{"type": "BUSINESS_DATA_START", "messageId": "msg-r2", "role": "assistant", "timestamp": 1620000000500}"#,
+            r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r2", "delta": "部署", "timestamp": 1620000000500}"#,
+            r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r2", "delta": "已完成。", "timestamp": 1620000000500}"#,
+            r#"{"type": "BUSINESS_DATA_END", "messageId": "msg-r2", "role": "assistant", "timestamp": 1620000000500}"#,
+            r#"{"type": "RUN_FINISHED", "messageId": "msg-r2", "role": "assistant", "timestamp": 1620000000500}"#,
+        ];
+        assert_eq!(events(Agent::HaiString, &input, NOW).unwrap(), expected);
+    }
+}

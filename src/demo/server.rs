@@ -1,0 +1,355 @@
+//! A demo agent on HTTP: one POST is one run, answered as a stream of server-sent events.
+//!
+//! The body is produced as the client takes it: when the client leaves, hyper drops the body and with it the run. An
+//! agent without a pace writes many events at once, as a fast model behind a local network does; one with a pace
+//! writes each event by itself.
+
+use std::{
+    future::{Future, pending},
+    io,
+    pin::pin,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    extract::{DefaultBodyLimit, rejection::BytesRejection},
+    http::{Method, StatusCode, header},
+    response::{IntoResponse, Response},
+    serve::ListenerExt,
+};
+use futures_util::{
+    future::{Either, select},
+    stream::unfold,
+};
+use serde_json::Value;
+use tokio::{
+    net::TcpListener,
+    sync::oneshot,
+    time::{Instant, Interval, interval_at},
+};
+
+use super::{
+    Agent,
+    conversation::ERROR_MESSAGE,
+    levers::{Fail, Levers},
+    script::{Ending, Script, quoted},
+};
+
+/// The largest request in bytes. A whole conversation travels in it, with its images inline.
+const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
+
+/// How many bytes of events an agent without a pace gathers for one write; the last event may go over it.
+const BATCH_BYTES: usize = 16 * 1024;
+
+/// How long a closing server waits for its runs; an idle run would otherwise hold it for ever.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// An agent at every path: POST with a `RunAgentInput` gives 200 and `text/event-stream`, with `pace` between two
+/// events (none when zero). A body that is no JSON object, or pulls a lever that does not exist, gives 400; any
+/// other method 405; both with `{"detail": …}`, as the agents of the seed do. The levers are in the table of
+/// [`demo`](super).
+pub fn router(agent: Agent, pace: Duration) -> Router {
+    Router::new()
+        .fallback(move |method: Method, body: Result<Bytes, BytesRejection>| async move {
+            answer(agent, pace, &method, body).unwrap_or_else(IntoResponse::into_response)
+        })
+        .layer(DefaultBodyLimit::max(REQUEST_LIMIT))
+}
+
+/// Serves an agent until `shutdown` resolves, then lets the runs under way finish, for five seconds at most. Runs
+/// that still stand after that end with the runtime.
+///
+/// # Errors
+/// Those of the listener. A failing connection is no error of the server.
+pub async fn serve(
+    listener: TcpListener,
+    router: Router,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+) -> io::Result<()> {
+    // Events are small and each is awaited by someone: they must not wait for the previous one's acknowledgement.
+    // A connection that refuses is merely slower.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    let (closing, closed) = oneshot::channel();
+    let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
+        shutdown.await;
+        // Nobody listens any more when serving has failed.
+        let _ = closing.send(());
+    });
+    let overdue = pin!(async {
+        // An error is the same news: the side that waits for `shutdown` is gone.
+        let _ = closed.await;
+        tokio::time::sleep(GRACE).await;
+    });
+    match select(pin!(serving.into_future()), overdue).await {
+        Either::Left((served, _)) => served,
+        Either::Right(_) => Ok(()),
+    }
+}
+
+/// A refusal in the form of FastAPI.
+struct Refusal(StatusCode, String);
+
+impl IntoResponse for Refusal {
+    fn into_response(self) -> Response {
+        let Self(status, detail) = self;
+        let body = format!(r#"{{"detail":{}}}"#, quoted(&detail));
+        let json = [(header::CONTENT_TYPE, "application/json")];
+        match status {
+            StatusCode::METHOD_NOT_ALLOWED => (status, [(header::ALLOW, "POST")], json, body).into_response(),
+            _ => (status, json, body).into_response(),
+        }
+    }
+}
+
+fn answer(
+    agent: Agent,
+    pace: Duration,
+    method: &Method,
+    body: Result<Bytes, BytesRejection>,
+) -> Result<Response, Refusal> {
+    let bad_request = |detail: String| Refusal(StatusCode::BAD_REQUEST, detail);
+    if method != Method::POST {
+        let detail = "Method Not Allowed".to_owned();
+        return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, detail));
+    }
+    let body = body.map_err(|rejection| Refusal(rejection.status(), rejection.body_text()))?;
+    let input: Value = serde_json::from_slice(&body).map_err(|error| bad_request(error.to_string()))?;
+    if !input.is_object() {
+        return Err(bad_request("the body must be a JSON object".to_owned()));
+    }
+    let levers = Levers::read(&input).map_err(|bad| bad_request(bad.to_string()))?;
+    Ok(match levers.fail {
+        Some(Fail::Status) => overloaded(),
+        Some(Fail::Html) => page(),
+        _ => Run::new(Script::new(agent, &input, levers), pace).into_response(agent),
+    })
+}
+
+/// What a model's API answers when it has no room, passed on by an agent that does not hide it.
+fn overloaded() -> Response {
+    let head = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "7")];
+    let body = format!(r#"{{"error":{{"message":"{ERROR_MESSAGE}"}}}}"#);
+    (StatusCode::SERVICE_UNAVAILABLE, head, body).into_response()
+}
+
+fn page() -> Response {
+    let html = "<!doctype html>\n<html><head><title>Sign in</title></head><body><h1>Sign in</h1></body></html>\n";
+    let head = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
+    (head, html).into_response()
+}
+
+/// When a run may say its next event.
+enum Pace {
+    /// As soon as there is room for it.
+    Unbounded,
+    /// The first event at once; the interval begins with it.
+    Begins(Duration),
+    /// At the next tick. It catches up after a slow client, so that the rate that a load test asked for is the rate
+    /// that it offers.
+    Runs(Interval),
+}
+
+/// One run on its way out.
+struct Run {
+    script: Script,
+    pace: Pace,
+}
+
+impl Run {
+    fn new(script: Script, pace: Duration) -> Self {
+        let pace = if pace.is_zero() { Pace::Unbounded } else { Pace::Begins(pace) };
+        Self { script, pace }
+    }
+
+    fn into_response(self, agent: Agent) -> Response {
+        let media_type = match agent {
+            // The framework of seed 4.2 adds the charset to every type of text.
+            Agent::HaiString | Agent::HaiBlocks => "text/event-stream; charset=utf-8",
+            Agent::AgUi => "text/event-stream",
+        };
+        let body = Body::from_stream(unfold(Some(self), |run| async { run?.write().await }));
+        ([(header::CONTENT_TYPE, media_type)], body).into_response()
+    }
+
+    /// The next write, and the run as it stands after it (`None` after a write that breaks the body).
+    async fn write(mut self) -> Option<(io::Result<Bytes>, Option<Self>)> {
+        match self.script.ending() {
+            None => {}
+            Some(Ending::Clean) => return None,
+            Some(Ending::Silent) => return pending().await,
+            Some(Ending::Broken) => {
+                // hyper sends what it holds when the body has nothing ready, and forgets it when the body fails:
+                // without this pause the client would not see the events before the break.
+                tokio::task::yield_now().await;
+                return Some((Err(io::ErrorKind::ConnectionReset.into()), None));
+            }
+        }
+        let limit = match &mut self.pace {
+            Pace::Unbounded => BATCH_BYTES,
+            Pace::Begins(every) => {
+                self.pace = Pace::Runs(interval_at(Instant::now() + *every, *every));
+                1
+            }
+            Pace::Runs(interval) => {
+                interval.tick().await;
+                1
+            }
+        };
+        let now_ms = now_ms();
+        let mut frames = String::new();
+        while frames.len() < limit
+            && let Some(event) = self.script.next(now_ms)
+        {
+            frames.extend(["data: ", &event, "\n\n"]);
+        }
+        Some((Ok(frames.into()), Some(self)))
+    }
+}
+
+/// Milliseconds since the epoch, as the seed stamps its events; 0 on a clock that stands before it.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::body::to_bytes;
+    use futures_util::FutureExt;
+    use serde_json::json;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+        time::timeout,
+    };
+
+    async fn post(agent: Agent, pace: Duration, body: &str) -> (StatusCode, String, String) {
+        let body = Ok(Bytes::copy_from_slice(body.as_bytes()));
+        let response = answer(agent, pace, &Method::POST, body).unwrap_or_else(Refusal::into_response);
+        let media_type = response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
+        let status = response.status();
+        let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
+        (status, media_type, String::from_utf8(body.into()).unwrap())
+    }
+
+    fn levers(levers: Value) -> String {
+        json!({"threadId": "t", "runId": "r", "messages": [], "forwardedProps": {"diglot": levers}}).to_string()
+    }
+
+    #[tokio::test]
+    async fn the_body_is_one_frame_per_event() {
+        let (status, media_type, body) = post(Agent::AgUi, Duration::ZERO, r#"{"runId":"r"}"#).await;
+        assert_eq!((status, &*media_type), (StatusCode::OK, "text/event-stream"));
+        let frames: Vec<_> = body.split_terminator("\n\n").collect();
+        assert_eq!(frames.len(), 21);
+        assert!(frames.iter().all(|frame| frame.starts_with("data: {") && !frame.contains('\n')));
+    }
+
+    /// A pace of an hour tells at once what waits: the second event does, the first and the end do not.
+    #[tokio::test]
+    async fn a_pace_stands_between_two_events() {
+        let begun = || {
+            let script = Script::new(Agent::AgUi, &json!({}), Levers::default());
+            let run = Run::new(script, Duration::from_secs(3600));
+            let (frame, rest) = run.write().now_or_never().expect("the first event is said at once").unwrap();
+            assert_eq!(frame.unwrap().iter().filter(|byte| **byte == b'\n').count(), 2);
+            rest.unwrap()
+        };
+        assert!(begun().write().now_or_never().is_none());
+
+        let mut said = begun();
+        while said.script.next(0).is_some() {}
+        assert!(said.write().now_or_never().expect("the end waits for nothing").is_none());
+    }
+
+    #[tokio::test]
+    async fn a_long_text_is_complete() {
+        let (_, _, body) = post(Agent::HaiString, Duration::ZERO, &levers(json!({"events": 10_000}))).await;
+        assert_eq!(body.matches("data: {").count(), 10_000 + 14);
+        assert!(body.contains("\"第10000段 \""));
+        assert!(body.contains("RUN_FINISHED"));
+    }
+
+    #[tokio::test]
+    async fn a_bad_request_is_refused() {
+        for body in ["", "{", "[]", r#"{"forwardedProps":{"diglot":{"fail":"x"}}}"#] {
+            let (status, media_type, body) = post(Agent::AgUi, Duration::ZERO, body).await;
+            assert_eq!((status, &*media_type), (StatusCode::BAD_REQUEST, "application/json"));
+            assert!(serde_json::from_str::<Value>(&body).unwrap()["detail"].is_string());
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_in_place_of_a_stream() {
+        let (status, _, body) = post(Agent::AgUi, Duration::ZERO, &levers(json!({"fail": "status"}))).await;
+        assert_eq!((status, &*body), (StatusCode::SERVICE_UNAVAILABLE, r#"{"error":{"message":"model overloaded"}}"#));
+        let (status, media_type, _) = post(Agent::AgUi, Duration::ZERO, &levers(json!({"fail": "html"}))).await;
+        assert_eq!((status, &*media_type), (StatusCode::OK, "text/html; charset=utf-8"));
+    }
+
+    /// A served agent and a connection to it that has sent a request.
+    struct Peer {
+        stream: TcpStream,
+        close: oneshot::Sender<()>,
+        serving: tokio::task::JoinHandle<io::Result<()>>,
+    }
+
+    impl Peer {
+        async fn send(method: &str, body: &str) -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let (close, closed) = oneshot::channel();
+            let serving =
+                tokio::spawn(serve(listener, router(Agent::HaiBlocks, Duration::ZERO), async { drop(closed.await) }));
+            let mut stream = TcpStream::connect(address).await.unwrap();
+            let request = format!(
+                "{method} /chat HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(request.as_bytes()).await.unwrap();
+            Self { stream, close, serving }
+        }
+
+        async fn read_to_end(&mut self) -> String {
+            let mut answer = Vec::new();
+            self.stream.read_to_end(&mut answer).await.unwrap();
+            String::from_utf8(answer).unwrap()
+        }
+    }
+
+    #[tokio::test]
+    async fn other_methods_are_refused() {
+        let answer = Peer::send("GET", "").await.read_to_end().await;
+        assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
+        assert!(answer.contains("allow: POST\r\n"), "{answer}");
+        assert!(answer.ends_with(r#"{"detail":"Method Not Allowed"}"#), "{answer}");
+    }
+
+    #[tokio::test]
+    async fn a_truncated_body_ends_and_a_broken_one_does_not() {
+        for (fail, ends) in [("truncate", true), ("reset", false)] {
+            let answer = Peer::send("POST", &levers(json!({"fail": fail}))).await.read_to_end().await;
+            assert!(answer.contains("好的，"), "{answer}");
+            assert!(!answer.contains("RUN_FINISHED"), "{answer}");
+            assert_eq!(answer.ends_with("\r\n0\r\n\r\n"), ends, "{answer}");
+        }
+    }
+
+    /// The server has no other run, so it closes before its grace is over only if it saw the client leave.
+    #[tokio::test]
+    async fn an_idle_run_ends_when_the_client_leaves() {
+        let mut peer = Peer::send("POST", &levers(json!({"idle": true}))).await;
+        let mut answer = Vec::new();
+        while !String::from_utf8_lossy(&answer).contains("好的，") {
+            assert_ne!(peer.stream.read_buf(&mut answer).await.unwrap(), 0);
+        }
+        drop(peer.stream);
+        peer.close.send(()).unwrap();
+        timeout(GRACE / 2, peer.serving).await.unwrap().unwrap().unwrap();
+    }
+}
