@@ -1,0 +1,198 @@
+//! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
+
+use crate::admin;
+use crate::config::Config;
+use crate::proxy::{Cluster, Edge, Gateway, Lifecycle, Listener, Phase, bound, stack};
+use crate::telemetry::{Metrics, occurrence};
+use async_trait::async_trait;
+use pingora_core::server::configuration::ServerConf;
+use pingora_core::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch, ShutdownWatch};
+use pingora_core::services::background::{BackgroundService, background_service};
+use std::fmt;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How often the names of agents are resolved again.
+const RESOLVE_EVERY: Duration = Duration::from_secs(30);
+
+/// Time for hyper to write out the last words of a stream whose body has ended.
+const LAST_WORDS: Duration = Duration::from_millis(100);
+
+/// Time for runs to say RUN_ERROR once they are cut.
+const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Threads of the planes that only answer short questions.
+const STATUS_THREADS: usize = 1;
+
+/// A gateway whose sockets are bound, not yet serving.
+#[derive(Debug)]
+pub struct App {
+    config: Config,
+    metrics: Arc<Metrics>,
+    data: Vec<Listener>,
+    status: Vec<Listener>,
+}
+
+/// Why a gateway cannot start.
+#[derive(Debug)]
+pub enum StartError {
+    /// an address cannot be bound
+    Bind {
+        /// data or status
+        plane: &'static str,
+        /// the address as configured
+        address: SocketAddr,
+        /// what the operating system said
+        error: std::io::Error,
+    },
+    /// something inside cannot be built
+    Internal(String),
+}
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartError::Bind { plane, address, error } => {
+                write!(f, "cannot listen on {address} (listeners.{plane}): {error}; free it or name another address")
+            }
+            StartError::Internal(what) => f.write_str(what),
+        }
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl App {
+    /// Binds every listener of `config`.
+    ///
+    /// # Errors
+    /// The first address that cannot be bound.
+    pub fn bind(config: Config) -> Result<Self, StartError> {
+        let bind = |plane: &'static str, addresses: &[SocketAddr]| -> Result<Vec<Listener>, StartError> {
+            let listen = |address: &SocketAddr| {
+                let listener = Listener::bind(*address);
+                listener.map_err(|error| StartError::Bind { plane, address: *address, error })
+            };
+            addresses.iter().map(listen).collect()
+        };
+        let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
+        let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
+        Ok(App { config, metrics: Arc::new(metrics), data, status })
+    }
+
+    /// Where the data plane is bound.
+    #[must_use]
+    pub fn data(&self) -> Option<SocketAddr> {
+        self.data.first().map(|listener| listener.address)
+    }
+
+    /// Where the status plane is bound.
+    #[must_use]
+    pub fn status(&self) -> Option<SocketAddr> {
+        self.status.first().map(|listener| listener.address)
+    }
+
+    /// Serves until a signal ends it: SIGTERM or SIGINT drains, a second one ends at once. Blocks.
+    ///
+    /// # Errors
+    /// When the process cannot be set up.
+    pub fn serve(self) -> Result<(), StartError> {
+        let App { config, metrics, data, status } = self;
+        let lifecycle = Lifecycle::default();
+        let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone()));
+        let clusters = gateway.clusters();
+        resolve_now(&clusters)?;
+
+        let mut server = Server::new_with_opt_and_conf(None, server_conf());
+        server.bootstrap();
+        for (plane, listeners) in [("data", &data), ("status", &status)] {
+            listeners.iter().for_each(|listener| occurrence::Listening { plane, address: listener.address }.emit());
+        }
+        // Data plane: as many threads as the machine has.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        server.add_service(bound("data", Edge::new(stack(gateway)), data, threads));
+        // Status plane: a runtime of its own, so that it answers while the data plane is busy.
+        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone());
+        server.add_service(bound("status", Edge::new(routes), status, STATUS_THREADS));
+        // Names of agents may move.
+        server.add_service(background_service("resolver", Resolver { clusters }));
+
+        let drain = Drain { lifecycle, metrics, timeout: config.drain_timeout };
+        server.run(RunArgs { shutdown_signal: Box::new(drain) });
+        Ok(())
+    }
+}
+
+/// pingora's part of the configuration. Draining is ours (see [`Drain`]), so its own waits are zero.
+fn server_conf() -> ServerConf {
+    ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..ServerConf::default() }
+}
+
+type Clusters = Vec<(Arc<str>, Arc<Cluster>)>;
+
+async fn resolve(clusters: &Clusters, only_names: bool) {
+    for (route, cluster) in clusters.iter().filter(|(_, cluster)| !only_names || cluster.has_names()) {
+        if let Err(cause) = cluster.resolve().await {
+            occurrence::Unresolved { route, cause }.emit();
+        }
+    }
+}
+
+/// Resolves every agent before the first request comes. An agent that cannot be resolved yet is no reason not to start.
+fn resolve_now(clusters: &Clusters) -> Result<(), StartError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
+    runtime.block_on(resolve(clusters, false));
+    Ok(())
+}
+
+/// Resolves the names of agents from time to time.
+struct Resolver {
+    clusters: Clusters,
+}
+
+#[async_trait]
+impl BackgroundService for Resolver {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        loop {
+            tokio::select! {
+                _ = shutdown.changed() => return,
+                () = tokio::time::sleep(RESOLVE_EVERY) => resolve(&self.clusters, true).await,
+            }
+        }
+    }
+}
+
+/// The way out: the first signal drains, the second cuts.
+struct Drain {
+    lifecycle: Lifecycle,
+    metrics: Arc<Metrics>,
+    timeout: Duration,
+}
+
+#[async_trait]
+impl ShutdownSignalWatch for Drain {
+    async fn recv(&self) -> ShutdownSignal {
+        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        else {
+            tracing::error!("signals cannot be watched");
+            return ShutdownSignal::FastShutdown;
+        };
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        occurrence::Draining { timeout: self.timeout }.emit(&self.metrics);
+        self.lifecycle.advance(Phase::Draining);
+        tokio::select! {
+            () = self.lifecycle.idle() => {}
+            () = tokio::time::sleep(self.timeout) => {}
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+        // Whatever still runs ends well-formed: RUN_ERROR, then a clean end of the body.
+        self.lifecycle.advance(Phase::Cut);
+        let _ = tokio::time::timeout(CUT_TIMEOUT, self.lifecycle.idle()).await;
+        tokio::time::sleep(LAST_WORDS).await;
+        ShutdownSignal::FastShutdown
+    }
+}

@@ -1,0 +1,94 @@
+//! Commands, one file each. stdout is data, stderr is log and complaint; a closed pipe ends a command quietly.
+
+mod check;
+mod demo;
+mod mock_agent;
+mod serve;
+mod side;
+mod translate;
+
+use clap::{Parser, Subcommand};
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Ways for a command to end, by the conventions of `sysexits.h` where there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    /// everything is as it should be
+    Ok = 0,
+    /// problems were found, or a run failed
+    Problems = 1,
+    /// the command line cannot be understood
+    Usage = 2,
+    /// something that is needed cannot be had: a port, a file
+    Unavailable = 69,
+    /// the configuration is wrong
+    Config = 78,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// Diglot stands between agents and their user interfaces and translates between HAI and AG-UI, both ways, event by event.
+#[derive(Parser)]
+#[command(
+    name = "diglot",
+    version,
+    propagate_version = true,
+    after_help = "Exit codes: 0 ok, 1 problems found or run failed, 2 usage, 69 unavailable (port, file), 78 bad configuration.\n\
+                  DIGLOT_LOG sets what is logged to stderr (default: info)."
+)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the gateway
+    Serve(serve::Arguments),
+    /// Run a gateway with agents of its own, to try it: no configuration, no network
+    Demo(demo::Arguments),
+    /// Say what is wrong with a configuration file
+    Check(check::Arguments),
+    /// Translate a recorded stream or request, offline
+    Translate(translate::Arguments),
+    /// Run one of the demo's agents alone
+    MockAgent(mock_agent::Arguments),
+}
+
+/// Runs the command that the process was started with.
+#[must_use]
+pub fn main() -> ExitCode {
+    let exit = match Arguments::try_parse() {
+        Ok(Arguments { command }) => match command {
+            Command::Serve(arguments) => serve::run(&arguments),
+            Command::Demo(arguments) => demo::run(&arguments),
+            Command::Check(arguments) => check::run(&arguments),
+            Command::Translate(arguments) => translate::run(&arguments),
+            Command::MockAgent(arguments) => mock_agent::run(&arguments),
+        },
+        Err(error) => {
+            // `--help` and `--version` come this way too, for stdout and with success.
+            let _ = error.print();
+            if error.use_stderr() { Exit::Usage } else { Exit::Ok }
+        }
+    };
+    exit.into()
+}
+
+/// Says on stderr why a command cannot go on.
+fn complain(what: impl Display) {
+    // Nobody is left to tell when stderr is gone.
+    let _ = writeln!(io::stderr(), "diglot: {what}");
+}
+
+/// Prints a line of data at once. `false` when the reader of stdout has left.
+fn say(line: impl Display) -> bool {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+}

@@ -1,0 +1,58 @@
+//! A dialect on the command line: `hai`, or with options `hai:blocks,snake`.
+
+use crate::dialect::{self, Content, Side, Spelling};
+
+/// What `--help` says about a dialect argument.
+pub(super) const HELP: &str = "ag-ui, hai, or hai:OPTION,… with the options string|blocks and camel|snake";
+
+/// Reads `NAME[:OPTION[,OPTION]]`.
+///
+/// # Errors
+/// A sentence for the user.
+pub(super) fn parse(text: &str) -> Result<Side, String> {
+    let (name, options) = text.split_once(':').unwrap_or((text, ""));
+    let Some(dialect) = dialect::by_name(name) else {
+        let known: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
+        return Err(format!("there is no dialect `{name}`; there are: {}", known.join(", ")));
+    };
+    let mut side = Side::new(dialect);
+    for option in options.split(',').filter(|option| !option.is_empty()) {
+        let owner = match option {
+            "string" => {
+                side.content = Content::String;
+                "content"
+            }
+            "blocks" => {
+                side.content = Content::Blocks;
+                "content"
+            }
+            "camel" => {
+                side.fields = Spelling::Camel;
+                "fields"
+            }
+            "snake" => {
+                side.fields = Spelling::Snake;
+                "fields"
+            }
+            other => return Err(format!("there is no option `{other}`; there are: string, blocks, camel, snake")),
+        };
+        if !dialect.options.contains(&owner) {
+            return Err(format!("the dialect `{name}` takes no option `{option}`"));
+        }
+    }
+    Ok(side)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_options_and_complaints() {
+        let side = parse("hai:blocks,snake").expect("known");
+        assert_eq!((side.dialect.name, side.content, side.fields), ("hai", Content::Blocks, Spelling::Snake));
+        assert!(parse("hay").expect_err("unknown").contains("there are: ag-ui, hai"));
+        assert!(parse("hai:big").expect_err("unknown").contains("no option `big`"));
+        assert!(parse("ag-ui:blocks").expect_err("not its option").contains("takes no option"));
+    }
+}

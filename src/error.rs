@@ -1,0 +1,176 @@
+//! The rejection table: everything that can go wrong with a request or a run, as its client hears it.
+//!
+//! One row gives the name, the HTTP status and problem document for a refusal before the stream began, the code of the
+//! RUN_ERROR for a failure after it, the `Proxy-Status` token, and the way out. Details of the inside go to the log, never
+//! out.
+
+use std::borrow::Cow;
+
+macro_rules! rejections {
+    ($($name:ident = $status:literal $code:literal $proxy:expr, $text:literal, $hint:literal;)+) => {
+        /// What went wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[allow(missing_docs, reason = "the rows of the table are their own documentation")]
+        pub enum Kind { $($name,)+ }
+
+        impl Kind {
+            /// Every row of the table.
+            pub const ALL: &'static [Kind] = &[$(Kind::$name,)+];
+
+            /// HTTP status, when nothing was said yet.
+            #[must_use]
+            pub const fn status(self) -> u16 {
+                match self { $(Kind::$name => $status,)+ }
+            }
+
+            /// `code` of the problem document and of RUN_ERROR.
+            #[must_use]
+            pub const fn code(self) -> &'static str {
+                match self { $(Kind::$name => $code,)+ }
+            }
+
+            /// Error type for `Proxy-Status` (RFC 9209 §2.3), where the agent is to blame.
+            #[must_use]
+            pub const fn proxy_status(self) -> Option<&'static str> {
+                match self { $(Kind::$name => $proxy,)+ }
+            }
+
+            /// What happened, for everybody.
+            #[must_use]
+            pub const fn text(self) -> &'static str {
+                match self { $(Kind::$name => $text,)+ }
+            }
+
+            /// What to do about it.
+            #[must_use]
+            pub const fn hint(self) -> &'static str {
+                match self { $(Kind::$name => $hint,)+ }
+            }
+        }
+    };
+}
+
+rejections! {
+    InvalidRequest = 400 "invalid_request" None,
+        "The request cannot be read.", "Mend what the detail names and send the request again.";
+    RouteNotFound = 404 "route_not_found" None,
+        "No route has this path.", "Paths are compared exactly; see `routes` in the gateway's configuration.";
+    MethodNotAllowed = 405 "method_not_allowed" None,
+        "A run is started with POST.", "Send the request with the method POST.";
+    NotAcceptable = 406 "not_acceptable" None,
+        "A run is answered as text/event-stream.", "Send `Accept: text/event-stream`.";
+    RequestTimeout = 408 "request_timeout" None,
+        "The request body did not arrive in time.", "Send the whole body without a pause.";
+    BodyTooLarge = 413 "body_too_large" None,
+        "The request body is larger than the gateway takes.", "Send less, or raise `limits.request_body`.";
+    UnsupportedMediaType = 415 "unsupported_media_type" None,
+        "The request body must be JSON without content coding.", "Send `Content-Type: application/json` and no Content-Encoding.";
+    Internal = 500 "internal_error" None,
+        "The gateway failed.", "Report it with the request id.";
+    Draining = 503 "gateway_draining" None,
+        "The gateway is shutting down.", "Send the request again; another instance will take it.";
+    UpstreamUnreachable = 502 "upstream_unreachable" Some("destination_unavailable"),
+        "The agent cannot be reached.", "Check that the agent runs and that `upstream` names it.";
+    UpstreamTimeout = 504 "upstream_timeout" Some("http_response_timeout"),
+        "The agent did not answer in time.", "Try again later, or raise `timeouts` of the route.";
+    UpstreamIdle = 504 "upstream_idle" Some("http_response_timeout"),
+        "The agent fell silent.", "Try again later, or raise `timeouts.idle` of the route.";
+    UpstreamStatus = 502 "upstream_status" Some("http_request_error"),
+        "The agent refused the request.", "See the agent's own log.";
+    UpstreamContentType = 502 "upstream_content_type" Some("http_protocol_error"),
+        "The agent answered something that is no event stream.", "Check that `upstream` is the agent's streaming endpoint.";
+    UpstreamContentEncoding = 502 "upstream_content_encoding" Some("http_response_content_coding"),
+        "The agent answered with a content coding that was not asked for.", "Turn compression of event streams off at the agent.";
+    UpstreamProtocol = 502 "upstream_protocol" Some("http_protocol_error"),
+        "The agent answered something that is no HTTP.", "Check that `upstream` names an HTTP server.";
+    UpstreamTruncated = 502 "upstream_truncated" Some("http_response_incomplete"),
+        "The agent's stream ended before its run did.", "Run it again; see the agent's own log for why it stopped.";
+    UpstreamReset = 502 "upstream_reset" Some("connection_terminated"),
+        "The connection to the agent broke.", "Run it again; see the agent's own log for why it stopped.";
+    FrameTooLarge = 502 "frame_too_large" Some("http_response_incomplete"),
+        "An event of the agent is larger than the gateway takes.", "Send smaller events, or raise `limits.frame`.";
+}
+
+/// One refusal or failure.
+#[derive(Clone, Debug)]
+pub struct Rejection {
+    /// which row of the table
+    pub kind: Kind,
+    /// what exactly, safe to show; the row's own text otherwise
+    pub detail: Option<Cow<'static, str>>,
+    /// status to answer with in place of the row's own (a status of the agent that says more)
+    pub status: Option<u16>,
+    /// the agent's `Retry-After`, passed on
+    pub retry_after: Option<String>,
+    /// what happened inside, for the log alone
+    pub cause: Option<String>,
+}
+
+impl From<Kind> for Rejection {
+    fn from(kind: Kind) -> Self {
+        Rejection { kind, detail: None, status: None, retry_after: None, cause: None }
+    }
+}
+
+impl Rejection {
+    /// The same, with what exactly went wrong. It reaches the client.
+    #[must_use]
+    pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+        self.detail = Some(detail.into());
+        self
+    }
+
+    /// The same, with what happened inside. It reaches the log.
+    #[must_use]
+    pub fn cause(mut self, cause: impl std::fmt::Display) -> Self {
+        self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// HTTP status of the refusal.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        self.status.unwrap_or_else(|| self.kind.status())
+    }
+
+    /// `message` of RUN_ERROR, and `detail` of the problem document.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        self.detail.as_deref().unwrap_or_else(|| self.kind.text())
+    }
+
+    /// The problem document (RFC 9457), `instance` being the id of the request.
+    #[must_use]
+    pub fn problem(&self, instance: &str) -> String {
+        serde_json::json!({
+            "type": format!("urn:diglot:problem:{}", self.kind.code()),
+            "title": self.kind.text(),
+            "status": self.status(),
+            "detail": self.message(),
+            "instance": instance,
+            "code": self.kind.code(),
+            "hint": self.kind.hint(),
+        })
+        .to_string()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::HashSet;
+
+    #[test]
+    fn codes_are_unique_and_rows_are_sentences() {
+        let codes: HashSet<_> = Kind::ALL.iter().map(|kind| kind.code()).collect();
+        assert_eq!(codes.len(), Kind::ALL.len());
+        for kind in Kind::ALL {
+            assert!((400..600).contains(&kind.status()), "{kind:?}");
+            assert!(kind.text().ends_with('.') && kind.hint().ends_with('.'), "{kind:?}");
+            assert_eq!(
+                kind.proxy_status().is_some(),
+                kind.code().starts_with("upstream") || *kind == Kind::FrameTooLarge
+            );
+        }
+    }
+}

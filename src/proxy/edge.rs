@@ -1,0 +1,178 @@
+//! The client's side of the network: pingora accepts, hyper speaks HTTP.
+
+use async_trait::async_trait;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use pingora_core::apps::ServerApp;
+use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
+use pingora_core::protocols::Stream;
+use pingora_core::server::{ListenFds, ShutdownWatch};
+use pingora_core::services::Service as PingoraService;
+use pingora_core::services::listening::Service as ListeningService;
+use socket2::{Domain, Socket, Type};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::IntoRawFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tower::{Service, ServiceExt};
+
+/// From the accepted connection to its first whole request head, and between two requests of one connection.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Most bytes of a request head, and of what hyper buffers of an HTTP/1 connection.
+const HEAD_LIMIT: u32 = 64 << 10;
+
+/// Most header fields of a request.
+const HEADERS_LIMIT: usize = 100;
+
+/// Streams that one HTTP/2 connection may have open.
+const H2_STREAMS: u32 = 256;
+
+/// Silence after which an HTTP/2 peer is asked whether it is still there.
+const H2_PING: Duration = Duration::from_secs(30);
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// Bytes that pingora buffers of an accepted stream, each way. hyper buffers already, so this only has to gather what one
+/// write of it is made of; the defaults cost memory on every idle stream.
+const L4_BUFFER: usize = 4096;
+
+/// Serves `S` on every connection of a listener.
+#[derive(Clone, Debug)]
+pub struct Edge<S> {
+    service: S,
+    http: auto::Builder<TokioExecutor>,
+}
+
+impl<S> Edge<S> {
+    /// An edge with the limits of this module.
+    pub fn new(service: S) -> Self {
+        let mut http = auto::Builder::new(TokioExecutor::new());
+        http.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEAD_TIMEOUT)
+            .max_buf_size(HEAD_LIMIT as usize)
+            .max_headers(HEADERS_LIMIT);
+        http.http2()
+            .timer(TokioTimer::new())
+            .max_header_list_size(HEAD_LIMIT)
+            .max_concurrent_streams(H2_STREAMS)
+            .keep_alive_interval(H2_PING);
+        Edge { service, http }
+    }
+}
+
+#[async_trait]
+impl<S, B> ServerApp for Edge<S>
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
+        let spoke = Arc::new(AtomicBool::new(false));
+        let (service, asked) = (self.service.clone(), Arc::clone(&spoke));
+        let service = hyper::service::service_fn(move |request| {
+            asked.store(true, Ordering::Relaxed);
+            service.clone().oneshot(request)
+        });
+        // Boxed: the connection is large, and pingora keeps one frame of this function for each of them.
+        let mut connection = Box::pin(self.http.serve_connection(TokioIo::new(stream), service));
+        let mut shutdown = shutdown.clone();
+        // hyper's own timer starts when it knows the version, so a peer that says nothing needs this one.
+        let silent = tokio::time::sleep(HEAD_TIMEOUT);
+        tokio::pin!(silent);
+        let mut closing = false;
+        loop {
+            tokio::select! {
+                // A connection that breaks is the client's business; its runs notice by themselves.
+                _ = &mut connection => break,
+                () = &mut silent, if !spoke.load(Ordering::Relaxed) => break,
+                _ = shutdown.changed(), if !closing => {
+                    closing = true;
+                    connection.as_mut().graceful_shutdown();
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A bound socket, not yet served.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Socket,
+    /// where it is bound; the port is the real one
+    pub address: SocketAddr,
+}
+
+impl Listener {
+    /// Binds `address`. Port 0 takes a free one.
+    ///
+    /// # Errors
+    /// Those of the operating system: the port is taken, or not ours to take.
+    pub fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+        socket.set_reuse_address(true)?;
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        socket.listen(BACKLOG)?;
+        let address = socket.local_addr()?.as_socket().unwrap_or(address);
+        Ok(Listener { socket, address })
+    }
+}
+
+/// A pingora service that listens on sockets which are bound already.
+///
+/// pingora binds inside its own tasks, where a taken port can only panic. It takes a socket from its table of inherited
+/// ones first, so that is where ours go.
+struct Bound<S> {
+    inner: ListeningService<Edge<S>>,
+    listeners: Vec<Listener>,
+}
+
+/// Serves `edge` on `listeners`, with `threads` worker threads.
+pub fn bound<S>(name: &str, edge: Edge<S>, listeners: Vec<Listener>, threads: usize) -> impl PingoraService + 'static
+where
+    Edge<S>: ServerApp + Send + Sync + 'static,
+    S: 'static,
+{
+    let mut inner = ListeningService::new(name.to_owned(), edge);
+    inner.threads = Some(threads);
+    for listener in &listeners {
+        let endpoint = ListenerConfig::tcp(listener.address.to_string());
+        inner.add_listener(endpoint.l4_buffer(L4BufferSettings::new(L4_BUFFER, L4_BUFFER)));
+    }
+    Bound { inner, listeners }
+}
+
+#[async_trait]
+impl<S> PingoraService for Bound<S>
+where
+    Edge<S>: ServerApp + Send + Sync + 'static,
+{
+    async fn start_service(&mut self, fds: Option<ListenFds>, shutdown: ShutdownWatch, listeners_per_fd: usize) {
+        if let Some(table) = &fds {
+            for listener in self.listeners.drain(..) {
+                table.lock().add(listener.address.to_string(), listener.socket.into_raw_fd());
+            }
+        }
+        self.inner.start_service(fds, shutdown, listeners_per_fd).await;
+    }
+
+    fn name(&self) -> &str {
+        self.inner.name()
+    }
+
+    fn threads(&self) -> Option<usize> {
+        self.inner.threads()
+    }
+}

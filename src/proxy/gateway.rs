@@ -1,0 +1,262 @@
+//! The policy in front of a run, and the leaf that starts one.
+
+use super::lifecycle::{Lifecycle, Permit, Phase};
+use super::pipe::{Reader, pipe};
+use super::respond::{self, REQUEST_ID};
+use super::run::{Plan, Run};
+use super::upstream::{Cluster, Connector};
+use crate::codec::sse::Limits as FrameLimits;
+use crate::config::{Config, Limits};
+use crate::dialect::Side;
+use crate::error::{Kind, Rejection};
+use crate::telemetry::metric::Active;
+use crate::telemetry::{Metrics, RouteMetrics, occurrence};
+use crate::translate::{Ids, Stream, request};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+use tower::{Service, ServiceBuilder, service_fn};
+use uuid::Uuid;
+
+/// Most time that a whole request body may take.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Longest request id that is taken over from a client.
+const REQUEST_ID_LIMIT: usize = 128;
+
+/// The body of every answer.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+/// What is held while a client takes part in a run.
+type Held = (Permit, Active);
+
+/// Everything that requests are answered with.
+#[derive(Debug)]
+pub struct Gateway {
+    routes: HashMap<String, Route>,
+    limits: Limits,
+    keep_alive: Duration,
+    connector: Arc<Connector>,
+    metrics: Arc<Metrics>,
+    lifecycle: Lifecycle,
+}
+
+#[derive(Debug)]
+struct Route {
+    name: Arc<str>,
+    client: Side,
+    agent: Side,
+    cluster: Arc<Cluster>,
+    metrics: Arc<RouteMetrics>,
+}
+
+impl Gateway {
+    /// A gateway for the routes of `config`. Their hosts are not resolved yet; see [`Gateway::clusters`].
+    #[must_use]
+    pub fn new(config: &Config, metrics: Arc<Metrics>, lifecycle: Lifecycle) -> Self {
+        let route = |route: &crate::config::Route| Route {
+            name: route.name.as_str().into(),
+            client: route.client,
+            agent: route.agent,
+            cluster: Arc::new(Cluster::new(route)),
+            metrics: metrics.route(&route.name, route.client, route.agent),
+        };
+        Gateway {
+            routes: config.routes.iter().map(|one| (one.path.clone(), route(one))).collect(),
+            limits: config.limits,
+            keep_alive: config.keep_alive,
+            connector: Arc::new(Connector::default()),
+            metrics,
+            lifecycle,
+        }
+    }
+
+    /// The agents of every route, with the route's name.
+    #[must_use]
+    pub fn clusters(&self) -> Vec<(Arc<str>, Arc<Cluster>)> {
+        self.routes.values().map(|route| (Arc::clone(&route.name), Arc::clone(&route.cluster))).collect()
+    }
+}
+
+/// The stack in front of the gateway, outermost first.
+pub fn stack(
+    gateway: Arc<Gateway>,
+) -> impl Service<
+    Request<Incoming>,
+    Response = Response<Body>,
+    Error = Infallible,
+    Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
+> + Clone
++ Send
++ Sync
++ 'static {
+    let answering = Arc::clone(&gateway);
+    ServiceBuilder::new()
+        // An id first, so that everything below, refusals too, is answered and logged with one.
+        .map_request(with_request_id)
+        // Then the one place where a refusal becomes an answer, is logged and counted.
+        .layer_fn(move |inner| Answer { inner, gateway: Arc::clone(&answering) })
+        // The leaf: route, body, translation, run.
+        .service(service_fn(move |request| {
+            let gateway = Arc::clone(&gateway);
+            async move { gateway.start(request).await }
+        }))
+}
+
+fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
+    let usable = |id: &HeaderValue| {
+        id.len() <= REQUEST_ID_LIMIT && !id.is_empty() && id.as_bytes().iter().all(u8::is_ascii_graphic)
+    };
+    if !request.headers().get(REQUEST_ID).is_some_and(usable) {
+        let id = Uuid::now_v7().to_string();
+        // A UUID is always a header value.
+        if let Ok(id) = HeaderValue::from_str(&id) {
+            request.headers_mut().insert(REQUEST_ID, id);
+        }
+    }
+    request
+}
+
+/// Turns refusals into answers.
+#[derive(Clone)]
+struct Answer<S> {
+    inner: S,
+    gateway: Arc<Gateway>,
+}
+
+impl<S> Service<Request<Incoming>> for Answer<S>
+where
+    S: Service<Request<Incoming>, Response = Response<Reader<Held>>, Error = Rejection>,
+    S::Future: Send + 'static,
+{
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = futures_util::future::BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
+        // The leaf is always ready.
+        std::task::Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
+        let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
+        let route = self.gateway.routes.get(request.uri().path()).map(|route| Arc::clone(&route.name));
+        let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
+        Box::pin(async move {
+            let route = route.as_deref().unwrap_or_default();
+            let mut response = match answer.await {
+                Ok(response) => {
+                    gateway.metrics.request(route, response.status().as_u16());
+                    response.map(BodyExt::boxed_unsync)
+                }
+                Err(rejection) => {
+                    let request_id = id.to_str().unwrap_or_default();
+                    occurrence::Refused { route, request_id, rejection: &rejection }.emit(&gateway.metrics);
+                    respond::refusal(&rejection, &id).map(Full::boxed_unsync)
+                }
+            };
+            response.headers_mut().insert(REQUEST_ID, id);
+            Ok(response)
+        })
+    }
+}
+
+impl Gateway {
+    /// Starts a run and waits for the head of its answer, as long as a client can be left without a byte.
+    async fn start(&self, request: Request<Incoming>) -> Result<Response<Reader<Held>>, Rejection> {
+        let began = Instant::now();
+        let route = self.routes.get(request.uri().path()).ok_or(Kind::RouteNotFound)?;
+        check(request.method(), request.headers())?;
+        if self.lifecycle.phase() != Phase::Serving {
+            return Err(Kind::Draining.into());
+        }
+        let (head, body) = request.into_parts();
+        let body = self.read(&head.headers, body).await?;
+        let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
+        let translated = request::translate(&body, route.client, route.agent, &fresh)
+            .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
+        drop(body);
+
+        let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
+        let stream = Stream::new(route.agent, route.client, Some(translated.ids.clone()), limits);
+        let held = (self.lifecycle.enter(), route.metrics.open());
+        let (writer, reader) = pipe(self.limits.client_buffer, held);
+        let (answer, answered) = oneshot::channel();
+        let plan = Plan {
+            route: Arc::clone(&route.name),
+            cluster: Arc::clone(&route.cluster),
+            connector: Arc::clone(&self.connector),
+            metrics: Arc::clone(&route.metrics),
+            lifecycle: self.lifecycle.clone(),
+            keep_alive: self.keep_alive,
+            request_id: head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
+            traceparent: head.headers.get("traceparent").cloned(),
+            ids: translated.ids,
+            body: translated.body.into(),
+            began,
+        };
+        tokio::spawn(Run::new(plan, stream, writer, answer).go());
+        // An agent that takes its time must not cost the client its connection: after one keep-alive interval the stream
+        // begins, and a refusal that comes later is a RUN_ERROR.
+        match tokio::time::timeout(self.keep_alive, answered).await {
+            Ok(Ok(head)) => head?,
+            Ok(Err(_)) => return Err(Rejection::from(Kind::Internal).cause("the run ended without an answer")),
+            Err(_) => {}
+        }
+        Ok(respond::stream(reader))
+    }
+
+    async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, Rejection> {
+        let limit = self.limits.request_body;
+        let too_large =
+            || Rejection::from(Kind::BodyTooLarge).detail(format!("The request body is larger than {limit} bytes."));
+        let announced =
+            headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+        if announced.is_some_and(|length| length > limit) {
+            return Err(too_large());
+        }
+        match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, limit).collect()).await {
+            Err(_) => Err(Kind::RequestTimeout.into()),
+            Ok(Ok(body)) => Ok(body.to_bytes()),
+            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
+            Ok(Err(error)) => {
+                Err(Rejection::from(Kind::InvalidRequest).detail("The request body broke off.").cause(error))
+            }
+        }
+    }
+}
+
+/// What can be said about a request before its body is read.
+fn check(method: &Method, headers: &HeaderMap) -> Result<(), Rejection> {
+    if *method != Method::POST {
+        return Err(Kind::MethodNotAllowed.into());
+    }
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
+    // The AG-UI client merges a type that the application set with its own into one list.
+    let json = |kind: &String| kind.contains("application/json") || kind.contains("+json");
+    if !text(header::CONTENT_TYPE).as_ref().is_none_or(json) {
+        return Err(Kind::UnsupportedMediaType.into());
+    }
+    if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        return Err(Kind::UnsupportedMediaType.into());
+    }
+    let admits = |accept: &String| {
+        accept
+            .split(',')
+            .map(|range| range.split(';').next().unwrap_or_default().trim())
+            .any(|range| matches!(range, "text/event-stream" | "text/*" | "*/*"))
+    };
+    if !text(header::ACCEPT).as_ref().is_none_or(admits) {
+        return Err(Kind::NotAcceptable.into());
+    }
+    Ok(())
+}

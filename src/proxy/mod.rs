@@ -1,0 +1,23 @@
+//! The data plane.
+//!
+//! ```text
+//!  accept (pingora) ─▶ Edge: hyper on the stream ─▶ tower stack ─▶ Gateway
+//!                                                                    │ body ─▶ translate::request ─▶ spawn
+//!                                                                    ▼
+//!   client ◀─ Body ◀─ pipe ◀─ translate::Stream ◀─ agent's response ◀─ Run (a task of its own)
+//! ```
+//! A run is a task: what its client does and what its agent does are two things that it waits for, beside time and the
+//! gateway's own end. The client's body reads from a pipe of bounded bytes, so a slow client makes the agent wait.
+
+mod edge;
+mod gateway;
+mod lifecycle;
+mod pipe;
+mod respond;
+mod run;
+mod upstream;
+
+pub use edge::{Edge, Listener, bound};
+pub use gateway::{Gateway, stack};
+pub use lifecycle::{Lifecycle, Phase};
+pub use upstream::{Cluster, Connector};

@@ -1,0 +1,52 @@
+//! Answers that are not the stream itself: its head, and refusals.
+
+use crate::error::{Kind, Rejection};
+use bytes::Bytes;
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http_body_util::Full;
+
+/// The id of a request, on both sides.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+/// The head of an event stream. Nothing between here and the client may store, compress or gather it.
+pub(super) fn stream<B>(body: B) -> Response<B> {
+    let mut response = Response::new(body);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
+    headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
+    response
+}
+
+/// A refusal as a problem document (RFC 9457).
+pub(super) fn refusal(rejection: &Rejection, request_id: &HeaderValue) -> Response<Full<Bytes>> {
+    let id = request_id.to_str().unwrap_or_default();
+    let mut response = Response::new(Full::from(rejection.problem(id)));
+    *response.status_mut() = StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if let Some(token) = rejection.kind.proxy_status() {
+        insert(headers, PROXY_STATUS, format!("diglot; error={token}"));
+    }
+    if let Some(seconds) = &rejection.retry_after {
+        insert(headers, header::RETRY_AFTER, seconds.clone());
+    }
+    match rejection.kind {
+        Kind::MethodNotAllowed => insert(headers, header::ALLOW, "POST".to_owned()),
+        // What is left of the request was not read, so the connection cannot go on.
+        Kind::BodyTooLarge | Kind::RequestTimeout | Kind::Draining => {
+            insert(headers, header::CONNECTION, "close".to_owned());
+        }
+        _ => {}
+    }
+    response
+}
+
+fn insert(headers: &mut http::HeaderMap, name: HeaderName, value: String) {
+    if let Ok(value) = HeaderValue::from_str(&value) {
+        headers.insert(name, value);
+    }
+}

@@ -1,0 +1,468 @@
+//! One run: a task that is fed by the agent and read by the client.
+//!
+//! ```text
+//!   Asking ── head of an event stream ──▶ Streaming ── terminal event, end, failure ──▶ Ended
+//!     │ refusal, no event stream                │ the client left, the gateway ends
+//!     └──▶ refused (problem document, or RUN_ERROR when the client was answered already)
+//! ```
+//! While it waits for the agent it also waits for the client to leave, for the gateway's end, and for its own clock, which
+//! sends keep-alives and ends an agent that fell silent.
+
+use super::lifecycle::{Lifecycle, Phase};
+use super::pipe::{Gone, Writer};
+use super::upstream::{Cluster, Connector, Outgoing, Session};
+use crate::codec::{json, sse};
+use crate::error::{Kind, Rejection};
+use crate::event::run::Ending;
+use crate::event::{Field, Json, get};
+use crate::telemetry::metric::{Counted, Outcome};
+use crate::telemetry::{RouteMetrics, occurrence};
+use crate::translate::{Fault, Ids, Stream};
+use bytes::Bytes;
+use futures_util::FutureExt;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::oneshot;
+use tokio::time::{Instant, Sleep};
+
+/// Bytes for the client that are gathered before they are handed over, when the agent has more ready.
+const BATCH: usize = 32 << 10;
+
+/// How long the rest of an agent's response is read after its terminal event, so that the connection can be used again.
+const REST: Duration = Duration::from_secs(1);
+
+/// Most bytes of a refusal that are read for its message.
+const REFUSAL_LIMIT: usize = 64 << 10;
+
+/// Longest message of an agent that is passed on, in characters.
+const MESSAGE_LIMIT: usize = 500;
+
+/// What the client is answered with, as soon as it is known.
+pub(super) type Head = Result<(), Rejection>;
+
+/// Everything that a run needs from the route it belongs to.
+pub(super) struct Plan {
+    pub route: Arc<str>,
+    pub cluster: Arc<Cluster>,
+    pub connector: Arc<Connector>,
+    pub metrics: Arc<RouteMetrics>,
+    pub lifecycle: Lifecycle,
+    pub keep_alive: Duration,
+    pub request_id: String,
+    pub traceparent: Option<HeaderValue>,
+    pub ids: Ids,
+    pub body: Bytes,
+    pub began: Instant,
+}
+
+/// Why waiting for the agent stopped.
+enum Interrupt {
+    ClientGone,
+    Cut,
+    Idle,
+}
+
+/// How a run came to its end.
+enum End {
+    /// the terminal event of the agent has left
+    Said(Ending),
+    /// the gateway had to end it
+    Failed(Rejection),
+    ClientGone,
+    Drained,
+}
+
+pub(super) struct Run {
+    plan: Plan,
+    stream: Stream,
+    pipe: Writer,
+    head: Option<oneshot::Sender<Head>>,
+    clock: Clock,
+    out: Vec<u8>,
+    counted: Counted,
+    first_event: Option<Duration>,
+    bytes: u64,
+}
+
+/// When the client last heard something, and the agent said something. One timer serves both; it is looked at only when
+/// it fires, so a busy stream never touches it.
+struct Clock {
+    keep_alive: Duration,
+    written: Instant,
+    read: Instant,
+    silence: Duration,
+    timer: Pin<Box<Sleep>>,
+}
+
+impl Clock {
+    fn new(keep_alive: Duration, silence: Duration) -> Self {
+        let now = Instant::now();
+        let timer = Box::pin(tokio::time::sleep(keep_alive.min(silence)));
+        Clock { keep_alive, written: now, read: now, silence, timer }
+    }
+
+    /// Waits for the timer; `true` when a keep-alive is due, an error when the agent was silent for too long.
+    async fn tick(&mut self) -> Result<bool, Interrupt> {
+        self.timer.as_mut().await;
+        let now = Instant::now();
+        if now >= self.read + self.silence {
+            return Err(Interrupt::Idle);
+        }
+        let due = now >= self.written + self.keep_alive;
+        if due {
+            self.written = now;
+        }
+        self.timer.as_mut().reset((self.written + self.keep_alive).min(self.read + self.silence));
+        Ok(due)
+    }
+}
+
+impl Run {
+    pub(super) fn new(plan: Plan, stream: Stream, pipe: Writer, head: oneshot::Sender<Head>) -> Self {
+        let clock = Clock::new(plan.keep_alive, plan.cluster.first_byte());
+        Run {
+            plan,
+            stream,
+            pipe,
+            head: Some(head),
+            clock,
+            out: Vec::new(),
+            counted: Counted::default(),
+            first_event: None,
+            bytes: 0,
+        }
+    }
+
+    /// Runs to the end and says how it was.
+    pub(super) async fn go(mut self) {
+        let end = match self.ask().await {
+            Ok(session) => self.relay(session).await,
+            Err(end) => end,
+        };
+        self.close(end).await;
+    }
+
+    /// Sends the request and reads the head of the response.
+    async fn ask(&mut self) -> Result<Session, End> {
+        let (cluster, connector) = (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));
+        let (body, id, traceparent) =
+            (std::mem::take(&mut self.plan.body), self.plan.request_id.clone(), self.plan.traceparent.take());
+        let asking = async move {
+            let outgoing = Outgoing { body, request_id: &id, traceparent: traceparent.as_ref() };
+            let mut session = cluster.send(&connector, &outgoing).await?;
+            session.head().await?;
+            judge(&mut session).await?;
+            Ok::<Session, Rejection>(session)
+        };
+        // Boxed: connecting is a large future, and it is over before the long part of the run begins.
+        match self.attend(asking.boxed()).await {
+            Ok(Ok(session)) => Ok(session),
+            Ok(Err(rejection)) => Err(End::Failed(rejection)),
+            Err(Interrupt::Idle) => Err(End::Failed(Kind::UpstreamTimeout.into())),
+            Err(Interrupt::ClientGone) => Err(End::ClientGone),
+            Err(Interrupt::Cut) => Err(End::Drained),
+        }
+    }
+
+    /// Passes the stream on until it ends.
+    async fn relay(&mut self, mut session: Session) -> End {
+        if let Some(head) = self.head.take() {
+            // The client may have been answered already, while the agent took its time.
+            let _ = head.send(Ok(()));
+        }
+        self.clock.silence = self.plan.cluster.idle();
+        self.clock.read = Instant::now();
+        loop {
+            let end = match self.read(&mut session).await {
+                Ok(true) => None,
+                Ok(false) => Some(self.finish()),
+                Err(end) => Some(end),
+            };
+            let end = end.or_else(|| self.stream.ending().map(End::Said));
+            if let Err(Gone) = self.hand_over().await {
+                return End::ClientGone;
+            }
+            let Some(end) = end else { continue };
+            if matches!(end, End::Said(_)) {
+                let connector = Arc::clone(&self.plan.connector);
+                tokio::spawn(async move { put_away(session, &connector).await });
+            }
+            return end;
+        }
+    }
+
+    /// Reads at least one piece, and whatever else is there, up to a batch. `false` at the end of the body.
+    async fn read(&mut self, session: &mut Session) -> Result<bool, End> {
+        let mut piece = Piece { stream: &mut self.stream, out: &mut self.out, read: 0, fault: None };
+        let mut ended = false;
+        // Most reads find bytes at once; only one that does not is worth a wait for everything else.
+        let mut first = session.body(|bytes| piece.take(bytes)).now_or_never();
+        if first.is_none() {
+            let waiting = Self::wait(&self.pipe, &self.plan.lifecycle, &mut self.clock, &mut self.head);
+            first = Some(tokio::select! {
+                biased;
+                read = session.body(|bytes| piece.take(bytes)) => read,
+                interrupt = waiting => return Err(interrupted(interrupt)),
+            });
+        }
+        let mut read = first;
+        while let Some(result) = read {
+            match result {
+                Ok(true) if piece.fault.is_none() && piece.out.len() < BATCH && piece.stream.ending().is_none() => {}
+                Ok(true) => break,
+                Ok(false) => {
+                    ended = true;
+                    break;
+                }
+                Err(rejection) => return Err(End::Failed(rejection)),
+            }
+            read = session.body(|bytes| piece.take(bytes)).now_or_never();
+        }
+        let (bytes, fault) = (piece.read, piece.fault);
+        self.clock.read = Instant::now();
+        self.plan.metrics.bytes(bytes, 0);
+        match fault {
+            Some(fault) => Err(End::Failed(fault_of(fault))),
+            None => Ok(!ended),
+        }
+    }
+
+    fn finish(&mut self) -> End {
+        match self.stream.finish(now(), &mut self.out) {
+            Ok(()) => End::Said(self.stream.ending().unwrap_or(Ending::Failed)),
+            Err(fault) => End::Failed(fault_of(fault)),
+        }
+    }
+
+    /// Waits for `future`, and meanwhile for everything else that can happen to a run.
+    async fn attend<F: Future + Unpin>(&mut self, future: F) -> Result<F::Output, Interrupt> {
+        tokio::select! {
+            biased;
+            output = future => Ok(output),
+            interrupt = Self::wait(&self.pipe, &self.plan.lifecycle, &mut self.clock, &mut self.head) => Err(interrupt),
+        }
+    }
+
+    async fn wait(
+        pipe: &Writer,
+        lifecycle: &Lifecycle,
+        clock: &mut Clock,
+        head: &mut Option<oneshot::Sender<Head>>,
+    ) -> Interrupt {
+        loop {
+            tokio::select! {
+                () = pipe.gone() => return Interrupt::ClientGone,
+                () = lifecycle.reached(Phase::Cut) => return Interrupt::Cut,
+                tick = clock.tick() => match tick {
+                    Err(interrupt) => return interrupt,
+                    // Before the client was answered there is nothing to keep alive.
+                    Ok(true) if head.as_ref().is_none_or(oneshot::Sender::is_closed) => {
+                        let mut comment = Vec::new();
+                        sse::comment(&mut comment, "keep-alive");
+                        // A client that does not read has bytes waiting; those keep it alive as well.
+                        let _ = pipe.write(&mut comment).now_or_never();
+                    }
+                    Ok(_) => {}
+                },
+            }
+        }
+    }
+
+    /// Gives what was translated to the client, waiting while it is slow.
+    async fn hand_over(&mut self) -> Result<(), Gone> {
+        self.plan.metrics.count(self.stream.report(), &mut self.counted);
+        if self.out.is_empty() {
+            return Ok(());
+        }
+        if self.first_event.is_none() {
+            self.first_event = Some(self.plan.began.elapsed());
+        }
+        self.plan.metrics.bytes(0, self.out.len());
+        self.bytes += self.out.len() as u64;
+        let lifecycle = self.plan.lifecycle.clone();
+        tokio::select! {
+            biased;
+            written = self.pipe.write(&mut self.out) => written?,
+            // A client that does not read cannot hold the process back for longer than its drain.
+            () = lifecycle.reached(Phase::Cut) => {}
+        }
+        let now = Instant::now();
+        // The agent was made to wait meanwhile, so its silence is not its own.
+        (self.clock.written, self.clock.read) = (now, now);
+        Ok(())
+    }
+
+    /// Says the last word to the client, the log and the metrics.
+    async fn close(mut self, end: End) {
+        let (outcome, rejection) = match end {
+            End::Said(Ending::Finished) => (Outcome::Finished, None),
+            End::Said(Ending::Failed) => (Outcome::AgentError, None),
+            End::Failed(rejection) => (Outcome::UpstreamError, Some(rejection)),
+            End::ClientGone => (Outcome::ClientGone, None),
+            End::Drained => (Outcome::Drained, Some(Kind::Draining.into())),
+        };
+        if let Some(rejection) = &rejection {
+            let refused = match self.head.take() {
+                Some(head) => head.send(Err(rejection.clone())).is_ok(),
+                None => false,
+            };
+            if !refused {
+                self.stream.fail(rejection.kind.code(), rejection.message(), now(), &mut self.out);
+                // A client that left meanwhile misses nothing it could hear.
+                let _ = self.hand_over().await;
+            }
+        }
+        let report = self.stream.report();
+        occurrence::RunEnded {
+            route: &self.plan.route,
+            request_id: &self.plan.request_id,
+            thread_id: &self.plan.ids.thread_id.text().unwrap_or_default(),
+            run_id: &self.plan.ids.run_id.text().unwrap_or_default(),
+            outcome,
+            rejection: rejection.as_ref(),
+            first_event: self.first_event,
+            duration: self.plan.began.elapsed(),
+            events: report.written.iter().sum(),
+            bytes: self.bytes,
+            repairs: report.repairs.iter().sum(),
+            losses: report.losses.iter().sum(),
+        }
+        .emit(&self.plan.metrics);
+    }
+}
+
+/// Where a piece of the agent's body goes.
+struct Piece<'r> {
+    stream: &'r mut Stream,
+    out: &'r mut Vec<u8>,
+    read: usize,
+    fault: Option<Fault>,
+}
+
+impl Piece<'_> {
+    fn take(&mut self, bytes: &[u8]) {
+        self.read += bytes.len();
+        if let Err(fault) = self.stream.push(bytes, now(), self.out) {
+            self.fault = Some(fault);
+        }
+    }
+}
+
+fn interrupted(interrupt: Interrupt) -> End {
+    match interrupt {
+        Interrupt::ClientGone => End::ClientGone,
+        Interrupt::Cut => End::Drained,
+        Interrupt::Idle => End::Failed(Kind::UpstreamIdle.into()),
+    }
+}
+
+fn fault_of(fault: Fault) -> Rejection {
+    match fault {
+        Fault::Truncated => Kind::UpstreamTruncated.into(),
+        Fault::Framing(fault) => Rejection::from(Kind::FrameTooLarge).cause(fault),
+    }
+}
+
+/// ms since the epoch.
+fn now() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_millis()).ok())
+        .unwrap_or(0)
+}
+
+/// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
+async fn put_away(mut session: Session, connector: &Connector) {
+    let rest = async {
+        let mut left = REFUSAL_LIMIT;
+        while session.body(|bytes| left = left.saturating_sub(bytes.len())).await? {
+            if left == 0 {
+                return Ok(false);
+            }
+        }
+        Ok::<bool, Rejection>(true)
+    };
+    if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
+        session.release(connector).await;
+    }
+}
+
+/// Whether the response is an event stream that can be passed on; otherwise why not, in the agent's own words where it
+/// has some.
+async fn judge(session: &mut Session) -> Result<(), Rejection> {
+    let Some(response) = session.response() else {
+        return Err(Kind::UpstreamProtocol.into());
+    };
+    let (status, headers) = (response.status, &response.headers);
+    let (kind, media) = (media_type(headers), header_text(headers, header::CONTENT_ENCODING));
+    let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
+    if !status.is_success() {
+        let mut rejection = Rejection::from(Kind::UpstreamStatus).cause(format!("the agent answered {status}"));
+        rejection.status = passed_on(status);
+        rejection.retry_after = retry_after;
+        let message = own_message(session, &kind).await;
+        return Err(match message {
+            Some(message) => rejection.detail(message),
+            None => rejection.detail(format!("The agent answered with status {}.", status.as_u16())),
+        });
+    }
+    if media.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
+        return Err(Kind::UpstreamContentEncoding.into());
+    }
+    if kind == "text/event-stream" {
+        return Ok(());
+    }
+    let rejection = Rejection::from(Kind::UpstreamContentType).cause(format!("content type {kind:?}, status {status}"));
+    Err(match own_message(session, &kind).await {
+        Some(message) => rejection.detail(message),
+        None => rejection,
+    })
+}
+
+fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
+    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
+}
+
+/// The media type without its parameters, in lower case.
+fn media_type(headers: &HeaderMap) -> String {
+    let value = header_text(headers, header::CONTENT_TYPE).unwrap_or_default();
+    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Statuses of the agent that say something true to the client as well. Others are the agent's affair with the gateway.
+fn passed_on(status: StatusCode) -> Option<u16> {
+    matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
+}
+
+/// The message inside a JSON refusal of the agent. Pages and traces stay inside.
+async fn own_message(session: &mut Session, kind: &str) -> Option<String> {
+    if kind != "application/json" && !kind.ends_with("+json") {
+        return None;
+    }
+    let mut body = Vec::new();
+    let reading = async {
+        while body.len() <= REFUSAL_LIMIT && session.body(|bytes| body.extend_from_slice(bytes)).await? {}
+        Ok::<(), Rejection>(())
+    };
+    tokio::time::timeout(REST, reading).await.ok()?.ok()?;
+    let body = String::from_utf8(body).ok().filter(|body| body.len() <= REFUSAL_LIMIT)?;
+    let found = message_in(&Json::trusted(body.trim()))?;
+    Some(found.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect())
+}
+
+/// `message`, `detail`, or the same inside `error`: the places where agents put their reason.
+fn message_in(body: &Json<'_>) -> Option<String> {
+    let members = json::members(body)?;
+    let named = |name: &str| {
+        let (_, value) = members.iter().find(|(key, _)| matches!(key, crate::event::Key::Other(own) if own == name))?;
+        value.text().map(|text| text.into_owned())
+    };
+    let error = get(&members, Field::Error);
+    let inside = error.and_then(|error| error.text().map(|text| text.into_owned()).or_else(|| message_in(error)));
+    let own = get(&members, Field::Message).and_then(Json::text).map(|text| text.into_owned());
+    inside.or(own).or_else(|| named("detail"))
+}

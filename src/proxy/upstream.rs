@@ -1,0 +1,273 @@
+//! The agent's side of the network: pingora resolves, balances, connects and reads.
+
+use crate::config::{Route, Timeouts, Upstream};
+use crate::error::{Kind, Rejection};
+use async_trait::async_trait;
+use bytes::Bytes;
+use http::header;
+use pingora_core::connectors::ConnectorOptions;
+use pingora_core::connectors::http::Connector as PingoraConnector;
+use pingora_core::protocols::http::client::HttpSession;
+use pingora_core::upstreams::peer::HttpPeer;
+use pingora_core::{BError, ErrorSource, ErrorType};
+use pingora_http::{RequestHeader, ResponseHeader};
+use pingora_load_balancing::discovery::ServiceDiscovery;
+use pingora_load_balancing::selection::RoundRobin;
+use pingora_load_balancing::{Backend, Backends, LoadBalancer};
+use std::collections::{BTreeSet, HashMap};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Idle connections to agents that are kept, in all.
+const POOL: usize = 1024;
+
+/// How long an idle connection is kept. Below the keep-alive of common agents (uvicorn 5 s), so that we close it first.
+const POOL_IDLE: Duration = Duration::from_secs(4);
+
+/// Addresses of one route that a run tries before it gives up.
+const ATTEMPTS: usize = 4;
+
+/// What a request says about the sender.
+const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
+
+/// The connections to all agents.
+pub struct Connector(PingoraConnector);
+
+impl std::fmt::Debug for Connector {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connector")
+    }
+}
+
+impl Default for Connector {
+    fn default() -> Self {
+        Connector(PingoraConnector::new(Some(ConnectorOptions::new(POOL))))
+    }
+}
+
+/// The agents of one route.
+pub struct Cluster {
+    balancer: LoadBalancer<RoundRobin>,
+    upstreams: Arc<[Upstream]>,
+    timeouts: Timeouts,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("upstreams", &self.upstreams).finish_non_exhaustive()
+    }
+}
+
+/// Resolves the hosts of a route.
+struct Hosts(Arc<[Upstream]>);
+
+/// Which upstream of the route a resolved address belongs to.
+#[derive(Clone, Copy)]
+struct Index(usize);
+
+#[async_trait]
+impl ServiceDiscovery for Hosts {
+    async fn discover(&self) -> pingora_core::Result<(BTreeSet<Backend>, HashMap<u64, bool>)> {
+        let mut backends = BTreeSet::new();
+        for (index, upstream) in self.0.iter().enumerate() {
+            let found = tokio::net::lookup_host((upstream.host.as_str(), upstream.port)).await.map_err(|error| {
+                let place = format!("resolving {}", upstream.host);
+                pingora_core::Error::because(ErrorType::ConnectError, place, error)
+            })?;
+            for address in found {
+                let mut backend = Backend::new(&address.to_string())?;
+                backend.ext.insert(Index(index));
+                backends.insert(backend);
+            }
+        }
+        Ok((backends, HashMap::new()))
+    }
+}
+
+impl Cluster {
+    /// The agents of `route`, not yet resolved.
+    #[must_use]
+    pub fn new(route: &Route) -> Self {
+        let upstreams: Arc<[Upstream]> = route.upstreams.clone().into();
+        let backends = Backends::new(Box::new(Hosts(Arc::clone(&upstreams))));
+        Cluster { balancer: LoadBalancer::from_backends(backends), upstreams, timeouts: route.timeouts }
+    }
+
+    /// Resolves the hosts again; the addresses known before stay when that fails.
+    ///
+    /// # Errors
+    /// What the resolver said.
+    pub async fn resolve(&self) -> Result<(), String> {
+        self.balancer.update().await.map_err(|error| error.to_string())
+    }
+
+    /// Whether the hosts have names that may move.
+    #[must_use]
+    pub fn has_names(&self) -> bool {
+        self.upstreams.iter().any(|upstream| upstream.host.parse::<std::net::IpAddr>().is_err())
+    }
+
+    /// How long the agent may be silent once it answered.
+    pub(super) fn idle(&self) -> Duration {
+        self.timeouts.idle
+    }
+
+    /// How long the agent may take to answer.
+    pub(super) fn first_byte(&self) -> Duration {
+        self.timeouts.first_byte
+    }
+
+    /// Sends the request to the first agent that takes the connection. Once a byte was sent nobody else is asked: a run
+    /// may have begun.
+    pub(super) async fn send(&self, connector: &Connector, request: &Outgoing<'_>) -> Result<Session, Rejection> {
+        let mut tried: Vec<SocketAddr> = Vec::new();
+        let mut last = None;
+        while let Some((address, upstream)) = self.select(&tried) {
+            tried.push(address);
+            let peer = self.peer(address, upstream);
+            match connector.0.get_http_session(&peer).await {
+                Ok((session, _)) => {
+                    let mut session = Session { inner: session, peer };
+                    session.write(upstream, request).await?;
+                    return Ok(session);
+                }
+                Err(error) => last = Some(connect_failure(&error)),
+            }
+            if tried.len() == ATTEMPTS {
+                break;
+            }
+        }
+        Err(last.unwrap_or_else(|| Rejection::from(Kind::UpstreamUnreachable).cause("no address is known")))
+    }
+
+    fn select(&self, tried: &[SocketAddr]) -> Option<(SocketAddr, &Upstream)> {
+        // The balancer goes round; as many steps as there are addresses see each of them once.
+        let steps = self.balancer.backends().get_backend().len().max(1) * 2;
+        let fresh = |backend: &Backend, healthy: bool| {
+            healthy && backend.addr.as_inet().is_some_and(|address| !tried.contains(address))
+        };
+        let backend = self.balancer.select_with(b"", steps, fresh)?;
+        let Index(index) = *backend.ext.get::<Index>()?;
+        Some((*backend.addr.as_inet()?, self.upstreams.get(index)?))
+    }
+
+    fn peer(&self, address: SocketAddr, upstream: &Upstream) -> HttpPeer {
+        let mut peer = HttpPeer::new(address, upstream.tls, upstream.host.clone());
+        peer.options.total_connection_timeout = Some(self.timeouts.connect);
+        peer.options.connection_timeout = Some(self.timeouts.connect);
+        peer
+    }
+}
+
+/// A request on its way to an agent.
+pub(super) struct Outgoing<'a> {
+    /// JSON
+    pub body: Bytes,
+    /// the request's id, passed on
+    pub request_id: &'a str,
+    /// W3C trace context of the client, passed on
+    pub traceparent: Option<&'a http::HeaderValue>,
+}
+
+/// One exchange with an agent.
+pub(super) struct Session {
+    inner: HttpSession,
+    peer: HttpPeer,
+}
+
+impl Session {
+    async fn write(&mut self, upstream: &Upstream, request: &Outgoing<'_>) -> Result<(), Rejection> {
+        let head = head(upstream, request).map_err(|error| Rejection::from(Kind::Internal).cause(error))?;
+        self.inner.set_write_timeout(Some(Duration::from_secs(30)));
+        let sent = async {
+            self.inner.write_request_header(Box::new(head)).await?;
+            self.inner.write_request_body(request.body.clone(), true).await?;
+            self.inner.finish_request_body().await
+        };
+        sent.await.map_err(|error| Rejection::from(Kind::UpstreamReset).cause(error))
+    }
+
+    /// Reads the head of the response, past any 1xx.
+    pub(super) async fn head(&mut self) -> Result<(), Rejection> {
+        loop {
+            self.inner.read_response_header().await.map_err(|error| read_failure(&error))?;
+            match self.inner.response_header().map(|head| head.status) {
+                Some(status) if status.is_informational() && status != http::StatusCode::SWITCHING_PROTOCOLS => {}
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// The head that was read.
+    pub(super) fn response(&self) -> Option<&ResponseHeader> {
+        self.inner.response_header()
+    }
+
+    /// Reads what there is of the body into `take`: at least one piece, `false` at the end. May be dropped while waiting.
+    pub(super) async fn body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Rejection> {
+        let read = match &mut self.inner {
+            HttpSession::H1(session) => match session.read_body_ref().await {
+                Ok(Some(piece)) => {
+                    take(piece);
+                    Ok(true)
+                }
+                Ok(None) => Ok(false),
+                Err(error) => Err(error),
+            },
+            session => match session.read_response_body().await {
+                Ok(Some(piece)) => {
+                    take(&piece);
+                    Ok(true)
+                }
+                Ok(None) => Ok(false),
+                Err(error) => Err(error),
+            },
+        };
+        read.map_err(|error| read_failure(&error))
+    }
+
+    /// Gives the connection back after a clean end. Dropping the session instead closes it.
+    pub(super) async fn release(self, connector: &Connector) {
+        connector.0.release_http_session(self.inner, &self.peer, Some(POOL_IDLE)).await;
+    }
+}
+
+fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BError> {
+    let mut head = RequestHeader::build(http::Method::POST, upstream.path_and_query.as_bytes(), Some(8))?;
+    head.insert_header(header::HOST, upstream.authority())?;
+    head.insert_header(header::CONTENT_TYPE, "application/json")?;
+    // Legacy agents often cannot read chunks, so the length is always said.
+    head.insert_header(header::CONTENT_LENGTH, request.body.len().to_string())?;
+    // "`*/*` or `application/*` admits" protobuf at some agents, so the wish is explicit [specs §4.4].
+    head.insert_header(header::ACCEPT, "text/event-stream")?;
+    head.insert_header(header::ACCEPT_ENCODING, "identity")?;
+    head.insert_header(header::USER_AGENT, USER_AGENT)?;
+    head.insert_header("x-request-id", request.request_id)?;
+    if let Some(traceparent) = request.traceparent {
+        head.insert_header("traceparent", traceparent)?;
+    }
+    Ok(head)
+}
+
+fn connect_failure(error: &BError) -> Rejection {
+    let kind = match error.etype() {
+        ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Kind::UpstreamTimeout,
+        _ => Kind::UpstreamUnreachable,
+    };
+    Rejection::from(kind).cause(error)
+}
+
+/// What a failed read of the response means.
+fn read_failure(error: &BError) -> Rejection {
+    let kind = match error.etype() {
+        ErrorType::ReadTimedout => Kind::UpstreamTimeout,
+        ErrorType::InvalidHTTPHeader | ErrorType::H2Error | ErrorType::InvalidH2 => Kind::UpstreamProtocol,
+        ErrorType::ConnectionClosed => Kind::UpstreamTruncated,
+        ErrorType::Custom("PrematureBodyEnd") => Kind::UpstreamTruncated,
+        ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => Kind::UpstreamProtocol,
+        _ => Kind::UpstreamReset,
+    };
+    debug_assert!(*error.esource() != ErrorSource::Downstream, "the agent's side has one peer");
+    Rejection::from(kind).cause(error)
+}

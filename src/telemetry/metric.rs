@@ -1,0 +1,277 @@
+//! Every metric, in one table, and the handles that a run counts with.
+//!
+//! Labels come from closed lists: routes from the configuration, types from the dialect's table, the rest from enums. No
+//! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
+//! counting an event is one addition.
+
+use crate::dialect::Side;
+use crate::translate::{Loss, Repair, Report};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use std::sync::Arc;
+
+/// One metric of the table.
+struct Row {
+    name: &'static str,
+    help: &'static str,
+    labels: &'static [&'static str],
+}
+
+const EVENTS: Row = Row {
+    name: "diglot_events_total",
+    help: "Events by route, direction (from_agent, to_client), dialect and type.",
+    labels: &["route", "direction", "dialect", "type"],
+};
+const EVENT_BYTES: Row = Row {
+    name: "diglot_event_bytes_total",
+    help: "Bytes of event streams by route and direction (from_agent, to_client).",
+    labels: &["route", "direction"],
+};
+const STREAMS_ACTIVE: Row =
+    Row { name: "diglot_streams_active", help: "Runs whose client is connected.", labels: &["route"] };
+const STREAMS: Row =
+    Row { name: "diglot_streams_total", help: "Runs that ended, by outcome.", labels: &["route", "outcome"] };
+const REQUESTS: Row = Row {
+    name: "diglot_requests_total",
+    help: "Requests answered, by route and status; route is empty where none matched.",
+    labels: &["route", "code"],
+};
+const REPAIRS: Row = Row {
+    name: "diglot_repairs_total",
+    help: "Events mended by the run guard, by repair.",
+    labels: &["route", "repair"],
+};
+const LOSSES: Row =
+    Row { name: "diglot_losses_total", help: "Events left out on purpose, by reason.", labels: &["route", "reason"] };
+const DRAINING: Row = Row { name: "diglot_draining", help: "1 while the gateway is shutting down.", labels: &[] };
+const BUILD: Row = Row { name: "diglot_build_info", help: "Always 1; the version is a label.", labels: &["version"] };
+
+/// How a run ended, as its client saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// the agent said RUN_FINISHED
+    Finished,
+    /// the agent said RUN_ERROR
+    AgentError,
+    /// the agent failed, and the gateway said RUN_ERROR or refused
+    UpstreamError,
+    /// the client left before the end
+    ClientGone,
+    /// the gateway was shutting down
+    Drained,
+}
+
+impl Outcome {
+    /// Every outcome.
+    pub const ALL: &'static [Outcome] =
+        &[Outcome::Finished, Outcome::AgentError, Outcome::UpstreamError, Outcome::ClientGone, Outcome::Drained];
+
+    /// The label in metrics and logs.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Outcome::Finished => "finished",
+            Outcome::AgentError => "agent_error",
+            Outcome::UpstreamError => "upstream_error",
+            Outcome::ClientGone => "client_gone",
+            Outcome::Drained => "drained",
+        }
+    }
+}
+
+const FROM_AGENT: &str = "from_agent";
+const TO_CLIENT: &str = "to_client";
+
+/// The registry of the process and the metrics that have no route.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    events: IntCounterVec,
+    event_bytes: IntCounterVec,
+    streams_active: IntGaugeVec,
+    streams: IntCounterVec,
+    requests: IntCounterVec,
+    repairs: IntCounterVec,
+    losses: IntCounterVec,
+    draining: IntGauge,
+}
+
+/// The handles of one route.
+#[derive(Debug)]
+pub struct RouteMetrics {
+    read: Vec<IntCounter>,
+    written: Vec<IntCounter>,
+    bytes_read: IntCounter,
+    bytes_written: IntCounter,
+    active: IntGauge,
+    ended: Vec<IntCounter>,
+    repairs: Vec<IntCounter>,
+    losses: Vec<IntCounter>,
+}
+
+impl Metrics {
+    /// Registers the table.
+    ///
+    /// # Errors
+    /// When two rows have one name; a test sees to it that they do not.
+    pub fn new() -> prometheus::Result<Self> {
+        let registry = Registry::new();
+        let counters = |row: &Row| -> prometheus::Result<IntCounterVec> {
+            let vec = IntCounterVec::new(Opts::new(row.name, row.help), row.labels)?;
+            registry.register(Box::new(vec.clone()))?;
+            Ok(vec)
+        };
+        let gauges = |row: &Row| -> prometheus::Result<IntGaugeVec> {
+            let vec = IntGaugeVec::new(Opts::new(row.name, row.help), row.labels)?;
+            registry.register(Box::new(vec.clone()))?;
+            Ok(vec)
+        };
+        let draining = IntGauge::new(DRAINING.name, DRAINING.help)?;
+        registry.register(Box::new(draining.clone()))?;
+        gauges(&BUILD)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        #[cfg(target_os = "linux")]
+        registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+        Ok(Metrics {
+            events: counters(&EVENTS)?,
+            event_bytes: counters(&EVENT_BYTES)?,
+            streams_active: gauges(&STREAMS_ACTIVE)?,
+            streams: counters(&STREAMS)?,
+            requests: counters(&REQUESTS)?,
+            repairs: counters(&REPAIRS)?,
+            losses: counters(&LOSSES)?,
+            draining,
+            registry,
+        })
+    }
+
+    /// Resolves the handles of a route; every series of it exists from then on.
+    #[must_use]
+    pub fn route(&self, name: &str, client: Side, agent: Side) -> Arc<RouteMetrics> {
+        let events = |direction: &str, side: Side| {
+            let labels = side.dialect.labels();
+            labels
+                .iter()
+                .map(|kind| self.events.with_label_values(&[name, direction, side.dialect.name, kind]))
+                .collect()
+        };
+        Arc::new(RouteMetrics {
+            read: events(FROM_AGENT, agent),
+            written: events(TO_CLIENT, client),
+            bytes_read: self.event_bytes.with_label_values(&[name, FROM_AGENT]),
+            bytes_written: self.event_bytes.with_label_values(&[name, TO_CLIENT]),
+            active: self.streams_active.with_label_values(&[name]),
+            ended: Outcome::ALL.iter().map(|one| self.streams.with_label_values(&[name, one.label()])).collect(),
+            repairs: Repair::ALL.iter().map(|one| self.repairs.with_label_values(&[name, one.label()])).collect(),
+            losses: Loss::ALL.iter().map(|one| self.losses.with_label_values(&[name, one.label()])).collect(),
+        })
+    }
+
+    /// Counts an answered request. `route` is a route's name, or empty.
+    pub fn request(&self, route: &str, status: u16) {
+        self.requests.with_label_values(&[route, &status.to_string()]).inc();
+    }
+
+    /// Says whether the gateway is shutting down.
+    pub fn draining(&self, on: bool) {
+        self.draining.set(i64::from(on));
+    }
+
+    /// The text exposition format.
+    #[must_use]
+    pub fn render(&self) -> String {
+        TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
+
+/// What of a report was counted already.
+#[derive(Debug, Default)]
+pub struct Counted(Report);
+
+impl RouteMetrics {
+    /// Counts a run as open until the returned value is dropped.
+    #[must_use]
+    pub fn open(self: &Arc<Self>) -> Active {
+        self.active.inc();
+        Active(Arc::clone(self))
+    }
+
+    /// Counts how a run ended.
+    pub fn ended(&self, outcome: Outcome) {
+        self.ended[outcome as usize].inc();
+    }
+
+    /// Counts bytes that passed.
+    pub fn bytes(&self, read: usize, written: usize) {
+        self.bytes_read.inc_by(read as u64);
+        self.bytes_written.inc_by(written as u64);
+    }
+
+    /// Counts what `report` says beyond what `counted` has.
+    pub fn count(&self, report: &Report, counted: &mut Counted) {
+        let pairs: [(&[u64], &mut [u64], &[IntCounter]); 2] = [
+            (&report.repairs, &mut counted.0.repairs, &self.repairs),
+            (&report.losses, &mut counted.0.losses, &self.losses),
+        ];
+        for (now, before, counters) in pairs {
+            add(now, before, counters);
+        }
+        for (now, before, counters) in
+            [(&report.read, &mut counted.0.read, &self.read), (&report.written, &mut counted.0.written, &self.written)]
+        {
+            before.resize(now.len(), 0);
+            add(now, before, counters);
+        }
+    }
+}
+
+fn add(now: &[u64], before: &mut [u64], counters: &[IntCounter]) {
+    for ((now, before), counter) in now.iter().zip(before).zip(counters) {
+        if *now != *before {
+            counter.inc_by(now - *before);
+            *before = *now;
+        }
+    }
+}
+
+/// A run that is counted as open.
+#[derive(Debug)]
+pub struct Active(Arc<RouteMetrics>);
+
+impl Drop for Active {
+    fn drop(&mut self) {
+        self.0.active.dec();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{AG_UI, HAI};
+
+    #[test]
+    fn the_table_registers_and_every_series_of_a_route_exists_from_the_start() {
+        let metrics = Metrics::new().expect("unique names");
+        let _route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
+        let text = metrics.render();
+        for series in [
+            r#"diglot_events_total{dialect="hai",direction="from_agent",route="r",type="OTHER"} 0"#,
+            r#"diglot_streams_active{route="r"} 0"#,
+            r#"diglot_streams_total{outcome="client_gone",route="r"} 0"#,
+            r#"diglot_repairs_total{repair="opener_supplied",route="r"} 0"#,
+        ] {
+            assert!(text.contains(series), "{series}\n{text}");
+        }
+    }
+
+    #[test]
+    fn a_report_is_counted_once() {
+        let metrics = Metrics::new().expect("unique names");
+        let route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
+        let mut report = Report { read: vec![0; HAI.labels().len()], ..Report::default() };
+        let mut counted = Counted::default();
+        report.read[0] = 2;
+        route.count(&report, &mut counted);
+        report.read[0] = 3;
+        route.count(&report, &mut counted);
+        assert_eq!(route.read[0].get(), 3);
+    }
+}

@@ -1,0 +1,141 @@
+//! Things that happen, a struct each: `emit` writes the log line and counts.
+//!
+//! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
+
+use super::metric::{Metrics, Outcome, RouteMetrics};
+use crate::error::Rejection;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// Longest text of a client or an agent in a log line, in characters.
+const SHOWN: usize = 200;
+
+/// A listener is open.
+pub struct Listening {
+    /// data or status
+    pub plane: &'static str,
+    /// the bound address
+    pub address: SocketAddr,
+}
+
+impl Listening {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(plane = self.plane, address = %self.address, "listening");
+    }
+}
+
+/// A request was refused before its stream began.
+pub struct Refused<'a> {
+    /// the route's name, empty where none matched
+    pub route: &'a str,
+    /// the request's id
+    pub request_id: &'a str,
+    /// why
+    pub rejection: &'a Rejection,
+}
+
+impl Refused<'_> {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &Metrics) {
+        let Refused { route, request_id, rejection } = self;
+        metrics.request(route, rejection.status());
+        tracing::info!(
+            route,
+            request_id,
+            status = rejection.status(),
+            code = rejection.kind.code(),
+            detail = shown(rejection.message()),
+            cause = rejection.cause.as_deref().map(shown),
+            "request refused"
+        );
+    }
+}
+
+/// A run ended: the access log's line.
+pub struct RunEnded<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the request's id
+    pub request_id: &'a str,
+    /// the conversation
+    pub thread_id: &'a str,
+    /// the run
+    pub run_id: &'a str,
+    /// how it ended
+    pub outcome: Outcome,
+    /// why, when the gateway ended it
+    pub rejection: Option<&'a Rejection>,
+    /// from the request to the first event for the client
+    pub first_event: Option<Duration>,
+    /// from the request to the end
+    pub duration: Duration,
+    /// events for the client
+    pub events: u64,
+    /// bytes for the client
+    pub bytes: u64,
+    /// repairs of the run guard
+    pub repairs: u64,
+    /// events left out on purpose
+    pub losses: u64,
+}
+
+impl RunEnded<'_> {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &RouteMetrics) {
+        metrics.ended(self.outcome);
+        tracing::info!(
+            route = self.route,
+            request_id = self.request_id,
+            thread_id = shown(self.thread_id),
+            run_id = shown(self.run_id),
+            outcome = self.outcome.label(),
+            code = self.rejection.map(|rejection| rejection.kind.code()),
+            cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
+            first_event_ms = self.first_event.map(millis),
+            duration_ms = millis(self.duration),
+            events = self.events,
+            bytes = self.bytes,
+            repairs = self.repairs,
+            losses = self.losses,
+            "run ended"
+        );
+    }
+}
+
+/// The names of an agent's hosts could not be resolved; the addresses known before stay in use.
+pub struct Unresolved<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// why
+    pub cause: String,
+}
+
+impl Unresolved<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(route = self.route, cause = shown(&self.cause), "upstream not resolved");
+    }
+}
+
+/// The gateway stops taking runs.
+pub struct Draining {
+    /// how long open runs may go on
+    pub timeout: Duration,
+}
+
+impl Draining {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.draining(true);
+        tracing::info!(timeout_ms = millis(self.timeout), "draining");
+    }
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn shown(text: &str) -> String {
+    text.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
