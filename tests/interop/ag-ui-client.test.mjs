@@ -1,0 +1,73 @@
+// The real AG-UI client in front of each kind of agent: it must end with the same messages and the same state,
+// whatever the agent speaks, and find nothing to warn about.
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { newClient, plain, runOnce } from "./support/ag-ui-client.mjs";
+import { ANSWERS, messagesAfterFirstTurn, stateAt, STEP, toolMessage } from "./support/conversation.mjs";
+import { startDemo } from "./support/diglot.mjs";
+
+const LIMIT = { timeout: 30_000 };
+
+// What an agent thinks is a message of its own towards AG-UI; a HAI agent has no id for it, so the gateway derives one.
+const ROUTES = [
+  { name: "hai-agent", agent: "a HAI agent with string deltas", reasoningId: (runId) => `msg-${runId}:reasoning:1` },
+  { name: "hai-agent-blocks", agent: "a HAI agent with block deltas", reasoningId: (runId) => `msg-${runId}:reasoning:1` },
+  { name: "pass", agent: "an AG-UI agent", reasoningId: (runId) => `think-${runId}` },
+];
+
+let demo;
+before(async () => (demo = await startDemo()), LIMIT);
+after(() => demo?.stop(), LIMIT);
+
+for (const { name, agent, reasoningId } of ROUTES) {
+  describe(`@ag-ui/client with ${agent} (${name})`, () => {
+    test("one run gives thinking, text, tool call and state", LIMIT, async () => {
+      const client = newClient(demo.url(name));
+      const run = await runOnce(client, "run-1");
+
+      assert.deepEqual(run.warnings, []);
+      assert.deepEqual(run.errors, []);
+      assert.deepEqual(plain(client.messages), messagesAfterFirstTurn("run-1", reasoningId("run-1")));
+      assert.deepEqual(client.state, stateAt("running"));
+      assert.deepEqual(client.pendingInterrupts ?? [], []);
+    });
+
+    test("the run carries the request's ids, and arrives in the agent's order", LIMIT, async () => {
+      const { events, types } = await runOnce(newClient(demo.url(name)), "run-1");
+
+      const [first, last] = [events[0], events.at(-1)];
+      assert.deepEqual([first.type, first.threadId, first.runId], ["RUN_STARTED", "thread-1", "run-1"]);
+      assert.deepEqual([last.type, last.threadId, last.runId], ["RUN_FINISHED", "thread-1", "run-1"]);
+      assert.equal(first.protocolVersion, "1.0");
+      const inOrder = [
+        "STATE_SNAPSHOT", "STEP_STARTED", "REASONING_MESSAGE_CONTENT", "TEXT_MESSAGE_START", "TEXT_MESSAGE_END",
+        "STATE_DELTA", "TOOL_CALL_START", "TOOL_CALL_END", "STEP_FINISHED",
+      ];
+      assert.deepEqual(inOrder, [...inOrder].sort((a, b) => types.indexOf(a) - types.indexOf(b)));
+      assert.ok(inOrder.every((type) => types.includes(type)), `missing in ${types}`);
+      // Each piece the agent sent is a piece of its own here: nothing waited to be put together.
+      assert.equal(types.filter((type) => type === "TEXT_MESSAGE_CONTENT").length, 3);
+      assert.equal(types.filter((type) => type === "REASONING_MESSAGE_CONTENT").length, 2);
+      assert.equal(types.filter((type) => type === "TOOL_CALL_ARGS").length, 2);
+      assert.deepEqual(events.filter((event) => "stepName" in event).map((event) => event.stepName), [STEP, STEP]);
+    });
+
+    for (const answer of ANSWERS) {
+      test(`the user's answer ${answer.content} is heard in the next run`, LIMIT, async () => {
+        const client = newClient(demo.url(name));
+        await runOnce(client, "run-1");
+        client.addMessage(toolMessage("run-1", answer.content));
+        const run = await runOnce(client, "run-2");
+
+        assert.deepEqual(run.warnings, []);
+        assert.deepEqual(run.errors, []);
+        assert.deepEqual(plain(client.messages), [
+          ...messagesAfterFirstTurn("run-1", reasoningId("run-1")),
+          toolMessage("run-1", answer.content),
+          { id: "msg-run-2", role: "assistant", content: answer.text },
+        ]);
+        assert.deepEqual(client.state, stateAt(answer.status));
+      });
+    }
+  });
+}

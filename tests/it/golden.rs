@@ -1,0 +1,178 @@
+//! The golden corpus: every folder under `tests/golden/` is a case, and adding a case is adding files.
+//!
+//! ```text
+//! stream/<agent>-to-<client>/<case>/input.sse      what the agent says
+//!                                  /expected.sse   what the client hears; then what was mended and left out, as comments
+//! request/<client>-to-<agent>/<case>/input.json, expected.json
+//! ```
+//! A side is a dialect and its options: `hai`, `hai.blocks`, `hai.snake`, `hai.blocks.snake`. The run is thread `t1` and run
+//! `r1`, the clock stands at [`NOW`], and a stream that ends without a terminal event is failed as the data plane would.
+//! A `note.md` says what a case is about where its name does not. `UPDATE=1` rewrites what is expected; the difference is
+//! then for a reviewer to judge against `translation.md` and the dialect's document.
+
+use super::exact::canonical;
+use diglot::codec::sse::Limits;
+use diglot::dialect::{self, Content, Side, Spelling};
+use diglot::translate::{Ids, Loss, Repair, Report, Stream, request};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// ms since the epoch, where a rule needs the time: the first timestamp of the seed's examples.
+const NOW: i64 = 1_620_000_000_500;
+
+/// Code and text of the error that ends a stream without a terminal event.
+const TRUNCATED: (&str, &str) = ("upstream_truncated", "The agent's stream ended before its run did.");
+
+/// A case: where it lies, and the two sides that its folder names.
+struct Case {
+    folder: PathBuf,
+    from: Side,
+    to: Side,
+}
+
+impl Case {
+    fn read(&self, file: &str) -> String {
+        let path = self.folder.join(file);
+        fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    }
+
+    /// Holds `actual` against the expected file, both as lists of what counts; rewrites the file when asked to.
+    fn verdict(&self, file: &str, actual: &str, listed: fn(&str) -> Vec<String>) -> Option<String> {
+        if std::env::var_os("UPDATE").is_some() {
+            fs::write(self.folder.join(file), actual).expect("the corpus can be written");
+            return None;
+        }
+        let (expected, actual) = (listed(&self.read(file)), listed(actual));
+        let at = (0..expected.len().max(actual.len())).find(|&at| expected.get(at) != actual.get(at))?;
+        let show = |list: &[String]| list.get(at).cloned().unwrap_or_else(|| "nothing".to_owned());
+        let (expected, actual) = (show(&expected), show(&actual));
+        Some(format!("{}, entry {at}\n  expected {expected}\n  heard    {actual}\n", self.folder.display()))
+    }
+}
+
+fn cases(kind: &str) -> Vec<Case> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(kind);
+    let mut cases = Vec::new();
+    for pair in folders(&root) {
+        let name = pair.file_name().expect("a name").to_string_lossy().into_owned();
+        let (from, to) = name.split_once("-to-").unwrap_or_else(|| panic!("{name} is no <from>-to-<to>"));
+        let (from, to) = (side(from), side(to));
+        cases.extend(folders(&pair).into_iter().map(|folder| Case { folder, from, to }));
+    }
+    assert!(!cases.is_empty(), "no cases under {}", root.display());
+    cases
+}
+
+fn folders(root: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(root).unwrap_or_else(|error| panic!("{}: {error}", root.display()));
+    let mut found: Vec<_> = entries.map(|entry| entry.expect("an entry").path()).filter(|path| path.is_dir()).collect();
+    found.sort();
+    found
+}
+
+/// A side of a route, as a folder names it.
+pub fn side(name: &str) -> Side {
+    let mut words = name.split('.');
+    let dialect = words.next().and_then(dialect::by_name).unwrap_or_else(|| panic!("{name}: no such dialect"));
+    let mut side = Side::new(dialect);
+    for word in words {
+        match word {
+            "string" => side.content = Content::String,
+            "blocks" => side.content = Content::Blocks,
+            "camel" => side.fields = Spelling::Camel,
+            "snake" => side.fields = Spelling::Snake,
+            _ => panic!("{name}: no option is called {word}"),
+        }
+    }
+    side
+}
+
+/// Translates a stream that arrives in these pieces.
+pub fn hear<'p>(from: Side, to: Side, pieces: impl IntoIterator<Item = &'p [u8]>) -> (String, Report) {
+    let mut stream = Stream::new(from, to, Some(Ids::new("t1", "r1")), Limits::default());
+    let mut out = Vec::new();
+    for piece in pieces {
+        stream.push(piece, NOW, &mut out).expect("no limit is passed");
+    }
+    if stream.finish(NOW, &mut out).is_err() {
+        let (code, message) = TRUNCATED;
+        stream.fail(code, message, NOW, &mut out);
+    }
+    (String::from_utf8(out).expect("UTF-8"), stream.report().clone())
+}
+
+/// Repairs and losses as comments, one per line, in the order of their tables.
+fn remarks(report: &Report) -> String {
+    let repairs = Repair::ALL.iter().map(|one| ("repair", one.label(), report.repairs[*one as usize]));
+    let losses = Loss::ALL.iter().map(|one| ("loss", one.label(), report.losses[*one as usize]));
+    let counted = repairs.chain(losses).filter(|(_, _, count)| *count > 0);
+    counted.map(|(what, label, count)| format!(": {what} {label} {count}\n")).collect()
+}
+
+/// The events of a stream and its comments; anything else in it shows up as itself.
+fn frames(text: &str) -> Vec<String> {
+    let parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
+    let lines = parts.flat_map(|part| if part.starts_with(':') { part.lines().collect() } else { vec![part] });
+    lines.map(|part| part.strip_prefix("data: ").map_or_else(|| part.to_owned(), canonical)).collect()
+}
+
+fn settle(failures: &[String]) {
+    assert!(failures.is_empty(), "{} of the corpus fail:\n\n{}", failures.len(), failures.join("\n"));
+}
+
+#[test]
+fn streams_are_heard_as_expected_however_they_are_cut() {
+    let mut failures = Vec::new();
+    for case in cases("stream") {
+        let input = case.read("input.sse").into_bytes();
+        let (heard, report) = hear(case.from, case.to, [&input[..]]);
+        let expected = format!("{heard}{}", remarks(&report));
+        failures.extend(case.verdict("expected.sse", &expected, frames));
+        for at in 1..input.len() {
+            let (left, right) = input.split_at(at);
+            let (cut, counted) = hear(case.from, case.to, [left, right]);
+            if (&cut, remarks(&counted)) != (&heard, remarks(&report)) {
+                failures.push(format!("{}: another stream when cut at byte {at}\n", case.folder.display()));
+                break;
+            }
+        }
+        if hear(case.from, case.to, input.chunks(1)).0 != heard {
+            failures.push(format!("{}: another stream byte by byte\n", case.folder.display()));
+        }
+    }
+    settle(&failures);
+}
+
+#[test]
+fn requests_are_translated_as_expected() {
+    let mut failures = Vec::new();
+    for case in cases("request") {
+        let input = case.read("input.json");
+        let heard = match request::translate(input.as_bytes(), case.from, case.to, &Ids::new("t-new", "r-new")) {
+            Ok(translated) => translated.body,
+            Err(refused) => format!("\"refused: {refused}\""),
+        };
+        failures.extend(case.verdict("expected.json", &format!("{heard}\n"), |text| vec![canonical(text)]));
+    }
+    settle(&failures);
+}
+
+#[test]
+fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
+    let mut counts: Vec<_> = dialect::ALL.iter().map(|dialect| vec![(0, 0); dialect.rows.len()]).collect();
+    for case in cases("stream") {
+        let (_, report) = hear(case.from, case.to, [case.read("input.sse").as_bytes()]);
+        for (dialect, rows) in dialect::ALL.iter().zip(&mut counts) {
+            for (at, (read, written)) in rows.iter_mut().enumerate() {
+                *read += if std::ptr::eq(case.from.dialect, *dialect) { report.read[at] } else { 0 };
+                *written += if std::ptr::eq(case.to.dialect, *dialect) { report.written[at] } else { 0 };
+            }
+        }
+    }
+    for (dialect, rows) in dialect::ALL.iter().zip(counts) {
+        for (row, (read, written)) in dialect.rows.iter().zip(rows) {
+            assert!(read > 0, "{}: no case reads {}", dialect.name, row.wire);
+            assert!(written > 0, "{}: no case writes {}", dialect.name, row.wire);
+        }
+    }
+}

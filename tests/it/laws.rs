@@ -1,0 +1,103 @@
+//! The laws of losslessness (`translation.md` §2), over generated streams.
+//!
+//! - **L1** canonical → D → canonical is the same stream. What may differ: a text message without a role is one of the
+//!   assistant, and `protocolVersion` is said by whoever writes.
+//! - **L2** D → canonical → D is the same stream in D's normal form: members may be added, none may go or change.
+//!
+//! A failure names the seed of its stream; the generator is deterministic, so the seed is the reproduction.
+
+mod ag_ui;
+mod dice;
+mod hai;
+
+use super::exact::{canonical, members, object};
+use super::golden::{hear, side};
+use diglot::dialect::Content;
+
+/// Streams per law and option.
+const STREAMS: u64 = 500;
+
+/// Every way in which a side can be set.
+const HAI: [&str; 4] = ["hai", "hai.blocks", "hai.snake", "hai.blocks.snake"];
+
+/// One event per frame, as text, through one translation.
+fn through(events: &[String], from: &str, to: &str) -> Vec<String> {
+    let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let (heard, _) = hear(side(from), side(to), [wire.as_bytes()]);
+    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1)).collect()
+}
+
+/// Fails with the first event that is not what `expected` says, the way there, and the seed.
+fn same(law: &str, seed: u64, expected: &[String], middle: &[String], back: &[String]) {
+    let at = (0..expected.len().max(back.len())).find(|&at| expected.get(at) != back.get(at));
+    if let Some(at) = at {
+        let way = middle.join("\n  ");
+        let [expected, back] = [expected, back].map(|list| list.get(at).map_or("nothing", String::as_str));
+        panic!("{law}, seed {seed}, event {at}\nexpected {expected}\ngot      {back}\nby way of\n  {way}\n");
+    }
+}
+
+/// A canonical event, without what L1 lets differ.
+fn modulo(event: &String) -> String {
+    let mut all = members(event);
+    match all["type"].as_str() {
+        "\"TEXT_MESSAGE_START\"" => drop(all.entry("role".to_owned()).or_insert_with(|| "\"assistant\"".to_owned())),
+        "\"RUN_STARTED\"" => drop(all.remove("protocolVersion")),
+        _ => {}
+    }
+    object(&all)
+}
+
+#[test]
+fn l1_canonical_survives_every_dialect() {
+    for dialect in ["ag-ui"].iter().chain(&HAI) {
+        for seed in 0..STREAMS {
+            let events = ag_ui::stream(seed);
+            let middle = through(&events, "ag-ui", dialect);
+            let back = through(&middle, dialect, "ag-ui");
+            let [expected, back] = [events, back].map(|all| all.iter().map(modulo).collect::<Vec<_>>());
+            same(&format!("L1 over {dialect}"), seed, &expected, &middle, &back);
+        }
+    }
+}
+
+/// Members that HAI's normal form adds where an event lacks them.
+const ADDED: [&str; 6] = ["threadId", "runId", "messageId", "role", "message", "code"];
+
+/// `event` without what its normal form added to `original`; the name of an added member counts in both spellings.
+fn normal(original: &str, event: &str) -> String {
+    let (before, mut after) = (members(original), members(event));
+    let snake = |name: &str| ADDED.iter().any(|own| own.to_lowercase() == name.replace('_', ""));
+    after.retain(|name, _| before.contains_key(name) || !(ADDED.contains(&name.as_str()) || snake(name)));
+    if let Some(extra) = after.remove("extra") {
+        let mut own = if extra.starts_with('{') { members(&extra) } else { Default::default() };
+        let ours = own.remove("ag-ui");
+        match (ours, own.is_empty()) {
+            (None, _) => drop(after.insert("extra".to_owned(), extra)),
+            (Some(ours), true) => {
+                // An own extra that is no object stands beside what was added.
+                after.extend(members(&ours).remove("$extra").map(|own| ("extra".to_owned(), own)));
+            }
+            (Some(_), false) => drop(after.insert("extra".to_owned(), object(&own))),
+        }
+    }
+    object(&after)
+}
+
+#[test]
+fn l2_hai_survives_canonical() {
+    for dialect in HAI {
+        for seed in 0..STREAMS {
+            let events = hai::stream(seed, side(dialect).content == Content::Blocks, dialect.ends_with("snake"));
+            let middle = through(&events, dialect, "ag-ui");
+            let back = through(&middle, "ag-ui", dialect);
+            let back: Vec<_> = back
+                .iter()
+                .enumerate()
+                .map(|(at, event)| events.get(at).map_or_else(|| event.clone(), |original| normal(original, event)))
+                .collect();
+            let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
+            same(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
+        }
+    }
+}

@@ -1,0 +1,176 @@
+//! Streams as the builders of HAI's document make them (seed §4.2), with the variations of §3.2 and §3.3.
+
+use super::dice::Dice;
+use diglot::event::Field;
+
+struct Script {
+    dice: Dice,
+    events: Vec<String>,
+    blocks: bool,
+    snake: bool,
+}
+
+/// The stream of this seed, its text written as blocks or strings, its members spelt in one way.
+pub fn stream(seed: u64, blocks: bool, snake: bool) -> Vec<String> {
+    let mut script = Script { dice: Dice::new(seed), events: Vec::new(), blocks, snake };
+    script.boundary("RUN_STARTED");
+    for at in 0..script.dice.below(12) {
+        script.step(at);
+    }
+    match script.dice.below(5) {
+        0 => script.say("RUN_ERROR", &[("message", "\"坏\"".to_owned()), ("code", "\"E\"".to_owned())]),
+        1 => script.say("RUN_ERROR", &[("error", r#"{"code":500,"message":"bad"}"#.to_owned()), ("message_", "1".to_owned())]),
+        2 => script.say("RUN_ERROR", &[("message", "\"bad\"".to_owned()), ("code", "-32000".to_owned())]),
+        _ => script.boundary("RUN_FINISHED"),
+    }
+    script.events
+}
+
+impl Script {
+    fn boundary(&mut self, wire: &str) {
+        let mut members = vec![("messageId", "\"m\"".to_owned()), ("role", "\"assistant\"".to_owned())];
+        if self.dice.once_in(4) {
+            members.truncate(self.dice.below(2));
+        }
+        self.say(wire, &members);
+    }
+
+    fn step(&mut self, at: usize) {
+        let id = if self.dice.once_in(2) { "\"m\"".to_owned() } else { format!("\"m{at}\"") };
+        match self.dice.below(12) {
+            0..4 => self.message(&id),
+            4 | 5 => self.tool(&format!("\"c{at}\""), &id),
+            6 => self.collaboration(&id),
+            7 => {
+                let name = ("stepName", format!("\"步骤{at}\""));
+                self.say("STEP_STARTED", std::slice::from_ref(&name));
+                self.say("STEP_FINISHED", &[name]);
+            }
+            8 => self.state(),
+            9 => self.snapshot(),
+            10 => {
+                let (event, value) = (self.dice.value(2), self.dice.value(2));
+                self.say("RAW", &[("event", event), ("source", "\"llm\"".to_owned())]);
+                self.say("CUSTOM", &[("name", "\"n\"".to_owned()), ("value", value)]);
+            }
+            _ => {
+                let points = self.dice.value(2);
+                self.say("CHART_SHOWN", &[("points", points)]);
+            }
+        }
+    }
+
+    fn message(&mut self, id: &str) {
+        let role = ("role", "\"assistant\"".to_owned());
+        self.say("BUSINESS_DATA_START", &[("messageId", id.to_owned()), role.clone()]);
+        for _ in 0..self.dice.below(6) {
+            let delta = self.delta();
+            let mut members = vec![("messageId", id.to_owned()), ("delta", delta)];
+            if self.dice.once_in(4) {
+                members.push(("blockId", self.dice.string()));
+                members.push(("style", self.dice.object(1)));
+            }
+            self.say("BUSINESS_DATA_CONTENT", &members);
+        }
+        let mut members = vec![("messageId", id.to_owned())];
+        match self.dice.below(4) {
+            0 => {}
+            1 => members.push(("role", "\"tool\"".to_owned())),
+            _ => members.push(role),
+        }
+        self.say("BUSINESS_DATA_END", &members);
+    }
+
+    fn delta(&mut self) -> String {
+        let text = self.dice.string();
+        let (elapsed, goes_on) = (self.dice.number(), self.dice.pick(&["true", "false"]));
+        let output = match self.dice.below(8) {
+            0 => format!(r#"{{"type":"thinking","data":{{"content":{text},"elapsed":{elapsed},"thinking":{goes_on},"collapse":true}}}}"#),
+            1 => format!(r#"{{"type":"thinking","data":{{"content":{text},"mood":1.0}},"rank":1}}"#),
+            2 => format!(r#"{{"type":"fold","data":{{"title":{text},"fold":false,"position":"start"}}}}"#),
+            3 => format!(r#"{{"type":"thinking","data":{{"thinking":{goes_on}}}}}"#),
+            4 => return self.dice.object(2).replace("\"output\"", "\"put\""),
+            5 => return format!(r#"{{"output":{{"type":"text","content":{text},"lang":"zh"}},"layout":{{"x":1.0,"y":2}},"more":null}}"#),
+            _ if self.blocks => format!(r#"{{"type":"text","content":{text}}}"#),
+            _ => return text,
+        };
+        let layout = if self.dice.once_in(4) { r#","layout":{"x":1,"y":2.50}"# } else { "" };
+        format!(r#"{{"output":{output}{layout}}}"#)
+    }
+
+    fn tool(&mut self, call: &str, message: &str) {
+        let id = ("toolCallId", call.to_owned());
+        let name = ("toolCallName", "\"confirmAction\"".to_owned());
+        self.say("TOOL_CALL_START", &[id.clone(), name, ("parentMessageId", message.to_owned())]);
+        for _ in 0..self.dice.below(3) {
+            let delta = if self.dice.once_in(2) { self.dice.object(2) } else { self.dice.string() };
+            self.say("TOOL_CALL_ARGS", &[id.clone(), ("delta", delta)]);
+        }
+        self.say("TOOL_CALL_END", std::slice::from_ref(&id));
+        let content = self.dice.value(3);
+        let mut members = vec![id, ("content", content)];
+        if self.dice.once_in(2) {
+            members.push(("messageId", "\"own\"".to_owned()));
+        }
+        self.say("TOOL_CALL_RESULT", &members);
+    }
+
+    fn collaboration(&mut self, id: &str) {
+        let id = ("messageId", id.to_owned());
+        self.say("AGENT_COLLABORATIVE_MESSAGE_START", &[("from", "\"USER\"".to_owned()), ("to", "\"Agent\"".to_owned()), id.clone()]);
+        let task = format!(r#"{{"task":{}}}"#, self.dice.value(1));
+        self.say("AGENT_COLLABORATIVE_MESSAGE_CONTENT", &[("delta", task), id.clone()]);
+        self.say("AGENT_COLLABORATIVE_MESSAGE_END", &[id]);
+    }
+
+    fn state(&mut self) {
+        let snapshot = self.dice.value(3);
+        self.say("STATE_SNAPSHOT", &[("snapshot", snapshot)]);
+        let (op, path, value) = (self.dice.pick(&["add", "replace", "remove"]), self.dice.pick(&["/a/0", "b", ""]), self.dice.value(1));
+        let built = format!(r#"{{"op":"{op}","path":"{path}","value":{value},"from":""}}"#);
+        let moved = r#"{"op":"move","path":"/c","from":"/a"}"#;
+        let delta = match self.dice.below(3) {
+            0 => built,
+            1 => format!("[{moved},{built}]"),
+            _ => format!("[{built}]"),
+        };
+        self.say("STATE_DELTA", &[("delta", delta)]);
+    }
+
+    fn snapshot(&mut self) {
+        let mut messages = Vec::new();
+        for at in 0..self.dice.below(4) {
+            let content = if self.dice.once_in(4) { self.dice.value(2) } else { self.dice.string() };
+            let more = match self.dice.below(4) {
+                0 => format!(r#","timestamp":{},"extra":{}"#, self.dice.time(), self.dice.value(2)),
+                1 => format!(r#","{}":[{{"id":"c","type":"function"}}]"#, self.spelt("toolCalls")),
+                2 => format!(r#","{}":"c","mood":null"#, self.spelt("toolCallId")),
+                _ => String::new(),
+            };
+            let role = self.dice.pick(&["user", "assistant", "system", "tool", "developer"]);
+            messages.push(format!(r#"{{"id":"{at}","role":"{role}","content":{content}{more}}}"#));
+        }
+        self.say("MESSAGE_SNAPSHOT", &[("messages", format!("[{}]", messages.join(",")))]);
+    }
+
+    fn spelt(&self, name: &str) -> String {
+        let field = Field::from_wire(name).filter(|field| field.camel() == name);
+        field.map_or_else(|| name.to_owned(), |field| field.spelt(self.snake).to_owned())
+    }
+
+    /// One event, most with a timestamp, some with `extra` or a member that no document knows.
+    fn say(&mut self, wire: &str, members: &[(&str, String)]) {
+        let mut all = vec![format!(r#""type":"{wire}""#)];
+        all.extend(members.iter().map(|(name, value)| format!("\"{}\":{value}", self.spelt(name))));
+        if !self.dice.once_in(4) {
+            all.push(format!(r#""timestamp":{}"#, self.dice.time()));
+        }
+        if self.dice.once_in(8) {
+            all.push(format!(r#""extra":{}"#, self.dice.value(2)));
+        }
+        if self.dice.once_in(8) {
+            all.push(format!(r#""future":{}"#, self.dice.value(2)));
+        }
+        self.events.push(format!("{{{}}}", all.join(",")));
+    }
+}
