@@ -7,8 +7,8 @@ help: ## list the targets
 
 demo: ## gateway and embedded agents on this machine; options in ARGS="..."
 	@.githooks/setup
-	@echo "Building diglot; the first build takes a few minutes."
-	@cargo run --release --locked --quiet -- demo $(ARGS)
+	@echo "Building diglot; the first build takes a minute or two."
+	@cargo run --locked --quiet -- demo $(ARGS)
 
 test: ## every check: format, lints, the core alone, tests, docs, real clients
 	@.githooks/setup

@@ -130,13 +130,11 @@ fn server_conf() -> ServerConf {
     ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..ServerConf::default() }
 }
 
-type Clusters = Vec<(Arc<str>, Arc<Cluster>)>;
+type Clusters = Vec<Arc<Cluster>>;
 
 async fn resolve(clusters: &Clusters, only_names: bool) {
-    for (route, cluster) in clusters.iter().filter(|(_, cluster)| !only_names || cluster.has_names()) {
-        if let Err(cause) = cluster.resolve().await {
-            occurrence::Unresolved { route, cause }.emit();
-        }
+    for cluster in clusters.iter().filter(|cluster| !only_names || cluster.has_names()) {
+        cluster.resolve().await;
     }
 }
 
@@ -175,12 +173,20 @@ struct Drain {
 #[async_trait]
 impl ShutdownSignalWatch for Drain {
     async fn recv(&self) -> ShutdownSignal {
-        let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
+        let watch = |kind| signal(kind).inspect_err(|error| tracing::error!(%error, "signals cannot be watched"));
+        let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) =
+            (watch(SignalKind::terminate()), watch(SignalKind::interrupt()), watch(SignalKind::hangup()))
         else {
-            tracing::error!("signals cannot be watched");
             return ShutdownSignal::FastShutdown;
         };
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {} }
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => break,
+                _ = interrupt.recv() => break,
+                // A closed terminal must not end a gateway.
+                _ = hangup.recv() => tracing::warn!("SIGHUP ignored: the configuration is read at the start only"),
+            }
+        }
         occurrence::Draining { timeout: self.timeout }.emit(&self.metrics);
         self.lifecycle.advance(Phase::Draining);
         tokio::select! {

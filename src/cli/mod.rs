@@ -39,7 +39,7 @@ impl From<Exit> for ExitCode {
     name = "diglot",
     version,
     propagate_version = true,
-    after_help = "Exit codes: 0 ok, 1 problems found or run failed, 2 usage, 69 unavailable (port, file), 78 bad configuration.\n\
+    after_help = "Exit codes: 0 ok, 1 problems found or run failed, 2 usage, 69 unavailable (port, input), 78 bad configuration.\n\
                   DIGLOT_LOG sets what is logged to stderr (default: info)."
 )]
 struct Arguments {

@@ -23,10 +23,10 @@ pub(super) struct Arguments {
     /// Form of a translated stream
     #[arg(long, value_enum, default_value_t = Format::Sse)]
     format: Format,
-    /// Thread id of the run [default: what the input says]
+    /// Thread id of the run [default: what the input says, else `thread`]
     #[arg(long, value_name = "ID", requires = "run")]
     thread: Option<String>,
-    /// Run id of the run [default: what the input says]
+    /// Run id of the run [default: what the input says, else `run`]
     #[arg(long, value_name = "ID", requires = "thread")]
     run: Option<String>,
     /// File to read, `-` for stdin. A stream may be SSE or NDJSON (one event a line).

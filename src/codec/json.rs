@@ -42,28 +42,57 @@ impl fmt::Display for Malformed {
 
 impl std::error::Error for Malformed {}
 
-/// Reads one JSON object.
+/// Reads one JSON object: an event, a message or a request, whose known members may be spelt in both ways.
 ///
 /// # Errors
 /// When the text is no JSON, no object, has something behind the object, or nests deeper than [`DEPTH_LIMIT`].
 pub fn object(text: &str) -> Result<Object<'_>, Malformed> {
+    read(text, Names::Liberal)
+}
+
+/// Reads one JSON object that is open by key (metadata, an output block, a patch operation): every name stands as it is.
+///
+/// # Errors
+/// As [`object`].
+pub fn open_object(text: &str) -> Result<Object<'_>, Malformed> {
+    read(text, Names::Verbatim)
+}
+
+/// Whether `run_id` is another spelling of `runId`, or a name of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Names {
+    Liberal,
+    Verbatim,
+}
+
+fn read(text: &str, names: Names) -> Result<Object<'_>, Malformed> {
     if too_deep(text) {
         return Err(Malformed(format!("nested deeper than {DEPTH_LIMIT} levels")));
     }
     let mut reader = serde_json::Deserializer::from_str(text);
-    let object = reader.deserialize_map(ObjectVisitor).map_err(malformed)?;
+    let object = reader.deserialize_map(ObjectVisitor(names)).map_err(malformed)?;
     reader.end().map_err(malformed)?;
     Ok(object)
 }
 
-/// Reads the members of one JSON object, `type` among them. `None` when the text is no object.
+/// Reads the members of an object that is open by key, `type` among them. `None` when the value is no object.
 #[must_use]
 pub fn members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
-    let Object { kind, mut members, .. } = object(value.as_str()).ok()?;
+    open_object(value.as_str()).ok().map(all_members)
+}
+
+/// Reads the members of a message, spelt in either way, `type` among them. `None` when the value is no object.
+#[must_use]
+pub fn message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
+    object(value.as_str()).ok().map(all_members)
+}
+
+fn all_members(object: Object<'_>) -> Members<'_> {
+    let Object { kind, mut members, .. } = object;
     if let Some(kind) = kind {
         members.insert(0, (Key::Other(Cow::Borrowed(TYPE)), kind));
     }
-    Some(members)
+    members
 }
 
 /// Reads the elements of one JSON array. `None` when the text is no array.
@@ -104,7 +133,7 @@ fn too_deep(text: &str) -> bool {
     false
 }
 
-struct ObjectVisitor;
+struct ObjectVisitor(Names);
 
 impl<'de> Visitor<'de> for ObjectVisitor {
     type Value = Object<'de>;
@@ -121,7 +150,7 @@ impl<'de> Visitor<'de> for ObjectVisitor {
                 object.canonical &= object.kind.is_none();
                 object.kind = Some(value);
             } else {
-                object.add(name.0, value);
+                object.add(name.0, value, self.0);
             }
         }
         Ok(object)
@@ -130,8 +159,9 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
 impl<'a> Object<'a> {
     /// Adds a member; camelCase wins where both spellings stand, the last value where one spelling stands twice.
-    fn add(&mut self, name: Cow<'a, str>, value: Json<'a>) {
-        let Some(field) = Field::from_wire(&name) else {
+    fn add(&mut self, name: Cow<'a, str>, value: Json<'a>, names: Names) {
+        let takes = |field: &Field| names == Names::Liberal || field.camel() == name;
+        let Some(field) = Field::from_wire(&name).filter(takes) else {
             let twice = (self.members.len() <= COMPARED)
                 .then(|| self.members.iter_mut().find(|(key, _)| matches!(key, Key::Other(own) if *own == name)))
                 .flatten();
@@ -312,6 +342,13 @@ mod tests {
             assert!(!object.canonical);
         }
         assert!(object(r#"{"foo":1,"foo":2}"#).expect("well-formed").members[0].1.as_str() == "2");
+    }
+
+    #[test]
+    fn an_open_object_keeps_its_names() {
+        let value = Json::trusted(r#"{"run_id":1,"runId":2}"#);
+        assert_eq!(to_object(&members(&value).expect("an object")).as_str(), value.as_str());
+        assert_eq!(to_object(&message(&value).expect("an object")).as_str(), r#"{"runId":2}"#);
     }
 
     #[test]

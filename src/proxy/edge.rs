@@ -38,10 +38,6 @@ const H2_PING: Duration = Duration::from_secs(30);
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Bytes that pingora buffers of an accepted stream, each way. hyper buffers already, so this only has to gather what one
-/// write of it is made of; the defaults cost memory on every idle stream.
-const L4_BUFFER: usize = 4096;
-
 /// Serves `S` on every connection of a listener.
 #[derive(Clone, Debug)]
 pub struct Edge<S> {
@@ -78,31 +74,43 @@ where
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        let spoke = Arc::new(AtomicBool::new(false));
-        let (service, asked) = (self.service.clone(), Arc::clone(&spoke));
-        let service = hyper::service::service_fn(move |request| {
-            asked.store(true, Ordering::Relaxed);
-            service.clone().oneshot(request)
-        });
-        // Boxed: the connection is large, and pingora keeps one frame of this function for each of them.
-        let mut connection = Box::pin(self.http.serve_connection(TokioIo::new(stream), service));
-        let mut shutdown = shutdown.clone();
-        // hyper's own timer starts when it knows the version, so a peer that says nothing needs this one.
-        let silent = tokio::time::sleep(HEAD_TIMEOUT);
-        tokio::pin!(silent);
-        let mut closing = false;
-        loop {
-            tokio::select! {
-                // A connection that breaks is the client's business; its runs notice by themselves.
-                _ = &mut connection => break,
-                () = &mut silent, if !spoke.load(Ordering::Relaxed) => break,
-                _ = shutdown.changed(), if !closing => {
-                    closing = true;
-                    connection.as_mut().graceful_shutdown();
-                }
+        // A task of its own: pingora's holds the frame of its handshake for as long as it lives, nine KiB for every idle
+        // stream.
+        tokio::spawn(serve(self.http.clone(), self.service.clone(), stream, shutdown.clone()));
+        None
+    }
+}
+
+/// Serves one connection until it closes.
+async fn serve<S, B>(http: auto::Builder<TokioExecutor>, service: S, stream: Stream, mut shutdown: ShutdownWatch)
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    B: http_body::Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let spoke = Arc::new(AtomicBool::new(false));
+    let asked = Arc::clone(&spoke);
+    let service = hyper::service::service_fn(move |request| {
+        asked.store(true, Ordering::Relaxed);
+        service.clone().oneshot(request)
+    });
+    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
+    // hyper's own timer starts when it knows the version, so a peer that says nothing needs this one.
+    let mut silent = std::pin::pin!(tokio::time::sleep(HEAD_TIMEOUT));
+    let mut closing = false;
+    loop {
+        tokio::select! {
+            // A connection that breaks is the client's business; its runs notice by themselves.
+            _ = &mut connection => return,
+            () = &mut silent, if !spoke.load(Ordering::Relaxed) => return,
+            _ = shutdown.changed(), if !closing => {
+                closing = true;
+                connection.as_mut().graceful_shutdown();
             }
         }
-        None
     }
 }
 
@@ -149,7 +157,8 @@ where
     inner.threads = Some(threads);
     for listener in &listeners {
         let endpoint = ListenerConfig::tcp(listener.address.to_string());
-        inner.add_listener(endpoint.l4_buffer(L4BufferSettings::new(L4_BUFFER, L4_BUFFER)));
+        // hyper buffers both ways and writes vectors; a second buffer only costs memory on every idle stream.
+        inner.add_listener(endpoint.l4_buffer(L4BufferSettings::unbuffered()));
     }
     Bound { inner, listeners }
 }

@@ -80,10 +80,10 @@ impl Gateway {
         }
     }
 
-    /// The agents of every route, with the route's name.
+    /// The agents of every route.
     #[must_use]
-    pub fn clusters(&self) -> Vec<(Arc<str>, Arc<Cluster>)> {
-        self.routes.values().map(|route| (Arc::clone(&route.name), Arc::clone(&route.cluster))).collect()
+    pub fn clusters(&self) -> Vec<Arc<Cluster>> {
+        self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
     }
 }
 
@@ -204,7 +204,7 @@ impl Gateway {
             body: translated.body.into(),
             began,
         };
-        tokio::spawn(Run::new(plan, stream, writer, answer).go());
+        tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
         // An agent that takes its time must not cost the client its connection: after one keep-alive interval the stream
         // begins, and a refusal that comes later is a RUN_ERROR.
         match tokio::time::timeout(self.keep_alive, answered).await {

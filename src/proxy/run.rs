@@ -137,7 +137,9 @@ impl Run {
     }
 
     /// Runs to the end and says how it was.
-    pub(super) async fn go(mut self) {
+    ///
+    /// Boxed, because a future keeps two places for what it is given by value.
+    pub(super) async fn go(mut self: Box<Self>) {
         let end = match self.ask().await {
             Ok(session) => self.relay(session).await,
             Err(end) => end,
@@ -296,7 +298,7 @@ impl Run {
     }
 
     /// Says the last word to the client, the log and the metrics.
-    async fn close(mut self, end: End) {
+    async fn close(&mut self, end: End) {
         let (outcome, rejection) = match end {
             End::Said(Ending::Finished) => (Outcome::Finished, None),
             End::Said(Ending::Failed) => (Outcome::AgentError, None),

@@ -2,6 +2,7 @@
 
 use crate::config::{Route, Timeouts, Upstream};
 use crate::error::{Kind, Rejection};
+use crate::telemetry::occurrence;
 use async_trait::async_trait;
 use bytes::Bytes;
 use http::header;
@@ -16,7 +17,7 @@ use pingora_load_balancing::selection::RoundRobin;
 use pingora_load_balancing::{Backend, Backends, LoadBalancer};
 use std::collections::{BTreeSet, HashMap};
 use std::net::SocketAddr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 /// Idle connections to agents that are kept, in all.
@@ -60,7 +61,12 @@ impl std::fmt::Debug for Cluster {
 }
 
 /// Resolves the hosts of a route.
-struct Hosts(Arc<[Upstream]>);
+struct Hosts {
+    route: Arc<str>,
+    upstreams: Arc<[Upstream]>,
+    /// what each host resolved to the last time it did
+    known: Mutex<Vec<Vec<SocketAddr>>>,
+}
 
 /// Which upstream of the route a resolved address belongs to.
 #[derive(Clone, Copy)]
@@ -68,14 +74,18 @@ struct Index(usize);
 
 #[async_trait]
 impl ServiceDiscovery for Hosts {
+    /// A host that cannot be resolved now keeps the addresses that it had; the others are not its business.
     async fn discover(&self) -> pingora_core::Result<(BTreeSet<Backend>, HashMap<u64, bool>)> {
         let mut backends = BTreeSet::new();
-        for (index, upstream) in self.0.iter().enumerate() {
-            let found = tokio::net::lookup_host((upstream.host.as_str(), upstream.port)).await.map_err(|error| {
-                let place = format!("resolving {}", upstream.host);
-                pingora_core::Error::because(ErrorType::ConnectError, place, error)
-            })?;
-            for address in found {
+        for (index, upstream) in self.upstreams.iter().enumerate() {
+            match tokio::net::lookup_host((upstream.host.as_str(), upstream.port)).await {
+                Ok(found) => self.known()[index] = found.collect(),
+                Err(error) => {
+                    let cause = format!("{}: {error}", upstream.host);
+                    occurrence::Unresolved { route: &self.route, cause }.emit();
+                }
+            }
+            for address in &self.known()[index] {
                 let mut backend = Backend::new(&address.to_string())?;
                 backend.ext.insert(Index(index));
                 backends.insert(backend);
@@ -85,21 +95,28 @@ impl ServiceDiscovery for Hosts {
     }
 }
 
+impl Hosts {
+    fn known(&self) -> MutexGuard<'_, Vec<Vec<SocketAddr>>> {
+        // Nothing panics while the lock is held.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 impl Cluster {
     /// The agents of `route`, not yet resolved.
     #[must_use]
     pub fn new(route: &Route) -> Self {
         let upstreams: Arc<[Upstream]> = route.upstreams.clone().into();
-        let backends = Backends::new(Box::new(Hosts(Arc::clone(&upstreams))));
+        let known = Mutex::new(vec![Vec::new(); upstreams.len()]);
+        let hosts = Hosts { route: route.name.as_str().into(), upstreams: Arc::clone(&upstreams), known };
+        let backends = Backends::new(Box::new(hosts));
         Cluster { balancer: LoadBalancer::from_backends(backends), upstreams, timeouts: route.timeouts }
     }
 
-    /// Resolves the hosts again; the addresses known before stay when that fails.
-    ///
-    /// # Errors
-    /// What the resolver said.
-    pub async fn resolve(&self) -> Result<(), String> {
-        self.balancer.update().await.map_err(|error| error.to_string())
+    /// Resolves the hosts again.
+    pub async fn resolve(&self) {
+        // Discovery reports what it cannot resolve by itself and never fails for it.
+        let _ = self.balancer.update().await;
     }
 
     /// Whether the hosts have names that may move.
@@ -191,7 +208,14 @@ impl Session {
     /// Reads the head of the response, past any 1xx.
     pub(super) async fn head(&mut self) -> Result<(), Rejection> {
         loop {
-            self.inner.read_response_header().await.map_err(|error| read_failure(&error))?;
+            self.inner.read_response_header().await.map_err(|error| {
+                let mut rejection = read_failure(&error);
+                // Nothing came, so nothing was cut short.
+                if rejection.kind == Kind::UpstreamTruncated {
+                    rejection.kind = Kind::UpstreamReset;
+                }
+                rejection
+            })?;
             match self.inner.response_header().map(|head| head.status) {
                 Some(status) if status.is_informational() && status != http::StatusCode::SWITCHING_PROTOCOLS => {}
                 _ => return Ok(()),
@@ -234,7 +258,7 @@ impl Session {
 }
 
 fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BError> {
-    let mut head = RequestHeader::build(http::Method::POST, upstream.path_and_query.as_bytes(), Some(8))?;
+    let mut head = RequestHeader::build_no_case(http::Method::POST, upstream.path_and_query.as_bytes(), Some(8))?;
     head.insert_header(header::HOST, upstream.authority())?;
     head.insert_header(header::CONTENT_TYPE, "application/json")?;
     // Legacy agents often cannot read chunks, so the length is always said.
@@ -255,7 +279,7 @@ fn connect_failure(error: &BError) -> Rejection {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Kind::UpstreamTimeout,
         _ => Kind::UpstreamUnreachable,
     };
-    Rejection::from(kind).cause(error)
+    Rejection::from(kind).cause(error.to_string().trim())
 }
 
 /// What a failed read of the response means.
@@ -269,5 +293,5 @@ fn read_failure(error: &BError) -> Rejection {
         _ => Kind::UpstreamReset,
     };
     debug_assert!(*error.esource() != ErrorSource::Downstream, "the agent's side has one peer");
-    Rejection::from(kind).cause(error)
+    Rejection::from(kind).cause(error.to_string().trim())
 }

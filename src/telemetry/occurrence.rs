@@ -103,7 +103,7 @@ impl RunEnded<'_> {
     }
 }
 
-/// The names of an agent's hosts could not be resolved; the addresses known before stay in use.
+/// The name of an agent's host could not be resolved; the addresses known before stay in use.
 pub struct Unresolved<'a> {
     /// the route's name
     pub route: &'a str,

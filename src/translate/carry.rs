@@ -21,6 +21,10 @@ const OURS: &str = "ag-ui";
 /// Note: these members are JSON texts of values that were no strings.
 pub(super) const AS_JSON: &str = "$json";
 
+/// Note under [`OURS`]: the dialect's own `extra`, which could not take ours in because it is no object, an empty one,
+/// or has [`OURS`].
+const BESIDE: &str = "$extra";
+
 /// The member under [`OURS`] that says which canonical event this one stands for. The empty text: none, the event only
 /// shows something to the reader and vanishes on the way back.
 const STANDS_FOR: &str = json::TYPE;
@@ -71,9 +75,10 @@ pub(super) fn unpack(
     for (key, value) in &members {
         match json::members(value).filter(|_| is_named(key, dialect)) {
             Some(mine) => {
-                let (splice, stay): (Members<'_>, Members<'_>) = mine.into_iter().partition(|(key, _)| splices(key));
+                let (splice, stay): (Members<'_>, Members<'_>) =
+                    mine.into_iter().partition(|(key, _)| splices(key) && keeps_its_name(key));
                 own.extend(crate::event::owned(splice));
-                if !stay.is_empty() {
+                if !stay.is_empty() || value.as_str() == "{}" {
                     rest.push((owned_key(key.clone()), json::to_object(&stay)));
                 }
             }
@@ -82,6 +87,15 @@ pub(super) fn unpack(
     }
     let rest = (!rest.is_empty() || own.is_empty()).then(|| json::to_object(&rest));
     (own, rest)
+}
+
+/// Whether a member called so reads back under the same name: `type` is the event's own, and `run_id` would be read as
+/// `runId`.
+fn keeps_its_name(key: &Key<'_>) -> bool {
+    match key {
+        Key::Known(_) => true,
+        Key::Other(name) => name != json::TYPE && Field::from_wire(name).is_none(),
+    }
 }
 
 /// What `extra` held: canonical members, what the event stands for, and what was the dialect's own.
@@ -106,12 +120,15 @@ pub(super) fn unwrap(extra: &Json<'_>) -> Unwrapped {
     for (key, value) in json::members(&members[at].1).unwrap_or_default() {
         match (&key, value.text()) {
             (Key::Other(name), Some(kind)) if name == STANDS_FOR => found.stands_for = Some(kind.into_owned()),
+            (Key::Other(name), _) if name == BESIDE => found.own = Some(value.into_owned()),
             _ => found.canonical.push((owned_key(key), value.into_owned())),
         }
     }
     let rest: Members<'_> =
         members.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, member)| member.clone()).collect();
-    found.own = (!rest.is_empty()).then(|| json::to_object(&rest));
+    if !rest.is_empty() {
+        found.own = Some(json::to_object(&rest));
+    }
     found
 }
 
@@ -125,13 +142,18 @@ pub(super) fn wrap(
     if canonical.is_empty() && stands_for.is_none() {
         return own.cloned().map(Json::into_owned);
     }
+    let can_host = |members: &Members<'_>| !members.is_empty() && members.iter().all(|(key, _)| !is_named(key, OURS));
+    let host = own.and_then(json::members).filter(can_host);
     let ours = json::build(|object| {
         if let Some(kind) = stands_for {
             object.word(STANDS_FOR, kind);
         }
+        if let Some(own) = own.filter(|_| host.is_none()) {
+            object.member(BESIDE, own.as_str());
+        }
         canonical.iter().for_each(|member| object.copy(member, false));
     });
-    let mut extra = own.and_then(json::members).unwrap_or_default();
+    let mut extra = host.unwrap_or_default();
     extra.push((Key::Other(Cow::Borrowed(OURS)), ours));
     Some(json::to_object(&extra))
 }

@@ -22,7 +22,7 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, dialect: &Dialect) {
     };
     let mut canonical = Vec::new();
     for element in &list {
-        match json::members(element) {
+        match json::message(element) {
             Some(members) => read(members, dialect, &mut canonical),
             None => return,
         }
@@ -37,7 +37,7 @@ pub(super) fn write_snapshot(said: &mut Said<'_>, dialect: &Dialect, snake: bool
         return;
     };
     let elements = json::elements(&value).unwrap_or_default();
-    let messages: Option<Vec<Message<'_>>> = elements.iter().map(json::members).collect();
+    let messages: Option<Vec<Message<'_>>> = elements.iter().map(json::message).collect();
     let list = match messages {
         Some(messages) => to_array(&write(messages, dialect), snake),
         None => value.into_owned(),

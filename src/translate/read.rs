@@ -29,6 +29,8 @@ pub(super) struct Parts<'a> {
     pub event: Event<'a>,
     /// the dialect's own members
     pub own: Members<'a>,
+    /// members of the event that `extra` held: canonical already, whatever the dialect makes of such a value
+    pub restored: Vec<Field>,
 }
 
 impl Reader {
@@ -61,6 +63,7 @@ impl Reader {
             sink.report().read[label] += 1;
             return self.row(row, object.members, data, sink);
         }
+        self.texts.release(None, sink);
         match (dialect.rest, Kind::from_wire(&wire)) {
             (Rest::Same, Some(kind)) => {
                 sink.report().read[dialect.label_of(kind)] += 1;
@@ -85,7 +88,8 @@ impl Reader {
             .with(Field::Value, Json::trusted(data))
     }
 
-    fn malformed(&self, what: &Json<'_>, sink: &mut impl Sink) {
+    fn malformed(&mut self, what: &Json<'_>, sink: &mut impl Sink) {
+        self.texts.release(None, sink);
         let other = self.dialect.other();
         sink.report().read[other] += 1;
         sink.report().repair(Repair::MalformedFrame);
@@ -95,9 +99,14 @@ impl Reader {
 
     fn row(&mut self, row: &'static Row, members: Members<'_>, data: &str, sink: &mut impl Sink) {
         if row.shape == Shape::Whole {
+            self.texts.release(None, sink);
             return sink.event(self.whole(row.wire, data));
         }
         let (mut parts, stands_for) = self.take_apart(row, members);
+        let own = matches!(row.shape, Shape::HeldStart | Shape::Output | Shape::RoleEnd) && stands_for.is_none();
+        let message = parts.event.text(Field::MessageId).filter(|_| own);
+        self.texts.release(message.as_deref(), sink);
+        drop(message);
         if let Some(kind) = stands_for {
             return self.restore(&kind, parts, sink);
         }
@@ -128,7 +137,7 @@ impl Reader {
 
     /// Sorts members into what the row says, what is the dialect's own, and what `extra` holds for canonical AG-UI.
     fn take_apart<'a>(&self, row: &'static Row, members: Members<'a>) -> (Parts<'a>, Option<String>) {
-        let mut parts = Parts { event: Event::new(row.kind), own: Members::new() };
+        let mut parts = Parts { event: Event::new(row.kind), own: Members::new(), restored: Vec::new() };
         let mut unwrapped = Unwrapped::default();
         for (key, value) in members {
             match &key {
@@ -140,6 +149,9 @@ impl Reader {
             }
         }
         for (key, value) in unwrapped.canonical {
+            if let Key::Known(field) = &key {
+                parts.restored.push(*field);
+            }
             set(&mut parts.event.members, key, value);
         }
         if let Some(extra) = unwrapped.own {
@@ -149,7 +161,7 @@ impl Reader {
     }
 
     fn pack<'a>(&self, parts: Parts<'a>) -> Event<'a> {
-        let Parts { mut event, own } = parts;
+        let Parts { mut event, own, .. } = parts;
         carry::pack(&mut event, self.dialect.name, own);
         event
     }
@@ -159,6 +171,7 @@ impl Reader {
         let Some(kind) = Kind::from_wire(kind) else {
             return;
         };
+        let restored = parts.restored.clone();
         let mut event = self.pack(parts);
         event.kind = kind;
         if let Some(text) = event.get(Field::Delta).and_then(super::text::said).map(Json::into_owned) {
@@ -166,7 +179,8 @@ impl Reader {
         }
         super::chunk::restore_absent(&mut event);
         event.members.retain(|(key, _)| match key {
-            Key::Known(field) => kind.slot(*field).is_some(),
+            // What the dialect's event had to say to be one is not the canonical event's.
+            Key::Known(field) => kind.slot(*field).is_some() || restored.contains(field),
             Key::Other(_) => true,
         });
         sink.event(event);
@@ -240,8 +254,7 @@ fn as_text(parts: &mut Parts<'_>, field: Field) {
         parts.event.set(Field::MessageId, id);
     }
     match parts.event.get(field) {
-        // Content parts can only have come out of `extra["ag-ui"]`: they are canonical already.
-        Some(value) if is_structured(field, value) => {
+        Some(value) if !parts.restored.contains(&field) && is_structured(field, value) => {
             let text = Json::string(value.as_str());
             parts.event.set(field, text);
             carry::note_json(&mut parts.own, field);
@@ -250,12 +263,11 @@ fn as_text(parts: &mut Parts<'_>, field: Field) {
     }
 }
 
-/// Whether a value has to become its JSON text. A list of canonical content parts has not, and a piece of text that is null
-/// adds nothing, whereas a call may well have returned null.
+/// Whether a value has to become its JSON text. A piece of text that is null adds nothing, whereas a call may well have
+/// returned null.
 fn is_structured(field: Field, value: &Json<'_>) -> bool {
     match value.shape() {
-        Type::Object | Type::Number | Type::Bool => true,
-        Type::Array => !message::is_parts(value),
+        Type::Object | Type::Array | Type::Number | Type::Bool => true,
         Type::Null => field == Field::Content,
         Type::String => false,
     }

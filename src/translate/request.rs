@@ -123,7 +123,7 @@ fn read_messages(members: &mut Members<'_>, client: Side) -> Result<Vec<Message<
     }
     let mut messages = Vec::with_capacity(elements.len());
     for (at, element) in elements.iter().enumerate() {
-        let Some(mut message) = json::members(element) else {
+        let Some(mut message) = json::message(element) else {
             return refused(format!("/messages/{at}"), "must be an object");
         };
         message.retain(|(_, value)| !value.is_null());

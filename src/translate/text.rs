@@ -2,14 +2,15 @@
 //!
 //! Reading one message `M`:
 //! ```text
-//!   start ──▶ Held ── thinking ──▶ Held, a reasoning span M:reasoning:n open
-//!              │  ▲                   │ thinking:false, another output, the end
-//!              │  └───────────────────┘
-//!              │ text, another output, the end
-//!              ▼
-//!            Said (TEXT_MESSAGE_START has left)
+//!   start ──▶ Held ── thinking ──▶ Noted, a reasoning span M:reasoning:n open or closed
+//!              │                     │
+//!              │ text, another       │ text, another output, the end
+//!              │ output, the end,    │
+//!              │ any other event     ▼
+//!              └─────────────────▶ Said (TEXT_MESSAGE_START has left)
 //! ```
-//! The start is held so that thinking which comes first stands first in the client's conversation.
+//! The start is held so that thinking which comes first stands first in the client's conversation. Only thinking overtakes
+//! it: the span notes the start, so that the way back knows where it stood.
 
 use super::carry;
 use super::read::Parts;
@@ -45,7 +46,11 @@ struct Message {
 
 #[derive(Debug)]
 enum Start {
+    /// nobody has heard of it
     Held(Event<'static>),
+    /// a reasoning span holds the note of it
+    Noted(Event<'static>),
+    /// it has left
     Said,
 }
 
@@ -60,7 +65,7 @@ enum Delta<'a> {
 fn delta<'a>(value: Option<&'a Json<'_>>) -> Delta<'a> {
     let block = || {
         let mut rest = json::members(value?)?;
-        let mut output = json::object(carry::take(&mut rest, block::OUTPUT)?.source()?).ok()?;
+        let mut output = json::open_object(carry::take(&mut rest, block::OUTPUT)?.source()?).ok()?;
         Some(Delta::Block { kind: output.kind.take()?, output: output.members, rest })
     };
     block().unwrap_or(Delta::Plain)
@@ -110,7 +115,7 @@ impl Reading {
             }
         };
         let message = &mut self.open[at];
-        let Parts { mut event, mut own } = parts;
+        let Parts { mut event, mut own, .. } = parts;
         let value = event.remove(Field::Delta);
         match delta(value.as_ref()) {
             Delta::Plain if value.as_ref().is_some_and(|value| value.shape() == Type::String) => {
@@ -173,6 +178,15 @@ impl Reading {
         }
     }
 
+    /// Says every start that an event would overtake, unless it is an event of the message `but` itself.
+    pub fn release(&mut self, but: Option<&str>, sink: &mut impl Sink) {
+        for message in &mut self.open {
+            if matches!(message.start, Start::Held(_)) && but != Some(&*message.id) {
+                message.say_start(sink);
+            }
+        }
+    }
+
     /// Says every start that is still held; the run guard closes the messages.
     pub fn close_all(&mut self, sink: &mut impl Sink) {
         for mut message in self.open.drain(..) {
@@ -184,7 +198,7 @@ impl Reading {
 impl Message {
     fn say_start(&mut self, sink: &mut impl Sink) {
         self.stop_thinking(sink);
-        if let Start::Held(start) = std::mem::replace(&mut self.start, Start::Said) {
+        if let Start::Held(start) | Start::Noted(start) = std::mem::replace(&mut self.start, Start::Said) {
             sink.event(start);
         }
     }
@@ -207,15 +221,17 @@ impl Message {
         let id = Json::string(&name);
         let mut span = Event::new(Kind::ReasoningStart).with(Field::MessageId, id.clone());
         let mut own: Members<'_> = vec![(Key::Known(Field::MessageId), Json::string(&self.id))];
-        let happened = match &self.start {
+        let mut happened = event.get(Field::Timestamp).cloned().map(Json::into_owned);
+        self.start = match std::mem::replace(&mut self.start, Start::Said) {
             Start::Held(start) => {
                 own.push((carry::own(START), json::to_object(&start.members)));
-                start.get(Field::Timestamp)
+                happened = start.get(Field::Timestamp).cloned();
+                Start::Noted(start)
             }
-            Start::Said => event.get(Field::Timestamp),
+            later => later,
         };
         if let Some(timestamp) = happened {
-            span.set(Field::Timestamp, timestamp.clone().into_owned());
+            span.set(Field::Timestamp, timestamp);
         }
         carry::pack(&mut span, dialect, own);
         sink.event(span);
@@ -243,15 +259,9 @@ fn thinking_text(output: &[Member<'_>]) -> Option<()> {
     is_text(&json::members(data)?, block::CONTENT).then_some(())
 }
 
-/// Carries what a block says besides its text: `layout` by its name, anything else under a note.
-fn keep_delta(own: &mut Members<'_>, mut rest: Members<'_>, output: Members<'_>) {
-    let taken = own.iter().any(|(key, _)| carry::is_named(key, block::LAYOUT));
-    if !taken && let Some(layout) = carry::take(&mut rest, block::LAYOUT) {
-        own.push((carry::own(block::LAYOUT), layout.into_owned()));
-    }
-    if !rest.is_empty() || taken {
-        own.push((carry::own(DELTA), json::to_object(&rest)));
-    }
+/// Carries what a block says besides its text: `layout` by its name, and when there is more, all of it under a note.
+fn keep_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
+    keep(own, &[block::LAYOUT], &rest, DELTA);
     if !output.is_empty() {
         own.push((carry::own(OUTPUT), json::to_object(&output)));
     }
@@ -260,16 +270,20 @@ fn keep_delta(own: &mut Members<'_>, mut rest: Members<'_>, output: Members<'_>)
 const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 
 fn keep_data(own: &mut Members<'_>, data: &Members<'_>) {
-    let taken = own.iter().any(|(key, _)| THINKING_MEMBERS.iter().any(|name| carry::is_named(key, name)));
-    let mut rest = Members::new();
-    for (key, value) in data {
-        match THINKING_MEMBERS.iter().find(|name| !taken && carry::is_named(key, name)) {
-            Some(name) => own.push((carry::own(name), value.clone().into_owned())),
-            None => rest.push((key.clone(), value.clone())),
-        }
+    keep(own, &THINKING_MEMBERS, data, DATA);
+}
+
+/// Carries `members` by their own names while they are all among `names` and the event itself says none of these; all under
+/// `note` otherwise, so that writing knows which stood where.
+fn keep(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
+    let named = |key: &Key<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
+    let taken = own.iter().any(|(key, _)| named(key).is_some());
+    if taken || members.iter().any(|(key, _)| named(key).is_none()) {
+        own.push((carry::own(note), json::to_object(members)));
+        return;
     }
-    if !rest.is_empty() || taken {
-        own.push((carry::own(DATA), json::to_object(&rest)));
+    for (key, value) in members {
+        own.extend(named(key).map(|name| (carry::own(name), value.clone().into_owned())));
     }
 }
 
@@ -351,15 +365,12 @@ impl Writing {
         let rest = carry::take(own, DATA).map(Json::into_owned);
         let data = json::build(|object| {
             object.member(block::CONTENT, text.as_str());
-            if rest.is_none() {
-                for name in THINKING_MEMBERS {
-                    if let Some(value) = carry::take(own, name) {
-                        object.member(name, value.as_str());
-                    }
+            for name in THINKING_MEMBERS.iter().filter(|_| rest.is_none()) {
+                if let Some(value) = carry::take(own, name) {
+                    object.member(name, value.as_str());
                 }
-            } else {
-                copy_named(object, own, rest.as_ref());
             }
+            copy_all(object, rest.as_ref());
         });
         let more = carry::take(own, OUTPUT).map(Json::into_owned);
         let output = json::build(|object| {
@@ -410,16 +421,4 @@ fn copy_all(object: &mut json::ObjectWriter<'_>, rest: Option<&Json<'_>>) {
     for member in rest.and_then(json::members).unwrap_or_default() {
         object.copy(&member, false);
     }
-}
-
-/// Writes the thinking members that stand among `own`, unless the note holds them, and then the note.
-fn copy_named(object: &mut json::ObjectWriter<'_>, own: &mut Members<'_>, rest: Option<&Json<'_>>) {
-    let noted = rest.and_then(json::members).unwrap_or_default();
-    let holds = noted.iter().any(|(key, _)| THINKING_MEMBERS.iter().any(|name| carry::is_named(key, name)));
-    for name in THINKING_MEMBERS.iter().filter(|_| !holds) {
-        if let Some(value) = carry::take(own, name) {
-            object.member(name, value.as_str());
-        }
-    }
-    noted.iter().for_each(|member| object.copy(member, false));
 }

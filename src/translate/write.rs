@@ -150,8 +150,9 @@ impl Writer {
             Shape::RoleEnd => self.texts.end(&mut said),
             Shape::ObjectDelta => as_json(&mut said, Field::Delta),
             Shape::AnyContent => {
-                as_json(&mut said, Field::Content);
+                // First the parts: what is a JSON value again afterwards is the dialect's own.
                 flatten_parts(&mut said);
+                as_json(&mut said, Field::Content);
             }
             Shape::LaxPatch => patch::write(&mut said),
             Shape::Messages => message::write_snapshot(&mut said, self.side.dialect, self.snake()),

@@ -13,7 +13,8 @@ pub fn canonical(text: &str) -> String {
     let text = text.trim();
     let parsed = match text.as_bytes().first() {
         Some(b'{') => serde_json::from_str::<Object<'_>>(text).map(|object| {
-            let all: Vec<_> = object.0.iter().map(|(key, value)| format!("{}:{}", quoted(key), canonical(value))).collect();
+            let all: Vec<_> =
+                object.0.iter().map(|(key, value)| format!("{}:{}", quoted(key), canonical(value))).collect();
             format!("{{{}}}", all.join(","))
         }),
         Some(b'[') => serde_json::from_str::<Vec<&RawValue>>(text).map(|elements| {

@@ -3,3 +3,6 @@
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
 
 mod architecture;
+mod exact;
+mod golden;
+mod laws;

@@ -121,20 +121,25 @@ impl Script {
     fn metadata(&mut self) -> String {
         let own = match self.dice.below(6) {
             0 => r#"{"blockId":"b","style":{"n":1.10}}"#.to_owned(),
-            1 => r#"{"messageId":"x","role":"tool","timestamp":1}"#.to_owned(),
+            1 => r#"{"role":"tool","timestamp":1}"#.to_owned(),
             2 => format!(r#"{{"extra":{}}}"#, self.dice.value(2)),
             3 => r#"{"delta":1,"name":"n","键":null}"#.to_owned(),
             4 => self.dice.value(1),
             _ => return self.dice.object(2),
         };
-        if self.dice.once_in(2) { format!(r#"{{"hai":{own}}}"#) } else { format!(r#"{{"x":{{}},"hai":{own},"diglot":{{"a":1}}}}"#) }
+        if self.dice.once_in(2) {
+            format!(r#"{{"hai":{own}}}"#)
+        } else {
+            format!(r#"{{"x":{{}},"hai":{own},"diglot":{{"a":1}}}}"#)
+        }
     }
 
     fn messages(&mut self) -> String {
         let mut messages = vec![r#"{"id":"first","role":"user","content":"hi"}"#.to_owned()];
         for at in 0..self.dice.below(5) {
             let content = if self.dice.once_in(3) { self.dice.parts() } else { self.dice.string() };
-            let metadata = if self.dice.once_in(2) { format!(",\"metadata\":{}", self.metadata()) } else { String::new() };
+            let metadata =
+                if self.dice.once_in(2) { format!(",\"metadata\":{}", self.metadata()) } else { String::new() };
             let rest = match self.dice.below(6) {
                 0 => format!(r#""role":"user","name":"n","content":{content}"#),
                 1 => r#""role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]"#.to_owned(),

@@ -28,13 +28,27 @@ impl Dice {
 
     /// A JSON string.
     pub fn string(&mut self) -> String {
-        let odd = ["", "你好，世界", "a\\\"b\\\\", "\\u4f60\\n\\r\\u0000", "😀\\ud83d\\ude00", "}{", "data: x", "[DONE]", "null", "\\/", "a b\\t", "{\\\"a\\\":1}"];
+        let odd = [
+            "",
+            "你好，世界",
+            "a\\\"b\\\\",
+            "\\u4f60\\n\\r\\u0000",
+            "😀\\ud83d\\ude00",
+            "}{",
+            "data: x",
+            "[DONE]",
+            "null",
+            "\\/",
+            "a b\\t",
+            "{\\\"a\\\":1}",
+        ];
         format!("\"{}\"", self.pick(&odd))
     }
 
     /// A JSON number whose digits matter.
     pub fn number(&mut self) -> String {
-        self.pick(&["0", "-1", "1.10", "9007199254740993", "12345678901234567890123", "1e400", "-0.0", "2E+3"]).to_owned()
+        self.pick(&["0", "-1", "1.10", "9007199254740993", "12345678901234567890123", "1e400", "-0.0", "2E+3"])
+            .to_owned()
     }
 
     /// Any JSON value, at most `depth` deep.

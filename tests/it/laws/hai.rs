@@ -19,7 +19,8 @@ pub fn stream(seed: u64, blocks: bool, snake: bool) -> Vec<String> {
     }
     match script.dice.below(5) {
         0 => script.say("RUN_ERROR", &[("message", "\"坏\"".to_owned()), ("code", "\"E\"".to_owned())]),
-        1 => script.say("RUN_ERROR", &[("error", r#"{"code":500,"message":"bad"}"#.to_owned()), ("message_", "1".to_owned())]),
+        1 => script
+            .say("RUN_ERROR", &[("error", r#"{"code":500,"message":"bad"}"#.to_owned()), ("message_", "1".to_owned())]),
         2 => script.say("RUN_ERROR", &[("message", "\"bad\"".to_owned()), ("code", "-32000".to_owned())]),
         _ => script.boundary("RUN_FINISHED"),
     }
@@ -70,6 +71,9 @@ impl Script {
                 members.push(("blockId", self.dice.string()));
                 members.push(("style", self.dice.object(1)));
             }
+            if self.dice.once_in(5) {
+                self.say("CUSTOM", &[("name", "\"between\"".to_owned()), ("value", "1".to_owned())]);
+            }
             self.say("BUSINESS_DATA_CONTENT", &members);
         }
         let mut members = vec![("messageId", id.to_owned())];
@@ -85,12 +89,18 @@ impl Script {
         let text = self.dice.string();
         let (elapsed, goes_on) = (self.dice.number(), self.dice.pick(&["true", "false"]));
         let output = match self.dice.below(8) {
-            0 => format!(r#"{{"type":"thinking","data":{{"content":{text},"elapsed":{elapsed},"thinking":{goes_on},"collapse":true}}}}"#),
+            0 => format!(
+                r#"{{"type":"thinking","data":{{"content":{text},"elapsed":{elapsed},"thinking":{goes_on},"collapse":true}}}}"#
+            ),
             1 => format!(r#"{{"type":"thinking","data":{{"content":{text},"mood":1.0}},"rank":1}}"#),
             2 => format!(r#"{{"type":"fold","data":{{"title":{text},"fold":false,"position":"start"}}}}"#),
             3 => format!(r#"{{"type":"thinking","data":{{"thinking":{goes_on}}}}}"#),
             4 => return self.dice.object(2).replace("\"output\"", "\"put\""),
-            5 => return format!(r#"{{"output":{{"type":"text","content":{text},"lang":"zh"}},"layout":{{"x":1.0,"y":2}},"more":null}}"#),
+            5 => {
+                return format!(
+                    r#"{{"output":{{"type":"text","content":{text},"lang":"zh"}},"layout":{{"x":1.0,"y":2}},"more":null}}"#
+                );
+            }
             _ if self.blocks => format!(r#"{{"type":"text","content":{text}}}"#),
             _ => return text,
         };
@@ -117,7 +127,10 @@ impl Script {
 
     fn collaboration(&mut self, id: &str) {
         let id = ("messageId", id.to_owned());
-        self.say("AGENT_COLLABORATIVE_MESSAGE_START", &[("from", "\"USER\"".to_owned()), ("to", "\"Agent\"".to_owned()), id.clone()]);
+        self.say(
+            "AGENT_COLLABORATIVE_MESSAGE_START",
+            &[("from", "\"USER\"".to_owned()), ("to", "\"Agent\"".to_owned()), id.clone()],
+        );
         let task = format!(r#"{{"task":{}}}"#, self.dice.value(1));
         self.say("AGENT_COLLABORATIVE_MESSAGE_CONTENT", &[("delta", task), id.clone()]);
         self.say("AGENT_COLLABORATIVE_MESSAGE_END", &[id]);
@@ -126,7 +139,8 @@ impl Script {
     fn state(&mut self) {
         let snapshot = self.dice.value(3);
         self.say("STATE_SNAPSHOT", &[("snapshot", snapshot)]);
-        let (op, path, value) = (self.dice.pick(&["add", "replace", "remove"]), self.dice.pick(&["/a/0", "b", ""]), self.dice.value(1));
+        let (op, path, value) =
+            (self.dice.pick(&["add", "replace", "remove"]), self.dice.pick(&["/a/0", "b", ""]), self.dice.value(1));
         let built = format!(r#"{{"op":"{op}","path":"{path}","value":{value},"from":""}}"#);
         let moved = r#"{"op":"move","path":"/c","from":"/a"}"#;
         let delta = match self.dice.below(3) {

@@ -1,0 +1,26 @@
+//! What an agent can do wrong, and what its client hears of it: a problem document or one RUN_ERROR with the right code,
+//! everything that was said before, and an end of the body that is no cut.
+//!
+//! - `answers`: no stream comes: connections that fail, statuses, content types, codings.
+//! - `breaks`: a stream that comes and breaks, or is written in an odd way.
+//! - `silence`: agents that take their time, for ever too.
+
+mod answers;
+mod breaks;
+mod silence;
+
+use super::support::agent::{Agent, Step};
+use super::support::client::{Answer, run};
+use super::support::gateway::Gateway;
+
+/// What a client hears when the agent reads the request and answers `response`.
+async fn heard(response: impl AsRef<[u8]>) -> Answer {
+    let agent = Agent::answering(response);
+    run(Gateway::before(&agent).await.data, "/run").await
+}
+
+/// What a client hears when the agent plays `steps`.
+async fn played(steps: Vec<Step>) -> Answer {
+    let agent = Agent::playing(steps);
+    run(Gateway::before(&agent).await.data, "/run").await
+}

@@ -1,0 +1,214 @@
+//! How the process begins and ends: signals, draining, exit codes, and what is said when it cannot start.
+
+use super::support::agent::{Agent, Step, write};
+use super::support::client::{Answer, Client, End, INPUT, post, run};
+use super::support::gateway::{File, Gateway, Setup, diglot};
+use super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, failed, refused, succeeded, whole};
+use std::net::TcpListener;
+use std::process::Output;
+
+/// An agent in the middle of a run that waits to be told to finish it, and then stays.
+fn halfway() -> Agent {
+    let (first, rest) = (HEAD.to_owned() + &begun(), CLOSED.to_owned() + FINISHED);
+    Agent::playing(vec![Step::Read, write(first), Step::Pause, write(rest)])
+}
+
+/// A client in the middle of the run, and what it heard.
+async fn listening(gateway: &Gateway) -> (Client, Answer) {
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", "", INPUT)).await;
+    let mut answer = client.head().await;
+    answer.body = client.until("你好\"}\n\n").await.into_bytes();
+    (client, answer)
+}
+
+/// Hears the rest of the run.
+async fn rest(mut client: Client, mut answer: Answer) -> Answer {
+    let (body, end) = client.rest().await;
+    answer.body.extend(body);
+    Answer { end, ..answer }
+}
+
+#[tokio::test]
+async fn a_drain_lets_runs_finish_and_takes_no_new_ones() {
+    for signal in ["TERM", "INT"] {
+        let agent = halfway();
+        let mut gateway = Gateway::before(&agent).await;
+        let (client, heard) = listening(&gateway).await;
+        gateway.process.signal(signal);
+        gateway.logged("draining").await;
+
+        let ready = gateway.ask("/readyz").await;
+        assert_eq!((ready.status, ready.text()), (503, "draining\n"));
+        assert_eq!(gateway.ask("/livez").await.status, 200);
+        assert_eq!(gateway.metric("diglot_draining").await, 1.0);
+        let refusal = run(gateway.data, "/run").await;
+        refused(&refusal, 503, "gateway_draining");
+        assert_eq!(refusal.header("connection"), Some("close"));
+
+        agent.go();
+        succeeded(&rest(client, heard).await, WHOLE);
+        assert_eq!(gateway.process.exit().await.code(), Some(0));
+        assert_eq!(agent.connections(), 1);
+    }
+}
+
+#[tokio::test]
+async fn an_idle_gateway_ends_at_once() {
+    let mut gateway = Gateway::before(&halfway()).await;
+    // A connection that is open and asks for nothing holds nobody.
+    let _idle = Client::connect(gateway.data).await;
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
+}
+
+/// The configuration is read once; what another server takes for "read it again" must not end this one.
+#[tokio::test]
+async fn a_hangup_is_no_end() {
+    let agent = halfway();
+    let mut gateway = Gateway::before(&agent).await;
+    let (client, heard) = listening(&gateway).await;
+    gateway.process.signal("HUP");
+    gateway.logged("SIGHUP ignored: the configuration is read at the start only").await;
+    assert_eq!(gateway.ask("/readyz").await.status, 200);
+    agent.go();
+    succeeded(&rest(client, heard).await, WHOLE);
+}
+
+#[tokio::test]
+async fn runs_that_outlast_the_drain_end_with_an_error() {
+    let agent = halfway();
+    let mut gateway =
+        Gateway::start(Setup { upstreams: &[agent.url()], top: "drain_timeout: 200ms", ..Setup::default() }).await;
+    let (client, heard) = listening(&gateway).await;
+    gateway.process.signal("TERM");
+    failed(&rest(client, heard).await, "gateway_draining", BEGUN);
+    assert_eq!(gateway.logged("run ended").await["outcome"], "drained");
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
+}
+
+#[tokio::test]
+async fn a_second_signal_ends_the_runs_at_once() {
+    let agent = halfway();
+    let mut gateway = Gateway::before(&agent).await;
+    let (client, heard) = listening(&gateway).await;
+    gateway.process.signal("TERM");
+    gateway.logged("draining").await;
+    gateway.process.signal("TERM");
+    failed(&rest(client, heard).await, "gateway_draining", BEGUN);
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
+}
+
+/// Before the agent has answered, the end of the drain is a refusal.
+#[tokio::test]
+async fn a_run_without_an_answer_is_refused_at_the_end_of_the_drain() {
+    let mut agent = Agent::playing(vec![Step::Read, Step::Stay]);
+    let mut gateway =
+        Gateway::start(Setup { upstreams: &[agent.url()], top: "drain_timeout: 200ms", ..Setup::default() }).await;
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", "", INPUT)).await;
+    agent.request().await;
+    gateway.process.signal("TERM");
+    refused(&client.answer().await, 503, "gateway_draining");
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
+}
+
+/// A request that was accepted before the drain is served, although its body comes later.
+#[tokio::test]
+async fn a_request_on_its_way_is_not_forgotten() {
+    let agent = Agent::answering(HEAD.to_owned() + &whole());
+    let mut gateway = Gateway::before(&agent).await;
+    let mut client = Client::connect(gateway.data).await;
+    let request = post("/run", "Expect: 100-continue\r\n", INPUT);
+    let (head, body) = request.split_at(request.len() - INPUT.len());
+    client.send(head).await;
+    // The gateway asks for the body: it has begun with this request.
+    assert_eq!(client.head().await.status, 100);
+    gateway.process.signal("TERM");
+    gateway.logged("draining").await;
+    client.send(body).await;
+    succeeded(&client.answer().await, WHOLE);
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
+}
+
+/// An agent that never pauses is cut like any other, and a client with a backlog hears of it too, if it reads at all.
+#[tokio::test]
+async fn a_flood_is_cut_and_its_client_hears_the_last_word() {
+    for backlog in [false, true] {
+        let event = SAID.replace("你好", &"x".repeat(8 << 10)).into_bytes();
+        let steps = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Flood(event, usize::MAX)];
+        let agent = Agent::playing(steps);
+        let mut gateway = Gateway::before(&agent).await;
+        let mut client = Client::narrow(gateway.data).await;
+        client.send(post("/run", "", INPUT)).await;
+        client.head().await;
+        client.until("\n\n").await;
+        gateway.process.signal("TERM");
+        gateway.logged("draining").await;
+        gateway.process.signal("TERM");
+        if backlog {
+            assert_eq!(gateway.logged("run ended").await["outcome"], "drained");
+        }
+        let (body, end) = client.rest().await;
+        assert_eq!(end, End::Clean);
+        let body = String::from_utf8_lossy(&body);
+        let last = body.trim_end().rsplit("\n\n").next().expect("an event");
+        assert!(last.contains("RUN_ERROR") && last.contains("gateway_draining"), "{last}");
+        assert_eq!(gateway.process.exit().await.code(), Some(0));
+    }
+}
+
+/// What `diglot` says to arguments and a file, when it does not serve.
+fn said(command: &[&str], file: &File) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } =
+        diglot().args(command).arg(file.path()).output().expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+const SERVE: &[&str] = &["serve", "--config"];
+const GOOD: &str =
+    "routes: [{name: chat, path: /chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/\"}]\n";
+const BAD: &str = "keep_alive: soon\nroutes:\n  - path: chat\n    client: ag-iu\n    agent: hai\n";
+
+#[test]
+fn a_port_that_is_taken_is_named() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("bound");
+    for plane in ["data", "status"] {
+        let other = if plane == "data" { "status" } else { "data" };
+        let file = File::new(&format!("listeners: {{{plane}: {address}, {other}: 127.0.0.1:0}}\n{GOOD}"));
+        let (code, stdout, stderr) = said(SERVE, &file);
+        assert_eq!((code, stdout.as_str()), (Some(69), ""), "{stderr}");
+        assert!(stderr.contains(&format!("cannot listen on {address} (listeners.{plane})")), "{stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{stderr}");
+    }
+}
+
+#[test]
+fn a_bad_configuration_does_not_start_and_says_everything() {
+    let (code, stdout, stderr) = said(SERVE, &File::new(BAD));
+    assert_eq!((code, stdout.as_str()), (Some(78), ""), "{stderr}");
+    for word in ["keep_alive", "routes[0].path", "ag-iu", "upstream"] {
+        assert!(stderr.contains(word), "{word}\n{stderr}");
+    }
+    let gone = File::new("");
+    std::fs::remove_file(gone.path()).expect("a file");
+    let (code, _, stderr) = said(SERVE, &gone);
+    assert_eq!(code, Some(78), "{stderr}");
+    assert!(stderr.contains(&gone.path().display().to_string()), "{stderr}");
+}
+
+#[test]
+fn check_answers_without_serving() {
+    let (code, stdout, stderr) = said(&["check"], &File::new(GOOD));
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(stdout.contains("ok, 1 route(s)") && stdout.contains("ag-ui clients at /chat -> hai agent"), "{stdout}");
+
+    let file = File::new(BAD);
+    let (code, stdout, stderr) = said(&["check"], &file);
+    assert_eq!(code, Some(78), "{stdout}{stderr}");
+    // A problem names the file, the line and the column.
+    assert!(stdout.contains(&format!("{}:1:13", file.path().display())), "{stdout}");
+    assert!(stderr.contains("4 problem(s)"), "{stderr}");
+}

@@ -1,0 +1,116 @@
+//! The status plane: what it says, and that nobody else says it.
+
+use super::support::agent::{Agent, refusing};
+use super::support::client::{INPUT, ask, post, run};
+use super::support::gateway::{Gateway, Setup};
+use super::support::sse::{HEAD, SAID, begun, refused, whole};
+
+const GET: &str = " HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n";
+
+#[tokio::test]
+async fn a_gateway_is_alive_and_ready_whatever_its_agents_are() {
+    let (_held, url) = refusing();
+    let gateway = Gateway::start(Setup { upstreams: &[url], ..Setup::default() }).await;
+    for path in ["/livez", "/readyz"] {
+        let answer = gateway.ask(path).await;
+        assert_eq!((answer.status, answer.text()), (200, "ok\n"), "{path}");
+    }
+}
+
+#[tokio::test]
+async fn the_planes_do_not_answer_for_each_other() {
+    let agent = Agent::answering("");
+    let gateway = Gateway::before(&agent).await;
+    for path in ["/", "/run", "/metrics/", "/config", "/debug/pprof", "/drain/wait"] {
+        assert_eq!(gateway.ask(path).await.status, 404, "{path}");
+    }
+    assert_eq!(ask(gateway.status, post("/run", "Connection: close\r\n", INPUT)).await.status, 404);
+    assert_eq!(ask(gateway.status, post("/metrics", "Connection: close\r\n", "")).await.status, 405);
+    for path in ["/livez", "/readyz", "/metrics", "/config", "/inspect"] {
+        refused(&ask(gateway.data, format!("GET {path}{GET}")).await, 404, "route_not_found");
+        refused(&run(gateway.data, path).await, 404, "route_not_found");
+    }
+    assert_eq!(agent.connections(), 0);
+}
+
+#[tokio::test]
+async fn every_series_of_a_route_is_there_before_the_first_run() {
+    let agent = Agent::answering("");
+    let gateway = Gateway::before(&agent).await;
+    let answer = gateway.ask("/metrics").await;
+    assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
+    for (name, kind) in [
+        ("diglot_events_total", "counter"),
+        ("diglot_streams_active", "gauge"),
+        ("diglot_streams_total", "counter"),
+        ("diglot_draining", "gauge"),
+        ("process_resident_memory_bytes", "gauge"),
+    ] {
+        assert!(answer.text().contains(&format!("# TYPE {name} {kind}\n")), "{name}\n{}", answer.text());
+    }
+    for series in [
+        r#"diglot_events_total{dialect="hai",direction="from_agent",route="from-hai",type="RUN_STARTED"}"#,
+        r#"diglot_events_total{dialect="ag-ui",direction="to_client",route="run",type="OTHER"}"#,
+        r#"diglot_streams_total{outcome="drained",route="run"}"#,
+    ] {
+        assert_eq!(gateway.metric(series).await, 0.0, "{series}");
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_counted_by_type_and_outcome() {
+    let stream = whole().replace(SAID, &SAID.repeat(3)).replace("data: ", ": a comment\ndata: ");
+    let agent = Agent::answering(HEAD.to_owned() + &stream);
+    let gateway = Gateway::before(&agent).await;
+    let heard = run(gateway.data, "/run").await;
+    gateway.reaches(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
+    let rows = [
+        ("RUN_STARTED", 1.0),
+        ("TEXT_MESSAGE_CONTENT", 3.0),
+        ("RUN_FINISHED", 1.0),
+        ("RUN_ERROR", 0.0),
+        ("OTHER", 0.0),
+    ];
+    for direction in ["from_agent", "to_client"] {
+        for (kind, count) in rows {
+            let series =
+                format!(r#"diglot_events_total{{dialect="ag-ui",direction="{direction}",route="run",type="{kind}"}}"#);
+            assert_eq!(gateway.metric(&series).await, count, "{series}");
+        }
+    }
+    let bytes = |direction| format!(r#"diglot_event_bytes_total{{direction="{direction}",route="run"}}"#);
+    assert_eq!(gateway.metric(&bytes("from_agent")).await, stream.len() as f64);
+    assert_eq!(gateway.metric(&bytes("to_client")).await, heard.body.len() as f64);
+    assert_eq!(gateway.metric(r#"diglot_requests_total{code="200",route="run"}"#).await, 1.0);
+    assert_eq!(gateway.metric(r#"diglot_streams_active{route="run"}"#).await, 0.0);
+}
+
+/// The error that the gateway says is one of the events that its client hears.
+#[tokio::test]
+async fn a_run_that_fails_is_counted_as_such() {
+    let agent = Agent::answering(HEAD.to_owned() + &begun());
+    let gateway = Gateway::before(&agent).await;
+    run(gateway.data, "/run").await;
+    gateway.reaches(r#"diglot_streams_total{outcome="upstream_error",route="run"}"#, 1.0).await;
+    let errors = |direction| {
+        format!(r#"diglot_events_total{{dialect="ag-ui",direction="{direction}",route="run",type="RUN_ERROR"}}"#)
+    };
+    assert_eq!(gateway.metric(&errors("from_agent")).await, 0.0);
+    assert_eq!(gateway.metric(&errors("to_client")).await, 1.0);
+}
+
+/// Whatever clients and agents say, labels come from closed lists.
+#[tokio::test]
+async fn nobody_can_make_a_series() {
+    let odd = "data: {\"type\":\"EVIL_LABEL\",\"x\":1}\n\n";
+    let agent = Agent::answering(HEAD.to_owned() + &begun() + odd);
+    let gateway = Gateway::before(&agent).await;
+    run(gateway.data, "/run").await;
+    run(gateway.data, "/evil-path").await;
+    ask(gateway.data, format!("GET /run?evil{GET}")).await;
+    gateway.reaches(r#"diglot_requests_total{code="404",route=""}"#, 1.0).await;
+    let other = r#"diglot_events_total{dialect="ag-ui",direction="from_agent",route="run",type="OTHER"}"#;
+    assert_eq!(gateway.metric(other).await, 1.0);
+    let metrics = gateway.ask("/metrics").await;
+    assert!(!metrics.text().to_lowercase().contains("evil"), "{}", metrics.text());
+}

@@ -1,0 +1,236 @@
+//! An agent that follows a script, on a bare TCP socket: whatever can go wrong on a wire can be written down as steps.
+
+use super::soon;
+use serde_json::Value;
+use socket2::{Domain, SockRef, Socket, Type};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// Bytes of a response that the system may hold for the agent, so that a flood is felt early.
+const SEND_BUFFER: usize = 64 << 10;
+
+/// One step of a script.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Read a whole request; the test gets it from [`Agent::request`].
+    Read,
+    /// Write these bytes.
+    Write(Vec<u8>),
+    /// Write these bytes one at a time, each in a packet of its own.
+    Dribble(Vec<u8>),
+    /// Write these bytes so many times, counting in [`Agent::sent`].
+    Flood(Vec<u8>, usize),
+    /// Wait for [`Agent::go`].
+    Pause,
+    /// Wait until the gateway has closed the connection, and tell [`Agent::left`].
+    Stay,
+    /// Break the connection with a RST.
+    Reset,
+    /// Begin the script again.
+    Again,
+}
+
+/// Bytes to write.
+pub fn write(bytes: impl AsRef<[u8]>) -> Step {
+    Step::Write(bytes.as_ref().to_vec())
+}
+
+/// A request as the agent got it.
+#[derive(Debug)]
+pub struct Request {
+    /// request line and fields, without the blank line
+    pub head: String,
+    pub body: Vec<u8>,
+}
+
+impl Request {
+    /// The fields in order, names as they came.
+    pub fn headers(&self) -> Vec<(&str, &str)> {
+        self.head.lines().skip(1).map(|line| line.split_once(": ").expect("a field")).collect()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers().into_iter().find(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value)
+    }
+
+    pub fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).expect("the agent gets JSON")
+    }
+}
+
+#[derive(Debug)]
+enum Happened {
+    Request(Request),
+    Left,
+}
+
+struct Shared {
+    steps: Vec<Step>,
+    go: Semaphore,
+    sent: AtomicUsize,
+    connections: AtomicUsize,
+    happened: UnboundedSender<Happened>,
+}
+
+/// A listening agent. Every connection plays the script from its beginning and is closed at its end.
+pub struct Agent {
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    happened: UnboundedReceiver<Happened>,
+}
+
+impl Agent {
+    pub fn playing(steps: Vec<Step>) -> Agent {
+        let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+        socket.set_nonblocking(true).expect("a socket");
+        SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER).expect("a socket");
+        let listener = TcpListener::from_std(socket).expect("a runtime");
+        let address = listener.local_addr().expect("bound");
+        let (sender, happened) = unbounded_channel();
+        let shared = Arc::new(Shared {
+            steps,
+            go: Semaphore::new(0),
+            sent: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+            happened: sender,
+        });
+        tokio::spawn({
+            let shared = Arc::clone(&shared);
+            async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    shared.connections.fetch_add(1, Ordering::Relaxed);
+                    let shared = Arc::clone(&shared);
+                    // A connection that breaks ends its script; the test sees it at the other end.
+                    tokio::spawn(async move { shared.play(stream).await.ok() });
+                }
+            }
+        });
+        Agent { address, shared, happened }
+    }
+
+    /// Reads the request, writes `response` and closes.
+    pub fn answering(response: impl AsRef<[u8]>) -> Agent {
+        Agent::playing(vec![Step::Read, write(response)])
+    }
+
+    pub fn url(&self) -> String {
+        format!("http://{}/agent?kept=1", self.address)
+    }
+
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Ends one [`Step::Pause`], the next one if none is waited at.
+    pub fn go(&self) {
+        self.shared.go.add_permits(1);
+    }
+
+    /// Bytes of a flood that the gateway, with the system, has taken.
+    pub fn sent(&self) -> usize {
+        self.shared.sent.load(Ordering::Relaxed)
+    }
+
+    /// Connections so far.
+    pub fn connections(&self) -> usize {
+        self.shared.connections.load(Ordering::Relaxed)
+    }
+
+    /// The next request.
+    pub async fn request(&mut self) -> Request {
+        match soon("a request at the agent", self.happened.recv()).await {
+            Some(Happened::Request(request)) => request,
+            other => panic!("a request was due, not {other:?}"),
+        }
+    }
+
+    /// Waits until the gateway has closed a connection that stayed.
+    pub async fn left(&mut self) {
+        match soon("the gateway's leaving", self.happened.recv()).await {
+            Some(Happened::Left) => {}
+            other => panic!("the gateway was to leave, not {other:?}"),
+        }
+    }
+}
+
+impl Shared {
+    async fn play(&self, mut stream: TcpStream) -> std::io::Result<()> {
+        stream.set_nodelay(true)?;
+        let mut at = 0;
+        while let Some(step) = self.steps.get(at) {
+            at += 1;
+            match step {
+                Step::Read => match read(&mut stream).await? {
+                    Some(request) => self.tell(Happened::Request(request)),
+                    None => return Ok(()),
+                },
+                Step::Write(bytes) => stream.write_all(bytes).await?,
+                Step::Dribble(bytes) => {
+                    for byte in bytes {
+                        stream.write_all(&[*byte]).await?;
+                        tokio::task::yield_now().await;
+                    }
+                }
+                Step::Flood(bytes, times) => {
+                    for _ in 0..*times {
+                        let mut rest = &bytes[..];
+                        while !rest.is_empty() {
+                            let taken = stream.write(rest).await?;
+                            self.sent.fetch_add(taken, Ordering::Relaxed);
+                            rest = &rest[taken..];
+                        }
+                    }
+                }
+                Step::Pause => self.go.acquire().await.expect("never closed").forget(),
+                Step::Stay => {
+                    // A reset is a way to leave as well.
+                    while stream.read(&mut [0; 64]).await.unwrap_or(0) > 0 {}
+                    self.tell(Happened::Left);
+                }
+                Step::Reset => {
+                    SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO))?;
+                    return Ok(());
+                }
+                Step::Again => at = 0,
+            }
+        }
+        stream.shutdown().await
+    }
+
+    fn tell(&self, happened: Happened) {
+        // A test that does not ask has dropped nothing it needs.
+        let _ = self.happened.send(happened);
+    }
+}
+
+/// Reads one request with a Content-Length; `None` when the connection is closed instead.
+async fn read(stream: &mut TcpStream) -> std::io::Result<Option<Request>> {
+    let mut bytes = Vec::with_capacity(4 << 10);
+    loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8(bytes[..end].to_vec()).expect("a head in ASCII");
+            let request = Request { head, body: bytes[end + 4..].to_vec() };
+            let length: usize = request.header("content-length").expect("a length").parse().expect("a number");
+            if request.body.len() >= length {
+                return Ok(Some(request));
+            }
+        }
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Ok(None);
+        }
+    }
+}
+
+/// An address at which connections are refused for as long as the socket lives: bound, never listening.
+pub fn refusing() -> (Socket, String) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+    let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+    socket.bind(&any.into()).expect("a free port");
+    let address = socket.local_addr().expect("bound").as_socket().expect("IPv4");
+    (socket, format!("http://{address}/"))
+}

@@ -1,0 +1,188 @@
+//! The real binary, `diglot serve` with a configuration of the test's own, on ports that the system chose.
+
+use super::client::{self, Answer};
+use super::{eventually, soon};
+use serde_json::Value;
+use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
+/// What a configuration of the tests is made of. Every gateway has three routes to the same upstreams: `/run` with AG-UI on
+/// both sides, `/from-hai` for an agent and `/to-hai` for a client that speaks HAI.
+#[derive(Default)]
+pub struct Setup<'a> {
+    /// URLs of the agents
+    pub upstreams: &'a [String],
+    /// keys of the top level, as YAML lines
+    pub top: &'a str,
+    /// `timeouts` of every route, as a YAML flow mapping; the defaults where empty
+    pub timeouts: &'a str,
+}
+
+impl Setup<'_> {
+    fn yaml(&self) -> String {
+        let timeouts = if self.timeouts.is_empty() { "{}" } else { self.timeouts };
+        let upstreams = self.upstreams.join(", ");
+        let route = |name, client, agent| {
+            format!(
+                "  - {{name: {name}, path: /{name}, client: {client}, agent: {agent}, upstream: [{upstreams}], timeouts: {timeouts}}}\n"
+            )
+        };
+        let routes = [("run", "ag-ui", "ag-ui"), ("from-hai", "ag-ui", "hai"), ("to-hai", "hai", "ag-ui")];
+        let routes: String = routes.into_iter().map(|(name, client, agent)| route(name, client, agent)).collect();
+        format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{}\nroutes:\n{routes}", self.top)
+    }
+}
+
+/// A file that is gone when the test is.
+pub struct File(PathBuf);
+
+impl File {
+    pub fn new(text: &str) -> File {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("diglot-it-{}-{}.yaml", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::write(&path, text).expect("a file in the temporary folder");
+        File(path)
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// `diglot`, with whatever the environment of the tests would tell it taken away.
+pub fn diglot() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_diglot"));
+    command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG").stdin(Stdio::null());
+    command
+}
+
+/// A process that ends with the test, and the lines that it says.
+pub struct Process {
+    child: Child,
+    lines: UnboundedReceiver<String>,
+}
+
+impl Process {
+    /// Starts `command` and listens to its stderr, or to its stdout.
+    pub fn start(command: &mut Command, stdout: bool) -> Process {
+        let command = if stdout { command.stdout(Stdio::piped()) } else { command.stderr(Stdio::piped()) };
+        let mut child = command.spawn().expect("the binary starts");
+        let said: Box<dyn Read + Send> = if stdout {
+            Box::new(child.stdout.take().expect("piped"))
+        } else {
+            Box::new(child.stderr.take().expect("piped"))
+        };
+        let (line, lines) = unbounded_channel();
+        std::thread::spawn(move || {
+            // A test that has ended hears no more; the process is killed then.
+            BufReader::new(said).lines().map_while(Result::ok).all(|said| line.send(said).is_ok())
+        });
+        Process { child, lines }
+    }
+
+    /// The next line, `None` once the process has closed its side.
+    pub async fn line(&mut self) -> Option<String> {
+        soon("a line of the process", self.lines.recv()).await
+    }
+
+    /// Sends the signal of that name.
+    pub fn signal(&self, name: &str) {
+        // The shell has `kill` built in; a minimal system has no program of that name.
+        let script = format!("kill -{name} {}", self.child.id());
+        assert!(Command::new("sh").args(["-c", &script]).status().expect("a shell").success());
+    }
+
+    /// Waits for the end of the process.
+    pub async fn exit(&mut self) -> ExitStatus {
+        while self.line().await.is_some() {}
+        eventually("the end of the process", async || self.child.try_wait().expect("a child")).await
+    }
+
+    /// Resident memory in bytes.
+    pub fn resident(&self) -> usize {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("the process runs");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
+        1024 * line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A gateway that serves.
+pub struct Gateway {
+    pub process: Process,
+    pub data: SocketAddr,
+    pub status: SocketAddr,
+    _file: File,
+}
+
+impl Gateway {
+    /// Starts a gateway and waits until it is ready.
+    pub async fn start(setup: Setup<'_>) -> Gateway {
+        let file = File::new(&setup.yaml());
+        let mut process = Process::start(diglot().arg("serve").arg("--config").arg(file.path()), false);
+        let (mut data, mut status) = (None, None);
+        while data.is_none() || status.is_none() {
+            let line = process.line().await.expect("the gateway goes on");
+            let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if line["message"] == "listening" {
+                let address = line["address"].as_str().and_then(|text| text.parse().ok());
+                if line["plane"] == "data" { data = address } else { status = address }
+            }
+        }
+        let gateway = Gateway { process, data: data.expect("bound"), status: status.expect("bound"), _file: file };
+        eventually("readiness", async || (gateway.ask("/readyz").await.status == 200).then_some(())).await;
+        gateway
+    }
+
+    /// A gateway with the defaults in front of one agent.
+    pub async fn before(agent: &super::agent::Agent) -> Gateway {
+        Gateway::start(Setup { upstreams: &[agent.url()], ..Setup::default() }).await
+    }
+
+    /// Asks the status plane.
+    pub async fn ask(&self, path: &str) -> Answer {
+        client::ask(self.status, format!("GET {path} HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n")).await
+    }
+
+    /// The value of one series now.
+    pub async fn metric(&self, series: &str) -> f64 {
+        let answer = self.ask("/metrics").await;
+        let text = answer.text();
+        let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
+        found.unwrap_or_else(|| panic!("no series {series} in\n{text}")).parse().expect("a number")
+    }
+
+    /// Waits until a series has a value.
+    pub async fn reaches(&self, series: &str, value: f64) {
+        eventually(&format!("{series} = {value}"), async || (self.metric(series).await == value).then_some(())).await;
+    }
+
+    /// The next line of the log with this message.
+    pub async fn logged(&mut self, message: &str) -> Value {
+        loop {
+            let line = self.process.line().await.unwrap_or_else(|| panic!("the log ended before {message:?}"));
+            let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            if line["message"] == message {
+                return line;
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What the tests of the data plane stand on: the real binary, an agent that follows a script, and a client that sees
+//! every byte. Nothing here asserts what a gateway should do; that is the business of the tests.
+//!
+//! Nobody sleeps. A test waits for something that happens (a request, a line of the log, the end of a body), and every
+//! wait has [`DEADLINE`]; what can only be asked for, such as a metric, is asked again until it is so ([`eventually`]).
+
+pub mod agent;
+pub mod client;
+pub mod gateway;
+pub mod sse;
+
+use std::future::Future;
+use std::time::Duration;
+use tokio::time::{interval, timeout};
+
+/// Longest wait for anything that has to happen. Long, since only a test that fails ever waits for it.
+pub const DEADLINE: Duration = Duration::from_secs(20);
+
+/// How often a condition is asked for.
+const AGAIN: Duration = Duration::from_millis(10);
+
+/// The result of `future`, which has to come before the deadline.
+pub async fn soon<F: Future>(what: &str, future: F) -> F::Output {
+    timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("{what}: not within {DEADLINE:?}"))
+}
+
+/// Asks until the answer is something, and gives it.
+pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
+    soon(what, async {
+        let mut again = interval(AGAIN);
+        loop {
+            if let Some(answer) = ask().await {
+                return answer;
+            }
+            again.tick().await;
+        }
+    })
+    .await
+}

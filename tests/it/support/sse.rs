@@ -1,0 +1,98 @@
+//! Event streams: what agents of the tests say, and what a client reads out of a body.
+
+use super::client::{Answer, End};
+use serde_json::Value;
+
+/// The head of an event stream that ends with the connection.
+pub const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n";
+
+/// The head of an event stream in chunks.
+pub const CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+
+/// The last chunk.
+pub const LAST: &str = "0\r\n\r\n";
+
+pub const STARTED: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
+pub const OPENED: &str = "data: {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"a1\",\"role\":\"assistant\"}\n\n";
+pub const SAID: &str = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"你好\"}\n\n";
+pub const CLOSED: &str = "data: {\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"a1\"}\n\n";
+pub const FINISHED: &str = "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
+
+/// What a client hears of a run that broke off after [`STARTED`], [`OPENED`] and [`SAID`].
+pub const BEGUN: &[&str] = &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"];
+
+/// What a client hears of a whole run.
+pub const WHOLE: &[&str] =
+    &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"];
+
+/// The first three events of a run.
+pub fn begun() -> String {
+    [STARTED, OPENED, SAID].concat()
+}
+
+/// A whole run.
+pub fn whole() -> String {
+    [STARTED, OPENED, SAID, CLOSED, FINISHED].concat()
+}
+
+/// One chunk of a chunked body.
+pub fn chunk(bytes: impl AsRef<[u8]>) -> Vec<u8> {
+    let bytes = bytes.as_ref();
+    [format!("{:x}\r\n", bytes.len()).as_bytes(), bytes, b"\r\n"].concat()
+}
+
+/// The events of a body that the gateway wrote; comments are left out.
+pub fn events(body: &str) -> Vec<Value> {
+    assert!(body.is_empty() || body.ends_with("\n\n"), "the last frame is whole: {body:?}");
+    let frames = body.split_terminator("\n\n").filter(|frame| !frame.starts_with(':'));
+    let data =
+        |frame: &str| -> String { frame.lines().map(|line| line.strip_prefix("data: ").expect(frame)).collect() };
+    frames.map(|frame| serde_json::from_str(&data(frame)).expect(frame)).collect()
+}
+
+/// The type of every event.
+pub fn types(events: &[Value]) -> Vec<&str> {
+    events.iter().map(|event| event["type"].as_str().expect("a type")).collect()
+}
+
+/// Holds that a stream began, said exactly `before`, then RUN_ERROR with this code, and ended cleanly. Gives RUN_ERROR.
+#[track_caller]
+pub fn failed(answer: &Answer, code: &str, before: &[&str]) -> Value {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let events = events(answer.text());
+    let mut expected = before.to_vec();
+    expected.push("RUN_ERROR");
+    assert_eq!(types(&events), expected, "{}", answer.text());
+    assert_eq!(answer.end, End::Clean);
+    let error = events.last().expect("an error").clone();
+    assert_eq!(error["code"], code, "{error}");
+    assert!(error["message"].as_str().is_some_and(|message| !message.is_empty()), "{error}");
+    error
+}
+
+/// Holds that a run was heard whole.
+#[track_caller]
+pub fn succeeded(answer: &Answer, expected: &[&str]) {
+    assert_eq!((answer.status, answer.end), (200, End::Clean), "{}", answer.text());
+    assert_eq!(types(&events(answer.text())), expected, "{}", answer.text());
+}
+
+/// Holds that a request was refused with a problem document (RFC 9457). Gives the document.
+#[track_caller]
+pub fn refused(answer: &Answer, status: u16, code: &str) -> Value {
+    let text = answer.text();
+    assert_eq!((answer.status, answer.end), (status, End::Clean), "{text}");
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{text}");
+    let problem: Value = serde_json::from_str(text).expect(text);
+    assert_eq!(problem["code"], code, "{text}");
+    assert_eq!(problem["status"], status, "{text}");
+    assert_eq!(problem["type"], format!("urn:diglot:problem:{code}"), "{text}");
+    assert_eq!(problem["instance"].as_str(), answer.header("x-request-id"), "{text}");
+    for member in ["title", "detail", "hint"] {
+        assert!(problem[member].as_str().is_some_and(|text| !text.is_empty()), "{text}");
+    }
+    // RFC 9209: an intermediary says whose fault it was.
+    let blamed = code.starts_with("upstream") || code == "frame_too_large";
+    assert_eq!(answer.header("proxy-status").is_some(), blamed, "{:?}", answer.headers);
+    problem
+}
