@@ -187,8 +187,8 @@ impl ShutdownSignalWatch for Drain {
                 _ = hangup.recv() => tracing::warn!("SIGHUP ignored: the configuration is read at the start only"),
             }
         }
-        occurrence::Draining { timeout: self.timeout }.emit(&self.metrics);
         self.lifecycle.advance(Phase::Draining);
+        occurrence::Draining { timeout: self.timeout }.emit(&self.metrics);
         tokio::select! {
             () = self.lifecycle.idle() => {}
             () = tokio::time::sleep(self.timeout) => {}

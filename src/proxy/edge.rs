@@ -1,10 +1,12 @@
 //! The client's side of the network: pingora accepts, hyper speaks HTTP.
 
+use super::preface::{self, Version};
 use async_trait::async_trait;
 use http::{Request, Response};
 use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto;
+use hyper_util::service::TowerToHyperService;
 use pingora_core::apps::ServerApp;
 use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
 use pingora_core::protocols::Stream;
@@ -12,13 +14,14 @@ use pingora_core::server::{ListenFds, ShutdownWatch};
 use pingora_core::services::Service as PingoraService;
 use pingora_core::services::listening::Service as ListeningService;
 use socket2::{Domain, Socket, Type};
+use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::IntoRawFd;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use tower::{Service, ServiceExt};
+use tower::Service;
 
 /// From the accepted connection to its first whole request head, and between two requests of one connection.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
@@ -38,28 +41,29 @@ const H2_PING: Duration = Duration::from_secs(30);
 /// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// Serves `S` on every connection of a listener.
+/// Serves `S` on every connection of a listener, over HTTP/1.1 or HTTP/2 with prior knowledge.
 #[derive(Clone, Debug)]
 pub struct Edge<S> {
     service: S,
-    http: auto::Builder<TokioExecutor>,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
 }
 
 impl<S> Edge<S> {
     /// An edge with the limits of this module.
     pub fn new(service: S) -> Self {
-        let mut http = auto::Builder::new(TokioExecutor::new());
-        http.http1()
+        let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
+        http1
             .timer(TokioTimer::new())
             .header_read_timeout(HEAD_TIMEOUT)
             .max_buf_size(HEAD_LIMIT as usize)
             .max_headers(HEADERS_LIMIT);
-        http.http2()
+        http2
             .timer(TokioTimer::new())
             .max_header_list_size(HEAD_LIMIT)
             .max_concurrent_streams(H2_STREAMS)
             .keep_alive_interval(H2_PING);
-        Edge { service, http }
+        Edge { service, http1, http2 }
     }
 }
 
@@ -76,42 +80,38 @@ where
     async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
         // A task of its own: pingora's holds the frame of its handshake for as long as it lives, nine KiB for every idle
         // stream.
-        tokio::spawn(serve(self.http.clone(), self.service.clone(), stream, shutdown.clone()));
+        let (edge, shutdown) = (Arc::clone(self), shutdown.clone());
+        tokio::spawn(async move {
+            // A peer that says nothing must not hold a connection; hyper's own timer starts with the version.
+            let Ok(Ok((version, stream))) = tokio::time::timeout(HEAD_TIMEOUT, preface::read(stream)).await else {
+                return;
+            };
+            let (io, service) = (TokioIo::new(stream), TowerToHyperService::new(edge.service.clone()));
+            match version {
+                Version::Http1 => {
+                    let connection = edge.http1.serve_connection(io, service);
+                    serve(connection, shutdown, |connection| connection.graceful_shutdown()).await;
+                }
+                // Boxed: rare, and larger than what every HTTP/1 connection should pay for.
+                Version::Http2 => {
+                    let connection = edge.http2.serve_connection(io, service);
+                    Box::pin(serve(connection, shutdown, |connection| connection.graceful_shutdown())).await;
+                }
+            }
+        });
         None
     }
 }
 
-/// Serves one connection until it closes.
-async fn serve<S, B>(http: auto::Builder<TokioExecutor>, service: S, stream: Stream, mut shutdown: ShutdownWatch)
-where
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + 'static,
-    S::Future: Send,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    let spoke = Arc::new(AtomicBool::new(false));
-    let asked = Arc::clone(&spoke);
-    let service = hyper::service::service_fn(move |request| {
-        asked.store(true, Ordering::Relaxed);
-        service.clone().oneshot(request)
-    });
-    let mut connection = std::pin::pin!(http.serve_connection(TokioIo::new(stream), service));
-    // hyper's own timer starts when it knows the version, so a peer that says nothing needs this one.
-    let mut silent = std::pin::pin!(tokio::time::sleep(HEAD_TIMEOUT));
-    let mut closing = false;
-    loop {
-        tokio::select! {
-            // A connection that breaks is the client's business; its runs notice by themselves.
-            _ = &mut connection => return,
-            () = &mut silent, if !spoke.load(Ordering::Relaxed) => return,
-            _ = shutdown.changed(), if !closing => {
-                closing = true;
-                connection.as_mut().graceful_shutdown();
-            }
-        }
+/// Serves one connection until it closes, which it is asked to when the process ends.
+async fn serve<C: Future>(connection: C, mut shutdown: ShutdownWatch, close: impl Fn(Pin<&mut C>)) {
+    let mut connection = std::pin::pin!(connection);
+    tokio::select! {
+        // A connection that breaks is the client's business; its runs notice by themselves.
+        _ = &mut connection => return,
+        _ = shutdown.changed() => close(connection.as_mut()),
     }
+    connection.await;
 }
 
 /// A bound socket, not yet served.

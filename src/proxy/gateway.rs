@@ -176,6 +176,8 @@ impl Gateway {
         let began = Instant::now();
         let route = self.routes.get(request.uri().path()).ok_or(Kind::RouteNotFound)?;
         check(request.method(), request.headers())?;
+        // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
+        let permit = self.lifecycle.enter();
         if self.lifecycle.phase() != Phase::Serving {
             return Err(Kind::Draining.into());
         }
@@ -188,9 +190,9 @@ impl Gateway {
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let stream = Stream::new(route.agent, route.client, Some(translated.ids.clone()), limits);
-        let held = (self.lifecycle.enter(), route.metrics.open());
+        let held = (permit, route.metrics.open());
         let (writer, reader) = pipe(self.limits.client_buffer, held);
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         let plan = Plan {
             route: Arc::clone(&route.name),
             cluster: Arc::clone(&route.cluster),
@@ -207,10 +209,16 @@ impl Gateway {
         tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
         // An agent that takes its time must not cost the client its connection: after one keep-alive interval the stream
         // begins, and a refusal that comes later is a RUN_ERROR.
-        match tokio::time::timeout(self.keep_alive, answered).await {
+        match tokio::time::timeout(self.keep_alive, &mut answered).await {
             Ok(Ok(head)) => head?,
             Ok(Err(_)) => return Err(Rejection::from(Kind::Internal).cause("the run ended without an answer")),
-            Err(_) => {}
+            Err(_) => {
+                // An answer that came between the time-out and this line was given, so it has to be heard.
+                answered.close();
+                if let Ok(head) = answered.try_recv() {
+                    head?;
+                }
+            }
         }
         Ok(respond::stream(reader))
     }
@@ -249,14 +257,22 @@ fn check(method: &Method, headers: &HeaderMap) -> Result<(), Rejection> {
     if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err(Kind::UnsupportedMediaType.into());
     }
-    let admits = |accept: &String| {
-        accept
-            .split(',')
-            .map(|range| range.split(';').next().unwrap_or_default().trim())
-            .any(|range| matches!(range, "text/event-stream" | "text/*" | "*/*"))
-    };
-    if !text(header::ACCEPT).as_ref().is_none_or(admits) {
+    let accepts = headers.get_all(header::ACCEPT);
+    // Several lines of a field are one list [RFC 9110 §5.3].
+    let mut ranges = accepts.iter().flat_map(|line| line.to_str().unwrap_or_default().split(','));
+    if headers.contains_key(header::ACCEPT) && !ranges.any(admits) {
         return Err(Kind::NotAcceptable.into());
     }
     Ok(())
+}
+
+/// Whether a range of `Accept` admits an event stream.
+fn admits(range: &str) -> bool {
+    let mut parts = range.split(';').map(str::trim);
+    let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+    // A weight of 0 means "not acceptable" [RFC 9110 §12.4.2].
+    let unwanted = parts.filter_map(|parameter| parameter.split_once('=')).any(|(name, weight)| {
+        name.trim().eq_ignore_ascii_case("q") && weight.trim().parse::<f32>().is_ok_and(|weight| weight <= 0.0)
+    });
+    matches!(media.as_str(), "text/event-stream" | "text/*" | "*/*") && !unwanted
 }

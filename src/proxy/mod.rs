@@ -13,6 +13,7 @@ mod edge;
 mod gateway;
 mod lifecycle;
 mod pipe;
+mod preface;
 mod respond;
 mod run;
 mod upstream;

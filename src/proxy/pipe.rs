@@ -66,6 +66,19 @@ impl Writer {
         std::future::poll_fn(|cx| self.poll_write(bytes, cx)).await
     }
 
+    /// Hands the last words over whatever the backlog is, and leaves `bytes` empty: there will be no time to wait.
+    pub(super) fn push(&self, bytes: &mut Vec<u8>) -> Result<(), Gone> {
+        let mut state = self.0.state();
+        if state.end == End::Gone {
+            return Err(Gone);
+        }
+        state.bytes.append(bytes);
+        let reader = state.reader.take();
+        drop(state);
+        wake(reader);
+        Ok(())
+    }
+
     fn poll_write(&self, bytes: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
         let mut state = self.0.state();
         if state.end == End::Gone {

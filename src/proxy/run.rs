@@ -104,6 +104,16 @@ impl Clock {
         Clock { keep_alive, written: now, read: now, silence, timer }
     }
 
+    /// Begins to measure the agent's silence anew, against another limit. That may be nearer than what the timer waits for.
+    fn listen(&mut self, silence: Duration) {
+        (self.silence, self.read) = (silence, Instant::now());
+        self.set();
+    }
+
+    fn set(&mut self) {
+        self.timer.as_mut().reset((self.written + self.keep_alive).min(self.read + self.silence));
+    }
+
     /// Waits for the timer; `true` when a keep-alive is due, an error when the agent was silent for too long.
     async fn tick(&mut self) -> Result<bool, Interrupt> {
         self.timer.as_mut().await;
@@ -115,7 +125,7 @@ impl Clock {
         if due {
             self.written = now;
         }
-        self.timer.as_mut().reset((self.written + self.keep_alive).min(self.read + self.silence));
+        self.set();
         Ok(due)
     }
 }
@@ -175,8 +185,7 @@ impl Run {
             // The client may have been answered already, while the agent took its time.
             let _ = head.send(Ok(()));
         }
-        self.clock.silence = self.plan.cluster.idle();
-        self.clock.read = Instant::now();
+        self.clock.listen(self.plan.cluster.idle());
         loop {
             let end = match self.read(&mut session).await {
                 Ok(true) => None,
@@ -187,10 +196,16 @@ impl Run {
             if let Err(Gone) = self.hand_over().await {
                 return End::ClientGone;
             }
-            let Some(end) = end else { continue };
+            let Some(end) = end else {
+                // An agent that floods never lets the run wait, so the gateway's end is looked for here as well.
+                if self.plan.lifecycle.phase() == Phase::Cut {
+                    return End::Drained;
+                }
+                continue;
+            };
             if matches!(end, End::Said(_)) {
-                let connector = Arc::clone(&self.plan.connector);
-                tokio::spawn(async move { put_away(session, &connector).await });
+                let (cluster, connector) = (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));
+                tokio::spawn(async move { put_away(session, &cluster, &connector).await });
             }
             return end;
         }
@@ -288,8 +303,8 @@ impl Run {
         tokio::select! {
             biased;
             written = self.pipe.write(&mut self.out) => written?,
-            // A client that does not read cannot hold the process back for longer than its drain.
-            () = lifecycle.reached(Phase::Cut) => {}
+            // A client that does not read cannot hold the process back for longer than its drain, and may read yet.
+            () = lifecycle.reached(Phase::Cut) => self.pipe.push(&mut self.out)?,
         }
         let now = Instant::now();
         // The agent was made to wait meanwhile, so its silence is not its own.
@@ -378,7 +393,7 @@ fn now() -> i64 {
 }
 
 /// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
-async fn put_away(mut session: Session, connector: &Connector) {
+async fn put_away(mut session: Session, cluster: &Cluster, connector: &Connector) {
     let rest = async {
         let mut left = REFUSAL_LIMIT;
         while session.body(|bytes| left = left.saturating_sub(bytes.len())).await? {
@@ -389,7 +404,7 @@ async fn put_away(mut session: Session, connector: &Connector) {
         Ok::<bool, Rejection>(true)
     };
     if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
-        session.release(connector).await;
+        cluster.release(connector, session).await;
     }
 }
 

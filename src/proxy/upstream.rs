@@ -142,10 +142,9 @@ impl Cluster {
         let mut last = None;
         while let Some((address, upstream)) = self.select(&tried) {
             tried.push(address);
-            let peer = self.peer(address, upstream);
-            match connector.0.get_http_session(&peer).await {
+            match connector.0.get_http_session(&self.peer(address, upstream)).await {
                 Ok((session, _)) => {
-                    let mut session = Session { inner: session, peer };
+                    let mut session = Session { inner: session, address };
                     session.write(upstream, request).await?;
                     return Ok(session);
                 }
@@ -156,6 +155,18 @@ impl Cluster {
             }
         }
         Err(last.unwrap_or_else(|| Rejection::from(Kind::UpstreamUnreachable).cause("no address is known")))
+    }
+
+    /// Gives a connection back after a clean end. Dropping the session instead closes it.
+    pub(super) async fn release(&self, connector: &Connector, session: Session) {
+        // A peer is large, and its description is the same each time, so it is not kept while a run goes on.
+        let backends = self.balancer.backends().get_backend();
+        let backend = backends.iter().find(|backend| backend.addr.as_inet() == Some(&session.address));
+        let index = backend.and_then(|backend| backend.ext.get::<Index>());
+        if let Some(upstream) = index.and_then(|Index(index)| self.upstreams.get(*index)) {
+            let peer = self.peer(session.address, upstream);
+            connector.0.release_http_session(session.inner, &peer, Some(POOL_IDLE)).await;
+        }
     }
 
     fn select(&self, tried: &[SocketAddr]) -> Option<(SocketAddr, &Upstream)> {
@@ -190,7 +201,7 @@ pub(super) struct Outgoing<'a> {
 /// One exchange with an agent.
 pub(super) struct Session {
     inner: HttpSession,
-    peer: HttpPeer,
+    address: SocketAddr,
 }
 
 impl Session {
@@ -249,11 +260,6 @@ impl Session {
             },
         };
         read.map_err(|error| read_failure(&error))
-    }
-
-    /// Gives the connection back after a clean end. Dropping the session instead closes it.
-    pub(super) async fn release(self, connector: &Connector) {
-        connector.0.release_http_session(self.inner, &self.peer, Some(POOL_IDLE)).await;
     }
 }
 

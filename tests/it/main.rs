@@ -1,8 +1,25 @@
 //! The integration tests, one binary. A line per module on what belongs there:
 //!
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
+//! - `client`: what a client can do to a run: leave, stop reading.
+//! - `exact`: JSON compared with its digits, for the two modules below.
+//! - `faults`: what an agent can do to a run, and what its client then sees.
+//! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
+//! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
+//! - `lifecycle`: start, drain and end of the process; exit codes.
+//! - `load`: many events, many streams, memory.
+//! - `requests`: what reaches the agent, and what is refused before.
+//! - `status`: the status plane.
+//! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 
 mod architecture;
+mod client;
 mod exact;
+mod faults;
 mod golden;
 mod laws;
+mod lifecycle;
+mod load;
+mod requests;
+mod status;
+mod support;

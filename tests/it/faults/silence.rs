@@ -4,6 +4,7 @@ use crate::support::agent::{Agent, Step, write};
 use crate::support::client::{Client, INPUT, post, run};
 use crate::support::gateway::{Gateway, Setup};
 use crate::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, WHOLE, begun, failed, refused, succeeded, whole};
+use std::time::{Duration, Instant};
 
 /// Keep-alives that come often, and time-outs that do not.
 const LIVELY: &str = "keep_alive: 50ms";
@@ -37,7 +38,10 @@ async fn an_agent_that_falls_silent_is_given_up() {
     let mut agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Stay]);
     let setup = Setup { upstreams: &[agent.url()], timeouts: "{idle: 200ms}", ..Setup::default() };
     let gateway = Gateway::start(setup).await;
+    let since = Instant::now();
     failed(&run(gateway.data, "/run").await, "upstream_idle", BEGUN);
+    // By its own limit, not by that of the first byte or the next keep-alive, which come later.
+    assert!(since.elapsed() < Duration::from_secs(10), "given up after {:?}", since.elapsed());
     agent.request().await;
     agent.left().await;
 }

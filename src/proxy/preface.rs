@@ -1,0 +1,129 @@
+//! Which version of HTTP a connection speaks, told by its first bytes.
+//!
+//! hyper-util can tell too, but hands what it looked at to hyper as a read of its own; hyper then finds a head that is not
+//! whole, and doubles the buffer of every connection. Here the first read gives everything there is.
+
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+
+/// "The client connection preface starts with a sequence of 24 octets" (RFC 9113 §3.4).
+const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+/// What a connection speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Version {
+    /// anything that does not begin with the preface
+    Http1,
+    /// HTTP/2 with prior knowledge
+    Http2,
+}
+
+/// Reads until it is clear what `stream` speaks.
+///
+/// # Errors
+/// Those of the stream; `UnexpectedEof` when it ends before the first byte.
+pub(super) async fn read<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Version, Prefixed<S>)> {
+    let mut bytes = [0; PREFACE.len()];
+    let mut len = 0;
+    while len < PREFACE.len() && bytes[..len] == PREFACE[..len] {
+        match stream.read(&mut bytes[len..]).await? {
+            0 if len == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            0 => break,
+            read => len += read,
+        }
+    }
+    let version = if bytes == *PREFACE { Version::Http2 } else { Version::Http1 };
+    Ok((version, Prefixed { bytes, taken: 0, len, stream }))
+}
+
+/// A stream whose first bytes were read already.
+#[derive(Debug)]
+pub(super) struct Prefixed<S> {
+    bytes: [u8; PREFACE.len()],
+    taken: usize,
+    len: usize,
+    stream: S,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        if self.taken == self.len {
+            return Pin::new(&mut self.stream).poll_read(cx, buf);
+        }
+        let given = (self.len - self.taken).min(buf.remaining());
+        buf.put_slice(&self.bytes[self.taken..self.taken + given]);
+        self.taken += given;
+        if buf.remaining() > 0 {
+            // What follows comes along when it is there. Pending and errors are found again by the next read.
+            let _ = Pin::new(&mut self.stream).poll_read(cx, buf);
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write_vectored(cx, bytes)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn told(bytes: &[u8], cut: usize) -> (Version, Vec<u8>) {
+        let (mut peer, stream) = tokio::io::duplex(64);
+        let (first, second) = bytes.split_at(cut);
+        let (first, second) = (first.to_vec(), second.to_vec());
+        tokio::spawn(async move {
+            use tokio::io::AsyncWriteExt;
+            for part in [first, second] {
+                peer.write_all(&part).await.expect("room");
+                tokio::task::yield_now().await;
+            }
+        });
+        let (version, mut stream) = read(stream).await.expect("bytes");
+        let mut all = Vec::new();
+        stream.read_to_end(&mut all).await.expect("the rest");
+        (version, all)
+    }
+
+    #[tokio::test]
+    async fn the_version_is_told_at_every_cut_and_no_byte_is_lost() {
+        let preface = [PREFACE.as_slice(), b"rest"].concat();
+        for (bytes, version) in [
+            (preface.as_slice(), Version::Http2),
+            (b"POST / HTTP/1.1\r\n\r\n".as_slice(), Version::Http1),
+            (b"PRI * HTTP/1.1\r\n\r\n".as_slice(), Version::Http1),
+            (b"PRI".as_slice(), Version::Http1),
+        ] {
+            for cut in 1..bytes.len() {
+                assert_eq!(told(bytes, cut).await, (version, bytes.to_vec()), "cut at {cut}");
+            }
+        }
+        let (_, silent) = tokio::io::duplex(1);
+        assert!(read(silent).await.is_err());
+    }
+}
