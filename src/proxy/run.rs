@@ -15,7 +15,7 @@ use crate::codec::{json, sse};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::event::{Field, Json, get};
-use crate::telemetry::metric::{Counted, Outcome};
+use crate::telemetry::metric::{Outcome, Totals};
 use crate::telemetry::{RouteMetrics, occurrence};
 use crate::translate::{Fault, Ids, Stream};
 use bytes::Bytes;
@@ -82,7 +82,7 @@ pub(super) struct Run {
     head: Option<oneshot::Sender<Head>>,
     clock: Clock,
     out: Vec<u8>,
-    counted: Counted,
+    totals: Totals,
     first_event: Option<Duration>,
     bytes: u64,
 }
@@ -140,7 +140,7 @@ impl Run {
             head: Some(head),
             clock,
             out: Vec::new(),
-            counted: Counted::default(),
+            totals: Totals::default(),
             first_event: None,
             bytes: 0,
         }
@@ -290,7 +290,7 @@ impl Run {
 
     /// Gives what was translated to the client, waiting while it is slow.
     async fn hand_over(&mut self) -> Result<(), Gone> {
-        self.plan.metrics.count(self.stream.report(), &mut self.counted);
+        self.plan.metrics.count(self.stream.report_mut(), &mut self.totals);
         if self.out.is_empty() {
             return Ok(());
         }
@@ -332,7 +332,8 @@ impl Run {
                 let _ = self.hand_over().await;
             }
         }
-        let report = self.stream.report();
+        // What was read and made no event for the client is counted as well.
+        self.plan.metrics.count(self.stream.report_mut(), &mut self.totals);
         occurrence::RunEnded {
             route: &self.plan.route,
             request_id: &self.plan.request_id,
@@ -342,10 +343,8 @@ impl Run {
             rejection: rejection.as_ref(),
             first_event: self.first_event,
             duration: self.plan.began.elapsed(),
-            events: report.written.iter().sum(),
+            totals: self.totals,
             bytes: self.bytes,
-            repairs: report.repairs.iter().sum(),
-            losses: report.losses.iter().sum(),
         }
         .emit(&self.plan.metrics);
     }

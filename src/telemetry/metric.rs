@@ -182,9 +182,16 @@ impl Metrics {
     }
 }
 
-/// What of a report was counted already.
-#[derive(Debug, Default)]
-pub struct Counted(Report);
+/// What a run said in all, for its line in the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Totals {
+    /// events for the client
+    pub events: u64,
+    /// repairs of the run guard
+    pub repairs: u64,
+    /// events left out on purpose
+    pub losses: u64,
+}
 
 impl RouteMetrics {
     /// Counts a run as open until the returned value is dropped.
@@ -205,31 +212,22 @@ impl RouteMetrics {
         self.bytes_written.inc_by(written as u64);
     }
 
-    /// Counts what `report` says beyond what `counted` has.
-    pub fn count(&self, report: &Report, counted: &mut Counted) {
-        let pairs: [(&[u64], &mut [u64], &[IntCounter]); 2] = [
-            (&report.repairs, &mut counted.0.repairs, &self.repairs),
-            (&report.losses, &mut counted.0.losses, &self.losses),
-        ];
-        for (now, before, counters) in pairs {
-            add(now, before, counters);
-        }
-        for (now, before, counters) in
-            [(&report.read, &mut counted.0.read, &self.read), (&report.written, &mut counted.0.written, &self.written)]
-        {
-            before.resize(now.len(), 0);
-            add(now, before, counters);
-        }
+    /// Counts what `report` says, takes it out of there, and adds it to `totals`.
+    pub fn count(&self, report: &mut Report, totals: &mut Totals) {
+        drain(&mut report.read, &self.read);
+        totals.events += drain(&mut report.written, &self.written);
+        totals.repairs += drain(&mut report.repairs, &self.repairs);
+        totals.losses += drain(&mut report.losses, &self.losses);
     }
 }
 
-fn add(now: &[u64], before: &mut [u64], counters: &[IntCounter]) {
-    for ((now, before), counter) in now.iter().zip(before).zip(counters) {
-        if *now != *before {
-            counter.inc_by(now - *before);
-            *before = *now;
-        }
+fn drain(counts: &mut [u64], counters: &[IntCounter]) -> u64 {
+    let mut sum = 0;
+    for (count, counter) in counts.iter_mut().zip(counters).filter(|(count, _)| **count != 0) {
+        counter.inc_by(*count);
+        sum += std::mem::take(count);
     }
+    sum
 }
 
 /// A run that is counted as open.
@@ -266,12 +264,13 @@ mod tests {
     fn a_report_is_counted_once() {
         let metrics = Metrics::new().expect("unique names");
         let route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
-        let mut report = Report { read: vec![0; HAI.labels().len()], ..Report::default() };
-        let mut counted = Counted::default();
-        report.read[0] = 2;
-        route.count(&report, &mut counted);
-        report.read[0] = 3;
-        route.count(&report, &mut counted);
-        assert_eq!(route.read[0].get(), 3);
+        let mut report = Report { read: vec![0; HAI.labels().len()].into(), ..Report::default() };
+        let mut totals = Totals::default();
+        for said in [2, 1, 0] {
+            report.read[0] += said;
+            report.repairs[0] += said;
+            route.count(&mut report, &mut totals);
+        }
+        assert_eq!((route.read[0].get(), route.repairs[0].get(), totals.repairs), (3, 3, 3));
     }
 }

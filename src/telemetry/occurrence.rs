@@ -2,7 +2,7 @@
 //!
 //! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
 
-use super::metric::{Metrics, Outcome, RouteMetrics};
+use super::metric::{Metrics, Outcome, RouteMetrics, Totals};
 use crate::error::Rejection;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -70,14 +70,10 @@ pub struct RunEnded<'a> {
     pub first_event: Option<Duration>,
     /// from the request to the end
     pub duration: Duration,
-    /// events for the client
-    pub events: u64,
     /// bytes for the client
     pub bytes: u64,
-    /// repairs of the run guard
-    pub repairs: u64,
-    /// events left out on purpose
-    pub losses: u64,
+    /// events for the client, repairs, losses
+    pub totals: Totals,
 }
 
 impl RunEnded<'_> {
@@ -94,10 +90,10 @@ impl RunEnded<'_> {
             cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
             first_event_ms = self.first_event.map(millis),
             duration_ms = millis(self.duration),
-            events = self.events,
+            events = self.totals.events,
             bytes = self.bytes,
-            repairs = self.repairs,
-            losses = self.losses,
+            repairs = self.totals.repairs,
+            losses = self.totals.losses,
             "run ended"
         );
     }

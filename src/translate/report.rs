@@ -69,9 +69,9 @@ pub struct Report {
     /// by [`Loss`], in the order of its table
     pub losses: [u64; Loss::ALL.len()],
     /// events from the agent, by label of its dialect
-    pub read: Vec<u64>,
+    pub read: Box<[u64]>,
     /// events to the client, by label of its dialect
-    pub written: Vec<u64>,
+    pub written: Box<[u64]>,
 }
 
 impl Report {

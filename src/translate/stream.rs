@@ -55,7 +55,7 @@ impl Stream {
     /// A stream from `agent` to `client`. Without `ids` the run keeps those that the agent says.
     #[must_use]
     pub fn new(agent: Side, client: Side, ids: Option<Ids>, limits: Limits) -> Self {
-        let labels = |side: Side| vec![0; side.dialect.labels().len()];
+        let labels = |side: Side| vec![0; side.dialect.other() + 1].into_boxed_slice();
         Stream {
             frames: Decoder::new(limits),
             reader: Reader::new(agent.dialect),
@@ -124,10 +124,15 @@ impl Stream {
         self.guard.ending()
     }
 
-    /// What was read, written, mended and left out so far.
+    /// What was read, written, mended and left out, since the start or since somebody took it out of there.
     #[must_use]
     pub fn report(&self) -> &Report {
         &self.report
+    }
+
+    /// The same, for taking out what is counted elsewhere.
+    pub fn report_mut(&mut self) -> &mut Report {
+        &mut self.report
     }
 }
 

@@ -99,6 +99,8 @@ impl Reading {
             Some(at) => self.spans.swap_remove(at).1,
             None => 0,
         };
+        // Most agents have one message open at a time.
+        self.open.reserve_exact(1);
         self.open.push(Message { id: id.into(), role, start: Start::Held(start), thinking: None, spans });
         self.open.len() - 1
     }
