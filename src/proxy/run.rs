@@ -158,7 +158,7 @@ impl Run {
     }
 
     /// Sends the request and reads the head of the response.
-    async fn ask(&mut self) -> Result<Session, End> {
+    async fn ask(&mut self) -> Result<Box<Session>, End> {
         let (cluster, connector) = (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));
         let (body, id, traceparent) =
             (std::mem::take(&mut self.plan.body), self.plan.request_id.clone(), self.plan.traceparent.take());
@@ -167,7 +167,7 @@ impl Run {
             let mut session = cluster.send(&connector, &outgoing).await?;
             session.head().await?;
             judge(&mut session).await?;
-            Ok::<Session, Rejection>(session)
+            Ok::<Box<Session>, Rejection>(session)
         };
         // Boxed: connecting is a large future, and it is over before the long part of the run begins.
         match self.attend(asking.boxed()).await {
@@ -180,7 +180,7 @@ impl Run {
     }
 
     /// Passes the stream on until it ends.
-    async fn relay(&mut self, mut session: Session) -> End {
+    async fn relay(&mut self, mut session: Box<Session>) -> End {
         if let Some(head) = self.head.take() {
             // The client may have been answered already, while the agent took its time.
             let _ = head.send(Ok(()));
@@ -392,7 +392,7 @@ fn now() -> i64 {
 }
 
 /// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
-async fn put_away(mut session: Session, cluster: &Cluster, connector: &Connector) {
+async fn put_away(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
     let rest = async {
         let mut left = REFUSAL_LIMIT;
         while session.body(|bytes| left = left.saturating_sub(bytes.len())).await? {

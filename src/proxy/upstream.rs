@@ -137,14 +137,15 @@ impl Cluster {
 
     /// Sends the request to the first agent that takes the connection. Once a byte was sent nobody else is asked: a run
     /// may have begun.
-    pub(super) async fn send(&self, connector: &Connector, request: &Outgoing<'_>) -> Result<Session, Rejection> {
+    pub(super) async fn send(&self, connector: &Connector, request: &Outgoing<'_>) -> Result<Box<Session>, Rejection> {
         let mut tried: Vec<SocketAddr> = Vec::new();
         let mut last = None;
         while let Some((address, upstream)) = self.select(&tried) {
             tried.push(address);
             match connector.0.get_http_session(&self.peer(address, upstream)).await {
                 Ok((session, _)) => {
-                    let mut session = Session { inner: session, address };
+                    // Boxed: it moves through every stage of the run, and each would keep a place for it.
+                    let mut session = Box::new(Session { inner: session, address });
                     session.write(upstream, request).await?;
                     return Ok(session);
                 }
@@ -158,7 +159,7 @@ impl Cluster {
     }
 
     /// Gives a connection back after a clean end. Dropping the session instead closes it.
-    pub(super) async fn release(&self, connector: &Connector, session: Session) {
+    pub(super) async fn release(&self, connector: &Connector, session: Box<Session>) {
         // A peer is large, and its description is the same each time, so it is not kept while a run goes on.
         let backends = self.balancer.backends().get_backend();
         let backend = backends.iter().find(|backend| backend.addr.as_inet() == Some(&session.address));

@@ -84,6 +84,7 @@ const HOMES: &[(&str, &str)] = &[
     ("serde-saphyr", "config"),
     ("serde_json", EVERYWHERE),
     ("socket2", "proxy admin demo"),
+    ("tikv-jemallocator", "main"),
     ("tokio", "telemetry guard replay proxy admin demo app cli main"),
     ("tower", "guard proxy admin demo"),
     ("tracing", EVERYWHERE),
