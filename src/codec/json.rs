@@ -3,8 +3,8 @@
 //! serde_json checks the text and finds where each value ends ([`RawValue`]); nothing is parsed into a tree, so digits,
 //! escapes and order survive. A key that stands twice has its last value, as in `JSON.parse`.
 
-use crate::event::{Field, Json, Key, Member, Members};
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use crate::event::{Field, Json, Key, Member, Members, Type};
+use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 use std::fmt;
@@ -13,9 +13,9 @@ use std::fmt;
 /// whoever parses the text after us may not.
 pub const DEPTH_LIMIT: usize = 200;
 
-/// Members beyond this many are not compared with each other for duplicates, so that an object of a million keys costs
-/// linear time.
-const COMPARED: usize = 64;
+/// How many members an object may have that is taken apart: events, messages, metadata, patch operations. What applications
+/// fill (state, arguments, values) is not taken apart and may have any number. The bound keeps looking names up cheap.
+pub const MEMBERS_LIMIT: usize = 256;
 
 /// An event or a message as it came: `type` apart, the rest in the order of the wire.
 #[derive(Debug)]
@@ -26,7 +26,8 @@ pub struct Object<'a> {
     pub members: Members<'a>,
     /// whether every known member was spelt canonically and stood once
     pub canonical: bool,
-    /// which known members stood in camelCase, a bit per field
+    /// which known members stood, and which of them in camelCase, a bit per field
+    seen: u64,
     camel: u64,
 }
 
@@ -66,9 +67,7 @@ enum Names {
 }
 
 fn read(text: &str, names: Names) -> Result<Object<'_>, Malformed> {
-    if too_deep(text) {
-        return Err(Malformed(format!("nested deeper than {DEPTH_LIMIT} levels")));
-    }
+    check_depth(text)?;
     let mut reader = serde_json::Deserializer::from_str(text);
     let object = reader.deserialize_map(ObjectVisitor(names)).map_err(malformed)?;
     reader.end().map_err(malformed)?;
@@ -78,6 +77,10 @@ fn read(text: &str, names: Names) -> Result<Object<'_>, Malformed> {
 /// Reads the members of an object that is open by key, `type` among them. `None` when the value is no object.
 #[must_use]
 pub fn members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
+    // Most values that are asked are texts; an error that is thrown away is not worth its words.
+    if value.shape() != Type::Object {
+        return None;
+    }
     open_object(value.as_str()).ok().map(all_members)
 }
 
@@ -98,7 +101,20 @@ fn all_members(object: Object<'_>) -> Members<'_> {
 /// Reads the elements of one JSON array. `None` when the text is no array.
 #[must_use]
 pub fn elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
-    serde_json::Deserializer::from_str(value.as_str()).deserialize_seq(ArrayVisitor).ok()
+    if value.shape() != Type::Array {
+        return None;
+    }
+    let mut reader = serde_json::Deserializer::from_str(value.as_str());
+    reader.deserialize_seq(ArrayVisitor).ok()
+}
+
+/// Reads `text` as one JSON value. `None` when it is none, has something behind it, or nests too deep: text from outside
+/// becomes a value here and nowhere else.
+#[must_use]
+pub fn value(text: &str) -> Option<Json<'_>> {
+    let text = text.trim_matches([' ', '\t', '\n', '\r']);
+    check_depth(text).ok()?;
+    serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::trusted(raw.get()))
 }
 
 /// The name of the member that tells events and parts apart.
@@ -106,6 +122,10 @@ pub const TYPE: &str = "type";
 
 fn malformed(error: serde_json::Error) -> Malformed {
     Malformed(error.to_string())
+}
+
+fn check_depth(text: &str) -> Result<(), Malformed> {
+    if too_deep(text) { Err(Malformed(format!("nested deeper than {DEPTH_LIMIT} levels"))) } else { Ok(()) }
 }
 
 /// Counts brackets outside strings. Only a text with more than [`DEPTH_LIMIT`] opening brackets needs the careful count.
@@ -143,14 +163,14 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-        let mut object = Object { kind: None, members: Members::new(), canonical: true, camel: 0 };
+        let mut object = Object { kind: None, members: Members::new(), canonical: true, seen: 0, camel: 0 };
         while let Some(name) = map.next_key::<Name<'de>>()? {
             let value = Json::trusted(map.next_value::<&'de RawValue>()?.get());
             if name.0 == TYPE {
                 object.canonical &= object.kind.is_none();
                 object.kind = Some(value);
             } else {
-                object.add(name.0, value, self.0);
+                object.add(name.0, value, self.0).map_err(A::Error::custom)?;
             }
         }
         Ok(object)
@@ -159,30 +179,27 @@ impl<'de> Visitor<'de> for ObjectVisitor {
 
 impl<'a> Object<'a> {
     /// Adds a member; camelCase wins where both spellings stand, the last value where one spelling stands twice.
-    fn add(&mut self, name: Cow<'a, str>, value: Json<'a>, names: Names) {
+    fn add(&mut self, name: Cow<'a, str>, value: Json<'a>, names: Names) -> Result<(), String> {
         let takes = |field: &Field| names == Names::Liberal || field.camel() == name;
-        let Some(field) = Field::from_wire(&name).filter(takes) else {
-            let twice = (self.members.len() <= COMPARED)
-                .then(|| self.members.iter_mut().find(|(key, _)| matches!(key, Key::Other(own) if *own == name)))
-                .flatten();
-            match twice {
-                Some((_, old)) => (*old, self.canonical) = (value, false),
-                None => self.members.push((Key::Other(name), value)),
-            }
-            return;
+        let field = Field::from_wire(&name).filter(takes);
+        let bit = field.map_or(0, |field| 1u64 << field as u32);
+        let camel = field.is_none_or(|field| name == field.camel());
+        let before = match field {
+            // Only a field that was seen has to be looked for.
+            Some(_) if self.seen & bit == 0 => None,
+            Some(field) => self.members.iter().position(|(key, _)| *key == Key::Known(field)),
+            None => self.members.iter().position(|(key, _)| matches!(key, Key::Other(own) if *own == name)),
         };
-        let (camel, bit) = (name == field.camel(), 1 << field as u32);
-        self.canonical &= camel;
-        match self.members.iter_mut().find(|(key, _)| *key == Key::Known(field)) {
-            None => self.members.push((Key::Known(field), value)),
-            Some((_, old)) => {
-                self.canonical = false;
-                if camel || self.camel & bit == 0 {
-                    *old = value;
-                }
-            }
+        self.canonical &= camel && before.is_none();
+        match before {
+            Some(at) if camel || self.camel & bit == 0 => self.members[at].1 = value,
+            Some(_) => {}
+            None if self.members.len() == MEMBERS_LIMIT => return Err(format!("more than {MEMBERS_LIMIT} members")),
+            None => self.members.push((field.map_or(Key::Other(name), Key::Known), value)),
         }
+        self.seen |= bit;
         self.camel |= u64::from(camel) * bit;
+        Ok(())
     }
 }
 
@@ -270,7 +287,13 @@ impl<'o> ObjectWriter<'o> {
             Key::Known(field) => self.member(field.spelt(snake), value.as_str()),
             Key::Other(name) => {
                 self.comma();
-                self.out.push_str(Json::string(name).as_str());
+                if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
+                    self.out.push('"');
+                    self.out.push_str(name);
+                    self.out.push('"');
+                } else {
+                    self.out.push_str(Json::string(name).as_str());
+                }
                 self.out.push(':');
                 self.out.push_str(value.as_str());
             }
@@ -342,6 +365,24 @@ mod tests {
             assert!(!object.canonical);
         }
         assert!(object(r#"{"foo":1,"foo":2}"#).expect("well-formed").members[0].1.as_str() == "2");
+    }
+
+    #[test]
+    fn a_text_from_outside_is_one_value_or_none() {
+        assert_eq!(value(" [1] \n").expect("a value").as_str(), "[1]");
+        for text in ["[] , \"x\":1", "1,\"type\":\"X\"", "x\",", "", "[1", &"[".repeat(DEPTH_LIMIT + 1)] {
+            assert!(value(text).is_none(), "{text:.40}");
+        }
+    }
+
+    #[test]
+    fn an_object_of_many_members_is_refused_and_many_repeats_are_not() {
+        let of = |count: usize| {
+            let members: Vec<String> = (0..count).map(|at| format!("\"k{at}\":0")).collect();
+            format!("{{{}{}}}", members.join(","), ",\"role\":1".repeat(10_000))
+        };
+        assert_eq!(object(&of(MEMBERS_LIMIT - 1)).expect("at the limit").members.len(), MEMBERS_LIMIT);
+        assert!(object(&of(MEMBERS_LIMIT)).expect_err("one more").to_string().contains("more than 256 members"));
     }
 
     #[test]

@@ -9,10 +9,11 @@
 //!      └────────────────────────┴──────────────────▶ Ended(Failed) ────▶ Active{open}
 //! ```
 //!
-//! These are the checks that `@ag-ui/client` 1.0.0 makes in its `verifyEvents` stage (`specs/ag-ui-1.0.md` §3.2); what
-//! breaks one rejects the whole run over there, so the run guard asks this machine before anything leaves.
+//! These are checks that `@ag-ui/client` 1.0.0 makes in its `verifyEvents` stage (`specs/ag-ui-1.0.md` §3.2); what breaks
+//! one rejects the whole run over there, so the run guard asks this machine before anything leaves. Its rules for chunk
+//! lanes and for owners that a snapshot or a tool result claims are not here yet.
 
-use super::{Event, Field, Kind};
+use super::{Event, Field, Json, Kind};
 
 /// Where a run stands.
 #[derive(Debug, Default)]
@@ -38,7 +39,20 @@ pub enum Ending {
 /// What a run has opened and not closed yet, in the order of opening.
 #[derive(Debug, Default)]
 pub struct Open {
-    items: Vec<(Item, Box<str>)>,
+    items: Vec<Opened>,
+    /// subagents that ended in this run: "id already finished in this run" may not start again
+    ended: Vec<Json<'static>>,
+}
+
+/// One open thing.
+#[derive(Clone, Debug)]
+pub struct Opened {
+    /// what it is
+    pub item: Item,
+    /// its id, as the JSON string that opened it
+    pub id: Json<'static>,
+    /// the subagent that opened it; nobody for the agent itself
+    pub owner: Option<Json<'static>>,
 }
 
 /// The kinds of thing that are opened and closed. RUN_FINISHED is checked in this order, so it is the order of closing.
@@ -82,6 +96,10 @@ pub enum Violation {
     AlreadyOpen(Item),
     /// a use or an end of something that is not open
     NotOpen(Item),
+    /// a use or an end that names another subagent than the opener
+    OtherOwner,
+    /// a subagent whose parent is none of this run
+    UnknownParent,
     /// RUN_FINISHED while something is open
     StillOpen,
 }
@@ -138,17 +156,56 @@ impl Item {
 }
 
 impl Open {
-    fn position(&self, item: Item, id: &str) -> Option<usize> {
-        self.items.iter().position(|(own, name)| *own == item && **name == *id)
+    /// Where an item stands. Steps are told apart by who started them, too.
+    fn position(&self, item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
+        self.items
+            .iter()
+            .position(|own| own.item == item && own.id.same(id) && (item != Item::Step || own.owner.as_ref() == owner))
     }
 
     /// What is still open, in the order in which it has to be closed before RUN_FINISHED: by kind of item, the latest
     /// opened first within a kind.
     #[must_use]
-    pub fn in_closing_order(&self) -> Vec<(Item, Box<str>)> {
+    pub fn in_closing_order(&self) -> Vec<Opened> {
         let mut items: Vec<_> = self.items.iter().rev().cloned().collect();
-        items.sort_by_key(|(item, _)| *item);
+        items.sort_by_key(|own| own.item);
         items
+    }
+
+    fn knows(&self, subagent: &Json<'_>) -> bool {
+        self.position(Item::Subagent, subagent, None).is_some() || self.ended.iter().any(|own| own.same(subagent))
+    }
+
+    fn apply(&mut self, (item, step): (Item, Move), id: &Json<'_>, event: &Event<'_>) -> Result<(), Violation> {
+        let owner = event.get(Field::SubagentRunId).filter(|_| item != Item::Subagent);
+        let at = self.position(item, id, owner);
+        match (step, at) {
+            (Move::Open, Some(_)) => return Err(Violation::AlreadyOpen(item)),
+            (Move::Open, None) if item == Item::Subagent && self.knows(id) => return Err(Violation::AlreadyOpen(item)),
+            (Move::Open, None) => {
+                let parent = event.get(Field::ParentSubagentRunId).filter(|_| item == Item::Subagent);
+                if parent.is_some_and(|parent| !self.knows(parent)) {
+                    return Err(Violation::UnknownParent);
+                }
+                let owner = owner.cloned().map(Json::into_owned);
+                self.items.push(Opened { item, id: id.clone().into_owned(), owner });
+            }
+            (Move::Use | Move::Close, None) => return Err(Violation::NotOpen(item)),
+            // "Untagged is always fine."
+            (Move::Use | Move::Close, Some(at))
+                if owner.is_some_and(|owner| !self.items[at].owner.as_ref().is_some_and(|own| own.same(owner))) =>
+            {
+                return Err(Violation::OtherOwner);
+            }
+            (Move::Use, Some(_)) => {}
+            (Move::Close, Some(at)) => {
+                let closed = self.items.remove(at);
+                if item == Item::Subagent {
+                    self.ended.push(closed.id);
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -172,7 +229,8 @@ impl Run {
             (Run::Active(_), Kind::RunFinished) => return Err(Violation::StillOpen),
             (Run::Active(open), kind) => {
                 if let Some((item, step, field)) = Item::touched_by(kind) {
-                    open.apply(item, step, &event.text(field).unwrap_or_default())?;
+                    let nameless = Json::trusted("\"\"");
+                    open.apply((item, step), event.get(field).unwrap_or(&nameless), event)?;
                 }
             }
         }
@@ -181,7 +239,7 @@ impl Run {
 
     /// What is open now, in closing order.
     #[must_use]
-    pub fn still_open(&self) -> Vec<(Item, Box<str>)> {
+    pub fn still_open(&self) -> Vec<Opened> {
         match self {
             Run::Active(open) => open.in_closing_order(),
             Run::Waiting | Run::Ended(_) => Vec::new(),
@@ -195,21 +253,6 @@ impl Run {
             Run::Ended(ending) => Some(*ending),
             Run::Waiting | Run::Active(_) => None,
         }
-    }
-}
-
-impl Open {
-    fn apply(&mut self, item: Item, step: Move, id: &str) -> Result<(), Violation> {
-        match (step, self.position(item, id)) {
-            (Move::Open, None) => self.items.push((item, id.into())),
-            (Move::Open, Some(_)) => return Err(Violation::AlreadyOpen(item)),
-            (Move::Use, Some(_)) => {}
-            (Move::Close, Some(at)) => {
-                self.items.remove(at);
-            }
-            (Move::Use | Move::Close, None) => return Err(Violation::NotOpen(item)),
-        }
-        Ok(())
     }
 }
 
@@ -259,6 +302,24 @@ mod tests {
     }
 
     #[test]
+    fn owners_are_told_apart_as_the_real_client_does() {
+        let by = |kind, id, owner: &str| event(kind, id).with(Field::SubagentRunId, Json::string(owner));
+        let mut run = Run::default();
+        run.admit(&event(Kind::RunStarted, "")).expect("legal");
+        run.admit(&event(Kind::SubagentStarted, "s")).expect("legal");
+        // One name, two steps.
+        run.admit(&event(Kind::StepStarted, "x")).expect("legal");
+        run.admit(&by(Kind::StepStarted, "x", "s")).expect("legal");
+        run.admit(&by(Kind::TextMessageStart, "m", "s")).expect("legal");
+        run.admit(&event(Kind::TextMessageContent, "m")).expect("untagged is always fine");
+        assert_eq!(run.admit(&by(Kind::TextMessageEnd, "m", "t")), Err(Violation::OtherOwner));
+        run.admit(&event(Kind::SubagentFinished, "s")).expect("legal");
+        assert_eq!(run.admit(&event(Kind::SubagentStarted, "s")), Err(Violation::AlreadyOpen(Item::Subagent)));
+        let orphan = event(Kind::SubagentStarted, "u").with(Field::ParentSubagentRunId, Json::string("nobody"));
+        assert_eq!(run.admit(&orphan), Err(Violation::UnknownParent));
+    }
+
+    #[test]
     fn closing_order_is_by_kind_then_latest_first() {
         let mut run = Run::default();
         for (kind, id) in [
@@ -271,7 +332,7 @@ mod tests {
         ] {
             run.admit(&event(kind, id)).expect("legal");
         }
-        let order: Vec<_> = run.still_open().into_iter().map(|(item, id)| (item, id.to_string())).collect();
+        let order: Vec<_> = run.still_open().into_iter().map(|own| (own.item, own.id)).collect();
         let expected = [
             (Item::Step, "s"),
             (Item::ReasoningMessage, "r"),
@@ -279,6 +340,6 @@ mod tests {
             (Item::ToolCall, "t2"),
             (Item::ToolCall, "t1"),
         ];
-        assert_eq!(order, expected.map(|(item, id)| (item, id.to_owned())));
+        assert_eq!(order, expected.map(|(item, id)| (item, Json::string(id))));
     }
 }

@@ -41,7 +41,23 @@ impl<'a> Json<'a> {
     /// Writes `text` as a JSON string.
     #[must_use]
     pub fn string(text: &str) -> Json<'static> {
-        Json(Cow::Owned(serde_json::Value::from(text).to_string()))
+        // Writing a string into memory cannot fail.
+        Json(Cow::Owned(serde_json::to_string(text).unwrap_or_default()))
+    }
+
+    /// The string value followed by `more`, escapes left as they are. Other values are taken by their text.
+    #[must_use]
+    pub fn followed_by(&self, more: &str) -> Json<'static> {
+        match self.shape() {
+            Type::String => Json(Cow::Owned(format!("{}{more}\"", &self.0[..self.0.len() - 1]))),
+            _ => Json::string(&format!("{}{more}", self.0)),
+        }
+    }
+
+    /// Whether two values are the same string, however its characters are escaped; the same text for other values.
+    #[must_use]
+    pub fn same(&self, other: &Json<'_>) -> bool {
+        self.0 == other.0 || (self.shape() == Type::String && self.text() == other.text())
     }
 
     /// Writes a whole number.

@@ -9,7 +9,8 @@
 //! of it.
 
 use crate::codec::json;
-use crate::event::{Event, Field, Json, Key, Members, set};
+use crate::event::kind::Form;
+use crate::event::{Event, Field, Json, Key, Members, Type, set};
 use std::borrow::Cow;
 
 /// The member of a dialect's events and messages that takes canonical-only material.
@@ -41,7 +42,12 @@ pub(super) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
 /// The metadata object `old` with `own` added to its member `dialect`.
 #[must_use]
 pub(super) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
-    let mut metadata = old.and_then(json::members).unwrap_or_default();
+    let mut metadata = match old.map(|old| (old, json::members(old))) {
+        None => Members::new(),
+        Some((_, Some(members))) => members,
+        // Nothing that can take a member in: it is kept beside ours.
+        Some((old, None)) => vec![(Key::Known(Field::Metadata), old.borrowed())],
+    };
     let at = metadata.iter().position(|(key, _)| is_named(key, dialect));
     let mine = match at {
         Some(at) => {
@@ -185,6 +191,48 @@ fn owned_key(key: Key<'_>) -> Key<'static> {
         Key::Other(name) => Key::Other(Cow::Owned(name.into_owned())),
     }
 }
+
+/// Note: these members were numbers where ids are texts.
+const NUMBERS: &str = "$numbers";
+
+/// An id that is a number becomes the text of it, and the note says so.
+pub(super) fn name_numbers(event: &mut Event<'_>, own_members: &mut Members<'_>) {
+    let is_number = |(key, value): &(Key<'_>, Json<'_>)| match key {
+        Key::Known(field) if value.shape() == Type::Number && event.kind.slot(*field)?.form == Form::Str => {
+            Some(*field)
+        }
+        _ => None,
+    };
+    let fields: Vec<Field> = event.members.iter().filter_map(is_number).filter(|field| IDS.contains(field)).collect();
+    for field in &fields {
+        let text = event.get(*field).map(|number| Json::string(number.as_str()));
+        text.into_iter().for_each(|text| event.set(*field, text));
+    }
+    if !fields.is_empty() {
+        let names: Vec<_> = fields.iter().map(|field| Json::string(field.camel())).collect();
+        own_members.push((own(NUMBERS), json::to_array(&names)));
+    }
+}
+
+/// Undoes [`name_numbers`].
+pub(super) fn restore_numbers(members: &mut Members<'_>, own_members: &mut Members<'_>) {
+    let Some(note) = take(own_members, NUMBERS) else {
+        return;
+    };
+    for name in json::elements(&note).unwrap_or_default() {
+        let Some(field) = name.text().and_then(|name| Field::from_wire(&name)).filter(|field| IDS.contains(field))
+        else {
+            continue;
+        };
+        let text = crate::event::get(members, field).and_then(Json::text).map(Cow::into_owned);
+        let number = text.as_deref().and_then(json::value).filter(|value| value.shape() == Type::Number);
+        if let Some(number) = number.map(Json::into_owned) {
+            set(members, Key::Known(field), number);
+        }
+    }
+}
+
+const IDS: [Field; 4] = [Field::MessageId, Field::ToolCallId, Field::ParentMessageId, Field::StepName];
 
 /// Notes that the value of `field` was no string and became its JSON text.
 pub(super) fn note_json(own_members: &mut Members<'_>, field: Field) {

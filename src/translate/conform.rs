@@ -5,7 +5,7 @@
 //! leaves as RAW: nothing is lost, and nothing breaks the run.
 
 use super::report::{Repair, Report};
-use super::{carry, patch, result_id};
+use super::{carry, message, patch, result_id};
 use crate::codec::json;
 use crate::event::kind::{Form, Slot};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type};
@@ -25,6 +25,9 @@ const SAFE_INTEGER: i64 = (1 << 53) - 1;
 /// Mends `event`, or wraps it.
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut Report) -> Event<'a> {
     let kind = event.kind;
+    if kind == Kind::MessagesSnapshot {
+        message::conform_snapshot(&mut event, report);
+    }
     let broken = event
         .members
         .iter()
@@ -88,7 +91,11 @@ fn mend(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, repo
         (Form::Str | Form::Content, Type::String) => None,
         // An object delta is said as its JSON text; a number as its digits.
         (Form::Str | Form::Content, _) => Some(Json::string(value.as_str())),
-        (Form::Integer, Type::Number) => value.as_str().parse::<f64>().ok().and_then(whole),
+        (Form::Integer, Type::Number) => {
+            // What a rounded number loses is carried.
+            carried.push((Key::Known(field), value.clone().into_owned()));
+            value.as_str().parse::<f64>().ok().and_then(whole)
+        }
         (Form::Integer, Type::String) => value.text().and_then(|text| text.parse::<i64>().ok()).map(Json::integer),
         (Form::Bool, Type::String) if value.is("true") || value.is("false") => {
             value.text().map(|text| Json::trusted(text.into_owned()))
@@ -101,8 +108,8 @@ fn mend(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, repo
             event.set(field, converted);
         }
         None => {
-            report.repair(Repair::TypeConverted);
-            carried.push((Key::Known(field), value.into_owned()));
+            report.repair(Repair::ValueCarried);
+            crate::event::set(carried, Key::Known(field), value.into_owned());
         }
     }
 }
@@ -115,7 +122,7 @@ fn whole(number: f64) -> Option<Json<'static>> {
 /// The value of a required member that is missing, where there is one obvious value.
 fn filler(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
     Some(match (event.kind, slot.field) {
-        (Kind::ToolCallResult, Field::MessageId) => Json::string(&result_id(&event.text(Field::ToolCallId)?)),
+        (Kind::ToolCallResult, Field::MessageId) => result_id(event.get(Field::ToolCallId)?),
         (Kind::ReasoningMessageStart, Field::Role) => Json::string(crate::event::input::REASONING),
         (Kind::RunError, Field::Message) => Json::string(NO_REASON),
         // The guard gives run boundaries their ids.

@@ -6,7 +6,7 @@
 use super::conform::{self, OURS};
 use super::report::{Loss, Repair, Report};
 use super::{Ids, carry};
-use crate::event::run::{Ending, Item, Run, Violation};
+use crate::event::run::{Ending, Item, Opened, Run, Violation};
 use crate::event::{Event, Field, Json, Key, Kind, Members};
 
 /// Stands where neither the request nor the agent named a thread or run (offline translation only).
@@ -83,10 +83,12 @@ impl Guard {
                 self.event(event, report, next);
             }
             Violation::StillOpen => {
-                for (item, id) in self.run.still_open() {
+                for Opened { item, id, owner } in self.run.still_open() {
                     let (kind, field) = item.closer();
                     report.repair(Repair::CloserSupplied);
-                    self.supply(Event::new(kind).with(field, Json::string(&id)), report, next);
+                    let mut closer = Event::new(kind).with(field, id);
+                    owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
+                    self.supply(closer, report, next);
                 }
                 self.supply(event, report, next);
             }
@@ -95,10 +97,27 @@ impl Guard {
                 self.supply(opener(item, &event), report, next);
                 self.supply(event, report, next);
             }
+            Violation::OtherOwner => self.without(Field::SubagentRunId, event, report, next),
+            Violation::UnknownParent => self.without(Field::ParentSubagentRunId, event, report, next),
             Violation::AlreadyOpen(_) | Violation::NotOpen(_) => report.loss(Loss::StrayBoundary),
             Violation::AlreadyActive => report.loss(Loss::SecondStart),
             Violation::Ended(_) => report.loss(Loss::AfterTerminal),
         }
+    }
+
+    /// Lets an event through without a member that breaks a rule; the member is carried.
+    fn without(
+        &mut self,
+        field: Field,
+        mut event: Event<'_>,
+        report: &mut Report,
+        next: &mut impl FnMut(Event<'_>, &mut Report),
+    ) {
+        if let Some(value) = event.remove(field).map(Json::into_owned) {
+            report.repair(Repair::ValueCarried);
+            carry::pack(&mut event, OURS, vec![(Key::Known(field), value)]);
+        }
+        self.event(event, report, next);
     }
 
     /// Lets an event through that the guard made or mended so that nothing is left to object to.

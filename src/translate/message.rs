@@ -1,6 +1,7 @@
 //! Messages in requests and snapshots: the same rules in both places, so that ids and carried material agree.
 
 use super::carry;
+use super::report::{Repair, Report};
 use super::write::Said;
 use crate::codec::json;
 use crate::dialect::{Dialect, Home};
@@ -11,6 +12,12 @@ use std::borrow::Cow;
 /// Under `extra["ag-ui"]`: messages that the dialect has no role for, which stood right before or after this one.
 const BEFORE: &str = "preceding";
 const AFTER: &str = "following";
+
+/// Under `extra["ag-ui"]` of the last message of a request: members of the input that the dialect has no place for.
+pub(super) const INPUT: &str = "input";
+
+/// Note: these members were null.
+const NULLS: &str = "$nulls";
 
 /// Text between the text parts of a message that becomes one string.
 const JOINT: &str = "\n";
@@ -27,8 +34,11 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, dialect: &Dialect) {
             None => return,
         }
     }
-    let all: Vec<_> = canonical.iter().map(|message| json::to_object(message)).collect();
-    event.set(Field::Messages, json::to_array(&all));
+    for message in &mut canonical {
+        // An agent that keeps messages as they came says the rest of an earlier request again.
+        carry::take(message, INPUT);
+    }
+    event.set(Field::Messages, to_array(&canonical, false));
 }
 
 /// Rewrites the messages of a snapshot for a dialect.
@@ -63,8 +73,13 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
     let form = &dialect.message;
     let (mut canonical, mut own) = (Members::new(), Members::new());
     let mut unwrapped = carry::Unwrapped::default();
+    let mut nulls = Vec::new();
     for (key, value) in message {
         match &key {
+            // The real client takes no null for any of these.
+            Key::Known(field) if form.says.contains(field) && value.is_null() => {
+                nulls.push(Json::string(field.camel()))
+            }
             Key::Known(field) if form.says.contains(field) => canonical.push((key, value)),
             _ if carry::is_named(&key, carry::EXTRA) => unwrapped = carry::unwrap(&value),
             _ => own.push((key, value)),
@@ -72,6 +87,9 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
     }
     if let Some(extra) = unwrapped.own.take() {
         own.push((carry::own(carry::EXTRA), extra));
+    }
+    if !nulls.is_empty() {
+        own.push((carry::own(NULLS), json::to_array(&nulls)));
     }
     if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content)) {
         let text = Json::string(content.as_str());
@@ -152,9 +170,19 @@ fn write_one<'a>(message: Message<'a>, dialect: &Dialect, note: Option<(&'static
         }
     }
     if carry::take_json_note(&mut own, Field::Content)
-        && let Some(value) = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned)
+        && let Some(text) = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned)
+        // Notes come back from clients, so what they say is checked like anything else from outside.
+        && let Some(value) = json::value(&text).map(Json::into_owned)
     {
-        set(&mut said, Key::Known(Field::Content), Json::trusted(value));
+        set(&mut said, Key::Known(Field::Content), value);
+    }
+    let nulls = carry::take(&mut own, NULLS);
+    for name in nulls.as_ref().and_then(json::elements).unwrap_or_default() {
+        let field = name.text().and_then(|name| Field::from_wire(&name)).filter(|field| form.says.contains(field));
+        // What the guard put in place of the null goes with it; anything else was said since.
+        if let Some(field) = field.filter(|field| get(&said, *field).is_none_or(|value| value.is(""))) {
+            set(&mut said, Key::Known(field), Json::NULL);
+        }
     }
     canonical.extend(note.map(|(name, list)| (carry::own(name), list)));
     let extra = carry::take(&mut own, carry::EXTRA);
@@ -169,10 +197,66 @@ fn write_one<'a>(message: Message<'a>, dialect: &Dialect, note: Option<(&'static
 pub(super) fn add_note(message: &mut Message<'_>, name: &'static str, value: Json<'static>) {
     let extra = carry::take(message, carry::EXTRA).map(|extra| carry::unwrap(&extra)).unwrap_or_default();
     let mut canonical = extra.canonical;
-    canonical.push((carry::own(name), value));
+    set(&mut canonical, carry::own(name), value);
     if let Some(extra) = carry::wrap(extra.own.as_ref(), &canonical, None) {
         message.push((carry::own(carry::EXTRA), extra));
     }
+}
+
+/// Brings the messages of a canonical snapshot into the form that the real client takes: it rejects the run for one null
+/// or one message without an id.
+pub(super) fn conform_snapshot(event: &mut Event<'_>, report: &mut Report) {
+    let Some(list) = event.get(Field::Messages).and_then(json::elements) else {
+        return;
+    };
+    let mut changed = false;
+    let mut messages = Vec::with_capacity(list.len());
+    for (at, element) in list.iter().enumerate() {
+        let Some(members) = json::message(element) else {
+            return;
+        };
+        let mut message = crate::event::owned(members);
+        changed |= conform_message(&mut message, at, report);
+        messages.push(message);
+    }
+    if changed {
+        event.set(Field::Messages, to_array(&messages, false));
+    }
+}
+
+/// Mends one message; says whether it had to.
+fn conform_message(message: &mut Message<'static>, at: usize, report: &mut Report) -> bool {
+    let before = message.len();
+    message.retain(|(_, value)| !value.is_null());
+    let mut changed = message.len() != before;
+    if changed {
+        report.repair(Repair::NullDropped);
+    }
+    let role = get(message, Field::Role).and_then(Json::text).unwrap_or_default().into_owned();
+    let mut supplied = Vec::new();
+    match get(message, Field::Id) {
+        Some(id) if id.shape() == Type::String => {}
+        Some(id) => supplied.push((Field::Id, Json::string(id.as_str()))),
+        None => supplied.push((Field::Id, Json::string(&format!("snapshot-{at}")))),
+    }
+    // Every message but the assistant's must have content; parts are for users and tools.
+    match get(message, Field::Content).map(Json::shape) {
+        None if role != "assistant" && role != ACTIVITY => supplied.push((Field::Content, Json::string(""))),
+        Some(Type::Number | Type::Bool) => {
+            let text = get(message, Field::Content).map(|content| Json::string(content.as_str()));
+            supplied.extend(text.map(|text| (Field::Content, text)));
+        }
+        _ => {}
+    }
+    if role == "tool" && get(message, Field::ToolCallId).is_none() {
+        supplied.push((Field::ToolCallId, Json::string("")));
+    }
+    changed |= !supplied.is_empty();
+    for (field, value) in supplied {
+        report.repair(Repair::MemberSupplied);
+        set(message, Key::Known(field), value);
+    }
+    changed
 }
 
 /// Whether this is a list of content parts.

@@ -55,6 +55,6 @@ trait Sink {
 }
 
 /// The id of the message that a tool result makes, when the agent named none: the same for the same call, always.
-fn result_id(tool_call_id: &str) -> String {
-    format!("{tool_call_id}:result")
+fn result_id(tool_call_id: &Json<'_>) -> Json<'static> {
+    tool_call_id.followed_by(":result")
 }

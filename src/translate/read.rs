@@ -4,7 +4,7 @@
 
 use super::carry::{self, Unwrapped};
 use super::report::{Loss, Repair};
-use super::text::Reading;
+use super::text::{NoText, Reading};
 use super::{Sink, message, patch};
 use crate::codec::json::{self, Object};
 use crate::dialect::{ASSISTANT, Dialect, Home, Rest, Row, Shape};
@@ -104,9 +104,8 @@ impl Reader {
         }
         let (mut parts, stands_for) = self.take_apart(row, members);
         let own = matches!(row.shape, Shape::HeldStart | Shape::Output | Shape::RoleEnd) && stands_for.is_none();
-        let message = parts.event.text(Field::MessageId).filter(|_| own);
-        self.texts.release(message.as_deref(), sink);
-        drop(message);
+        let message = parts.event.get(Field::MessageId).filter(|_| own);
+        self.texts.release(message, sink);
         if let Some(kind) = stands_for {
             return self.restore(&kind, parts, sink);
         }
@@ -120,8 +119,10 @@ impl Reader {
             }
             Shape::HeldStart => return self.texts.start(self.pack(parts), sink),
             Shape::Output => {
-                let whole = self.whole(row.wire, data);
-                return self.texts.content(parts, self.dialect.name, whole, sink);
+                if let Err(NoText) = self.texts.content(parts, self.dialect.name, sink) {
+                    sink.event(self.whole(row.wire, data));
+                }
+                return;
             }
             Shape::RoleEnd => {
                 self.texts.forget_role(&mut parts);
@@ -157,6 +158,7 @@ impl Reader {
         if let Some(extra) = unwrapped.own {
             parts.own.push((carry::own(carry::EXTRA), extra));
         }
+        carry::name_numbers(&mut parts.event, &mut parts.own);
         (parts, unwrapped.stands_for)
     }
 
@@ -249,9 +251,8 @@ fn nested_error(parts: &mut Parts<'_>) {
 /// A value that is no string becomes its JSON text, and the note says so.
 fn as_text(parts: &mut Parts<'_>, field: Field) {
     if parts.event.kind == Kind::ToolCallResult && parts.event.get(Field::MessageId).is_none() {
-        let call = parts.event.text(Field::ToolCallId).unwrap_or_default();
-        let id = Json::string(&super::result_id(&call));
-        parts.event.set(Field::MessageId, id);
+        let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));
+        parts.event.set(Field::MessageId, super::result_id(&call));
     }
     match parts.event.get(field) {
         Some(value) if !parts.restored.contains(&field) && is_structured(field, value) => {

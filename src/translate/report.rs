@@ -36,6 +36,8 @@ closed! {
         MemberSupplied = "member_supplied",
         /// a value of the wrong JSON type had one obvious reading
         TypeConverted = "type_converted",
+        /// a value that the real client would refuse went to `metadata.diglot`
+        ValueCarried = "value_carried",
         /// an operation of a JSON Patch was brought into form
         PatchMended = "patch_mended",
         /// a type that the agent's dialect does not have left as CUSTOM

@@ -7,9 +7,6 @@ use crate::event::input::Message;
 use crate::event::{Field, Json, Key, Members, PROTOCOL_VERSION, RunInput, Type, get, remove, set};
 use std::fmt;
 
-/// Under `extra["ag-ui"]` of the last message: members of the input that the agent's dialect has no place for.
-const INPUT: &str = "input";
-
 /// `description` of the one context entry that a context sent as plain text becomes.
 const CONTEXT: &str = "context";
 
@@ -169,9 +166,8 @@ fn context_of_text(context: &Json<'_>) -> Json<'static> {
     if text.trim().is_empty() {
         return Json::trusted("[]");
     }
-    let parsed = Json::trusted(text.trim());
-    if json::elements(&parsed).is_some() {
-        return parsed.into_owned();
+    if let Some(list) = json::value(&text).filter(|value| value.shape() == Type::Array) {
+        return list.into_owned();
     }
     let entry = json::build(|object| {
         object.member(Field::Description.camel(), Json::string(CONTEXT).as_str());
@@ -181,7 +177,7 @@ fn context_of_text(context: &Json<'_>) -> Json<'static> {
 }
 
 fn unpack_input(members: &mut Members<'_>, messages: &mut [Message<'static>]) {
-    let carried = match messages.iter_mut().rev().find_map(|message| carry::take(message, INPUT)) {
+    let carried = match messages.iter_mut().rev().find_map(|message| carry::take(message, message::INPUT)) {
         Some(input) => json::members(&input).map(crate::event::owned),
         None => carry::take(members, carry::EXTRA).map(|extra| {
             let found = carry::unwrap(&extra);
@@ -202,7 +198,7 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> String {
     // What a hop speaks is said by whoever speaks on it.
     remove(&mut members, Field::ProtocolVersion);
     let snake = agent.fields == Spelling::Snake;
-    let seven = [
+    let defaults = [
         (Field::State, "{}"),
         (Field::Messages, ""),
         (Field::Tools, "[]"),
@@ -214,7 +210,7 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> String {
         top.push((Key::Known(Field::ProtocolVersion), Json::string(PROTOCOL_VERSION)));
     }
     let mut said = Vec::new();
-    for (field, default) in seven {
+    for (field, default) in defaults {
         if field == Field::Messages {
             said.push((Key::Known(field), Json::NULL));
             continue;
@@ -237,7 +233,7 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> String {
 /// What the seven members cannot say rides on the last message; without one, on the request itself rather than nowhere.
 fn carry_input<'a>(members: &Members<'_>, messages: &mut [Message<'_>], said: &mut Vec<(Key<'a>, Json<'a>)>) {
     match messages.last_mut() {
-        Some(last) => message::add_note(last, INPUT, json::to_object(members)),
+        Some(last) => message::add_note(last, message::INPUT, json::to_object(members)),
         None => said.extend(carry::wrap(None, members, None).map(|extra| (carry::own(carry::EXTRA), extra))),
     }
 }

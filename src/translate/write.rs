@@ -19,6 +19,8 @@ pub(super) struct Writer {
     side: Side,
     /// whether the agent speaks another dialect, so that the version said is ours
     translates: bool,
+    /// the row of content, where the dialect has output blocks
+    blocks: Option<&'static Row>,
     texts: Writing,
     chunks: Chunks,
     scratch: String,
@@ -37,9 +39,9 @@ pub(super) struct Said<'a> {
 }
 
 impl Said<'_> {
-    /// The text of a member.
-    pub fn text(&self, field: Field) -> String {
-        get(&self.members, field).and_then(Json::text).map(Cow::into_owned).unwrap_or_default()
+    /// The id of the message that the event belongs to; the empty text where it names none.
+    pub fn message_id(&self) -> Json<'static> {
+        get(&self.members, Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
     }
 }
 
@@ -55,7 +57,10 @@ pub(super) struct Outlet<'o> {
 
 impl Writer {
     pub fn new(side: Side, translates: bool) -> Self {
-        Writer { side, translates, texts: Writing::default(), chunks: Chunks::default(), scratch: String::new() }
+        let content = side.dialect.row_of(Kind::TextMessageContent).map(|(_, row)| row);
+        let blocks = content.filter(|row| row.shape == Shape::Output);
+        let (texts, chunks) = (Writing::default(), Chunks::default());
+        Writer { side, translates, blocks, texts, chunks, scratch: String::new() }
     }
 
     /// Writes one event.
@@ -107,13 +112,12 @@ impl Writer {
         if event.kind == Kind::Custom && self.restore(&event, to) {
             return;
         }
-        let renders = self.side.dialect.row_of(Kind::TextMessageContent).filter(|(_, row)| row.shape == Shape::Output);
-        match (renders, self.side.dialect.row_of(event.kind)) {
+        match (self.blocks, self.side.dialect.row_of(event.kind)) {
             (_, Some((label, row))) => {
                 let said = self.sort(row, event, stands_for);
                 self.row(label, row, said, to);
             }
-            (Some((_, content)), None) if is_reasoning(event.kind) => self.reasoning(content, event, stands_for, to),
+            (Some(content), None) if is_reasoning(event.kind) => self.reasoning(content, event, stands_for, to),
             (_, None) => self.whole(event, to),
         }
     }
@@ -127,8 +131,10 @@ impl Writer {
         let Some(wire) = name.strip_prefix(dialect.name).and_then(|rest| rest.strip_prefix('.')) else {
             return false;
         };
+        // Only what reading wraps is unwrapped; anything else would pass the run guard by.
+        let wrapped = dialect.row(wire).is_none_or(|(_, row)| matches!(row.shape, Shape::Whole | Shape::Output));
         let held = json::object(value.as_str()).ok().and_then(|object| object.kind);
-        if event.members.len() != 2 || !held.is_some_and(|kind| kind.is(wire)) {
+        if !wrapped || event.members.len() != 2 || !held.is_some_and(|kind| kind.is(wire)) {
             return false;
         }
         to.report.written[dialect.row(wire).map_or_else(|| dialect.other(), |(label, _)| label)] += 1;
@@ -163,6 +169,7 @@ impl Writer {
     fn put(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
         to.report.written[label] += 1;
         let snake = self.snake();
+        carry::restore_numbers(&mut said.members, &mut said.own);
         let extra = carry::take(&mut said.own, carry::EXTRA);
         let extra = carry::wrap(extra.as_ref(), &said.canonical, said.stands_for);
         self.frame(to.out, row.wire, |object| {
@@ -216,7 +223,7 @@ impl Writer {
         stands_for: Option<&'static str>,
         to: &mut Outlet<'_>,
     ) {
-        let id = event.text(Field::MessageId).map(Cow::into_owned).unwrap_or_default();
+        let id = event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         if event.kind == Kind::ReasoningStart {
             let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
             let own = metadata.map(|metadata| carry::unpack(metadata, self.side.dialect.name, |_| true).0);
@@ -228,6 +235,7 @@ impl Writer {
             }
             return;
         }
+        let event_kind = event.kind;
         if let Some(message) = self.texts.native(&id).cloned() {
             if event.kind == Kind::ReasoningMessageContent {
                 let mut said = self.sort(content, event, None);
@@ -236,6 +244,9 @@ impl Writer {
                 let delta = self.texts.thinking(&text, &mut said.own);
                 crate::event::set(&mut said.members, Key::Known(Field::Delta), delta);
                 self.put_content(content, said, to);
+            }
+            if event_kind == Kind::ReasoningEnd {
+                self.texts.forget(&id);
             }
             return;
         }
@@ -250,7 +261,7 @@ impl Writer {
     fn render(
         &mut self,
         content: &'static Row,
-        id: &str,
+        id: &Json<'_>,
         event: Event<'_>,
         stands_for: &'static str,
         to: &mut Outlet<'_>,
@@ -276,7 +287,7 @@ impl Writer {
         if kind == Kind::ReasoningMessageEnd
             && let Some((label, row)) = self.side.dialect.row_of(Kind::TextMessageEnd)
         {
-            let end = Event::new(Kind::TextMessageEnd).with(Field::MessageId, Json::string(id));
+            let end = Event::new(Kind::TextMessageEnd).with(Field::MessageId, id.clone());
             let said = self.sort(row, end, Some(""));
             self.row(label, row, said, to);
         }
@@ -322,9 +333,9 @@ fn boundary(said: &mut Said<'_>) {
 fn as_json(said: &mut Said<'_>, field: Field) {
     if carry::take_json_note(&mut said.own, field)
         && let Some(text) = get(&said.members, field).and_then(Json::text).map(Cow::into_owned)
-        && json::object(&format!("{{\"a\":{text}}}")).is_ok()
+        && let Some(value) = json::value(&text).map(Json::into_owned)
     {
-        crate::event::set(&mut said.members, Key::Known(field), Json::trusted(text));
+        crate::event::set(&mut said.members, Key::Known(field), value);
     }
 }
 

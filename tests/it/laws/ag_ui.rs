@@ -83,6 +83,11 @@ impl Script {
     fn say(&mut self, kind: Kind, fixed: &[(Field, &str)]) {
         let mut members = vec![format!("\"type\":\"{}\"", kind.wire())];
         for slot in kind.all_slots() {
+            // A use or an end must not name another owner than the start, and a parent must be known: both left out.
+            let owned = Item::touched_by(kind).is_some_and(|(item, ..)| item != Item::Subagent);
+            if slot.field == Field::ParentSubagentRunId || (slot.field == Field::SubagentRunId && owned) {
+                continue;
+            }
             let value = match fixed.iter().find(|(field, _)| *field == slot.field) {
                 Some((_, value)) => (*value).to_owned(),
                 None if slot.required || self.dice.once_in(4) => self.fill(slot),

@@ -155,13 +155,15 @@ impl Script {
         let mut messages = Vec::new();
         for at in 0..self.dice.below(4) {
             let content = if self.dice.once_in(4) { self.dice.value(2) } else { self.dice.string() };
+            let role = self.dice.pick(&["user", "assistant", "system", "tool", "developer"]);
             let more = match self.dice.below(4) {
+                // §3.3.2: a tool message says which call it answers.
+                _ if role == "tool" => format!(r#","{}":"c""#, self.spelt("toolCallId")),
                 0 => format!(r#","timestamp":{},"extra":{}"#, self.dice.time(), self.dice.value(2)),
                 1 => format!(r#","{}":[{{"id":"c","type":"function"}}]"#, self.spelt("toolCalls")),
                 2 => format!(r#","{}":"c","mood":null"#, self.spelt("toolCallId")),
                 _ => String::new(),
             };
-            let role = self.dice.pick(&["user", "assistant", "system", "tool", "developer"]);
             messages.push(format!(r#"{{"id":"{at}","role":"{role}","content":{content}{more}}}"#));
         }
         self.say("MESSAGE_SNAPSHOT", &[("messages", format!("[{}]", messages.join(",")))]);

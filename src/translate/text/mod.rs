@@ -1,0 +1,111 @@
+//! Messages that are streamed as output blocks: what a block says, and how what AG-UI has no word for is kept.
+//!
+//! `reading` turns blocks into text and reasoning events, `writing` turns these back.
+
+mod reading;
+mod writing;
+
+pub(in crate::translate) use reading::{NoText, Reading};
+pub(in crate::translate) use writing::Writing;
+
+use super::carry;
+use crate::codec::json;
+use crate::dialect::block;
+use crate::event::{Event, Field, Json, Key, Member, Members, Type};
+
+/// Note on a reasoning span: the start of the message that it stands before, as the dialect said it.
+const START: &str = "$start";
+/// Notes on a block: members that have no name of their own among the carried ones.
+const DELTA: &str = "$delta";
+const OUTPUT: &str = "$output";
+const DATA: &str = "$data";
+
+const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
+
+/// What a delta is.
+enum Delta<'a> {
+    /// a plain string, or nothing that can be told apart
+    Plain,
+    /// an output block: its type, the block's members, the delta's other members
+    Block { kind: Json<'a>, output: Members<'a>, rest: Members<'a> },
+}
+
+fn delta<'a>(value: Option<&'a Json<'_>>) -> Delta<'a> {
+    let block = || {
+        let mut rest = json::members(value?)?;
+        let mut output = json::open_object(carry::take(&mut rest, block::OUTPUT)?.source()?).ok()?;
+        Some(Delta::Block { kind: output.kind.take()?, output: output.members, rest })
+    };
+    block().unwrap_or(Delta::Plain)
+}
+
+/// The text that a delta says: the string itself, or that of a text or thinking block.
+pub(super) fn said<'a>(value: &'a Json<'_>) -> Option<Json<'a>> {
+    match delta(Some(value)) {
+        Delta::Plain => None,
+        Delta::Block { kind, mut output, .. } if kind.is(block::THINKING) => {
+            let data = carry::take(&mut output, block::DATA)?;
+            json::members(&data).and_then(|mut data| carry::take(&mut data, block::CONTENT)).map(Json::into_owned)
+        }
+        Delta::Block { mut output, .. } => carry::take(&mut output, block::CONTENT),
+    }
+}
+
+/// The id of the message that an event belongs to; the empty text where it names none.
+fn message_id(event: &Event<'_>) -> Json<'static> {
+    event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
+}
+
+fn is_text(members: &[Member<'_>], name: &str) -> bool {
+    members.iter().any(|(key, value)| carry::is_named(key, name) && value.shape() == Type::String)
+}
+
+fn thinking_text(output: &[Member<'_>]) -> Option<()> {
+    let (_, data) = output.iter().find(|(key, _)| carry::is_named(key, block::DATA))?;
+    is_text(&json::members(data)?, block::CONTENT).then_some(())
+}
+
+/// Carries what a block says besides its text: `layout` by its name, and when there is more, all of it under a note.
+fn keep_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
+    keep(own, &[block::LAYOUT], &rest, DELTA);
+    if !output.is_empty() {
+        own.push((carry::own(OUTPUT), json::to_object(&output)));
+    }
+}
+
+fn keep_data(own: &mut Members<'_>, data: &Members<'_>) {
+    keep(own, &THINKING_MEMBERS, data, DATA);
+}
+
+/// Carries `members` by their own names while they are all among `names` and the event itself says none of these; all under
+/// `note` otherwise, so that writing knows which stood where.
+fn keep(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
+    let named = |key: &Key<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
+    let taken = own.iter().any(|(key, _)| named(key).is_some());
+    if taken || members.iter().any(|(key, _)| named(key).is_none()) {
+        own.push((carry::own(note), json::to_object(members)));
+        return;
+    }
+    for (key, value) in members {
+        own.extend(named(key).map(|name| (carry::own(name), value.clone().into_owned())));
+    }
+}
+
+/// The delta around a block, with what was carried beside it.
+fn outer(own: &mut Members<'_>, output: &Json<'_>) -> Json<'static> {
+    let rest = carry::take(own, DELTA).map(Json::into_owned);
+    let layout = if rest.is_none() { carry::take(own, block::LAYOUT).map(Json::into_owned) } else { None };
+    json::build(|object| {
+        object.member(block::OUTPUT, output.as_str());
+        if let Some(layout) = &layout {
+            object.member(block::LAYOUT, layout.as_str());
+        }
+        copy_all(object, rest.as_ref());
+    })
+}
+
+fn copy_all(object: &mut json::ObjectWriter<'_>, rest: Option<&Json<'_>>) {
+    for member in rest.and_then(json::members).unwrap_or_default() {
+        object.copy(&member, false);
+    }
+}
