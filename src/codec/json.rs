@@ -17,6 +17,9 @@ pub const DEPTH_LIMIT: usize = 200;
 /// fill (state, arguments, values) is not taken apart and may have any number. The bound keeps looking names up cheap.
 pub const MEMBERS_LIMIT: usize = 256;
 
+/// Members that most events do not exceed, so that reading one takes one allocation.
+const USUAL: usize = 8;
+
 /// An event or a message as it came: `type` apart, the rest in the order of the wire.
 #[derive(Debug)]
 pub struct Object<'a> {
@@ -163,7 +166,8 @@ impl<'de> Visitor<'de> for ObjectVisitor {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-        let mut object = Object { kind: None, members: Members::new(), canonical: true, seen: 0, camel: 0 };
+        let mut object =
+            Object { kind: None, members: Members::with_capacity(USUAL), canonical: true, seen: 0, camel: 0 };
         while let Some(name) = map.next_key::<Name<'de>>()? {
             let value = Json::trusted(map.next_value::<&'de RawValue>()?.get());
             if name.0 == TYPE {

@@ -28,14 +28,14 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut Report) -> Event<'a
     if kind == Kind::MessagesSnapshot {
         message::conform_snapshot(&mut event, report);
     }
-    let broken = event
+    let broken: Vec<&Slot> = event
         .members
         .iter()
         .filter_map(|(key, value)| match key {
             Key::Known(field) => kind.slot(*field).filter(|slot| !fits(slot, value)),
             Key::Other(_) => None,
         })
-        .collect::<Vec<&Slot>>();
+        .collect();
     let mut carried = Members::new();
     for slot in broken {
         mend(&mut event, slot, &mut carried, report);

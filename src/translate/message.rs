@@ -78,7 +78,7 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
         match &key {
             // The real client takes no null for any of these.
             Key::Known(field) if form.says.contains(field) && value.is_null() => {
-                nulls.push(Json::string(field.camel()))
+                nulls.push(Json::string(field.camel()));
             }
             Key::Known(field) if form.says.contains(field) => canonical.push((key, value)),
             _ if carry::is_named(&key, carry::EXTRA) => unwrapped = carry::unwrap(&value),

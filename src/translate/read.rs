@@ -139,6 +139,12 @@ impl Reader {
     /// Sorts members into what the row says, what is the dialect's own, and what `extra` holds for canonical AG-UI.
     fn take_apart<'a>(&self, row: &'static Row, members: Members<'a>) -> (Parts<'a>, Option<String>) {
         let mut parts = Parts { event: Event::new(row.kind), own: Members::new(), restored: Vec::new() };
+        // Most events say nothing but what their row says: the list stays as it is.
+        if members.iter().all(|(key, _)| matches!(key, Key::Known(field) if row.says(*field))) {
+            parts.event.members = members;
+            carry::name_numbers(&mut parts.event, &mut parts.own);
+            return (parts, None);
+        }
         let mut unwrapped = Unwrapped::default();
         for (key, value) in members {
             match &key {

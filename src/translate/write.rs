@@ -183,6 +183,10 @@ impl Writer {
 
     /// Sorts the members of an event by what `row` says.
     fn sort<'a>(&self, row: &'static Row, event: Event<'a>, stands_for: Option<&'static str>) -> Said<'a> {
+        // Most events say nothing that the row does not: the list stays as it is.
+        if event.members.iter().all(|(key, _)| matches!(key, Key::Known(field) if row.says(*field))) {
+            return Said { members: event.members, own: Members::new(), canonical: Members::new(), stands_for };
+        }
         let mut said = Said { members: Members::new(), own: Members::new(), canonical: Members::new(), stands_for };
         for (key, value) in event.members {
             match &key {

@@ -80,27 +80,26 @@ impl Reading {
     /// # Errors
     /// When it is no text and no thinking: the message is open then, and the piece has to travel whole.
     pub fn content(&mut self, parts: Parts<'_>, dialect: &str, sink: &mut impl Sink) -> Result<(), NoText> {
-        let id = message_id(&parts.event);
-        let at = match self.position(&id) {
+        let nameless = Json::trusted("\"\"");
+        let at = match self.position(parts.event.get(Field::MessageId).unwrap_or(&nameless)) {
             Some(at) => at,
             None => {
                 sink.report().repair(Repair::OpenerSupplied);
+                let id = message_id(&parts.event);
                 let start = Event::new(Kind::TextMessageStart).with(Field::MessageId, id.clone());
                 self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
             }
         };
         let message = &mut self.open[at];
         let Parts { mut event, mut own, .. } = parts;
+        if event.get(Field::Delta).is_some_and(|delta| delta.shape() == Type::String) {
+            message.say_start(sink);
+            carry::pack(&mut event, dialect, own);
+            sink.event(event);
+            return Ok(());
+        }
         let value = event.remove(Field::Delta);
         match delta(value.as_ref()) {
-            Delta::Plain if value.as_ref().is_some_and(|value| value.shape() == Type::String) => {
-                message.say_start(sink);
-                if let Some(value) = value {
-                    event.set(Field::Delta, value);
-                }
-                carry::pack(&mut event, dialect, own);
-                sink.event(event);
-            }
             Delta::Block { kind, mut output, rest } if kind.is(block::TEXT) && is_text(&output, block::CONTENT) => {
                 message.say_start(sink);
                 let text = carry::take(&mut output, block::CONTENT).map(Json::into_owned);
