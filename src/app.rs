@@ -107,9 +107,10 @@ impl App {
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
-        for (plane, listeners) in [("data", &data), ("status", &status)] {
-            listeners.iter().for_each(|listener| occurrence::Listening { plane, address: listener.address }.emit());
-        }
+        let listening = [("data", &data), ("status", &status)].into_iter().flat_map(|(plane, listeners)| {
+            listeners.iter().map(move |listener| occurrence::Listening { plane, address: listener.address })
+        });
+        let listening = listening.collect();
         // Data plane: as many threads as the machine has.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         server.add_service(bound("data", Edge::new(stack(gateway)), data, threads));
@@ -119,7 +120,7 @@ impl App {
         // Names of agents may move.
         server.add_service(background_service("resolver", Resolver { clusters }));
 
-        let drain = Drain { lifecycle, metrics, timeout: config.drain_timeout };
+        let drain = Drain { lifecycle, metrics, timeout: config.drain_timeout, listening };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         Ok(())
     }
@@ -168,6 +169,7 @@ struct Drain {
     lifecycle: Lifecycle,
     metrics: Arc<Metrics>,
     timeout: Duration,
+    listening: Vec<occurrence::Listening>,
 }
 
 #[async_trait]
@@ -179,6 +181,8 @@ impl ShutdownSignalWatch for Drain {
         else {
             return ShutdownSignal::FastShutdown;
         };
+        // Said only now: whoever reads it may send a signal at once, and that drains.
+        self.listening.iter().for_each(occurrence::Listening::emit);
         loop {
             tokio::select! {
                 _ = terminate.recv() => break,

@@ -93,30 +93,13 @@ fn translate_stream(arguments: &Arguments, mut input: Box<dyn Read>) -> io::Resu
     let mut stream = Stream::new(arguments.from, arguments.to, ids(arguments), Limits::default());
     let mut sink = Sink { out: io::stdout().lock(), format: arguments.format, frames: sse::Decoder::default() };
     let mut piece = vec![0; PIECE];
-    let (mut out, mut lines) = (Vec::new(), None);
+    let (mut out, mut form) = (Vec::new(), Form::Unknown);
     let end = loop {
         let read = input.read(&mut piece)?;
         if read == 0 {
-            if let Some(Lines(rest)) = lines.take() {
-                push_line(&mut stream, &rest, &mut out);
-            }
-            break stream.finish(0, &mut out);
+            break form.finish(&mut stream, &mut out);
         }
-        let bytes = &piece[..read];
-        // An SSE line never begins with a brace: that would be the name of a field.
-        if lines.is_none()
-            && stream.report().read.iter().all(|count| *count == 0)
-            && bytes.trim_ascii_start().first() == Some(&b'{')
-        {
-            lines = Some(Lines::default());
-        }
-        let pushed = match &mut lines {
-            Some(lines) => {
-                lines.push(bytes, |line| push_line(&mut stream, line, &mut out));
-                Ok(())
-            }
-            None => stream.push(bytes, 0, &mut out),
-        };
+        let pushed = form.push(&piece[..read], &mut stream, &mut out);
         sink.write(&mut out)?;
         if pushed.is_err() {
             break pushed;
@@ -146,19 +129,42 @@ fn push_line(stream: &mut Stream, line: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Lines of NDJSON, across the pieces in which they were read. Holds at most one line.
-#[derive(Default)]
-struct Lines(Vec<u8>);
+/// How the input is framed, across the pieces in which it is read. Its first byte that is not blank decides, once.
+#[derive(Debug, PartialEq, Eq)]
+enum Form {
+    /// nothing but blanks so far
+    Unknown,
+    Sse,
+    /// the line that is not whole yet
+    Ndjson(Vec<u8>),
+}
 
-impl Lines {
-    fn push(&mut self, bytes: &[u8], mut take: impl FnMut(&[u8])) {
+impl Form {
+    fn push(&mut self, bytes: &[u8], stream: &mut Stream, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let (Form::Unknown, Some(first)) = (&*self, bytes.trim_ascii_start().first()) {
+            // A line of SSE that anybody reads never begins with a brace: that would be the name of a field.
+            *self = if *first == b'{' { Form::Ndjson(Vec::new()) } else { Form::Sse };
+        }
+        let Form::Ndjson(line) = self else {
+            // Blanks belong to the line of SSE that may come behind them, and are nothing otherwise.
+            return stream.push(bytes, 0, out);
+        };
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.0.extend_from_slice(part);
+            line.extend_from_slice(part);
             if part.ends_with(b"\n") {
-                take(&self.0);
-                self.0.clear();
+                push_line(stream, line, out);
+                line.clear();
             }
         }
+        Ok(())
+    }
+
+    /// The input has ended; its last line may lack its line end.
+    fn finish(&self, stream: &mut Stream, out: &mut Vec<u8>) -> Result<(), Fault> {
+        if let Form::Ndjson(line) = self {
+            push_line(stream, line, out);
+        }
+        stream.finish(0, out)
     }
 }
 
@@ -183,5 +189,46 @@ impl<W: Write> Sink<W> {
         }
         frames.clear();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::AG_UI;
+
+    const EVENTS: [&str; 3] = [
+        r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#,
+        r#"{"type":"CUSTOM","name":"deep","value":{"a":{"b":[{}, {"c":1}]}}}"#,
+        r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#,
+    ];
+
+    /// What a stream in two pieces becomes, and what it was taken for.
+    fn translated(input: &str, cut: usize) -> (String, Form) {
+        let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
+        let (mut form, mut out) = (Form::Unknown, Vec::new());
+        for piece in [&input.as_bytes()[..cut], &input.as_bytes()[cut..]] {
+            form.push(piece, &mut stream, &mut out).expect("no limit is near");
+        }
+        form.finish(&mut stream, &mut out).expect("a terminal event");
+        (String::from_utf8(out).expect("UTF-8"), form)
+    }
+
+    /// A piece that begins with a brace is no line that does.
+    #[test]
+    fn the_form_is_decided_once_wherever_the_input_is_cut() {
+        let sse: String = EVENTS.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let ndjson = EVENTS.join("\n");
+        let (expected, _) = translated(&sse, 0);
+        assert_eq!(expected.matches("data: ").count(), EVENTS.len(), "{expected}");
+        for before in ["", "\n", "\r\n \n"] {
+            for (input, is_sse) in [(&sse, true), (&ndjson, false)] {
+                let input = format!("{before}{input}");
+                for cut in 0..=input.len() {
+                    let (text, form) = translated(&input, cut);
+                    assert_eq!((text.as_str(), form == Form::Sse), (expected.as_str(), is_sse), "{input:?} at {cut}");
+                }
+            }
+        }
     }
 }

@@ -178,8 +178,11 @@ impl Check<'_> {
             self.note(at, position(written.defined), "there is no upstream to send requests to", hint);
         }
         let all: Vec<&Seen<Upstream>> = list.iter().flatten().collect();
-        let hint = "list each upstream once; all get the same share of runs";
-        self.distinct(&all, |one, other| one == other, "this upstream is already listed as", hint);
+        // Runs are spread over addresses, so of two paths at one address only the first would ever be asked.
+        let same = |one: &Upstream, other: &Upstream| (&one.host, one.port) == (&other.host, other.port);
+        let hint =
+            "list each host and port once, all get the same share of runs; another path takes a route of its own";
+        self.distinct(&all, same, "this host and port are already listed as", hint);
         every(list)
     }
 

@@ -92,7 +92,8 @@ pub struct Route {
     pub client: Option<Spanned<Side>>,
     /// What the agent speaks. Required.
     pub agent: Option<Spanned<Side>>,
-    /// Where the agent is: one `http` or `https` URL, or a list over which runs are spread. Required.
+    /// Where the agent is: one `http` or `https` URL, or a list over which runs are spread. Required. No two of a list
+    /// share host and port.
     pub upstream: Option<Spanned<OneOrMany>>,
     /// How long the agent may take.
     #[serde(default)]
@@ -105,7 +106,7 @@ pub struct Route {
 pub struct Timeouts {
     /// To accept a connection, the TLS handshake included.
     pub connect: Text,
-    /// From the sent request to the first byte of the response.
+    /// From the request to the first byte of the response, connecting included.
     pub first_byte: Text,
     /// Between two pieces of a response that has begun. There is no limit on the whole run.
     pub idle: Text,

@@ -100,7 +100,7 @@ impl Upstream {
 pub struct Timeouts {
     /// To accept a connection, the TLS handshake included.
     pub connect: Duration,
-    /// From the sent request to the first byte of the response.
+    /// From the request to the first byte of the response, connecting included.
     pub first_byte: Duration,
     /// Between two pieces of a response that has begun.
     pub idle: Duration,

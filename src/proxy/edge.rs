@@ -1,6 +1,7 @@
 //! The client's side of the network: pingora accepts, hyper speaks HTTP.
 
 use super::preface::{self, Version};
+use super::sending::Sending;
 use async_trait::async_trait;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -23,8 +24,14 @@ use std::sync::Arc;
 use std::time::Duration;
 use tower::Service;
 
-/// From the accepted connection to its first whole request head, and between two requests of one connection.
+/// From the accepted connection to what tells its version, and from there to the end of the first request head: two
+/// clocks, so a peer that is late with both takes up to twice as long. And from one request of a connection to the end of
+/// the next one's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How long a client may take nothing while bytes wait for it. Then its connection is closed, its runs end as those of a
+/// client that left, and their agents are let go. The default of nginx's `send_timeout`.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Most bytes of a request head, and of what hyper buffers of an HTTP/1 connection.
 const HEAD_LIMIT: u32 = 64 << 10;
@@ -82,6 +89,8 @@ where
         // stream.
         let (edge, shutdown) = (Arc::clone(self), shutdown.clone());
         tokio::spawn(async move {
+            // A peer that takes nothing must not hold a run, whichever version it speaks.
+            let stream = Sending::new(stream, SEND_TIMEOUT);
             // A peer that says nothing must not hold a connection; hyper's own timer starts with the version.
             let Ok(Ok((version, stream))) = tokio::time::timeout(HEAD_TIMEOUT, preface::read(stream)).await else {
                 return;
@@ -183,5 +192,38 @@ where
 
     fn threads(&self) -> Option<usize> {
         self.inner.threads()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pipe::pipe;
+    use super::*;
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::watch;
+    use tokio::time::{Instant, timeout};
+    use tower::service_fn;
+
+    /// The body of the answer is dropped with the connection, and by that a run knows that its client has left.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_loses_its_connection() {
+        let (mut client, stream) = tokio::io::duplex(1 << 10);
+        let (writer, reader) = pipe(1 << 10, ());
+        let body = Arc::new(Mutex::new(Some(reader)));
+        let edge = Arc::new(Edge::new(service_fn(move |_| {
+            let body = body.lock().expect("nobody panics").take().expect("one request");
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        })));
+        let (_process, shutdown) = watch::channel(false);
+        edge.process_new(Box::new(stream), &shutdown).await;
+        client.write_all(b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n").await.expect("room");
+
+        let since = Instant::now();
+        let flood = async { while writer.write(&mut vec![b'x'; 1 << 10]).await.is_ok() {} };
+        timeout(2 * SEND_TIMEOUT, flood).await.expect("the client is given up");
+        assert!(since.elapsed() >= SEND_TIMEOUT);
+        drop(client);
     }
 }

@@ -198,7 +198,7 @@ impl Gateway {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
             metrics: Arc::clone(&route.metrics),
-            lifecycle: self.lifecycle.clone(),
+            lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
             request_id: head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
             traceparent: head.headers.get("traceparent").cloned(),

@@ -58,10 +58,10 @@ impl Lifecycle {
         });
     }
 
-    /// Waits until the process is at `phase` or beyond.
-    pub async fn reached(&self, phase: Phase) {
-        // The sender lives as long as `self`, so waiting cannot fail.
-        let _ = self.phase.subscribe().wait_for(|now| *now >= phase).await;
+    /// The process's end as one run sees it. It is subscribed to once, and borrowed at every wait of the run.
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch(self.phase.subscribe())
     }
 
     /// Counts a run as open until the returned value is dropped.
@@ -80,6 +80,24 @@ impl Lifecycle {
             }
             notified.await;
         }
+    }
+}
+
+/// Tells a run when it has to end.
+#[derive(Debug)]
+pub struct Watch(watch::Receiver<Phase>);
+
+impl Watch {
+    /// Whether open runs end now.
+    #[must_use]
+    pub fn is_cut(&self) -> bool {
+        *self.0.borrow() == Phase::Cut
+    }
+
+    /// Waits until open runs end. May be dropped while waiting.
+    pub async fn cut(&mut self) {
+        // It fails where nobody is left who could say so, and then the process is at its end as well.
+        let _ = self.0.wait_for(|now| *now == Phase::Cut).await;
     }
 }
 
@@ -115,6 +133,17 @@ mod tests {
         lifecycle.advance(Phase::Cut);
         lifecycle.advance(Phase::Draining);
         assert_eq!(lifecycle.phase(), Phase::Cut);
-        lifecycle.reached(Phase::Draining).await;
+    }
+
+    #[tokio::test]
+    async fn a_run_hears_of_the_cut_and_of_nothing_before() {
+        let lifecycle = Lifecycle::default();
+        let mut watch = lifecycle.watch();
+        lifecycle.advance(Phase::Draining);
+        assert!(!watch.is_cut() && futures_util::poll!(Box::pin(watch.cut())).is_pending());
+        lifecycle.advance(Phase::Cut);
+        assert!(watch.is_cut() && lifecycle.watch().is_cut());
+        watch.cut().await;
+        lifecycle.watch().cut().await;
     }
 }

@@ -16,6 +16,7 @@ mod pipe;
 mod preface;
 mod respond;
 mod run;
+mod sending;
 mod upstream;
 
 pub use edge::{Edge, Listener, bound};

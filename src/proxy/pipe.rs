@@ -35,7 +35,11 @@ struct Shared {
 struct State {
     bytes: Vec<u8>,
     end: End,
-    writer: Option<Waker>,
+    /// a write that was refused
+    room: Option<Waker>,
+    /// a run that waits for the client's leaving
+    gone: Option<Waker>,
+    /// a client that waits for bytes
     reader: Option<Waker>,
 }
 
@@ -88,7 +92,7 @@ impl Writer {
             return Poll::Ready(Ok(()));
         }
         if state.bytes.len() >= self.0.capacity {
-            state.writer = Some(cx.waker().clone());
+            state.room = Some(cx.waker().clone());
             return Poll::Pending;
         }
         if state.bytes.is_empty() {
@@ -109,7 +113,7 @@ impl Writer {
             if state.end == End::Gone {
                 return Poll::Ready(());
             }
-            state.writer = Some(cx.waker().clone());
+            state.gone = Some(cx.waker().clone());
             Poll::Pending
         })
         .await;
@@ -133,9 +137,10 @@ impl<T> Drop for Reader<T> {
         let mut state = self.shared.state();
         state.end = End::Gone;
         state.bytes = Vec::new();
-        let writer = state.writer.take();
+        let (room, gone) = (state.room.take(), state.gone.take());
         drop(state);
-        wake(writer);
+        wake(room);
+        wake(gone);
     }
 }
 
@@ -153,9 +158,9 @@ impl<T: Unpin> Body for Reader<T> {
         let mut state = self.shared.state();
         if !state.bytes.is_empty() {
             let bytes = std::mem::take(&mut state.bytes);
-            let writer = state.writer.take();
+            let room = state.room.take();
             drop(state);
-            wake(writer);
+            wake(room);
             return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
         }
         if state.end == End::Finished {
@@ -178,6 +183,9 @@ impl<T: Unpin> Body for Reader<T> {
 mod tests {
     use super::*;
     use http_body_util::BodyExt;
+    use std::future::Future;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::task::Wake;
 
     async fn next(reader: &mut Reader<()>) -> Option<Bytes> {
         reader.frame().await.map(|frame| frame.expect("infallible").into_data().expect("data"))
@@ -207,6 +215,44 @@ mod tests {
             write.await.expect("room");
         }
         assert!(more.is_empty());
+    }
+
+    /// Frames are many and clients leave once: a run that waits for its agent sleeps on while its client reads.
+    #[tokio::test]
+    async fn only_a_write_that_was_refused_is_woken_by_room() {
+        let (wakes, wakes_of_write) = (Arc::new(Wakes::default()), Arc::new(Wakes::default()));
+        let (writer, mut reader) = pipe(1, ());
+        let mut gone = std::pin::pin!(writer.gone());
+        let waker = Arc::clone(&wakes).into();
+        assert!(gone.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        writer.write(&mut b"a".to_vec()).await.expect("room");
+        assert_eq!(next(&mut reader).await.expect("data"), "a");
+        assert_eq!(wakes.count(), 0);
+
+        writer.write(&mut b"b".to_vec()).await.expect("room");
+        let mut more = b"c".to_vec();
+        let mut write = std::pin::pin!(writer.write(&mut more));
+        let waker = Arc::clone(&wakes_of_write).into();
+        assert!(write.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        assert_eq!(next(&mut reader).await.expect("data"), "b");
+        assert_eq!((wakes.count(), wakes_of_write.count()), (0, 1));
+        drop(reader);
+        assert_eq!(wakes.count(), 1);
+    }
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wakes {
+        fn count(&self) -> usize {
+            self.0.load(Ordering::Relaxed)
+        }
+    }
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     #[tokio::test]

@@ -8,7 +8,7 @@
 //! While it waits for the agent it also waits for the client to leave, for the gateway's end, and for its own clock, which
 //! sends keep-alives and ends an agent that fell silent.
 
-use super::lifecycle::{Lifecycle, Phase};
+use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
 use super::upstream::{Cluster, Connector, Outgoing, Session};
 use crate::codec::{json, sse};
@@ -49,7 +49,7 @@ pub(super) struct Plan {
     pub cluster: Arc<Cluster>,
     pub connector: Arc<Connector>,
     pub metrics: Arc<RouteMetrics>,
-    pub lifecycle: Lifecycle,
+    pub lifecycle: Watch,
     pub keep_alive: Duration,
     pub request_id: String,
     pub traceparent: Option<HeaderValue>,
@@ -192,13 +192,14 @@ impl Run {
                 Ok(false) => Some(self.finish()),
                 Err(end) => Some(end),
             };
-            let end = end.or_else(|| self.stream.ending().map(End::Said));
+            // The terminal event is the end, whatever came behind it.
+            let end = self.stream.ending().map(End::Said).or(end);
             if let Err(Gone) = self.hand_over().await {
                 return End::ClientGone;
             }
             let Some(end) = end else {
                 // An agent that floods never lets the run wait, so the gateway's end is looked for here as well.
-                if self.plan.lifecycle.phase() == Phase::Cut {
+                if self.plan.lifecycle.is_cut() {
                     return End::Drained;
                 }
                 continue;
@@ -214,11 +215,10 @@ impl Run {
     /// Reads at least one piece, and whatever else is there, up to a batch. `false` at the end of the body.
     async fn read(&mut self, session: &mut Session) -> Result<bool, End> {
         let mut piece = Piece { stream: &mut self.stream, out: &mut self.out, read: 0, fault: None };
-        let mut ended = false;
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
         let mut first = session.body(|bytes| piece.take(bytes)).now_or_never();
         if first.is_none() {
-            let waiting = Self::wait(&self.pipe, &self.plan.lifecycle, &mut self.clock, &mut self.head);
+            let waiting = Self::wait(&self.pipe, &mut self.plan.lifecycle, &mut self.clock, &mut self.head);
             first = Some(tokio::select! {
                 biased;
                 read = session.body(|bytes| piece.take(bytes)) => read,
@@ -226,24 +226,22 @@ impl Run {
             });
         }
         let mut read = first;
-        while let Some(result) = read {
-            match result {
-                Ok(true) if piece.fault.is_none() && piece.out.len() < BATCH && piece.stream.ending().is_none() => {}
-                Ok(true) => break,
-                Ok(false) => {
-                    ended = true;
-                    break;
-                }
-                Err(rejection) => return Err(End::Failed(rejection)),
+        let last = loop {
+            match read {
+                None => break Ok(true),
+                Some(Ok(true))
+                    if piece.fault.is_none() && piece.out.len() < BATCH && piece.stream.ending().is_none() => {}
+                Some(last) => break last,
             }
             read = session.body(|bytes| piece.take(bytes)).now_or_never();
-        }
+        };
         let (bytes, fault) = (piece.read, piece.fault);
         self.clock.read = Instant::now();
-        self.plan.metrics.bytes(bytes, 0);
+        // A read that fails at its end has read what came before.
+        self.plan.metrics.bytes_read(bytes);
         match fault {
             Some(fault) => Err(End::Failed(fault_of(fault))),
-            None => Ok(!ended),
+            None => last.map_err(End::Failed),
         }
     }
 
@@ -256,23 +254,24 @@ impl Run {
 
     /// Waits for `future`, and meanwhile for everything else that can happen to a run.
     async fn attend<F: Future + Unpin>(&mut self, future: F) -> Result<F::Output, Interrupt> {
+        let waiting = Self::wait(&self.pipe, &mut self.plan.lifecycle, &mut self.clock, &mut self.head);
         tokio::select! {
             biased;
             output = future => Ok(output),
-            interrupt = Self::wait(&self.pipe, &self.plan.lifecycle, &mut self.clock, &mut self.head) => Err(interrupt),
+            interrupt = waiting => Err(interrupt),
         }
     }
 
     async fn wait(
         pipe: &Writer,
-        lifecycle: &Lifecycle,
+        lifecycle: &mut Watch,
         clock: &mut Clock,
         head: &mut Option<oneshot::Sender<Head>>,
     ) -> Interrupt {
         loop {
             tokio::select! {
                 () = pipe.gone() => return Interrupt::ClientGone,
-                () = lifecycle.reached(Phase::Cut) => return Interrupt::Cut,
+                () = lifecycle.cut() => return Interrupt::Cut,
                 tick = clock.tick() => match tick {
                     Err(interrupt) => return interrupt,
                     // Before the client was answered there is nothing to keep alive.
@@ -297,14 +296,13 @@ impl Run {
         if self.first_event.is_none() {
             self.first_event = Some(self.plan.began.elapsed());
         }
-        self.plan.metrics.bytes(0, self.out.len());
+        self.plan.metrics.bytes_written(self.out.len());
         self.bytes += self.out.len() as u64;
-        let lifecycle = self.plan.lifecycle.clone();
         tokio::select! {
             biased;
             written = self.pipe.write(&mut self.out) => written?,
             // A client that does not read cannot hold the process back for longer than its drain, and may read yet.
-            () = lifecycle.reached(Phase::Cut) => self.pipe.push(&mut self.out)?,
+            () = self.plan.lifecycle.cut() => self.pipe.push(&mut self.out)?,
         }
         let now = Instant::now();
         // The agent was made to wait meanwhile, so its silence is not its own.

@@ -26,6 +26,10 @@ const POOL: usize = 1024;
 /// How long an idle connection is kept. Below the keep-alive of common agents (uvicorn 5 s), so that we close it first.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
+/// Most time for writing the head of a request, and again for its body: a connection that takes neither is dead. `first_byte`
+/// ends it as well; this is for where the operator made that very long.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// Addresses of one route that a run tries before it gives up.
 const ATTEMPTS: usize = 4;
 
@@ -130,7 +134,7 @@ impl Cluster {
         self.timeouts.idle
     }
 
-    /// How long the agent may take to answer.
+    /// How long the agent may take to answer, connecting included.
     pub(super) fn first_byte(&self) -> Duration {
         self.timeouts.first_byte
     }
@@ -208,7 +212,7 @@ pub(super) struct Session {
 impl Session {
     async fn write(&mut self, upstream: &Upstream, request: &Outgoing<'_>) -> Result<(), Rejection> {
         let head = head(upstream, request).map_err(|error| Rejection::from(Kind::Internal).cause(error))?;
-        self.inner.set_write_timeout(Some(Duration::from_secs(30)));
+        self.inner.set_write_timeout(Some(WRITE_TIMEOUT));
         let sent = async {
             self.inner.write_request_header(Box::new(head)).await?;
             self.inner.write_request_body(request.body.clone(), true).await?;

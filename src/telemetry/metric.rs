@@ -206,10 +206,14 @@ impl RouteMetrics {
         self.ended[outcome as usize].inc();
     }
 
-    /// Counts bytes that passed.
-    pub fn bytes(&self, read: usize, written: usize) {
-        self.bytes_read.inc_by(read as u64);
-        self.bytes_written.inc_by(written as u64);
+    /// Counts bytes that came from the agent.
+    pub fn bytes_read(&self, bytes: usize) {
+        self.bytes_read.inc_by(bytes as u64);
+    }
+
+    /// Counts bytes that are for the client.
+    pub fn bytes_written(&self, bytes: usize) {
+        self.bytes_written.inc_by(bytes as u64);
     }
 
     /// Counts what `report` says, takes it out of there, and adds it to `totals`.

@@ -20,7 +20,7 @@ pub struct Listening {
 
 impl Listening {
     /// Logs it.
-    pub fn emit(self) {
+    pub fn emit(&self) {
         tracing::info!(plane = self.plane, address = %self.address, "listening");
     }
 }

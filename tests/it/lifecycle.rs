@@ -2,7 +2,7 @@
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, Client, End, INPUT, post, run};
-use super::support::gateway::{File, Gateway, Setup, diglot};
+use super::support::gateway::{File, Gateway, Process, Setup, diglot};
 use super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, failed, refused, succeeded, whole};
 use std::net::TcpListener;
 use std::process::Output;
@@ -60,6 +60,19 @@ async fn an_idle_gateway_ends_at_once() {
     let _idle = Client::connect(gateway.data).await;
     gateway.process.signal("TERM");
     assert_eq!(gateway.process.exit().await.code(), Some(0));
+}
+
+/// Who reads "listening" may end the gateway at once: it drains, and is not killed.
+#[tokio::test]
+async fn a_signal_is_heard_from_the_first_line_on() {
+    for signal in ["TERM", "INT"] {
+        let file = File::new(&format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{GOOD}"));
+        let mut process = Process::start(diglot().args(SERVE).arg(file.path()), false);
+        let line = process.line().await.expect("a line");
+        assert!(line.contains("listening"), "{line}");
+        process.signal(signal);
+        assert_eq!(process.exit().await.code(), Some(0), "SIG{signal}");
+    }
 }
 
 /// The configuration is read once; what another server takes for "read it again" must not end this one.

@@ -610,8 +610,25 @@ routes:
   - {path: /a, client: ag-ui, agent: hai, upstream: [http://h, HTTP://H:80/]}
 ",
         r"
-f:2:64: routes[0].upstream[1]: this upstream is already listed as routes[0].upstream[0] (line 2, column 54)
-  hint: list each upstream once; all get the same share of runs
+f:2:64: routes[0].upstream[1]: this host and port are already listed as routes[0].upstream[0] (line 2, column 54)
+  hint: list each host and port once, all get the same share of runs; another path takes a route of its own
+",
+    ),
+    (
+        "two paths at one host and port",
+        r"
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    upstream:
+      - http://h:8080/one
+      - http://h:8081/one
+      - https://H:8080/two
+",
+        r"
+f:8:9: routes[0].upstream[2]: this host and port are already listed as routes[0].upstream[0] (line 6, column 9)
+  hint: list each host and port once, all get the same share of runs; another path takes a route of its own
 ",
     ),
     (
@@ -741,8 +758,8 @@ f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables put in, has no sc
   hint: write a URL such as `http://127.0.0.1:9001/chat`
 f:9:29: routes[0].upstream[1]: the value carries a user name or password
   hint: take it out of the URL: whoever reads the configuration or a log would read it too
-f:9:73: routes[0].upstream[3]: this upstream is already listed as routes[0].upstream[2] (line 9, column 52)
-  hint: list each upstream once; all get the same share of runs
+f:9:73: routes[0].upstream[3]: this host and port are already listed as routes[0].upstream[2] (line 9, column 52)
+  hint: list each host and port once, all get the same share of runs; another path takes a route of its own
 ",
     ),
 ];

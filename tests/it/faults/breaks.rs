@@ -153,6 +153,27 @@ async fn what_comes_after_the_terminal_event_is_dropped_and_holds_nobody() {
     agent.left().await;
 }
 
+/// What nobody can read is no fault of a run that its client has heard to the end.
+#[tokio::test]
+async fn a_line_over_the_limit_behind_the_terminal_event_is_no_failure() {
+    let agent = Agent::playing(vec![Step::Read, write(CHUNKED), write(chunk(whole() + ":" + &"x".repeat(4000)))]);
+    let setup = Setup { upstreams: &[agent.url()], top: SMALL, ..Setup::default() };
+    let mut gateway = Gateway::start(setup).await;
+    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    assert_eq!(gateway.logged("run ended").await["outcome"], "finished");
+}
+
+/// Bytes that came are counted, although the read that brought them ended in a failure.
+#[tokio::test]
+async fn what_came_before_a_break_is_counted() {
+    let body = begun() + HALF;
+    let agent = Agent::answering([CHUNKED.as_bytes(), &chunk(&body), b"not a size\r\n"].concat());
+    let gateway = Gateway::before(&agent).await;
+    failed(&run(gateway.data, "/run").await, "upstream_protocol", BEGUN);
+    let bytes = gateway.metric(r#"diglot_event_bytes_total{direction="from_agent",route="run"}"#).await;
+    assert_eq!(bytes, body.len() as f64);
+}
+
 #[tokio::test]
 async fn an_error_of_the_agent_passes_unchanged() {
     let error = "data: {\"type\":\"RUN_ERROR\",\"message\":\"out of tokens\",\"code\":\"quota\"}\n\n";

@@ -1,0 +1,100 @@
+//! A connection whose peer has to take what it is sent.
+//!
+//! It stands below HTTP, where every byte that the peer takes can be seen: above it one large event on a slow line looks
+//! like a client that does not read at all.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::Sleep;
+
+/// A stream that breaks with `TimedOut` when its peer takes nothing for `limit` while bytes wait for it.
+#[derive(Debug)]
+pub(super) struct Sending<S> {
+    stream: S,
+    limit: Duration,
+    /// runs while bytes wait; a stream that is idle, or taken from, has none
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+impl<S> Sending<S> {
+    pub(super) fn new(stream: S, limit: Duration) -> Self {
+        Sending { stream, limit, stalled: None }
+    }
+
+    /// What a write that ended in `written` comes to.
+    fn timed(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if written.is_ready() {
+            self.stalled = None;
+            return written;
+        }
+        let limit = self.limit;
+        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Sending<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_read(cx, buf)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Sending<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        self.timed(written, cx)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
+        self.timed(written, cx)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::{Instant, sleep};
+
+    const LIMIT: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_peer_that_takes_nothing_is_given_up_and_a_slow_one_is_not() {
+        let (mut peer, stream) = tokio::io::duplex(4);
+        let mut stream = Sending::new(stream, LIMIT);
+        let slow = tokio::spawn(async move {
+            for _ in 0..3 {
+                sleep(LIMIT - Duration::from_secs(1)).await;
+                peer.read_exact(&mut [0; 4]).await.expect("bytes");
+            }
+            peer
+        });
+        stream.write_all(&[0; 16]).await.expect("taken, slowly");
+        let _peer = slow.await.expect("the peer");
+        // Time in which nothing waits does not count.
+        sleep(2 * LIMIT).await;
+        let since = Instant::now();
+        let error = stream.write_all(&[0; 16]).await.expect_err("not taken");
+        assert_eq!((error.kind(), since.elapsed()), (io::ErrorKind::TimedOut, LIMIT));
+    }
+}
