@@ -120,6 +120,14 @@ pub fn value(text: &str) -> Option<Json<'_>> {
     serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::trusted(raw.get()))
 }
 
+/// Reads the values that stand one behind the other in `text`. `None` when anything else stands there, or one nests too deep.
+#[must_use]
+pub fn sequence(text: &str) -> Option<Vec<Json<'_>>> {
+    check_depth(text).ok()?;
+    let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
+    values.map(|value| value.ok().map(|raw| Json::trusted(raw.get()))).collect()
+}
+
 /// The name of the member that tells events and parts apart.
 pub const TYPE: &str = "type";
 

@@ -1,10 +1,10 @@
 //! Messages in requests and snapshots: the same rules in both places, so that ids and carried material agree.
 
-use super::carry;
 use super::report::{Repair, Report};
 use super::write::Said;
+use super::{carry, stored};
 use crate::codec::json;
-use crate::dialect::{Dialect, Home};
+use crate::dialect::{Content, Dialect, Home, Shape, Side, Spelling};
 use crate::event::input::{ACTIVITY, Message, REASONING};
 use crate::event::{Event, Field, Json, Key, Members, Type, get, remove, set};
 use std::borrow::Cow;
@@ -41,15 +41,15 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, dialect: &Dialect) {
     event.set(Field::Messages, to_array(&canonical, false));
 }
 
-/// Rewrites the messages of a snapshot for a dialect.
-pub(super) fn write_snapshot(said: &mut Said<'_>, dialect: &Dialect, snake: bool) {
+/// Rewrites the messages of a snapshot for a side.
+pub(super) fn write_snapshot(said: &mut Said<'_>, side: Side) {
     let Some(value) = remove(&mut said.members, Field::Messages) else {
         return;
     };
     let elements = json::elements(&value).unwrap_or_default();
     let messages: Option<Vec<Message<'_>>> = elements.iter().map(json::message).collect();
     let list = match messages {
-        Some(messages) => to_array(&write(messages, dialect), snake),
+        Some(messages) => to_array(&write(messages, side), side.fields == Spelling::Snake),
         None => value.into_owned(),
     };
     said.members.push((Key::Known(Field::Messages), list));
@@ -97,6 +97,11 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
         carry::note_json(&mut own, Field::Content);
     }
     let mut found = unwrapped.canonical;
+    let (thought_before, thought_after) = match get(&found, Field::Content) {
+        // What is canonical already needs no reading.
+        Some(_) => (Vec::new(), Vec::new()),
+        None => stored::read(&mut canonical, &mut own, dialect.name),
+    };
     let before = carry::take(&mut found, BEFORE);
     let after = carry::take(&mut found, AFTER);
     for (key, value) in found {
@@ -107,8 +112,15 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
         set(&mut canonical, Key::Known(Field::Metadata), metadata);
     }
     take_in(before.as_ref(), out);
+    out.extend(thought_before);
     out.push(crate::event::owned(canonical));
+    out.extend(thought_after);
     take_in(after.as_ref(), out);
+}
+
+/// Whether content of this dialect can be output blocks.
+fn has_blocks(dialect: &Dialect) -> bool {
+    dialect.rows.iter().any(|row| row.shape == Shape::Output)
 }
 
 fn is_structured(content: &Json<'_>) -> bool {
@@ -121,14 +133,19 @@ fn take_in(list: Option<&Json<'_>>, out: &mut Vec<Message<'static>>) {
     }
 }
 
-/// Writes canonical messages for a dialect. Messages whose role it does not know ride on a neighbour.
-pub(super) fn write<'a>(messages: Vec<Message<'a>>, dialect: &Dialect) -> Vec<Message<'a>> {
+/// Writes canonical messages for a side. Messages whose role its dialect does not know ride on a neighbour.
+pub(super) fn write<'a>(messages: Vec<Message<'a>>, side: Side) -> Vec<Message<'a>> {
+    let dialect = side.dialect;
     if dialect.home == Home::Native {
         return messages;
     }
     let mut out: Vec<Message<'a>> = Vec::with_capacity(messages.len());
     let mut waiting: Vec<Json<'static>> = Vec::new();
+    let intact = stored::intact(&messages, dialect.name);
     for message in messages {
+        if stored::is_held(&message, dialect.name, &intact) {
+            continue;
+        }
         let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
         if (role == ACTIVITY || role == REASONING) && !dialect.message.roles.contains(&&*role) {
             drop(role);
@@ -137,7 +154,7 @@ pub(super) fn write<'a>(messages: Vec<Message<'a>>, dialect: &Dialect) -> Vec<Me
         }
         drop(role);
         let note = (!waiting.is_empty()).then(|| (BEFORE, json::to_array(&std::mem::take(&mut waiting))));
-        out.push(write_one(message, dialect, note));
+        out.push(write_one(message, side, note));
     }
     if !waiting.is_empty() {
         let list = json::to_array(&waiting);
@@ -150,8 +167,8 @@ pub(super) fn write<'a>(messages: Vec<Message<'a>>, dialect: &Dialect) -> Vec<Me
     out
 }
 
-fn write_one<'a>(message: Message<'a>, dialect: &Dialect, note: Option<(&'static str, Json<'static>)>) -> Message<'a> {
-    let form = &dialect.message;
+fn write_one<'a>(message: Message<'a>, side: Side, note: Option<(&'static str, Json<'static>)>) -> Message<'a> {
+    let (dialect, form) = (side.dialect, &side.dialect.message);
     let (mut said, mut own, mut canonical) = (Members::new(), Members::new(), Members::new());
     for (key, value) in message {
         match &key {
@@ -169,12 +186,15 @@ fn write_one<'a>(message: Message<'a>, dialect: &Dialect, note: Option<(&'static
             _ => canonical.push((key, value)),
         }
     }
-    if carry::take_json_note(&mut own, Field::Content)
-        && let Some(text) = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned)
+    if carry::take_json_note(&mut own, Field::Content) {
         // Notes come back from clients, so what they say is checked like anything else from outside.
-        && let Some(value) = json::value(&text).map(Json::into_owned)
-    {
-        set(&mut said, Key::Known(Field::Content), value);
+        let text = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned);
+        if let Some(value) = text.as_deref().and_then(json::value).map(Json::into_owned) {
+            set(&mut said, Key::Known(Field::Content), value);
+        }
+    } else {
+        let blocks = side.content == Content::Blocks && has_blocks(dialect);
+        stored::write(&mut said, &mut own, &mut canonical, blocks);
     }
     let nulls = carry::take(&mut own, NULLS);
     for name in nulls.as_ref().and_then(json::elements).unwrap_or_default() {

@@ -17,6 +17,7 @@ mod patch;
 mod read;
 pub mod report;
 pub mod request;
+mod stored;
 pub mod stream;
 mod text;
 mod write;

@@ -194,7 +194,7 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [Message<'static>]) {
 #[must_use]
 pub fn encode(input: RunInput<'_>, agent: Side) -> String {
     let RunInput { thread_id, run_id, messages, mut members } = input;
-    let mut messages = message::write(messages, agent.dialect);
+    let mut messages = message::write(messages, agent);
     // What a hop speaks is said by whoever speaks on it.
     remove(&mut members, Field::ProtocolVersion);
     let snake = agent.fields == Spelling::Snake;

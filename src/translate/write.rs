@@ -161,7 +161,7 @@ impl Writer {
                 as_json(&mut said, Field::Content);
             }
             Shape::LaxPatch => patch::write(&mut said),
-            Shape::Messages => message::write_snapshot(&mut said, self.side.dialect, self.snake()),
+            Shape::Messages => message::write_snapshot(&mut said, self.side),
         }
         self.put(label, row, said, to);
     }

@@ -23,14 +23,15 @@ const DATA: &str = "$data";
 const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 
 /// What a delta is.
-enum Delta<'a> {
+pub(super) enum Delta<'a> {
     /// a plain string, or nothing that can be told apart
     Plain,
     /// an output block: its type, the block's members, the delta's other members
     Block { kind: Json<'a>, output: Members<'a>, rest: Members<'a> },
 }
 
-fn delta<'a>(value: Option<&'a Json<'_>>) -> Delta<'a> {
+/// Tells what a delta is.
+pub(super) fn delta<'a>(value: Option<&'a Json<'_>>) -> Delta<'a> {
     let block = || {
         let mut rest = json::members(value?)?;
         let mut output = json::open_object(carry::take(&mut rest, block::OUTPUT)?.source()?).ok()?;

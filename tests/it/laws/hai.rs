@@ -154,8 +154,8 @@ impl Script {
     fn snapshot(&mut self) {
         let mut messages = Vec::new();
         for at in 0..self.dice.below(4) {
-            let content = if self.dice.once_in(4) { self.dice.value(2) } else { self.dice.string() };
             let role = self.dice.pick(&["user", "assistant", "system", "tool", "developer"]);
+            let content = self.stored(role);
             let more = match self.dice.below(4) {
                 // §3.3.2: a tool message says which call it answers.
                 _ if role == "tool" => format!(r#","{}":"c""#, self.spelt("toolCallId")),
@@ -167,6 +167,27 @@ impl Script {
             messages.push(format!(r#"{{"id":"{at}","role":"{role}","content":{content}{more}}}"#));
         }
         self.say("MESSAGE_SNAPSHOT", &[("messages", format!("[{}]", messages.join(",")))]);
+    }
+
+    /// Content of a stored message: what is more than text in blocks one behind the other (§4.1), text in the form of the
+    /// side.
+    fn stored(&mut self, role: &str) -> String {
+        let quoted = |text: &str| serde_json::to_string(text).expect("a string");
+        let other = self.dice.value(2);
+        if self.dice.once_in(4) && !other.starts_with('"') {
+            return other;
+        }
+        let text = self.dice.string();
+        let block = format!(r#"{{"output":{{"type":"text","content":{text}}}}}"#);
+        match (role, self.dice.below(3), self.blocks) {
+            ("assistant", 0, _) => {
+                let thinking = self.dice.string();
+                let data = format!(r#"{{"content":{thinking},"elapsed":1,"thinking":true,"collapse":true}}"#);
+                quoted(&format!(r#"{{"output":{{"type":"thinking","data":{data}}}}}{block}"#))
+            }
+            ("assistant", _, true) if text != "\"\"" => quoted(&block),
+            _ => text,
+        }
     }
 
     fn spelt(&self, name: &str) -> String {
