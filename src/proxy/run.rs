@@ -8,25 +8,25 @@
 //! While it waits for the agent it also waits for the client to leave, for the gateway's end, and for its own clock, which
 //! sends keep-alives and ends an agent that fell silent.
 
+use super::answer::judge;
+use super::clock::{Clock, Silent};
 use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
 use super::upstream::{Cluster, Connector, Outgoing, Session};
-use crate::codec::{json, sse};
+use crate::codec::sse;
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::event::{Field, Json, get};
 use crate::telemetry::metric::{Outcome, Totals};
 use crate::telemetry::{RouteMetrics, occurrence};
 use crate::translate::{Fault, Ids, Stream};
 use bytes::Bytes;
 use futures_util::FutureExt;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::HeaderValue;
 use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, Sleep};
+use tokio::time::Instant;
 
 /// Bytes for the client that are gathered before they are handed over, when the agent has more ready.
 const BATCH: usize = 32 << 10;
@@ -34,11 +34,8 @@ const BATCH: usize = 32 << 10;
 /// How long the rest of an agent's response is read after its terminal event, so that the connection can be used again.
 const REST: Duration = Duration::from_secs(1);
 
-/// Most bytes of a refusal that are read for its message.
-const REFUSAL_LIMIT: usize = 64 << 10;
-
-/// Longest message of an agent that is passed on, in characters.
-const MESSAGE_LIMIT: usize = 500;
+/// Most bytes of that rest.
+const REST_LIMIT: usize = 64 << 10;
 
 /// What the client is answered with, as soon as it is known.
 pub(super) type Head = Result<(), Rejection>;
@@ -85,49 +82,6 @@ pub(super) struct Run {
     totals: Totals,
     first_event: Option<Duration>,
     bytes: u64,
-}
-
-/// When the client last heard something, and the agent said something. One timer serves both; it is looked at only when
-/// it fires, so a busy stream never touches it.
-struct Clock {
-    keep_alive: Duration,
-    written: Instant,
-    read: Instant,
-    silence: Duration,
-    timer: Pin<Box<Sleep>>,
-}
-
-impl Clock {
-    fn new(keep_alive: Duration, silence: Duration) -> Self {
-        let now = Instant::now();
-        let timer = Box::pin(tokio::time::sleep(keep_alive.min(silence)));
-        Clock { keep_alive, written: now, read: now, silence, timer }
-    }
-
-    /// Begins to measure the agent's silence anew, against another limit. That may be nearer than what the timer waits for.
-    fn listen(&mut self, silence: Duration) {
-        (self.silence, self.read) = (silence, Instant::now());
-        self.set();
-    }
-
-    fn set(&mut self) {
-        self.timer.as_mut().reset((self.written + self.keep_alive).min(self.read + self.silence));
-    }
-
-    /// Waits for the timer; `true` when a keep-alive is due, an error when the agent was silent for too long.
-    async fn tick(&mut self) -> Result<bool, Interrupt> {
-        self.timer.as_mut().await;
-        let now = Instant::now();
-        if now >= self.read + self.silence {
-            return Err(Interrupt::Idle);
-        }
-        let due = now >= self.written + self.keep_alive;
-        if due {
-            self.written = now;
-        }
-        self.set();
-        Ok(due)
-    }
 }
 
 impl Run {
@@ -236,7 +190,7 @@ impl Run {
             read = session.body(|bytes| piece.take(bytes)).now_or_never();
         };
         let (bytes, fault) = (piece.read, piece.fault);
-        self.clock.read = Instant::now();
+        self.clock.heard();
         // A read that fails at its end has read what came before.
         self.plan.metrics.bytes_read(bytes);
         match fault {
@@ -273,7 +227,7 @@ impl Run {
                 () = pipe.gone() => return Interrupt::ClientGone,
                 () = lifecycle.cut() => return Interrupt::Cut,
                 tick = clock.tick() => match tick {
-                    Err(interrupt) => return interrupt,
+                    Err(Silent) => return Interrupt::Idle,
                     // Before the client was answered there is nothing to keep alive.
                     Ok(true) if head.as_ref().is_none_or(oneshot::Sender::is_closed) => {
                         let mut comment = Vec::new();
@@ -304,9 +258,7 @@ impl Run {
             // A client that does not read cannot hold the process back for longer than its drain, and may read yet.
             () = self.plan.lifecycle.cut() => self.pipe.push(&mut self.out)?,
         }
-        let now = Instant::now();
-        // The agent was made to wait meanwhile, so its silence is not its own.
-        (self.clock.written, self.clock.read) = (now, now);
+        self.clock.told();
         Ok(())
     }
 
@@ -392,7 +344,7 @@ fn now() -> i64 {
 /// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
 async fn put_away(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
     let rest = async {
-        let mut left = REFUSAL_LIMIT;
+        let mut left = REST_LIMIT;
         while session.body(|bytes| left = left.saturating_sub(bytes.len())).await? {
             if left == 0 {
                 return Ok(false);
@@ -403,80 +355,4 @@ async fn put_away(mut session: Box<Session>, cluster: &Cluster, connector: &Conn
     if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
         cluster.release(connector, session).await;
     }
-}
-
-/// Whether the response is an event stream that can be passed on; otherwise why not, in the agent's own words where it
-/// has some.
-async fn judge(session: &mut Session) -> Result<(), Rejection> {
-    let Some(response) = session.response() else {
-        return Err(Kind::UpstreamProtocol.into());
-    };
-    let (status, headers) = (response.status, &response.headers);
-    let (kind, media) = (media_type(headers), header_text(headers, header::CONTENT_ENCODING));
-    let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
-    if !status.is_success() {
-        let mut rejection = Rejection::from(Kind::UpstreamStatus).cause(format!("the agent answered {status}"));
-        rejection.status = passed_on(status);
-        rejection.retry_after = retry_after;
-        let message = own_message(session, &kind).await;
-        return Err(match message {
-            Some(message) => rejection.detail(message),
-            None => rejection.detail(format!("The agent answered with status {}.", status.as_u16())),
-        });
-    }
-    if media.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
-        return Err(Kind::UpstreamContentEncoding.into());
-    }
-    if kind == "text/event-stream" {
-        return Ok(());
-    }
-    let rejection = Rejection::from(Kind::UpstreamContentType).cause(format!("content type {kind:?}, status {status}"));
-    Err(match own_message(session, &kind).await {
-        Some(message) => rejection.detail(message),
-        None => rejection,
-    })
-}
-
-fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
-    headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
-}
-
-/// The media type without its parameters, in lower case.
-fn media_type(headers: &HeaderMap) -> String {
-    let value = header_text(headers, header::CONTENT_TYPE).unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-}
-
-/// Statuses of the agent that say something true to the client as well. Others are the agent's affair with the gateway.
-fn passed_on(status: StatusCode) -> Option<u16> {
-    matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
-}
-
-/// The message inside a JSON refusal of the agent. Pages and traces stay inside.
-async fn own_message(session: &mut Session, kind: &str) -> Option<String> {
-    if kind != "application/json" && !kind.ends_with("+json") {
-        return None;
-    }
-    let mut body = Vec::new();
-    let reading = async {
-        while body.len() <= REFUSAL_LIMIT && session.body(|bytes| body.extend_from_slice(bytes)).await? {}
-        Ok::<(), Rejection>(())
-    };
-    tokio::time::timeout(REST, reading).await.ok()?.ok()?;
-    let body = String::from_utf8(body).ok().filter(|body| body.len() <= REFUSAL_LIMIT)?;
-    let found = message_in(&Json::trusted(body.trim()))?;
-    Some(found.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect())
-}
-
-/// `message`, `detail`, or the same inside `error`: the places where agents put their reason.
-fn message_in(body: &Json<'_>) -> Option<String> {
-    let members = json::members(body)?;
-    let named = |name: &str| {
-        let (_, value) = members.iter().find(|(key, _)| matches!(key, crate::event::Key::Other(own) if own == name))?;
-        value.text().map(|text| text.into_owned())
-    };
-    let error = get(&members, Field::Error);
-    let inside = error.and_then(|error| error.text().map(|text| text.into_owned()).or_else(|| message_in(error)));
-    let own = get(&members, Field::Message).and_then(Json::text).map(|text| text.into_owned());
-    inside.or(own).or_else(|| named("detail"))
 }
