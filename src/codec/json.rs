@@ -93,7 +93,9 @@ pub fn message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     object(value.as_str()).ok().map(all_members)
 }
 
-fn all_members(object: Object<'_>) -> Members<'_> {
+/// The members of an object, `type` among them.
+#[must_use]
+pub fn all_members(object: Object<'_>) -> Members<'_> {
     let Object { kind, mut members, .. } = object;
     if let Some(kind) = kind {
         members.insert(0, (Key::Other(Cow::Borrowed(TYPE)), kind));

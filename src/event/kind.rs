@@ -22,6 +22,12 @@ pub enum Form {
     Array,
     /// an RFC 6902 patch
     Patch,
+    /// how a run ended: an object told apart by its `type`
+    Outcome,
+    /// a list of token counts
+    Usage,
+    /// a run input
+    Input,
     /// a string, or an array of content parts
     Content,
     /// `true` or `false`
@@ -95,11 +101,11 @@ const BY_SUBAGENT: Slot = opt(Field::SubagentRunId, Str);
 kinds! {
     RunStarted = "RUN_STARTED" [
         req(Field::ThreadId, Str), req(Field::RunId, Str), opt(Field::ProtocolVersion, Str),
-        opt(Field::ParentRunId, Str), opt(Field::Input, Object)];
+        opt(Field::ParentRunId, Str), opt(Field::Input, Form::Input)];
     RunFinished = "RUN_FINISHED" [
         req(Field::ThreadId, Str), req(Field::RunId, Str), opt(Field::Result, Present),
-        opt(Field::Outcome, Object), opt(Field::Usage, Array)];
-    RunError = "RUN_ERROR" [req(Field::Message, Str), opt(Field::Code, Str), opt(Field::Usage, Array)];
+        opt(Field::Outcome, Form::Outcome), opt(Field::Usage, Form::Usage)];
+    RunError = "RUN_ERROR" [req(Field::Message, Str), opt(Field::Code, Str), opt(Field::Usage, Form::Usage)];
     StepStarted = "STEP_STARTED" [req(Field::StepName, Str), BY_SUBAGENT];
     StepFinished = "STEP_FINISHED" [req(Field::StepName, Str), BY_SUBAGENT];
     TextMessageStart = "TEXT_MESSAGE_START" [

@@ -5,6 +5,8 @@
 pub mod field;
 pub mod input;
 pub mod kind;
+pub mod lane;
+pub mod owner;
 pub mod run;
 pub mod value;
 

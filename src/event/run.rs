@@ -10,8 +10,8 @@
 //! ```
 //!
 //! These are checks that `@ag-ui/client` 1.0.0 makes in its `verifyEvents` stage (`specs/ag-ui-1.0.md` §3.2); what breaks
-//! one rejects the whole run over there, so the run guard asks this machine before anything leaves. Its rules for chunk
-//! lanes and for owners that a snapshot or a tool result claims are not here yet.
+//! one rejects the whole run over there, so the run guard asks this machine before anything leaves. Chunk streams are in
+//! `lane`, owners of what is closed already in `owner`.
 
 use super::{Event, Field, Json, Kind};
 
@@ -243,6 +243,15 @@ impl Run {
         match self {
             Run::Active(open) => open.in_closing_order(),
             Run::Waiting | Run::Ended(_) => Vec::new(),
+        }
+    }
+
+    /// Whether the item of this id is open.
+    #[must_use]
+    pub fn is_open(&self, item: Item, id: &Json<'_>) -> bool {
+        match self {
+            Run::Active(open) => open.position(item, id, None).is_some(),
+            Run::Waiting | Run::Ended(_) => false,
         }
     }
 

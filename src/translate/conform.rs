@@ -68,6 +68,9 @@ fn fits(slot: &Slot, value: &Json<'_>) -> bool {
         (Form::Word(words), Type::String) => value.text().is_some_and(|text| words.contains(&&*text)),
         (Form::Integer, Type::Number) => value.as_i64().is_some_and(|n| (-SAFE_INTEGER..=SAFE_INTEGER).contains(&n)),
         (Form::Patch, Type::Array) => patch::is_sound(value),
+        (Form::Outcome, Type::Object) => outcome(value).is_some_and(|mended| mended.is_none()),
+        (Form::Usage, Type::Array) => is_usage(value),
+        (Form::Input, Type::Object) => is_input(value),
         _ => false,
     }
 }
@@ -97,6 +100,7 @@ fn mend(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, repo
             value.as_str().parse::<f64>().ok().and_then(whole)
         }
         (Form::Integer, Type::String) => value.text().and_then(|text| text.parse::<i64>().ok()).map(Json::integer),
+        (Form::Outcome, Type::Object) => outcome(&value).flatten(),
         (Form::Bool, Type::String) if value.is("true") || value.is("false") => {
             value.text().map(|text| Json::trusted(text.into_owned()))
         }
@@ -113,6 +117,69 @@ fn mend(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, repo
         }
     }
 }
+
+/// An echo of the run input: ids are texts, lists are lists, and its messages have what messages need.
+fn is_input(value: &Json<'_>) -> bool {
+    let Some(members) = json::message(value) else {
+        return false;
+    };
+    let shape = |field: Field| crate::event::get(&members, field).map(Json::shape);
+    let is_text = |field| shape(field) == Some(Type::String);
+    let is_list = |field| shape(field).is_none_or(|shape| shape == Type::Array);
+    is_text(Field::ThreadId)
+        && is_text(Field::RunId)
+        && is_list(Field::Tools)
+        && is_list(Field::Context)
+        && crate::event::get(&members, Field::Messages).is_some_and(message::are_sound)
+}
+
+/// Token counts are whole numbers from 0 on.
+fn is_usage(value: &Json<'_>) -> bool {
+    let is_count = |value: &Json<'_>| match value.shape() {
+        Type::Number => value.as_i64().is_some_and(|count| (0..=SAFE_INTEGER).contains(&count)),
+        shape => shape == Type::String,
+    };
+    let sound = |entry: &Json<'_>| json::members(entry).is_some_and(|all| all.iter().all(|(_, value)| is_count(value)));
+    json::elements(value).is_some_and(|entries| entries.iter().all(sound))
+}
+
+/// What an outcome has to be like: `None` when the real client refuses it, something inside when a null had to go.
+fn outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
+    let members = json::members(value)?;
+    let member = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
+    let kind = member(json::TYPE)?.text()?;
+    if kind != "interrupt" {
+        return Some(None);
+    }
+    let interrupts = json::elements(member(INTERRUPTS)?).filter(|all| !all.is_empty())?;
+    let mut mended = Vec::with_capacity(interrupts.len());
+    let mut changed = false;
+    for interrupt in &interrupts {
+        let mut all = json::members(interrupt)?;
+        let before = all.len();
+        all.retain(|(_, value)| !value.is_null());
+        changed |= all.len() != before;
+        let is_text =
+            |name: &str| all.iter().any(|(key, value)| carry::is_named(key, name) && value.shape() == Type::String);
+        if !is_text("id") || !is_text("reason") {
+            return None;
+        }
+        mended.push(json::to_object(&all));
+    }
+    if !changed {
+        return Some(None);
+    }
+    let list = json::to_array(&mended);
+    Some(Some(json::build(|object| {
+        for (key, value) in &members {
+            let value = if carry::is_named(key, INTERRUPTS) { &list } else { value };
+            object.copy(&(key.clone(), value.borrowed()), false);
+        }
+    })))
+}
+
+/// The list in the outcome of a run that was interrupted.
+const INTERRUPTS: &str = "interrupts";
 
 #[expect(clippy::cast_possible_truncation, reason = "the range was checked the line before")]
 fn whole(number: f64) -> Option<Json<'static>> {

@@ -6,8 +6,11 @@
 use super::conform::{self, OURS};
 use super::report::{Loss, Repair, Report};
 use super::{Ids, carry};
+use crate::codec::json;
+use crate::event::lane::{ChunkStream, Lanes, Piece};
+use crate::event::owner::{Conflict, Owners};
 use crate::event::run::{Ending, Item, Opened, Run, Violation};
-use crate::event::{Event, Field, Json, Key, Kind, Members};
+use crate::event::{Event, Field, Json, Key, Kind, Members, get};
 
 /// Stands where neither the request nor the agent named a thread or run (offline translation only).
 const UNNAMED: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
@@ -19,12 +22,14 @@ const UNKNOWN_TOOL: &str = "unknown";
 #[derive(Debug)]
 pub(super) struct Guard {
     run: Run,
+    lanes: Lanes,
+    owners: Owners,
     ids: Option<Ids>,
 }
 
 impl Guard {
     pub fn new(ids: Option<Ids>) -> Self {
-        Guard { run: Run::default(), ids }
+        Guard { run: Run::default(), lanes: Lanes::default(), owners: Owners::default(), ids }
     }
 
     /// How the run ended, once it did.
@@ -43,10 +48,111 @@ impl Guard {
             (Run::Active(_), Kind::RunFinished) => self.name_run(&mut event, report),
             _ => {}
         }
+        let event = self.in_lane(event, report);
+        let event = self.owned(event, report);
         match self.run.admit(&event) {
-            Ok(()) => next(event, report),
+            Ok(()) => {
+                self.note(&event);
+                next(event, report);
+            }
             Err(violation) => self.mend(violation, event, report, next),
         }
+    }
+
+    /// Takes note of an event that leaves.
+    fn note(&mut self, event: &Event<'_>) {
+        self.lanes.pass(event);
+        if event.kind == Kind::MessagesSnapshot {
+            let list = event.get(Field::Messages).and_then(json::elements).unwrap_or_default();
+            let messages: Vec<Members<'_>> = list.iter().filter_map(json::message).collect();
+            let said = messages
+                .iter()
+                .filter_map(|message| Some((get(message, Field::Id)?, get(message, Field::SubagentRunId))));
+            self.owners.seed(said);
+        }
+    }
+
+    /// Takes out what an event says about owners against what was settled.
+    fn owned<'a>(&mut self, mut event: Event<'a>, report: &mut Report) -> Event<'a> {
+        while let Err(conflict) = self.owners.admit(&event) {
+            let field = match conflict {
+                Conflict::Tag => Field::SubagentRunId,
+                Conflict::Parent => Field::ParentMessageId,
+            };
+            set_aside(&mut event, field, report);
+        }
+        event
+    }
+
+    /// Brings a chunk into the form in which the real client can tell what it is a piece of.
+    fn in_lane<'a>(&mut self, mut event: Event<'a>, report: &mut Report) -> Event<'a> {
+        let Some(piece) = Piece::of(event.kind) else {
+            return event;
+        };
+        let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
+        let named = event.get(piece.id()).cloned().map(Json::into_owned);
+        if named.as_ref().is_some_and(|id| self.run.is_open(started(piece), id)) {
+            return as_content(event, piece, report);
+        }
+        let stream = match (&named, &owner) {
+            (Some(id), _) => self.lanes.open(piece).find(|stream| stream.id.same(id)),
+            (None, Some(_)) => self.lanes.open(piece).find(|stream| stream.owner == owner),
+            (None, None) => self.lanes.open(piece).next_back(),
+        };
+        let Some(stream) = stream.cloned() else {
+            return self.open_lane(event, piece, named, owner, report);
+        };
+        // "Ambiguous: it carries neither … but N lanes have an open …"
+        if named.is_none() && owner.is_none() && self.lanes.open(piece).nth(1).is_some() {
+            supply(&mut event, piece.id(), stream.id.clone(), report);
+        }
+        if owner.is_some() && owner != stream.owner {
+            set_aside(&mut event, Field::SubagentRunId, report);
+        }
+        for &field in piece.settled() {
+            let settled = stream.settled.iter().find(|(own, _)| *own == field).map(|(_, value)| value);
+            if event.get(field).is_some_and(|said| Some(said) != settled) {
+                set_aside(&mut event, field, report);
+            }
+        }
+        self.lanes.used(stream);
+        event
+    }
+
+    /// "First … must have a messageId / a toolCallId / toolCallName": a chunk without one goes on with the last of its kind.
+    fn open_lane<'a>(
+        &mut self,
+        mut event: Event<'a>,
+        piece: Piece,
+        named: Option<Json<'static>>,
+        owner: Option<Json<'static>>,
+        report: &mut Report,
+    ) -> Event<'a> {
+        let last = self.lanes.last(piece).filter(|last| match &named {
+            Some(id) => last.id.same(id),
+            None => owner.is_none() || last.owner == owner,
+        });
+        let last = last.cloned();
+        let id = match (named, &last) {
+            (Some(id), _) => id,
+            (None, Some(last)) => last.id.clone(),
+            (None, None) => {
+                let run = self.ids.as_ref().map_or_else(|| Json::string(UNNAMED[1].0), |ids| ids.run_id.clone());
+                run.followed_by(":chunks")
+            }
+        };
+        if event.get(piece.id()).is_none() {
+            supply(&mut event, piece.id(), id.clone(), report);
+        }
+        if piece == Piece::ToolCall && event.get(Field::ToolCallName).is_none() {
+            let name = last.and_then(|last| last.settled.into_iter().find(|(field, _)| *field == Field::ToolCallName));
+            let name = name.map_or_else(|| Json::string(UNKNOWN_TOOL), |(_, name)| name);
+            supply(&mut event, Field::ToolCallName, name, report);
+        }
+        let said = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
+        let settled = piece.settled().iter().filter_map(said).collect();
+        self.lanes.used(ChunkStream { piece, id, owner, settled });
+        event
     }
 
     /// "The request's ids are the run's ids": an agent's own are replaced and carried.
@@ -113,10 +219,7 @@ impl Guard {
         report: &mut Report,
         next: &mut impl FnMut(Event<'_>, &mut Report),
     ) {
-        if let Some(value) = event.remove(field).map(Json::into_owned) {
-            report.repair(Repair::ValueCarried);
-            carry::pack(&mut event, OURS, vec![(Key::Known(field), value)]);
-        }
+        set_aside(&mut event, field, report);
         self.event(event, report, next);
     }
 
@@ -125,6 +228,7 @@ impl Guard {
         let verdict = self.run.admit(&event);
         debug_assert_eq!(verdict, Ok(()), "a mended event is admitted");
         if verdict.is_ok() {
+            self.note(&event);
             next(event, report);
         }
     }
@@ -138,6 +242,40 @@ impl Ids {
         });
         Ids { thread_id, run_id }
     }
+}
+
+/// Takes a member out of an event and carries it.
+fn set_aside(event: &mut Event<'_>, field: Field, report: &mut Report) {
+    if let Some(value) = event.remove(field).map(Json::into_owned) {
+        report.repair(Repair::ValueCarried);
+        carry::pack(event, OURS, vec![(Key::Known(field), value)]);
+    }
+}
+
+fn supply(event: &mut Event<'_>, field: Field, value: Json<'static>, report: &mut Report) {
+    report.repair(Repair::MemberSupplied);
+    event.set(field, value);
+}
+
+/// What a piece is a piece of when that was started rather than chunked.
+const fn started(piece: Piece) -> Item {
+    match piece {
+        Piece::Text => Item::Text,
+        Piece::Reasoning => Item::ReasoningMessage,
+        Piece::ToolCall => Item::ToolCall,
+    }
+}
+
+/// A chunk of something that was started is its content.
+fn as_content<'a>(mut event: Event<'a>, piece: Piece, report: &mut Report) -> Event<'a> {
+    for &field in piece.settled() {
+        set_aside(&mut event, field, report);
+    }
+    event.kind = piece.content();
+    let delta = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
+    event.set(Field::Delta, delta);
+    report.repair(Repair::TypeConverted);
+    event
 }
 
 const fn is_use(kind: Kind) -> bool {

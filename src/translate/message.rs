@@ -232,16 +232,30 @@ pub(super) fn conform_snapshot(event: &mut Event<'_>, report: &mut Report) {
     let mut changed = false;
     let mut messages = Vec::with_capacity(list.len());
     for (at, element) in list.iter().enumerate() {
-        let Some(members) = json::message(element) else {
+        let Ok(object) = json::object(element.as_str()) else {
             return;
         };
-        let mut message = crate::event::owned(members);
+        if !object.canonical {
+            report.repair(Repair::Respelt);
+            changed = true;
+        }
+        let mut message = crate::event::owned(json::all_members(object));
         changed |= conform_message(&mut message, at, report);
         messages.push(message);
     }
     if changed {
         event.set(Field::Messages, to_array(&messages, false));
     }
+}
+
+/// Whether a list of messages is in the form that the real client takes.
+pub(super) fn are_sound(list: &Json<'_>) -> bool {
+    let unheard = &mut Report::default();
+    let sound = |(at, element): (usize, &Json<'_>)| {
+        let message = json::message(element).map(crate::event::owned);
+        message.is_some_and(|mut message| !conform_message(&mut message, at, unheard))
+    };
+    json::elements(list).is_some_and(|elements| elements.iter().enumerate().all(sound))
 }
 
 /// Mends one message; says whether it had to.
@@ -271,12 +285,55 @@ fn conform_message(message: &mut Message<'static>, at: usize, report: &mut Repor
     if role == "tool" && get(message, Field::ToolCallId).is_none() {
         supplied.push((Field::ToolCallId, Json::string("")));
     }
+    supplied.extend(get(message, Field::ToolCalls).and_then(conform_calls).map(|calls| (Field::ToolCalls, calls)));
+    supplied.extend(get(message, Field::Content).and_then(without_nulls).map(|parts| (Field::Content, parts)));
     changed |= !supplied.is_empty();
     for (field, value) in supplied {
         report.repair(Repair::MemberSupplied);
         set(message, Key::Known(field), value);
     }
     changed
+}
+
+/// The list with its nulls taken out, if it had any: an optional member of a part or a call may not be null.
+fn without_nulls(list: &Json<'_>) -> Option<Json<'static>> {
+    let mut changed = false;
+    let mended: Option<Vec<_>> = json::elements(list)?
+        .iter()
+        .map(|element| {
+            let mut members = json::members(element)?;
+            let before = members.len();
+            members.retain(|(_, value)| !value.is_null());
+            changed |= members.len() != before;
+            Some(json::to_object(&members))
+        })
+        .collect();
+    mended.filter(|_| changed).map(|all| json::to_array(&all))
+}
+
+/// Arguments of a call are a text; an object becomes its JSON text.
+fn conform_calls(calls: &Json<'_>) -> Option<Json<'static>> {
+    let clean = without_nulls(calls);
+    let calls = clean.as_ref().unwrap_or(calls);
+    let mut changed = false;
+    let mended: Option<Vec<_>> = json::elements(calls)?
+        .iter()
+        .map(|call| {
+            let mut members = json::members(call)?;
+            let (_, function) = members.iter_mut().find(|(key, _)| carry::is_named(key, "function"))?;
+            let mut inner = json::members(function).map(crate::event::owned)?;
+            for (_, value) in inner
+                .iter_mut()
+                .filter(|(key, value)| carry::is_named(key, "arguments") && value.shape() != Type::String)
+            {
+                *value = Json::string(value.as_str());
+                changed = true;
+            }
+            *function = json::to_object(&inner);
+            Some(json::to_object(&members))
+        })
+        .collect();
+    mended.filter(|_| changed).map(|all| json::to_array(&all)).or(clean)
 }
 
 /// Whether this is a list of content parts.

@@ -9,7 +9,7 @@ import path from "node:path";
 import { createInterface } from "node:readline";
 import { fileURLToPath } from "node:url";
 
-const BINARY = process.env.DIGLOT_BIN ?? fileURLToPath(new URL("../../../target/debug/diglot", import.meta.url));
+export const BINARY = process.env.DIGLOT_BIN ?? fileURLToPath(new URL("../../../target/debug/diglot", import.meta.url));
 const START_LIMIT_MS = 15_000;
 const STOP_LIMIT_MS = 10_000;
 

@@ -83,8 +83,9 @@ impl Script {
     fn say(&mut self, kind: Kind, fixed: &[(Field, &str)]) {
         let mut members = vec![format!("\"type\":\"{}\"", kind.wire())];
         for slot in kind.all_slots() {
-            // A use or an end must not name another owner than the start, and a parent must be known: both left out.
-            let owned = Item::touched_by(kind).is_some_and(|(item, ..)| item != Item::Subagent);
+            // What has an owner keeps it, and a parent must be known: tags stand on events that nobody owns.
+            let free = matches!(kind, Kind::StateSnapshot | Kind::StateDelta | Kind::Raw | Kind::Custom);
+            let owned = !free && !slot.required;
             if slot.field == Field::ParentSubagentRunId || (slot.field == Field::SubagentRunId && owned) {
                 continue;
             }
@@ -113,6 +114,9 @@ impl Script {
             (_, Form::Any) => self.dice.value(3),
             (_, Form::Present) => self.dice.present(),
             (_, Form::Object) => self.dice.object(2),
+            (_, Form::Outcome) => r#"{"type":"interrupt","interrupts":[{"id":"i","reason":"ask"}]}"#.to_owned(),
+            (_, Form::Input) => r#"{"threadId":"t","runId":"r","messages":[],"state":{"n":1.10}}"#.to_owned(),
+            (_, Form::Usage) => r#"[{"provider":"p","inputTokens":3}]"#.to_owned(),
             (_, Form::Array) => format!("[{}]", self.dice.object(1)),
             (_, Form::Patch) => self.dice.patch(),
             (_, Form::Content) if self.dice.once_in(2) => self.dice.parts(),

@@ -1,0 +1,115 @@
+//! Who said what: the owner of each message and call, as the real client keeps it.
+//!
+//! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged is
+//! always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
+
+use super::{Event, Field, Json, Kind};
+use std::collections::HashMap;
+
+/// What is owned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Space {
+    Message,
+    ToolCall,
+}
+
+/// The owners of a run's messages and calls; nobody is the agent itself.
+#[derive(Debug, Default)]
+pub struct Owners(HashMap<(Space, Box<str>), Option<Box<str>>>);
+
+/// Which member of an event does not agree with an owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Conflict {
+    /// the event says another owner than the recorded one
+    Tag,
+    /// a call belongs to another owner than its parent message
+    Parent,
+}
+
+impl Owners {
+    /// Checks what an event says about owners; the first event about something settles its owner.
+    ///
+    /// # Errors
+    /// The member that has to go.
+    pub fn admit(&mut self, event: &Event<'_>) -> Result<(), Conflict> {
+        let tag = event.text(Field::SubagentRunId);
+        let named = |space, field| event.text(field).map(|id| (space, Box::from(&*id)));
+        let message = || named(Space::Message, Field::MessageId);
+        let (key, parent) = match event.kind {
+            Kind::TextMessageStart
+            | Kind::ReasoningStart
+            | Kind::ReasoningMessageStart
+            | Kind::ActivitySnapshot
+            | Kind::ActivityDelta
+            | Kind::ToolCallResult
+            | Kind::TextMessageChunk
+            | Kind::ReasoningMessageChunk => (message(), None),
+            Kind::ToolCallStart | Kind::ToolCallChunk => {
+                (named(Space::ToolCall, Field::ToolCallId), named(Space::Message, Field::ParentMessageId))
+            }
+            Kind::ReasoningEncryptedValue => {
+                let call = event.get(Field::Subtype).is_some_and(|subtype| subtype.is("tool-call"));
+                (named(if call { Space::ToolCall } else { Space::Message }, Field::EntityId), None)
+            }
+            _ => (None, None),
+        };
+        let known = key.as_ref().and_then(|key| self.0.get(key)).cloned();
+        let agrees = |owner: &Option<Box<str>>| tag.is_none() || owner.as_deref() == tag.as_deref();
+        if known.as_ref().is_some_and(|owner| !agrees(owner)) {
+            return Err(Conflict::Tag);
+        }
+        let mut speaker = known.clone().unwrap_or_else(|| tag.as_deref().map(Box::from));
+        if let Some(parent) = parent {
+            let owner = self.0.entry(parent).or_insert_with(|| speaker.clone());
+            // "A tool call belongs to the message that carries it."
+            match (agrees(owner), known) {
+                (false, _) => return Err(Conflict::Tag),
+                (true, Some(own)) if own != *owner => return Err(Conflict::Parent),
+                (true, _) => speaker.clone_from(owner),
+            }
+        }
+        if let Some(key) = key
+            && !matches!(event.kind, Kind::ActivityDelta | Kind::ReasoningEncryptedValue)
+        {
+            self.0.entry(key).or_insert(speaker);
+        }
+        Ok(())
+    }
+
+    /// A snapshot's messages have the owners that it says.
+    pub fn seed<'a>(&mut self, messages: impl Iterator<Item = (&'a Json<'a>, Option<&'a Json<'a>>)>) {
+        for (id, owner) in messages {
+            if let Some(id) = id.text() {
+                self.0.insert(
+                    (Space::Message, Box::from(&*id)),
+                    owner.and_then(Json::text).map(|text| Box::from(&*text)),
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: Kind, members: &[(Field, &str)]) -> Event<'static> {
+        members.iter().fold(Event::new(kind), |event, (field, text)| event.with(*field, Json::string(text)))
+    }
+
+    #[test]
+    fn the_first_event_settles_the_owner_and_untagged_is_always_fine() {
+        use Field::{MessageId, ParentMessageId, SubagentRunId, ToolCallId};
+        let mut owners = Owners::default();
+        let start = |tag: &str| event(Kind::TextMessageStart, &[(MessageId, "m"), (SubagentRunId, tag)]);
+        assert_eq!(owners.admit(&start("s1")), Ok(()));
+        assert_eq!(owners.admit(&start("s2")), Err(Conflict::Tag));
+        assert_eq!(owners.admit(&event(Kind::TextMessageStart, &[(MessageId, "m")])), Ok(()));
+        assert_eq!(owners.admit(&event(Kind::TextMessageStart, &[(MessageId, "n")])), Ok(()));
+        let call = [(ToolCallId, "t"), (ParentMessageId, "n"), (SubagentRunId, "s1")];
+        assert_eq!(owners.admit(&event(Kind::ToolCallStart, &call)), Err(Conflict::Tag));
+        assert_eq!(owners.admit(&event(Kind::ToolCallStart, &[(ToolCallId, "t"), (SubagentRunId, "s1")])), Ok(()));
+        let again = [(ToolCallId, "t"), (ParentMessageId, "n")];
+        assert_eq!(owners.admit(&event(Kind::ToolCallStart, &again)), Err(Conflict::Parent));
+    }
+}

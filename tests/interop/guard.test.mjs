@@ -1,0 +1,92 @@
+// What leaves the gateway is accepted by the real client, whatever the agent said: every stream of the conformance cases
+// (tests/spec/agui-client-cases.json: inputs with the verdict of @ag-ui/client 1.0.0) passes `diglot translate` and then
+// the client itself. Most of these streams are rejected by the client when they come straight from an agent.
+import assert from "node:assert/strict";
+import { execFileSync, spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import http from "node:http";
+import { test } from "node:test";
+import { HttpAgent } from "@ag-ui/client";
+import { BINARY } from "./support/diglot.mjs";
+
+const { cases } = JSON.parse(readFileSync(new URL("../spec/agui-client-cases.json", import.meta.url)));
+
+// The client refuses to send the request at all: no stream can mend that.
+const BEFORE_THE_REQUEST = new Set(["pending-interrupt-uncovered", "pending-interrupt-expired-resolved"]);
+
+const isStream = (it) =>
+  !it.status && !it.headers && !it.redirect && !["http", "proto"].includes(it.area) && !BEFORE_THE_REQUEST.has(it.id);
+
+const bytes = (it) =>
+  it.raw
+    ? Buffer.concat(it.raw.map((chunk) => {
+        if (typeof chunk === "string") return Buffer.from(chunk);
+        if (chunk.b64 !== undefined) return Buffer.from(chunk.b64, "base64");
+        return Buffer.from(chunk.rep === undefined ? "" : chunk.rep.repeat(chunk.n));
+      }))
+    : Buffer.from((it.stream ?? []).map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+
+/** What `diglot translate` makes of the stream, ids as in a request. */
+function guarded(it) {
+  const args = ["translate", "--from", "ag-ui", "--to", "ag-ui", "--thread", "th", "--run", "r"];
+  const { stdout, status, stderr } = spawnSync(BINARY, args, { input: bytes(it), maxBuffer: 64 << 20 });
+  assert.ok(status === 0 || status === 1, `${it.id}: exit ${status}: ${stderr}`);
+  return stdout;
+}
+
+/** Runs the real client on a body; gives its error, if it rejects. */
+async function verdict(body, it) {
+  const server = http.createServer((request, response) => {
+    request.resume();
+    response.writeHead(200, { "content-type": "text/event-stream" });
+    response.end(body);
+  });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  const agent = new HttpAgent({
+    url: `http://127.0.0.1:${server.address().port}/`,
+    threadId: "th",
+    initialMessages: it.client?.messages ?? [],
+    initialState: it.client?.state ?? {},
+  });
+  try {
+    await agent.runAgent({ runId: "r" });
+    return undefined;
+  } catch (error) {
+    return String(error?.message ?? error);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+test("the binary is there", () => {
+  assert.match(execFileSync(BINARY, ["--version"], { encoding: "utf8" }), /^diglot /);
+});
+
+test("every stream of the conformance cases is accepted after the run guard", async () => {
+  const streams = cases.filter(isStream);
+  assert.ok(streams.length > 140, `only ${streams.length} streams`);
+  const quiet = { warn: console.warn, error: console.error };
+  console.warn = console.error = () => {};
+  const rejected = [];
+  try {
+    for (const it of streams) {
+      const error = await verdict(guarded(it), it);
+      if (error) rejected.push(`${it.id}: ${error.slice(0, 200)}`);
+    }
+  } finally {
+    Object.assign(console, quiet);
+  }
+  assert.deepEqual(rejected, []);
+});
+
+test("the cases are not harmless: the client rejects half of them when nobody guards", async () => {
+  const quiet = { warn: console.warn, error: console.error };
+  console.warn = console.error = () => {};
+  try {
+    const bad = cases.filter((it) => isStream(it) && it.stream && it.expect?.verdict === "rejected").slice(0, 10);
+    for (const it of bad) assert.ok(await verdict(bytes(it), it), it.id);
+  } finally {
+    Object.assign(console, quiet);
+  }
+});
