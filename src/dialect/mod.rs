@@ -172,6 +172,12 @@ impl Dialect {
         self.rows.iter().enumerate().find(|(_, row)| row.wire == wire)
     }
 
+    /// Whether this is the type of an event here.
+    #[must_use]
+    pub fn knows(&'static self, wire: &str) -> bool {
+        self.row(wire).is_some() || (self.rest == Rest::Same && Kind::from_wire(wire).is_some())
+    }
+
     /// The row that writes the canonical `kind`.
     #[must_use]
     pub fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {

@@ -15,7 +15,7 @@ use crate::translate::{Ids, Stream, request};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -29,6 +29,13 @@ use uuid::Uuid;
 
 /// Most time that a whole request body may take.
 const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Most room that is made for a body before any of it has come.
+const FIRST_PIECE: usize = 64 << 10;
+
+/// How much of a refused body is still read, and for how long.
+const DISCARD_LIMIT: usize = 64 << 20;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_LIMIT: usize = 128;
@@ -223,24 +230,58 @@ impl Gateway {
         Ok(respond::stream(reader))
     }
 
-    async fn read(&self, headers: &HeaderMap, body: Incoming) -> Result<Bytes, Rejection> {
+    async fn read(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Rejection> {
         let limit = self.limits.request_body;
         let too_large =
             || Rejection::from(Kind::BodyTooLarge).detail(format!("The request body is larger than {limit} bytes."));
         let announced =
             headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
         if announced.is_some_and(|length| length > limit) {
+            // A client that waits to be asked for the body is not asked.
+            if !headers.contains_key(header::EXPECT) {
+                tokio::spawn(discard(body));
+            }
             return Err(too_large());
         }
-        match tokio::time::timeout(BODY_TIMEOUT, Limited::new(body, limit).collect()).await {
+        let mut whole = Vec::with_capacity(announced.unwrap_or_default().min(FIRST_PIECE));
+        let reading = async {
+            while let Some(frame) = body.frame().await {
+                let frame = frame.map_err(|error| {
+                    Rejection::from(Kind::InvalidRequest).detail("The request body broke off.").cause(error)
+                })?;
+                let Ok(data) = frame.into_data() else { continue };
+                if whole.len() + data.len() > limit {
+                    return Err(too_large());
+                }
+                whole.extend_from_slice(&data);
+            }
+            Ok(())
+        };
+        match tokio::time::timeout(BODY_TIMEOUT, reading).await {
             Err(_) => Err(Kind::RequestTimeout.into()),
-            Ok(Ok(body)) => Ok(body.to_bytes()),
-            Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large()),
-            Ok(Err(error)) => {
-                Err(Rejection::from(Kind::InvalidRequest).detail("The request body broke off.").cause(error))
+            Ok(Ok(())) => Ok(whole.into()),
+            Ok(Err(rejection)) => {
+                tokio::spawn(discard(body));
+                Err(rejection)
             }
         }
     }
+}
+
+/// Reads on for a while after a refusal: a client that still sends would otherwise find the connection broken before it
+/// has read why.
+async fn discard(mut body: Incoming) {
+    let rest = async {
+        let mut left = DISCARD_LIMIT;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    // Whatever is left after that is not waited for.
+    let _ = tokio::time::timeout(DISCARD_TIMEOUT, rest).await;
 }
 
 /// What can be said about a request before its body is read.

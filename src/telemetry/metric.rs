@@ -191,6 +191,8 @@ pub struct Totals {
     pub repairs: u64,
     /// events left out on purpose
     pub losses: u64,
+    /// events of another dialect than the agent's
+    pub foreign: u64,
 }
 
 impl RouteMetrics {
@@ -220,6 +222,7 @@ impl RouteMetrics {
     pub fn count(&self, report: &mut Report, totals: &mut Totals) {
         drain(&mut report.read, &self.read);
         totals.events += drain(&mut report.written, &self.written);
+        totals.foreign += report.repairs[Repair::ForeignType as usize];
         totals.repairs += drain(&mut report.repairs, &self.repairs);
         totals.losses += drain(&mut report.losses, &self.losses);
     }

@@ -80,6 +80,14 @@ impl RunEnded<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &RouteMetrics) {
         metrics.ended(self.outcome);
+        if self.totals.foreign > 0 {
+            tracing::warn!(
+                route = self.route,
+                request_id = self.request_id,
+                events = self.totals.foreign,
+                "the agent speaks another dialect than the route's `agent` says"
+            );
+        }
         tracing::info!(
             route = self.route,
             request_id = self.request_id,

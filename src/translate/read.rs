@@ -75,7 +75,8 @@ impl Reader {
             }
             _ => {
                 sink.report().read[dialect.other()] += 1;
-                sink.report().repair(Repair::UnknownType);
+                let foreign = crate::dialect::ALL.iter().any(|other| other.knows(&wire));
+                sink.report().repair(if foreign { Repair::ForeignType } else { Repair::UnknownType });
                 sink.event(self.whole(&wire, data));
             }
         }

@@ -42,6 +42,8 @@ closed! {
         PatchMended = "patch_mended",
         /// a type that the agent's dialect does not have left as CUSTOM
         UnknownType = "unknown_type",
+        /// the same, and the type is one of another dialect: the route names the wrong one
+        ForeignType = "foreign_type",
         /// a frame that is no event left as RAW
         MalformedFrame = "malformed_frame",
         /// a member stood in snake_case or twice

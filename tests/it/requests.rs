@@ -130,6 +130,8 @@ async fn a_body_over_the_limit_is_refused_announced_or_not() {
         // Nothing of it was sent yet, and none of it is asked for.
         format!("{head}Content-Length: 1025\r\nExpect: 100-continue\r\n\r\n"),
         format!("{head}Content-Length: 99999999999999999\r\n\r\n"),
+        // Sent to the end before the answer is read: the connection must live that long.
+        format!("{head}Content-Length: 3000000\r\n\r\n{}", "x".repeat(3_000_000)),
     ];
     for row in rows {
         let answer = untouched(row, top).await;
