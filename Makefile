@@ -7,7 +7,7 @@ help: ## list the targets
 
 demo: ## gateway and embedded agents on this machine; options in ARGS="..."
 	@.githooks/setup
-	@echo "Building diglot; the first build takes a minute or two."
+	@echo "Building diglot; the first build takes two to three minutes."
 	@cargo run --locked --quiet -- demo $(ARGS)
 
 test: ## every check: format, lints, the core alone, tests, docs, real clients

@@ -2,7 +2,7 @@
 
 use super::{Exit, complain, say, serve};
 use crate::app::{App, StartError};
-use crate::config::{Config, load};
+use crate::config::load;
 use crate::demo::{self, Agent};
 use crate::telemetry::log;
 use std::net::SocketAddr;
@@ -50,14 +50,14 @@ const ROWS: &[Row] = &[
         agent: Agent::AgUi,
         client_side: "{dialect: hai, content: blocks}",
         agent_side: "ag-ui",
-        what: "a HAI client that reads output blocks talks to an AG-UI agent",
+        what: "for HAI clients only: one that reads output blocks talks to an AG-UI agent",
     },
     Row {
         name: "ag-ui-agent-string",
         agent: Agent::AgUi,
         client_side: "hai",
         agent_side: "ag-ui",
-        what: "a HAI client that reads strings talks to an AG-UI agent",
+        what: "for HAI clients only: one that reads strings talks to an AG-UI agent",
     },
     Row {
         name: "pass",
@@ -76,7 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
             serve::serve(Ok(app))
         }
         Err(error) => {
-            complain(error);
+            complain(in_own_words(error.as_ref()));
             Exit::Unavailable
         }
     }
@@ -85,11 +85,17 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
 fn start(arguments: &Arguments) -> Result<App, Box<dyn std::error::Error>> {
     let agents = spawn_agents(Duration::from_millis(arguments.pace))?;
     let config = load::from_str("demo", &configuration(arguments, &agents)).map_err(|problems| problems.to_string())?;
-    Ok(bind(config)?)
+    Ok(App::bind(config)?)
 }
 
-fn bind(config: Config) -> Result<App, StartError> {
-    App::bind(config)
+/// The demo has no configuration to change: an address that is taken is named by the option that moves it.
+fn in_own_words(error: &(dyn std::error::Error + 'static)) -> String {
+    let Some(StartError::Bind { plane, address, error }) = error.downcast_ref() else { return error.to_string() };
+    let option = if *plane == "data" { "--listen" } else { "--status" };
+    format!(
+        "cannot listen on {address} ({option}): {error}; free it or name other addresses with --listen and --status:\n  \
+         make demo ARGS=\"--listen 127.0.0.1:9090 --status 127.0.0.1:9091\""
+    )
 }
 
 /// Serves every agent on a free port of its own, on threads that end with the process.

@@ -34,6 +34,10 @@ pub(super) fn parse(text: &str) -> Result<Side, String> {
                 side.fields = Spelling::Snake;
                 "fields"
             }
+            other if other.contains(':') => {
+                let meant = options.replace(':', ",");
+                return Err(format!("options are separated by commas: did you mean `{name}:{meant}`?"));
+            }
             other => return Err(format!("there is no option `{other}`; there are: string, blocks, camel, snake")),
         };
         if !dialect.options.contains(&owner) {
@@ -53,6 +57,11 @@ mod tests {
         assert_eq!((side.dialect.name, side.content, side.fields), ("hai", Content::Blocks, Spelling::Snake));
         assert!(parse("hay").expect_err("unknown").contains("there are: ag-ui, hai"));
         assert!(parse("hai:big").expect_err("unknown").contains("no option `big`"));
+        assert!(
+            parse("hai:blocks:snake")
+                .expect_err("no comma")
+                .contains("separated by commas: did you mean `hai:blocks,snake`?")
+        );
         assert!(parse("ag-ui:blocks").expect_err("not its option").contains("takes no option"));
     }
 }

@@ -4,7 +4,7 @@ use super::{Exit, complain, side};
 use crate::codec::sse::{self, Limits, Step};
 use crate::dialect::Side;
 use crate::error::Kind;
-use crate::translate::{Fault, Ids, Stream, request};
+use crate::translate::{Fault, Ids, Loss, Repair, Report, Stream, request};
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -42,6 +42,9 @@ enum Format {
     Ndjson,
 }
 
+/// U+FEFF in UTF-8, which some editors put before a text.
+const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
+
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
@@ -61,25 +64,37 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
     match done {
         Ok(exit) => exit,
         // Whoever read our output has enough of it.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
-        Err(error) => {
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => Exit::Ok,
+        Err(Failure::Output(error)) => {
+            complain(format_args!("stdout: {error}"));
+            Exit::Unavailable
+        }
+        Err(Failure::Input(error)) => {
             complain(format_args!("{}: {error}", arguments.file.display()));
             Exit::Unavailable
         }
     }
 }
 
+/// What cannot be had any more.
+enum Failure {
+    /// the file that is read
+    Input(io::Error),
+    /// stdout
+    Output(io::Error),
+}
+
 fn ids(arguments: &Arguments) -> Option<Ids> {
     Some(Ids::new(arguments.thread.as_deref()?, arguments.run.as_deref()?))
 }
 
-fn translate_request(arguments: &Arguments, mut input: Box<dyn Read>) -> io::Result<Exit> {
+fn translate_request(arguments: &Arguments, mut input: Box<dyn Read>) -> Result<Exit, Failure> {
     let mut body = Vec::new();
-    input.read_to_end(&mut body)?;
+    input.read_to_end(&mut body).map_err(Failure::Input)?;
     let fresh = ids(arguments).unwrap_or_else(|| Ids::new("thread", "run"));
     match request::translate(body.trim_ascii_end(), arguments.from, arguments.to, &fresh) {
         Ok(translated) => {
-            writeln!(io::stdout().lock(), "{}", translated.body)?;
+            writeln!(io::stdout().lock(), "{}", translated.body).map_err(Failure::Output)?;
             Ok(Exit::Ok)
         }
         Err(refused) => {
@@ -89,37 +104,66 @@ fn translate_request(arguments: &Arguments, mut input: Box<dyn Read>) -> io::Res
     }
 }
 
-fn translate_stream(arguments: &Arguments, mut input: Box<dyn Read>) -> io::Result<Exit> {
+fn translate_stream(arguments: &Arguments, mut input: Box<dyn Read>) -> Result<Exit, Failure> {
     let mut stream = Stream::new(arguments.from, arguments.to, ids(arguments), Limits::default());
     let mut sink = Sink { out: io::stdout().lock(), format: arguments.format, frames: sse::Decoder::default() };
     let mut piece = vec![0; PIECE];
     let (mut out, mut form) = (Vec::new(), Form::Unknown);
     let end = loop {
-        let read = input.read(&mut piece)?;
+        let read = input.read(&mut piece).map_err(Failure::Input)?;
         if read == 0 {
             break form.finish(&mut stream, &mut out);
         }
         let pushed = form.push(&piece[..read], &mut stream, &mut out);
-        sink.write(&mut out)?;
+        sink.write(&mut out).map_err(Failure::Output)?;
         if pushed.is_err() {
             break pushed;
         }
     };
-    let exit = match end {
-        Ok(()) => Exit::Ok,
-        Err(fault) => {
-            let kind = match fault {
-                Fault::Truncated => Kind::UpstreamTruncated,
-                Fault::Framing(_) => Kind::FrameTooLarge,
-            };
-            stream.fail(kind.code(), kind.text(), 0, &mut out);
-            complain(format_args!("{}: {fault}; the output ends with an error event", arguments.file.display()));
-            Exit::Problems
-        }
-    };
-    sink.write(&mut out)?;
-    sink.out.flush()?;
+    let exit = settle(arguments, end, &mut stream, &mut out);
+    sink.write(&mut out).map_err(Failure::Output)?;
+    sink.out.flush().map_err(Failure::Output)?;
     Ok(exit)
+}
+
+/// Ends the run if the input did not, and says what of the input is not in the output.
+fn settle(arguments: &Arguments, end: Result<(), Fault>, stream: &mut Stream, out: &mut Vec<u8>) -> Exit {
+    let file = arguments.file.display();
+    let mut exit = Exit::Ok;
+    if let Err(fault) = end {
+        let kind = match fault {
+            Fault::Truncated => Kind::UpstreamTruncated,
+            Fault::Framing(_) => Kind::FrameTooLarge,
+        };
+        let what = match fault {
+            Fault::Truncated => nothing_found(arguments.from, stream.report()).unwrap_or_else(|| fault.to_string()),
+            Fault::Framing(_) => fault.to_string(),
+        };
+        stream.fail(kind.code(), kind.text(), 0, out);
+        complain(format_args!("{file}: {what}; the output ends with an error event"));
+        exit = Exit::Problems;
+    }
+    let left_out = stream.report().losses[Loss::AfterTerminal as usize];
+    if left_out > 0 {
+        complain(format_args!(
+            "{file}: {left_out} event(s) after the end of the run were left out; translate one run at a time"
+        ));
+        exit = Exit::Problems;
+    }
+    exit
+}
+
+/// Why an input without a terminal event may be no recording at all.
+fn nothing_found(from: Side, report: &Report) -> Option<String> {
+    // What is no event counts as read too.
+    let malformed = report.repairs[Repair::MalformedFrame as usize];
+    if report.read.iter().sum::<u64>() > malformed {
+        return None;
+    }
+    Some(match malformed + report.losses[Loss::DoneMarker as usize] {
+        0 => "no event found: the input is neither an event stream nor NDJSON".to_owned(),
+        frames => format!("no event found: of {frames} frame(s) or line(s) none is an event of {}", from.dialect.name),
+    })
 }
 
 fn push_line(stream: &mut Stream, line: &[u8], out: &mut Vec<u8>) {
@@ -129,10 +173,11 @@ fn push_line(stream: &mut Stream, line: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// How the input is framed, across the pieces in which it is read. Its first byte that is not blank decides, once.
+/// How the input is framed, across the pieces in which it is read. Its first byte that is neither blank nor of a BOM
+/// decides, once.
 #[derive(Debug, PartialEq, Eq)]
 enum Form {
-    /// nothing but blanks so far
+    /// nothing but blanks and a BOM so far
     Unknown,
     Sse,
     /// the line that is not whole yet
@@ -141,12 +186,18 @@ enum Form {
 
 impl Form {
     fn push(&mut self, bytes: &[u8], stream: &mut Stream, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if let (Form::Unknown, Some(first)) = (&*self, bytes.trim_ascii_start().first()) {
+        let mut bytes = bytes;
+        if *self == Form::Unknown {
+            let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
             // A line of SSE that anybody reads never begins with a brace: that would be the name of a field.
-            *self = if *first == b'{' { Form::Ndjson(Vec::new()) } else { Form::Sse };
+            match first.map(|first| &bytes[first..]) {
+                Some(line @ [b'{', ..]) => (*self, bytes) = (Form::Ndjson(Vec::new()), line),
+                Some(_) => *self = Form::Sse,
+                None => {}
+            }
         }
         let Form::Ndjson(line) = self else {
-            // Blanks belong to the line of SSE that may come behind them, and are nothing otherwise.
+            // What came first belongs to the line of SSE that may come behind it, and is nothing otherwise.
             return stream.push(bytes, 0, out);
         };
         for part in bytes.split_inclusive(|byte| *byte == b'\n') {
@@ -221,7 +272,7 @@ mod tests {
         let ndjson = EVENTS.join("\n");
         let (expected, _) = translated(&sse, 0);
         assert_eq!(expected.matches("data: ").count(), EVENTS.len(), "{expected}");
-        for before in ["", "\n", "\r\n \n"] {
+        for before in ["", "\n", "\r\n \n", "\u{feff}", "\u{feff}\n"] {
             for (input, is_sse) in [(&sse, true), (&ndjson, false)] {
                 let input = format!("{before}{input}");
                 for cut in 0..=input.len() {

@@ -23,7 +23,7 @@ pub(super) fn check(
     file: &File,
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Problems> {
-    let mut check = Check { name, text, lookup, problems: Vec::new() };
+    let mut check = Check { name, text, lookup, own: Vec::new(), problems: Vec::new() };
     match check.config(file) {
         Some(config) if check.problems.is_empty() => Ok(config),
         _ => Err(Problems::new(check.problems)),
@@ -34,6 +34,8 @@ struct Check<'a> {
     name: &'a str,
     text: &'a str,
     lookup: &'a dyn Fn(&str) -> Option<String>,
+    /// Where the data plane listens, as far as it could be read: no upstream may lead back there.
+    own: Vec<Seen<SocketAddr>>,
     problems: Vec<Problem>,
 }
 
@@ -114,6 +116,7 @@ impl Check<'_> {
         let all: Vec<&Seen<SocketAddr>> = data.iter().chain(&status).flatten().collect();
         let hint = "give each listener a port of its own";
         self.distinct(&all, |one, other| overlap(*one, *other), "this address is already taken by", hint);
+        self.own = data.iter().flatten().cloned().collect();
         Some((every(data)?, every(status)?))
     }
 
@@ -183,6 +186,12 @@ impl Check<'_> {
         let hint =
             "list each host and port once, all get the same share of runs; another path takes a route of its own";
         self.distinct(&all, same, "this host and port are already listed as", hint);
+        for one in &all {
+            if let Some(own) = self.own.iter().find(|own| one.value.leads_to(own.value)) {
+                let message = format!("this is the gateway itself, {}; requests would go round in it", own.place());
+                self.note(&one.path, one.position, message, "write the address and port of the agent");
+            }
+        }
         every(list)
     }
 

@@ -9,7 +9,7 @@
 //! YAML and its keys; `check` puts variables in and turns each value into its type, by the rules of `scalar`.
 //! A `Config` is made by [`load`] alone, so whoever holds one need not check again.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::dialect::Side;
@@ -92,6 +92,24 @@ impl Upstream {
         let Upstream { host, port, .. } = self;
         let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
         if *port == implied_port(self.tls) { host } else { format!("{host}:{port}") }
+    }
+
+    /// Whether a connection to it ends at `listener`, as far as that is known without looking names up. TLS never does:
+    /// the data plane speaks none.
+    fn leads_to(&self, listener: SocketAddr) -> bool {
+        // A connection to the wildcard address goes to the loopback one.
+        let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
+        let here = listener.ip();
+        let reached = match self.host.parse().map(|ip: IpAddr| ip.to_canonical()) {
+            // A wildcard of IPv6 takes IPv4 as well.
+            Ok(there) if here.is_ipv6() && here.is_unspecified() => local(there),
+            Ok(there) if there.is_ipv4() != here.is_ipv4() => false,
+            Ok(there) => {
+                there == here || (local(there) && local(here) && (here.is_unspecified() || there.is_unspecified()))
+            }
+            Err(_) => self.host == "localhost" && local(here),
+        };
+        !self.tls && self.port == listener.port() && reached
     }
 }
 

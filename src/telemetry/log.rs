@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 /// Environment variable with a filter such as `info,diglot=debug`.
 pub const FILTER_VARIABLE: &str = "DIGLOT_LOG";
@@ -9,9 +10,14 @@ pub const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 /// pingora reports every dropped connection as an error of its own; what matters of it is logged by us.
 const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_load_balancing=warn";
 
-/// Starts logging for the whole process. Calling it again changes nothing.
+/// Starts logging for the whole process. A filter that cannot be meant is complained of, and the default taken. Calling
+/// it again changes nothing.
 pub fn init() {
-    let filter = EnvFilter::try_from_env(FILTER_VARIABLE).unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
+    let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
+    let asked = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
+    let read = asked.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), filter);
+    let mistake = read.as_ref().err().cloned();
+    let filter = read.unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
     // A second start (tests, the demo) keeps the first subscriber.
     let _ = if std::io::stderr().is_terminal() {
@@ -19,4 +25,43 @@ pub fn init() {
     } else {
         log.json().flatten_event(true).try_init()
     };
+    if let Some(mistake) = mistake {
+        tracing::warn!("{FILTER_VARIABLE} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`");
+    }
+}
+
+/// Reads a filter.
+///
+/// # Errors
+/// What is wrong with it.
+fn filter(text: &str) -> Result<EnvFilter, String> {
+    // EnvFilter takes any other word for a target, which silences everything else, and nothing at all for a level.
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+    let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
+    // Spans in brackets may hold commas of their own; EnvFilter judges those.
+    let stray = words.filter(|_| !text.contains('[')).find(|word| {
+        let level = word.rsplit_once('=').map_or(*word, |(_, level)| level.trim());
+        !is_level(level)
+    });
+    match stray {
+        Some(word) => Err(format!("`{word}` names no level; there are: off, error, warn, info, debug, trace")),
+        None => EnvFilter::try_new(text).map_err(|error| error.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{DEFAULT_FILTER, filter};
+
+    #[test]
+    fn a_word_that_is_no_level_is_a_mistake() {
+        for good in
+            [DEFAULT_FILTER, "warn", "OFF", "3", "info,diglot=debug", "diglot::proxy=trace", "[run{id=1}]=debug"]
+        {
+            assert!(filter(good).is_ok(), "{good}: {:?}", filter(good).err());
+        }
+        for bad in ["warning", "nonsense", "info,dbug", "diglot=", "diglot=dbug", "diglot"] {
+            assert!(filter(bad).is_err_and(|mistake| mistake.contains("names no level; there are: off")), "{bad}");
+        }
+    }
 }

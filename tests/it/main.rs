@@ -1,6 +1,7 @@
 //! The integration tests, one binary. A line per module on what belongs there:
 //!
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
+//! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
 //! - `exact`: JSON compared with its digits, for the two modules below.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
@@ -13,6 +14,7 @@
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 
 mod architecture;
+mod cli;
 mod client;
 mod exact;
 mod faults;

@@ -484,6 +484,49 @@ f:2:24: listeners.data[1]: this address is already taken by listeners.data[0] (l
 ",
     ),
     (
+        "an upstream that is the gateway itself",
+        r#"
+listeners: {data: [0.0.0.0:80, "127.0.0.1:8787", "[::1]:8787"]}
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    upstream: [http://localhost:8787/a, "http://[::1]:8787/", http://127.0.0.9/, http://0.0.0.0:8787/]
+  - {path: /b, client: ag-ui, agent: hai, upstream: ["https://localhost:8787/", "http://127.0.0.2:8787/", "http://[::1]/"]}
+"#,
+        r"
+f:6:16: routes[0].upstream[0]: this is the gateway itself, listeners.data[1] (line 1, column 32); requests would go round in it
+  hint: write the address and port of the agent
+f:6:41: routes[0].upstream[1]: this is the gateway itself, listeners.data[2] (line 1, column 50); requests would go round in it
+  hint: write the address and port of the agent
+f:6:63: routes[0].upstream[2]: this is the gateway itself, listeners.data[0] (line 1, column 20); requests would go round in it
+  hint: write the address and port of the agent
+f:6:82: routes[0].upstream[3]: this is the gateway itself, listeners.data[1] (line 1, column 32); requests would go round in it
+  hint: write the address and port of the agent
+",
+    ),
+    (
+        "an upstream in IPv4 that is the gateway on all addresses of IPv6",
+        r#"
+listeners: {data: "[::]:80"}
+routes: [{path: /a, client: ag-ui, agent: hai, upstream: http://127.0.0.1/a}]
+"#,
+        r"
+f:2:58: routes[0].upstream: this is the gateway itself, listeners.data (line 1, column 19); requests would go round in it
+  hint: write the address and port of the agent
+",
+    ),
+    (
+        "an upstream that is the gateway's default address",
+        r"
+routes: [{path: /a, client: ag-ui, agent: hai, upstream: http://127.0.0.1:8787/a}]
+",
+        r"
+f:1:58: routes[0].upstream: this is the gateway itself, the default of listeners.data; requests would go round in it
+  hint: write the address and port of the agent
+",
+    ),
+    (
         "two routes of one path and one name",
         r"
 routes:
