@@ -69,7 +69,7 @@ const ROWS: &[Row] = &[
 ];
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
-    log::init();
+    let _log = log::init();
     match start(arguments) {
         Ok(app) => {
             announce(arguments, &app);

@@ -16,7 +16,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: &Arguments) -> Exit {
     match load::from_path(&arguments.config) {
         Ok(config) => {
-            log::init();
+            let _log = log::init();
             serve(App::bind(config))
         }
         Err(problems) => {

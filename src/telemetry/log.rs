@@ -1,6 +1,7 @@
 //! The log: stderr, one line each, JSON unless a person is watching.
 
 use std::io::IsTerminal;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
@@ -10,15 +11,28 @@ pub const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 /// pingora reports every dropped connection as an error of its own; what matters of it is logged by us.
 const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_load_balancing=warn";
 
+/// Lines that may wait for a slow reader of stderr. What comes beyond is dropped: a log that nobody reads, or a full disk
+/// behind it, must not make runs wait.
+const WAITING: usize = 8192;
+
+/// The log while it is open. Dropping it writes out what waits, for a second at the most.
+#[must_use]
+pub struct Log(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
+
 /// Starts logging for the whole process. A filter that cannot be meant is complained of, and the default taken. Calling
 /// it again changes nothing.
-pub fn init() {
+pub fn init() -> Log {
     let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
     let asked = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
     let read = asked.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), filter);
     let mistake = read.as_ref().err().cloned();
     let filter = read.unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
-    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_target(false);
+    let (stderr, guard) = NonBlockingBuilder::default()
+        .buffered_lines_limit(WAITING)
+        .lossy(true)
+        .thread_name("log")
+        .finish(std::io::stderr());
+    let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_target(false);
     // A second start (tests, the demo) keeps the first subscriber.
     let _ = if std::io::stderr().is_terminal() {
         log.with_ansi(std::env::var_os("NO_COLOR").is_none()).try_init()
@@ -28,6 +42,7 @@ pub fn init() {
     if let Some(mistake) = mistake {
         tracing::warn!("{FILTER_VARIABLE} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`");
     }
+    Log(guard)
 }
 
 /// Reads a filter.

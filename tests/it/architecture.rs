@@ -88,6 +88,7 @@ const HOMES: &[(&str, &str)] = &[
     ("tokio", "telemetry guard replay proxy admin demo app cli main"),
     ("tower", "guard proxy admin demo"),
     ("tracing", EVERYWHERE),
+    ("tracing-appender", "telemetry"),
     ("tracing-subscriber", "telemetry app cli"),
     ("uuid", "guard proxy cli"),
 ];

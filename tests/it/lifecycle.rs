@@ -4,8 +4,10 @@ use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, Client, End, INPUT, post, run};
 use super::support::gateway::{File, Gateway, Process, Setup, diglot};
 use super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, failed, refused, succeeded, whole};
-use std::net::TcpListener;
-use std::process::Output;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 /// An agent in the middle of a run that waits to be told to finish it, and then stays.
 fn halfway() -> Agent {
@@ -224,4 +226,30 @@ fn check_answers_without_serving() {
     // A problem names the file, the line and the column.
     assert!(stdout.contains(&format!("{}:1:13", file.path().display())), "{stdout}");
     assert!(stderr.contains("4 problem(s)"), "{stderr}");
+}
+
+/// Whoever reads the log may stop: the lines are lost then, and the gateway goes on.
+#[test]
+fn a_log_that_nobody_reads_holds_nobody_back() {
+    let file = File::new(&format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{GOOD}"));
+    let mut child = diglot().args(SERVE).arg(file.path()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let mut log = BufReader::new(child.stderr.take().expect("piped"));
+    let mut line = String::new();
+    while !line.contains(r#""plane":"data""#) {
+        line.clear();
+        assert!(log.read_line(&mut line).expect("a line") > 0, "the gateway has ended");
+    }
+    let said: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+    let data: SocketAddr = said["address"].as_str().expect("an address").parse().expect("an address");
+    // A pipe holds 64 KiB; a refusal says some 250 bytes.
+    for request in 0..1000 {
+        let mut stream = TcpStream::connect(data).expect("a connection");
+        stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a time-out");
+        stream.write_all(b"GET /nowhere HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("room");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap_or_else(|error| panic!("request {request}: {error}"));
+        assert!(answer.starts_with("HTTP/1.1 404"), "{answer:.60}");
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("a child");
 }
