@@ -88,22 +88,30 @@ impl RunEnded<'_> {
                 "the agent speaks another dialect than the route's `agent` says"
             );
         }
-        tracing::info!(
-            route = self.route,
-            request_id = self.request_id,
-            thread_id = shown(self.thread_id),
-            run_id = shown(self.run_id),
-            outcome = self.outcome.label(),
-            code = self.rejection.map(|rejection| rejection.kind.code()),
-            cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
-            first_event_ms = self.first_event.map(millis),
-            duration_ms = millis(self.duration),
-            events = self.totals.events,
-            bytes = self.bytes,
-            repairs = self.totals.repairs,
-            losses = self.totals.losses,
-            "run ended"
-        );
+        macro_rules! line {
+            ($level:ident) => {
+                tracing::$level!(
+                    route = self.route,
+                    request_id = self.request_id,
+                    thread_id = shown(self.thread_id),
+                    run_id = shown(self.run_id),
+                    outcome = self.outcome.label(),
+                    code = self.rejection.map(|rejection| rejection.kind.code()),
+                    cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
+                    first_event_ms = self.first_event.map(millis),
+                    duration_ms = millis(self.duration),
+                    events = self.totals.events,
+                    bytes = self.bytes,
+                    repairs = self.totals.repairs,
+                    losses = self.totals.losses,
+                    "run ended"
+                )
+            };
+        }
+        match self.outcome {
+            Outcome::UpstreamError => line!(warn),
+            Outcome::Finished | Outcome::AgentError | Outcome::ClientGone | Outcome::Drained => line!(info),
+        }
     }
 }
 
