@@ -1,6 +1,6 @@
 //! The canonical request: `RunAgentInput` of AG-UI 1.0, with messages taken apart as far as translation needs.
 
-use super::{Field, Json, Members, get};
+use super::{Json, Members};
 
 /// A request to run an agent. Members other than messages stay JSON text.
 #[derive(Clone, Debug)]
@@ -18,14 +18,6 @@ pub struct RunInput<'a> {
 
 /// One message: its members in the order of the wire.
 pub type Message<'a> = Members<'a>;
-
-impl<'a> RunInput<'a> {
-    /// The value of a top-level member other than ids and messages.
-    #[must_use]
-    pub fn get(&self, field: Field) -> Option<&Json<'a>> {
-        get(&self.members, field)
-    }
-}
 
 /// The roles that a message may have (`specs/ag-ui-1.0.md` §2).
 pub const ROLES: &[&str] = &["developer", "system", "assistant", "user", "tool", ACTIVITY, REASONING];

@@ -22,7 +22,7 @@ pub enum Form {
     Array,
     /// an RFC 6902 patch
     Patch,
-    /// how a run ended: an object told apart by its `type`
+    /// how a run or subagent ended: an object told apart by its `type`
     Outcome,
     /// a list of token counts
     Usage,
@@ -151,7 +151,7 @@ kinds! {
         req(Field::SubagentRunId, Str), req(Field::Name, Str), opt(Field::Description, Str),
         opt(Field::ParentSubagentRunId, Str), opt(Field::ParentToolCallId, Str), opt(Field::ParentMessageId, Str)];
     SubagentFinished = "SUBAGENT_FINISHED" [
-        req(Field::SubagentRunId, Str), opt(Field::Result, Present), opt(Field::Outcome, Object)];
+        req(Field::SubagentRunId, Str), opt(Field::Result, Present), opt(Field::Outcome, Form::Outcome)];
     SubagentError = "SUBAGENT_ERROR" [
         req(Field::SubagentRunId, Str), req(Field::Message, Str), opt(Field::Code, Str)];
 }

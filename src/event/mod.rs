@@ -95,6 +95,12 @@ impl<'a> Event<'a> {
     }
 }
 
+/// The id of the message that these members belong to; the empty text where they name none.
+#[must_use]
+pub fn message_id(members: &[Member<'_>]) -> Json<'static> {
+    get(members, Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
+}
+
 /// The value of `field` among `members`.
 #[must_use]
 pub fn get<'m, 'a>(members: &'m [Member<'a>], field: Field) -> Option<&'m Json<'a>> {

@@ -133,13 +133,38 @@ fn is_input(value: &Json<'_>) -> bool {
         && crate::event::get(&members, Field::Messages).is_some_and(message::are_sound)
 }
 
-/// Token counts are whole numbers from 0 on.
+/// Members of a token usage that are texts; the others that are known are whole numbers from 0 on.
+const USAGE_TEXTS: [&str; 2] = ["provider", "model"];
+const USAGE_COUNTS: [&str; 6] =
+    ["inputTokens", "outputTokens", "totalTokens", "reasoningTokens", "cachedInputTokens", "cacheWriteInputTokens"];
+
+/// The list in the outcome of a run that was interrupted, and what an interrupt must and may say.
+const INTERRUPTS: &str = "interrupts";
+const INTERRUPT_NEEDS: [&str; 2] = ["id", "reason"];
+const INTERRUPT_TEXTS: [&str; 6] = ["id", "reason", "message", "toolCallId", "expiresAt", "subagentRunId"];
+const INTERRUPT_OBJECTS: [&str; 2] = ["responseSchema", "metadata"];
+
+/// Lists of ids in the outcomes of runs and subagents.
+const OUTCOME_IDS: [&str; 2] = ["pendingToolCallIds", "interruptIds"];
+
+/// Whether every member that has one of these names passes.
+fn all_named(members: &Members<'_>, names: &[&str], passes: impl Fn(&Json<'_>) -> bool) -> bool {
+    members
+        .iter()
+        .filter(|(key, _)| names.iter().any(|name| carry::is_named(key, name)))
+        .all(|(_, value)| passes(value))
+}
+
+fn is_text(value: &Json<'_>) -> bool {
+    value.shape() == Type::String
+}
+
 fn is_usage(value: &Json<'_>) -> bool {
-    let is_count = |value: &Json<'_>| match value.shape() {
-        Type::Number => value.as_i64().is_some_and(|count| (0..=SAFE_INTEGER).contains(&count)),
-        shape => shape == Type::String,
+    let is_count = |value: &Json<'_>| value.as_i64().is_some_and(|count| (0..=SAFE_INTEGER).contains(&count));
+    let sound = |entry: &Json<'_>| {
+        json::members(entry)
+            .is_some_and(|all| all_named(&all, &USAGE_TEXTS, is_text) && all_named(&all, &USAGE_COUNTS, is_count))
     };
-    let sound = |entry: &Json<'_>| json::members(entry).is_some_and(|all| all.iter().all(|(_, value)| is_count(value)));
     json::elements(value).is_some_and(|entries| entries.iter().all(sound))
 }
 
@@ -147,8 +172,11 @@ fn is_usage(value: &Json<'_>) -> bool {
 fn outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
     let members = json::members(value)?;
     let member = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
-    let kind = member(json::TYPE)?.text()?;
-    if kind != "interrupt" {
+    let are_ids = |value: &Json<'_>| json::elements(value).is_some_and(|ids| ids.iter().all(is_text));
+    if !all_named(&members, &OUTCOME_IDS, are_ids) {
+        return None;
+    }
+    if member(json::TYPE)?.text()? != "interrupt" {
         return Some(None);
     }
     let interrupts = json::elements(member(INTERRUPTS)?).filter(|all| !all.is_empty())?;
@@ -159,9 +187,11 @@ fn outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
         let before = all.len();
         all.retain(|(_, value)| !value.is_null());
         changed |= all.len() != before;
-        let is_text =
-            |name: &str| all.iter().any(|(key, value)| carry::is_named(key, name) && value.shape() == Type::String);
-        if !is_text("id") || !is_text("reason") {
+        let is_object = |value: &Json<'_>| value.shape() == Type::Object;
+        let sound = INTERRUPT_NEEDS.iter().all(|name| all.iter().any(|(key, _)| carry::is_named(key, name)))
+            && all_named(&all, &INTERRUPT_TEXTS, is_text)
+            && all_named(&all, &INTERRUPT_OBJECTS, is_object);
+        if !sound {
             return None;
         }
         mended.push(json::to_object(&all));
@@ -177,9 +207,6 @@ fn outcome(value: &Json<'_>) -> Option<Option<Json<'static>>> {
         }
     })))
 }
-
-/// The list in the outcome of a run that was interrupted.
-const INTERRUPTS: &str = "interrupts";
 
 #[expect(clippy::cast_possible_truncation, reason = "the range was checked the line before")]
 fn whole(number: f64) -> Option<Json<'static>> {

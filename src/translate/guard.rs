@@ -200,8 +200,10 @@ impl Guard {
             }
             Violation::NotOpen(item) if is_use(event.kind) => {
                 report.repair(Repair::OpenerSupplied);
-                self.supply(opener(item, &event), report, next);
-                self.supply(event, report, next);
+                // What was closed under another owner is opened again under its own.
+                let opener = self.owned(opener(item, &event), report);
+                self.supply(opener, report, next);
+                self.event(event, report, next);
             }
             Violation::OtherOwner => self.without(Field::SubagentRunId, event, report, next),
             Violation::UnknownParent => self.without(Field::ParentSubagentRunId, event, report, next),

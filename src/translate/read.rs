@@ -130,7 +130,10 @@ impl Reader {
                 return self.texts.end(self.pack(parts), sink);
             }
             Shape::ObjectDelta => as_text(&mut parts, Field::Delta),
-            Shape::AnyContent => as_text(&mut parts, Field::Content),
+            Shape::AnyContent => {
+                name_result(&mut parts);
+                as_text(&mut parts, Field::Content);
+            }
             Shape::LaxPatch => patch::read(&mut parts, sink.report()),
             Shape::Messages => message::read_snapshot(&mut parts.event, self.dialect),
         }
@@ -255,12 +258,16 @@ fn nested_error(parts: &mut Parts<'_>) {
     }
 }
 
-/// A value that is no string becomes its JSON text, and the note says so.
-fn as_text(parts: &mut Parts<'_>, field: Field) {
-    if parts.event.kind == Kind::ToolCallResult && parts.event.get(Field::MessageId).is_none() {
+/// A result needs no message of its own here, so its absence is no fault that anybody has to mend.
+fn name_result(parts: &mut Parts<'_>) {
+    if parts.event.get(Field::MessageId).is_none() {
         let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));
         parts.event.set(Field::MessageId, super::result_id(&call));
     }
+}
+
+/// A value that is no string becomes its JSON text, and the note says so.
+fn as_text(parts: &mut Parts<'_>, field: Field) {
     match parts.event.get(field) {
         Some(value) if !parts.restored.contains(&field) && is_structured(field, value) => {
             let text = Json::string(value.as_str());

@@ -10,7 +10,7 @@ use super::{CANONICAL_PREFIX, message, patch};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::sse;
 use crate::dialect::{ASSISTANT, Content, Rest, Row, Shape, Side, Spelling};
-use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get};
+use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get, message_id};
 use std::borrow::Cow;
 
 /// Writes one side of a route.
@@ -36,13 +36,6 @@ pub(super) struct Said<'a> {
     pub canonical: Members<'a>,
     /// the canonical event that this one stands for, when it is not the row's own
     pub stands_for: Option<&'static str>,
-}
-
-impl Said<'_> {
-    /// The id of the message that the event belongs to; the empty text where it names none.
-    pub fn message_id(&self) -> Json<'static> {
-        get(&self.members, Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
-    }
 }
 
 /// Where frames go, and what else writing touches.
@@ -227,8 +220,8 @@ impl Writer {
         stands_for: Option<&'static str>,
         to: &mut Outlet<'_>,
     ) {
-        let id = event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        if event.kind == Kind::ReasoningStart {
+        let (id, kind) = (message_id(&event.members), event.kind);
+        if kind == Kind::ReasoningStart {
             let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
             let own = metadata.map(|metadata| carry::unpack(metadata, self.side.dialect.name, |_| true).0);
             let Some(start) = own.and_then(|mut own| self.texts.adopt(&id, &mut own)) else {
@@ -239,9 +232,8 @@ impl Writer {
             }
             return;
         }
-        let event_kind = event.kind;
         if let Some(message) = self.texts.native(&id).cloned() {
-            if event.kind == Kind::ReasoningMessageContent {
+            if kind == Kind::ReasoningMessageContent {
                 let mut said = self.sort(content, event, None);
                 let text = get(&said.members, Field::Delta).cloned().unwrap_or_else(|| Json::string(""));
                 crate::event::set(&mut said.members, Key::Known(Field::MessageId), message);
@@ -249,13 +241,13 @@ impl Writer {
                 crate::event::set(&mut said.members, Key::Known(Field::Delta), delta);
                 self.put_content(content, said, to);
             }
-            if event_kind == Kind::ReasoningEnd {
+            if kind == Kind::ReasoningEnd {
                 self.texts.forget(&id);
             }
             return;
         }
-        match (self.side.content, event.kind) {
-            (Content::Blocks, kind) if kind != Kind::ReasoningEnd => {
+        match self.side.content {
+            Content::Blocks if kind != Kind::ReasoningEnd => {
                 self.render(content, &id, event, stands_for.unwrap_or(kind.wire()), to);
             }
             _ => self.whole(event, to),

@@ -14,6 +14,29 @@ const { cases } = JSON.parse(readFileSync(new URL("../spec/agui-client-cases.jso
 // The client refuses to send the request at all: no stream can mend that.
 const BEFORE_THE_REQUEST = new Set(["pending-interrupt-uncovered", "pending-interrupt-expired-resolved"]);
 
+// Streams beyond the corpus, each of which got past the guard once.
+const finish = (members) => [{ type: "RUN_FINISHED", threadId: "th", runId: "r", ...members }];
+const subagent = (outcome) => [
+  { type: "SUBAGENT_STARTED", subagentRunId: "s", name: "n" },
+  { type: "SUBAGENT_FINISHED", subagentRunId: "s", outcome },
+  ...finish(),
+];
+const interrupt = (members) => finish({ outcome: { type: "interrupt", interrupts: [{ id: "i", reason: "r", ...members }] } });
+const MORE = {
+  "content reopens a message under another owner": [
+    { type: "TEXT_MESSAGE_START", messageId: "m", subagentRunId: "s1" },
+    { type: "TEXT_MESSAGE_END", messageId: "m" },
+    { type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "x", subagentRunId: "s2" },
+    ...finish(),
+  ],
+  "a token count that is a text": finish({ usage: [{ inputTokens: "3" }] }),
+  "a model that is a number": finish({ usage: [{ model: 3 }] }),
+  "pending calls that are numbers": finish({ outcome: { type: "success", pendingToolCallIds: [1] } }),
+  "an interrupt's message that is a number": interrupt({ message: 5 }),
+  "an interrupt's schema that is a text": interrupt({ responseSchema: "x" }),
+  "a subagent's interrupts that are numbers": subagent({ type: "suspended", interruptIds: [1] }),
+};
+
 const isStream = (it) =>
   !it.status && !it.headers && !it.redirect && !["http", "proto"].includes(it.area) && !BEFORE_THE_REQUEST.has(it.id);
 
@@ -78,6 +101,20 @@ test("every stream of the conformance cases is accepted after the run guard", as
     Object.assign(console, quiet);
   }
   assert.deepEqual(rejected, []);
+});
+
+test("so are streams that got past the guard once, which the client rejects raw", async () => {
+  const quiet = { warn: console.warn, error: console.error };
+  console.warn = console.error = () => {};
+  try {
+    for (const [id, events] of Object.entries(MORE)) {
+      const it = { id, stream: [{ type: "RUN_STARTED", threadId: "th", runId: "r" }, ...events] };
+      assert.ok(await verdict(bytes(it), it), `${id}: accepted raw`);
+      assert.equal(await verdict(guarded(it), it), undefined, id);
+    }
+  } finally {
+    Object.assign(console, quiet);
+  }
 });
 
 test("the cases are not harmless: the client rejects half of them when nobody guards", async () => {

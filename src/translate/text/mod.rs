@@ -11,7 +11,7 @@ pub(in crate::translate) use writing::Writing;
 use super::carry;
 use crate::codec::json;
 use crate::dialect::block;
-use crate::event::{Event, Field, Json, Key, Member, Members, Type};
+use crate::event::{Json, Key, Member, Members, Type};
 
 /// Note on a reasoning span: the start of the message that it stands before, as the dialect said it.
 const START: &str = "$start";
@@ -50,11 +50,6 @@ pub(super) fn said<'a>(value: &'a Json<'_>) -> Option<Json<'a>> {
         }
         Delta::Block { mut output, .. } => carry::take(&mut output, block::CONTENT),
     }
-}
-
-/// The id of the message that an event belongs to; the empty text where it names none.
-fn message_id(event: &Event<'_>) -> Json<'static> {
-    event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }
 
 fn is_text(members: &[Member<'_>], name: &str) -> bool {

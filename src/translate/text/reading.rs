@@ -10,10 +10,10 @@
 //! The start is held so that thinking which comes first stands first in the client's conversation. Only thinking overtakes
 //! it: the span notes the start, so that the way back knows where it stood.
 
-use super::{Delta, START, delta, is_text, keep_data, keep_delta, message_id, thinking_text};
+use super::{Delta, START, delta, is_text, keep_data, keep_delta, thinking_text};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, block};
-use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove};
+use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, message_id, remove};
 use crate::translate::read::Parts;
 use crate::translate::report::{Loss, Repair};
 use crate::translate::{Sink, carry};
@@ -52,7 +52,7 @@ enum Start {
 impl Reading {
     /// BUSINESS_DATA_START and the like.
     pub fn start(&mut self, event: Event<'_>, sink: &mut impl Sink) {
-        let id = message_id(&event);
+        let id = message_id(&event.members);
         if self.position(&id).is_some() {
             return sink.report().loss(Loss::StrayBoundary);
         }
@@ -85,7 +85,7 @@ impl Reading {
             Some(at) => at,
             None => {
                 sink.report().repair(Repair::OpenerSupplied);
-                let id = message_id(&parts.event);
+                let id = message_id(&parts.event.members);
                 let start = Event::new(Kind::TextMessageStart).with(Field::MessageId, id.clone());
                 self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
             }
@@ -131,7 +131,7 @@ impl Reading {
 
     /// BUSINESS_DATA_END and the like.
     pub fn end(&mut self, event: Event<'_>, sink: &mut impl Sink) {
-        if let Some(at) = self.position(&message_id(&event)) {
+        if let Some(at) = self.position(&message_id(&event.members)) {
             let mut message = self.open.remove(at);
             message.say_start(sink);
             if message.spans > 0 {
@@ -143,7 +143,7 @@ impl Reading {
 
     /// An end that says the role of its start again says nothing: writing adds it back.
     pub fn forget_role(&self, parts: &mut Parts<'_>) {
-        let start = self.position(&message_id(&parts.event)).map(|at| self.open[at].role.clone());
+        let start = self.position(&message_id(&parts.event.members)).map(|at| self.open[at].role.clone());
         let said = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
         if said.is_some() && said.as_ref() == get(&parts.own, Field::Role) {
             remove(&mut parts.own, Field::Role);

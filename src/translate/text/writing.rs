@@ -3,7 +3,7 @@
 use super::{DATA, DELTA, OUTPUT, START, THINKING_MEMBERS, copy_all, outer};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Content, block};
-use crate::event::{Event, Field, Json, Key, Kind, Members, get, remove};
+use crate::event::{Event, Field, Json, Key, Kind, Members, get, message_id, remove};
 use crate::translate::carry;
 use crate::translate::write::Said;
 
@@ -21,7 +21,7 @@ pub(in crate::translate) struct Writing {
 impl Writing {
     /// Notes the start of a message; `false` when it is open already because thinking opened it.
     pub fn start(&mut self, said: &mut Said<'_>) -> bool {
-        let id = said.message_id();
+        let id = message_id(&said.members);
         let role = get(&said.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
         crate::event::set(&mut said.members, Key::Known(Field::Role), role.clone());
         let fresh = !self.open.iter().any(|(own, _)| own.same(&id));
@@ -53,7 +53,7 @@ impl Writing {
 
     /// Adds the role to the end of a message, as its start said it.
     pub fn end(&mut self, said: &mut Said<'_>) {
-        let id = said.message_id();
+        let id = message_id(&said.members);
         let Some(at) = self.open.iter().position(|(own, _)| own.same(&id)) else {
             return;
         };
