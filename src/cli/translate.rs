@@ -12,10 +12,10 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Dialect of the input
-    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the input: {}", side::HELP))]
+    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the input: {}", side::help()))]
     from: Side,
     /// Dialect of the output
-    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the output: {}", side::HELP))]
+    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the output: {}", side::help()))]
     to: Side,
     /// The input is a request (RunAgentInput), not an event stream
     #[arg(long)]

@@ -14,7 +14,7 @@ use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_passwor
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
 use super::{Config, Limits, Route, Timeouts, Upstream};
-use crate::dialect::{self, Content, Dialect, Side, Spelling};
+use crate::dialect::{self, Dialect, Side};
 
 /// Checks `file`, which was read from `text` under the name `name`.
 pub(super) fn check(
@@ -214,25 +214,27 @@ impl Check<'_> {
     }
 
     fn options(&mut self, dialect: &'static Dialect, mapping: &SideMapping, at: &str) -> Option<Side> {
-        let plain = Side::new(dialect);
-        let contents = &[("string", Content::String), ("blocks", Content::Blocks)];
-        let content = self.option(dialect, mapping.content.as_ref(), at, "content", plain.content, contents);
-        let spellings = &[("camel", Spelling::Camel), ("snake", Spelling::Snake)];
-        let fields = self.option(dialect, mapping.fields.as_ref(), at, "fields", plain.fields, spellings);
-        Some(Side { content: content?, fields: fields?, ..plain })
+        let mut side = Side::new(dialect);
+        let written = [
+            ("content", &mapping.content),
+            ("fields", &mapping.fields),
+            ("pin", &mapping.pin),
+            ("timestamp", &mapping.timestamp),
+        ];
+        let mut all = Some(());
+        for (key, written) in written {
+            let chosen = written.as_ref().map(|written| self.option(dialect, written, at, key));
+            match chosen {
+                Some(Some(set)) => set(&mut side),
+                Some(None) => all = None,
+                None => {}
+            }
+        }
+        all.map(|()| side)
     }
 
-    /// One option of a dialect: `default` when it is not written.
-    fn option<T: Clone>(
-        &mut self,
-        dialect: &'static Dialect,
-        written: Option<&Text>,
-        at: &str,
-        key: &str,
-        default: T,
-        choices: &[(&str, T)],
-    ) -> Option<T> {
-        let Some(written) = written else { return Some(default) };
+    /// What a choice of an option sets.
+    fn option(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<fn(&mut Side)> {
         let path = format!("{at}.{key}");
         if !dialect.options.contains(&key) {
             let others = dialect::ALL.iter().filter(|other| other.options.contains(&key)).map(|other| other.name);
@@ -242,12 +244,12 @@ impl Check<'_> {
             return None;
         }
         let scalar = self.scalar(&written.value, &path, position(written.defined))?;
-        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == scalar.text) {
-            return Some(choice.clone());
+        if let Some((.., set)) = dialect::choices(key).find(|(_, word, _)| *word == scalar.text) {
+            return Some(*set);
         }
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let message = format!("{} is not a choice here", scalar.shown);
-        self.note(&path, position(written.defined), message, format!("write {}", quoted(names.iter().copied())));
+        let words = dialect::choices(key).map(|(_, word, _)| *word);
+        self.note(&path, position(written.defined), message, format!("write {}", quoted(words)));
         None
     }
 

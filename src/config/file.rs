@@ -137,6 +137,12 @@ pub struct SideMapping {
     pub content: Option<Text>,
     /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
     pub fields: Option<Text>,
+    /// Which version of AG-UI the peer has, such as `0.0.45`: what it has no word for is said otherwise. Without it
+    /// everything is written as the oldest takes it, and so do all. `0.1` stands for Python's 0.1.x.
+    pub pin: Option<Text>,
+    /// In what timestamps count: `ms`, `s`, or `auto`, which takes numbers below 10^11 for seconds and writes
+    /// milliseconds.
+    pub timestamp: Option<Text>,
 }
 
 /// One scalar or a list of scalars.

@@ -8,18 +8,24 @@
 //!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
+mod answer;
+mod call;
 mod carry;
 mod chunk;
 mod conform;
 mod guard;
 mod message;
+mod part;
 mod patch;
 mod read;
 pub mod report;
 pub mod request;
+mod sequence;
+mod spell;
 mod stored;
 pub mod stream;
 mod text;
+mod thought;
 mod write;
 
 pub use report::{Loss, Repair, Report};

@@ -62,6 +62,10 @@ closed! {
         StrayBoundary = "stray_boundary",
         /// `data: [DONE]`
         DoneMarker = "done_marker",
+        /// a member that the dialect or the route does not let out
+        Stripped = "stripped",
+        /// something that an older peer cannot take and has no place for
+        Downgraded = "downgraded",
     }
 }
 

@@ -58,7 +58,7 @@ impl Stream {
         let labels = |side: Side| vec![0; side.dialect.other() + 1].into_boxed_slice();
         Stream {
             frames: Decoder::new(limits),
-            reader: Reader::new(agent.dialect),
+            reader: Reader::new(agent),
             guard: Guard::new(ids),
             writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
             report: Report { read: labels(agent), written: labels(client), ..Report::default() },

@@ -794,7 +794,7 @@ f:3:19: listeners.data: `${SECRET}:80`, with its variables put in, is no address
 f:6:11: routes[0].path: `${SECRET}`, with its variables put in, does not begin with `/`
   hint: write a path such as `/agents/chat`
 f:7:13: routes[0].client: `${SECRET}`, with its variables put in, is no dialect
-  hint: known here: `ag-ui`, `hai`
+  hint: known here: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`
 f:8:36: routes[0].agent.content: `${SECRET}`, with its variables put in, is not a choice here
   hint: write `string` or `blocks`
 f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables put in, has no scheme
