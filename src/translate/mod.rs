@@ -8,11 +8,13 @@
 //!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
+mod calls;
 mod carry;
 mod chunk;
 mod conform;
 mod guard;
 mod message;
+mod names;
 mod patch;
 mod read;
 pub mod report;
@@ -20,9 +22,11 @@ pub mod request;
 mod stored;
 pub mod stream;
 mod text;
+pub mod trace;
 mod write;
 
-pub use report::{Loss, Repair, Report};
+pub use guard::{Known, Mode, Offence};
+pub use report::{Breach, Loss, Repair, Report};
 pub use stream::{Fault, Stream};
 
 use crate::event::{Event, Json};

@@ -1,6 +1,7 @@
 //! One request, translated: client dialect → `RunInput` → agent dialect.
 
-use super::{Ids, carry, message};
+use super::guard::Known;
+use super::{Ids, carry, message, names};
 use crate::codec::json;
 use crate::dialect::{Home, InputForm, Side, Spelling};
 use crate::event::input::Message;
@@ -20,6 +21,8 @@ pub struct Translated {
     pub body: String,
     /// the ids of the run
     pub ids: Ids,
+    /// what the conversation holds already, for the guard of the run's stream
+    pub known: Known,
 }
 
 /// Why a request is refused: what is wrong, and where.
@@ -49,9 +52,12 @@ fn refused<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T
 /// # Errors
 /// When the body is no run input of the client's dialect.
 pub fn translate(body: &[u8], client: Side, agent: Side, fresh: &Ids) -> Result<Translated, Refused> {
-    let input = decode(text(body)?, client, fresh)?;
+    let mut input = decode(text(body)?, client, fresh)?;
+    // The client has the names that were made for it, the agent its own.
+    let known = Known::of(&input.messages);
+    names::restore(&mut input.messages);
     let ids = Ids { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
-    Ok(Translated { body: encode(input, agent), ids })
+    Ok(Translated { body: encode(input, agent), ids, known })
 }
 
 fn text(body: &[u8]) -> Result<&str, Refused> {
