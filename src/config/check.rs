@@ -14,7 +14,8 @@ use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_passwor
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
 use super::{Config, Limits, Route, Timeouts, Upstream};
-use crate::dialect::{self, Dialect, Side};
+use crate::dialect::{self, Dialect, Set, Side};
+use crate::translate::Mode;
 
 /// Checks `file`, which was read from `text` under the name `name`.
 pub(super) fn check(
@@ -163,6 +164,8 @@ impl Check<'_> {
         let agent = agent.and_then(|side| self.side(side, &format!("{at}.agent")));
         let upstreams = self.required(route.upstream.as_ref(), at, "upstream", whole);
         let upstreams = upstreams.and_then(|list| self.upstreams(list, &format!("{at}.upstream")));
+        let modes = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
+        let guard = self.choice(&route.guard, &format!("{at}.guard"), modes);
         let timeouts = self.timeouts(&route.timeouts, &format!("{at}.timeouts"));
         Some(Route {
             name: name?.value,
@@ -170,6 +173,7 @@ impl Check<'_> {
             client: client?,
             agent: agent?,
             upstreams: upstreams?,
+            guard: guard?,
             timeouts: timeouts?,
         })
     }
@@ -234,7 +238,7 @@ impl Check<'_> {
     }
 
     /// What a choice of an option sets.
-    fn option(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<fn(&mut Side)> {
+    fn option(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<Set> {
         let path = format!("{at}.{key}");
         if !dialect.options.contains(&key) {
             let others = dialect::ALL.iter().filter(|other| other.options.contains(&key)).map(|other| other.name);
@@ -243,13 +247,19 @@ impl Check<'_> {
             self.note(&path, position(written.defined), message, hint);
             return None;
         }
-        let scalar = self.scalar(&written.value, &path, position(written.defined))?;
-        if let Some((.., set)) = dialect::choices(key).find(|(_, word, _)| *word == scalar.text) {
-            return Some(*set);
+        let choices: Vec<(&str, Set)> = dialect::choices(key).map(|(_, word, set)| (*word, *set)).collect();
+        self.choice(written, &path, &choices)
+    }
+
+    /// One of several words.
+    fn choice<T: Clone>(&mut self, written: &Text, path: &str, choices: &[(&str, T)]) -> Option<T> {
+        let scalar = self.scalar(&written.value, path, position(written.defined))?;
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == scalar.text) {
+            return Some(choice.clone());
         }
         let message = format!("{} is not a choice here", scalar.shown);
-        let words = dialect::choices(key).map(|(_, word, _)| *word);
-        self.note(&path, position(written.defined), message, format!("write {}", quoted(words)));
+        let names = quoted(choices.iter().map(|(name, _)| name));
+        self.note(path, position(written.defined), message, format!("write {names}"));
         None
     }
 

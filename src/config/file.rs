@@ -95,9 +95,17 @@ pub struct Route {
     /// Where the agent is: one `http` or `https` URL, or a list over which runs are spread. Required. No two of a list
     /// share host and port.
     pub upstream: Option<Spanned<OneOrMany>>,
+    /// What is done about an agent that breaks a rule of its protocol: it is mended (`repair`), ends the run with an error
+    /// (`strict`), or is counted alone (`report`).
+    #[serde(default = "guard")]
+    pub guard: Text,
     /// How long the agent may take.
     #[serde(default)]
     pub timeouts: Timeouts,
+}
+
+fn guard() -> Text {
+    text("repair")
 }
 
 /// How long the agent may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.

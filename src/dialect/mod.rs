@@ -19,7 +19,7 @@ pub use ag_ui_0::AG_UI_0;
 pub use ag_ui_snake::AG_UI_SNAKE;
 pub use cloudbase::CLOUDBASE;
 pub use hai::{ASSISTANT, HAI, block};
-pub use side::{CHOICES, Choice, Content, Pin, Side, Spelling, Unit, choices};
+pub use side::{CHOICES, Choice, Content, Pin, Set, Side, Spelling, Unit, choices};
 pub use social_app::{SOCIAL_APP, answer, call};
 
 use crate::event::{Field, Kind};

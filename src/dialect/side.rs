@@ -95,8 +95,11 @@ impl Side {
     }
 }
 
+/// What a choice sets.
+pub type Set = fn(&mut Side);
+
 /// One choice of an option: its name, the word for the choice, and what it sets.
-pub type Choice = (&'static str, &'static str, fn(&mut Side));
+pub type Choice = (&'static str, &'static str, Set);
 
 /// Every option that is a choice between words.
 pub const CHOICES: &[Choice] = &[

@@ -10,11 +10,13 @@
 
 mod answer;
 mod call;
+mod calls;
 mod carry;
 mod chunk;
 mod conform;
 mod guard;
 mod message;
+mod names;
 mod part;
 mod patch;
 mod read;
@@ -26,9 +28,11 @@ mod stored;
 pub mod stream;
 mod text;
 mod thought;
+pub mod trace;
 mod write;
 
-pub use report::{Loss, Repair, Report};
+pub use guard::{Known, Mode, Offence};
+pub use report::{Breach, Loss, Repair, Report};
 pub use stream::{Fault, Stream};
 
 use crate::event::{Event, Json};

@@ -1,7 +1,8 @@
 //! One request, translated: client dialect → `RunInput` → agent dialect.
 
+use super::guard::Known;
 use super::message::Carries;
-use super::{Ids, carry, message};
+use super::{Ids, carry, message, names};
 use crate::codec::json;
 use crate::dialect::{Home, InputForm, Pin, Side, Spelling};
 use crate::event::input::Message;
@@ -23,6 +24,8 @@ pub struct Translated {
     pub ids: Ids,
     /// how many members and messages the agent cannot take, by its dialect's policy
     pub downgraded: u64,
+    /// what the conversation holds already, for the guard of the run's stream
+    pub known: Known,
 }
 
 /// Why a request is refused: what is wrong, and where.
@@ -52,10 +55,13 @@ fn refused<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T
 /// # Errors
 /// When the body is no run input of the client's dialect.
 pub fn translate(body: &[u8], client: Side, agent: Side, fresh: &Ids) -> Result<Translated, Refused> {
-    let input = decode(text(body)?, client, fresh)?;
+    let mut input = decode(text(body)?, client, fresh)?;
+    // The client has the names that were made for it, the agent its own.
+    let known = Known::of(&input.messages);
+    names::restore(&mut input.messages);
     let ids = Ids { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let (body, downgraded) = encode(input, agent);
-    Ok(Translated { body, ids, downgraded })
+    Ok(Translated { body, ids, downgraded, known })
 }
 
 fn text(body: &[u8]) -> Result<&str, Refused> {

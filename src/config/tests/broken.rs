@@ -721,6 +721,20 @@ f:10:12: routes[8].path: `http://h/a` is a URL, not a path
 ",
     ),
     (
+        "a guard that is none",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: http://h, guard: Strict}
+  - {path: /b, client: ag-ui, agent: hai, upstream: http://h, guard: true}
+",
+        r"
+f:2:70: routes[0].guard: `Strict` is not a choice here
+  hint: write `repair` or `strict` or `report`
+f:3:70: routes[1].guard: `true` is not a choice here
+  hint: write `repair` or `strict` or `report`
+",
+    ),
+    (
         "a name with a tab",
         r#"
 routes:
