@@ -9,7 +9,7 @@ use serde::de::value::Error as Refusal;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::file::{File, Limits, Listeners, Route, SideMapping, Timeouts};
+use super::file::{File, Limits, Listeners, OwnDialect, Route, SideMapping, Timeouts};
 use super::load::{from_path, from_str_with};
 use super::{Config, Problem, Problems};
 use crate::dialect::{Content, Spelling};
@@ -149,6 +149,7 @@ fn every_key_is_in_the_complete_file() {
         keys_of::<Route>(),
         keys_of::<Timeouts>(),
         keys_of::<SideMapping>(),
+        keys_of::<OwnDialect>(),
     ];
     for key in keys.concat() {
         assert!(text.contains(&format!("{key}:")), "{key} is not in it");

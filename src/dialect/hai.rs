@@ -51,6 +51,7 @@ pub static HAI: Dialect = Dialect {
     },
     // §3.3.1: the request of the example has exactly these members, state aside; older AG-UI agents want state too.
     input: InputForm::Seven,
+    names: &[],
     words: &[],
     stamps: &[],
     strip: &[],

@@ -11,6 +11,7 @@ mod ag_ui_0;
 mod ag_ui_snake;
 mod cloudbase;
 mod hai;
+mod own;
 mod side;
 mod social_app;
 
@@ -19,6 +20,7 @@ pub use ag_ui_0::AG_UI_0;
 pub use ag_ui_snake::AG_UI_SNAKE;
 pub use cloudbase::CLOUDBASE;
 pub use hai::{ASSISTANT, HAI, block};
+pub use own::Changes;
 pub use side::{CHOICES, Choice, Content, Pin, Set, Side, Spelling, Unit, choices};
 pub use social_app::{SOCIAL_APP, answer, call};
 
@@ -48,6 +50,8 @@ pub struct Dialect {
     pub message: MessageForm,
     /// What it takes for a request.
     pub input: InputForm,
+    /// Members that its messages and requests call otherwise.
+    pub names: &'static [(Field, &'static str)],
     /// Values that it says in words of its own.
     pub words: &'static [Word],
     /// Members that the dialect says on every event, from the start of the run.
@@ -193,7 +197,7 @@ impl Home {
 }
 
 /// What a dialect takes for a message.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct MessageForm {
     /// roles it knows
     pub roles: &'static [&'static str],

@@ -27,7 +27,10 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: Side) {
     let mut canonical = Vec::new();
     for element in &list {
         match json::message(element) {
-            Some(members) => read(members, side, &mut canonical),
+            Some(mut members) => {
+                spell::read_names(side.dialect.names, &mut members);
+                read(members, side, &mut canonical);
+            }
             None => return,
         }
     }
@@ -283,6 +286,7 @@ fn write_one<'a>(
         let carried = carry::wrap(dialect.home, beside.as_ref(), &canonical, None);
         said.extend(carried.map(|carried| (carry::own(place), carried)));
     }
+    spell::write_names(dialect.names, &mut said);
     said
 }
 

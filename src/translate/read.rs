@@ -211,7 +211,7 @@ impl Reader {
             }
             stays
         });
-        spell::read_names(row, &mut members);
+        spell::read_names(row.names, &mut members);
         self.stamps.read(dialect, row.kind, &mut members);
         // Most events say nothing but what their row says: the list stays as it is.
         if members.iter().all(|(key, _)| matches!(key, Key::Known(field) if row.says(*field))) {
