@@ -10,7 +10,7 @@ mod ag_ui;
 mod hai;
 
 pub use ag_ui::AG_UI;
-pub use hai::{ASSISTANT, HAI, block};
+pub use hai::{ASSISTANT, HAI, block, collaboration};
 
 use crate::event::{Field, Kind};
 
@@ -81,8 +81,29 @@ pub enum Shape {
     LaxPatch,
     /// a list of messages
     Messages,
+    /// a message between agents, told in three events: an activity and its changes
+    Collaboration(Step),
     /// an event without a canonical word yet: it travels whole, as CUSTOM
     Whole,
+}
+
+/// Which of the three events of a collaboration message this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// who asks whom
+    Start,
+    /// one task
+    Content,
+    /// it is done
+    End,
+}
+
+impl Shape {
+    /// Whether every event of the row's kind is written by this row. The others are found by their shape.
+    #[must_use]
+    pub const fn writes_its_kind(self) -> bool {
+        !matches!(self, Shape::Whole | Shape::Collaboration(_))
+    }
 }
 
 /// What happens to the kinds and types that a dialect's table does not name.
@@ -181,7 +202,13 @@ impl Dialect {
     /// The row that writes the canonical `kind`.
     #[must_use]
     pub fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
-        self.rows.iter().enumerate().find(|(_, row)| row.kind == kind && row.shape != Shape::Whole)
+        self.rows.iter().enumerate().find(|(_, row)| row.kind == kind && row.shape.writes_its_kind())
+    }
+
+    /// The row of this shape, which is one of those that stand once.
+    #[must_use]
+    pub fn row_of_shape(&self, shape: Shape) -> Option<(usize, &'static Row)> {
+        self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
     /// The closed vocabulary of event types for metrics: the rows, the canonical kinds where the dialect knows them, and
@@ -253,7 +280,7 @@ mod tests {
     fn a_kind_is_written_by_one_row() {
         for dialect in ALL {
             let mut kinds = HashSet::new();
-            for row in dialect.rows.iter().filter(|row| row.shape != Shape::Whole) {
+            for row in dialect.rows.iter().filter(|row| row.shape.writes_its_kind()) {
                 assert!(kinds.insert(row.kind), "{}: {:?} has two rows", dialect.name, row.kind);
             }
         }

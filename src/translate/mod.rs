@@ -10,15 +10,18 @@
 
 mod carry;
 mod chunk;
+mod collaboration;
 mod conform;
 mod guard;
 mod message;
+mod noted;
 mod patch;
 mod read;
 pub mod report;
 pub mod request;
 mod stored;
 pub mod stream;
+mod subagent;
 mod text;
 mod write;
 

@@ -3,9 +3,10 @@
 //! One function per [`Shape`]; which shape an event has is the dialect table's business.
 
 use super::carry::{self, Unwrapped};
+use super::collaboration::Talks;
 use super::report::{Loss, Repair};
 use super::text::{NoText, Reading};
-use super::{Sink, message, patch};
+use super::{Sink, message, noted, patch};
 use crate::codec::json::{self, Object};
 use crate::dialect::{ASSISTANT, Dialect, Home, Rest, Row, Shape};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
@@ -21,6 +22,7 @@ const MALFORMED: &str = "diglot.malformed";
 pub(super) struct Reader {
     dialect: &'static Dialect,
     texts: Reading,
+    talks: Talks,
 }
 
 /// An event of the dialect, taken apart by its row.
@@ -35,7 +37,7 @@ pub(super) struct Parts<'a> {
 
 impl Reader {
     pub fn new(dialect: &'static Dialect) -> Self {
-        Reader { dialect, texts: Reading::default() }
+        Reader { dialect, texts: Reading::default(), talks: Talks::default() }
     }
 
     /// Reads the data of one frame.
@@ -136,6 +138,11 @@ impl Reader {
             }
             Shape::LaxPatch => patch::read(&mut parts, sink.report()),
             Shape::Messages => message::read_snapshot(&mut parts.event, self.dialect),
+            Shape::Collaboration(step) => {
+                if !self.talks.read(step, &mut parts, self.dialect) {
+                    return sink.event(self.whole(row.wire, data));
+                }
+            }
         }
         sink.event(self.pack(parts));
     }
@@ -183,6 +190,9 @@ impl Reader {
         let Some(kind) = Kind::from_wire(kind) else {
             return;
         };
+        if noted::is_whole(kind) {
+            return sink.event(noted::read(kind, parts, self.dialect.name));
+        }
         let restored = parts.restored.clone();
         let mut event = self.pack(parts);
         event.kind = kind;

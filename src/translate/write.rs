@@ -4,12 +4,14 @@
 
 use super::carry;
 use super::chunk::Chunks;
+use super::collaboration::Talks;
 use super::report::Report;
+use super::subagent::Subagents;
 use super::text::Writing;
-use super::{CANONICAL_PREFIX, message, patch};
+use super::{CANONICAL_PREFIX, message, noted, patch};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::sse;
-use crate::dialect::{ASSISTANT, Content, Rest, Row, Shape, Side, Spelling};
+use crate::dialect::{ASSISTANT, Content, Rest, Row, Shape, Side, Spelling, Step};
 use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get, message_id};
 use std::borrow::Cow;
 
@@ -23,6 +25,8 @@ pub(super) struct Writer {
     blocks: Option<&'static Row>,
     texts: Writing,
     chunks: Chunks,
+    talks: Talks,
+    subagents: Subagents,
     scratch: String,
 }
 
@@ -52,8 +56,16 @@ impl Writer {
     pub fn new(side: Side, translates: bool) -> Self {
         let content = side.dialect.row_of(Kind::TextMessageContent).map(|(_, row)| row);
         let blocks = content.filter(|row| row.shape == Shape::Output);
-        let (texts, chunks) = (Writing::default(), Chunks::default());
-        Writer { side, translates, blocks, texts, chunks, scratch: String::new() }
+        Writer {
+            side,
+            translates,
+            blocks,
+            texts: Writing::default(),
+            chunks: Chunks::default(),
+            talks: Talks::default(),
+            subagents: Subagents::default(),
+            scratch: String::new(),
+        }
     }
 
     /// Writes one event.
@@ -111,7 +123,29 @@ impl Writer {
                 self.row(label, row, said, to);
             }
             (Some(content), None) if is_reasoning(event.kind) => self.reasoning(content, event, stands_for, to),
+            (_, None) if noted::is_whole(event.kind) => self.shown(event, to),
             (_, None) => self.whole(event, to),
+        }
+    }
+
+    /// Activities and subagents, as messages between agents.
+    fn shown(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
+        let dialect = self.side.dialect;
+        let talks = dialect.row_of_shape(Shape::Collaboration(Step::Start)).is_some();
+        let told = match event.kind {
+            _ if !talks => Err(event),
+            Kind::ActivitySnapshot | Kind::ActivityDelta => self.talks.write(event, dialect),
+            _ => Ok(self.subagents.show(event)),
+        };
+        match told {
+            Ok(told) => {
+                for (step, said) in told {
+                    if let Some((label, row)) = dialect.row_of_shape(Shape::Collaboration(step)) {
+                        self.put(label, row, said, to);
+                    }
+                }
+            }
+            Err(event) => self.whole(event, to),
         }
     }
 
@@ -125,8 +159,14 @@ impl Writer {
             return false;
         };
         // Only what reading wraps is unwrapped; anything else would pass the run guard by.
-        let wrapped = dialect.row(wire).is_none_or(|(_, row)| matches!(row.shape, Shape::Whole | Shape::Output));
-        let held = json::object(value.as_str()).ok().and_then(|object| object.kind);
+        let Ok(json::Object { kind: held, members, .. }) = json::object(value.as_str()) else {
+            return false;
+        };
+        let wrapped = dialect.row(wire).is_none_or(|(_, row)| match row.shape {
+            Shape::Whole | Shape::Output => true,
+            Shape::Collaboration(step) => self.talks.meaning(step, &members).is_none(),
+            _ => false,
+        });
         if !wrapped || event.members.len() != 2 || !held.is_some_and(|kind| kind.is(wire)) {
             return false;
         }
@@ -137,7 +177,7 @@ impl Writer {
 
     fn row(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
         match row.shape {
-            Shape::Plain | Shape::Whole => {}
+            Shape::Plain | Shape::Whole | Shape::Collaboration(_) => {}
             Shape::Failure => as_json(&mut said, Field::Code),
             Shape::Boundary => boundary(&mut said),
             Shape::HeldStart => {

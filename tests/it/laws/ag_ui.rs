@@ -51,8 +51,40 @@ impl Script {
                 }
                 self.say(kind, &[(field, &id)]);
             }
+            (Kind::ActivitySnapshot | Kind::ActivityDelta, _) if self.dice.once_in(2) => self.activity(),
             (_, None) => self.say(kind, &[]),
         }
+    }
+
+    /// An activity of a kind that a dialect has words for, said by nobody who speaks that dialect, or half so.
+    fn activity(&mut self) {
+        let metadata = match self.dice.below(3) {
+            0 => r#","metadata":{"hai":{"messageId":"m","from":1,"delta":2,"role":"assistant"}}"#,
+            1 => r#","metadata":{"hai":{"messageId":"m"},"x":1},"replace":false,"future":1.0"#,
+            _ => "",
+        };
+        let id = self.dice.pick(&[
+            "m:collaboration:1",
+            "m:collaboration:2",
+            "a",
+            ":collaboration:1",
+            "m:block:1",
+            "m:block:b",
+        ]);
+        let (task, other) = (self.dice.value(1), self.dice.object(1));
+        let kind = self.dice.pick(&["hai.collaboration", "hai.collaboration", "hai.fold", "hai.text", "PLAN"]);
+        let body = match self.dice.below(8) {
+            0 => r#""content":{"from":"a","to":"b","tasks":[],"status":"running"}"#.to_owned(),
+            1 => format!(r#""content":{{"tasks":[{task}],"status":"running"}}"#),
+            2 => format!(r#""content":{{"to":"b","from":{task},"tasks":[1,{task}],"status":"done"}}"#),
+            3 => format!(r#""patch":[{{"op":"add","path":"/tasks/-","value":{task}}}]"#),
+            4 => r#""patch":[{"op":"replace","path":"/status","value":"done"}]"#.to_owned(),
+            5 => r#""patch":[{"op":"replace","path":"/status","value":"odd"},{"op":"remove","path":"/x"}]"#.to_owned(),
+            6 => format!(r#""content":{{"data":{task}}}"#),
+            _ => format!(r#""content":{other}"#),
+        };
+        let wire = if body.starts_with("\"patch") { Kind::ActivityDelta } else { Kind::ActivitySnapshot }.wire();
+        self.events.push(format!(r#"{{"type":"{wire}","messageId":"{id}","activityType":"{kind}",{body}{metadata}}}"#));
     }
 
     /// The first chunk names itself, and a later one says nothing that the first did not.

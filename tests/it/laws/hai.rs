@@ -125,15 +125,45 @@ impl Script {
         self.say("TOOL_CALL_RESULT", &members);
     }
 
+    /// The three events, one of them left out or said twice at times, the content at times as the document's own agent says
+    /// it (§4.2), and at times of no form at all.
     fn collaboration(&mut self, id: &str) {
         let id = ("messageId", id.to_owned());
-        self.say(
-            "AGENT_COLLABORATIVE_MESSAGE_START",
-            &[("from", "\"USER\"".to_owned()), ("to", "\"Agent\"".to_owned()), id.clone()],
-        );
-        let task = format!(r#"{{"task":{}}}"#, self.dice.value(1));
-        self.say("AGENT_COLLABORATIVE_MESSAGE_CONTENT", &[("delta", task), id.clone()]);
-        self.say("AGENT_COLLABORATIVE_MESSAGE_END", &[id]);
+        for _ in 0..1 + self.dice.below(2) {
+            let mut start = vec![id.clone()];
+            for name in ["from", "to"] {
+                if !self.dice.once_in(6) {
+                    start.push((name, self.dice.value(1)));
+                }
+            }
+            if !self.dice.once_in(6) {
+                self.say("AGENT_COLLABORATIVE_MESSAGE_START", &start);
+            }
+            for _ in 0..self.dice.below(3) {
+                self.task(&id);
+            }
+            for _ in 0..self.dice.pick(&["", "1", "1", "1", "12"]).len() {
+                self.say("AGENT_COLLABORATIVE_MESSAGE_END", std::slice::from_ref(&id));
+            }
+        }
+    }
+
+    fn task(&mut self, id: &(&'static str, String)) {
+        let task = self.dice.value(1);
+        let (name, value) = match self.dice.below(7) {
+            0 => {
+                let said = [("delta", format!(r#"{{"task":{task}}}"#)), ("messageId", "\"Agent\"".to_owned())];
+                let all: Vec<String> =
+                    said.iter().map(|(name, value)| format!("\"{}\":{value}", self.spelt(name))).collect();
+                let wire = r#""type":"AGENT_COLLABORATIVE_MESSAGE_CONTENT","timestamp":"msgId-001""#;
+                return self.events.push(format!("{{{wire},{}}}", all.join(",")));
+            }
+            1 => ("delta", format!(r#"{{"rank":1.0,"task":{task},"from":null}}"#)),
+            2 => ("delta", self.dice.value(1)),
+            3 => ("task", task),
+            _ => ("delta", format!(r#"{{"task":{task}}}"#)),
+        };
+        self.say("AGENT_COLLABORATIVE_MESSAGE_CONTENT", &[(name, value), id.clone()]);
     }
 
     fn state(&mut self) {
