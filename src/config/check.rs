@@ -219,7 +219,13 @@ impl Check<'_> {
         let content = self.option(dialect, mapping.content.as_ref(), at, "content", plain.content, contents);
         let spellings = &[("camel", Spelling::Camel), ("snake", Spelling::Snake)];
         let fields = self.option(dialect, mapping.fields.as_ref(), at, "fields", plain.fields, spellings);
-        Some(Side { content: content?, fields: fields?, ..plain })
+        let tool = match mapping.interrupt_tool.as_ref() {
+            Some(written) => self
+                .belongs(dialect, written, at, dialect::INTERRUPT_TOOL)
+                .and_then(|path| self.read(&written.value, &path, position(written.defined), scalar::tool)),
+            None => Some(plain.interrupt_tool),
+        };
+        Some(Side { content: content?, fields: fields?, interrupt_tool: tool?, ..plain })
     }
 
     /// One option of a dialect: `default` when it is not written.
@@ -233,14 +239,7 @@ impl Check<'_> {
         choices: &[(&str, T)],
     ) -> Option<T> {
         let Some(written) = written else { return Some(default) };
-        let path = format!("{at}.{key}");
-        if !dialect.options.contains(&key) {
-            let others = dialect::ALL.iter().filter(|other| other.options.contains(&key)).map(|other| other.name);
-            let hint = format!("take it away; it belongs to {}", quoted(others));
-            let message = format!("the dialect `{}` has no option `{key}`", dialect.name);
-            self.note(&path, position(written.defined), message, hint);
-            return None;
-        }
+        let path = self.belongs(dialect, written, at, key)?;
         let scalar = self.scalar(&written.value, &path, position(written.defined))?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == scalar.text) {
             return Some(choice.clone());
@@ -249,6 +248,19 @@ impl Check<'_> {
         let message = format!("{} is not a choice here", scalar.shown);
         self.note(&path, position(written.defined), message, format!("write {}", quoted(names.iter().copied())));
         None
+    }
+
+    /// The path of an option, or a note that the dialect does not have it.
+    fn belongs(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<String> {
+        let path = format!("{at}.{key}");
+        if !dialect.options.contains(&key) {
+            let others = dialect::ALL.iter().filter(|other| other.options.contains(&key)).map(|other| other.name);
+            let hint = format!("take it away; it belongs to {}", quoted(others));
+            let message = format!("the dialect `{}` has no option `{key}`", dialect.name);
+            self.note(&path, position(written.defined), message, hint);
+            return None;
+        }
+        Some(path)
     }
 
     fn dialect(&mut self, name: &str, path: &str, position: Option<Position>) -> Option<&'static Dialect> {

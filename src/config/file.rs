@@ -137,6 +137,8 @@ pub struct SideMapping {
     pub content: Option<Text>,
     /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
     pub fields: Option<Text>,
+    /// The tool of the client that asks its user what an interrupt of the agent asks; at most 64 bytes.
+    pub interrupt_tool: Option<Text>,
 }
 
 /// One scalar or a list of scalars.

@@ -57,6 +57,9 @@ pub mod collaboration {
 /// The role that HAI's events and messages of an agent have (§3.3.1).
 pub const ASSISTANT: &str = "assistant";
 
+/// The tool by which an agent asks its user (§3.3.2).
+pub const CONFIRM: &str = "confirmAction";
+
 /// HAI as its document prints it.
 pub static HAI: Dialect = Dialect {
     name: "hai",
@@ -72,7 +75,7 @@ pub static HAI: Dialect = Dialect {
     },
     // §3.3.1: the request of the example has exactly these members, state aside; older AG-UI agents want state too.
     input: InputForm::Seven,
-    options: &["content", "fields"],
+    options: &["content", "fields", super::INTERRUPT_TOOL],
 };
 
 static ROWS: &[Row] = &[

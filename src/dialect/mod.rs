@@ -8,9 +8,11 @@
 
 mod ag_ui;
 mod hai;
+mod tool;
 
 pub use ag_ui::AG_UI;
-pub use hai::{ASSISTANT, HAI, block, collaboration};
+pub use hai::{ASSISTANT, CONFIRM, HAI, block, collaboration};
+pub use tool::ToolName;
 
 use crate::event::{Field, Kind};
 
@@ -173,13 +175,31 @@ pub struct Side {
     pub content: Content,
     /// how it spells members
     pub fields: Spelling,
+    /// the tool that asks its user what an interrupt asks
+    pub interrupt_tool: ToolName,
 }
+
+/// Name of the option of a dialect that knows interrupts as calls of a tool.
+pub const INTERRUPT_TOOL: &str = "interrupt_tool";
 
 impl Side {
     /// The dialect with its default options.
     #[must_use]
     pub fn new(dialect: &'static Dialect) -> Self {
-        Side { dialect, content: Content::default(), fields: Spelling::default() }
+        Side {
+            dialect,
+            content: Content::default(),
+            fields: Spelling::default(),
+            interrupt_tool: ToolName::filled(CONFIRM),
+        }
+    }
+}
+
+impl Side {
+    /// The tool whose calls stand for interrupts, where the dialect has no other word for one.
+    #[must_use]
+    pub fn asks_by(&self) -> Option<&str> {
+        self.dialect.options.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
     }
 }
 

@@ -13,6 +13,7 @@ mod chunk;
 mod collaboration;
 mod conform;
 mod guard;
+mod interrupt;
 mod message;
 mod noted;
 mod patch;

@@ -1,6 +1,6 @@
 //! One request, translated: client dialect → `RunInput` → agent dialect.
 
-use super::{Ids, carry, message};
+use super::{Ids, carry, interrupt, message};
 use crate::codec::json;
 use crate::dialect::{Home, InputForm, Side, Spelling};
 use crate::event::input::Message;
@@ -84,6 +84,9 @@ pub fn decode<'a>(body: &'a str, client: Side, fresh: &Ids) -> Result<RunInput<'
     let mut messages = read_messages(&mut members, client)?;
     if client.dialect.home == Home::Extra {
         unpack_input(&mut members, &mut messages);
+    }
+    if client.asks_by().is_some() {
+        interrupt::answer(&mut members, &mut messages);
     }
     if let Some(context) = get(&members, Field::Context).filter(|context| context.shape() == Type::String) {
         let context = context_of_text(context);

@@ -8,7 +8,7 @@ use super::collaboration::Talks;
 use super::report::Report;
 use super::subagent::Subagents;
 use super::text::Writing;
-use super::{CANONICAL_PREFIX, message, noted, patch};
+use super::{CANONICAL_PREFIX, interrupt, message, noted, patch};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::sse;
 use crate::dialect::{ASSISTANT, Content, Rest, Row, Shape, Side, Spelling, Step};
@@ -84,6 +84,7 @@ impl Writer {
                 if let Some((opener, mark)) = opener {
                     self.mapped(opener, mark, to);
                 }
+                self.ask(&event, to);
                 self.mapped(event, mark, to);
             }
         }
@@ -125,6 +126,15 @@ impl Writer {
             (Some(content), None) if is_reasoning(event.kind) => self.reasoning(content, event, stands_for, to),
             (_, None) if noted::is_whole(event.kind) => self.shown(event, to),
             (_, None) => self.whole(event, to),
+        }
+    }
+
+    /// What a run was interrupted for is asked by calls of a tool, which stand for nothing canonical.
+    fn ask(&mut self, event: &Event<'_>, to: &mut Outlet<'_>) {
+        if event.kind == Kind::RunFinished
+            && let Some(tool) = self.side.asks_by()
+        {
+            interrupt::calls(event, tool).into_iter().for_each(|call| self.mapped(call, Some(""), to));
         }
     }
 

@@ -146,7 +146,13 @@ impl Script {
             (_, Form::Any) => self.dice.value(3),
             (_, Form::Present) => self.dice.present(),
             (_, Form::Object) => self.dice.object(2),
-            (_, Form::Outcome) => r#"{"type":"interrupt","interrupts":[{"id":"i","reason":"ask"}]}"#.to_owned(),
+            (_, Form::Outcome) => {
+                let call =
+                    self.dice.pick(&["", r#","toolCallId":"c""#, r#","message":"问","responseSchema":{"n":1.0}"#]);
+                format!(
+                    r#"{{"type":"interrupt","interrupts":[{{"id":"i","reason":"ask"{call}}},{{"id":"\u4f60","reason":""}}]}}"#
+                )
+            }
             (_, Form::Input) => r#"{"threadId":"t","runId":"r","messages":[],"state":{"n":1.10}}"#.to_owned(),
             (_, Form::Usage) => r#"[{"provider":"p","inputTokens":3}]"#.to_owned(),
             (_, Form::Array) => format!("[{}]", self.dice.object(1)),
