@@ -134,7 +134,7 @@ impl Talks {
             return Err(event);
         };
         let (step, mut told) = form.first();
-        let mut said = split(&event, dialect);
+        let mut said = split(&event, dialect, &[words::FROM, words::TO]);
         if step == Step::Content {
             let rest = carry::take(&mut said.own, DELTA);
             set_task(&mut told, rest.as_ref());
@@ -237,8 +237,9 @@ fn form(event: &Event<'_>) -> Option<Form> {
     }
 }
 
-/// Sorts the members of an activity: what the dialect said beside it, and what only canonical AG-UI has.
-fn split<'a>(event: &Event<'a>, dialect: &Dialect) -> Said<'a> {
+/// Sorts the members of an activity: what the dialect said beside it, and what only canonical AG-UI has. Members called as
+/// in `told` are said otherwise, so what was carried under such a name cannot stand beside them.
+pub(super) fn split<'a>(event: &Event<'a>, dialect: &Dialect, told: &[&str]) -> Said<'a> {
     let mut said = Said { members: Members::new(), own: Members::new(), canonical: Members::new(), stands_for: None };
     let timed = event.get(Field::Timestamp).is_some();
     for (key, value) in event.members.iter().cloned() {
@@ -251,7 +252,7 @@ fn split<'a>(event: &Event<'a>, dialect: &Dialect) -> Said<'a> {
                 let (own, stay): (Members<'static>, _) = own.into_iter().partition(|(key, value)| match key {
                     Key::Known(Field::Timestamp) => !timed && !is_time(value),
                     Key::Known(field) => *field != Field::Delta,
-                    Key::Other(name) => name != words::FROM && name != words::TO,
+                    Key::Other(name) => !told.contains(&&**name),
                 });
                 said.own = own;
                 let rest = match (stay.is_empty(), rest) {
@@ -264,6 +265,14 @@ fn split<'a>(event: &Event<'a>, dialect: &Dialect) -> Said<'a> {
         }
     }
     said
+}
+
+/// What was carried with an activity under this name.
+#[must_use]
+pub(super) fn own_member(event: &Event<'_>, dialect: &Dialect, name: &str) -> Option<Json<'static>> {
+    let mut metadata = json::members(event.get(Field::Metadata)?)?;
+    let own = carry::take(&mut metadata, dialect.name)?;
+    carry::take(&mut json::members(&own)?, name).map(Json::into_owned)
 }
 
 /// `M`, as far as the id of an activity tells it.

@@ -100,7 +100,7 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
     let (thought_before, thought_after) = match get(&found, Field::Content) {
         // What is canonical already needs no reading.
         Some(_) => (Vec::new(), Vec::new()),
-        None => stored::read(&mut canonical, &mut own, dialect.name),
+        None => stored::read(&mut canonical, &mut own, dialect),
     };
     let before = carry::take(&mut found, BEFORE);
     let after = carry::take(&mut found, AFTER);
@@ -186,15 +186,17 @@ fn write_one<'a>(message: Message<'a>, side: Side, note: Option<(&'static str, J
             _ => canonical.push((key, value)),
         }
     }
-    if carry::take_json_note(&mut own, Field::Content) {
+    let as_json = carry::take_json_note(&mut own, Field::Content);
+    if !as_json || stored::is_noted(&own) {
+        let blocks = side.content == Content::Blocks && has_blocks(dialect);
+        stored::write(&mut said, &mut own, &mut canonical, blocks);
+    }
+    if as_json {
         // Notes come back from clients, so what they say is checked like anything else from outside.
         let text = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned);
         if let Some(value) = text.as_deref().and_then(json::value).map(Json::into_owned) {
             set(&mut said, Key::Known(Field::Content), value);
         }
-    } else {
-        let blocks = side.content == Content::Blocks && has_blocks(dialect);
-        stored::write(&mut said, &mut own, &mut canonical, blocks);
     }
     let nulls = carry::take(&mut own, NULLS);
     for name in nulls.as_ref().and_then(json::elements).unwrap_or_default() {

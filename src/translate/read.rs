@@ -122,7 +122,7 @@ impl Reader {
             }
             Shape::HeldStart => return self.texts.start(self.pack(parts), sink),
             Shape::Output => {
-                if let Err(NoText) = self.texts.content(parts, self.dialect.name, sink) {
+                if let Err(NoText) = self.texts.content(parts, self.dialect, sink) {
                     sink.event(self.whole(row.wire, data));
                 }
                 return;

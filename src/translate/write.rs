@@ -7,7 +7,7 @@ use super::chunk::Chunks;
 use super::collaboration::Talks;
 use super::report::Report;
 use super::subagent::Subagents;
-use super::text::Writing;
+use super::text::{self, Writing};
 use super::{CANONICAL_PREFIX, interrupt, message, noted, patch};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::sse;
@@ -155,7 +155,26 @@ impl Writer {
                     }
                 }
             }
-            Err(event) => self.whole(event, to),
+            Err(event) => self.block(event, to),
+        }
+    }
+
+    /// An activity as the output block that it was, or that shows it where text is written in blocks.
+    fn block(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
+        let dialect = self.side.dialect;
+        let Some(content) = self.blocks.filter(|_| event.kind == Kind::ActivitySnapshot) else {
+            return self.whole(event, to);
+        };
+        match self.texts.block(event, dialect) {
+            Ok(said) => self.put_content(content, said, to),
+            Err(event) if self.side.content == Content::String => self.whole(event, to),
+            Err(event) => {
+                let (said, alone) = self.texts.shown_block(event, dialect);
+                let edge = |kind| alone.clone().map(|id| Event::new(kind).with(Field::MessageId, id));
+                edge(Kind::TextMessageStart).into_iter().for_each(|start| self.mapped(start, Some(""), to));
+                self.put_content(content, said, to);
+                edge(Kind::TextMessageEnd).into_iter().for_each(|end| self.mapped(end, Some(""), to));
+            }
         }
     }
 
@@ -173,7 +192,8 @@ impl Writer {
             return false;
         };
         let wrapped = dialect.row(wire).is_none_or(|(_, row)| match row.shape {
-            Shape::Whole | Shape::Output => true,
+            Shape::Whole => true,
+            Shape::Output => text::refuses(&members),
             Shape::Collaboration(step) => self.talks.meaning(step, &members).is_none(),
             _ => false,
         });

@@ -58,9 +58,10 @@ impl Script {
 
     /// An activity of a kind that a dialect has words for, said by nobody who speaks that dialect, or half so.
     fn activity(&mut self) {
-        let metadata = match self.dice.below(3) {
+        let metadata = match self.dice.below(4) {
             0 => r#","metadata":{"hai":{"messageId":"m","from":1,"delta":2,"role":"assistant"}}"#,
             1 => r#","metadata":{"hai":{"messageId":"m"},"x":1},"replace":false,"future":1.0"#,
+            2 => r#","metadata":{"hai":{"messageId":"m","blockId":"b","$block":true,"layout":1}}"#,
             _ => "",
         };
         let id = self.dice.pick(&[
@@ -71,6 +72,11 @@ impl Script {
             "m:block:1",
             "m:block:b",
         ]);
+        let open = self.dice.once_in(2) && !self.open.iter().any(|(_, id)| id == "\"m\"");
+        if open {
+            self.open.push((Item::Text, "\"m\"".to_owned()));
+            self.say(Kind::TextMessageStart, &[(Field::MessageId, "\"m\"")]);
+        }
         let (task, other) = (self.dice.value(1), self.dice.object(1));
         let kind = self.dice.pick(&["hai.collaboration", "hai.collaboration", "hai.fold", "hai.text", "PLAN"]);
         let body = match self.dice.below(8) {

@@ -68,7 +68,8 @@ impl Script {
             let delta = self.delta();
             let mut members = vec![("messageId", id.to_owned()), ("delta", delta)];
             if self.dice.once_in(4) {
-                members.push(("blockId", self.dice.string()));
+                let id = if self.dice.once_in(2) { "\"b\"".to_owned() } else { self.dice.value(1) };
+                members.push(("blockId", id));
                 members.push(("style", self.dice.object(1)));
             }
             if self.dice.once_in(5) {
@@ -88,12 +89,16 @@ impl Script {
     fn delta(&mut self) -> String {
         let text = self.dice.string();
         let (elapsed, goes_on) = (self.dice.number(), self.dice.pick(&["true", "false"]));
-        let output = match self.dice.below(8) {
+        let (kind, value) = (self.dice.pick(&["chart", "\\u5b57", "", "collaboration", "text"]), self.dice.value(2));
+        let output = match self.dice.below(12) {
             0 => format!(
                 r#"{{"type":"thinking","data":{{"content":{text},"elapsed":{elapsed},"thinking":{goes_on},"collapse":true}}}}"#
             ),
             1 => format!(r#"{{"type":"thinking","data":{{"content":{text},"mood":1.0}},"rank":1}}"#),
-            2 => format!(r#"{{"type":"fold","data":{{"title":{text},"fold":false,"position":"start"}}}}"#),
+            8 => format!(r#"{{"type":"{kind}","data":{value}}}"#),
+            9 => format!(r#"{{"type":"{kind}","content":{value},"data":{{"n":1.10}}}}"#),
+            10 => format!(r#"{{"type":{value}}}"#),
+            2 | 11 => format!(r#"{{"type":"fold","data":{{"title":{text},"fold":false,"position":"start"}}}}"#),
             3 => format!(r#"{{"type":"thinking","data":{{"thinking":{goes_on}}}}}"#),
             4 => return self.dice.object(2).replace("\"output\"", "\"put\""),
             5 => {
@@ -213,7 +218,9 @@ impl Script {
             ("assistant", 0, _) => {
                 let thinking = self.dice.string();
                 let data = format!(r#"{{"content":{thinking},"elapsed":1,"thinking":true,"collapse":true}}"#);
-                quoted(&format!(r#"{{"output":{{"type":"thinking","data":{data}}}}}{block}"#))
+                let fold = r#"{"output":{"type":"fold","data":{"title":"t"}},"layout":{"x":1.0}}"#;
+                let fold = if self.dice.once_in(2) { fold } else { "" };
+                quoted(&format!(r#"{fold}{{"output":{{"type":"thinking","data":{data}}}}}{block}{fold}"#))
             }
             ("assistant", _, true) if text != "\"\"" => quoted(&block),
             _ => text,
