@@ -8,6 +8,9 @@
 //!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
+mod answer;
+mod call;
+mod calls;
 mod carry;
 mod chunk;
 mod collaboration;
@@ -15,18 +18,26 @@ mod conform;
 mod guard;
 mod interrupt;
 mod message;
+mod names;
 mod noted;
+mod part;
 mod patch;
 mod read;
 pub mod report;
 pub mod request;
+mod sequence;
+mod shown;
+mod spell;
 mod stored;
 pub mod stream;
 mod subagent;
 mod text;
+mod thought;
+pub mod trace;
 mod write;
 
-pub use report::{Loss, Repair, Report};
+pub use guard::{Known, Mode, Offence};
+pub use report::{Breach, Loss, Repair, Report};
 pub use stream::{Fault, Stream};
 
 use crate::event::{Event, Json};

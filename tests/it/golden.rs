@@ -5,14 +5,14 @@
 //!                                  /expected.sse   what the client hears; then what was mended and left out, as comments
 //! request/<client>-to-<agent>/<case>/input.json, expected.json
 //! ```
-//! A side is a dialect and its options: `hai`, `hai.blocks`, `hai.snake`, `hai.blocks.snake`, `hai.tool=ask`. The run is thread `t1` and run
+//! A side is a dialect and its options: `hai`, `hai.blocks`, `hai.snake`, `hai.blocks.snake`. The run is thread `t1` and run
 //! `r1`, the clock stands at [`NOW`], and a stream that ends without a terminal event is failed as the data plane would.
 //! A `note.md` says what a case is about where its name does not. `UPDATE=1` rewrites what is expected; the difference is
 //! then for a reviewer to judge against `translation.md` and the dialect's document.
 
 use super::exact::canonical;
 use diglot::codec::sse::Limits;
-use diglot::dialect::{self, Content, Side, Spelling, ToolName};
+use diglot::dialect::{self, Side, ToolName};
 use diglot::translate::{Ids, Loss, Repair, Report, Stream, request};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,16 +76,19 @@ pub fn side(name: &str) -> Side {
     let dialect = words.next().and_then(dialect::by_name).unwrap_or_else(|| panic!("{name}: no such dialect"));
     let mut side = Side::new(dialect);
     for word in words {
-        match word {
-            "string" => side.content = Content::String,
-            "blocks" => side.content = Content::Blocks,
-            "camel" => side.fields = Spelling::Camel,
-            "snake" => side.fields = Spelling::Snake,
-            _ => match word.strip_prefix("tool=").and_then(ToolName::new) {
-                Some(tool) => side.interrupt_tool = tool,
-                None => panic!("{name}: no option is called {word}"),
-            },
+        if let Some(tool) = word.strip_prefix("tool=").and_then(ToolName::new) {
+            side.interrupt_tool = tool;
+            continue;
         }
+        // A version has dots of its own: `pin=0-0-45`.
+        let (option, word) = word
+            .split_once('=')
+            .map_or((None, word.to_owned()), |(option, word)| (Some(option), word.replace('-', ".")));
+        let choice = dialect::CHOICES
+            .iter()
+            .find(|(owner, own, _)| *own == word && option.is_none_or(|option| *owner == option));
+        let (_, _, set) = choice.unwrap_or_else(|| panic!("{name}: no option is called {word}"));
+        set(&mut side);
     }
     side
 }

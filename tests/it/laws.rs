@@ -20,6 +20,17 @@ const STREAMS: u64 = 500;
 /// Every way in which a side can be set.
 const HAI: [&str; 4] = ["hai", "hai.blocks", "hai.snake", "hai.blocks.snake"];
 
+/// The other dialects, with what changes what they can say.
+const OTHERS: [&str; 7] = [
+    "ag-ui-0",
+    "ag-ui-0.pin=0-0-42",
+    "ag-ui-0.pin=0-0-45",
+    "ag-ui-0.pin=0-0-59",
+    "ag-ui-snake",
+    "ag-ui-snake.timestamp=s",
+    "cloudbase",
+];
+
 /// One event per frame, as text, through one translation.
 fn through(events: &[String], from: &str, to: &str) -> Vec<String> {
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
@@ -52,7 +63,7 @@ fn modulo(event: &str) -> String {
 
 #[test]
 fn l1_canonical_survives_every_dialect() {
-    for dialect in ["ag-ui"].iter().chain(&HAI) {
+    for dialect in ["ag-ui"].iter().chain(&HAI).chain(&OTHERS) {
         for seed in 0..STREAMS {
             let events = ag_ui::stream(seed);
             let middle = through(&events, "ag-ui", dialect);
