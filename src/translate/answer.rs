@@ -188,7 +188,8 @@ impl Gather {
             }
         }
         text.push('"');
-        let plain = events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
+        let ended = events.last().is_some_and(|end| end.kind == Kind::TextMessageEnd);
+        let plain = ended && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
         let role = events.first().and_then(|start| start.get(Field::Role)).cloned();
         let beside = events
             .iter()

@@ -131,7 +131,8 @@ impl Calls {
             id,
             name: said(Field::ToolCallName),
             message: said(Field::ParentMessageId),
-            own: crate::event::owned(own.clone()),
+            // Notes are about the start alone, and so is what is carried beside it.
+            own: crate::event::owned(own.iter().filter(|(key, _)| repeats(key)).cloned().collect()),
             args: None,
         });
     }
@@ -239,6 +240,13 @@ impl Call {
     }
 }
 
+fn repeats(key: &Key<'_>) -> bool {
+    match key {
+        Key::Known(field) => !matches!(field, Field::Metadata | Field::Timestamp | Field::ThreadId | Field::RunId),
+        Key::Other(name) => !name.starts_with('$'),
+    }
+}
+
 fn add(own: &mut Members<'static>, key: Key<'static>, value: &Json<'static>) {
     if !own.iter().any(|(said, _)| *said == key) {
         own.push((key, value.clone()));
@@ -286,9 +294,8 @@ pub(super) struct Gathered {
 }
 
 impl Gathered {
-    /// A piece of the arguments waits for the end.
-    pub fn args(&mut self, event: Event<'_>) {
-        let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+    /// A piece of the arguments of the call `id` waits for the end.
+    pub fn args(&mut self, id: Json<'static>, event: Event<'_>) {
         let event = event.into_owned();
         match self.open.iter_mut().find(|(own, _)| own.same(&id)) {
             Some((_, events)) => events.push(event),
@@ -299,18 +306,19 @@ impl Gathered {
     /// All arguments of a call, now that it ends, as one event: with a note of the pieces where they were more than one.
     pub fn end(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
         let at = self.open.iter().position(|(own, _)| own.same(id))?;
-        Some(whole(self.open.remove(at).1))
+        let (id, events) = self.open.remove(at);
+        Some(whole(id, events))
     }
 
     /// What still waits, because the run failed.
     pub fn rest(&mut self) -> Vec<Event<'static>> {
-        self.open.drain(..).map(|(_, events)| whole(events)).collect()
+        self.open.drain(..).map(|(id, events)| whole(id, events)).collect()
     }
 }
 
-fn whole(mut events: Vec<Event<'static>>) -> Event<'static> {
+fn whole(id: Json<'static>, mut events: Vec<Event<'static>>) -> Event<'static> {
     let plain = match events.as_slice() {
-        [one] => {
+        [one] if one.kind == Kind::ToolCallArgs => {
             let text = one.text(Field::Delta).unwrap_or_default();
             // Blanks around an object would not come back.
             json::value(&text).is_none_or(|value| value.as_str() == text)
@@ -322,10 +330,7 @@ fn whole(mut events: Vec<Event<'static>>) -> Event<'static> {
     }
     let text: String = events.iter().filter_map(|event| event.text(Field::Delta)).collect();
     let list: Vec<_> = events.iter().map(record).collect();
-    let mut all = Event::new(Kind::ToolCallArgs);
-    if let Some(id) = events.first().and_then(|event| event.get(Field::ToolCallId)) {
-        all.set(Field::ToolCallId, id.clone());
-    }
+    let mut all = Event::new(Kind::ToolCallArgs).with(Field::ToolCallId, id);
     all.set(Field::Delta, Json::string(&text));
     all.members.push((carry::own(EVENTS), json::to_array(&list)));
     all

@@ -183,7 +183,7 @@ impl Writer {
 
     /// Text and arguments wait until they are whole.
     fn gathered(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
-        if event.kind == Kind::RunError {
+        if event.kind.is_terminal() {
             let rest = [self.answers.rest(), self.args.rest()].concat();
             rest.into_iter().for_each(|whole| self.placed(whole, None, to));
         }
@@ -193,7 +193,10 @@ impl Writer {
             Taken::Other(event) => event,
         };
         match event.kind {
-            Kind::ToolCallArgs => return self.args.args(marked(event, stands_for)),
+            Kind::ToolCallArgs => {
+                let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+                return self.args.args(id, marked(event, stands_for));
+            }
             Kind::ToolCallEnd => {
                 let id = event.get(Field::ToolCallId).cloned().map(Json::into_owned);
                 if let Some(whole) = id.and_then(|id| self.args.end(&id)) {
