@@ -56,7 +56,7 @@ enum Command {
     /// Say what is wrong with a configuration file
     Check(check::Arguments),
     /// Translate a recorded stream or request, offline
-    Translate(translate::Arguments),
+    Translate(Box<translate::Arguments>),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
 }
