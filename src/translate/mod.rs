@@ -20,6 +20,7 @@ pub mod request;
 mod stored;
 pub mod stream;
 mod text;
+pub mod verify;
 mod write;
 
 pub use report::{Loss, Repair, Report};
