@@ -93,9 +93,9 @@ impl Blocks {
         self.line
     }
 
-    /// The line on which the stream stands.
+    /// The line on which the block begins that is not whole yet.
     pub fn here(&self) -> u64 {
-        self.line + lines(&self.tail).saturating_sub(u64::from(self.tail.ends_with(b"\n")))
+        self.line
     }
 
     fn block(&self, from: usize, to: usize, ended: bool) -> Block {
@@ -210,7 +210,8 @@ mod tests {
 
     #[test]
     fn two_line_feeds_separate_wherever_the_input_is_cut() {
-        let rows: &[(&str, &[(&str, u64, bool)])] = &[
+        type Row<'r> = (&'r str, &'r [(&'r str, u64, bool)]);
+        let rows: &[Row<'_>] = &[
             ("data: 1\n\ndata: 2\n\n", &[("data: 1", 1, true), ("data: 2", 3, true)]),
             ("a\n\n\nb", &[("a", 1, true), ("\nb", 3, false)]),
             ("a\r\n\r\nb\n\n", &[("a\r\n\r\nb", 1, true)]),

@@ -26,9 +26,9 @@ use super::Sink;
 use super::read::Reader;
 use super::report::{Loss, Repair, Report};
 use crate::codec::json;
-use crate::dialect::{AG_UI, Dialect};
+use crate::dialect::{AG_UI, Dialect, Shape};
 use crate::event::run::Move;
-use crate::event::{Event, Field, Json, Key, Kind, input, retired};
+use crate::event::{Event, Field, Json, Key, Kind, get, input, retired};
 use frame::{Block, Blocks, Standard, TooLarge};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -148,8 +148,7 @@ impl Verifier {
             Cut::Standard(frames) => frames.finish(&mut |data, line| checks.frame(data, line, out)),
             Cut::Lines { .. } | Cut::Nothing { .. } | Cut::Broken { .. } => {}
         }
-        let line = self.here();
-        self.checks.finish(line, matches!(self.cut, Cut::Broken { .. }), out);
+        self.checks.finish(matches!(self.cut, Cut::Broken { .. }), out);
     }
 
     /// What was counted so far.
@@ -180,6 +179,7 @@ fn is_event(text: &str) -> bool {
 /// What is checked once there are frames.
 #[derive(Debug)]
 struct Checks {
+    dialect: &'static Dialect,
     /// the gateway's reader, where the dialect is not canonical
     reader: Option<Reader>,
     heard: Heard,
@@ -190,6 +190,8 @@ struct Checks {
     thinking: [Option<Json<'static>>; 2],
     made_up: u64,
     said_line_endings: bool,
+    /// the line of the last frame
+    last: u64,
     summary: Summary,
 }
 
@@ -221,14 +223,16 @@ impl Checks {
     fn new(dialect: &'static Dialect) -> Self {
         let labels = vec![0; dialect.other() + 1].into_boxed_slice();
         Checks {
+            dialect,
             reader: (!is_canonical(dialect)).then(|| Reader::new(dialect)),
             heard: Heard { events: Vec::new(), report: Report { read: labels, ..Report::default() } },
             unfolding: lane::Unfolding::default(),
             order: order::Order::default(),
-            promises: promise::Promises::default(),
+            promises: promise::Promises::new(!is_canonical(dialect)),
             thinking: [None, None],
             made_up: 0,
             said_line_endings: false,
+            last: 1,
             summary: Summary::default(),
         }
     }
@@ -264,6 +268,7 @@ impl Checks {
     /// The data of one frame.
     fn frame(&mut self, data: &str, line: u64, out: &mut Vec<Finding>) {
         self.summary.events += 1;
+        self.last = line;
         let object = json::open_object(data);
         let kind = object.as_ref().ok().and_then(|object| object.kind.as_ref()).and_then(Json::text);
         let kind = Cow::Owned(finding::shown(&kind.unwrap_or_default()));
@@ -275,7 +280,10 @@ impl Checks {
                 let found = object.kind.as_ref().map_or_else(|| "nothing".to_owned(), finding::described);
                 problems.push(Problem { rule: Rule::NoType, path: format!("/{}", json::TYPE), found });
             }
-            Ok(_) if self.reader.is_some() => self.foreign(data, &mut problems),
+            Ok(object) if self.reader.is_some() => {
+                let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
+                self.foreign(data, &wire, &mut problems);
+            }
             Ok(object) => self.native(object, &mut problems),
         }
         self.report(&place, problems, out);
@@ -328,7 +336,7 @@ impl Checks {
     }
 
     /// A frame of another dialect, read as the gateway reads it.
-    fn foreign(&mut self, data: &str, problems: &mut Vec<Problem>) {
+    fn foreign(&mut self, data: &str, wire: &str, problems: &mut Vec<Problem>) {
         let before = (self.heard.report.repairs, self.heard.report.losses);
         if let Some(reader) = &mut self.reader {
             reader.frame(data, &mut self.heard);
@@ -336,7 +344,8 @@ impl Checks {
         let Report { repairs, losses, .. } = &self.heard.report;
         let mended = Repair::ALL.iter().filter(|repair| repairs[**repair as usize] != before.0[**repair as usize]);
         let lost = Loss::ALL.iter().filter(|loss| losses[**loss as usize] != before.1[**loss as usize]);
-        let mended = mended.map(|repair| match repair {
+        let built = || self.dialect.row(wire).is_some_and(|(_, row)| row.shape == Shape::LaxPatch) && is_as_built(data);
+        let mended = mended.filter(|repair| **repair != Repair::PatchMended || !built()).map(|repair| match repair {
             Repair::UnknownType | Repair::ForeignType => (Rule::ForeignEvent, repair.label()),
             _ => (Rule::Mended, repair.label()),
         });
@@ -363,7 +372,8 @@ impl Checks {
     }
 
     /// The input has ended.
-    fn finish(&mut self, line: u64, broken: bool, out: &mut Vec<Finding>) {
+    fn finish(&mut self, broken: bool, out: &mut Vec<Finding>) {
+        let line = self.last;
         if let Some(reader) = &mut self.reader {
             reader.finish(&mut self.heard);
             let mut problems = Vec::new();
@@ -421,13 +431,27 @@ fn separate(block: &Block) -> Vec<(String, u64)> {
     if data.iter().all(|(text, _)| is_event(text)) { data } else { apart }
 }
 
+/// Whether a patch is as the builders of a dialect with lax patches make it: a `from` that is empty, and nothing else.
+fn is_as_built(data: &str) -> bool {
+    let Ok(event) = json::object(data) else {
+        return false;
+    };
+    let operations = get(&event.members, Field::Delta).and_then(json::elements).unwrap_or_default();
+    operations.iter().filter_map(json::members).all(|members| {
+        let said =
+            |name: &str| members.iter().find(|(key, _)| super::carry::is_named(key, name)).map(|(_, value)| value);
+        let path = said("path").and_then(Json::text);
+        path.is_some_and(|path| super::patch::is_pointer(&path)) && said("from").is_none_or(|from| from.is(""))
+    })
+}
+
 /// Why a text is no event.
 fn unreadable(data: &str, error: &json::Malformed) -> Problem {
     let (rule, found) = match data.trim() {
         "" => (Rule::EmptyData, "nothing".to_owned()),
         DONE => (Rule::DoneMarker, DONE.to_owned()),
         text => match serde_json::from_str::<&RawValue>(text) {
-            Err(_) => (Rule::NotJson, format!("{}: {error}", finding::shown(text))),
+            Err(_) => (Rule::NotJson, format!("{}: {error} of the data", finding::shown(text))),
             Ok(value) if value.get().starts_with('{') => (Rule::TooComplex, error.to_string()),
             Ok(value) => (Rule::NotAnObject, finding::described(&Json::trusted(value.get()))),
         },

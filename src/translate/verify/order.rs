@@ -122,12 +122,12 @@ impl Order {
             }
             (Phase::Finished, _) => {
                 self.phase = Phase::Stray;
-                let found = "the run has already finished; what follows up to the next start is not checked for order";
+                let found = "the run has already finished (what follows is not checked for order)";
                 return Err((Rule::AfterFinish, found.to_owned()));
             }
             (Phase::Failed, _) => {
                 self.phase = Phase::Stray;
-                let found = "the run has already errored; what follows up to the next start is not checked for order";
+                let found = "the run has already errored (what follows is not checked for order)";
                 return Err((Rule::AfterError, found.to_owned()));
             }
             (Phase::Active | Phase::Stray, _) => {}
@@ -172,7 +172,7 @@ impl Order {
         let key = (item, id.clone(), tag.clone().filter(|_| item == Item::Step));
         let what = || format!("the {} \"{}\"", noun(item), shown(&id));
         match (step, self.open.contains_key(&key)) {
-            (Move::Open, true) => return Err((Rule::AlreadyOpen, format!("{} is open", what()))),
+            (Move::Open, true) => Err((Rule::AlreadyOpen, format!("{} is open", what()))),
             (Move::Open, false) => {
                 let said = self.may_open(item, &id, event);
                 self.insert(key, false);
@@ -353,7 +353,14 @@ impl Order {
         if item != Item::Step {
             return None;
         }
-        let found = self.open.keys().find(|(item, own, _)| *item == Item::Step && own == id).cloned()?;
+        // Keys stand in order, and nobody comes before somebody.
+        let from = (Item::Step, id.to_owned(), None);
+        let found = self
+            .open
+            .range(from..)
+            .next()
+            .map(|(key, _)| key.clone())
+            .filter(|(item, own, _)| (*item, own.as_str()) == (Item::Step, id))?;
         self.open.remove(&found);
         Some(found.2)
     }

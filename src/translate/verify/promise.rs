@@ -22,19 +22,28 @@ struct Call {
     /// what was said of its arguments so far; `None` when that is too much to keep
     arguments: Option<String>,
     answered: bool,
-    /// it belongs to the run that is active
-    current: bool,
+    /// the run that it belongs to, by number; 0 for one that was only shown
+    run: u64,
 }
 
 /// Watches over the promises of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Promises {
+    /// the dialect is another one: it need not say ids, and the protocol reserves no names in it
+    foreign: bool,
+    /// the number of the run that is active
+    run: u64,
     /// the ids of the run that is active: thread, run
     ids: Option<(Json<'static>, Json<'static>)>,
     calls: HashMap<String, Call>,
 }
 
 impl Promises {
+    /// For a stream of the canonical dialect, or of another one.
+    pub fn new(foreign: bool) -> Self {
+        Promises { foreign, ..Promises::default() }
+    }
+
     /// Takes an event into account: one that came, or what a chunk stands for.
     pub fn event(&mut self, event: &Event<'_>, problems: &mut Vec<Problem>) {
         let mut say = |rule, field: Field, found| {
@@ -44,7 +53,7 @@ impl Promises {
             Kind::RunStarted => self.start(event, &mut say),
             Kind::RunFinished => self.finish(event, &mut say),
             Kind::ToolCallStart => {
-                let call = Call { arguments: Some(String::new()), answered: false, current: true };
+                let call = Call { arguments: Some(String::new()), answered: false, run: self.run };
                 self.calls.extend(text(event, Field::ToolCallId).map(|id| (id, call)));
             }
             Kind::ToolCallArgs => self.arguments(event),
@@ -67,7 +76,7 @@ impl Promises {
                 }
             }
             Kind::MessagesSnapshot => self.seen(event.get(Field::Messages)),
-            Kind::Custom => {
+            Kind::Custom if !self.foreign => {
                 if let Some(name) = text(event, Field::Name).filter(|name| !name.contains(PREFIX_ENDS)) {
                     say(Rule::CustomName, Field::Name, format!("\"{}\" has no prefix", shown(&name)));
                 }
@@ -79,12 +88,13 @@ impl Promises {
     fn start(&mut self, event: &Event<'_>, say: &mut impl FnMut(Rule, Field, String)) {
         let said = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let (thread, run) = (said(Field::ThreadId), said(Field::RunId));
-        if let Some((before, _)) = self.ids.as_ref().filter(|(before, _)| !before.same(&thread)) {
+        let differs = |before: &Json<'_>| !before.same(&thread) && self.says(before) && self.says(&thread);
+        if let Some((before, _)) = self.ids.as_ref().filter(|(before, _)| differs(before)) {
             let found = format!("{}, after a run of {}", shown(thread.as_str()), shown(before.as_str()));
             say(Rule::OtherThread, Field::ThreadId, found);
         }
         self.ids = Some((thread, run));
-        self.calls.values_mut().for_each(|call| call.current = false);
+        self.run += 1;
         let echo = event.get(Field::Input).and_then(json::members);
         self.seen(echo.as_deref().and_then(|members| get(members, Field::Messages)));
     }
@@ -92,7 +102,9 @@ impl Promises {
     fn finish(&mut self, event: &Event<'_>, say: &mut impl FnMut(Rule, Field, String)) {
         if let Some((thread, run)) = &self.ids {
             for (field, before) in [(Field::ThreadId, thread), (Field::RunId, run)] {
-                if let Some(said) = event.get(field).filter(|said| !said.same(before)) {
+                if let Some(said) =
+                    event.get(field).filter(|said| !said.same(before) && self.says(said) && self.says(before))
+                {
                     let found = format!("{}, not {}", shown(said.as_str()), shown(before.as_str()));
                     say(Rule::IdsDiffer, field, found);
                 }
@@ -109,11 +121,16 @@ impl Promises {
         for id in list(&outcome, "pendingToolCallIds").iter().filter_map(Json::text) {
             let why = match self.calls.get(&*id) {
                 Some(call) if call.answered => "has its result",
-                Some(call) if call.current => continue,
+                Some(call) if call.run == self.run => continue,
                 _ => "is no call of this run",
             };
             say(Rule::PendingCall, Field::Outcome, format!("\"{}\" {why}", shown(&id)));
         }
+    }
+
+    /// Whether an id was said: the reader of a dialect that need not say it leaves it empty.
+    fn says(&self, id: &Json<'_>) -> bool {
+        !self.foreign || !id.is("")
     }
 
     fn arguments(&mut self, event: &Event<'_>) {

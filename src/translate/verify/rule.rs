@@ -58,7 +58,7 @@ rules! {
     NotAnObject Violation "not-an-object" "an event must be a JSON object (§3.2 Reader)";
     NoType Violation "no-type" "an event must have a `type` that is a text and not empty (§3.2 Reader)";
     EmptyData Violation "empty-data" "a `data:` line must not be empty (§4.2)";
-    DoneMarker Violation "done-marker" "AG-UI has no `[DONE]` marker: the stream simply ends (§4.2)";
+    DoneMarker Violation "done-marker" "there is no `[DONE]` marker: the stream simply ends (§4.2)";
     NotSeparated Violation "not-separated" "events must be separated by two line feeds: the client knows no other separator (§4.2)";
     FrameTooLarge Violation "frame-too-large" "an event must not be larger than 10 MiB (§4.2)";
     // Values.

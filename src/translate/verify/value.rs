@@ -8,6 +8,7 @@ use super::rule::Rule;
 use crate::codec::json;
 use crate::event::schema::{self, BINARY, Need, Record, Shape, Union};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type};
+use crate::translate::patch;
 
 /// Integers beyond this are no integers to a JavaScript client.
 const SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
@@ -228,7 +229,7 @@ fn takes(shape: Shape, value: &Json<'_>) -> bool {
         Shape::Bool => of == Type::Bool,
         Shape::Integer => is_integer(value, -SAFE_INTEGER),
         Shape::Count => is_integer(value, 0.0),
-        Shape::Pointer => value.text().is_some_and(|text| is_pointer(&text)),
+        Shape::Pointer => value.text().is_some_and(|text| patch::is_pointer(&text)),
         Shape::List(_) | Shape::NonEmpty(_) | Shape::Object(_) | Shape::Union(_) => false,
     }
 }
@@ -237,12 +238,6 @@ fn takes(shape: Shape, value: &Json<'_>) -> bool {
 fn is_integer(value: &Json<'_>, least: f64) -> bool {
     value.shape() == Type::Number
         && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=SAFE_INTEGER).contains(&n))
-}
-
-/// "A sequence of zero or more reference tokens, each prefixed by a '/'"; `~` stands only in `~0` and `~1` (RFC 6901 §3).
-fn is_pointer(text: &str) -> bool {
-    (text.is_empty() || text.starts_with('/'))
-        && text.split('~').skip(1).all(|rest| rest.starts_with('0') || rest.starts_with('1'))
 }
 
 /// What JavaScript takes for true.
