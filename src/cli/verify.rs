@@ -12,18 +12,19 @@ use std::path::{Path, PathBuf};
 
 /// What `--help` says below the options.
 const AFTER_HELP: &str = "\
-A violation makes the real client (@ag-ui/client 1.0.0) reject the run. A warning does not: the specification forbids it
-and no client enforces that yet, or the client drops what it does not know. A stream of another dialect than ag-ui is read
-as the gateway reads it, and what then stands there is checked; members that the dialect need not say are no findings.
+A violation makes the real client (@ag-ui/client 1.0.0) reject the run. A warning does not: the specification forbids it \
+and no client enforces that yet, or the client drops what it does not know.
 
-Exit codes: 0 the client accepts the stream, 1 it rejects it (with --strict: or there are warnings), 2 usage, 69 the file
+A stream of another dialect than ag-ui is read as the gateway reads it, and what it says is held against the same rules: a \
+violation is what the gateway has to mend for the client. Members that the dialect need not say are no findings.
+
+Exit codes: 0 the client accepts the stream, 1 it rejects it (with --strict: or there are warnings), 2 usage, 69 the file \
 cannot be read.
 
---format json prints one document:
-  {\"file\", \"dialect\", \"findings\": [{\"severity\": \"violation\"|\"warning\", \"rule\", \"line\", \"event\", \"type\", \"path\",
-  \"found\", \"text\"}], \"verdict\": \"accepted\"|\"rejected\", \"rejected_at\": line or null, \"events\", \"violations\", \"warnings\"}
-where `line` counts from 1, `event` too (0: the whole stream), `path` is a JSON Pointer into the event, `found` says what
-stands there and `text` is the rule.";
+--format json prints one document: {\"file\", \"dialect\", \"findings\", \"verdict\": \"accepted\" or \"rejected\", \
+\"rejected_at\": a line or null, \"events\", \"violations\", \"warnings\"}. A finding is {\"severity\": \"violation\" or \
+\"warning\", \"rule\": its name, \"line\": from 1, \"event\": from 1, or 0 for the whole stream, \"type\": of the event, \
+\"path\": a JSON Pointer into the event, \"found\": what stands there, \"text\": the rule with its section}.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]

@@ -337,17 +337,17 @@ mod tests {
         let schema: Value = serde_json::from_str(&text).expect("JSON");
         let defs = schema["$defs"].as_object().expect("$defs");
         for (name, record) in RECORDS {
-            let def = &defs[*name];
-            let mut theirs = BTreeMap::new();
-            let parts = def["allOf"].as_array().cloned().unwrap_or_default();
-            let bases =
-                parts.iter().filter_map(|part| part["$ref"].as_str()?.rsplit('/').next()).map(|base| &defs[base]);
-            for part in bases.chain([def]) {
-                for member in part["properties"].as_object().expect("properties").keys() {
-                    let list =
-                        |of: &Value| of["required"].as_array().is_some_and(|all| all.iter().any(|one| one == member));
-                    *theirs.entry(member.clone()).or_insert(false) |= list(part) || list(def);
-                }
+            let mut parts = vec![&defs[*name]];
+            let (mut theirs, mut required) = (BTreeMap::new(), Vec::new());
+            while let Some(part) = parts.pop() {
+                let bases = part["allOf"].as_array().into_iter().flatten();
+                parts.extend(bases.filter_map(|base| Some(&defs[base["$ref"].as_str()?.rsplit('/').next()?])));
+                let members = part["properties"].as_object().into_iter().flat_map(|all| all.keys());
+                theirs.extend(members.map(|member| (member.clone(), false)));
+                required.extend(part["required"].as_array().into_iter().flatten().filter_map(Value::as_str));
+            }
+            for member in required {
+                theirs.insert(member.to_owned(), true);
             }
             let ours: BTreeMap<String, bool> =
                 record.members.iter().map(|member| (member.name.to_owned(), member.need == Need::Required)).collect();

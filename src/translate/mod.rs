@@ -6,6 +6,8 @@
 //!                            events      events      client's dialect
 //! ```
 //!
+//! [`verify`] holds a recorded stream against the rules of the real client and mends nothing.
+//!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
 mod carry;

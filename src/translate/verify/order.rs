@@ -157,7 +157,7 @@ impl Order {
             .map(|((item, id, _), _)| format!("the {} \"{}\"", noun(*item), shown(id)))
             .collect();
         let more = if open.len() > NAMED { format!(" and {} more", open.len() - NAMED) } else { String::new() };
-        Err((Rule::StillOpen, format!("{}{more} still open", names.join(", "))))
+        Err((Rule::StillOpen, format!("still open: {}{more}", names.join(", "))))
     }
 
     fn item(&mut self, item: Item, step: Move, field: Field, event: &Event<'_>) -> Result<(), (Rule, String)> {
