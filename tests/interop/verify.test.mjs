@@ -14,15 +14,15 @@ const COUNT = Number(process.env.DIGLOT_STREAMS ?? 300);
 
 // What decides is said outside the stream: the status, the media type of the protobuf wire, the socket, the request.
 const isPlain = (it) =>
-  !it.status && !it.redirect && !it.client?.pending && !it.abortAfter && it.area !== "proto" && it.id !== "abort" &&
-  !(it.raw ?? []).some((chunk) => chunk.destroy || chunk.delay);
+  !it.status && !it.redirect && !it.client?.pending && !it.abortAfter && !["http", "proto"].includes(it.area) &&
+  !(it.raw ?? []).some((chunk) => chunk.destroy);
 
 const bytes = (it) =>
   it.raw
     ? Buffer.concat(it.raw.map((chunk) => {
         if (typeof chunk === "string") return Buffer.from(chunk);
         if (chunk.b64 !== undefined) return Buffer.from(chunk.b64, "base64");
-        return Buffer.from(chunk.rep.repeat(chunk.n));
+        return Buffer.from(chunk.rep === undefined ? "" : chunk.rep.repeat(chunk.n));
       }))
     : Buffer.from((it.stream ?? []).map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
 
