@@ -6,7 +6,7 @@ import { readFileSync } from "node:fs";
 import { test } from "node:test";
 import { HttpAgent } from "@ag-ui/client";
 import { BINARY } from "./support/diglot.mjs";
-import { framed, generator, LEGAL, mutated } from "./support/streams.mjs";
+import { framed, generator, LEGAL, mutated, walked } from "./support/streams.mjs";
 
 const { cases } = JSON.parse(readFileSync(process.env.DIGLOT_CASES ?? new URL("../spec/agui-client-cases.json", import.meta.url)));
 const SEED = Number(process.env.DIGLOT_SEED ?? 1);
@@ -24,7 +24,7 @@ const bytes = (it) =>
         if (chunk.b64 !== undefined) return Buffer.from(chunk.b64, "base64");
         return Buffer.from(chunk.rep === undefined ? "" : chunk.rep.repeat(chunk.n));
       }))
-    : Buffer.from((it.stream ?? []).map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+    : sse(it.stream ?? []);
 
 /** What `diglot verify` says: whether the stream is accepted, and its report. */
 function verified(body, dialect = "ag-ui") {
@@ -67,10 +67,12 @@ test("every plain stream of the conformance cases has the client's verdict", () 
   assert.deepEqual(different, []);
 });
 
+const sse = (events) => Buffer.from(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+
 test("legal streams of every kind have no violation, and the client takes them", () =>
   quietly(async () => {
     for (const events of LEGAL) {
-      const body = Buffer.from(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
+      const body = sse(events);
       assert.equal(await rejected(body), undefined);
       const { accepted, report } = verified(body);
       assert.ok(accepted, report);
@@ -91,4 +93,18 @@ test(`${COUNT} streams that nobody wrote have the client's verdict (seed ${SEED}
     }
     assert.deepEqual(different, []);
     assert.ok(bad > COUNT / 4 && bad < (COUNT * 9) / 10, `${bad} of ${COUNT} are rejected`);
+  }));
+
+test("walks along the rules of order and ownership have the client's verdict", () =>
+  quietly(async () => {
+    const random = generator(SEED);
+    const accepts = async (events) => !(await rejected(sse(events)));
+    const different = [];
+    for (let at = 0; at < COUNT / 5; at++) {
+      for (const [index, events] of (await walked(random, accepts)).entries()) {
+        const { accepted, report } = verified(sse(events));
+        if (accepted !== (index === 0)) different.push(`${at}: the client says ${await rejected(sse(events))}\n${report}\n${sse(events)}`);
+      }
+    }
+    assert.deepEqual(different, []);
   }));

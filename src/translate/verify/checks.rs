@@ -117,7 +117,7 @@ impl Checks {
         match object {
             Err(error) => problems.push(unreadable(data, &error)),
             Ok(object) if object.kind.as_ref().and_then(Json::text).is_none_or(|kind| kind.is_empty()) => {
-                let found = object.kind.as_ref().map_or_else(|| "nothing".to_owned(), finding::described);
+                let found = object.kind.as_ref().map_or_else(|| "it is missing".to_owned(), finding::described);
                 problems.push(Problem { rule: Rule::NoType, path: format!("/{}", json::TYPE), found });
             }
             Ok(object) if self.reader.is_some() => {
@@ -146,7 +146,7 @@ impl Checks {
             (None, None) => problems.push(Problem {
                 rule: Rule::UnknownEvent,
                 path: String::new(),
-                found: "the client drops it".to_owned(),
+                found: "no event of AG-UI 1.0".to_owned(),
             }),
         }
     }

@@ -137,7 +137,7 @@ impl Unfolding {
 
 impl Open {
     fn first(event: &Event<'_>, piece: Piece, lane: Option<String>) -> Result<Self, Problem> {
-        let nothing = |field: Field| problem(Rule::ChunkWithoutName, field, "nothing".to_owned());
+        let nothing = |field: Field| problem(Rule::ChunkWithoutName, field, "it is missing".to_owned());
         let id = text(event, piece.id()).ok_or_else(|| nothing(piece.id()))?;
         let mut settled: Vec<_> = piece.settled().iter().map(|field| (*field, text(event, *field))).collect();
         for (field, value) in &mut settled {

@@ -47,7 +47,7 @@ pub(super) fn check(event: &mut Event<'_>, problems: &mut Vec<Problem>) {
         }
     });
     for slot in kind.slots().iter().filter(|slot| slot.required && event.get(slot.field).is_none()) {
-        walk.at(slot.field.camel(), |walk| walk.say(Rule::MissingMember, "nothing".to_owned()));
+        walk.at(slot.field.camel(), |walk| walk.say(Rule::MissingMember, "it is missing".to_owned()));
     }
 }
 
@@ -169,7 +169,7 @@ impl Walk<'_> {
         }
         for member in record.members.iter().filter(|member| member.need == Need::Required) {
             if find(members, member.name).is_none() {
-                self.at(member.name, |walk| walk.say(Rule::MissingMember, "nothing".to_owned()));
+                self.at(member.name, |walk| walk.say(Rule::MissingMember, "it is missing".to_owned()));
             }
         }
         Fate::Kept

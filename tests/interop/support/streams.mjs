@@ -195,3 +195,54 @@ export function framed(random, events) {
   const frames = events.map(frame);
   return Buffer.from(random() < 0.67 ? frames.join("") : pick(random, FRAMINGS)(random, frames));
 }
+
+/** One event about one of two messages, calls, steps or subagents, said by one of three speakers. */
+function anything(random) {
+  const one = (of) => pick(random, of);
+  const some = (members, chance = 0.4) => (random() < chance ? members : {});
+  const id = () => one(["a", "b"]);
+  const subagentRunId = () => one(["s", "u"]);
+  const tag = () => some({ subagentRunId: subagentRunId() });
+  const messages = () => Array.from({ length: Math.floor(random() * 3) }, () => ({
+    ...one([
+      { role: "assistant", toolCalls: [{ id: id(), type: "function", function: { name: "f", arguments: "" } }] },
+      { role: "user", content: "x" }, { role: "reasoning", content: "x" }, { role: "activity", activityType: "p", content: {} }, { role: "bot" },
+    ]),
+    id: id(), ...tag(),
+  }));
+  return one([
+    () => ({ type: "RUN_STARTED", threadId: "th", runId: "r", ...some({ input: { threadId: "th", runId: "r", messages: messages() } }) }),
+    () => ({ type: "RUN_FINISHED", threadId: "th", runId: "r" }),
+    () => (random() < 0.1 ? { type: "RUN_ERROR", message: "m" } : { type: "RAW", event: 1, ...tag() }),
+    () => ({ type: one(["STEP_STARTED", "STEP_FINISHED"]), stepName: id(), ...tag() }),
+    () => ({ type: one(["TEXT_MESSAGE_START", "TEXT_MESSAGE_END"]), messageId: id(), ...tag() }),
+    () => ({ type: one(["TEXT_MESSAGE_CONTENT", "REASONING_MESSAGE_CONTENT"]), messageId: id(), delta: "x", ...tag() }),
+    () => ({ type: "TOOL_CALL_START", toolCallId: id(), toolCallName: "f", ...some({ parentMessageId: id() }, 0.5), ...tag() }),
+    () => ({ type: one(["TOOL_CALL_ARGS", "TOOL_CALL_END"]), toolCallId: id(), delta: "x", ...tag() }),
+    () => ({ type: "TOOL_CALL_RESULT", toolCallId: id(), messageId: id(), content: "x", ...tag() }),
+    () => ({ type: one(["REASONING_START", "REASONING_END", "REASONING_MESSAGE_END"]), messageId: id(), ...tag() }),
+    () => ({ type: "REASONING_MESSAGE_START", role: "reasoning", messageId: id(), ...tag() }),
+    () => ({ type: "REASONING_ENCRYPTED_VALUE", subtype: one(["message", "tool-call"]), entityId: id(), encryptedValue: "x", ...tag() }),
+    () => ({ type: "ACTIVITY_SNAPSHOT", messageId: id(), activityType: "p", content: {}, ...some({ replace: random() < 0.5 }), ...tag() }),
+    () => ({ type: "ACTIVITY_DELTA", messageId: id(), activityType: "p", patch: [], ...tag() }),
+    () => ({ type: "SUBAGENT_STARTED", subagentRunId: subagentRunId(), name: "n", ...some({ parentSubagentRunId: subagentRunId() }) }),
+    () => ({ type: one(["SUBAGENT_FINISHED", "SUBAGENT_ERROR"]), subagentRunId: subagentRunId(), message: "m" }),
+    () => ({ type: "MESSAGES_SNAPSHOT", messages: messages() }),
+    () => ({ type: "CUSTOM", name: "a.b", value: 1, ...tag() }),
+    () => ({ type: "TEXT_MESSAGE_CHUNK", ...some({ messageId: id() }, 0.6), ...some({ role: one(["assistant", "user"]) }, 0.2), ...some({ name: "n" }, 0.1), ...some({ delta: "x" }, 0.7), ...some({ metadata: {} }, 0.2), ...tag() }),
+    () => ({ type: "TOOL_CALL_CHUNK", ...some({ toolCallId: id() }, 0.6), ...some({ toolCallName: one(["f", "f", "g"]) }, 0.6), ...some({ parentMessageId: one([id(), null]) }, 0.3), ...some({ delta: "x" }, 0.7), ...tag() }),
+    () => ({ type: "REASONING_MESSAGE_CHUNK", ...some({ messageId: id() }, 0.6), ...some({ rawEvent: one([1, null]) }, 0.3), ...some({ delta: "x" }, 0.7), ...tag() }),
+    () => ({ type: one(TYPES.slice(0, 2)), delta: "x", ...tag() }),
+  ])();
+}
+
+/** A walk through the rules: what may come next by the client's own judgement, and one event that it refuses at the end. */
+export async function walked(random, accepts) {
+  const events = [START];
+  for (let left = 60; left > 0; left--) {
+    const next = [...events, anything(random)];
+    if (await accepts(next)) events.push(next.at(-1));
+    else if (events.length > 12) return [events, next];
+  }
+  return [events];
+}
