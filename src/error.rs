@@ -87,6 +87,8 @@ rejections! {
         "The agent's stream ended before its run did.", "Run it again; see the agent's own log for why it stopped.";
     UpstreamReset = 502 "upstream_reset" Some("connection_terminated"),
         "The connection to the agent broke.", "Run it again; see the agent's own log for why it stopped.";
+    ProtocolViolation = 502 "protocol_violation" Some("http_protocol_error"),
+        "The agent broke a rule of its protocol.", "Mend the agent, or let the gateway do it: `guard: repair` on the route.";
     FrameTooLarge = 502 "frame_too_large" Some("http_response_incomplete"),
         "An event of the agent is larger than the gateway takes.", "Send smaller events, or raise `limits.frame`.";
 }
@@ -167,10 +169,9 @@ mod tests {
         for kind in Kind::ALL {
             assert!((400..600).contains(&kind.status()), "{kind:?}");
             assert!(kind.text().ends_with('.') && kind.hint().ends_with('.'), "{kind:?}");
-            assert_eq!(
-                kind.proxy_status().is_some(),
-                kind.code().starts_with("upstream") || *kind == Kind::FrameTooLarge
-            );
+            let agents =
+                kind.code().starts_with("upstream") || matches!(kind, Kind::FrameTooLarge | Kind::ProtocolViolation);
+            assert_eq!(kind.proxy_status().is_some(), agents, "{kind:?}");
         }
     }
 }

@@ -1,11 +1,18 @@
 //! A dialect on the command line: `hai`, or with options `hai:blocks,snake`.
 
-use crate::dialect::{self, Content, Side, Spelling};
+use crate::dialect::{self, CHOICES, Side};
 
 /// What `--help` says about a dialect argument.
-pub(super) const HELP: &str = "ag-ui, hai, or hai:OPTION,… with the options string|blocks and camel|snake";
+#[must_use]
+pub(super) fn help() -> String {
+    let names: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
+    format!(
+        "{}; options behind a colon: hai:blocks,snake (or string, camel), ag-ui-0:pin=0.0.45, ag-ui-snake:timestamp=s",
+        names.join(", ")
+    )
+}
 
-/// Reads `NAME[:OPTION[,OPTION]]`.
+/// Reads `NAME[:OPTION[,OPTION]]`, an option being a choice, or `NAME=CHOICE`.
 ///
 /// # Errors
 /// A sentence for the user.
@@ -17,31 +24,23 @@ pub(super) fn parse(text: &str) -> Result<Side, String> {
     };
     let mut side = Side::new(dialect);
     for option in options.split(',').filter(|option| !option.is_empty()) {
-        let owner = match option {
-            "string" => {
-                side.content = Content::String;
-                "content"
-            }
-            "blocks" => {
-                side.content = Content::Blocks;
-                "content"
-            }
-            "camel" => {
-                side.fields = Spelling::Camel;
-                "fields"
-            }
-            "snake" => {
-                side.fields = Spelling::Snake;
-                "fields"
-            }
-            other if other.contains(':') => {
+        let chosen = CHOICES.iter().find(|(owner, word, _)| match option.split_once('=') {
+            Some((name, choice)) => *owner == name && *word == choice,
+            None => *word == option,
+        });
+        match chosen {
+            Some((owner, _, set)) if dialect.options.contains(owner) => set(&mut side),
+            Some(_) => return Err(format!("the dialect `{name}` takes no option `{option}`")),
+            None if option.contains(':') => {
                 let meant = options.replace(':', ",");
                 return Err(format!("options are separated by commas: did you mean `{name}:{meant}`?"));
             }
-            other => return Err(format!("there is no option `{other}`; there are: string, blocks, camel, snake")),
-        };
-        if !dialect.options.contains(&owner) {
-            return Err(format!("the dialect `{name}` takes no option `{option}`"));
+            None => {
+                let taken = CHOICES.iter().filter(|(owner, ..)| dialect.options.contains(owner));
+                let words: Vec<String> = taken.map(|(owner, word, _)| format!("{owner}={word}")).collect();
+                let there = if words.is_empty() { "none".to_owned() } else { words.join(", ") };
+                return Err(format!("there is no option `{option}`; there are: {there}"));
+            }
         }
     }
     Ok(side)
@@ -50,12 +49,14 @@ pub(super) fn parse(text: &str) -> Result<Side, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dialect::{Content, Pin, Spelling};
 
     #[test]
     fn names_options_and_complaints() {
         let side = parse("hai:blocks,snake").expect("known");
         assert_eq!((side.dialect.name, side.content, side.fields), ("hai", Content::Blocks, Spelling::Snake));
-        assert!(parse("hay").expect_err("unknown").contains("there are: ag-ui, hai"));
+        assert!(parse("hay").expect_err("unknown").contains("there are: ag-ui, ag-ui-0, hai"));
+        assert_eq!(parse("ag-ui-0:pin=0.0.45").expect("known").pin, Pin::V0_0_45);
         assert!(parse("hai:big").expect_err("unknown").contains("no option `big`"));
         assert!(
             parse("hai:blocks:snake")

@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 #[derive(clap::Args)]
 pub(super) struct Arguments {
     /// Dialect of the input
-    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the input: {}", side::HELP))]
+    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the input: {}", side::help()))]
     from: Side,
     /// Dialect of the output
-    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the output: {}", side::HELP))]
+    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the output: {}", side::help()))]
     to: Side,
     /// The input is a request (RunAgentInput), not an event stream
     #[arg(long)]
@@ -134,10 +134,11 @@ fn settle(arguments: &Arguments, end: Result<(), Fault>, stream: &mut Stream, ou
         let kind = match fault {
             Fault::Truncated => Kind::UpstreamTruncated,
             Fault::Framing(_) => Kind::FrameTooLarge,
+            Fault::Violation => Kind::ProtocolViolation,
         };
         let what = match fault {
             Fault::Truncated => nothing_found(arguments.from, stream.report()).unwrap_or_else(|| fault.to_string()),
-            Fault::Framing(_) => fault.to_string(),
+            Fault::Framing(_) | Fault::Violation => fault.to_string(),
         };
         stream.fail(kind.code(), kind.text(), 0, out);
         complain(format_args!("{file}: {what}; the output ends with an error event"));
@@ -170,7 +171,9 @@ fn take(stream: &mut Stream, piece: &Piece<'_>, out: &mut Vec<u8>) -> Result<(),
     match piece {
         Piece::Bytes(bytes) => return stream.push(bytes, 0, out),
         Piece::Line(line) if line.trim().is_empty() => {}
-        Piece::Line(line) => stream.push_event(line.trim(), 0, out),
+        Piece::Line(line) => {
+            let _ = stream.push_event(line.trim(), 0, out);
+        }
     }
     Ok(())
 }

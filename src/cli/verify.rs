@@ -30,7 +30,7 @@ cannot be read.
 #[command(after_help = AFTER_HELP)]
 pub(super) struct Arguments {
     /// Dialect of the recording
-    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the recording: {}", side::HELP))]
+    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the recording: {}", side::help()))]
     dialect: Side,
     /// Form of the report
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -67,7 +67,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
             }
         }
     };
-    let mut verifier = Verifier::new(arguments.dialect.dialect);
+    let mut verifier = Verifier::new(arguments.dialect);
     match verify(arguments, input, &mut verifier) {
         Ok(()) => exit(arguments, verifier.summary()),
         // Whoever read our output has enough of it; the verdict is the one that stands so far.

@@ -14,7 +14,8 @@ use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_passwor
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
 use super::{Config, Limits, Route, Timeouts, Upstream};
-use crate::dialect::{self, Content, Dialect, Side, Spelling};
+use crate::dialect::{self, Dialect, Set, Side};
+use crate::translate::Mode;
 
 /// Checks `file`, which was read from `text` under the name `name`.
 pub(super) fn check(
@@ -163,6 +164,8 @@ impl Check<'_> {
         let agent = agent.and_then(|side| self.side(side, &format!("{at}.agent")));
         let upstreams = self.required(route.upstream.as_ref(), at, "upstream", whole);
         let upstreams = upstreams.and_then(|list| self.upstreams(list, &format!("{at}.upstream")));
+        let modes = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
+        let guard = self.choice(&route.guard, &format!("{at}.guard"), modes);
         let timeouts = self.timeouts(&route.timeouts, &format!("{at}.timeouts"));
         Some(Route {
             name: name?.value,
@@ -170,6 +173,7 @@ impl Check<'_> {
             client: client?,
             agent: agent?,
             upstreams: upstreams?,
+            guard: guard?,
             timeouts: timeouts?,
         })
     }
@@ -214,25 +218,27 @@ impl Check<'_> {
     }
 
     fn options(&mut self, dialect: &'static Dialect, mapping: &SideMapping, at: &str) -> Option<Side> {
-        let plain = Side::new(dialect);
-        let contents = &[("string", Content::String), ("blocks", Content::Blocks)];
-        let content = self.option(dialect, mapping.content.as_ref(), at, "content", plain.content, contents);
-        let spellings = &[("camel", Spelling::Camel), ("snake", Spelling::Snake)];
-        let fields = self.option(dialect, mapping.fields.as_ref(), at, "fields", plain.fields, spellings);
-        Some(Side { content: content?, fields: fields?, ..plain })
+        let mut side = Side::new(dialect);
+        let written = [
+            ("content", &mapping.content),
+            ("fields", &mapping.fields),
+            ("pin", &mapping.pin),
+            ("timestamp", &mapping.timestamp),
+        ];
+        let mut all = Some(());
+        for (key, written) in written {
+            let chosen = written.as_ref().map(|written| self.option(dialect, written, at, key));
+            match chosen {
+                Some(Some(set)) => set(&mut side),
+                Some(None) => all = None,
+                None => {}
+            }
+        }
+        all.map(|()| side)
     }
 
-    /// One option of a dialect: `default` when it is not written.
-    fn option<T: Clone>(
-        &mut self,
-        dialect: &'static Dialect,
-        written: Option<&Text>,
-        at: &str,
-        key: &str,
-        default: T,
-        choices: &[(&str, T)],
-    ) -> Option<T> {
-        let Some(written) = written else { return Some(default) };
+    /// What a choice of an option sets.
+    fn option(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<Set> {
         let path = format!("{at}.{key}");
         if !dialect.options.contains(&key) {
             let others = dialect::ALL.iter().filter(|other| other.options.contains(&key)).map(|other| other.name);
@@ -241,13 +247,19 @@ impl Check<'_> {
             self.note(&path, position(written.defined), message, hint);
             return None;
         }
-        let scalar = self.scalar(&written.value, &path, position(written.defined))?;
+        let choices: Vec<(&str, Set)> = dialect::choices(key).map(|(_, word, set)| (*word, *set)).collect();
+        self.choice(written, &path, &choices)
+    }
+
+    /// One of several words.
+    fn choice<T: Clone>(&mut self, written: &Text, path: &str, choices: &[(&str, T)]) -> Option<T> {
+        let scalar = self.scalar(&written.value, path, position(written.defined))?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == scalar.text) {
             return Some(choice.clone());
         }
-        let names: Vec<&str> = choices.iter().map(|(name, _)| *name).collect();
         let message = format!("{} is not a choice here", scalar.shown);
-        self.note(&path, position(written.defined), message, format!("write {}", quoted(names.iter().copied())));
+        let names = quoted(choices.iter().map(|(name, _)| name));
+        self.note(path, position(written.defined), message, format!("write {names}"));
         None
     }
 

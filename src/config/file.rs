@@ -95,9 +95,17 @@ pub struct Route {
     /// Where the agent is: one `http` or `https` URL, or a list over which runs are spread. Required. No two of a list
     /// share host and port.
     pub upstream: Option<Spanned<OneOrMany>>,
+    /// What is done about an agent that breaks a rule of its protocol: it is mended (`repair`), ends the run with an error
+    /// (`strict`), or is counted alone (`report`).
+    #[serde(default = "guard")]
+    pub guard: Text,
     /// How long the agent may take.
     #[serde(default)]
     pub timeouts: Timeouts,
+}
+
+fn guard() -> Text {
+    text("repair")
 }
 
 /// How long the agent may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
@@ -137,6 +145,12 @@ pub struct SideMapping {
     pub content: Option<Text>,
     /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
     pub fields: Option<Text>,
+    /// Which version of AG-UI the peer has, such as `0.0.45`: what it has no word for is said otherwise. Without it
+    /// everything is written as the oldest takes it, and so do all. `0.1` stands for Python's 0.1.x.
+    pub pin: Option<Text>,
+    /// In what timestamps count: `ms`, `s`, or `auto`, which takes numbers below 10^11 for seconds and writes
+    /// milliseconds.
+    pub timestamp: Option<Text>,
 }
 
 /// One scalar or a list of scalars.

@@ -13,6 +13,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use crate::dialect::Side;
+use crate::translate::Mode;
 
 mod check;
 pub mod file;
@@ -67,6 +68,8 @@ pub struct Route {
     pub agent: Side,
     /// Where the agent is. Never empty, no two the same.
     pub upstreams: Vec<Upstream>,
+    /// What is done about an agent that breaks a rule.
+    pub guard: Mode,
     /// How long the agent may take.
     pub timeouts: Timeouts,
 }

@@ -131,7 +131,7 @@ fn every_value_of_the_complete_file_is_the_default() {
     assert_eq!((complete.keep_alive, complete.drain_timeout), (default.keep_alive, default.drain_timeout));
     let ([sample], [default]) = (&*complete.routes, &*default.routes) else { panic!("one route each") };
     assert_eq!((sample.name.as_str(), sample.path.as_str()), ("chat", "/agents/chat"));
-    assert_eq!(sample.timeouts, default.timeouts);
+    assert_eq!((sample.timeouts, sample.guard), (default.timeouts, default.guard));
     assert_eq!(sample.upstreams, default.upstreams);
     for (sample, default) in [(&sample.client, &default.client), (&sample.agent, &default.agent)] {
         assert_eq!(sample.dialect.name, default.dialect.name);

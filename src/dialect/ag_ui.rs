@@ -1,6 +1,6 @@
 //! `ag-ui`: AG-UI 1.0, the canonical dialect. Nothing differs, so the table is empty.
 
-use super::{Dialect, Home, InputForm, MessageForm, Rest};
+use super::{Dialect, Home, InputForm, MessageForm, Parts, Rest};
 use crate::event::{Field, input};
 
 /// AG-UI 1.0 as npm and PyPI 1.0.0 speak it.
@@ -24,8 +24,14 @@ pub static AG_UI: Dialect = Dialect {
             Field::SubagentRunId,
             Field::ActivityType,
         ],
-        parts: true,
+        parts: Parts::Media,
+        since: &[],
+        open_since: None,
     },
     input: InputForm::Current,
+    words: &[],
+    stamps: &[],
+    strip: &[],
+    event_line: false,
     options: &[],
 };

@@ -3,11 +3,11 @@
 //! What HAI says and AG-UI does not (`blockId`, `style`, `layout`, the `messageId` and `role` of run events, …) travels in
 //! canonical `metadata.hai`; what only AG-UI says travels in HAI's `extra["ag-ui"]`. A guess is marked as one.
 
-use super::{Dialect, Home, InputForm, MessageForm, Rest, Row, Shape};
+use super::{Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape};
 use crate::event::{Field, Kind};
 
 const fn row(wire: &'static str, kind: Kind, shape: Shape, says: &'static [Field], seed: &'static str) -> Row {
-    Row { wire, kind, shape, says, seed }
+    Row { wire, kind, shape, says: Says::Only(says), names: &[], until: None, seed }
 }
 
 /// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
@@ -45,10 +45,16 @@ pub static HAI: Dialect = Dialect {
     message: MessageForm {
         roles: &["user", "assistant", "system", "tool", "developer"],
         says: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
-        parts: false,
+        parts: Parts::Never,
+        since: &[],
+        open_since: None,
     },
     // §3.3.1: the request of the example has exactly these members, state aside; older AG-UI agents want state too.
     input: InputForm::Seven,
+    words: &[],
+    stamps: &[],
+    strip: &[],
+    event_line: false,
     options: &["content", "fields"],
 };
 

@@ -7,15 +7,25 @@
 //! To add a dialect: one file here, one line in [`ALL`], one folder of golden cases.
 
 mod ag_ui;
+mod ag_ui_0;
+mod ag_ui_snake;
+mod cloudbase;
 mod hai;
+mod side;
+mod social_app;
 
 pub use ag_ui::AG_UI;
+pub use ag_ui_0::AG_UI_0;
+pub use ag_ui_snake::AG_UI_SNAKE;
+pub use cloudbase::CLOUDBASE;
 pub use hai::{ASSISTANT, HAI, block};
+pub use side::{CHOICES, Choice, Content, Pin, Set, Side, Spelling, Unit, choices};
+pub use social_app::{SOCIAL_APP, answer, call};
 
 use crate::event::{Field, Kind};
 
 /// Every dialect that the gateway speaks, the canonical one first.
-pub static ALL: &[&Dialect] = &[&AG_UI, &HAI];
+pub static ALL: &[&Dialect] = &[&AG_UI, &AG_UI_0, &HAI, &AG_UI_SNAKE, &CLOUDBASE, &SOCIAL_APP];
 
 /// The dialect called `name`.
 #[must_use]
@@ -38,12 +48,33 @@ pub struct Dialect {
     pub message: MessageForm,
     /// What it takes for a request.
     pub input: InputForm,
+    /// Values that it says in words of its own.
+    pub words: &'static [Word],
+    /// Members that the dialect says on every event, from the start of the run.
+    pub stamps: &'static [Field],
+    /// Members of its events that must not leave the gateway.
+    pub strip: &'static [&'static str],
+    /// Whether a frame has an `event:` line with the event's type.
+    pub event_line: bool,
     /// Names of the options in [`Side`] that mean something here.
     pub options: &'static [&'static str],
 }
 
+/// A value of a member that a dialect says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Word {
+    /// which member
+    pub field: Field,
+    /// what canonical AG-UI says
+    pub canonical: &'static str,
+    /// what the dialect says
+    pub word: &'static str,
+    /// Whether the word is read as the canonical value. Where several values share a word it is not: the value is carried.
+    pub reads: bool,
+}
+
 /// One event of a dialect.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Row {
     /// value of `type`
     pub wire: &'static str,
@@ -52,9 +83,22 @@ pub struct Row {
     /// how the two differ
     pub shape: Shape,
     /// canonical members that this event can say as they are; everything else is carried
-    pub says: &'static [Field],
+    pub says: Says,
+    /// members that this event calls by another name
+    pub names: &'static [(Field, &'static str)],
+    /// the version of the peer from which on the row is not written any more
+    pub until: Option<Pin>,
     /// where the dialect's document defines it
     pub seed: &'static str,
+}
+
+/// Which canonical members an event can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Says {
+    /// these
+    Only(&'static [Field]),
+    /// whatever its kind has, but for these
+    AllBut(&'static [Field]),
 }
 
 /// How an event of a dialect differs from its canonical counterpart. Each shape is one reading and one writing in
@@ -83,12 +127,42 @@ pub enum Shape {
     Messages,
     /// an event without a canonical word yet: it travels whole, as CUSTOM
     Whole,
+    /// a canonical event that the dialect has no word for: it travels whole, as CUSTOM
+    Unsaid,
+    /// a chunk, which becomes start, content and end
+    Unfolded,
+    /// a boundary of a run that need not say its ids
+    IdsOptional,
+    /// a start that always says its role
+    SaidRole,
+    /// a piece of text that must not be empty
+    NonEmpty,
+    /// how a run ended, as far as the peer's version knows it
+    OldOutcome,
+    /// thinking whose messages have no ids
+    Nameless,
+    /// thinking without a span around its messages
+    Spanless,
+    /// an error that is said in an `error` member
+    NestedFailure,
+    /// the start of a call, with all arguments in it
+    StartWithArgs,
+    /// a whole message in its end
+    Answer,
+    /// the start of a call, whose members its other events repeat
+    CallStart,
+    /// all arguments of a call, as an object
+    CallArgs,
+    /// the end of a call
+    CallEnd,
+    /// a result that says its call again
+    CallResult,
 }
 
 /// What happens to the kinds and types that a dialect's table does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rest {
-    /// the dialect is the canonical one: it knows them all
+    /// the dialect is AG-UI for the rest: it says them all as they are
     Same,
     /// they travel as CUSTOM with a prefixed name and the whole event as value
     Custom,
@@ -101,6 +175,21 @@ pub enum Home {
     Native,
     /// in the member `extra["ag-ui"]`, of events and of messages
     Extra,
+    /// in the member `metadata["diglot.ag-ui"]`, of events and of messages
+    Metadata,
+}
+
+impl Home {
+    /// The member that takes what only canonical AG-UI can say, and the key in it that is ours.
+    #[must_use]
+    pub const fn place(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Home::Native => None,
+            Home::Extra => Some(("extra", "ag-ui")),
+            // `ag-ui` is a reserved key there (specs §1).
+            Home::Metadata => Some(("metadata", "diglot.ag-ui")),
+        }
+    }
 }
 
 /// What a dialect takes for a message.
@@ -108,10 +197,25 @@ pub enum Home {
 pub struct MessageForm {
     /// roles it knows
     pub roles: &'static [&'static str],
+    /// roles that peers know only from a version on
+    pub since: &'static [(&'static str, Pin)],
     /// canonical members of a message that it knows
     pub says: &'static [Field],
-    /// whether content may be a list of parts
-    pub parts: bool,
+    /// what content may be besides a text
+    pub parts: Parts,
+    /// from which version on a peer takes messages of a request with more in them than it knows; `None` for always
+    pub open_since: Option<Pin>,
+}
+
+/// Whether content may be a list of parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parts {
+    /// always a text
+    Never,
+    /// text and media, as AG-UI 1.0 has them
+    Media,
+    /// text and `binary`, and media from this version on
+    Binary(Pin),
 }
 
 /// What a dialect takes for a request.
@@ -123,65 +227,44 @@ pub enum InputForm {
     Seven,
 }
 
-/// Whether streamed text is written as plain strings or as output blocks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Content {
-    /// `"delta": "text"`
-    #[default]
-    String,
-    /// `"delta": {"output": {"type": "text", "content": "text"}}`
-    Blocks,
-}
-
-/// How member names are spelt when written. Reading accepts both.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spelling {
-    /// `messageId`
-    #[default]
-    Camel,
-    /// `message_id`
-    Snake,
-}
-
-/// One side of a route: a dialect and its options.
-#[derive(Clone, Copy, Debug)]
-pub struct Side {
-    /// the dialect
-    pub dialect: &'static Dialect,
-    /// how it takes text
-    pub content: Content,
-    /// how it spells members
-    pub fields: Spelling,
-}
-
-impl Side {
-    /// The dialect with its default options.
-    #[must_use]
-    pub fn new(dialect: &'static Dialect) -> Self {
-        Side { dialect, content: Content::default(), fields: Spelling::default() }
+/// The events of AG-UI as they are, for dialects that only differ in some.
+static PLAIN: [Row; Kind::ALL.len()] = {
+    let mut rows = [Row::plain(Kind::ALL[0]); Kind::ALL.len()];
+    let mut at = 0;
+    while at < rows.len() {
+        rows[at] = Row::plain(Kind::ALL[at]);
+        at += 1;
     }
-}
+    rows
+};
 
 impl Dialect {
-    /// The row of the event that is written `wire` here.
+    /// The row of the event that is written `wire` here, and its position in [`Self::labels`].
     #[must_use]
     pub fn row(&self, wire: &str) -> Option<(usize, &'static Row)>
     where
         Self: 'static,
     {
-        self.rows.iter().enumerate().find(|(_, row)| row.wire == wire)
+        let own = self.rows.iter().enumerate().find(|(_, row)| row.wire == wire && row.is_of_dialect());
+        own.or_else(|| self.plain(Kind::from_wire(wire)?))
     }
 
     /// Whether this is the type of an event here.
     #[must_use]
     pub fn knows(&'static self, wire: &str) -> bool {
-        self.row(wire).is_some() || (self.rest == Rest::Same && Kind::from_wire(wire).is_some())
+        self.row(wire).is_some()
     }
 
-    /// The row that writes the canonical `kind`.
+    /// The row that writes the canonical `kind` for a peer of this version, and its position in [`Self::labels`].
     #[must_use]
-    pub fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
-        self.rows.iter().enumerate().find(|(_, row)| row.kind == kind && row.shape != Shape::Whole)
+    pub fn row_of(&self, kind: Kind, pin: Pin) -> Option<(usize, &'static Row)> {
+        let writes = |row: &Row| row.kind == kind && row.shape != Shape::Whole && row.until.is_none_or(|end| pin < end);
+        let own = self.rows.iter().enumerate().find(|(_, row)| writes(row));
+        own.or_else(|| self.plain(kind))
+    }
+
+    fn plain(&self, kind: Kind) -> Option<(usize, &'static Row)> {
+        (self.rest == Rest::Same).then(|| (self.label_of(kind), &PLAIN[kind as usize]))
     }
 
     /// The closed vocabulary of event types for metrics: the rows, the canonical kinds where the dialect knows them, and
@@ -216,10 +299,41 @@ impl Dialect {
 }
 
 impl Row {
-    /// Whether this event can say `field` as it is. Every event can say when it happened.
+    /// AG-UI's own event.
+    const fn plain(kind: Kind) -> Row {
+        Row {
+            wire: kind.wire(),
+            kind,
+            shape: Shape::Plain,
+            says: Says::AllBut(&[]),
+            names: &[],
+            until: None,
+            seed: "AG-UI 1.0",
+        }
+    }
+
+    /// Whether this is an event of the dialect, rather than a canonical one that it has no word for.
+    const fn is_of_dialect(&self) -> bool {
+        !matches!(self.shape, Shape::Unsaid | Shape::Unfolded)
+    }
+
+    /// Whether this event can say `field` as it is. Every event can say when it happened; metadata is where things are
+    /// carried, so it is never just said.
     #[must_use]
     pub fn says(&self, field: Field) -> bool {
-        field == Field::Timestamp || self.says.contains(&field)
+        match (field, self.says) {
+            (Field::Timestamp, _) => true,
+            (Field::Metadata, _) => false,
+            (_, Says::Only(these)) => these.contains(&field),
+            (_, Says::AllBut(these)) => !these.contains(&field) && self.kind.slot(field).is_some(),
+        }
+    }
+
+    /// What this event calls `field`.
+    #[must_use]
+    pub fn name(&self, field: Field, snake: bool) -> &'static str {
+        let own = self.names.iter().find(|(own, _)| *own == field);
+        own.map_or_else(|| field.spelt(snake), |(_, name)| name)
     }
 }
 
@@ -242,7 +356,8 @@ mod tests {
             for row in dialect.rows {
                 assert!(wires.insert(row.wire), "{}: {} stands twice", dialect.name, row.wire);
                 assert!(!row.seed.is_empty(), "{}: {} cites nothing", dialect.name, row.wire);
-                for &field in row.says {
+                let (Says::Only(fields) | Says::AllBut(fields)) = row.says;
+                for field in fields.iter().copied().chain(row.names.iter().map(|(field, _)| *field)) {
                     assert!(row.kind.slot(field).is_some(), "{}: {} says {field:?}", dialect.name, row.wire);
                 }
             }
@@ -265,8 +380,9 @@ mod tests {
             let labels = dialect.labels();
             assert_eq!(labels[dialect.other()], "OTHER");
             for &kind in Kind::ALL {
-                let at = dialect.row_of(kind).map_or_else(|| dialect.label_of(kind), |(at, _)| at);
-                let expected = dialect.row_of(kind).map_or(kind.wire(), |(_, row)| row.wire);
+                let row = dialect.row_of(kind, Pin::default());
+                let at = row.map_or_else(|| dialect.label_of(kind), |(at, _)| at);
+                let expected = row.map_or(kind.wire(), |(_, row)| row.wire);
                 assert!(labels[at] == expected || labels[at] == "OTHER");
             }
         }

@@ -11,7 +11,7 @@ use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
-use crate::translate::{Ids, Stream, request};
+use crate::translate::{Ids, Mode, Stream, request};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -62,6 +62,7 @@ struct Route {
     name: Arc<str>,
     client: Side,
     agent: Side,
+    guard: Mode,
     cluster: Arc<Cluster>,
     metrics: Arc<RouteMetrics>,
 }
@@ -74,6 +75,7 @@ impl Gateway {
             name: route.name.as_str().into(),
             client: route.client,
             agent: route.agent,
+            guard: route.guard,
             cluster: Arc::new(Cluster::new(route)),
             metrics: metrics.route(&route.name, route.client, route.agent),
         };
@@ -197,6 +199,7 @@ impl Gateway {
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let stream = Stream::new(route.agent, route.client, Some(translated.ids.clone()), limits);
+        let stream = stream.guarded(route.guard).knowing(translated.known);
         let held = (permit, route.metrics.open());
         let (writer, reader) = pipe(self.limits.client_buffer, held);
         let (answer, mut answered) = oneshot::channel();

@@ -194,7 +194,7 @@ impl Run {
         // A read that fails at its end has read what came before.
         self.plan.metrics.bytes_read(bytes);
         match fault {
-            Some(fault) => Err(End::Failed(fault_of(fault))),
+            Some(fault) => Err(End::Failed(fault_of(fault, &self.stream))),
             None => last.map_err(End::Failed),
         }
     }
@@ -202,7 +202,7 @@ impl Run {
     fn finish(&mut self) -> End {
         match self.stream.finish(now(), &mut self.out) {
             Ok(()) => End::Said(self.stream.ending().unwrap_or(Ending::Failed)),
-            Err(fault) => End::Failed(fault_of(fault)),
+            Err(fault) => End::Failed(fault_of(fault, &self.stream)),
         }
     }
 
@@ -325,9 +325,13 @@ fn interrupted(interrupt: Interrupt) -> End {
     }
 }
 
-fn fault_of(fault: Fault) -> Rejection {
+fn fault_of(fault: Fault, stream: &Stream) -> Rejection {
     match fault {
         Fault::Truncated => Kind::UpstreamTruncated.into(),
+        Fault::Violation => {
+            let rejection = Rejection::from(Kind::ProtocolViolation);
+            stream.offence().map_or(rejection.clone(), |offence| rejection.detail(offence.to_string()))
+        }
         Fault::Framing(fault) => Rejection::from(Kind::FrameTooLarge).cause(fault),
     }
 }

@@ -2,31 +2,27 @@
 //!
 //! ```text
 //! dialect ──▶ canonical   own members        ──▶ metadata.<dialect>
-//! canonical ──▶ dialect   canonical-only ones ──▶ extra["ag-ui"]        (Home::Extra)
+//! canonical ──▶ dialect   canonical-only ones ──▶ extra["ag-ui"]              (Home::Extra)
+//!                                                 metadata["diglot.ag-ui"]    (Home::Metadata)
 //! ```
 //!
 //! Under the dialect's own key, a name that begins with `$` is a note of the gateway's about the event's form, not a member
 //! of it.
 
 use crate::codec::json;
+use crate::dialect::Home;
 use crate::event::kind::Form;
 use crate::event::{Event, Field, Json, Key, Members, Type, set};
 use std::borrow::Cow;
 
-/// The member of a dialect's events and messages that takes canonical-only material.
-pub(super) const EXTRA: &str = "extra";
-
-/// The key under [`EXTRA`] that is ours.
-const OURS: &str = "ag-ui";
-
 /// Note: these members are JSON texts of values that were no strings.
 pub(super) const AS_JSON: &str = "$json";
 
-/// Note under [`OURS`]: the dialect's own `extra`, which could not take ours in because it is no object, an empty one,
-/// or has [`OURS`].
+/// Note under our key: the value that stood in its place, and could not take ours in because it is no object, an empty
+/// one, or has that key.
 const BESIDE: &str = "$extra";
 
-/// The member under [`OURS`] that says which canonical event this one stands for. The empty text: none, the event only
+/// The member under our key that says which canonical event this one stands for. The empty text: none, the event only
 /// shows something to the reader and vanishes on the way back.
 const STANDS_FOR: &str = json::TYPE;
 
@@ -104,22 +100,23 @@ fn keeps_its_name(key: &Key<'_>) -> bool {
     }
 }
 
-/// What `extra` held: canonical members, what the event stands for, and what was the dialect's own.
+/// What the home of canonical material held: canonical members, what the event stands for, and what was there besides.
 #[derive(Debug, Default)]
 pub(super) struct Unwrapped {
     /// members that only canonical AG-UI has
     pub canonical: Members<'static>,
     /// the canonical type that the event stands for, where that is noted
     pub stands_for: Option<String>,
-    /// `extra` without ours, when anything is left of it
+    /// the home without ours, when anything is left of it
     pub own: Option<Json<'static>>,
 }
 
-/// Takes `extra` apart.
+/// Takes the value of a dialect's `home` apart.
 #[must_use]
-pub(super) fn unwrap(extra: &Json<'_>) -> Unwrapped {
+pub(super) fn unwrap(extra: &Json<'_>, home: Home) -> Unwrapped {
     let members = json::members(extra).unwrap_or_default();
-    let Some(at) = members.iter().position(|(key, value)| is_named(key, OURS) && json::members(value).is_some()) else {
+    let ours = home.place().map_or("", |(_, key)| key);
+    let Some(at) = members.iter().position(|(key, value)| is_named(key, ours) && json::members(value).is_some()) else {
         return Unwrapped { own: Some(extra.clone().into_owned()), ..Unwrapped::default() };
     };
     let mut found = Unwrapped::default();
@@ -138,18 +135,21 @@ pub(super) fn unwrap(extra: &Json<'_>) -> Unwrapped {
     found
 }
 
-/// The value of `extra`: the dialect's own, and ours beside it. `None` when there is nothing to say.
+/// The value of a dialect's `home`: what was there, and ours beside it. `None` when there is nothing to say.
 #[must_use]
 pub(super) fn wrap(
+    home: Home,
     own: Option<&Json<'_>>,
     canonical: &[(Key<'_>, Json<'_>)],
     stands_for: Option<&str>,
 ) -> Option<Json<'static>> {
-    if canonical.is_empty() && stands_for.is_none() {
+    let key = home.place().map_or("", |(_, key)| key);
+    let has_ours = |members: &Members<'_>| members.iter().any(|(own, _)| is_named(own, key));
+    let host = own.and_then(json::members);
+    if canonical.is_empty() && stands_for.is_none() && !host.as_ref().is_some_and(has_ours) {
         return own.cloned().map(Json::into_owned);
     }
-    let can_host = |members: &Members<'_>| !members.is_empty() && members.iter().all(|(key, _)| !is_named(key, OURS));
-    let host = own.and_then(json::members).filter(can_host);
+    let host = host.filter(|members| !members.is_empty() && !has_ours(members));
     let ours = json::build(|object| {
         if let Some(kind) = stands_for {
             object.word(STANDS_FOR, kind);
@@ -160,7 +160,7 @@ pub(super) fn wrap(
         canonical.iter().for_each(|member| object.copy(member, false));
     });
     let mut extra = host.unwrap_or_default();
-    extra.push((Key::Other(Cow::Borrowed(OURS)), ours));
+    extra.push((Key::Other(Cow::Borrowed(key)), ours));
     Some(json::to_object(&extra))
 }
 
@@ -183,6 +183,22 @@ pub(super) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>
 #[must_use]
 pub(super) fn own(name: &'static str) -> Key<'static> {
     Key::Other(Cow::Borrowed(name))
+}
+
+/// Takes a note that lists members out of what was carried: those of them that `known` admits. Notes come back from
+/// clients, so what they say is checked like anything else from outside.
+pub(super) fn take_fields(own: &mut Members<'_>, note: &str, known: impl Fn(Field) -> bool) -> Vec<Field> {
+    let note = take(own, note);
+    let names = note.as_ref().and_then(json::elements).unwrap_or_default();
+    let field = |name: &Json<'_>| name.text().and_then(|name| Field::from_wire(&name));
+    names.iter().filter_map(field).filter(|field| known(*field)).collect()
+}
+
+/// The value of a note that lists members.
+#[must_use]
+pub(super) fn fields(fields: &[Field]) -> Json<'static> {
+    let names: Vec<_> = fields.iter().map(|field| Json::string(field.camel())).collect();
+    json::to_array(&names)
 }
 
 fn owned_key(key: Key<'_>) -> Key<'static> {
@@ -209,21 +225,13 @@ pub(super) fn name_numbers(event: &mut Event<'_>, own_members: &mut Members<'_>)
         text.into_iter().for_each(|text| event.set(*field, text));
     }
     if !fields.is_empty() {
-        let names: Vec<_> = fields.iter().map(|field| Json::string(field.camel())).collect();
-        own_members.push((own(NUMBERS), json::to_array(&names)));
+        own_members.push((own(NUMBERS), self::fields(&fields)));
     }
 }
 
 /// Undoes [`name_numbers`].
 pub(super) fn restore_numbers(members: &mut Members<'_>, own_members: &mut Members<'_>) {
-    let Some(note) = take(own_members, NUMBERS) else {
-        return;
-    };
-    for name in json::elements(&note).unwrap_or_default() {
-        let Some(field) = name.text().and_then(|name| Field::from_wire(&name)).filter(|field| IDS.contains(field))
-        else {
-            continue;
-        };
+    for field in take_fields(own_members, NUMBERS, |field| IDS.contains(&field)) {
         let text = crate::event::get(members, field).and_then(Json::text).map(Cow::into_owned);
         let number = text.as_deref().and_then(json::value).filter(|value| value.shape() == Type::Number);
         if let Some(number) = number.map(Json::into_owned) {
@@ -265,12 +273,12 @@ mod tests {
     fn extra_keeps_what_was_there() {
         let own_extra = Json::trusted(r#"{"k":[1]}"#);
         let canonical = [(Key::Known(Field::SubagentRunId), Json::string("s"))];
-        let wrapped = wrap(Some(&own_extra), &canonical, Some("X")).expect("something");
+        let wrapped = wrap(Home::Extra, Some(&own_extra), &canonical, Some("X")).expect("something");
         assert_eq!(wrapped.as_str(), r#"{"k":[1],"ag-ui":{"type":"X","subagentRunId":"s"}}"#);
-        let found = unwrap(&wrapped);
+        let found = unwrap(&wrapped, Home::Extra);
         assert_eq!(found.stands_for.as_deref(), Some("X"));
         assert_eq!(found.own.expect("own").as_str(), r#"{"k":[1]}"#);
         assert_eq!(json::to_object(&found.canonical).as_str(), r#"{"subagentRunId":"s"}"#);
-        assert!(wrap(None, &[], None).is_none());
+        assert!(wrap(Home::Extra, None, &[], None).is_none());
     }
 }

@@ -1,12 +1,17 @@
 //! The run guard: what leaves the gateway is a run that the real client accepts, whatever the agent said.
 //!
 //! Every canonical event passes here, on every route, also when both sides speak the same dialect. The rules are those of
-//! the run's state machine ([`Run`]); the guard mends where a rule has one obvious remedy, and drops a stray boundary.
+//! the run's state machine ([`Run`]), of values (`conform`), of ids (`names`) and of calls (`calls`); the guard mends where a
+//! rule has one obvious remedy, and drops a stray boundary. What it does about that is the route's choice ([`Mode`]).
 
+use super::calls::Calls;
 use super::conform::{self, OURS};
-use super::report::{Loss, Repair, Report};
+use super::names::{self, Names};
+use super::report::{Breach, Loss, Repair, Report};
 use super::{Ids, carry};
 use crate::codec::json;
+use crate::dialect::{Dialect, Home};
+use crate::event::input::Message;
 use crate::event::lane::{ChunkStream, Lanes, Piece};
 use crate::event::owner::{Conflict, Owners};
 use crate::event::run::{Ending, Item, Opened, Run, Violation};
@@ -18,36 +23,168 @@ const UNNAMED: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field:
 /// Name of a tool whose call was used without ever being started.
 const UNKNOWN_TOOL: &str = "unknown";
 
+/// Longest name of an event that an error repeats.
+const SHOWN: usize = 64;
+
+/// What the guard does about an agent that breaks a rule.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Mode {
+    /// mends it: what leaves is a run that the real client accepts
+    #[default]
+    Repair,
+    /// ends the run at the first rule that is broken; see [`super::Fault::Violation`]
+    Strict,
+    /// counts it: what leaves is what came, translated
+    Report,
+}
+
+/// The event at which a run in [`Mode::Strict`] ended, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offence {
+    /// the rule
+    pub breach: Breach,
+    /// `type` of the agent's event, as the agent wrote it and cut short; empty where it has none
+    pub event: String,
+}
+
+impl std::fmt::Display for Offence {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Breach { label, rule } = self.breach;
+        let event = if self.event.is_empty() { "A frame without a type" } else { &self.event };
+        write!(f, "{event} breaks the rule that {rule} ({label}).")
+    }
+}
+
+/// What a conversation holds before its run begins: ids of messages and calls that are taken.
+#[derive(Debug, Default)]
+pub struct Known {
+    names: Names,
+    calls: Calls,
+}
+
+impl Known {
+    /// What is known from the messages of a request, ids as its client has them.
+    pub(super) fn of(messages: &[Message<'_>]) -> Known {
+        let mut calls = Calls::default();
+        messages.iter().for_each(|message| calls.told(message));
+        Known { names: Names::of_conversation(messages), calls }
+    }
+}
+
 /// Watches over one run.
 #[derive(Debug)]
 pub(super) struct Guard {
+    pub mode: Mode,
     run: Run,
     lanes: Lanes,
     owners: Owners,
+    known: Known,
     ids: Option<Ids>,
+    /// the ids of thread and run that the agent's start said
+    started: [Option<Json<'static>>; 2],
+    /// whether the client keeps messages of all kinds in one list
+    one_list: bool,
+    /// the terminal event that left
+    said: Option<Ending>,
+    offence: Option<Offence>,
 }
 
 impl Guard {
-    pub fn new(ids: Option<Ids>) -> Self {
-        Guard { run: Run::default(), lanes: Lanes::default(), owners: Owners::default(), ids }
+    pub fn new(ids: Option<Ids>, client: &Dialect) -> Self {
+        Guard {
+            mode: Mode::default(),
+            run: Run::default(),
+            lanes: Lanes::default(),
+            owners: Owners::default(),
+            known: Known::default(),
+            ids,
+            started: [None, None],
+            // The kinds of other dialects are apart already; what was renamed for a client gets its id back there.
+            one_list: client.home == Home::Native,
+            said: None,
+            offence: None,
+        }
     }
 
-    /// How the run ended, once it did.
+    /// Takes over what the conversation holds.
+    pub fn know(&mut self, known: Known) {
+        self.known = known;
+    }
+
+    /// How the run ended, once its terminal event has left.
     pub fn ending(&self) -> Option<Ending> {
-        self.run.ending()
+        self.said
+    }
+
+    /// The first rule that was broken, in [`Mode::Strict`].
+    pub fn offence(&self) -> Option<&Offence> {
+        self.offence.as_ref()
+    }
+
+    /// Looks back at a frame. `false` when the run may not go on.
+    pub fn goes_on(&mut self, data: &str, report: &Report) -> bool {
+        if let (Mode::Strict, Some(breach)) = (self.mode, report.breach) {
+            self.offence.get_or_insert_with(|| Offence { breach, event: type_of(data) });
+        }
+        self.offence.is_none() || self.said.is_some()
     }
 
     /// Lets `event` through, with whatever has to come before it.
     pub fn event(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
-        if self.run.ending().is_some() {
+        if self.said.is_some() {
             return report.loss(Loss::AfterTerminal);
         }
+        match self.mode {
+            Mode::Repair => {
+                self.mended(event, report, next);
+                self.said = self.run.ending();
+            }
+            Mode::Strict => {
+                self.mended(event, report, &mut |event, report: &mut Report| {
+                    if report.breach.is_none() {
+                        next(event, report);
+                    }
+                });
+                self.said = self.run.ending().filter(|_| report.breach.is_none());
+            }
+            // The mended stream is made all the same, for nobody: it says what there is to count.
+            Mode::Report => {
+                let mut original = event.clone();
+                self.mended(event, report, &mut |_, _| {});
+                self.fill_ids(&mut original);
+                self.said = match original.kind {
+                    Kind::RunFinished => Some(Ending::Finished),
+                    Kind::RunError => Some(Ending::Failed),
+                    _ => None,
+                };
+                next(original, report);
+            }
+        }
+    }
+
+    /// Takes note of the gateway's own error, which is the last word in every mode.
+    pub fn last_word(&mut self) {
+        self.said = Some(Ending::Failed);
+    }
+
+    fn mended(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
         let mut event = conform::conform(event, report);
         match (&self.run, event.kind) {
-            (Run::Waiting, Kind::RunStarted | Kind::RunFinished) => self.name_run(&mut event, report),
-            (Run::Active(_), Kind::RunFinished) => self.name_run(&mut event, report),
+            (Run::Waiting, Kind::RunStarted | Kind::RunFinished) | (Run::Active(_), Kind::RunFinished) => {
+                self.name_run(&mut event, report);
+            }
             _ => {}
         }
+        if self.one_list {
+            self.known.names.apply(&mut event, report);
+        } else {
+            names::restore_event(&mut event);
+        }
+        self.known.calls.apply(&mut event, report);
+        self.lawful(event, report, next);
+    }
+
+    fn lawful(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
         let event = self.in_lane(event, report);
         let event = self.owned(event, report);
         match self.run.admit(&event) {
@@ -159,18 +296,39 @@ impl Guard {
     fn name_run(&mut self, event: &mut Event<'_>, report: &mut Report) {
         let ids = self.ids.get_or_insert_with(|| Ids::of(event));
         let mut carried = Members::new();
-        for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
-            let said = event.get(field);
+        let fields = [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)];
+        for ((own, field), started) in fields.into_iter().zip(&mut self.started) {
+            let said = event.get(field).filter(|said| !said.is(""));
+            // "both carry the same runId" [spec run-input]
+            let disagrees = said.is_some_and(|said| started.as_ref().is_some_and(|started| !started.same(said)));
+            if event.kind == Kind::RunStarted {
+                *started = said.cloned().map(Json::into_owned);
+            }
+            if disagrees {
+                report.repair(Repair::IdsDisagree);
+            }
             if said == Some(own) {
                 continue;
             }
-            if let Some(said) = said.filter(|said| !said.is("")) {
+            if let Some(said) = said {
                 carried.push((Key::Known(field), said.clone().into_owned()));
-                report.repair(Repair::IdsReplaced);
+                if !disagrees {
+                    report.repair(Repair::IdsReplaced);
+                }
             }
             event.set(field, own.clone());
         }
         carry::pack(event, OURS, carried);
+    }
+
+    /// Puts the run's ids where an agent's dialect has none, and changes none that it said.
+    fn fill_ids(&self, event: &mut Event<'_>) {
+        let (Kind::RunStarted | Kind::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
+        for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
+            if event.get(field).is_some_and(|said| said.is("")) {
+                event.set(field, own.clone());
+            }
+        }
     }
 
     fn mend(
@@ -186,7 +344,7 @@ impl Guard {
                 self.name_run(&mut start, report);
                 report.repair(Repair::RunStartedSupplied);
                 self.supply(start, report, next);
-                self.event(event, report, next);
+                self.lawful(event, report, next);
             }
             Violation::StillOpen => {
                 for Opened { item, id, owner } in self.run.still_open() {
@@ -200,10 +358,21 @@ impl Guard {
             }
             Violation::NotOpen(item) if is_use(event.kind) => {
                 report.repair(Repair::OpenerSupplied);
+                let mut event = event;
+                if self.one_list {
+                    self.known.names.open(&mut event, report);
+                }
+                let mut opener = opener(item, &event);
+                if item == Item::ToolCall {
+                    self.known.calls.made(opener.get(Field::ToolCallId));
+                    if self.one_list {
+                        self.known.names.apply(&mut opener, report);
+                    }
+                }
                 // What was closed under another owner is opened again under its own.
-                let opener = self.owned(opener(item, &event), report);
+                let opener = self.owned(opener, report);
                 self.supply(opener, report, next);
-                self.event(event, report, next);
+                self.lawful(event, report, next);
             }
             Violation::OtherOwner => self.without(Field::SubagentRunId, event, report, next),
             Violation::UnknownParent => self.without(Field::ParentSubagentRunId, event, report, next),
@@ -222,7 +391,7 @@ impl Guard {
         next: &mut impl FnMut(Event<'_>, &mut Report),
     ) {
         set_aside(&mut event, field, report);
-        self.event(event, report, next);
+        self.lawful(event, report, next);
     }
 
     /// Lets an event through that the guard made or mended so that nothing is left to object to.
@@ -244,6 +413,13 @@ impl Ids {
         });
         Ids { thread_id, run_id }
     }
+}
+
+/// The type of an agent's event, as far as an error message may repeat it.
+fn type_of(data: &str) -> String {
+    let kind = json::object(data).ok().and_then(|object| object.kind);
+    let text = kind.as_ref().and_then(Json::text).unwrap_or_default();
+    text.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
 }
 
 /// Takes a member out of an event and carries it.

@@ -2,9 +2,9 @@
 
 use super::report::{Repair, Report};
 use super::write::Said;
-use super::{carry, stored};
+use super::{carry, part, spell, stored};
 use crate::codec::json;
-use crate::dialect::{Content, Dialect, Home, Shape, Side, Spelling};
+use crate::dialect::{Content, Dialect, Home, Parts, Shape, Side, Spelling};
 use crate::event::input::{ACTIVITY, Message, REASONING};
 use crate::event::{Event, Field, Json, Key, Members, Type, get, remove, set};
 use std::borrow::Cow;
@@ -19,18 +19,15 @@ pub(super) const INPUT: &str = "input";
 /// Note: these members were null.
 const NULLS: &str = "$nulls";
 
-/// Text between the text parts of a message that becomes one string.
-const JOINT: &str = "\n";
-
 /// Rewrites the messages of a snapshot into canonical ones.
-pub(super) fn read_snapshot(event: &mut Event<'_>, dialect: &Dialect) {
+pub(super) fn read_snapshot(event: &mut Event<'_>, side: Side) {
     let Some(list) = event.get(Field::Messages).and_then(json::elements) else {
         return;
     };
     let mut canonical = Vec::new();
     for element in &list {
         match json::message(element) {
-            Some(members) => read(members, dialect, &mut canonical),
+            Some(members) => read(members, side, &mut canonical),
             None => return,
         }
     }
@@ -49,7 +46,7 @@ pub(super) fn write_snapshot(said: &mut Said<'_>, side: Side) {
     let elements = json::elements(&value).unwrap_or_default();
     let messages: Option<Vec<Message<'_>>> = elements.iter().map(json::message).collect();
     let list = match messages {
-        Some(messages) => to_array(&write(messages, side), side.fields == Spelling::Snake),
+        Some(messages) => to_array(&write(messages, side, &Carries::Always), side.fields == Spelling::Snake),
         None => value.into_owned(),
     };
     said.members.push((Key::Known(Field::Messages), list));
@@ -65,12 +62,14 @@ pub(super) fn to_array(messages: &[Message<'_>], snake: bool) -> Json<'static> {
 }
 
 /// Reads one message of a dialect into canonical ones: itself, and those that it carried for its neighbours.
-pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Message<'static>>) {
-    if dialect.home == Home::Native {
+pub(super) fn read(message: Members<'_>, side: Side, out: &mut Vec<Message<'static>>) {
+    let dialect = side.dialect;
+    let Some((home, _)) = dialect.home.place() else {
         out.push(crate::event::owned(message));
         return;
-    }
+    };
     let form = &dialect.message;
+    let is_tool = get(&message, Field::Role).is_some_and(|role| role.is(TOOL));
     let (mut canonical, mut own) = (Members::new(), Members::new());
     let mut unwrapped = carry::Unwrapped::default();
     let mut nulls = Vec::new();
@@ -80,18 +79,29 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
             Key::Known(field) if form.says.contains(field) && value.is_null() => {
                 nulls.push(Json::string(field.camel()));
             }
+            _ if carry::is_named(&key, home) => unwrapped = carry::unwrap(&value, dialect.home),
+            // Canonical tool messages have no name, and some agents refuse one that they do not know.
+            Key::Known(Field::Name) if is_tool => own.push((key, value)),
             Key::Known(field) if form.says.contains(field) => canonical.push((key, value)),
-            _ if carry::is_named(&key, carry::EXTRA) => unwrapped = carry::unwrap(&value),
             _ => own.push((key, value)),
         }
     }
-    if let Some(extra) = unwrapped.own.take() {
-        own.push((carry::own(carry::EXTRA), extra));
+    spell::read_role(side, &mut canonical, &mut own);
+    if let Some(rest) = unwrapped.own.take() {
+        match dialect.home {
+            Home::Metadata => canonical.push((Key::Known(Field::Metadata), rest)),
+            Home::Extra | Home::Native => own.push((carry::own(home), rest)),
+        }
     }
     if !nulls.is_empty() {
         own.push((carry::own(NULLS), json::to_array(&nulls)));
     }
-    if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content)) {
+    if let Some(parts) = get(&canonical, Field::Content).filter(|_| form.parts != Parts::Never).and_then(part::read) {
+        set(&mut canonical, Key::Known(Field::Content), parts);
+    }
+    let takes =
+        |content: &&Json<'_>| form.parts != Parts::Never && (is_parts(content) || content.shape() == Type::Object);
+    if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
         let text = Json::string(content.as_str());
         set(&mut canonical, Key::Known(Field::Content), text);
         carry::note_json(&mut own, Field::Content);
@@ -100,7 +110,8 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
     let (thought_before, thought_after) = match get(&found, Field::Content) {
         // What is canonical already needs no reading.
         Some(_) => (Vec::new(), Vec::new()),
-        None => stored::read(&mut canonical, &mut own, dialect.name),
+        None if has_blocks(dialect) => stored::read(&mut canonical, &mut own, dialect.name),
+        None => (Vec::new(), Vec::new()),
     };
     let before = carry::take(&mut found, BEFORE);
     let after = carry::take(&mut found, AFTER);
@@ -118,6 +129,9 @@ pub(super) fn read(message: Members<'_>, dialect: &Dialect, out: &mut Vec<Messag
     take_in(after.as_ref(), out);
 }
 
+/// The role of a message that holds what a tool gave.
+const TOOL: &str = "tool";
+
 /// Whether content of this dialect can be output blocks.
 fn has_blocks(dialect: &Dialect) -> bool {
     dialect.rows.iter().any(|row| row.shape == Shape::Output)
@@ -133,8 +147,49 @@ fn take_in(list: Option<&Json<'_>>, out: &mut Vec<Message<'static>>) {
     }
 }
 
+/// Whether messages may hold more than their dialect knows.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Carries {
+    /// nobody minds
+    Always,
+    /// some peers would refuse it: what cannot be said is left out, and counted
+    Never(std::cell::Cell<u64>),
+}
+
+impl Carries {
+    /// What the agent behind a request takes.
+    pub fn of_request(side: Side) -> Self {
+        match side.dialect.message.open_since {
+            Some(since) if side.pin < since => Carries::Never(std::cell::Cell::new(0)),
+            _ => Carries::Always,
+        }
+    }
+
+    /// How much was left out.
+    pub fn lost(&self) -> u64 {
+        match self {
+            Carries::Always => 0,
+            Carries::Never(count) => count.get(),
+        }
+    }
+
+    /// Whether something can be carried; counts it as lost otherwise.
+    pub fn carry(&self) -> bool {
+        if let Carries::Never(count) = self {
+            count.set(count.get() + 1);
+        }
+        *self == Carries::Always
+    }
+}
+
+/// Whether a side knows messages of this role.
+fn knows_role(side: Side, role: &str) -> bool {
+    let form = &side.dialect.message;
+    form.roles.contains(&role) && form.since.iter().all(|(own, since)| *own != role || side.pin >= *since)
+}
+
 /// Writes canonical messages for a side. Messages whose role its dialect does not know ride on a neighbour.
-pub(super) fn write<'a>(messages: Vec<Message<'a>>, side: Side) -> Vec<Message<'a>> {
+pub(super) fn write<'a>(messages: Vec<Message<'a>>, side: Side, carries: &Carries) -> Vec<Message<'a>> {
     let dialect = side.dialect;
     if dialect.home == Home::Native {
         return messages;
@@ -147,19 +202,21 @@ pub(super) fn write<'a>(messages: Vec<Message<'a>>, side: Side) -> Vec<Message<'
             continue;
         }
         let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
-        if (role == ACTIVITY || role == REASONING) && !dialect.message.roles.contains(&&*role) {
+        if (role == ACTIVITY || role == REASONING) && !knows_role(side, &role) {
             drop(role);
-            waiting.push(json::to_object(&message));
+            if carries.carry() {
+                waiting.push(json::to_object(&message));
+            }
             continue;
         }
         drop(role);
         let note = (!waiting.is_empty()).then(|| (BEFORE, json::to_array(&std::mem::take(&mut waiting))));
-        out.push(write_one(message, side, note));
+        out.push(write_one(message, side, note, carries));
     }
     if !waiting.is_empty() {
         let list = json::to_array(&waiting);
         match out.last_mut() {
-            Some(last) => add_note(last, AFTER, list),
+            Some(last) => add_note(last, dialect.home, AFTER, list),
             // Nobody to ride on: the dialect gets them as they are rather than not at all.
             None => out.extend(waiting.iter().filter_map(|one| json::members(one).map(crate::event::owned))),
         }
@@ -167,20 +224,36 @@ pub(super) fn write<'a>(messages: Vec<Message<'a>>, side: Side) -> Vec<Message<'
     out
 }
 
-fn write_one<'a>(message: Message<'a>, side: Side, note: Option<(&'static str, Json<'static>)>) -> Message<'a> {
+fn write_one<'a>(
+    message: Message<'a>,
+    side: Side,
+    note: Option<(&'static str, Json<'static>)>,
+    carries: &Carries,
+) -> Message<'a> {
     let (dialect, form) = (side.dialect, &side.dialect.message);
     let (mut said, mut own, mut canonical) = (Members::new(), Members::new(), Members::new());
+    let is_tool = get(&message, Field::Role).is_some_and(|role| role.is(TOOL));
     for (key, value) in message {
         match &key {
             Key::Known(Field::Metadata) => {
-                let splices = |key: &Key<'_>| !matches!(key, Key::Known(field) if form.says.contains(field));
+                let splices = |key: &Key<'_>| match key {
+                    Key::Known(Field::Metadata) => dialect.home != Home::Metadata,
+                    Key::Known(Field::Name) => is_tool,
+                    Key::Known(field) => !form.says.contains(field),
+                    Key::Other(_) => true,
+                };
                 let (mine, rest) = carry::unpack(value, dialect.name, splices);
                 own.extend(mine);
-                canonical.extend(rest.map(|rest| (Key::Known(Field::Metadata), rest)));
+                let rest = rest.map(|rest| (Key::Known(Field::Metadata), rest));
+                match dialect.home {
+                    Home::Metadata => own.extend(rest),
+                    Home::Extra | Home::Native => canonical.extend(rest),
+                }
             }
-            Key::Known(Field::Content) if !form.parts && is_parts(&value) => {
-                said.push((key, Json::string(&text_of_parts(&value))));
-                canonical.push((Key::Known(Field::Content), value));
+            Key::Known(Field::Content) if is_parts(&value) => {
+                let (content, whole) = part::write(&value, side, carries == &Carries::Always, get(&said, Field::Role));
+                said.push((key.clone(), content));
+                canonical.extend(whole.map(|whole| (key, whole)));
             }
             Key::Known(field) if form.says.contains(field) => said.push((key, value)),
             _ => canonical.push((key, value)),
@@ -192,34 +265,35 @@ fn write_one<'a>(message: Message<'a>, side: Side, note: Option<(&'static str, J
         if let Some(value) = text.as_deref().and_then(json::value).map(Json::into_owned) {
             set(&mut said, Key::Known(Field::Content), value);
         }
-    } else {
-        let blocks = side.content == Content::Blocks && has_blocks(dialect);
-        stored::write(&mut said, &mut own, &mut canonical, blocks);
+    } else if has_blocks(dialect) {
+        stored::write(&mut said, &mut own, &mut canonical, side.content == Content::Blocks);
     }
-    let nulls = carry::take(&mut own, NULLS);
-    for name in nulls.as_ref().and_then(json::elements).unwrap_or_default() {
-        let field = name.text().and_then(|name| Field::from_wire(&name)).filter(|field| form.says.contains(field));
+    spell::write_role(side, &mut said, &mut own);
+    for field in carry::take_fields(&mut own, NULLS, |field| form.says.contains(&field)) {
         // What the guard put in place of the null goes with it; anything else was said since.
-        if let Some(field) = field.filter(|field| get(&said, *field).is_none_or(|value| value.is(""))) {
+        if get(&said, field).is_none_or(|value| value.is("")) {
             set(&mut said, Key::Known(field), Json::NULL);
         }
     }
     canonical.extend(note.map(|(name, list)| (carry::own(name), list)));
-    let extra = carry::take(&mut own, carry::EXTRA);
+    let place = dialect.home.place().map_or("", |(member, _)| member);
+    let beside = carry::take(&mut own, place);
     said.extend(own);
-    if let Some(extra) = carry::wrap(extra.as_ref(), &canonical, None) {
-        said.push((carry::own(carry::EXTRA), extra));
+    if !(beside.is_none() && canonical.is_empty()) && carries.carry() {
+        let carried = carry::wrap(dialect.home, beside.as_ref(), &canonical, None);
+        said.extend(carried.map(|carried| (carry::own(place), carried)));
     }
     said
 }
 
 /// Adds a canonical-only member to a message that was written already.
-pub(super) fn add_note(message: &mut Message<'_>, name: &'static str, value: Json<'static>) {
-    let extra = carry::take(message, carry::EXTRA).map(|extra| carry::unwrap(&extra)).unwrap_or_default();
-    let mut canonical = extra.canonical;
+pub(super) fn add_note(message: &mut Message<'_>, home: Home, name: &'static str, value: Json<'static>) {
+    let place = home.place().map_or("", |(member, _)| member);
+    let found = carry::take(message, place).map(|held| carry::unwrap(&held, home)).unwrap_or_default();
+    let mut canonical = found.canonical;
     set(&mut canonical, carry::own(name), value);
-    if let Some(extra) = carry::wrap(extra.own.as_ref(), &canonical, None) {
-        message.push((carry::own(carry::EXTRA), extra));
+    if let Some(held) = carry::wrap(home, found.own.as_ref(), &canonical, None) {
+        message.push((carry::own(place), held));
     }
 }
 
@@ -344,17 +418,4 @@ pub(super) fn is_parts(value: &Json<'_>) -> bool {
             !parts.is_empty()
                 && parts.iter().all(|part| json::object(part.as_str()).is_ok_and(|part| part.kind.is_some()))
         })
-}
-
-/// The text of all text parts: what a dialect without parts can show.
-pub(super) fn text_of_parts(value: &Json<'_>) -> String {
-    let parts = json::elements(value).unwrap_or_default();
-    let texts: Vec<String> = parts
-        .iter()
-        .filter_map(|part| {
-            let mut members = json::members(part)?;
-            carry::take(&mut members, "text")?.text().map(Cow::into_owned)
-        })
-        .collect();
-    texts.join(JOINT)
 }

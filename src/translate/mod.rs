@@ -10,22 +10,32 @@
 //!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
+mod answer;
+mod call;
+mod calls;
 mod carry;
 mod chunk;
 mod conform;
 mod guard;
 mod message;
+mod names;
+mod part;
 mod patch;
 mod read;
 pub mod report;
 pub mod request;
+mod sequence;
+mod spell;
 mod stored;
 pub mod stream;
 mod text;
+mod thought;
+pub mod trace;
 pub mod verify;
 mod write;
 
-pub use report::{Loss, Repair, Report};
+pub use guard::{Known, Mode, Offence};
+pub use report::{Breach, Loss, Repair, Report};
 pub use stream::{Fault, Stream};
 
 use crate::event::{Event, Json};

@@ -26,7 +26,9 @@ struct Notes {
 
 /// Mends the patch of a dialect's event and notes what it did, so that writing can undo it.
 pub(super) fn read(parts: &mut Parts<'_>, report: &mut Report) {
-    if let Some(notes) = mend(&mut parts.event, Field::Delta, report) {
+    if let Some(notes) = mend(&mut parts.event, Field::Delta) {
+        // What the row of the dialect admits is no fault of the agent's.
+        report.own_form(Repair::PatchMended);
         for (name, list) in [(FROM, notes.from), (PATH, notes.path)] {
             if !list.is_empty() {
                 let note = json::build(|object| {
@@ -43,11 +45,13 @@ pub(super) fn read(parts: &mut Parts<'_>, report: &mut Report) {
 
 /// Mends a patch that came in the canonical dialect.
 pub(super) fn conform(event: &mut Event<'_>, field: Field, report: &mut Report) {
-    mend(event, field, report);
+    if mend(event, field).is_some() {
+        report.repair(Repair::PatchMended);
+    }
 }
 
 /// `from` belongs to move and copy alone; a pointer begins with `/` or is empty; a patch is a list.
-fn mend(event: &mut Event<'_>, field: Field, report: &mut Report) -> Option<Notes> {
+fn mend(event: &mut Event<'_>, field: Field) -> Option<Notes> {
     let value = event.get(field)?;
     let mut notes = Notes { wrapped: value.shape() == Type::Object, ..Notes::default() };
     let operations = if notes.wrapped { vec![value.borrowed()] } else { json::elements(value)? };
@@ -63,7 +67,6 @@ fn mend(event: &mut Event<'_>, field: Field, report: &mut Report) -> Option<Note
     }
     let list = json::to_array(&mended);
     event.set(field, list);
-    report.repair(Repair::PatchMended);
     Some(notes)
 }
 

@@ -2,12 +2,16 @@
 //!
 //! One function per [`Shape`]; which shape an event has is the dialect table's business.
 
+use super::answer;
+use super::call::{self, Calls};
 use super::carry::{self, Unwrapped};
-use super::report::{Loss, Repair};
+use super::report::{Loss, Repair, Report};
+use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
+use super::thought::{self, Thoughts};
 use super::{Sink, message, patch};
 use crate::codec::json::{self, Object};
-use crate::dialect::{ASSISTANT, Dialect, Home, Rest, Row, Shape};
+use crate::dialect::{ASSISTANT, Dialect, Home, Row, Shape, Side};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
 
 /// What some producers say at the end; not a frame of any dialect here.
@@ -19,8 +23,13 @@ const MALFORMED: &str = "diglot.malformed";
 /// Reads one side of a route.
 #[derive(Debug)]
 pub(super) struct Reader {
+    side: Side,
     dialect: &'static Dialect,
     texts: Reading,
+    thoughts: Thoughts,
+    calls: Calls,
+    answers: answer::Reading,
+    stamps: Stamps,
 }
 
 /// An event of the dialect, taken apart by its row.
@@ -34,8 +43,16 @@ pub(super) struct Parts<'a> {
 }
 
 impl Reader {
-    pub fn new(dialect: &'static Dialect) -> Self {
-        Reader { dialect, texts: Reading::default() }
+    pub fn new(side: Side) -> Self {
+        Reader {
+            side,
+            dialect: side.dialect,
+            texts: Reading::default(),
+            thoughts: Thoughts::default(),
+            calls: Calls::default(),
+            answers: answer::Reading::default(),
+            stamps: Stamps::default(),
+        }
     }
 
     /// Reads the data of one frame.
@@ -59,27 +76,22 @@ impl Reader {
         let Some(wire) = object.kind.as_ref().and_then(Json::text).filter(|wire| !wire.is_empty()) else {
             return self.malformed(&Json::trusted(data), sink);
         };
-        if let Some((label, row)) = dialect.row(&wire) {
-            sink.report().read[label] += 1;
+        let Some((label, row)) = dialect.row(&wire) else {
+            self.texts.release(None, sink);
+            sink.report().read[dialect.other()] += 1;
+            let foreign = crate::dialect::ALL.iter().any(|other| other.knows(&wire));
+            sink.report().repair(if foreign { Repair::ForeignType } else { Repair::UnknownType });
+            return sink.event(self.whole(&wire, data));
+        };
+        sink.report().read[label] += 1;
+        if dialect.home != Home::Native {
             return self.row(row, object.members, data, sink);
         }
-        self.texts.release(None, sink);
-        match (dialect.rest, Kind::from_wire(&wire)) {
-            (Rest::Same, Some(kind)) => {
-                sink.report().read[dialect.label_of(kind)] += 1;
-                if !object.canonical {
-                    sink.report().repair(Repair::Respelt);
-                }
-                let source = object.canonical.then_some(data);
-                sink.event(Event { kind, members: object.members, source });
-            }
-            _ => {
-                sink.report().read[dialect.other()] += 1;
-                let foreign = crate::dialect::ALL.iter().any(|other| other.knows(&wire));
-                sink.report().repair(if foreign { Repair::ForeignType } else { Repair::UnknownType });
-                sink.event(self.whole(&wire, data));
-            }
+        if !object.canonical {
+            sink.report().repair(Repair::Respelt);
         }
+        let source = object.canonical.then_some(data);
+        sink.event(Event { kind: row.kind, members: object.members, source });
     }
 
     /// The event that carries a whole frame of the dialect: CUSTOM `<dialect>.<TYPE>`.
@@ -103,21 +115,17 @@ impl Reader {
             self.texts.release(None, sink);
             return sink.event(self.whole(row.wire, data));
         }
-        let (mut parts, stands_for) = self.take_apart(row, members);
+        let (mut parts, stands_for) = self.take_apart(row, members, sink.report());
         let own = matches!(row.shape, Shape::HeldStart | Shape::Output | Shape::RoleEnd) && stands_for.is_none();
         let message = parts.event.get(Field::MessageId).filter(|_| own);
         self.texts.release(message, sink);
         if let Some(kind) = stands_for {
+            if row.shape == Shape::Spanless && row.kind == Kind::ReasoningMessageStart {
+                thought::read_role(self.dialect, &mut parts.event, &mut parts.own);
+            }
             return self.restore(&kind, parts, sink);
         }
         match row.shape {
-            Shape::Plain if row.kind == Kind::Custom => return self.custom(parts, sink),
-            Shape::Plain | Shape::Whole => {}
-            Shape::Boundary => self.boundary(&mut parts, sink),
-            Shape::Failure => {
-                failure(&mut parts);
-                self.texts.close_all(sink);
-            }
             Shape::HeldStart => return self.texts.start(self.pack(parts), sink),
             Shape::Output => {
                 if let Err(NoText) = self.texts.content(parts, self.dialect.name, sink) {
@@ -129,34 +137,102 @@ impl Reader {
                 self.texts.forget_role(&mut parts);
                 return self.texts.end(self.pack(parts), sink);
             }
-            Shape::ObjectDelta => as_text(&mut parts, Field::Delta),
-            Shape::AnyContent => {
-                name_result(&mut parts);
-                as_text(&mut parts, Field::Content);
+            Shape::Spanless => return self.thoughts.spanless(parts, self.dialect, sink),
+            Shape::StartWithArgs => return call::read_start_with_args(parts, self.dialect, sink),
+            Shape::Answer => return self.answers.end(parts, self.dialect, sink),
+            Shape::CallArgs => {
+                if let Some(events) =
+                    call::take_events(&mut parts.event, |kind| matches!(kind, Kind::ToolCallArgs | Kind::ToolCallChunk))
+                {
+                    self.calls.args(&mut parts);
+                    return events.into_iter().for_each(|event| sink.event(event));
+                }
             }
-            Shape::LaxPatch => patch::read(&mut parts, sink.report()),
-            Shape::Messages => message::read_snapshot(&mut parts.event, self.dialect),
+            Shape::Boundary => self.boundary(&mut parts, sink),
+            Shape::Failure | Shape::NestedFailure => self.texts.close_all(sink),
+            _ if row.kind == Kind::Custom => return self.custom(parts, sink),
+            _ => {}
         }
+        self.mend(row.shape, &mut parts, sink);
+        self.answers.note(&parts.event);
         sink.event(self.pack(parts));
     }
 
-    /// Sorts members into what the row says, what is the dialect's own, and what `extra` holds for canonical AG-UI.
-    fn take_apart<'a>(&self, row: &'static Row, members: Members<'a>) -> (Parts<'a>, Option<String>) {
+    /// Shapes that are one event on both sides.
+    fn mend(&mut self, shape: Shape, parts: &mut Parts<'_>, sink: &mut impl Sink) {
+        match shape {
+            Shape::Failure => failure(parts),
+            Shape::NestedFailure => nested_failure(parts),
+            Shape::IdsOptional => name_run(parts),
+            Shape::Nameless => self.thoughts.name(parts),
+            Shape::ObjectDelta => as_text(parts, Field::Delta),
+            Shape::AnyContent => {
+                name_result(parts);
+                as_text(parts, Field::Content);
+            }
+            Shape::CallStart => self.calls.start(parts),
+            Shape::CallArgs => {
+                // An object is how arguments are said here, so that it is one needs no note.
+                let object = parts.event.get(Field::Delta).filter(|delta| delta.shape() == Type::Object);
+                match object.map(|object| Json::string(object.as_str())) {
+                    Some(text) => parts.event.set(Field::Delta, text),
+                    None => as_text(parts, Field::Delta),
+                }
+                self.calls.args(parts);
+            }
+            Shape::CallEnd => self.calls.end(parts),
+            Shape::CallResult => {
+                self.calls.result(parts);
+                name_result(parts);
+                as_text(parts, Field::Content);
+            }
+            Shape::LaxPatch => patch::read(parts, sink.report()),
+            Shape::Messages => message::read_snapshot(&mut parts.event, self.side),
+            _ => {}
+        }
+        if parts.event.kind == Kind::RunStarted {
+            self.thoughts.run(&parts.event);
+        }
+    }
+
+    /// Sorts members into what the row says, what is the dialect's own, and what its home holds for canonical AG-UI.
+    fn take_apart<'a>(
+        &mut self,
+        row: &'static Row,
+        mut members: Members<'a>,
+        report: &mut Report,
+    ) -> (Parts<'a>, Option<String>) {
+        let dialect = self.dialect;
         let mut parts = Parts { event: Event::new(row.kind), own: Members::new(), restored: Vec::new() };
+        members.retain(|(key, _)| {
+            let stays = !dialect.strip.iter().any(|name| carry::is_named(key, name));
+            if !stays {
+                report.loss(Loss::Stripped);
+            }
+            stays
+        });
+        spell::read_names(row, &mut members);
+        self.stamps.read(dialect, row.kind, &mut members);
         // Most events say nothing but what their row says: the list stays as it is.
         if members.iter().all(|(key, _)| matches!(key, Key::Known(field) if row.says(*field))) {
             parts.event.members = members;
-            carry::name_numbers(&mut parts.event, &mut parts.own);
+            self.respell(&mut parts);
             return (parts, None);
         }
+        let home = dialect.home.place().map_or("", |(member, _)| member);
         let mut unwrapped = Unwrapped::default();
         for (key, value) in members {
             match &key {
                 Key::Known(field) if row.says(*field) => parts.event.members.push((key, value)),
-                _ if self.dialect.home == Home::Extra && carry::is_named(&key, carry::EXTRA) => {
-                    unwrapped = carry::unwrap(&value);
-                }
+                _ if carry::is_named(&key, home) => unwrapped = carry::unwrap(&value, dialect.home),
                 _ => parts.own.push((key, value)),
+            }
+        }
+        self.respell(&mut parts);
+        if let Some(rest) = unwrapped.own {
+            match dialect.home {
+                Home::Metadata => parts.event.set(Field::Metadata, rest),
+                Home::Extra | Home::Native => parts.own.push((carry::own(home), rest)),
             }
         }
         for (key, value) in unwrapped.canonical {
@@ -165,11 +241,19 @@ impl Reader {
             }
             set(&mut parts.event.members, key, value);
         }
-        if let Some(extra) = unwrapped.own {
-            parts.own.push((carry::own(carry::EXTRA), extra));
-        }
-        carry::name_numbers(&mut parts.event, &mut parts.own);
         (parts, unwrapped.stands_for)
+    }
+
+    /// Brings what the dialect says in its own way into canonical form.
+    fn respell(&self, parts: &mut Parts<'_>) {
+        carry::name_numbers(&mut parts.event, &mut parts.own);
+        if self.dialect.home == Home::Metadata {
+            spell::read_nulls(parts);
+            spell::read_words(self.side, parts);
+            if self.dialect.options.contains(&"timestamp") {
+                spell::read_time(self.side, parts);
+            }
+        }
     }
 
     fn pack<'a>(&self, parts: Parts<'a>) -> Event<'a> {
@@ -199,15 +283,24 @@ impl Reader {
     }
 
     /// CUSTOM `ag-ui.<TYPE>` holds a canonical event that this dialect has no word for.
-    fn custom(&self, parts: Parts<'_>, sink: &mut impl Sink) {
+    fn custom(&mut self, parts: Parts<'_>, sink: &mut impl Sink) {
         let name = parts.event.text(Field::Name).unwrap_or_default();
         let kind = name.strip_prefix(super::CANONICAL_PREFIX).and_then(Kind::from_wire);
         let held = parts.event.get(Field::Value).map(|value| json::object(value.as_str()));
         match (kind, held) {
-            (Some(kind), Some(Ok(object))) if self.dialect.home == Home::Extra => {
-                sink.event(Event { kind, members: object.members, source: None });
+            (Some(kind), Some(Ok(object))) => {
+                let event = Event { kind, members: object.members, source: None };
+                self.answers.note(&event);
+                sink.event(event);
             }
-            _ => sink.event(self.pack(parts)),
+            _ if self.side.errors.iter().any(|error| *error == name) => {
+                drop(name);
+                sink.event(self.pack(custom_failure(parts)));
+            }
+            _ => {
+                drop(name);
+                sink.event(self.pack(parts));
+            }
         }
     }
 
@@ -220,16 +313,61 @@ impl Reader {
                 remove(&mut parts.own, Field::Role);
             }
         }
-        // The dialect need not say them, so their absence is no fault that anybody has to mend.
-        for field in [Field::ThreadId, Field::RunId] {
-            if parts.event.get(field).is_none() {
-                parts.event.set(field, Json::string(""));
-            }
-        }
+        name_run(parts);
         if parts.event.kind.is_terminal() {
             self.texts.close_all(sink);
         }
     }
+}
+
+/// Takes the absence of a run's ids for what it is where the dialect need not say them: no fault that anybody has to mend.
+fn name_run(parts: &mut Parts<'_>) {
+    for field in [Field::ThreadId, Field::RunId] {
+        if parts.event.get(field).is_none() {
+            parts.event.set(field, Json::string(""));
+        }
+    }
+}
+
+/// Note: this error was a CUSTOM event, as it was said.
+pub(super) const CUSTOM: &str = "$custom";
+
+/// A CUSTOM event that the route takes for an error of the run.
+fn custom_failure(parts: Parts<'_>) -> Parts<'_> {
+    let Parts { mut event, mut own, restored } = parts;
+    let name = event.remove(Field::Name).unwrap_or_else(|| Json::string(""));
+    let value = event.remove(Field::Value).unwrap_or(Json::NULL);
+    own.push((
+        carry::own(CUSTOM),
+        json::to_object(&[(Key::Known(Field::Name), name.clone()), (Key::Known(Field::Value), value.clone())]),
+    ));
+    event.kind = Kind::RunError;
+    event.set(Field::Message, if value.shape() == Type::String { value } else { Json::string(value.as_str()) });
+    event.set(Field::Code, name);
+    Parts { event, own, restored }
+}
+
+/// Note: the error stood flat, as AG-UI has it.
+pub(super) const FLAT: &str = "$flat";
+
+/// An error that stands in `error`: text and code are taken out of it, anything else in there is carried.
+fn nested_failure(parts: &mut Parts<'_>) {
+    if parts.event.get(Field::Message).is_some() {
+        parts.own.push((carry::own(FLAT), Json::trusted("true")));
+    } else if let Some(mut inner) = get(&parts.own, Field::Error).and_then(json::members).map(crate::event::owned) {
+        remove(&mut parts.own, Field::Error);
+        for field in [Field::Message, Field::Code] {
+            if let Some(value) = remove(&mut inner, field) {
+                parts.event.set(field, value);
+            }
+        }
+        if !inner.is_empty() {
+            parts.own.push((Key::Known(Field::Error), json::to_object(&inner)));
+        }
+    } else if let Some(text) = get(&parts.own, Field::Error).filter(|error| error.shape() == Type::String).cloned() {
+        parts.event.set(Field::Message, text.into_owned());
+    }
+    as_text(parts, Field::Code);
 }
 
 /// An error may stand in a nested object, or be a text; its code may be a number.

@@ -1,7 +1,10 @@
-//! What the engine did besides translating: repairs and losses, each with a name from a closed list.
+//! What the engine did besides translating: repairs and losses, each with a name from a closed list, and the rule that the
+//! agent broke where it broke one.
+
+use super::trace::{Note, Trace};
 
 macro_rules! closed {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal,)+ }) => {
+    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[$doc])* $variant,)+ }
@@ -15,37 +18,56 @@ macro_rules! closed {
             pub const fn label(self) -> &'static str {
                 match self { $($name::$variant => $label,)+ }
             }
+
+            /// The rule that an agent breaks who makes this necessary. `None` where nobody is to blame: what the real client
+            /// takes, what the specification does not forbid, and what is the dialect's own form.
+            #[must_use]
+            pub const fn rule(self) -> Option<&'static str> {
+                match self { $($name::$variant => closed!(@rule $($rule)?),)+ }
+            }
         }
     };
+    (@rule) => { None };
+    (@rule $rule:literal) => { Some($rule) };
 }
 
 closed! {
     /// Something that was mended so that the real client accepts the stream. Nothing is lost by one.
     Repair {
         /// the stream did not begin with RUN_STARTED
-        RunStartedSupplied = "run_started_supplied",
+        RunStartedSupplied = "run_started_supplied" breaks "the first event of a run is its start, or an error",
         /// the agent's ids of thread or run gave way to the request's, and were carried
         IdsReplaced = "ids_replaced",
+        /// the end of the run named another thread or run than its start; the ids were carried
+        IdsDisagree = "ids_disagree" breaks "the end of a run names the thread and the run that its start named",
         /// a use of a message, call or step that nobody had opened
-        OpenerSupplied = "opener_supplied",
+        OpenerSupplied = "opener_supplied" breaks "what is used was opened before",
         /// something was still open at RUN_FINISHED
-        CloserSupplied = "closer_supplied",
+        CloserSupplied = "closer_supplied" breaks "nothing is open when a run finishes",
         /// an optional member was null as a whole
-        NullDropped = "null_dropped",
+        NullDropped = "null_dropped" breaks "an optional member is left out rather than null",
         /// a required member was missing and has one obvious value
-        MemberSupplied = "member_supplied",
+        MemberSupplied = "member_supplied" breaks "a required member is there",
         /// a value of the wrong JSON type had one obvious reading
-        TypeConverted = "type_converted",
+        TypeConverted = "type_converted" breaks "a member has the type that the specification gives it",
         /// a value that the real client would refuse went to `metadata.diglot`
-        ValueCarried = "value_carried",
+        ValueCarried = "value_carried" breaks "a member has a value that the specification admits there",
         /// an operation of a JSON Patch was brought into form
-        PatchMended = "patch_mended",
+        PatchMended = "patch_mended" breaks "a JSON Patch is one by RFC 6902",
+        /// a message had the id of a message of another kind and got one of its own, `<id>:<kind>`
+        IdNamespaced = "id_namespaced",
+        /// two interrupts of a run had one id; the later one was carried
+        InterruptRepeated = "interrupt_repeated" breaks "the ids of a run's interrupts are unique",
+        /// a call was listed as pending that nobody made or that was answered; the id was carried
+        PendingUnknown = "pending_unknown" breaks "a pending tool call was made and not answered",
+        /// a result of a call that nobody made; it passes as it is
+        ResultUnknown = "result_unknown",
         /// a type that the agent's dialect does not have left as CUSTOM
         UnknownType = "unknown_type",
         /// the same, and the type is one of another dialect: the route names the wrong one
         ForeignType = "foreign_type",
         /// a frame that is no event left as RAW
-        MalformedFrame = "malformed_frame",
+        MalformedFrame = "malformed_frame" breaks "a frame is an event: a JSON object with a type and what that type needs",
         /// a member stood in snake_case or twice
         Respelt = "respelt",
     }
@@ -55,14 +77,27 @@ closed! {
     /// Something that was left out on purpose. The list is short, and every entry is counted.
     Loss {
         /// an event after the terminal one
-        AfterTerminal = "after_terminal",
+        AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
         /// RUN_STARTED while the run was active
-        SecondStart = "second_start",
+        SecondStart = "second_start" breaks "a run starts once",
         /// the start of something open, or the end of something that is not
-        StrayBoundary = "stray_boundary",
+        StrayBoundary = "stray_boundary" breaks "what starts is not open, and what ends is",
         /// `data: [DONE]`
         DoneMarker = "done_marker",
+        /// a member that the dialect or the route does not let out
+        Stripped = "stripped",
+        /// something that an older peer cannot take and has no place for
+        Downgraded = "downgraded",
     }
+}
+
+/// The first rule that the agent broke.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Breach {
+    /// label of the repair or the loss that it made necessary
+    pub label: &'static str,
+    /// the rule, as a sentence
+    pub rule: &'static str,
 }
 
 /// Counts since the stream opened.
@@ -76,16 +111,37 @@ pub struct Report {
     pub read: Box<[u64]>,
     /// events to the client, by label of its dialect
     pub written: Box<[u64]>,
+    /// the first rule that was broken
+    pub breach: Option<Breach>,
+    /// what happens to each event, where somebody asked for it
+    pub trace: Option<Box<Trace>>,
 }
 
 impl Report {
     /// Counts a repair.
     pub fn repair(&mut self, repair: Repair) {
         self.repairs[repair as usize] += 1;
+        self.note(Note::Repair(repair), repair.label(), repair.rule());
+    }
+
+    /// Counts a repair of what the agent's dialect has in its own form: no rule is broken.
+    pub fn own_form(&mut self, repair: Repair) {
+        self.repairs[repair as usize] += 1;
+        self.note(Note::Repair(repair), repair.label(), None);
     }
 
     /// Counts a loss.
     pub fn loss(&mut self, loss: Loss) {
         self.losses[loss as usize] += 1;
+        self.note(Note::Loss(loss), loss.label(), loss.rule());
+    }
+
+    fn note(&mut self, note: Note, label: &'static str, rule: Option<&'static str>) {
+        if let (None, Some(rule)) = (self.breach, rule) {
+            self.breach = Some(Breach { label, rule });
+        }
+        if let Some(trace) = &mut self.trace {
+            trace.notes.push(note);
+        }
     }
 }

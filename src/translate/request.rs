@@ -1,10 +1,12 @@
 //! One request, translated: client dialect → `RunInput` → agent dialect.
 
-use super::{Ids, carry, message};
+use super::guard::Known;
+use super::message::Carries;
+use super::{Ids, carry, message, names};
 use crate::codec::json;
-use crate::dialect::{Home, InputForm, Side, Spelling};
+use crate::dialect::{Home, InputForm, Pin, Side, Spelling};
 use crate::event::input::Message;
-use crate::event::{Field, Json, Key, Members, PROTOCOL_VERSION, RunInput, Type, get, remove, set};
+use crate::event::{Field, Json, Key, Kind, Members, PROTOCOL_VERSION, RunInput, Type, get, remove, set};
 use std::fmt;
 
 /// `description` of the one context entry that a context sent as plain text becomes.
@@ -20,6 +22,10 @@ pub struct Translated {
     pub body: String,
     /// the ids of the run
     pub ids: Ids,
+    /// how many members and messages the agent cannot take, by its dialect's policy
+    pub downgraded: u64,
+    /// what the conversation holds already, for the guard of the run's stream
+    pub known: Known,
 }
 
 /// Why a request is refused: what is wrong, and where.
@@ -49,9 +55,13 @@ fn refused<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T
 /// # Errors
 /// When the body is no run input of the client's dialect.
 pub fn translate(body: &[u8], client: Side, agent: Side, fresh: &Ids) -> Result<Translated, Refused> {
-    let input = decode(text(body)?, client, fresh)?;
+    let mut input = decode(text(body)?, client, fresh)?;
+    // The client has the names that were made for it, the agent its own.
+    let known = Known::of(&input.messages);
+    names::restore(&mut input.messages);
     let ids = Ids { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
-    Ok(Translated { body: encode(input, agent), ids })
+    let (body, downgraded) = encode(input, agent);
+    Ok(Translated { body, ids, downgraded, known })
 }
 
 fn text(body: &[u8]) -> Result<&str, Refused> {
@@ -82,8 +92,8 @@ pub fn decode<'a>(body: &'a str, client: Side, fresh: &Ids) -> Result<RunInput<'
     let thread_id = id(&mut members, Field::ThreadId, &fresh.thread_id)?;
     let run_id = id(&mut members, Field::RunId, &fresh.run_id)?;
     let mut messages = read_messages(&mut members, client)?;
-    if client.dialect.home == Home::Extra {
-        unpack_input(&mut members, &mut messages);
+    if client.dialect.home != Home::Native {
+        unpack_input(&mut members, &mut messages, client.dialect.home);
     }
     if let Some(context) = get(&members, Field::Context).filter(|context| context.shape() == Type::String) {
         let context = context_of_text(context);
@@ -125,7 +135,7 @@ fn read_messages(members: &mut Members<'_>, client: Side) -> Result<Vec<Message<
         };
         message.retain(|(_, value)| !value.is_null());
         check(&message, at, client)?;
-        message::read(message, client.dialect, &mut messages);
+        message::read(message, client, &mut messages);
     }
     Ok(messages)
 }
@@ -176,12 +186,13 @@ fn context_of_text(context: &Json<'_>) -> Json<'static> {
     json::to_array(&[entry])
 }
 
-fn unpack_input(members: &mut Members<'_>, messages: &mut [Message<'static>]) {
+fn unpack_input(members: &mut Members<'_>, messages: &mut [Message<'static>], home: Home) {
+    let place = home.place().map_or("", |(member, _)| member);
     let carried = match messages.iter_mut().rev().find_map(|message| carry::take(message, message::INPUT)) {
         Some(input) => json::members(&input).map(crate::event::owned),
-        None => carry::take(members, carry::EXTRA).map(|extra| {
-            let found = carry::unwrap(&extra);
-            members.extend(found.own.map(|own| (carry::own(carry::EXTRA), own)));
+        None => carry::take(members, place).map(|held| {
+            let found = carry::unwrap(&held, home);
+            members.extend(found.own.map(|own| (carry::own(place), own)));
             found.canonical
         }),
     };
@@ -190,11 +201,12 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [Message<'static>]) {
     }
 }
 
-/// Writes the canonical input for a dialect.
+/// Writes the canonical input for a dialect; also says how much of it the agent cannot take.
 #[must_use]
-pub fn encode(input: RunInput<'_>, agent: Side) -> String {
+pub fn encode(input: RunInput<'_>, agent: Side) -> (String, u64) {
     let RunInput { thread_id, run_id, messages, mut members } = input;
-    let mut messages = message::write(messages, agent);
+    let carries = Carries::of_request(agent);
+    let mut messages = message::write(messages, agent, &carries);
     // What a hop speaks is said by whoever speaks on it.
     remove(&mut members, Field::ProtocolVersion);
     let snake = agent.fields == Spelling::Snake;
@@ -205,7 +217,12 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> String {
         (Field::Context, "[]"),
         (Field::ForwardedProps, "{}"),
     ];
-    let mut top = vec![(Key::Known(Field::ThreadId), thread_id), (Key::Known(Field::RunId), run_id)];
+    let boundary = agent.dialect.row_of(Kind::RunStarted, agent.pin).map(|(_, row)| row);
+    let name = |field: Field| {
+        let name = boundary.map_or_else(|| field.spelt(snake), |row| row.name(field, snake));
+        Key::Other(name.into())
+    };
+    let mut top = vec![(name(Field::ThreadId), thread_id), (name(Field::RunId), run_id)];
     if agent.dialect.input == InputForm::Current {
         top.push((Key::Known(Field::ProtocolVersion), Json::string(PROTOCOL_VERSION)));
     }
@@ -221,20 +238,38 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> String {
     match (agent.dialect.input, members.is_empty()) {
         (_, true) => {}
         (InputForm::Current, false) => said.extend(members),
-        (InputForm::Seven, false) => carry_input(&members, &mut messages, &mut said),
+        // Interrupts came with 0.0.57, and their answers with them.
+        (InputForm::Seven, false) => {
+            if agent.dialect.options.contains(&"pin") && agent.pin >= Pin::V0_0_57 {
+                let resume = remove(&mut members, Field::Resume);
+                said.extend(resume.map(|resume| (Key::Known(Field::Resume), resume)));
+            }
+            if !members.is_empty() && carries.carry() {
+                carry_input(agent.dialect.home, &members, &mut messages, &mut said);
+            }
+        }
     }
     if let Some((_, place)) = said.iter_mut().find(|(key, _)| *key == Key::Known(Field::Messages)) {
         *place = message::to_array(&messages, snake);
     }
     top.extend(said);
-    json::build(|object| top.iter().for_each(|member| object.copy(member, snake))).as_str().to_owned()
+    let body = json::build(|object| top.iter().for_each(|member| object.copy(member, snake)));
+    (body.as_str().to_owned(), carries.lost())
 }
 
 /// What the seven members cannot say rides on the last message; without one, on the request itself rather than nowhere.
-fn carry_input<'a>(members: &Members<'_>, messages: &mut [Message<'_>], said: &mut Vec<(Key<'a>, Json<'a>)>) {
+fn carry_input<'a>(
+    home: Home,
+    members: &Members<'_>,
+    messages: &mut [Message<'_>],
+    said: &mut Vec<(Key<'a>, Json<'a>)>,
+) {
     match messages.last_mut() {
-        Some(last) => message::add_note(last, message::INPUT, json::to_object(members)),
-        None => said.extend(carry::wrap(None, members, None).map(|extra| (carry::own(carry::EXTRA), extra))),
+        Some(last) => message::add_note(last, home, message::INPUT, json::to_object(members)),
+        None => {
+            let place = home.place().map_or("", |(member, _)| member);
+            said.extend(carry::wrap(home, None, members, None).map(|held| (carry::own(place), held)));
+        }
     }
 }
 

@@ -1,12 +1,12 @@
 //! One run's event stream, translated as it comes.
 
-use super::guard::Guard;
+use super::guard::{Guard, Known, Mode, Offence};
 use super::read::Reader;
 use super::report::Report;
 use super::write::{Outlet, Writer};
 use super::{Ids, Sink};
 use crate::codec::sse::{self, Decoder, Limits, Step};
-use crate::dialect::Side;
+use crate::dialect::{Dialect, Side};
 use crate::event::run::Ending;
 use crate::event::{Event, Field, Json, Kind};
 
@@ -29,7 +29,11 @@ pub struct Stream {
     guard: Guard,
     writer: Writer,
     report: Report,
+    dialects: Dialects,
 }
+
+/// The agent's dialect and the client's.
+type Dialects = (&'static Dialect, &'static Dialect);
 
 /// Why the stream of an agent cannot be read to a good end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +42,8 @@ pub enum Fault {
     Framing(sse::Fault),
     /// The stream ended without a terminal event.
     Truncated,
+    /// The agent broke a rule, and the route is strict; [`Stream::offence`] says which.
+    Violation,
 }
 
 impl std::fmt::Display for Fault {
@@ -45,6 +51,7 @@ impl std::fmt::Display for Fault {
         match self {
             Fault::Framing(fault) => fault.fmt(f),
             Fault::Truncated => f.write_str("the stream ended without a terminal event"),
+            Fault::Violation => f.write_str("the agent broke a rule of the protocol"),
         }
     }
 }
@@ -58,47 +65,66 @@ impl Stream {
         let labels = |side: Side| vec![0; side.dialect.other() + 1].into_boxed_slice();
         Stream {
             frames: Decoder::new(limits),
-            reader: Reader::new(agent.dialect),
-            guard: Guard::new(ids),
+            reader: Reader::new(agent),
+            guard: Guard::new(ids, client.dialect),
             writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
             report: Report { read: labels(agent), written: labels(client), ..Report::default() },
+            dialects: (agent.dialect, client.dialect),
         }
+    }
+
+    /// The same stream with another mode of the run guard.
+    #[must_use]
+    pub fn guarded(mut self, mode: Mode) -> Self {
+        self.guard.mode = mode;
+        self
+    }
+
+    /// The same stream in a conversation that holds something already.
+    #[must_use]
+    pub fn knowing(mut self, known: Known) -> Self {
+        self.guard.know(known);
+        self
     }
 
     /// Takes bytes as they came and appends what they say to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// When a frame is over the limit; everything before it was written, and nothing after it will be.
+    /// When a frame is over the limit, or the route is strict and the agent broke a rule; everything before that was
+    /// written, and nothing after it will be. [`Stream::fail`] has to say so.
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, reader, guard, writer, report } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
+        let Stream { frames, reader, guard, writer, report, dialects } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
         let mut rest = bytes;
         loop {
             match frames.next(&mut rest) {
                 Step::More => return Ok(()),
-                Step::Frame(frame) => reader.frame(&frame.data, &mut sink),
+                Step::Frame(frame) => sink.frame(reader, &frame.data)?,
                 Step::Broken(fault) => return Err(Fault::Framing(fault)),
             }
         }
     }
 
     /// Takes one event that needs no framing (a line of NDJSON).
-    pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) {
-        let Stream { reader, guard, writer, report, .. } = self;
-        reader.frame(data, &mut Pipe { guard, writer, to: Outlet { out, report, now } });
+    ///
+    /// # Errors
+    /// When the route is strict and the agent broke a rule.
+    pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let Stream { reader, guard, writer, report, dialects, .. } = self;
+        Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects }.frame(reader, data)
     }
 
     /// The agent's body has ended: says what it still held.
     ///
     /// # Errors
-    /// When the run had no terminal event: then [`Stream::fail`] has to say one.
+    /// When the run had no terminal event, or as [`Stream::push`]: then [`Stream::fail`] has to say one.
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, reader, guard, writer, report } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
+        let Stream { frames, reader, guard, writer, report, dialects } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
         loop {
             match frames.finish() {
                 Step::More => break,
-                Step::Frame(frame) => reader.frame(&frame.data, &mut sink),
+                Step::Frame(frame) => sink.frame(reader, &frame.data)?,
                 Step::Broken(fault) => return Err(Fault::Framing(fault)),
             }
         }
@@ -111,17 +137,23 @@ impl Stream {
         if self.guard.ending().is_some() {
             return;
         }
-        let Stream { reader, guard, writer, report, .. } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
+        let Stream { reader, guard, writer, report, dialects, .. } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
         reader.finish(&mut sink);
         let error = Event::new(Kind::RunError).with(Field::Message, Json::string(message));
-        sink.event(error.with(Field::Code, Json::string(code)));
+        sink.last_word(error.with(Field::Code, Json::string(code)));
     }
 
     /// How the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
         self.guard.ending()
+    }
+
+    /// The first rule that the agent broke, on a strict route.
+    #[must_use]
+    pub fn offence(&self) -> Option<&Offence> {
+        self.guard.offence()
     }
 
     /// What was read, written, mended and left out, since the start or since somebody took it out of there.
@@ -141,18 +173,50 @@ struct Pipe<'p, 'o> {
     guard: &'p mut Guard,
     writer: &'p mut Writer,
     to: Outlet<'o>,
+    dialects: Dialects,
+}
+
+impl Pipe<'_, '_> {
+    fn frame(&mut self, reader: &mut Reader, data: &str) -> Result<(), Fault> {
+        if let Some(trace) = &mut self.to.report.trace {
+            trace.frame(data, self.dialects.0);
+        }
+        reader.frame(data, self);
+        if self.guard.goes_on(data, self.to.report) { Ok(()) } else { Err(Fault::Violation) }
+    }
+
+    /// Says the gateway's own error.
+    fn last_word(&mut self, error: Event<'_>) {
+        let Outlet { out, report, now } = &mut self.to;
+        self.guard.last_word();
+        write(self.writer, error, self.dialects, &mut Outlet { out, report, now: *now });
+    }
 }
 
 impl Sink for Pipe<'_, '_> {
     fn event(&mut self, event: Event<'_>) {
         let Outlet { out, report, now } = &mut self.to;
-        let (writer, now) = (&mut *self.writer, *now);
+        let (writer, now, dialects) = (&mut *self.writer, *now, self.dialects);
+        if let Some(trace) = &mut report.trace {
+            trace.canonical(&event, dialects.0);
+        }
         self.guard.event(event, report, &mut |event, report| {
-            writer.event(event, &mut Outlet { out, report, now });
+            write(writer, event, dialects, &mut Outlet { out, report, now });
         });
     }
 
     fn report(&mut self) -> &mut Report {
         self.to.report
+    }
+}
+
+fn write(writer: &mut Writer, event: Event<'_>, (_, client): Dialects, to: &mut Outlet<'_>) {
+    let before = to.out.len();
+    if let Some(trace) = &mut to.report.trace {
+        trace.passed(&event);
+    }
+    writer.event(event, to);
+    if let Some(trace) = &mut to.report.trace {
+        trace.written(&to.out[before..], client);
     }
 }

@@ -2,14 +2,18 @@
 //!
 //! One arm per [`Shape`]; which shape an event has is the dialect table's business.
 
-use super::carry;
+use super::answer::{self, Taken};
+use super::call::{self, Calls, Gathered};
 use super::chunk::Chunks;
 use super::report::Report;
+use super::sequence::{self, Sequence};
+use super::spell::{self, Stamps};
 use super::text::Writing;
-use super::{CANONICAL_PREFIX, message, patch};
+use super::thought::{self, Fold, Leaves};
+use super::{CANONICAL_PREFIX, carry, message, part, patch, read};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::sse;
-use crate::dialect::{ASSISTANT, Content, Rest, Row, Shape, Side, Spelling};
+use crate::dialect::{ASSISTANT, Content, Home, Pin, Row, Shape, Side, Spelling};
 use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get, message_id};
 use std::borrow::Cow;
 
@@ -23,6 +27,13 @@ pub(super) struct Writer {
     blocks: Option<&'static Row>,
     texts: Writing,
     chunks: Chunks,
+    thoughts: Fold,
+    start: call::Start,
+    calls: Calls,
+    args: Gathered,
+    answers: answer::Writing,
+    stamps: Stamps,
+    sequence: Sequence,
     scratch: String,
 }
 
@@ -50,31 +61,53 @@ pub(super) struct Outlet<'o> {
 
 impl Writer {
     pub fn new(side: Side, translates: bool) -> Self {
-        let content = side.dialect.row_of(Kind::TextMessageContent).map(|(_, row)| row);
-        let blocks = content.filter(|row| row.shape == Shape::Output);
-        let (texts, chunks) = (Writing::default(), Chunks::default());
-        Writer { side, translates, blocks, texts, chunks, scratch: String::new() }
+        let content = side.dialect.row_of(Kind::TextMessageContent, side.pin).map(|(_, row)| row);
+        Writer {
+            side,
+            translates,
+            blocks: content.filter(|row| row.shape == Shape::Output),
+            texts: Writing::default(),
+            chunks: Chunks::default(),
+            thoughts: Fold::default(),
+            start: call::Start::default(),
+            calls: Calls::default(),
+            args: Gathered::default(),
+            answers: answer::Writing::default(),
+            stamps: Stamps::default(),
+            sequence: Sequence::default(),
+            scratch: String::new(),
+        }
     }
 
     /// Writes one event.
     pub fn event(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
-        match self.side.dialect.rest {
-            Rest::Same => self.canonical(event, to),
-            Rest::Custom => {
-                if let Some((closer, mark)) = self.chunks.closer(&event) {
-                    self.mapped(closer, mark, to);
-                }
-                // Where text is written as strings there is no thinking block that a chunk could unfold to.
-                if event.kind == Kind::ReasoningMessageChunk && self.side.content == Content::String {
-                    return self.whole(event, to);
-                }
-                let (opener, (event, mark)) = self.chunks.unfold(event);
-                if let Some((opener, mark)) = opener {
-                    self.mapped(opener, mark, to);
-                }
-                self.mapped(event, mark, to);
-            }
+        if self.side.dialect.home == Home::Native {
+            return self.canonical(event, to);
         }
+        if let Some((closer, mark)) = self.chunks.closer(&event) {
+            self.mapped(closer, mark, to);
+        }
+        if !self.unfolds(event.kind) {
+            return self.mapped(event, None, to);
+        }
+        let (opener, (event, mark)) = self.chunks.unfold(event);
+        if let Some((opener, mark)) = opener {
+            self.mapped(opener, mark, to);
+        }
+        self.mapped(event, mark, to);
+    }
+
+    /// Whether a chunk has to become start, content and end.
+    fn unfolds(&self, kind: Kind) -> bool {
+        match self.row_of(kind) {
+            Some((_, row)) => row.shape == Shape::Unfolded,
+            // Where text is written as strings there is no thinking block that a chunk could unfold to.
+            None => kind != Kind::ReasoningMessageChunk || self.side.content == Content::Blocks,
+        }
+    }
+
+    fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
+        self.side.dialect.row_of(kind, self.side.pin)
     }
 
     fn canonical(&mut self, mut event: Event<'_>, to: &mut Outlet<'_>) {
@@ -101,12 +134,104 @@ impl Writer {
         sse::frame(out, &self.scratch);
     }
 
-    fn mapped(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+    fn mapped(&mut self, mut event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
         if event.kind == Kind::Custom && self.restore(&event, to) {
             return;
         }
-        match (self.blocks, self.side.dialect.row_of(event.kind)) {
+        // What a hop speaks is said by whoever speaks on it.
+        if event.kind == Kind::RunStarted && self.side.dialect.home == Home::Metadata {
+            event.remove(Field::ProtocolVersion);
+        }
+        if self.waits(Shape::StartWithArgs) {
+            let (waited, now) = self.start.next(event, self.side.dialect.name);
+            waited.into_iter().for_each(|start| self.placed(start, None, to));
+            return now.into_iter().for_each(|event| self.placed(event, stands_for, to));
+        }
+        if self.waits(Shape::Answer) {
+            return self.gathered(event, stands_for, to);
+        }
+        if self.waits(Shape::Spanless) {
+            return self.folded(event, stands_for, to);
+        }
+        if self.side.pin < Pin::V0_0_39 {
+            return self.sequenced(event, stands_for, to);
+        }
+        self.placed(event, stands_for, to);
+    }
+
+    /// One thing at a time.
+    fn sequenced(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+        let mut sequence = std::mem::take(&mut self.sequence);
+        sequence.next(event, &mut |leaves| match leaves {
+            sequence::Leaves::Said(event) => self.placed(event, stands_for, to),
+            sequence::Leaves::Made(event) => self.placed(event, Some(""), to),
+            sequence::Leaves::Whole(event) => self.whole(event, to),
+        });
+        self.sequence = sequence;
+    }
+
+    fn waits(&self, shape: Shape) -> bool {
+        self.side.dialect.rows.iter().any(|row| row.shape == shape)
+    }
+
+    /// Text and arguments wait until they are whole.
+    fn gathered(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+        if event.kind.is_terminal() {
+            let rest = [self.answers.rest(), self.args.rest()].concat();
+            rest.into_iter().for_each(|whole| self.placed(whole, None, to));
+        }
+        let event = match self.answers.take(event, stands_for) {
+            Taken::Waits => return,
+            Taken::Ends(whole) => return self.placed(whole, None, to),
+            Taken::Other(event) => event,
+        };
+        match event.kind {
+            Kind::ToolCallArgs => {
+                let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+                return self.args.args(id, marked(event, stands_for));
+            }
+            Kind::ToolCallEnd => {
+                let id = event.get(Field::ToolCallId).cloned().map(Json::into_owned);
+                if let Some(whole) = id.and_then(|id| self.args.end(&id)) {
+                    self.placed(whole, None, to);
+                }
+            }
+            _ => {}
+        }
+        self.placed(event, stands_for, to);
+    }
+
+    /// A span of thinking is folded into its message.
+    fn folded(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+        let mut fold = std::mem::take(&mut self.thoughts);
+        let mut out = |leaves: Leaves<'_>| match leaves {
+            Leaves::Said(event) => self.placed(event, None, to),
+            Leaves::Alone(event) => {
+                let stands_for = event.kind.wire();
+                self.placed(event, Some(stands_for), to);
+            }
+            Leaves::Whole(event) => self.whole(event, to),
+        };
+        // What a chunk was unfolded to has no span.
+        if stands_for.is_some() {
+            fold.flush(&mut out);
+            self.placed(event, stands_for, to);
+        } else {
+            fold.next(event, &mut out);
+        }
+        self.thoughts = fold;
+    }
+
+    fn placed(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+        match (self.blocks, self.row_of(event.kind)) {
             (_, Some((label, row))) => {
+                if is_unsaid(self.side, row.shape, &event) {
+                    // What stands for nothing need not be said in full.
+                    if stands_for != Some("") {
+                        self.whole(marked(event, stands_for), to);
+                    }
+                    return;
+                }
                 let said = self.sort(row, event, stands_for);
                 self.row(label, row, said, to);
             }
@@ -137,14 +262,36 @@ impl Writer {
 
     fn row(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
         match row.shape {
-            Shape::Plain | Shape::Whole => {}
             Shape::Failure => as_json(&mut said, Field::Code),
-            Shape::Boundary => boundary(&mut said),
-            Shape::HeldStart => {
-                if !self.texts.start(&mut said) && said.stands_for.is_none() {
-                    return;
+            Shape::NestedFailure => {
+                as_json(&mut said, Field::Code);
+                nest_failure(&mut said);
+            }
+            Shape::SaidRole => say_role(self.side.pin, &mut said),
+            Shape::OldOutcome => old_outcome(&mut said),
+            Shape::Nameless => thought::forget_names(&mut said),
+            Shape::Spanless => {
+                thought::write_role(self.side.dialect, row.kind, &mut said.members, &mut said.own);
+            }
+            Shape::StartWithArgs => call::forget_note(&mut said),
+            Shape::Answer => answer::write(&mut said),
+            Shape::CallStart => self.calls.write_start(&said),
+            Shape::CallArgs => {
+                self.calls.write_repeats(&mut said);
+                if !carry::take_json_note(&mut said.own, Field::Delta) {
+                    say_object(&mut said);
+                } else {
+                    say_value(&mut said);
                 }
             }
+            Shape::CallEnd => self.calls.write_repeats(&mut said),
+            Shape::CallResult => {
+                flatten_parts(&mut said);
+                as_json(&mut said, Field::Content);
+                self.calls.write_result(&mut said);
+            }
+            Shape::Boundary => boundary(&mut said),
+            Shape::HeldStart if !self.texts.start(&mut said) && said.stands_for.is_none() => return,
             Shape::Output => self.texts.content(&mut said, self.side.content),
             Shape::RoleEnd => self.texts.end(&mut said),
             Shape::ObjectDelta => as_json(&mut said, Field::Delta),
@@ -155,23 +302,49 @@ impl Writer {
             }
             Shape::LaxPatch => patch::write(&mut said),
             Shape::Messages => message::write_snapshot(&mut said, self.side),
+            _ => {}
         }
         self.put(label, row, said, to);
     }
 
     fn put(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
         to.report.written[label] += 1;
-        let snake = self.snake();
+        let (snake, home) = (self.side.fields == Spelling::Snake, self.side.dialect.home);
+        let mut row = row;
         carry::restore_numbers(&mut said.members, &mut said.own);
-        let extra = carry::take(&mut said.own, carry::EXTRA);
-        let extra = carry::wrap(extra.as_ref(), &said.canonical, said.stands_for);
+        if home == Home::Metadata {
+            self.respell(&mut row, &mut said);
+        }
+        let place = home.place().map_or("", |(member, _)| member);
+        let own = carry::take(&mut said.own, place);
+        let carried = carry::wrap(home, own.as_ref(), &said.canonical, said.stands_for);
         self.frame(to.out, row.wire, |object| {
-            said.members.iter().for_each(|member| object.copy(member, snake));
+            for (key, value) in &said.members {
+                match key {
+                    Key::Known(field) => object.member(row.name(*field, snake), value.as_str()),
+                    Key::Other(_) => object.copy(&(key.clone(), value.borrowed()), snake),
+                }
+            }
             said.own.iter().for_each(|member| object.copy(member, snake));
-            if let Some(extra) = extra {
-                object.member(carry::EXTRA, extra.as_str());
+            if let Some(carried) = carried {
+                object.member(place, carried.as_str());
             }
         });
+    }
+
+    /// Says what is canonical as the dialect says it.
+    fn respell(&mut self, row: &mut &'static Row, said: &mut Said<'_>) {
+        if let Some((_, custom)) = self.row_of(Kind::Custom).filter(|_| row.kind == Kind::RunError)
+            && restore_custom(said)
+        {
+            *row = custom;
+        }
+        spell::write_words(self.side, row.kind, said);
+        if self.side.dialect.options.contains(&"timestamp") {
+            spell::write_time(self.side, said);
+        }
+        self.stamps.write(self.side.dialect, row.kind, said);
+        spell::write_nulls(row, said);
     }
 
     /// Sorts the members of an event by what `row` says.
@@ -185,10 +358,14 @@ impl Writer {
             match &key {
                 Key::Known(field) if row.says(*field) => said.members.push((key, value)),
                 Key::Known(Field::Metadata) => {
-                    let splices = |key: &Key<'_>| !matches!(key, Key::Known(field) if row.says(*field));
+                    let splices = |key: &Key<'_>| !matches!(key, Key::Known(field) if row.says(*field) || *field == Field::Metadata && self.side.dialect.home == Home::Metadata);
                     let (own, rest) = carry::unpack(value, self.side.dialect.name, splices);
-                    said.own = own;
-                    said.canonical.extend(rest.map(|rest| (Key::Known(Field::Metadata), rest)));
+                    said.own.extend(own);
+                    let rest = rest.map(|rest| (Key::Known(Field::Metadata), rest));
+                    match self.side.dialect.home {
+                        Home::Metadata => said.own.extend(rest.map(|(key, rest)| (key, rest.into_owned()))),
+                        Home::Extra | Home::Native => said.canonical.extend(rest),
+                    }
                 }
                 _ => said.canonical.push((key, value)),
             }
@@ -203,8 +380,7 @@ impl Writer {
             object.word(json::TYPE, event.kind.wire());
             event.members.iter().for_each(|member| object.copy(member, false));
         });
-        let label =
-            self.side.dialect.row_of(Kind::Custom).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
+        let label = self.row_of(Kind::Custom).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
         to.report.written[label] += 1;
         self.frame(to.out, Kind::Custom.wire(), |object| {
             object.member(Field::Name.camel(), Json::string(&name).as_str());
@@ -266,7 +442,7 @@ impl Writer {
         let at = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(to.now);
         let mut data = self.texts.rendered(id, kind, at);
         if kind == Kind::ReasoningMessageStart {
-            if let Some((label, row)) = self.side.dialect.row_of(Kind::TextMessageStart) {
+            if let Some((label, row)) = self.row_of(Kind::TextMessageStart) {
                 let mut said = self.sort(row, event, Some(stands_for));
                 said.canonical.extend(
                     crate::event::remove(&mut said.members, Field::Role).map(|role| (Key::Known(Field::Role), role)),
@@ -281,7 +457,7 @@ impl Writer {
         said.members.push((Key::Known(Field::Delta), delta));
         self.put_content(content, said, to);
         if kind == Kind::ReasoningMessageEnd
-            && let Some((label, row)) = self.side.dialect.row_of(Kind::TextMessageEnd)
+            && let Some((label, row)) = self.row_of(Kind::TextMessageEnd)
         {
             let end = Event::new(Kind::TextMessageEnd).with(Field::MessageId, id.clone());
             let said = self.sort(row, end, Some(""));
@@ -292,10 +468,6 @@ impl Writer {
     fn put_content(&mut self, content: &'static Row, said: Said<'_>, to: &mut Outlet<'_>) {
         let label = self.side.dialect.row(content.wire).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
         self.put(label, content, said, to);
-    }
-
-    fn snake(&self) -> bool {
-        self.side.fields == Spelling::Snake
     }
 }
 
@@ -308,6 +480,114 @@ const fn is_reasoning(kind: Kind) -> bool {
             | Kind::ReasoningMessageEnd
             | Kind::ReasoningEnd
     )
+}
+
+/// Whether a peer has no way to take this event: no word for it in its version, or a rule against it.
+fn is_unsaid(side: Side, shape: Shape, event: &Event<'_>) -> bool {
+    let is_empty = || event.get(Field::Delta).is_some_and(|delta| delta.is(""));
+    match (shape, event.kind) {
+        (Shape::Unsaid, _) => true,
+        // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
+        (Shape::NonEmpty, _) => is_empty(),
+        (Shape::Nameless, Kind::ReasoningMessageContent) if is_empty() => true,
+        (Shape::Nameless, _) => !thought::is_nameless(event, side),
+        // Two steps of one name are one to who knows no subagents.
+        (_, Kind::StepStarted | Kind::StepFinished) => {
+            side.pin < Pin::V0_0_59 && event.get(Field::SubagentRunId).is_some()
+        }
+        _ => false,
+    }
+}
+
+/// An event that stands for a chunk, as that chunk.
+fn marked<'a>(mut event: Event<'a>, stands_for: Option<&'static str>) -> Event<'a> {
+    if let Some(kind) = stands_for.and_then(Kind::from_wire) {
+        event.kind = kind;
+        super::chunk::restore_absent(&mut event);
+    }
+    event
+}
+
+/// A start whose role is always said; the oldest peers know but one.
+fn say_role(pin: Pin, said: &mut Said<'_>) {
+    let role = get(&said.members, Field::Role).cloned();
+    if let Some(role) = role.clone().filter(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT)) {
+        said.canonical.push((Key::Known(Field::Role), role));
+    }
+    if role.is_none_or(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT)) {
+        crate::event::set(&mut said.members, Key::Known(Field::Role), Json::string(ASSISTANT));
+    }
+}
+
+/// The outcomes that older peers take, or do not look at: interrupts, and success without pending calls. Any member more
+/// is fatal to 0.0.57 and 0.0.59 [specs §3.6].
+fn old_outcome(said: &mut Said<'_>) {
+    let Some(outcome) = get(&said.members, Field::Outcome) else {
+        return;
+    };
+    let members = json::members(outcome).unwrap_or_default();
+    let kind = members.iter().find(|(key, _)| carry::is_named(key, json::TYPE)).and_then(|(_, kind)| kind.text());
+    let taken = match kind.as_deref() {
+        Some("interrupt") => members.len() == 2,
+        Some("success") => members.len() == 1,
+        _ => false,
+    };
+    if !taken {
+        let outcome = crate::event::remove(&mut said.members, Field::Outcome);
+        said.canonical.extend(outcome.map(|outcome| (Key::Known(Field::Outcome), outcome)));
+    }
+}
+
+/// An error whose text and code stand in a member of its own, unless it came flat or as a text.
+fn nest_failure(said: &mut Said<'_>) {
+    let own = crate::event::remove(&mut said.own, Field::Error);
+    if carry::take(&mut said.own, read::FLAT).is_some() {
+        said.own.extend(own.map(|error| (Key::Known(Field::Error), error)));
+        return;
+    }
+    let message = crate::event::remove(&mut said.members, Field::Message);
+    let code = crate::event::remove(&mut said.members, Field::Code);
+    let error = match own {
+        Some(text) if text.shape() == Type::String && message.as_ref().is_some_and(|message| message.same(&text)) => {
+            text
+        }
+        own => json::build(|object| {
+            for (field, value) in [(Field::Code, &code), (Field::Message, &message)] {
+                value.iter().for_each(|value| object.member(field.camel(), value.as_str()));
+            }
+            let more = own.as_ref().and_then(json::members).unwrap_or_default();
+            more.iter().for_each(|member| object.copy(member, false));
+        }),
+    };
+    said.own.push((Key::Known(Field::Error), error));
+}
+
+/// An error that was a CUSTOM event over there is one again.
+fn restore_custom(said: &mut Said<'_>) -> bool {
+    let Some(custom) = carry::take(&mut said.own, read::CUSTOM) else {
+        return false;
+    };
+    let Some(members) = json::message(&custom).map(crate::event::owned) else {
+        return false;
+    };
+    said.members.retain(|(key, _)| !matches!(key, Key::Known(Field::Message | Field::Code)));
+    said.members.extend(members.into_iter().filter(|(key, _)| matches!(key, Key::Known(Field::Name | Field::Value))));
+    true
+}
+
+/// Arguments that are the text of an object are said as that object.
+fn say_object(said: &mut Said<'_>) {
+    if let Some(object) = get(&said.members, Field::Delta).and_then(call::as_object) {
+        crate::event::set(&mut said.members, Key::Known(Field::Delta), object);
+    }
+}
+
+/// Arguments that were a value over there are one again.
+fn say_value(said: &mut Said<'_>) {
+    let text = get(&said.members, Field::Delta).and_then(Json::text).map(Cow::into_owned);
+    if let Some(value) = text.as_deref().and_then(json::value).map(Json::into_owned) {
+        crate::event::set(&mut said.members, Key::Known(Field::Delta), value);
+    }
 }
 
 /// A run boundary needs a message id and a role over there: the run's id and "assistant", unless it said others.
@@ -341,7 +621,7 @@ fn flatten_parts(said: &mut Said<'_>) {
         return;
     };
     if message::is_parts(parts) {
-        let text = Json::string(&message::text_of_parts(parts));
+        let text = Json::string(&part::text(parts));
         let parts = parts.clone();
         said.canonical.push((Key::Known(Field::Content), parts));
         crate::event::set(&mut said.members, Key::Known(Field::Content), text);

@@ -35,7 +35,68 @@ const MORE = {
   "an interrupt's message that is a number": interrupt({ message: 5 }),
   "an interrupt's schema that is a text": interrupt({ responseSchema: "x" }),
   "a subagent's interrupts that are numbers": subagent({ type: "suspended", interruptIds: [1] }),
+  "a step that another owner finishes": [
+    { type: "STEP_STARTED", stepName: "s", subagentRunId: "a" },
+    { type: "STEP_FINISHED", stepName: "s" },
+    ...finish(),
+  ],
+  "a subagent of nobody": [
+    { type: "SUBAGENT_STARTED", subagentRunId: "s", name: "n", parentSubagentRunId: "nobody" },
+    { type: "SUBAGENT_FINISHED", subagentRunId: "s" },
+    ...finish(),
+  ],
+  "an encrypted value of another owner": [
+    { type: "REASONING_MESSAGE_START", messageId: "m", role: "reasoning", subagentRunId: "a" },
+    { type: "REASONING_ENCRYPTED_VALUE", subtype: "message", entityId: "m", encryptedValue: "v", subagentRunId: "b" },
+    { type: "REASONING_MESSAGE_END", messageId: "m" },
+    ...finish(),
+  ],
+  "a call in the message of another owner, which was renamed": [
+    { type: "REASONING_MESSAGE_CHUNK", messageId: "m", delta: "a" },
+    { type: "TEXT_MESSAGE_START", messageId: "m", subagentRunId: "a" },
+    { type: "TEXT_MESSAGE_END", messageId: "m" },
+    { type: "TOOL_CALL_START", toolCallId: "c", toolCallName: "f", parentMessageId: "m", subagentRunId: "b" },
+    { type: "TOOL_CALL_END", toolCallId: "c" },
+    ...finish(),
+  ],
+  "a span that is open at the end, under a text's id": [
+    { type: "TEXT_MESSAGE_START", messageId: "m" },
+    { type: "REASONING_START", messageId: "m" },
+    { type: "REASONING_MESSAGE_START", messageId: "m", role: "reasoning" },
+    ...finish(),
+  ],
 };
+
+// Kinds of message under one id: what the client holds afterwards, guarded and raw, as role, id and content.
+const COLLIDING = [
+  { type: "RUN_STARTED", threadId: "th", runId: "r" },
+  { type: "REASONING_START", messageId: "m" },
+  { type: "REASONING_MESSAGE_START", messageId: "m", role: "reasoning" },
+  { type: "REASONING_MESSAGE_CONTENT", messageId: "m", delta: "thought" },
+  { type: "REASONING_MESSAGE_END", messageId: "m" },
+  { type: "REASONING_END", messageId: "m" },
+  { type: "TEXT_MESSAGE_START", messageId: "m", role: "assistant" },
+  { type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "text" },
+  { type: "TEXT_MESSAGE_END", messageId: "m" },
+  { type: "ACTIVITY_SNAPSHOT", messageId: "m", activityType: "PLAN", content: { steps: [] } },
+  { type: "ACTIVITY_DELTA", messageId: "m", activityType: "PLAN", patch: [{ op: "add", path: "/steps/-", value: 1 }] },
+  { type: "TOOL_CALL_START", toolCallId: "c", toolCallName: "f", parentMessageId: "m" },
+  { type: "TOOL_CALL_END", toolCallId: "c" },
+  { type: "TOOL_CALL_RESULT", messageId: "m", toolCallId: "c", content: "result" },
+  // A client makes a message of its own for a call without a parent, called like the call.
+  { type: "REASONING_MESSAGE_CHUNK", messageId: "d", delta: "more" },
+  { type: "TOOL_CALL_START", toolCallId: "d", toolCallName: "g" },
+  { type: "TOOL_CALL_END", toolCallId: "d" },
+  ...finish(),
+];
+const TOLD_APART = [
+  ["reasoning", "m", "thought"],
+  ["assistant", "m:text", "text"],
+  ["tool", "m:tool", "result"],
+  ["activity", "m:activity", { steps: [1] }],
+  ["reasoning", "d", "more"],
+  ["assistant", "d:text", undefined],
+];
 
 const isStream = (it) =>
   !it.status && !it.headers && !it.redirect && !["http", "proto"].includes(it.area) && !BEFORE_THE_REQUEST.has(it.id);
@@ -57,8 +118,8 @@ function guarded(it) {
   return stdout;
 }
 
-/** Runs the real client on a body; gives its error, if it rejects. */
-async function verdict(body, it) {
+/** Runs the real client on a body; gives its error, if it rejects. `seen` is given the client's messages. */
+async function verdict(body, it, seen = () => {}) {
   const server = http.createServer((request, response) => {
     request.resume();
     response.writeHead(200, { "content-type": "text/event-stream" });
@@ -73,6 +134,7 @@ async function verdict(body, it) {
   });
   try {
     await agent.runAgent({ runId: "r" });
+    seen(agent.messages);
     return undefined;
   } catch (error) {
     return String(error?.message ?? error);
@@ -115,6 +177,29 @@ test("so are streams that got past the guard once, which the client rejects raw"
   } finally {
     Object.assign(console, quiet);
   }
+});
+
+test("messages of several kinds under one id stay apart, and the next request says the agent's ids", async () => {
+  const quiet = { warn: console.warn, error: console.error };
+  console.warn = console.error = () => {};
+  const it = { id: "collision", stream: COLLIDING };
+  let [messages, merged] = [];
+  try {
+    assert.equal(await verdict(guarded(it), it, (all) => (messages = all)), undefined);
+    assert.equal(await verdict(bytes(it), it, (all) => (merged = all)), undefined);
+  } finally {
+    Object.assign(console, quiet);
+  }
+  assert.ok(merged.length < TOLD_APART.length, `raw, the client holds ${merged.length} messages`);
+  const plain = (all) => all.map(({ role, id, content }) => [role, id, content]);
+  assert.deepEqual(plain(messages).sort(), [...TOLD_APART].sort());
+  const args = ["translate", "--request", "--from", "ag-ui", "--to", "ag-ui", "--thread", "th", "--run", "r"];
+  const body = JSON.stringify({ threadId: "th", runId: "r2", messages });
+  const { stdout, status, stderr } = spawnSync(BINARY, args, { input: body, encoding: "utf8" });
+  assert.equal(status, 0, stderr);
+  const said = JSON.parse(stdout).messages;
+  assert.deepEqual(said.map(({ id }) => id), messages.map(({ id }) => id.replace(/:.*/, "")));
+  assert.ok(!stdout.includes("diglot"), stdout);
 });
 
 test("the cases are not harmless: the client rejects half of them when nobody guards", async () => {

@@ -12,7 +12,7 @@
 
 use super::exact::canonical;
 use diglot::codec::sse::Limits;
-use diglot::dialect::{self, Content, Side, Spelling};
+use diglot::dialect::{self, Side};
 use diglot::translate::{Ids, Loss, Repair, Report, Stream, request};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,13 +76,15 @@ pub fn side(name: &str) -> Side {
     let dialect = words.next().and_then(dialect::by_name).unwrap_or_else(|| panic!("{name}: no such dialect"));
     let mut side = Side::new(dialect);
     for word in words {
-        match word {
-            "string" => side.content = Content::String,
-            "blocks" => side.content = Content::Blocks,
-            "camel" => side.fields = Spelling::Camel,
-            "snake" => side.fields = Spelling::Snake,
-            _ => panic!("{name}: no option is called {word}"),
-        }
+        // A version has dots of its own: `pin=0-0-45`.
+        let (option, word) = word
+            .split_once('=')
+            .map_or((None, word.to_owned()), |(option, word)| (Some(option), word.replace('-', ".")));
+        let choice = dialect::CHOICES
+            .iter()
+            .find(|(owner, own, _)| *own == word && option.is_none_or(|option| *owner == option));
+        let (_, _, set) = choice.unwrap_or_else(|| panic!("{name}: no option is called {word}"));
+        set(&mut side);
     }
     side
 }

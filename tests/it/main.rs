@@ -6,6 +6,7 @@
 //! - `exact`: JSON compared with its digits, for the two modules below.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
+//! - `guard`: what the run guard mends, refuses and counts, a row per rule.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `load`: many events, many streams, memory.
@@ -20,6 +21,7 @@ mod client;
 mod exact;
 mod faults;
 mod golden;
+mod guard;
 mod laws;
 mod lifecycle;
 mod load;

@@ -3,7 +3,7 @@
 //! The verifier shares no state machine with the run guard, and its verdicts are held against the real client
 //! (tests/interop/verify.test.mjs), so each is a witness for the other.
 
-use diglot::dialect;
+use diglot::dialect::{self, Side};
 use diglot::translate::verify::{Severity, Verifier};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -25,7 +25,7 @@ fn every_stream_that_is_expected_is_accepted() {
         let dialect = dialect::by_name(spoken).unwrap_or_else(|| panic!("no dialect {spoken}"));
         for case in folders(&pair) {
             let stream = fs::read(case.join("expected.sse")).expect("a case has its expectation");
-            let (mut verifier, mut findings) = (Verifier::new(dialect), Vec::new());
+            let (mut verifier, mut findings) = (Verifier::new(Side::new(dialect)), Vec::new());
             verifier.push(&stream, &mut findings);
             verifier.finish(&mut findings);
             seen += 1;

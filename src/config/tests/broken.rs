@@ -721,6 +721,20 @@ f:10:12: routes[8].path: `http://h/a` is a URL, not a path
 ",
     ),
     (
+        "a guard that is none",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: http://h, guard: Strict}
+  - {path: /b, client: ag-ui, agent: hai, upstream: http://h, guard: true}
+",
+        r"
+f:2:70: routes[0].guard: `Strict` is not a choice here
+  hint: write `repair` or `strict` or `report`
+f:3:70: routes[1].guard: `true` is not a choice here
+  hint: write `repair` or `strict` or `report`
+",
+    ),
+    (
         "a name with a tab",
         r#"
 routes:
@@ -794,7 +808,7 @@ f:3:19: listeners.data: `${SECRET}:80`, with its variables put in, is no address
 f:6:11: routes[0].path: `${SECRET}`, with its variables put in, does not begin with `/`
   hint: write a path such as `/agents/chat`
 f:7:13: routes[0].client: `${SECRET}`, with its variables put in, is no dialect
-  hint: known here: `ag-ui`, `hai`
+  hint: known here: `ag-ui`, `ag-ui-0`, `hai`, `ag-ui-snake`, `cloudbase`, `social-app`
 f:8:36: routes[0].agent.content: `${SECRET}`, with its variables put in, is not a choice here
   hint: write `string` or `blocks`
 f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables put in, has no scheme

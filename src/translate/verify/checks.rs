@@ -4,12 +4,12 @@ use super::frame::{self, Block, Standard};
 use super::value::{self, Problem};
 use super::{Finding, Rule, Severity, Summary, finding, is_canonical, is_event, lane, order, promise};
 use crate::codec::json;
-use crate::dialect::{Dialect, Shape};
+use crate::dialect::Side;
 use crate::event::run::Move;
-use crate::event::{Event, Field, Json, Key, Kind, get, input, retired};
+use crate::event::{Event, Field, Json, Key, Kind, input, retired};
+use crate::translate::Sink;
 use crate::translate::read::Reader;
-use crate::translate::report::{Loss, Repair, Report};
-use crate::translate::{Sink, carry, patch};
+use crate::translate::report::{Repair, Report};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -19,7 +19,6 @@ const DONE: &str = "[DONE]";
 /// What is checked once there are frames.
 #[derive(Debug)]
 pub(super) struct Checks {
-    dialect: &'static Dialect,
     /// the gateway's reader, where the dialect is not canonical
     reader: Option<Reader>,
     heard: Heard,
@@ -60,11 +59,11 @@ struct Place<'p> {
 }
 
 impl Checks {
-    pub fn new(dialect: &'static Dialect) -> Self {
+    pub fn new(side: Side) -> Self {
+        let dialect = side.dialect;
         let labels = vec![0; dialect.other() + 1].into_boxed_slice();
         Checks {
-            dialect,
-            reader: (!is_canonical(dialect)).then(|| Reader::new(dialect)),
+            reader: (!is_canonical(dialect)).then(|| Reader::new(side)),
             heard: Heard { events: Vec::new(), report: Report { read: labels, ..Report::default() } },
             unfolding: lane::Unfolding::default(),
             order: order::Order::default(),
@@ -120,10 +119,7 @@ impl Checks {
                 let found = object.kind.as_ref().map_or_else(|| "it is missing".to_owned(), finding::described);
                 problems.push(Problem { rule: Rule::NoType, path: format!("/{}", json::TYPE), found });
             }
-            Ok(object) if self.reader.is_some() => {
-                let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
-                self.foreign(data, &wire, &mut problems);
-            }
+            Ok(_) if self.reader.is_some() => self.foreign(data, &mut problems),
             Ok(object) => self.native(object, &mut problems),
         }
         self.report(&place, problems, out);
@@ -176,21 +172,22 @@ impl Checks {
     }
 
     /// A frame of another dialect, read as the gateway reads it.
-    fn foreign(&mut self, data: &str, wire: &str, problems: &mut Vec<Problem>) {
-        let before = (self.heard.report.repairs, self.heard.report.losses);
+    fn foreign(&mut self, data: &str, problems: &mut Vec<Problem>) {
+        let report = &mut self.heard.report;
+        report.breach = None;
+        let unknown = |report: &Report| {
+            [Repair::UnknownType, Repair::ForeignType].map(|repair| report.repairs[repair as usize]).iter().sum::<u64>()
+        };
+        let before = unknown(report);
         if let Some(reader) = &mut self.reader {
             reader.frame(data, &mut self.heard);
         }
-        let Report { repairs, losses, .. } = &self.heard.report;
-        let mended = Repair::ALL.iter().filter(|repair| repairs[**repair as usize] != before.0[**repair as usize]);
-        let lost = Loss::ALL.iter().filter(|loss| losses[**loss as usize] != before.1[**loss as usize]);
-        let built = || self.dialect.row(wire).is_some_and(|(_, row)| row.shape == Shape::LaxPatch) && is_as_built(data);
-        let mended = mended.filter(|repair| **repair != Repair::PatchMended || !built()).map(|repair| match repair {
-            Repair::UnknownType | Repair::ForeignType => (Rule::ForeignEvent, repair.label()),
-            _ => (Rule::Mended, repair.label()),
-        });
-        for (rule, label) in mended.chain(lost.map(|loss| (Rule::Mended, loss.label()))) {
-            problems.push(Problem { rule, path: String::new(), found: label.to_owned() });
+        let mut say = |rule, found| problems.push(Problem { rule, path: String::new(), found });
+        if unknown(&self.heard.report) != before {
+            say(Rule::ForeignEvent, "it travels whole".to_owned());
+        }
+        if let Some(breach) = self.heard.report.breach {
+            say(Rule::Mended, format!("{} ({})", breach.rule, breach.label));
         }
         self.drain(problems);
     }
@@ -269,19 +266,6 @@ fn separate(block: &Block) -> Vec<(String, u64)> {
         lines.filter_map(|(at, line)| Some((line.strip_prefix("data:")?.trim().to_owned(), block.line + at as u64)));
     let data: Vec<_> = data.collect();
     if data.iter().all(|(text, _)| is_event(text)) { data } else { apart }
-}
-
-/// Whether a patch is as the builders of a dialect with lax patches make it: a `from` that is empty, and nothing else.
-fn is_as_built(data: &str) -> bool {
-    let Ok(event) = json::object(data) else {
-        return false;
-    };
-    let operations = get(&event.members, Field::Delta).and_then(json::elements).unwrap_or_default();
-    operations.iter().filter_map(json::members).all(|members| {
-        let said = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
-        let path = said("path").and_then(Json::text);
-        path.is_some_and(|path| patch::is_pointer(&path)) && said("from").is_none_or(|from| from.is(""))
-    })
 }
 
 /// Why a text is no event.

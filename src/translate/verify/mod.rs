@@ -24,7 +24,7 @@ pub use finding::Finding;
 pub use rule::{Rule, Severity};
 
 use crate::codec::json;
-use crate::dialect::{AG_UI, Dialect};
+use crate::dialect::{AG_UI, Dialect, Side};
 use checks::Checks;
 use frame::{Blocks, Standard, TooLarge};
 
@@ -52,9 +52,9 @@ impl Summary {
 /// Verifies one stream, piece by piece.
 ///
 /// ```
-/// use diglot::{dialect, translate::verify::Verifier};
+/// use diglot::{dialect::{self, Side}, translate::verify::Verifier};
 ///
-/// let mut verifier = Verifier::new(dialect::by_name("ag-ui").expect("a dialect"));
+/// let mut verifier = Verifier::new(Side::new(dialect::by_name("ag-ui").expect("a dialect")));
 /// let mut findings = Vec::new();
 /// verifier.push(b"data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n", &mut findings);
 /// verifier.finish(&mut findings);
@@ -83,15 +83,15 @@ enum Cut {
 }
 
 impl Verifier {
-    /// For a stream in this dialect.
+    /// For a stream in this dialect, by the options with which it is read.
     #[must_use]
-    pub fn new(dialect: &'static Dialect) -> Self {
-        let cut = if is_canonical(dialect) {
+    pub fn new(side: Side) -> Self {
+        let cut = if is_canonical(side.dialect) {
             Cut::Client(Blocks::default())
         } else {
             Cut::Standard(Box::new(Standard::from_line(1)))
         };
-        Verifier { cut, checks: Checks::new(dialect) }
+        Verifier { cut, checks: Checks::new(side) }
     }
 
     /// Takes bytes of an event stream as they came and appends what is found.

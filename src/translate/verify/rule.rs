@@ -99,7 +99,7 @@ rules! {
     InvalidArguments Warning "invalid-arguments" "the arguments of a finished call must be one JSON text (§3.3)";
     CustomName Warning "custom-name" "a name without a prefix is reserved for the protocol (§4.3)";
     // Other dialects.
-    ForeignEvent Warning "foreign-event" "the dialect has no event of this type: it travels whole";
+    ForeignEvent Warning "foreign-event" "the dialect has no event of this type";
     Mended Warning "mended" "the gateway has to mend this to read it";
 }
 

@@ -41,6 +41,24 @@ async fn an_agent_that_speaks_hai_breaks_off() {
     assert!(answer.text().contains("你好"));
 }
 
+/// What the route says about an agent that breaks a rule: here its message is still open at the end.
+#[tokio::test]
+async fn a_route_chooses_what_becomes_of_an_agent_that_breaks_a_rule() {
+    let agent = Agent::answering([HEAD, &begun(), FINISHED].concat());
+    for (guard, last) in [("strict", "RUN_ERROR"), ("report", "RUN_FINISHED"), ("repair", "RUN_FINISHED")] {
+        let gateway = Gateway::start(Setup { upstreams: &[agent.url()], guard, ..Setup::default() }).await;
+        let answer = run(gateway.data, "/run").await;
+        if guard == "strict" {
+            let error = failed(&answer, "protocol_violation", BEGUN);
+            let said = "RUN_FINISHED breaks the rule that nothing is open when a run finishes (closer_supplied).";
+            assert_eq!(error["message"], said);
+        }
+        let (events, closed) = (events(answer.text()), usize::from(guard == "repair"));
+        assert_eq!((types(&events).last(), events.len()), (Some(&last), BEGUN.len() + 1 + closed), "{guard}");
+        gateway.reaches(r#"diglot_repairs_total{repair="closer_supplied",route="run"}"#, 1.0).await;
+    }
+}
+
 /// Half an event at a clean end may be an event whose blank line was forgotten, so it is looked at; what it is not is
 /// text of the answer.
 #[tokio::test]

@@ -24,7 +24,7 @@ async fn an_agent_that_never_answers_is_given_up() {
 #[tokio::test]
 async fn an_agent_that_never_answers_a_client_that_was_answered() {
     let mut agent = Agent::playing(vec![Step::Read, Step::Stay]);
-    let setup = Setup { upstreams: &[agent.url()], top: LIVELY, timeouts: "{first_byte: 500ms}" };
+    let setup = Setup { upstreams: &[agent.url()], top: LIVELY, timeouts: "{first_byte: 500ms}", ..Setup::default() };
     let gateway = Gateway::start(setup).await;
     let answer = run(gateway.data, "/run").await;
     assert!(answer.text().starts_with(COMMENT), "{}", answer.text());

@@ -91,6 +91,8 @@ impl Script {
             }
             let value = match fixed.iter().find(|(field, _)| *field == slot.field) {
                 Some((_, value)) => (*value).to_owned(),
+                // Two kinds of message never share an id; the guard sees to it where an agent does not.
+                None if slot.field == Field::MessageId => format!("\"{} {}", kind.wire(), &self.dice.string()[1..]),
                 None if slot.required || self.dice.once_in(4) => self.fill(slot),
                 None => continue,
             };
@@ -149,7 +151,8 @@ impl Script {
             let content = if self.dice.once_in(3) { self.dice.parts() } else { self.dice.string() };
             let metadata =
                 if self.dice.once_in(2) { format!(",\"metadata\":{}", self.metadata()) } else { String::new() };
-            let rest = match self.dice.below(6) {
+            let role = self.dice.below(6);
+            let rest = match role {
                 0 => format!(r#""role":"user","name":"n","content":{content}"#),
                 1 => r#""role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]"#.to_owned(),
                 2 => format!(r#""role":"tool","toolCallId":"c","content":{content},"error":"e""#),
@@ -157,7 +160,7 @@ impl Script {
                 4 => format!(r#""role":"activity","activityType":"PLAN","content":{}"#, self.dice.object(2)),
                 _ => format!(r#""role":"system","content":{},"subagentRunId":"s","future":1.0"#, self.dice.string()),
             };
-            messages.push(format!(r#"{{"id":"{at}",{rest}{metadata}}}"#));
+            messages.push(format!(r#"{{"id":"{role}.{at}",{rest}{metadata}}}"#));
         }
         format!("[{}]", messages.join(","))
     }

@@ -20,15 +20,18 @@ pub struct Setup<'a> {
     pub top: &'a str,
     /// `timeouts` of every route, as a YAML flow mapping; the defaults where empty
     pub timeouts: &'a str,
+    /// `guard` of every route; the default where empty
+    pub guard: &'a str,
 }
 
 impl Setup<'_> {
     fn yaml(&self) -> String {
         let timeouts = if self.timeouts.is_empty() { "{}" } else { self.timeouts };
+        let guard = if self.guard.is_empty() { "repair" } else { self.guard };
         let upstreams = self.upstreams.join(", ");
         let route = |name, client, agent| {
             format!(
-                "  - {{name: {name}, path: /{name}, client: {client}, agent: {agent}, upstream: [{upstreams}], timeouts: {timeouts}}}\n"
+                "  - {{name: {name}, path: /{name}, client: {client}, agent: {agent}, upstream: [{upstreams}], timeouts: {timeouts}, guard: {guard}}}\n"
             )
         };
         let routes = [("run", "ag-ui", "ag-ui"), ("from-hai", "ag-ui", "hai"), ("to-hai", "hai", "ag-ui")];

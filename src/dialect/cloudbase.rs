@@ -1,0 +1,62 @@
+//! `cloudbase`: Tencent CloudBase agents, from `seeds/003_160e57ef808642c6.txt` ("the seed").
+//!
+//! The seed calls itself fully compatible with AG-UI ("完全兼容 AG-UI 协议"): what it does not print is AG-UI's own.
+
+use super::{AG_UI, Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape, Word};
+use crate::event::{Field, Kind};
+
+const fn row(wire: &'static str, kind: Kind, shape: Shape, seed: &'static str) -> Row {
+    Row { wire, kind, shape, says: Says::AllBut(&[]), names: &[], until: None, seed }
+}
+
+const fn code(canonical: &'static str, word: &'static str) -> Word {
+    Word { field: Field::Code, canonical, word, reads: false }
+}
+
+/// AG-UI as CloudBase speaks it.
+pub static CLOUDBASE: Dialect = Dialect {
+    name: "cloudbase",
+    rows: ROWS,
+    rest: Rest::Same,
+    home: Home::Metadata,
+    // 消息格式 names id, role, content, name, toolCallId and four roles; the rest is AG-UI's.
+    message: MessageForm {
+        roles: AG_UI.message.roles,
+        since: &[],
+        says: AG_UI.message.says,
+        parts: Parts::Media,
+        open_since: None,
+    },
+    input: InputForm::Seven,
+    // 常见错误码: what the gateway says itself is said in these words; which code is which is a guess.
+    words: &[
+        code("invalid_request", "INVALID_REQUEST"),
+        code("request_timeout", "TIMEOUT"),
+        code("upstream_timeout", "TIMEOUT"),
+        code("upstream_idle", "TIMEOUT"),
+        code("upstream_unreachable", "MODEL_ERROR"),
+        code("upstream_status", "MODEL_ERROR"),
+        code("upstream_content_type", "MODEL_ERROR"),
+        code("upstream_content_encoding", "MODEL_ERROR"),
+        code("upstream_protocol", "MODEL_ERROR"),
+        code("upstream_truncated", "MODEL_ERROR"),
+        code("upstream_reset", "MODEL_ERROR"),
+        code("frame_too_large", "MODEL_ERROR"),
+    ],
+    stamps: &[],
+    strip: &[],
+    event_line: false,
+    options: &[],
+};
+
+static ROWS: &[Row] = &[
+    // 响应格式 begins without RUN_STARTED and ends with a bare {"type":"RUN_FINISHED"}; ids are optional in 请求参数说明 too.
+    row("RUN_STARTED", Kind::RunStarted, Shape::IdsOptional, "生命周期事件"),
+    row("RUN_FINISHED", Kind::RunFinished, Shape::IdsOptional, "响应格式"),
+    row("RUN_ERROR", Kind::RunError, Shape::NestedFailure, "错误事件"),
+    row("TOOL_CALL_START", Kind::ToolCallStart, Shape::StartWithArgs, "用户输入"),
+    row("TOOL_CALL_ARGS", Kind::ToolCallArgs, Shape::ObjectDelta, "工具调用事件; an object is a guess from 用户输入"),
+    row("TOOL_CALL_RESULT", Kind::ToolCallResult, Shape::AnyContent, "not printed: AG-UI's own"),
+    row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::Unfolded, "not in 消息事件"),
+    row("TOOL_CALL_CHUNK", Kind::ToolCallChunk, Shape::Unfolded, "not in 工具调用事件"),
+];

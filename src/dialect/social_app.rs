@@ -1,0 +1,98 @@
+//! `social-app`: agents that answer a GET event stream, from `seeds/004_1daf3589c4ecab0b.txt` ("the seed").
+//!
+//! Every event says its thread and run; a text comes whole at its end; the events of a call repeat what the start of it
+//! said, and arguments are an object. Towards a client of this dialect text and arguments are gathered until they are whole.
+
+use super::{AG_UI, Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape};
+use crate::event::{Field, Kind};
+
+const fn row(
+    wire: &'static str,
+    kind: Kind,
+    shape: Shape,
+    names: &'static [(Field, &'static str)],
+    seed: &'static str,
+) -> Row {
+    Row { wire, kind, shape, says: Says::AllBut(&[]), names, until: None, seed }
+}
+
+/// Members of TEXT_MESSAGE_END (§3.4).
+pub mod answer {
+    /// the whole text
+    pub const TEXT: &str = "answer";
+    /// who says it
+    pub const ROLE: &str = "role";
+    /// what the client shows beside the text; empty when there is nothing
+    pub const UI_SCHEMA: &str = "ui_schema";
+    /// the activity that a `ui_schema` is
+    pub const UI_SCHEMA_ACTIVITY: &str = "social-app.ui_schema";
+    /// what an answer has beyond its text: members and the value that says nothing
+    pub const FILLERS: &[(&str, &str)] = &[
+        ("status", "\"success\""),
+        ("key_points", "[]"),
+        ("result_type", "\"unknown\""),
+        ("suggested_actions", "[]"),
+        ("error", "null"),
+        ("ui_schema", "{}"),
+    ];
+}
+
+/// Members of TOOL_CALL_RESULT (§3.3) that repeat the call, or that a canonical result has not.
+pub mod call {
+    /// name of the tool
+    pub const TOOL_NAME: &str = "tool_name";
+    /// the arguments
+    pub const TOOL_CALL_ARGS: &str = "tool_call_args";
+    /// what a result has beyond its content: members and the value that says nothing
+    pub const FILLERS: &[(&str, &str)] = &[("status", "\"success\""), ("error", "null")];
+}
+
+/// AG-UI as the agent's backend of social-app streams it.
+pub static SOCIAL_APP: Dialect = Dialect {
+    name: "social-app",
+    rows: ROWS,
+    rest: Rest::Same,
+    home: Home::Metadata,
+    // §3.5 names MESSAGES_SNAPSHOT and prints no message: AG-UI's own are a guess.
+    message: MessageForm {
+        roles: AG_UI.message.roles,
+        since: &[],
+        says: AG_UI.message.says,
+        parts: Parts::Media,
+        open_since: None,
+    },
+    input: InputForm::Seven,
+    words: &[],
+    // §4: "事件顶层通用字段使用 AG-UI 风格：type、threadId、runId"
+    stamps: &[Field::ThreadId, Field::RunId],
+    // §3.4: "属于后端内部统计字段，不在 SSE 对外协议中暴露"
+    strip: &["inputTokens", "outputTokens", "cost", "latencyMs", "model"],
+    // §2: "event 与 JSON 内 type 一致"
+    event_line: true,
+    options: &[],
+};
+
+static ROWS: &[Row] = &[
+    row("RUN_STARTED", Kind::RunStarted, Shape::Plain, &[], "§3.1"),
+    row("RUN_FINISHED", Kind::RunFinished, Shape::Plain, &[], "§3.1"),
+    // "code": null
+    row("RUN_ERROR", Kind::RunError, Shape::Failure, &[], "§3.1"),
+    row("STEP_STARTED", Kind::StepStarted, Shape::Plain, &[], "§3.2"),
+    row("STEP_FINISHED", Kind::StepFinished, Shape::Plain, &[], "§3.2"),
+    row("TOOL_CALL_START", Kind::ToolCallStart, Shape::CallStart, &[(Field::ParentMessageId, "messageId")], "§3.3"),
+    row("TOOL_CALL_ARGS", Kind::ToolCallArgs, Shape::CallArgs, &[(Field::Delta, "args")], "§3.3"),
+    row("TOOL_CALL_END", Kind::ToolCallEnd, Shape::CallEnd, &[], "§3.3"),
+    row(
+        "TOOL_CALL_RESULT",
+        Kind::ToolCallResult,
+        Shape::CallResult,
+        &[(Field::ToolCallId, "tool_call_id"), (Field::Content, "result")],
+        "§3.3",
+    ),
+    row("TEXT_MESSAGE_END", Kind::TextMessageEnd, Shape::Answer, &[], "§3.4"),
+    row("STATE_SNAPSHOT", Kind::StateSnapshot, Shape::Plain, &[], "§3.5"),
+    row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[], "§3.5"),
+    row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::Unfolded, &[], "not in §3"),
+    row("TOOL_CALL_CHUNK", Kind::ToolCallChunk, Shape::Unfolded, &[], "not in §3"),
+    row("REASONING_MESSAGE_CHUNK", Kind::ReasoningMessageChunk, Shape::Unfolded, &[], "not in §3"),
+];

@@ -1,0 +1,245 @@
+//! Text in dialects that say a message whole, in its end (`Shape::Answer`).
+//!
+//! Reading makes start, text, what is to be shown beside it, and end of one event. Writing gathers until the message ends:
+//! ```text
+//!   START ─▶ Gather{pieces} ── CONTENT, ui_schema ──▶ … ── END ──▶ one event
+//!                                        └── the run fails ──▶ one event, without an end
+//! ```
+//! How the text was cut is noted, so that the way back gives the same pieces; that other events came in between is not.
+
+use super::call::{self, FILLED};
+use super::read::Parts;
+use super::{Sink, carry};
+use crate::codec::json;
+use crate::dialect::{ASSISTANT, Dialect, answer};
+use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, message_id, remove, set};
+
+/// Under the home of canonical material: how many bytes of the answer each piece has, as JSON spells it.
+const PIECES: &str = "$pieces";
+
+/// What is added to a message's id for the activity that shows what stands beside it.
+const BESIDE: &str = ":ui_schema";
+
+/// The reading side: messages that the agent streamed all the same.
+#[derive(Debug, Default)]
+pub(super) struct Reading(Vec<Json<'static>>);
+
+impl Reading {
+    /// Takes note of an event that was read.
+    pub fn note(&mut self, event: &Event<'_>) {
+        if event.kind == Kind::TextMessageStart {
+            self.0.push(message_id(&event.members));
+        }
+    }
+
+    /// The end of a message: with all of it, unless it was streamed.
+    pub fn end(&mut self, mut parts: Parts<'_>, dialect: &Dialect, sink: &mut impl Sink) {
+        let id = message_id(&parts.event.members);
+        let streamed = self.0.iter().position(|open| open.same(&id)).map(|at| self.0.swap_remove(at)).is_some();
+        call::forget_filled(&mut parts, answer::FILLERS);
+        let text = carry::take(&mut parts.own, answer::TEXT).map(Json::into_owned);
+        if let Some(events) = call::take_events(&mut parts.event, is_text) {
+            return events.into_iter().for_each(|event| sink.event(event));
+        }
+        let pieces = carry::take(&mut parts.event.members, PIECES).map(Json::into_owned);
+        let Parts { mut event, mut own, .. } = parts;
+        let keep = |own: &mut Members<'_>, text: Option<Json<'static>>| {
+            own.extend(text.map(|text| (carry::own(answer::TEXT), text)));
+        };
+        if streamed {
+            keep(&mut own, text);
+        } else {
+            let role = remove(&mut own, Field::Role).map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
+            let start = Event::new(Kind::TextMessageStart).with(Field::MessageId, id.clone());
+            sink.event(start.with(Field::Role, role));
+            match text {
+                Some(text) if text.shape() == Type::String => {
+                    for piece in cut(&text, pieces.as_ref()) {
+                        let content = Event::new(Kind::TextMessageContent).with(Field::MessageId, id.clone());
+                        sink.event(content.with(Field::Delta, piece));
+                    }
+                }
+                other => keep(&mut own, other),
+            }
+            show_beside(&id, &mut own, sink);
+        }
+        carry::pack(&mut event, dialect.name, own);
+        sink.event(event);
+    }
+}
+
+/// What is to be shown beside the text becomes an activity.
+fn show_beside(id: &Json<'static>, own: &mut Members<'_>, sink: &mut impl Sink) {
+    let shown = own.iter().position(|(key, value)| {
+        carry::is_named(key, answer::UI_SCHEMA) && json::members(value).is_some_and(|members| !members.is_empty())
+    });
+    if let Some(at) = shown {
+        let (_, content) = own.remove(at);
+        let beside = Event::new(Kind::ActivitySnapshot).with(Field::MessageId, id.followed_by(BESIDE));
+        let beside = beside.with(Field::ActivityType, Json::string(answer::UI_SCHEMA_ACTIVITY));
+        sink.event(beside.with(Field::Content, content));
+    }
+}
+
+const fn is_text(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::TextMessageStart
+            | Kind::TextMessageContent
+            | Kind::TextMessageEnd
+            | Kind::TextMessageChunk
+            | Kind::ActivitySnapshot
+    )
+}
+
+/// The pieces of a text. It stays whole unless the lengths fit it: they come from outside.
+fn cut(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>> {
+    let whole = || vec![text.clone().into_owned()];
+    let Some(lengths) = lengths.and_then(json::elements) else {
+        return whole();
+    };
+    let mut rest = &text.as_str()[1..text.as_str().len() - 1];
+    let mut pieces = Vec::with_capacity(lengths.len());
+    for length in &lengths {
+        let piece = length.as_i64().and_then(|length| rest.split_at_checked(usize::try_from(length).ok()?));
+        let Some((piece, more)) = piece else { return whole() };
+        let piece = format!("\"{piece}\"");
+        let Some(piece) = json::value(&piece).map(Json::into_owned) else { return whole() };
+        pieces.push(piece);
+        rest = more;
+    }
+    if rest.is_empty() { pieces } else { whole() }
+}
+
+/// The writing side: messages that are not at their end yet.
+#[derive(Debug, Default)]
+pub(super) struct Writing(Vec<Gather>);
+
+#[derive(Debug)]
+struct Gather {
+    id: Json<'static>,
+    events: Vec<Event<'static>>,
+}
+
+/// What became of an event.
+pub(super) enum Taken<'a> {
+    /// it waits
+    Waits,
+    /// it is the end: the whole message, as the event that ends it
+    Ends(Event<'static>),
+    /// it is none of a message that waits
+    Other(Event<'a>),
+}
+
+impl Writing {
+    /// Takes an event of a message. `stands_for` is the chunk that it was unfolded from, the empty text when it was made.
+    pub fn take<'a>(&mut self, mut event: Event<'a>, stands_for: Option<&'static str>) -> Taken<'a> {
+        let id = match event.kind {
+            Kind::TextMessageStart | Kind::TextMessageContent | Kind::TextMessageEnd => message_id(&event.members),
+            Kind::ActivitySnapshot if is_beside(&event) => match self.owner(&event) {
+                Some(id) => id,
+                None => return Taken::Other(event),
+            },
+            _ => return Taken::Other(event),
+        };
+        let ends = event.kind == Kind::TextMessageEnd;
+        let at = self.0.iter().position(|gather| gather.id.same(&id)).unwrap_or_else(|| {
+            self.0.push(Gather { id, events: Vec::new() });
+            self.0.len() - 1
+        });
+        let made = stands_for == Some("");
+        if let Some(kind) = stands_for.and_then(Kind::from_wire) {
+            event.kind = kind;
+            super::chunk::restore_absent(&mut event);
+        }
+        if !made {
+            self.0[at].events.push(event.into_owned());
+        }
+        if ends { Taken::Ends(self.0.remove(at).whole()) } else { Taken::Waits }
+    }
+
+    /// The message that an activity stands beside, if it waits.
+    fn owner(&self, event: &Event<'_>) -> Option<Json<'static>> {
+        let id = message_id(&event.members);
+        self.0.iter().map(|gather| &gather.id).find(|own| own.followed_by(BESIDE).same(&id)).cloned()
+    }
+
+    /// What still waits, because the run failed.
+    pub fn rest(&mut self) -> Vec<Event<'static>> {
+        self.0.drain(..).map(Gather::whole).collect()
+    }
+}
+
+fn is_beside(event: &Event<'_>) -> bool {
+    event.get(Field::ActivityType).is_some_and(|kind| kind.is(answer::UI_SCHEMA_ACTIVITY))
+}
+
+impl Gather {
+    /// The message as the event that ends it.
+    fn whole(self) -> Event<'static> {
+        let Gather { id, events } = self;
+        let mut text = String::from("\"");
+        let mut lengths = Vec::new();
+        for event in &events {
+            if let Some(delta) = event.get(Field::Delta).filter(|delta| delta.shape() == Type::String) {
+                let inner = &delta.as_str()[1..delta.as_str().len() - 1];
+                text.push_str(inner);
+                lengths.push(Json::integer(i64::try_from(inner.len()).unwrap_or_default()));
+            }
+        }
+        text.push('"');
+        let ended = events.last().is_some_and(|end| end.kind == Kind::TextMessageEnd);
+        let plain = ended && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
+        let role = events.first().and_then(|start| start.get(Field::Role)).cloned();
+        let beside = events
+            .iter()
+            .find(|event| event.kind == Kind::ActivitySnapshot)
+            .and_then(|event| event.get(Field::Content));
+        let mut own: Members<'static> =
+            vec![(Key::Known(Field::Role), role.unwrap_or_else(|| Json::string(ASSISTANT)))];
+        own.push((carry::own(answer::TEXT), Json::trusted(text)));
+        own.extend(beside.map(|content| (carry::own(answer::UI_SCHEMA), content.clone())));
+        let mut end = match events.last() {
+            Some(end) if end.kind == Kind::TextMessageEnd => end.clone(),
+            _ => Event::new(Kind::TextMessageEnd).with(Field::MessageId, id),
+        };
+        if !plain {
+            let list: Vec<_> = events.iter().map(call::record).collect();
+            end.members.push((carry::own(call::EVENTS), json::to_array(&list)));
+        } else if lengths.len() != 1 {
+            end.members.push((carry::own(PIECES), json::to_array(&lengths)));
+        }
+        end.members.push((carry::own(OWN), json::to_object(&own)));
+        end
+    }
+}
+
+/// Between gathering and writing: the dialect's own members of the whole message.
+const OWN: &str = "$own";
+
+/// Whether an event of a message says no more than reading would make of the whole one.
+fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
+    let only = |fields: &[Field]| {
+        event.members.iter().all(|(key, _)| matches!(key, Key::Known(field) if fields.contains(field)))
+    };
+    match event.kind {
+        Kind::TextMessageStart => at == 0 && only(&[Field::MessageId, Field::Role]),
+        Kind::TextMessageContent => at > 0 && only(&[Field::MessageId, Field::Delta]),
+        Kind::ActivitySnapshot => at + 2 == count && only(&[Field::MessageId, Field::ActivityType, Field::Content]),
+        Kind::TextMessageEnd => at + 1 == count,
+        _ => false,
+    }
+}
+
+/// Takes the dialect's own members out of a whole message that is written, and adds what it always says.
+pub(super) fn write(said: &mut super::write::Said<'_>) {
+    if let Some(own) = carry::take(&mut said.canonical, OWN) {
+        for (key, value) in json::message(&own).map(crate::event::owned).unwrap_or_default() {
+            if get(&said.own, Field::Role).is_none() || key != Key::Known(Field::Role) {
+                set(&mut said.own, key, value);
+            }
+        }
+        call::fill(said, answer::FILLERS);
+    }
+    debug_assert!(said.canonical.iter().filter(|(key, _)| carry::is_named(key, FILLED)).count() <= 1, "noted once");
+}

@@ -1,0 +1,356 @@
+//! Tool calls in dialects that say all arguments at once: in the start of the call ([`Shape::StartWithArgs`]), or in one event
+//! as an object, with every event of the call repeating what its start said ([`Shape::CallStart`] and the three behind it).
+//!
+//! [`Shape::StartWithArgs`]: crate::dialect::Shape::StartWithArgs
+//! [`Shape::CallStart`]: crate::dialect::Shape::CallStart
+
+use super::read::Parts;
+use super::write::Said;
+use super::{Sink, carry, result_id};
+use crate::codec::json;
+use crate::dialect::{Dialect, call};
+use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, set};
+use std::borrow::Cow;
+
+/// The member of a start that holds all arguments.
+const ARGS: &str = "args";
+
+/// Note, on a start and on the arguments that follow it: they were one event.
+const IN_START: &str = "$args";
+
+/// Under the home of canonical material: the events that were gathered into this one, and members that writing had to add.
+pub(super) const EVENTS: &str = "$events";
+pub(super) const FILLED: &str = "$filled";
+
+/// Reads a start with arguments in it: the start, and the arguments behind it.
+pub(super) fn read_start_with_args(parts: Parts<'_>, dialect: &Dialect, sink: &mut impl Sink) {
+    let Parts { mut event, mut own, .. } = parts;
+    let Some(args) = carry::take(&mut own, ARGS).map(Json::into_owned) else {
+        carry::pack(&mut event, dialect.name, own);
+        return sink.event(event);
+    };
+    own.push((carry::own(IN_START), Json::trusted("true")));
+    let call = event.get(Field::ToolCallId).cloned().map(Json::into_owned).unwrap_or_else(|| Json::string(""));
+    carry::pack(&mut event, dialect.name, own);
+    sink.event(event);
+    let mut more = Event::new(Kind::ToolCallArgs).with(Field::ToolCallId, call);
+    let mut noted: Members<'_> = vec![(carry::own(IN_START), Json::trusted("true"))];
+    let delta = match args.shape() {
+        Type::String => args,
+        _ => {
+            carry::note_json(&mut noted, Field::Delta);
+            Json::string(args.as_str())
+        }
+    };
+    more.set(Field::Delta, delta);
+    carry::pack(&mut more, dialect.name, noted);
+    sink.event(more);
+}
+
+/// Writing of a start that had its arguments in it: it waits for them. They come right behind it, or not at all.
+#[derive(Debug, Default)]
+pub(super) struct Start(Option<Event<'static>>);
+
+impl Start {
+    /// What leaves now that `event` comes: perhaps a start that waited, then the event, if it does not wait itself.
+    pub fn next<'a>(&mut self, mut event: Event<'a>, dialect: &str) -> (Option<Event<'static>>, Option<Event<'a>>) {
+        let in_start = is_noted(&event, dialect);
+        let Some(mut start) = self.0.take() else {
+            if in_start && event.kind == Kind::ToolCallStart {
+                self.0 = Some(event.into_owned());
+                return (None, None);
+            }
+            return (None, Some(event));
+        };
+        let fits = in_start
+            && event.kind == Kind::ToolCallArgs
+            && start
+                .get(Field::ToolCallId)
+                .zip(event.get(Field::ToolCallId))
+                .is_some_and(|(one, other)| one.same(other));
+        if !fits {
+            let (waited, event) = self.next(event, dialect);
+            debug_assert!(waited.is_none(), "nothing waits any more");
+            return (Some(start), event);
+        }
+        let text = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
+        let metadata = event.remove(Field::Metadata);
+        let mut own = metadata.map(|all| carry::unpack(all, dialect, |_| true).0).unwrap_or_default();
+        let value = carry::take_json_note(&mut own, Field::Delta)
+            .then(|| text.text().and_then(|text| json::value(&text).map(Json::into_owned)));
+        let args = value.flatten().unwrap_or_else(|| text.into_owned());
+        carry::pack(&mut start, dialect, vec![(carry::own(ARGS), args)]);
+        (Some(start), None)
+    }
+}
+
+fn is_noted(event: &Event<'_>, dialect: &str) -> bool {
+    let Some(metadata) = event.get(Field::Metadata).and_then(json::members) else {
+        return false;
+    };
+    let own = metadata.iter().find(|(key, _)| carry::is_named(key, dialect)).and_then(|(_, own)| json::members(own));
+    own.is_some_and(|own| own.iter().any(|(key, _)| carry::is_named(key, IN_START)))
+}
+
+/// Takes the note of a start out of what is written.
+pub(super) fn forget_note(said: &mut Said<'_>) {
+    carry::take(&mut said.own, IN_START);
+}
+
+/// What the start of a call said, which its other events repeat.
+#[derive(Debug, Clone, Default)]
+struct Call {
+    id: Json0,
+    name: Json0,
+    message: Json0,
+    own: Members<'static>,
+    args: Json0,
+}
+
+type Json0 = Option<Json<'static>>;
+
+/// Calls of a run whose result has not come yet, on either side.
+#[derive(Debug, Default)]
+pub(super) struct Calls(Vec<Call>);
+
+impl Calls {
+    fn find(&mut self, id: Option<&Json<'_>>) -> Option<&mut Call> {
+        self.0.iter_mut().find(|call| call.id.as_ref().zip(id).is_some_and(|(own, id)| own.same(id)))
+    }
+
+    /// The start of a call is taken note of.
+    pub fn start(&mut self, parts: &Parts<'_>) {
+        self.remember(&parts.event.members, &parts.own);
+    }
+
+    fn remember(&mut self, members: &Members<'_>, own: &Members<'_>) {
+        let said = |field| get(members, field).cloned().map(Json::into_owned);
+        let id = said(Field::ToolCallId);
+        self.0.retain(|call| call.id != id);
+        self.0.push(Call {
+            id,
+            name: said(Field::ToolCallName),
+            message: said(Field::ParentMessageId),
+            // Notes are about the start alone, and so is what is carried beside it.
+            own: crate::event::owned(own.iter().filter(|(key, _)| repeats(key)).cloned().collect()),
+            args: None,
+        });
+    }
+
+    /// Takes off the arguments of a call what they repeat.
+    pub fn args(&mut self, parts: &mut Parts<'_>) {
+        if let Some(call) = self.find(parts.event.get(Field::ToolCallId)) {
+            call.args = parts.event.get(Field::Delta).cloned().map(Json::into_owned);
+            call.take_repeats(&mut parts.own);
+        }
+    }
+
+    /// Takes off the end of a call what it repeats.
+    pub fn end(&mut self, parts: &mut Parts<'_>) {
+        if let Some(call) = self.find(parts.event.get(Field::ToolCallId)) {
+            call.take_repeats(&mut parts.own);
+        }
+    }
+
+    /// Takes off the result of a call what it repeats.
+    pub fn result(&mut self, parts: &mut Parts<'_>) {
+        let id = parts.event.get(Field::ToolCallId).cloned().map(Json::into_owned);
+        forget_filled(parts, call::FILLERS);
+        let Some(call) = self.find(id.as_ref()) else {
+            return;
+        };
+        call.take_repeats(&mut parts.own);
+        let said = parts.own.iter().position(|(key, value)| {
+            carry::is_named(key, call::TOOL_NAME) && call.name.as_ref().is_some_and(|name| name.same(value))
+        });
+        said.map(|at| parts.own.remove(at));
+        let said = parts.own.iter().position(|(key, value)| {
+            carry::is_named(key, call::TOOL_CALL_ARGS)
+                && call.args.as_ref().and_then(Json::text).is_some_and(|args| args == value.as_str())
+        });
+        said.map(|at| parts.own.remove(at));
+        // It names the message of its call over there; a message of its own is what it makes here.
+        if parts.event.get(Field::MessageId).is_some_and(|said| call.message.as_ref().is_some_and(|own| own.same(said)))
+        {
+            parts.event.remove(Field::MessageId);
+        }
+        self.0.retain(|call| call.id != id);
+    }
+
+    /// Takes note of a start that is written.
+    pub fn write_start(&mut self, said: &Said<'_>) {
+        self.remember(&said.members, &said.own);
+    }
+
+    /// Has the arguments and the end of a call repeat its start.
+    pub fn write_repeats(&mut self, said: &mut Said<'_>) {
+        if let Some(call) = self.find(get(&said.members, Field::ToolCallId)) {
+            call.repeat(&mut said.own);
+            if let Some(args) = get(&said.members, Field::Delta) {
+                call.args = Some(args.clone().into_owned());
+            }
+        }
+    }
+
+    /// Has the result of a call say the call again, and what a canonical result has not.
+    pub fn write_result(&mut self, said: &mut Said<'_>) {
+        let id = get(&said.members, Field::ToolCallId).cloned().map(Json::into_owned);
+        if let Some(call) = self.find(id.as_ref()) {
+            let derived = id.as_ref().map(result_id);
+            if let Some(message) = call.message.clone()
+                && get(&said.members, Field::MessageId) == derived.as_ref()
+            {
+                set(&mut said.members, Key::Known(Field::MessageId), message);
+            }
+            let own = &mut said.own;
+            for (field, value) in &call.own {
+                if !matches!(field, Key::Known(Field::MessageId)) {
+                    add(own, field.clone(), value);
+                }
+            }
+            if let Some(name) = &call.name {
+                add(own, carry::own(call::TOOL_NAME), name);
+            }
+            if let Some(args) = call.args.as_ref().and_then(as_object) {
+                add(own, carry::own(call::TOOL_CALL_ARGS), &args);
+            }
+        }
+        fill(said, call::FILLERS);
+        self.0.retain(|call| call.id != id);
+    }
+}
+
+impl Call {
+    fn repeats(&self) -> impl Iterator<Item = (Key<'static>, &Json<'static>)> {
+        let named = [(Field::MessageId, &self.message), (Field::ToolCallName, &self.name)];
+        let named = named.into_iter().filter_map(|(field, value)| Some((Key::Known(field), value.as_ref()?)));
+        named.chain(self.own.iter().map(|(key, value)| (key.clone(), value)))
+    }
+
+    fn take_repeats(&self, own: &mut Members<'_>) {
+        for (key, value) in self.repeats() {
+            own.retain(|(said, what)| *said != key || !what.same(value));
+        }
+    }
+
+    fn repeat(&self, own: &mut Members<'static>) {
+        for (key, value) in self.repeats() {
+            add(own, key, value);
+        }
+    }
+}
+
+fn repeats(key: &Key<'_>) -> bool {
+    match key {
+        Key::Known(field) => !matches!(field, Field::Metadata | Field::Timestamp | Field::ThreadId | Field::RunId),
+        Key::Other(name) => !name.starts_with('$'),
+    }
+}
+
+fn add(own: &mut Members<'static>, key: Key<'static>, value: &Json<'static>) {
+    if !own.iter().any(|(said, _)| *said == key) {
+        own.push((key, value.clone()));
+    }
+}
+
+/// The arguments of a call as the object that they are the text of.
+pub(super) fn as_object(text: &Json<'_>) -> Option<Json<'static>> {
+    let text = text.text().map(Cow::into_owned)?;
+    json::value(&text).filter(|value| value.shape() == Type::Object).map(Json::into_owned)
+}
+
+/// Adds members that a dialect always says, and notes which.
+pub(super) fn fill(said: &mut Said<'_>, fillers: &'static [(&'static str, &'static str)]) {
+    let mut filled = Vec::new();
+    for (name, value) in fillers {
+        if !said.own.iter().any(|(key, _)| carry::is_named(key, name)) {
+            let key = Field::from_wire(name).map_or(carry::own(name), Key::Known);
+            said.own.push((key, Json::trusted(*value)));
+            filled.push(Json::string(name));
+        }
+    }
+    if !filled.is_empty() {
+        said.canonical.push((carry::own(FILLED), json::to_array(&filled)));
+    }
+}
+
+/// Takes out again what [`fill`] added.
+pub(super) fn forget_filled(parts: &mut Parts<'_>, fillers: &'static [(&'static str, &'static str)]) {
+    let Some(names) = carry::take(&mut parts.event.members, FILLED) else {
+        return;
+    };
+    for name in json::elements(&names).unwrap_or_default() {
+        let filler = fillers.iter().find(|(filler, _)| name.is(filler));
+        if let Some((filler, value)) = filler {
+            parts.own.retain(|(key, said)| !carry::is_named(key, filler) || said.as_str() != *value);
+        }
+    }
+}
+
+/// The writing side of a call whose arguments are gathered.
+#[derive(Debug, Default)]
+pub(super) struct Gathered {
+    open: Vec<(Json<'static>, Vec<Event<'static>>)>,
+}
+
+impl Gathered {
+    /// A piece of the arguments of the call `id` waits for the end.
+    pub fn args(&mut self, id: Json<'static>, event: Event<'_>) {
+        let event = event.into_owned();
+        match self.open.iter_mut().find(|(own, _)| own.same(&id)) {
+            Some((_, events)) => events.push(event),
+            None => self.open.push((id, vec![event])),
+        }
+    }
+
+    /// All arguments of a call, now that it ends, as one event: with a note of the pieces where they were more than one.
+    pub fn end(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
+        let at = self.open.iter().position(|(own, _)| own.same(id))?;
+        let (id, events) = self.open.remove(at);
+        Some(whole(id, events))
+    }
+
+    /// What still waits, because the run failed.
+    pub fn rest(&mut self) -> Vec<Event<'static>> {
+        self.open.drain(..).map(|(id, events)| whole(id, events)).collect()
+    }
+}
+
+fn whole(id: Json<'static>, mut events: Vec<Event<'static>>) -> Event<'static> {
+    let plain = match events.as_slice() {
+        [one] if one.kind == Kind::ToolCallArgs => {
+            let text = one.text(Field::Delta).unwrap_or_default();
+            // Blanks around an object would not come back.
+            json::value(&text).is_none_or(|value| value.as_str() == text)
+        }
+        _ => false,
+    };
+    if plain && let Some(one) = events.pop() {
+        return one;
+    }
+    let text: String = events.iter().filter_map(|event| event.text(Field::Delta)).collect();
+    let list: Vec<_> = events.iter().map(record).collect();
+    let mut all = Event::new(Kind::ToolCallArgs).with(Field::ToolCallId, id);
+    all.set(Field::Delta, Json::string(&text));
+    all.members.push((carry::own(EVENTS), json::to_array(&list)));
+    all
+}
+
+/// A canonical event as one value.
+pub(super) fn record(event: &Event<'_>) -> Json<'static> {
+    json::build(|object| {
+        object.word(json::TYPE, event.kind.wire());
+        event.members.iter().for_each(|member| object.copy(member, false));
+    })
+}
+
+/// Takes out of an event those that were gathered into it. They come from outside, so only kinds that `admits` are taken.
+pub(super) fn take_events(event: &mut Event<'_>, admits: impl Fn(Kind) -> bool) -> Option<Vec<Event<'static>>> {
+    let list = carry::take(&mut event.members, EVENTS)?;
+    let read = |element: &Json<'_>| {
+        let object = json::object(element.as_str()).ok()?;
+        let kind = object.kind.as_ref()?.text().and_then(|wire| Kind::from_wire(&wire)).filter(|kind| admits(*kind))?;
+        Some(Event { kind, members: crate::event::owned(object.members), source: None })
+    };
+    json::elements(&list)?.iter().map(read).collect()
+}

@@ -1,0 +1,353 @@
+//! The run guard, a row per rule: what an agent says between RUN_STARTED and RUN_FINISHED, what leaves, and what is counted.
+//!
+//! The rules are those of `specs/ag-ui-1.0.md` §3.2 (which the real client enforces; `tests/interop/guard.test.mjs` asks it)
+//! and §3.3 (which it does not enforce yet). An event is written here as its members without the braces.
+
+use super::exact::{canonical, members};
+use diglot::codec::sse::Limits;
+use diglot::dialect::{AG_UI, Dialect, HAI, Side};
+use diglot::translate::{Fault, Ids, Loss, Mode, Repair, Stream, request};
+
+const START: &str = r#""type":"RUN_STARTED","threadId":"t","runId":"r""#;
+const FINISH: &str = r#""type":"RUN_FINISHED","threadId":"t","runId":"r""#;
+
+/// What left, without frames; what was counted; and why the run may not go on.
+struct Heard {
+    events: Vec<String>,
+    counts: Vec<String>,
+    fault: Option<String>,
+}
+
+fn wire(events: &[&str]) -> String {
+    events.iter().map(|event| format!("data: {{{event}}}\n\n")).collect()
+}
+
+fn hear(mut stream: Stream, events: &[&str]) -> Heard {
+    let mut out = Vec::new();
+    let fault = stream.push(wire(events).as_bytes(), 0, &mut out).and_then(|()| stream.finish(0, &mut out)).err();
+    let fault = fault.map(|fault| match (fault, stream.offence()) {
+        (Fault::Violation, Some(offence)) => offence.to_string(),
+        _ => fault.to_string(),
+    });
+    if let Some(fault) = &fault {
+        stream.fail("gateway", fault, 0, &mut out);
+    }
+    let report = stream.report();
+    let repairs = Repair::ALL.iter().map(|one| (one.label(), report.repairs[*one as usize]));
+    let counts = repairs.chain(Loss::ALL.iter().map(|one| (one.label(), report.losses[*one as usize])));
+    let text = String::from_utf8(out).expect("UTF-8");
+    let frames = text.split("\n\n").filter(|frame| !frame.is_empty());
+    Heard {
+        events: frames.map(|frame| canonical(frame.trim_start_matches("data: "))).collect(),
+        counts: counts.filter(|(_, count)| *count > 0).map(|(label, count)| format!("{label} {count}")).collect(),
+        fault,
+    }
+}
+
+fn stream(client: &'static Dialect, mode: Mode) -> Stream {
+    let ids = Some(Ids::new("t", "r"));
+    Stream::new(Side::new(&AG_UI), Side::new(client), ids, Limits::default()).guarded(mode)
+}
+
+fn expected(events: &[&str]) -> Vec<String> {
+    events.iter().map(|event| canonical(&format!("{{{event}}}"))).collect()
+}
+
+/// A rule: its case, what the agent says, what leaves in its place, what is counted, and the rule in words where it is broken.
+type Row<'r> = (&'r str, &'r [&'r str], &'r [&'r str], &'r str, Option<&'r str>);
+
+#[rustfmt::skip]
+const ROWS: &[Row<'static>] = &[
+    ("content of a message that nobody started",
+        &[r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x""#, r#""type":"TEXT_MESSAGE_END","messageId":"m""#],
+        &[r#""type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant""#,
+          r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"x""#, r#""type":"TEXT_MESSAGE_END","messageId":"m""#],
+        "opener_supplied 1", Some("TEXT_MESSAGE_CONTENT breaks the rule that what is used was opened before (opener_supplied).")),
+    ("the end of a call that is not open",
+        &[r#""type":"TOOL_CALL_END","toolCallId":"c""#], &[],
+        "stray_boundary 1", Some("TOOL_CALL_END breaks the rule that what starts is not open, and what ends is (stray_boundary).")),
+    ("a span of reasoning that starts twice",
+        &[r#""type":"REASONING_START","messageId":"m""#, r#""type":"REASONING_START","messageId":"m""#, r#""type":"REASONING_END","messageId":"m""#],
+        &[r#""type":"REASONING_START","messageId":"m""#, r#""type":"REASONING_END","messageId":"m""#],
+        "stray_boundary 1", Some("REASONING_START breaks the rule that what starts is not open, and what ends is (stray_boundary).")),
+    ("a step that is open at the end",
+        &[r#""type":"STEP_STARTED","stepName":"s""#],
+        &[r#""type":"STEP_STARTED","stepName":"s""#, r#""type":"STEP_FINISHED","stepName":"s""#],
+        "closer_supplied 1", Some("RUN_FINISHED breaks the rule that nothing is open when a run finishes (closer_supplied).")),
+    ("a second start",
+        &[START], &[], "second_start 1", Some("RUN_STARTED breaks the rule that a run starts once (second_start).")),
+    ("a null for an optional member",
+        &[r#""type":"CUSTOM","name":"x","value":1,"timestamp":null"#], &[r#""type":"CUSTOM","name":"x","value":1"#],
+        "null_dropped 1", Some("CUSTOM breaks the rule that an optional member is left out rather than null (null_dropped).")),
+    ("a required member that is missing",
+        &[r#""type":"STATE_SNAPSHOT""#], &[r#""type":"STATE_SNAPSHOT","snapshot":null"#],
+        "member_supplied 1", Some("STATE_SNAPSHOT breaks the rule that a required member is there (member_supplied).")),
+    ("a value of another type",
+        &[r#""type":"STEP_STARTED","stepName":1.0"#, r#""type":"STEP_FINISHED","stepName":"1.0""#],
+        &[r#""type":"STEP_STARTED","stepName":"1.0""#, r#""type":"STEP_FINISHED","stepName":"1.0""#],
+        "type_converted 1", Some("STEP_STARTED breaks the rule that a member has the type that the specification gives it (type_converted).")),
+    ("a value that is not admitted",
+        &[r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","role":"king","delta":"x""#],
+        &[r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"x","metadata":{"diglot":{"role":"king"}}"#],
+        "value_carried 1", Some("TEXT_MESSAGE_CHUNK breaks the rule that a member has a value that the specification admits there (value_carried).")),
+    ("a pointer without a slash",
+        &[r#""type":"STATE_DELTA","delta":[{"op":"remove","path":"a"}]"#], &[r#""type":"STATE_DELTA","delta":[{"op":"remove","path":"/a"}]"#],
+        "patch_mended 1", Some("STATE_DELTA breaks the rule that a JSON Patch is one by RFC 6902 (patch_mended).")),
+    ("an event that lacks what nobody can guess",
+        &[r#""type":"CUSTOM","value":1"#], &[r#""type":"RAW","event":{"type":"CUSTOM","value":1},"source":"diglot.invalid""#],
+        "malformed_frame 1",
+        Some("CUSTOM breaks the rule that a frame is an event: a JSON object with a type and what that type needs (malformed_frame).")),
+    ("an event without a type",
+        &[r#""name":"x""#], &[r#""type":"RAW","event":{"name":"x"},"source":"diglot.malformed""#],
+        "malformed_frame 1",
+        Some("A frame without a type breaks the rule that a frame is an event: a JSON object with a type and what that type needs (malformed_frame).")),
+    ("snake_case, which is no rule's business",
+        &[r#""type":"STEP_STARTED","step_name":"s""#, r#""type":"STEP_FINISHED","stepName":"s""#],
+        &[r#""type":"STEP_STARTED","stepName":"s""#, r#""type":"STEP_FINISHED","stepName":"s""#],
+        "respelt 1", None),
+    ("a type that nobody knows, which a client drops",
+        &[r#""type":"NEW_THING","a":1"#], &[r#""type":"CUSTOM","name":"ag-ui.NEW_THING","value":{"type":"NEW_THING","a":1}"#],
+        "unknown_type 1", None),
+    ("a result of a call that nobody made, which may be of an earlier run",
+        &[r#""type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":"x""#],
+        &[r#""type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"c","content":"x""#],
+        "result_unknown 1", None),
+];
+
+#[test]
+fn each_rule_is_mended_refused_or_counted() {
+    for (case, said, mended, count, offence) in ROWS {
+        let [all, left] = [said, mended].map(|events| [&[START], *events, &[FINISH]].concat());
+        let heard = hear(stream(&AG_UI, Mode::Repair), &all);
+        assert_eq!((heard.events, heard.counts.join(", ")), (expected(&left), (*count).to_owned()), "{case}");
+        assert_eq!(heard.fault, None, "{case}");
+
+        let heard = hear(stream(&AG_UI, Mode::Strict), &all);
+        assert_eq!(heard.fault.as_deref(), *offence, "{case}");
+        let last = heard.events.last().expect("an event");
+        let text = offence.map_or(canonical(&format!("{{{FINISH}}}")), |offence| {
+            canonical(&format!(r#"{{"type":"RUN_ERROR","message":"{offence}","code":"gateway"}}"#))
+        });
+        assert_eq!(*last, text, "{case}");
+        let terminals =
+            heard.events.iter().filter(|event| event.contains("RUN_FINISHED") || event.contains("RUN_ERROR"));
+        assert_eq!(terminals.count(), 1, "{case}");
+
+        let heard = hear(stream(&AG_UI, Mode::Report), &all);
+        assert_eq!(heard.counts.join(", "), *count, "{case}");
+        // Reading alone decides what is an event and how it is spelt.
+        if !["malformed_frame 1", "unknown_type 1", "respelt 1"].contains(count) {
+            assert_eq!(heard.events, expected(&all), "{case}");
+        }
+        assert_eq!(heard.fault, None, "{case}");
+    }
+}
+
+#[test]
+fn every_repair_and_loss_that_breaks_a_rule_has_a_row_or_a_test_of_its_own() {
+    let elsewhere = ["run_started_supplied", "ids_disagree", "interrupt_repeated", "pending_unknown", "after_terminal"];
+    let rules = Repair::ALL.iter().map(|one| (one.label(), one.rule()));
+    for (label, rule) in rules.chain(Loss::ALL.iter().map(|one| (one.label(), one.rule()))) {
+        let row = ROWS.iter().find(|(_, _, _, count, offence)| count.starts_with(label) && offence.is_some());
+        assert!(rule.is_none() || row.is_some() || elsewhere.contains(&label), "{label}");
+        assert!(rule.is_none_or(|rule| !rule.ends_with('.')), "{label}: the sentence goes on");
+    }
+}
+
+#[test]
+fn the_first_event_is_a_start_and_the_last_one_ends() {
+    let heard = hear(stream(&AG_UI, Mode::Strict), &[FINISH]);
+    let rule =
+        "RUN_FINISHED breaks the rule that the first event of a run is its start, or an error (run_started_supplied).";
+    assert_eq!(heard.fault.as_deref(), Some(rule));
+    assert_eq!(heard.events.len(), 1);
+    // What follows the end is no reason to take the end back.
+    let mut strict = stream(&AG_UI, Mode::Strict);
+    let mut out = Vec::new();
+    assert_eq!(strict.push(wire(&[START, FINISH, FINISH]).as_bytes(), 0, &mut out), Ok(()));
+    let offence = strict.offence().expect("something followed").to_string();
+    assert_eq!(offence, "RUN_FINISHED breaks the rule that nothing follows the end of a run (after_terminal).");
+    let heard = hear(stream(&AG_UI, Mode::Report), &[START]);
+    assert_eq!(heard.fault.as_deref(), Some("the stream ended without a terminal event"));
+    assert!(heard.events[1].contains("RUN_ERROR"), "{:?}", heard.events);
+}
+
+#[test]
+fn the_end_of_a_run_names_what_its_start_named() {
+    let named = |kind: &str, run: &str| format!(r#""type":"{kind}","threadId":"t","runId":"{run}""#);
+    for (start, end, count, refused) in [
+        ("r", "r", "", false),
+        ("x", "x", "ids_replaced 2", false),
+        ("x", "r", "ids_replaced 1, ids_disagree 1", true),
+        ("r", "x", "ids_disagree 1", true),
+    ] {
+        let events = [named("RUN_STARTED", start), named("RUN_FINISHED", end)];
+        let events = [events[0].as_str(), events[1].as_str()];
+        let heard = hear(stream(&AG_UI, Mode::Repair), &events);
+        assert_eq!(heard.counts.join(", "), count, "{start} {end}");
+        assert!(heard.events[1].contains(r#""runId":"r""#), "{:?}", heard.events);
+        assert_eq!(hear(stream(&AG_UI, Mode::Strict), &events).fault.is_some(), refused, "{start} {end}");
+    }
+}
+
+#[test]
+fn an_outcome_names_each_interrupt_once_and_calls_that_wait() {
+    let call = |id: &str| format!(r#""type":"TOOL_CALL_CHUNK","toolCallId":"{id}","toolCallName":"f""#);
+    let answer = r#""type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"done","content":"x""#;
+    let finish = |rest: &str| format!("{FINISH},{rest}");
+    let rows = [
+        (
+            r#""outcome":{"type":"success","pendingToolCallIds":["open","done","none"]}"#,
+            r#""outcome":{"type":"success","pendingToolCallIds":["open"]},"metadata":{"diglot":{"pendingToolCallIds":["done","none"]}}"#,
+            "pending_unknown 1",
+        ),
+        (
+            r#""outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"a"},{"id":"j","reason":"b"},{"id":"\u0069","reason":"c"}]}"#,
+            r#""outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"a"},{"id":"j","reason":"b"}]},"metadata":{"diglot":{"interrupts":[{"id":"i","reason":"c"}]}}"#,
+            "interrupt_repeated 1",
+        ),
+        (
+            r#""outcome":{"type":"success","pendingToolCallIds":["open"]}"#,
+            r#""outcome":{"type":"success","pendingToolCallIds":["open"]}"#,
+            "",
+        ),
+    ];
+    for (said, mended, count) in rows {
+        let (open, done, said, mended) = (call("open"), call("done"), finish(said), finish(mended));
+        let events = [START, &open, &done, answer, &said];
+        let heard = hear(stream(&AG_UI, Mode::Repair), &events);
+        assert_eq!(heard.events.last(), expected(&[&mended]).last(), "{said}");
+        assert_eq!(heard.counts.join(", "), count);
+        assert_eq!(hear(stream(&AG_UI, Mode::Strict), &events).fault.is_some(), !count.is_empty(), "{said}");
+    }
+}
+
+/// Messages of several kinds under one id.
+#[rustfmt::skip]
+const COLLISIONS: &[(&str, &[&str], &[&str])] = &[
+    ("a span and its message share an id",
+        &[r#""type":"REASONING_START","messageId":"m""#, r#""type":"REASONING_MESSAGE_START","messageId":"m","role":"reasoning""#,
+          r#""type":"REASONING_MESSAGE_END","messageId":"m""#, r#""type":"REASONING_END","messageId":"m""#],
+        &[r#""type":"REASONING_START","messageId":"m""#, r#""type":"REASONING_MESSAGE_START","messageId":"m","role":"reasoning""#,
+          r#""type":"REASONING_MESSAGE_END","messageId":"m""#, r#""type":"REASONING_END","messageId":"m""#]),
+    ("reasoning, then text",
+        &[r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m","delta":"a""#, r#""type":"TEXT_MESSAGE_START","messageId":"m""#,
+          r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"b""#, r#""type":"TEXT_MESSAGE_END","messageId":"m""#],
+        &[r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m","delta":"a""#, r#""type":"TEXT_MESSAGE_START","messageId":"m:text","metadata":{"diglot":{"id":"m"}}"#,
+          r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m:text","delta":"b","metadata":{"diglot":{"id":"m"}}"#,
+          r#""type":"TEXT_MESSAGE_END","messageId":"m:text","metadata":{"diglot":{"id":"m"}}"#]),
+    ("text, activity, result, and an encrypted value of reasoning",
+        &[r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"a""#,
+          r#""type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"x","content":{}"#,
+          r#""type":"ACTIVITY_DELTA","messageId":"m","activityType":"x","patch":[]"#,
+          r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m","delta":"c""#,
+          r#""type":"REASONING_ENCRYPTED_VALUE","subtype":"message","entityId":"m","encryptedValue":"v""#,
+          r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"d""#],
+        &[r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"a""#,
+          r#""type":"ACTIVITY_SNAPSHOT","messageId":"m:activity","activityType":"x","content":{},"metadata":{"diglot":{"id":"m"}}"#,
+          r#""type":"ACTIVITY_DELTA","messageId":"m:activity","activityType":"x","patch":[],"metadata":{"diglot":{"id":"m"}}"#,
+          r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m:reasoning","delta":"c","metadata":{"diglot":{"id":"m"}}"#,
+          r#""type":"REASONING_ENCRYPTED_VALUE","subtype":"message","entityId":"m:reasoning","encryptedValue":"v","metadata":{"diglot":{"entityId":"m"}}"#,
+          r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"d""#]),
+    ("a call in a message that is called like reasoning",
+        &[r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m","delta":"a""#,
+          r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":"m""#, r#""type":"TOOL_CALL_END","toolCallId":"c""#,
+          r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"b""#],
+        &[r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m","delta":"a""#,
+          r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":"m:text","metadata":{"diglot":{"parentMessageId":"m"}}"#,
+          r#""type":"TOOL_CALL_END","toolCallId":"c""#,
+          r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m:text","delta":"b","metadata":{"diglot":{"id":"m"}}"#]),
+    ("a result called like its call, which has no parent: the client's message of the call has that id",
+        &[r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f""#, r#""type":"TOOL_CALL_END","toolCallId":"c""#,
+          r#""type":"TOOL_CALL_RESULT","messageId":"c","toolCallId":"c","content":"x""#],
+        &[r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f""#, r#""type":"TOOL_CALL_END","toolCallId":"c""#,
+          r#""type":"TOOL_CALL_RESULT","messageId":"c:tool","toolCallId":"c","content":"x","metadata":{"diglot":{"id":"c"}}"#]),
+    ("a call without a parent that is called like an activity",
+        &[r#""type":"ACTIVITY_SNAPSHOT","messageId":"c","activityType":"x","content":{}"#,
+          r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f""#, r#""type":"TOOL_CALL_END","toolCallId":"c""#],
+        &[r#""type":"ACTIVITY_SNAPSHOT","messageId":"c","activityType":"x","content":{}"#,
+          r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f","parentMessageId":"c:text","metadata":{"diglot":{"parentMessageId":"c"}}"#,
+          r#""type":"TOOL_CALL_END","toolCallId":"c""#]),
+    ("content that nobody opened under a taken id, and a name that is taken as well",
+        &[r#""type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"x","content":{}"#,
+          r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m:text","delta":"a""#,
+          r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"b""#, r#""type":"TEXT_MESSAGE_END","messageId":"m""#],
+        &[r#""type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"x","content":{}"#,
+          r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m:text","delta":"a""#,
+          r#""type":"TEXT_MESSAGE_START","messageId":"m:text:text","role":"assistant""#,
+          r#""type":"TEXT_MESSAGE_CONTENT","messageId":"m:text:text","delta":"b","metadata":{"diglot":{"id":"m"}}"#,
+          r#""type":"TEXT_MESSAGE_END","messageId":"m:text:text","metadata":{"diglot":{"id":"m"}}"#]),
+    ("a snapshot that says the stream's ids, and one of its own twice",
+        &[r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"a""#, r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m","delta":"b""#,
+          r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"m","role":"reasoning","content":"b"},{"id":"m","role":"assistant","content":"a"},{"id":"n","role":"user","content":"c"},{"id":"n","role":"tool","toolCallId":"t","content":"d","metadata":{"x":1}}]"#],
+        &[r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"a""#,
+          r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m:reasoning","delta":"b","metadata":{"diglot":{"id":"m"}}"#,
+          r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"m:reasoning","role":"reasoning","content":"b","metadata":{"diglot":{"id":"m"}}},{"id":"m","role":"assistant","content":"a"},{"id":"n","role":"user","content":"c"},{"id":"n:tool","role":"tool","toolCallId":"t","content":"d","metadata":{"x":1,"diglot":{"id":"n"}}}]"#]),
+];
+
+#[test]
+fn messages_of_several_kinds_under_one_id_are_told_apart() {
+    for (case, said, named) in COLLISIONS {
+        let [all, named] = [said, named].map(|events| [&[START], *events, &[FINISH]].concat());
+        let heard = hear(stream(&AG_UI, Mode::Repair), &all);
+        assert_eq!(heard.events, expected(&named), "{case}");
+        assert_eq!(heard.fault, None, "{case}");
+        let strict = hear(stream(&AG_UI, Mode::Strict), &all);
+        let rule = heard.counts.iter().any(|count| count.starts_with("opener"));
+        assert_eq!(strict.fault.is_some(), rule, "{case}: an id is no violation");
+        assert_eq!(hear(stream(&AG_UI, Mode::Report), &all).events, expected(&all), "{case}");
+    }
+}
+
+/// The client sends back what it heard, and the agent hears what it said.
+#[test]
+fn the_next_request_says_the_agents_own_ids() {
+    let heard = concat!(
+        r#"{"id":"m","role":"user","content":"a"},"#,
+        r#"{"id":"m:reasoning","role":"reasoning","content":"b","metadata":{"diglot":{"id":"m"}}},"#,
+        r#"{"id":"m:text","role":"assistant","content":"c","metadata":{"diglot":{"id":"m","a":1},"x":2}},"#,
+        r#"{"id":"c:text","role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"},"metadata":{"diglot":{"parentMessageId":"c"}}}]},"#,
+        r#"{"id":"c:tool:tool","role":"tool","toolCallId":"c","content":"d","metadata":{"diglot":{"id":"c"}}},"#,
+        r#"{"id":"n:tool","role":"user","content":"e","metadata":{"diglot":{"id":"n"}}},"#,
+        r#"{"id":"n","role":"user","content":"f","metadata":{"diglot":{"id":5}}},"#,
+        r#"{"id":"n:text","role":"user","content":"g","metadata":{"diglot":"n"}}"#,
+    );
+    let said = concat!(
+        r#"{"id":"m","role":"user","content":"a"},"#,
+        r#"{"id":"m","role":"reasoning","content":"b"},"#,
+        r#"{"id":"m","role":"assistant","content":"c","metadata":{"diglot":{"a":1},"x":2}},"#,
+        r#"{"id":"c","role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"#,
+        r#"{"id":"c","role":"tool","toolCallId":"c","content":"d"},"#,
+        r#"{"id":"n:tool","role":"user","content":"e","metadata":{"diglot":{"id":"n"}}},"#,
+        r#"{"id":"n","role":"user","content":"f","metadata":{"diglot":{"id":5}}},"#,
+        r#"{"id":"n:text","role":"user","content":"g","metadata":{"diglot":"n"}}"#,
+    );
+    let body = |messages| format!(r#"{{"threadId":"t","runId":"r","messages":[{messages}]}}"#);
+    let side = Side::new(&AG_UI);
+    let translated = request::translate(body(heard).as_bytes(), side, side, &Ids::new("t", "r")).expect("a request");
+    let messages = members(&translated.body).remove("messages").expect("messages");
+    assert_eq!(messages, canonical(&format!("[{said}]")));
+
+    // What the conversation holds is known in its next run.
+    let events = [
+        START,
+        r#""type":"TEXT_MESSAGE_CHUNK","messageId":"m","delta":"x""#,
+        r#""type":"REASONING_MESSAGE_CHUNK","messageId":"m","delta":"y""#,
+        r#""type":"TOOL_CALL_RESULT","messageId":"z","toolCallId":"c","content":"again""#,
+        FINISH,
+    ];
+    let heard = hear(stream(&AG_UI, Mode::Repair).knowing(translated.known), &events);
+    assert!(heard.events[1].contains(r#""messageId":"m""#), "{:?}", heard.events);
+    assert!(heard.events[2].contains(r#""messageId":"m:reasoning""#), "{:?}", heard.events);
+    assert_eq!(heard.counts, ["id_namespaced 1"]);
+}
+
+/// A dialect whose kinds have ids of their own hears what the agent said, also through two gateways.
+#[test]
+fn a_hai_client_hears_the_agents_own_ids() {
+    let (_, said, named) = COLLISIONS[1];
+    let [said, named] =
+        [said, named].map(|events| hear(stream(&HAI, Mode::Repair), &[&[START], events, &[FINISH]].concat()));
+    assert_eq!(said.events, named.events);
+    assert!(said.events.iter().all(|event| !event.contains("m:text")), "{:?}", said.events);
+}
