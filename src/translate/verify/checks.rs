@@ -4,7 +4,7 @@ use super::frame::{self, Block, Standard};
 use super::value::{self, Problem};
 use super::{Finding, Rule, Severity, Summary, finding, is_canonical, is_event, lane, order, promise};
 use crate::codec::json;
-use crate::dialect::Side;
+use crate::dialect::{Shape, Side};
 use crate::event::run::Move;
 use crate::event::{Event, Field, Json, Key, Kind, input, retired};
 use crate::translate::Sink;
@@ -61,12 +61,14 @@ struct Place<'p> {
 impl Checks {
     pub fn new(side: Side) -> Self {
         let dialect = side.dialect;
+        // What need not say its ids need not stand at all, as the run guard has it.
+        let start = dialect.rows.iter().find(|row| row.kind == Kind::RunStarted).map(|row| row.shape);
         let labels = vec![0; dialect.other() + 1].into_boxed_slice();
         Checks {
             reader: (!is_canonical(dialect)).then(|| Reader::new(side)),
             heard: Heard { events: Vec::new(), report: Report { read: labels, ..Report::default() } },
             unfolding: lane::Unfolding::default(),
-            order: order::Order::default(),
+            order: order::Order::new(start == Some(Shape::IdsOptional)),
             promises: promise::Promises::new(!is_canonical(dialect)),
             thinking: [None, None],
             made_up: 0,

@@ -53,6 +53,8 @@ struct Opened {
 /// Watches over the order of one stream.
 #[derive(Debug, Default)]
 pub(super) struct Order {
+    /// the dialect may begin without a start
+    start_optional: bool,
     phase: Phase,
     /// by what it is, its id, and for a step who started it
     open: BTreeMap<(Item, String, Owner), Opened>,
@@ -62,6 +64,11 @@ pub(super) struct Order {
 }
 
 impl Order {
+    /// For a dialect that may begin without a start, or may not.
+    pub fn new(start_optional: bool) -> Self {
+        Order { start_optional, ..Order::default() }
+    }
+
     /// Takes an event into account, whose values were checked, and says what is wrong with its coming now.
     pub fn event(&mut self, event: &Event<'_>, problems: &mut Vec<Problem>) {
         if let Err((rule, found)) = self.phase(event.kind) {
@@ -118,7 +125,9 @@ impl Order {
             (_, Kind::RunError) => self.phase = Phase::Failed,
             (Phase::Waiting, _) => {
                 self.phase = Phase::Active;
-                return Err((Rule::NotStarted, "no run was started".to_owned()));
+                if !self.start_optional {
+                    return Err((Rule::NotStarted, "no run was started".to_owned()));
+                }
             }
             (Phase::Finished, _) => {
                 self.phase = Phase::Stray;
@@ -136,7 +145,7 @@ impl Order {
     }
 
     fn reset(&mut self) {
-        *self = Order { phase: Phase::Active, ..Order::default() };
+        *self = Order { phase: Phase::Active, ..Order::new(self.start_optional) };
     }
 
     fn finish(&mut self) -> Result<(), (Rule, String)> {

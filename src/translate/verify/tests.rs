@@ -260,6 +260,18 @@ fn a_hai_stream_is_conformant_as_its_builders_make_it() {
     }
 }
 
+#[test]
+fn a_dialect_that_may_begin_without_a_start_is_not_blamed_for_it() {
+    let cloudbase = dialect::by_name("cloudbase").expect("a dialect");
+    let input = sse(&[
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"m"}"#,
+        r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
+        r#"{"type":"RUN_FINISHED"}"#,
+    ]);
+    assert_eq!(lines(&found_in(cloudbase, &[input.as_bytes()]).0), [""; 0]);
+    assert_eq!(lines(&found_in(&AG_UI, &[input.as_bytes()]).0)[0], "1 not-started");
+}
+
 /// Whatever stands in the input, it is read to its end, and findings lie inside it.
 #[test]
 fn no_input_breaks_the_verifier() {
