@@ -6,6 +6,8 @@
 //!                            events      events      client's dialect
 //! ```
 //!
+//! [`verify`] holds a recorded stream against the rules of the real client and mends nothing.
+//!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
 mod answer;
@@ -34,6 +36,7 @@ mod subagent;
 mod text;
 mod thought;
 pub mod trace;
+pub mod verify;
 mod write;
 
 pub use guard::{Known, Mode, Offence};
