@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod detect;
 mod form;
 mod mock_agent;
 mod serve;
@@ -61,6 +62,8 @@ enum Command {
     Translate(Box<translate::Arguments>),
     /// Say whether the real client would accept a recorded stream, and what else is wrong with it
     Verify(verify::Arguments),
+    /// Name the dialect of a recorded stream or request, and say what tells it
+    Detect(detect::Arguments),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
 }
@@ -75,6 +78,7 @@ pub fn main() -> ExitCode {
             Command::Check(arguments) => check::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
+            Command::Detect(arguments) => detect::run(&arguments),
             Command::MockAgent(arguments) => mock_agent::run(&arguments),
         },
         Err(error) => {

@@ -17,6 +17,7 @@ mod carry;
 mod chunk;
 mod collaboration;
 mod conform;
+pub mod detect;
 mod guard;
 mod interrupt;
 mod message;
@@ -40,7 +41,7 @@ pub mod verify;
 mod write;
 
 pub use guard::{Known, Mode, Offence};
-pub use report::{Breach, Loss, Repair, Report};
+pub use report::{Breach, Loss, Repair, Report, Turned};
 pub use stream::{Fault, Stream};
 
 use crate::event::{Event, Json};

@@ -1,6 +1,7 @@
 //! The integration tests, one binary. A line per module on what belongs there:
 //!
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
+//! - `auto`: routes whose dialects are told by what is said.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
 //! - `exact`: JSON compared with its digits, for the two modules below.
@@ -16,6 +17,7 @@
 //! - `verify`: what the gateway writes, held against the verifier.
 
 mod architecture;
+mod auto;
 mod cli;
 mod client;
 mod exact;
