@@ -65,11 +65,8 @@ pub fn stream<'e>(events: impl Iterator<Item = &'e str>) -> (Found, Vec<(usize, 
     let mut seen: Vec<(usize, &'static Sign)> = Vec::new();
     let mut side = Side::new(&HAI);
     for (at, data) in events.enumerate() {
-        for sign in signs(data, at == 0) {
-            if !seen.iter().any(|(_, other)| other.mark == sign.mark) {
-                seen.push((at, sign));
-            }
-        }
+        let sign = signs(data, at == 0).next().filter(|sign| seen.iter().all(|(_, other)| other.mark != sign.mark));
+        seen.extend(sign.map(|sign| (at, sign)));
         side.content =
             if side.content == Content::Blocks || shows_blocks(data) { Content::Blocks } else { side.content };
         side.fields = if side.fields == Spelling::Snake || shows_snake(data) { Spelling::Snake } else { side.fields };

@@ -11,6 +11,7 @@
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `load`: many events, many streams, memory.
+//! - `pages`: pages that are made from the code, held equal to it.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
@@ -27,6 +28,7 @@ mod guard;
 mod laws;
 mod lifecycle;
 mod load;
+mod pages;
 mod requests;
 mod status;
 mod support;
