@@ -1,6 +1,7 @@
 //! `diglot translate`: a recorded stream or request, offline.
 
 use super::{Exit, complain, side};
+use crate::codec::Framing;
 use crate::codec::sse::{self, Limits, Step};
 use crate::dialect::Side;
 use crate::error::Kind;
@@ -23,13 +24,16 @@ pub(super) struct Arguments {
     /// Form of a translated stream
     #[arg(long, value_enum, default_value_t = Format::Sse)]
     format: Format,
+    /// Form of the stream that is read
+    #[arg(long, value_enum, default_value_t = Input::Auto)]
+    input: Input,
     /// Thread id of the run [default: what the input says, else `thread`]
     #[arg(long, value_name = "ID", requires = "run")]
     thread: Option<String>,
     /// Run id of the run [default: what the input says, else `run`]
     #[arg(long, value_name = "ID", requires = "thread")]
     run: Option<String>,
-    /// File to read, `-` for stdin. A stream may be SSE or NDJSON (one event a line).
+    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event a line) or AG-UI's protobuf.
     #[arg(default_value = "-")]
     file: PathBuf,
 }
@@ -40,6 +44,16 @@ enum Format {
     Sse,
     /// one JSON event a line
     Ndjson,
+    /// frames of application/vnd.ag-ui.event+proto, for ag-ui alone
+    Proto,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Input {
+    /// what the first byte says
+    Auto,
+    /// frames of application/vnd.ag-ui.event+proto, for ag-ui alone
+    Proto,
 }
 
 /// U+FEFF in UTF-8, which some editors put before a text.
@@ -49,6 +63,12 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 const PIECE: usize = 64 << 10;
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
+    let wrong = |asked: bool, side: Side| asked && (arguments.request || !side.dialect.is_canonical());
+    if wrong(arguments.format == Format::Proto, arguments.to) || wrong(arguments.input == Input::Proto, arguments.from)
+    {
+        complain("protobuf is a form of event streams of ag-ui, and of nothing else");
+        return Exit::Usage;
+    }
     let input: Box<dyn Read> = if arguments.file == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
@@ -106,9 +126,16 @@ fn translate_request(arguments: &Arguments, mut input: Box<dyn Read>) -> Result<
 
 fn translate_stream(arguments: &Arguments, mut input: Box<dyn Read>) -> Result<Exit, Failure> {
     let mut stream = Stream::new(arguments.from, arguments.to, ids(arguments), Limits::default());
+    if arguments.format == Format::Proto {
+        stream.write_as(Framing::Proto);
+    }
     let mut sink = Sink { out: io::stdout().lock(), format: arguments.format, frames: sse::Decoder::default() };
     let mut piece = vec![0; PIECE];
-    let (mut out, mut form) = (Vec::new(), Form::Unknown);
+    let (mut out, mut form) = (Vec::new(), Form::Unknown { of_ag_ui: arguments.from.dialect.is_canonical() });
+    if arguments.input == Input::Proto {
+        stream.read_as(Framing::Proto);
+        form = Form::Framed;
+    }
     let end = loop {
         let read = input.read(&mut piece).map_err(Failure::Input)?;
         if read == 0 {
@@ -178,8 +205,12 @@ fn push_line(stream: &mut Stream, line: &[u8], out: &mut Vec<u8>) {
 #[derive(Debug, PartialEq, Eq)]
 enum Form {
     /// nothing but blanks and a BOM so far
-    Unknown,
-    Sse,
+    Unknown {
+        /// whether it may be protobuf
+        of_ag_ui: bool,
+    },
+    /// SSE or protobuf: the stream takes it apart
+    Framed,
     /// the line that is not whole yet
     Ndjson(Vec<u8>),
 }
@@ -187,12 +218,17 @@ enum Form {
 impl Form {
     fn push(&mut self, bytes: &[u8], stream: &mut Stream, out: &mut Vec<u8>) -> Result<(), Fault> {
         let mut bytes = bytes;
-        if *self == Form::Unknown {
+        if let Form::Unknown { of_ag_ui } = *self {
             let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
             // A line of SSE that anybody reads never begins with a brace: that would be the name of a field.
             match first.map(|first| &bytes[first..]) {
                 Some(line @ [b'{', ..]) => (*self, bytes) = (Form::Ndjson(Vec::new()), line),
-                Some(_) => *self = Form::Sse,
+                // The length of a frame is below 2^24, and no text begins with NUL.
+                Some([0, ..]) if of_ag_ui && bytes.starts_with(&[0]) => {
+                    stream.read_as(Framing::Proto);
+                    *self = Form::Framed;
+                }
+                Some(_) => *self = Form::Framed,
                 None => {}
             }
         }
@@ -229,7 +265,7 @@ struct Sink<W> {
 impl<W: Write> Sink<W> {
     fn write(&mut self, frames: &mut Vec<u8>) -> io::Result<()> {
         match self.format {
-            Format::Sse => self.out.write_all(frames)?,
+            Format::Sse | Format::Proto => self.out.write_all(frames)?,
             Format::Ndjson => {
                 let mut rest = frames.as_slice();
                 while let Step::Frame(frame) = self.frames.next(&mut rest) {
@@ -257,7 +293,7 @@ mod tests {
     /// What a stream in two pieces becomes, and what it was taken for.
     fn translated(input: &str, cut: usize) -> (String, Form) {
         let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
-        let (mut form, mut out) = (Form::Unknown, Vec::new());
+        let (mut form, mut out) = (Form::Unknown { of_ag_ui: true }, Vec::new());
         for piece in [&input.as_bytes()[..cut], &input.as_bytes()[cut..]] {
             form.push(piece, &mut stream, &mut out).expect("no limit is near");
         }
@@ -277,7 +313,11 @@ mod tests {
                 let input = format!("{before}{input}");
                 for cut in 0..=input.len() {
                     let (text, form) = translated(&input, cut);
-                    assert_eq!((text.as_str(), form == Form::Sse), (expected.as_str(), is_sse), "{input:?} at {cut}");
+                    assert_eq!(
+                        (text.as_str(), form == Form::Framed),
+                        (expected.as_str(), is_sse),
+                        "{input:?} at {cut}"
+                    );
                 }
             }
         }

@@ -172,6 +172,12 @@ impl Dialect {
         self.rows.iter().enumerate().find(|(_, row)| row.wire == wire)
     }
 
+    /// Whether this is canonical AG-UI itself.
+    #[must_use]
+    pub fn is_canonical(&self) -> bool {
+        std::ptr::eq(self, &AG_UI)
+    }
+
     /// Whether this is the type of an event here.
     #[must_use]
     pub fn knows(&'static self, wire: &str) -> bool {

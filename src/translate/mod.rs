@@ -1,9 +1,9 @@
 //! The engine: dialect → canonical → dialect, for requests and for streams, by the tables of `dialect/`.
 //!
 //! ```text
-//!   bytes ─▶ sse::Decoder ─▶ Reader ─▶ run guard ─▶ Writer ─▶ bytes
-//!            frames          canonical   legal       frames of the
-//!                            events      events      client's dialect
+//!   bytes ─▶ Frames ─▶ Reader ─▶ run guard ─▶ Writer ─▶ bytes
+//!            frames    canonical   legal       frames of the
+//!                      events      events      client's dialect
 //! ```
 //!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
@@ -11,6 +11,7 @@
 mod carry;
 mod chunk;
 mod conform;
+mod framed;
 mod guard;
 mod message;
 mod patch;

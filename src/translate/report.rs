@@ -62,6 +62,10 @@ closed! {
         StrayBoundary = "stray_boundary",
         /// `data: [DONE]`
         DoneMarker = "done_marker",
+        /// a content part that came in protobuf, of a kind that a later protocol defines
+        UnknownPart = "unknown_part",
+        /// what protobuf cannot say, in an event too large to carry it (`codec::proto`)
+        Rounded = "rounded",
     }
 }
 

@@ -1,11 +1,13 @@
 //! One run's event stream, translated as it comes.
 
+use super::framed::Frames;
 use super::guard::Guard;
 use super::read::Reader;
 use super::report::Report;
 use super::write::{Outlet, Writer};
 use super::{Ids, Sink};
-use crate::codec::sse::{self, Decoder, Limits, Step};
+use crate::codec::sse::{self, Limits};
+use crate::codec::{Framing, proto};
 use crate::dialect::Side;
 use crate::event::run::Ending;
 use crate::event::{Event, Field, Json, Kind};
@@ -24,7 +26,7 @@ use crate::event::{Event, Field, Json, Kind};
 /// ```
 #[derive(Debug)]
 pub struct Stream {
-    frames: Decoder,
+    frames: Frames,
     reader: Reader,
     guard: Guard,
     writer: Writer,
@@ -57,7 +59,7 @@ impl Stream {
     pub fn new(agent: Side, client: Side, ids: Option<Ids>, limits: Limits) -> Self {
         let labels = |side: Side| vec![0; side.dialect.other() + 1].into_boxed_slice();
         Stream {
-            frames: Decoder::new(limits),
+            frames: Frames::new(Framing::Sse, limits),
             reader: Reader::new(agent.dialect),
             guard: Guard::new(ids),
             writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
@@ -65,21 +67,26 @@ impl Stream {
         }
     }
 
+    /// Reads the agent's body in another framing than SSE. To be said before the first byte.
+    pub fn read_as(&mut self, framing: Framing) {
+        self.frames = Frames::new(framing, self.frames.limits());
+    }
+
+    /// Writes for the client in another framing than SSE; [`Framing::Proto`] is for the canonical dialect alone. To be said
+    /// before the first event.
+    pub fn write_as(&mut self, framing: Framing) {
+        self.writer.framing = framing;
+    }
+
     /// Takes bytes as they came and appends what they say to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// When a frame is over the limit; everything before it was written, and nothing after it will be.
+    /// When a frame is over the limit, on either side; everything before it was written, and nothing after it will be.
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Stream { frames, reader, guard, writer, report } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
-        let mut rest = bytes;
-        loop {
-            match frames.next(&mut rest) {
-                Step::More => return Ok(()),
-                Step::Frame(frame) => reader.frame(&frame.data, &mut sink),
-                Step::Broken(fault) => return Err(Fault::Framing(fault)),
-            }
-        }
+        frames.push(bytes, reader, &mut sink).map_err(Fault::Framing)?;
+        self.room()
     }
 
     /// Takes one event that needs no framing (a line of NDJSON).
@@ -95,33 +102,43 @@ impl Stream {
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Stream { frames, reader, guard, writer, report } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
-        loop {
-            match frames.finish() {
-                Step::More => break,
-                Step::Frame(frame) => reader.frame(&frame.data, &mut sink),
-                Step::Broken(fault) => return Err(Fault::Framing(fault)),
-            }
-        }
+        frames.finish(reader, &mut sink).map_err(Fault::Framing)?;
         reader.finish(&mut sink);
-        if self.guard.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
+        self.room()?;
+        if self.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
     }
 
     /// Ends the run with RUN_ERROR, unless it has ended. What the agent said before stands.
     pub fn fail(&mut self, code: &str, message: &str, now: i64, out: &mut Vec<u8>) {
-        if self.guard.ending().is_some() {
+        if self.ending().is_some() {
             return;
         }
         let Stream { reader, guard, writer, report, .. } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now } };
         reader.finish(&mut sink);
         let error = Event::new(Kind::RunError).with(Field::Message, Json::string(message));
-        sink.event(error.with(Field::Code, Json::string(code)));
+        let error = error.with(Field::Code, Json::string(code));
+        sink.writer.full = false;
+        if sink.guard.ending().is_some() {
+            // The terminal event of the agent was what found no room.
+            sink.writer.event(error, &mut sink.to);
+        } else {
+            sink.event(error);
+        }
+    }
+
+    /// Whether everything that was said found room in a frame.
+    fn room(&self) -> Result<(), Fault> {
+        if !self.writer.full {
+            return Ok(());
+        }
+        Err(Fault::Framing(sse::Fault::FrameTooLarge { limit: proto::FRAME_LIMIT }))
     }
 
     /// How the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
-        self.guard.ending()
+        self.guard.ending().filter(|_| !self.writer.full)
     }
 
     /// What was read, written, mended and left out, since the start or since somebody took it out of there.

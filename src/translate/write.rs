@@ -4,11 +4,11 @@
 
 use super::carry;
 use super::chunk::Chunks;
-use super::report::Report;
+use super::report::{Loss, Report};
 use super::text::Writing;
 use super::{CANONICAL_PREFIX, message, patch};
 use crate::codec::json::{self, ObjectWriter};
-use crate::codec::sse;
+use crate::codec::{Framing, proto, sse};
 use crate::dialect::{ASSISTANT, Content, Rest, Row, Shape, Side, Spelling};
 use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get, message_id};
 use std::borrow::Cow;
@@ -24,6 +24,10 @@ pub(super) struct Writer {
     texts: Writing,
     chunks: Chunks,
     scratch: String,
+    /// how canonical events are framed; every other dialect has SSE alone
+    pub framing: Framing,
+    /// whether an event found no room in a frame: nothing is written any more
+    pub full: bool,
 }
 
 /// An event on its way out, sorted by what the dialect's row says.
@@ -53,7 +57,8 @@ impl Writer {
         let content = side.dialect.row_of(Kind::TextMessageContent).map(|(_, row)| row);
         let blocks = content.filter(|row| row.shape == Shape::Output);
         let (texts, chunks) = (Writing::default(), Chunks::default());
-        Writer { side, translates, blocks, texts, chunks, scratch: String::new() }
+        let (scratch, framing, full) = (String::new(), Framing::Sse, false);
+        Writer { side, translates, blocks, texts, chunks, scratch, framing, full }
     }
 
     /// Writes one event.
@@ -78,17 +83,31 @@ impl Writer {
     }
 
     fn canonical(&mut self, mut event: Event<'_>, to: &mut Outlet<'_>) {
+        if self.full {
+            return;
+        }
         to.report.written[self.side.dialect.label_of(event.kind)] += 1;
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
         // declares what it emits" [spec versioning]
         if event.kind == Kind::RunStarted && self.translates {
             event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
         }
+        if self.framing == Framing::Proto {
+            return self.message(&event, to);
+        }
         match event.source {
             Some(source) => sse::frame(to.out, source),
             None => self.frame(to.out, event.kind.wire(), |object| {
                 event.members.iter().for_each(|member| object.copy(member, false));
             }),
+        }
+    }
+
+    fn message(&mut self, event: &Event<'_>, to: &mut Outlet<'_>) {
+        match proto::frame(to.out, event.kind, &event.members) {
+            Ok(proto::Told::Exactly | proto::Told::Carried) => {}
+            Ok(proto::Told::Rounded) => to.report.loss(Loss::Rounded),
+            Err(proto::TooLarge) => self.full = true,
         }
     }
 
