@@ -13,28 +13,25 @@ pub(super) fn framings(side: Side) -> &'static [Framing] {
 /// The framing of the answer to a request with these headers.
 ///
 /// Protobuf has to be asked for by its name: the server of the AG-UI SDK takes `*/*` for it, but who says `*/*` reads
-/// event streams, and that wire has no keep-alives.
+/// event streams, and that wire has no keep-alives. Where both are named with one weight, the first that is named is
+/// taken: `HttpAgent` puts `text/event-stream` behind what its application sets, so that is all that one can say there.
 pub(super) fn framing(headers: &HeaderMap, client: Side) -> Result<Framing, Rejection> {
     if !headers.contains_key(header::ACCEPT) {
         return Ok(Framing::Sse);
     }
     // Several lines of a field are one list [RFC 9110 §5.3].
     let lines = headers.get_all(header::ACCEPT).iter();
-    let (mut proto, mut named, mut sse) = (0.0, None, 0.0);
+    let (mut best, mut any) = ((None, 0.0), false);
     for range in lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')) {
         let (media, weight) = weighed(range);
-        match media.as_str() {
-            own if own == Framing::Proto.media_type() => proto = f32::max(proto, weight),
-            own if own == Framing::Sse.media_type() => named = Some(f32::max(named.unwrap_or_default(), weight)),
-            "text/*" | "*/*" => sse = f32::max(sse, weight),
-            _ => {}
+        let named = framings(client).iter().copied().find(|framing| framing.media_type() == media);
+        // "The most specific reference has precedence" [RFC 9110 §12.5.1]: a wildcard does not outweigh a name.
+        if named.is_some() && weight > best.1 {
+            best = (named, weight);
         }
+        any |= matches!(media.as_str(), "text/*" | "*/*") && weight > 0.0;
     }
-    // "The most specific reference has precedence" [RFC 9110 §12.5.1], so the name speaks for protobuf against a wildcard.
-    if proto > named.unwrap_or_default() && framings(client).contains(&Framing::Proto) {
-        return Ok(Framing::Proto);
-    }
-    if named.unwrap_or_default() > 0.0 || sse > 0.0 { Ok(Framing::Sse) } else { Err(Kind::NotAcceptable.into()) }
+    best.0.or(any.then_some(Framing::Sse)).ok_or_else(|| Kind::NotAcceptable.into())
 }
 
 /// The media type of a range of `Accept`, in lower case, and its weight.
@@ -83,7 +80,9 @@ mod tests {
             (&["application/vnd.ag-ui.event+proto;q=0, */*"], sse, sse),
             (&["application/vnd.ag-ui.event+proto, */*"], proto, sse),
             (&["application/vnd.ag-ui.event+proto;q=0.5", "*/*;q=0.9"], proto, sse),
-            (&["application/vnd.ag-ui.event+proto, text/event-stream"], sse, sse),
+            (&["text/event-stream, application/vnd.ag-ui.event+proto"], sse, sse),
+            // What the real client sends whose application set the header.
+            (&["application/vnd.ag-ui.event+proto, text/event-stream"], proto, sse),
             (&["text/event-stream;q=0.5, application/vnd.ag-ui.event+proto;q=0.9"], proto, sse),
             (&["text/event-stream;q=0.9", "application/vnd.ag-ui.event+proto;q=0.5"], sse, sse),
             (&["text/event-stream;q=0, application/vnd.ag-ui.event+proto;q=0.1"], proto, None),

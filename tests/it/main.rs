@@ -9,6 +9,7 @@
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `load`: many events, many streams, memory.
+//! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
@@ -22,6 +23,7 @@ mod golden;
 mod laws;
 mod lifecycle;
 mod load;
+mod proto;
 mod requests;
 mod status;
 mod support;

@@ -10,6 +10,9 @@ use std::fmt;
 /// Integers beyond this are none to a JavaScript client.
 const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
+/// `type` of the content part that AG-UI 1.0 has no more.
+const RETIRED: &str = "binary";
+
 /// How an event was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
@@ -292,6 +295,10 @@ impl Writer<'_> {
         let Some(members) = json::members(value) else {
             return false;
         };
+        if let (Body::Union(_), Some(document)) = (&shape.body, retired_part(&members)) {
+            self.message(number, shape, &document);
+            return false;
+        }
         let start = self.out.len();
         let outer = std::mem::replace(&mut self.refused, false);
         let open = wire::begin(self.out, number, value.as_str().len());
@@ -318,6 +325,33 @@ impl Writer<'_> {
         }
         !refused
     }
+}
+
+/// The part `binary` of AG-UI 0.x as the document that the real encoder makes of it [`toProtoContentPart`].
+fn retired_part(members: &[Member<'_>]) -> Option<Json<'static>> {
+    let named = |name: &str| members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
+    let said = |name: &str| named(name).filter(|value| !value.is("") && !value.is_null());
+    if !named(json::TYPE)?.is(RETIRED) {
+        return None;
+    }
+    let id = Field::Id.camel();
+    let (kind, value) = said("data").map(|data| ("data", data)).or(said("url").or(said(id)).map(|url| ("url", url)))?;
+    let source = json::build(|source| {
+        source.word(json::TYPE, kind);
+        source.member(Field::Value.camel(), value.as_str());
+        named("mimeType").into_iter().for_each(|media| source.member("mimeType", media.as_str()));
+    });
+    let metadata = json::build(|metadata| {
+        metadata.member("legacyBinary", "true");
+        for name in ["filename", id] {
+            named(name).into_iter().for_each(|value| metadata.member(name, value.as_str()));
+        }
+    });
+    Some(json::build(|part| {
+        part.word(json::TYPE, "document");
+        part.member(Field::Source.camel(), source.as_str());
+        part.member(Field::Metadata.camel(), metadata.as_str());
+    }))
 }
 
 impl Form {

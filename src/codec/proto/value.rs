@@ -446,7 +446,15 @@ mod tests {
         };
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&[0x08, 0, 0x20, 1]), Ok(Some("true".to_owned())));
-        let list = |value: &[u8]| [&[0x32, value.len() as u8 + 2, 0x0a, value.len() as u8], value].concat();
+        let list = |value: &[u8]| {
+            let mut list = Vec::new();
+            let open = wire::begin(&mut list, LIST, 0);
+            let item = wire::begin(&mut list, ITEMS, 0);
+            list.extend_from_slice(value);
+            wire::end(&mut list, item);
+            wire::end(&mut list, open);
+            list
+        };
         assert_eq!(read(&[list(&[0x20, 1]), list(&[])].concat()), Ok(Some("[true,null]".to_owned())));
         assert_eq!(read(&[0x1a, 1, 0xff]), Err(Broken::Utf8));
     }
