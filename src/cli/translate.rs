@@ -291,10 +291,11 @@ mod tests {
     ];
 
     /// What a stream in two pieces becomes, and what it was taken for.
-    fn translated(input: &str, cut: usize) -> (String, Form) {
+    fn translated(input: impl AsRef<[u8]>, cut: usize) -> (String, Form) {
+        let input = input.as_ref();
         let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
         let (mut form, mut out) = (Form::Unknown { of_ag_ui: true }, Vec::new());
-        for piece in [&input.as_bytes()[..cut], &input.as_bytes()[cut..]] {
+        for piece in [&input[..cut], &input[cut..]] {
             form.push(piece, &mut stream, &mut out).expect("no limit is near");
         }
         form.finish(&mut stream, &mut out).expect("a terminal event");
@@ -312,7 +313,7 @@ mod tests {
             for (input, is_sse) in [(&sse, true), (&ndjson, false)] {
                 let input = format!("{before}{input}");
                 for cut in 0..=input.len() {
-                    let (text, form) = translated(&input, cut);
+                    let (text, form) = translated(input.as_str(), cut);
                     assert_eq!(
                         (text.as_str(), form == Form::Framed),
                         (expected.as_str(), is_sse),
@@ -320,6 +321,20 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn protobuf_is_recognised_wherever_it_is_cut() {
+        let sse: String = EVENTS.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
+        stream.write_as(Framing::Proto);
+        let mut frames = Vec::new();
+        stream.push(sse.as_bytes(), 0, &mut frames).expect("no limit is near");
+        let (expected, _) = translated(&frames, 0);
+        assert_eq!(expected.matches("data: ").count(), EVENTS.len(), "{expected}");
+        for cut in 0..=frames.len() {
+            assert_eq!(translated(&frames, cut), (expected.clone(), Form::Framed), "at {cut}");
         }
     }
 }

@@ -2,13 +2,14 @@
 
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, End, INPUT, ask, post, run};
-use super::support::gateway::{Gateway, Setup};
+use super::support::gateway::{File, Gateway, Setup, diglot};
 use super::support::sse::{BEGUN, HEAD, WHOLE, begun, events, refused, succeeded, types, whole};
 use diglot::codec::sse::Limits;
 use diglot::codec::{Framing, proto};
 use diglot::dialect::{AG_UI, Side};
 use diglot::translate::Stream;
 use serde_json::Value;
+use std::process::Output;
 
 /// The head of a response in protobuf. Content types are compared without parameters and case; nobody asks an agent for it.
 const PROTO_HEAD: &str =
@@ -145,5 +146,27 @@ fn an_event_too_large_for_a_frame_ends_the_run() {
         };
         let all = heard(&answer);
         assert_eq!(types(&all), [BEGUN, &["TEXT_MESSAGE_END", "RUN_ERROR"]].concat(), "{kind}");
+    }
+}
+
+#[test]
+fn the_command_line_takes_protobuf_for_ag_ui_alone() {
+    let file = File::new(&whole());
+    let told = |options: &[&str]| {
+        let mut command = diglot();
+        let Output { status, stdout, stderr } =
+            command.arg("translate").args(options).arg(file.path()).output().expect("the binary starts");
+        (status.code(), stdout, String::from_utf8_lossy(&stderr).into_owned())
+    };
+    let (code, stdout, stderr) = told(&["--from", "ag-ui", "--to", "ag-ui", "--format", "proto"]);
+    assert_eq!((code, stdout, stderr.as_str()), (Some(0), framed(&whole()), ""));
+    for options in [
+        &["--from", "ag-ui", "--to", "hai", "--format", "proto"][..],
+        &["--from", "hai", "--to", "ag-ui", "--input", "proto"],
+        &["--from", "ag-ui", "--to", "ag-ui", "--format", "proto", "--request"],
+    ] {
+        let (code, stdout, stderr) = told(options);
+        assert_eq!((code, stdout.len()), (Some(2), 0), "{stderr}");
+        assert!(stderr.contains("protobuf is a form of event streams of ag-ui"), "{stderr}");
     }
 }
