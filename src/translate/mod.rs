@@ -1,9 +1,9 @@
 //! The engine: dialect → canonical → dialect, for requests and for streams, by the tables of `dialect/`.
 //!
 //! ```text
-//!   bytes ─▶ sse::Decoder ─▶ Reader ─▶ run guard ─▶ Writer ─▶ bytes
-//!            frames          canonical   legal       frames of the
-//!                            events      events      client's dialect
+//!   bytes ─▶ Frames ─▶ Reader ─▶ run guard ─▶ Writer ─▶ bytes
+//!            frames    canonical   legal       frames of the
+//!                      events      events      client's dialect
 //! ```
 //!
 //! [`verify`] holds a recorded stream against the rules of the real client and mends nothing.
@@ -17,6 +17,7 @@ mod carry;
 mod chunk;
 mod collaboration;
 mod conform;
+mod framed;
 mod guard;
 mod interrupt;
 mod message;

@@ -6,7 +6,7 @@ use super::answer::{self, Taken};
 use super::call::{self, Calls, Gathered};
 use super::chunk::Chunks;
 use super::collaboration::Talks;
-use super::report::Report;
+use super::report::{Loss, Report};
 use super::sequence::{self, Sequence};
 use super::spell::{self, Stamps};
 use super::subagent::Subagents;
@@ -14,7 +14,7 @@ use super::text::Writing;
 use super::thought::{self, Fold, Leaves};
 use super::{CANONICAL_PREFIX, carry, message, part, patch, read};
 use crate::codec::json::{self, ObjectWriter};
-use crate::codec::sse;
+use crate::codec::{Framing, proto, sse};
 use crate::dialect::{ASSISTANT, Content, Home, Pin, Row, Shape, Side, Spelling};
 use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get, message_id};
 use std::borrow::Cow;
@@ -39,6 +39,10 @@ pub(super) struct Writer {
     stamps: Stamps,
     sequence: Sequence,
     scratch: String,
+    /// how canonical events are framed; every other dialect has SSE alone
+    pub framing: Framing,
+    /// whether an event found no room in a frame: nothing is written any more
+    pub full: bool,
 }
 
 /// An event on its way out, sorted by what the dialect's row says.
@@ -82,6 +86,8 @@ impl Writer {
             stamps: Stamps::default(),
             sequence: Sequence::default(),
             scratch: String::new(),
+            framing: Framing::Sse,
+            full: false,
         }
     }
 
@@ -118,17 +124,31 @@ impl Writer {
     }
 
     fn canonical(&mut self, mut event: Event<'_>, to: &mut Outlet<'_>) {
+        if self.full {
+            return;
+        }
         to.report.written[self.side.dialect.label_of(event.kind)] += 1;
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
         // declares what it emits" [spec versioning]
         if event.kind == Kind::RunStarted && self.translates {
             event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
         }
+        if self.framing == Framing::Proto {
+            return self.message(&event, to);
+        }
         match event.source {
             Some(source) => sse::frame(to.out, source),
             None => self.frame(to.out, event.kind.wire(), |object| {
                 event.members.iter().for_each(|member| object.copy(member, false));
             }),
+        }
+    }
+
+    fn message(&mut self, event: &Event<'_>, to: &mut Outlet<'_>) {
+        match proto::frame(to.out, event.kind, &event.members) {
+            Ok(proto::Told::Exactly | proto::Told::Carried) => {}
+            Ok(proto::Told::Rounded) => to.report.loss(Loss::Rounded),
+            Err(proto::TooLarge) => self.full = true,
         }
     }
 

@@ -10,6 +10,7 @@
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `load`: many events, many streams, memory.
+//! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
@@ -25,6 +26,7 @@ mod guard;
 mod laws;
 mod lifecycle;
 mod load;
+mod proto;
 mod requests;
 mod status;
 mod support;
