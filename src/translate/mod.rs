@@ -29,6 +29,7 @@ mod read;
 pub mod report;
 pub mod request;
 mod sequence;
+mod shape;
 mod shown;
 mod spell;
 mod stored;
