@@ -22,6 +22,7 @@ mod patch;
 mod read;
 pub mod report;
 pub mod request;
+pub mod roundtrip;
 mod sequence;
 mod spell;
 mod stored;
