@@ -9,7 +9,7 @@ use super::request::{self, Refused};
 use super::{Ids, Stream, carry};
 use crate::codec::json;
 use crate::codec::sse::{Decoder, Limits, Step};
-use crate::dialect::{Dialect, Side};
+use crate::dialect::{Dialect, Home, Side};
 use crate::event::run::{Item, Move};
 use crate::event::{Field, Json, Key, Kind, Members, Type};
 
@@ -118,8 +118,9 @@ impl Roundtrip {
         let mut outcome = Outcome { events: self.said.len(), ..Outcome::default() };
         let mut heard = self.heard.iter().map(String::as_str).peekable();
         for (at, said) in self.said.iter().enumerate() {
-            if let [loss, ..] = said.losses[..] {
-                outcome.losses.push((at, loss));
+            outcome.losses.extend(said.losses.iter().map(|loss| (at, *loss)));
+            // Members that must not leave are left out of an event that does.
+            if said.losses.iter().any(|loss| *loss != Loss::Stripped) {
                 continue;
             }
             let note =
@@ -153,12 +154,19 @@ impl Roundtrip {
             if type_of(said) != type_of(event) {
                 continue;
             }
-            match compare(said, event) {
-                changes if changes.is_empty() => return Some((at, changes)),
-                changes => alike = alike.or(Some((at, changes))),
+            let mut changes = compare(said, event, self.dialect.home);
+            changes.retain(|(path, _, after)| after.is_some() || !self.is_stripped(path));
+            if changes.is_empty() {
+                return Some((at, changes));
             }
+            alike = alike.or(Some((at, changes)));
         }
         alike
+    }
+
+    /// Whether a member is one that must not leave the gateway.
+    fn is_stripped(&self, path: &str) -> bool {
+        path.rsplit('/').next().is_some_and(|name| self.dialect.strip.contains(&name))
     }
 
     /// Whether an event is one that a dialect supplies where it is missing.
@@ -180,7 +188,7 @@ pub fn request(body: &[u8], from: Side, to: Side, fresh: &Ids) -> Result<Outcome
     let there = request::translate(body, from, to, fresh)?;
     let back = request::translate(there.body.as_bytes(), to, from, fresh)?;
     let before = String::from_utf8_lossy(body);
-    let changes = compare(before.trim(), &back.body).into_iter();
+    let changes = compare(before.trim(), &back.body, from.dialect.home).into_iter();
     let note = |(path, before, after)| Difference { event: 0, path, before, after, repairs: Vec::new() };
     // "Whole nulls say nothing; the real client drops them too before it sends."
     let said = changes.filter(|(_, before, after)| before != Json::NULL.as_str() || after.is_some());
@@ -219,13 +227,13 @@ enum Room {
 }
 
 /// What of `before` is not in `after`. Both are events or both are requests.
-fn compare(before: &str, after: &str) -> Vec<Change> {
+fn compare(before: &str, after: &str, home: Home) -> Vec<Change> {
     let mut changes = Vec::new();
-    object(&mut String::new(), &Json::trusted(before), &Json::trusted(after), &mut changes);
+    object(&mut String::new(), &Json::trusted(before), &Json::trusted(after), home, &mut changes);
     changes
 }
 
-fn object(path: &mut String, before: &Json<'_>, after: &Json<'_>, out: &mut Vec<Change>) {
+fn object(path: &mut String, before: &Json<'_>, after: &Json<'_>, home: Home, out: &mut Vec<Change>) {
     let (Some(said), Some(heard)) = (json::message(before), json::message(after)) else {
         return value(path, before, Some(after), Room::None, out);
     };
@@ -234,24 +242,24 @@ fn object(path: &mut String, before: &Json<'_>, after: &Json<'_>, out: &mut Vec<
         inside(path, name(key), |path| match key {
             // Said by whoever writes.
             Key::Known(Field::ProtocolVersion) => {}
-            Key::Known(Field::Messages) => list(path, old, new, out),
-            Key::Known(Field::Metadata) => value(path, old, new, Room::Metadata, out),
-            key if carry::is_named(key, carry::EXTRA) => {
-                // What is ours in there was added.
-                let own = new.and_then(|new| carry::unwrap(new).own);
-                value(path, old, own.as_ref(), Room::None, out);
+            Key::Known(Field::Messages) => list(path, old, new, home, out),
+            key => {
+                let room = if *key == Key::Known(Field::Metadata) { Room::Metadata } else { Room::None };
+                // What is ours in the home of carried material was added.
+                let is_home = home.place().is_some_and(|(name, _)| carry::is_named(key, name));
+                let own = new.filter(|_| is_home).map(|new| carry::unwrap(new, home).own);
+                value(path, old, own.as_ref().map_or(new, Option::as_ref), room, out);
             }
-            _ => value(path, old, new, Room::None, out),
         });
     }
 }
 
-fn list(path: &mut String, before: &Json<'_>, after: Option<&Json<'_>>, out: &mut Vec<Change>) {
+fn list(path: &mut String, before: &Json<'_>, after: Option<&Json<'_>>, home: Home, out: &mut Vec<Change>) {
     let lists = json::elements(before).zip(after.and_then(json::elements));
     match lists.filter(|(before, after)| before.len() == after.len()) {
         Some((before, after)) => {
             for (at, (before, after)) in before.iter().zip(&after).enumerate() {
-                inside(path, &at.to_string(), |path| object(path, before, after, out));
+                inside(path, &at.to_string(), |path| object(path, before, after, home, out));
             }
         }
         None => value(path, before, after, Room::None, out),
@@ -342,7 +350,7 @@ mod tests {
             (r#"{"protocolVersion":"0.9"}"#, r#"{"protocolVersion":"1.0"}"#, &[]),
         ];
         for (before, after, expected) in rows {
-            let changes = compare(before, after);
+            let changes = compare(before, after, Home::Extra);
             let changes: Vec<_> = changes.iter().map(|(path, _, after)| (path.as_str(), after.as_deref())).collect();
             assert_eq!(changes, *expected, "{before} {after}");
         }
