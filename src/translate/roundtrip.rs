@@ -35,6 +35,8 @@ struct Said {
     data: String,
     repairs: Vec<Repair>,
     losses: Vec<Loss>,
+    /// how many events had come back when it had gone the whole way
+    until: usize,
 }
 
 /// What came of a round trip.
@@ -89,8 +91,8 @@ impl Roundtrip {
         if over && losses.is_empty() {
             losses.push(Loss::AfterTerminal);
         }
-        self.said.push(Said { data: data.to_owned(), repairs, losses });
         self.return_home(&out);
+        self.said.push(Said { data: data.to_owned(), repairs, losses, until: self.heard.len() });
     }
 
     /// Ends both ways and compares.
@@ -116,31 +118,32 @@ impl Roundtrip {
 
     fn compare(self) -> Outcome {
         let mut outcome = Outcome { events: self.said.len(), ..Outcome::default() };
-        let mut heard = self.heard.iter().map(String::as_str).peekable();
-        for (at, said) in self.said.iter().enumerate() {
-            outcome.losses.extend(said.losses.iter().map(|loss| (at, *loss)));
+        let mut heard = 0;
+        for (event, said) in self.said.iter().enumerate() {
+            outcome.losses.extend(said.losses.iter().map(|loss| (event, *loss)));
             // Members that must not leave are left out of an event that does.
             if said.losses.iter().any(|loss| *loss != Loss::Stripped) {
                 continue;
             }
-            let note =
-                |(path, before, after)| Difference { event: at, path, before, after, repairs: said.repairs.clone() };
-            let rest: Vec<&str> = heard.clone().take(LOOKAHEAD).collect();
-            let skipped = match self.find(&said.data, &rest) {
+            let note = |(path, before, after)| Difference { event, path, before, after, repairs: said.repairs.clone() };
+            let rest: Vec<&str> = self.heard[heard..].iter().take(LOOKAHEAD).map(String::as_str).collect();
+            let own = said.until.saturating_sub(heard);
+            match self.find(&said.data, &rest) {
                 Some((skipped, differences)) => {
                     outcome.differences.extend(differences.into_iter().map(note));
-                    heard.nth(skipped);
-                    skipped
+                    outcome.added.extend(rest[..skipped].iter().map(|event| type_of(event)));
+                    heard += skipped + 1;
                 }
+                // What came back in its place is something else.
                 None => {
-                    outcome.differences.push(note((String::new(), said.data.clone(), None)));
-                    0
+                    let instead = rest.first().filter(|_| own > 0).map(|event| (*event).to_owned());
+                    outcome.differences.push(note((String::new(), shown(&said.data), instead)));
+                    heard += own;
                 }
-            };
-            outcome.added.extend(rest[..skipped].iter().map(|event| type_of(event)));
+            }
             outcome.differences.truncate(DIFFERENCES_LIMIT);
         }
-        outcome.added.extend(heard.map(type_of));
+        outcome.added.extend(self.heard[heard..].iter().map(|event| type_of(event)));
         outcome
     }
 
@@ -209,6 +212,11 @@ fn frames(bytes: &[u8]) -> Vec<String> {
     found
 }
 
+/// A frame as JSON.
+fn shown(frame: &str) -> String {
+    json::value(frame).map_or_else(|| Json::string(frame), Json::into_owned).as_str().to_owned()
+}
+
 fn type_of(data: &str) -> String {
     let kind = json::object(data).ok().and_then(|object| object.kind);
     kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned()
@@ -246,9 +254,16 @@ fn object(path: &mut String, before: &Json<'_>, after: &Json<'_>, home: Home, ou
             key => {
                 let room = if *key == Key::Known(Field::Metadata) { Room::Metadata } else { Room::None };
                 // What is ours in the home of carried material was added.
-                let is_home = home.place().is_some_and(|(name, _)| carry::is_named(key, name));
-                let own = new.filter(|_| is_home).map(|new| carry::unwrap(new, home).own);
-                value(path, old, own.as_ref().map_or(new, Option::as_ref), room, out);
+                if home.place().is_none_or(|(name, _)| !carry::is_named(key, name)) {
+                    return value(path, old, new, room, out);
+                }
+                let before = carry::unwrap(old, home);
+                if before.own.as_ref() != Some(old) {
+                    // An earlier hop left it there.
+                    return value(path, old, new, Room::Metadata, out);
+                }
+                let own = new.and_then(|new| carry::unwrap(new, home).own);
+                value(path, old, own.as_ref(), room, out);
             }
         });
     }
@@ -344,6 +359,11 @@ mod tests {
             (r#"{"metadata":{"a":{"b":1}}}"#, r#"{"metadata":{"a":{"b":1,"$note":2},"hai":{}}}"#, &[]),
             (r#"{"extra":{"k":1}}"#, r#"{"extra":{"k":1,"ag-ui":{"metadata":{}}}}"#, &[]),
             (r#"{"extra":"k"}"#, r#"{"extra":{"ag-ui":{"$extra":"k"}}}"#, &[]),
+            (
+                r#"{"extra":{"ag-ui":{"a":1}}}"#,
+                r#"{"extra":{"ag-ui":{"b":2,"a":2}}}"#,
+                &[("/extra/ag-ui/a", Some("2"))],
+            ),
             (r#"{"extra":{"k":1}}"#, r#"{"extra":{"ag-ui":{}}}"#, &[("/extra", None)]),
             (r#"{"messages":[{"id":"1"}]}"#, r#"{"messages":[{"id":"1","extra":{"ag-ui":{}}}]}"#, &[]),
             (r#"{"messages":[{"id":"1"}]}"#, r#"{"messages":[{"id":"2"}]}"#, &[("/messages/0/id", Some("\"2\""))]),
