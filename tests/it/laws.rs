@@ -14,6 +14,8 @@ use super::exact::{canonical, members, object};
 use super::golden::{hear, side};
 use diglot::dialect::{AG_UI, ALL, Changes, Content, Side};
 use diglot::event::{Field, Kind};
+use diglot::translate::Ids;
+use diglot::translate::roundtrip::Roundtrip;
 
 /// Streams per law and option.
 const STREAMS: u64 = 500;
@@ -184,6 +186,22 @@ fn l2_hai_survives_canonical() {
                 .collect();
             let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
             same(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
+        }
+    }
+}
+
+/// What `diglot translate --roundtrip` compares by is L2 as it stands above.
+#[test]
+fn the_round_trip_of_the_command_line_finds_the_same() {
+    for dialect in HAI {
+        for seed in 0..STREAMS / 5 {
+            let ids = Some(Ids::new("t1", "r1"));
+            let mut trip = Roundtrip::new(side(dialect), side("ag-ui"), ids);
+            let events = hai::stream(seed, side(dialect).content == Content::Blocks, dialect.ends_with("snake"));
+            events.iter().for_each(|event| trip.event(event));
+            let outcome = trip.finish();
+            let said = outcome.differences.first().map(|one| (&events[one.event], one));
+            assert!(said.is_none() && outcome.losses.is_empty(), "{dialect}, seed {seed}: {said:#?}");
         }
     }
 }
