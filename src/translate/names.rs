@@ -153,7 +153,8 @@ impl Names {
             }
             Kind::RunStarted => self.echo(event, report),
             kind => {
-                let Some((sort, opens)) = Sort::of(kind) else { return };
+                // Content is the most frequent of all, and nothing was renamed in most runs.
+                let Some((sort, opens)) = Sort::of(kind).filter(|(_, opens)| *opens || self.any) else { return };
                 if let Some(name) = event.get(Field::MessageId).and_then(|id| self.name(id, sort, opens)) {
                     rename(event, Field::MessageId, name, report);
                 }
