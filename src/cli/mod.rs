@@ -1,13 +1,16 @@
-//! Commands, one file each (`explain` and `recording` belong to `translate`). stdout is data, stderr is log and complaint; a closed pipe ends a command quietly.
+//! Commands, one file each (`explain` and `recording` belong to `translate`). stdout is data, stderr is log and complaint;
+//! a closed pipe ends a command quietly.
 
 mod check;
 mod demo;
 mod explain;
+mod form;
 mod mock_agent;
 mod recording;
 mod serve;
 mod side;
 mod translate;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::fmt::Display;
@@ -58,7 +61,9 @@ enum Command {
     /// Say what is wrong with a configuration file
     Check(check::Arguments),
     /// Translate a recorded stream or request, offline
-    Translate(translate::Arguments),
+    Translate(Box<translate::Arguments>),
+    /// Say whether the real client would accept a recorded stream, and what else is wrong with it
+    Verify(verify::Arguments),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
 }
@@ -72,6 +77,7 @@ pub fn main() -> ExitCode {
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
+            Command::Verify(arguments) => verify::run(&arguments),
             Command::MockAgent(arguments) => mock_agent::run(&arguments),
         },
         Err(error) => {

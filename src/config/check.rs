@@ -239,6 +239,13 @@ impl Check<'_> {
                 None => {}
             }
         }
+        if let Some(written) = &mapping.interrupt_tool {
+            let path = self.belongs(dialect, written, at, dialect::INTERRUPT_TOOL);
+            match path.and_then(|path| self.read(&written.value, &path, position(written.defined), scalar::tool)) {
+                Some(tool) => side.interrupt_tool = tool,
+                None => all = None,
+            }
+        }
         let side = self.words(mapping, at, side);
         all.and(side)
     }
@@ -258,12 +265,18 @@ impl Check<'_> {
 
     /// What a choice of an option sets.
     fn option(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<Set> {
+        let path = self.belongs(dialect, written, at, key)?;
+        let choices: Vec<(&str, Set)> = dialect::choices(key).map(|(_, word, set)| (*word, *set)).collect();
+        self.choice(written, &path, &choices)
+    }
+
+    /// The path of an option, or a note that the dialect does not have it.
+    fn belongs(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<String> {
         let path = format!("{at}.{key}");
         if !self.has_option(dialect, key, Some(written), at) {
             return None;
         }
-        let choices: Vec<(&str, Set)> = dialect::choices(key).map(|(_, word, set)| (*word, *set)).collect();
-        self.choice(written, &path, &choices)
+        Some(path)
     }
 
     /// One of several words.

@@ -149,6 +149,8 @@ pub struct SideMapping {
     pub content: Option<Text>,
     /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
     pub fields: Option<Text>,
+    /// The tool of the client that asks its user what an interrupt of the agent asks; at most 64 bytes.
+    pub interrupt_tool: Option<Text>,
     /// Which version of AG-UI the peer has, such as `0.0.45`: what it has no word for is said otherwise. Without it
     /// everything is written as the oldest takes it, and so do all. `0.1` stands for Python's 0.1.x.
     pub pin: Option<Text>,

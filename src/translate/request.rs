@@ -2,7 +2,7 @@
 
 use super::guard::Known;
 use super::message::Carries;
-use super::{Ids, carry, message, names, spell};
+use super::{Ids, carry, interrupt, message, names, spell};
 use crate::codec::json;
 use crate::dialect::{Home, InputForm, Pin, Side, Spelling};
 use crate::event::input::Message;
@@ -95,6 +95,9 @@ pub fn decode<'a>(body: &'a str, client: Side, fresh: &Ids) -> Result<RunInput<'
     let mut messages = read_messages(&mut members, client)?;
     if client.dialect.home != Home::Native {
         unpack_input(&mut members, &mut messages, client.dialect.home);
+    }
+    if client.asks_by().is_some() {
+        interrupt::answer(&mut members, &mut messages);
     }
     if let Some(context) = get(&members, Field::Context).filter(|context| context.shape() == Type::String) {
         let context = context_of_text(context);

@@ -339,6 +339,19 @@ f:2:64: routes[0].agent.content: the dialect `ag-ui` has no option `content`
 ",
     ),
     (
+        "a tool that has no name, and one where there is no such option",
+        r#"
+routes:
+  - {path: /a, client: {dialect: hai, interrupt_tool: "a\tb"}, agent: {dialect: ag-ui, interrupt_tool: x}, upstream: http://h/}
+"#,
+        r"
+f:2:55: routes[0].client.interrupt_tool: `a b` is no name of a tool
+  hint: write the name that the client gives the tool, at most 64 bytes on one line
+f:2:104: routes[0].agent.interrupt_tool: the dialect `ag-ui` has no option `interrupt_tool`
+  hint: take it away; it belongs to `hai`
+",
+    ),
+    (
         "an option that is no choice",
         r"
 routes:
