@@ -200,6 +200,7 @@ impl Gateway {
         let translated = request::translate(&body, client, route.agent, &fresh)
             .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
         drop(body);
+        route.metrics.downgraded(translated.downgraded);
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let stream = Stream::new(route.agent, client, Some(translated.ids.clone()), limits);

@@ -207,6 +207,11 @@ impl RouteMetrics {
         Active(Arc::clone(self))
     }
 
+    /// Counts what of a request the agent's dialect cannot take.
+    pub fn downgraded(&self, count: u64) {
+        self.losses[Loss::Downgraded as usize].inc_by(count);
+    }
+
     /// Counts how a run ended.
     pub fn ended(&self, outcome: Outcome) {
         self.ended[outcome as usize].inc();

@@ -4,7 +4,7 @@
 
 use super::carry;
 use crate::codec::json;
-use crate::dialect::{AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, Content, Dialect, HAI, SIGNS, Side, Sign, Spelling};
+use crate::dialect::{AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, Content, Dialect, HAI, SIGNS, Side, Sign, Spelling, block};
 use crate::event::{Field, Json, Key, Members, Type, get};
 
 /// A dialect, and why it is taken to be that one.
@@ -63,35 +63,69 @@ pub fn signs(data: &str, first: bool) -> impl Iterator<Item = &'static Sign> {
 /// the data of its frames.
 pub fn stream<'e>(events: impl Iterator<Item = &'e str>) -> (Found, Vec<(usize, &'static Sign)>) {
     let mut seen: Vec<(usize, &'static Sign)> = Vec::new();
-    let mut side = Side::new(&HAI);
-    for (at, data) in events.enumerate() {
+    let events: Vec<&str> = events.collect();
+    for (at, data) in events.iter().enumerate() {
         let sign = signs(data, at == 0).next().filter(|sign| seen.iter().all(|(_, other)| other.mark != sign.mark));
         seen.extend(sign.map(|sign| (at, sign)));
-        side.content =
-            if side.content == Content::Blocks || shows_blocks(data) { Content::Blocks } else { side.content };
-        side.fields = if side.fields == Spelling::Snake || shows_snake(data) { Spelling::Snake } else { side.fields };
     }
     let count = |dialect: &Dialect| seen.iter().filter(|(_, sign)| std::ptr::eq(sign.dialect, dialect)).count();
     let best = seen.iter().rev().max_by_key(|(_, sign)| count(sign.dialect));
     let found = match best {
-        Some((_, sign)) if sign.dialect.name == HAI.name => Found { side, because: sign.words },
-        Some((_, sign)) => Found { side: Side::new(sign.dialect), because: sign.words },
+        Some((_, sign)) => Found { side: form(Side::new(sign.dialect), events.iter().copied()), because: sign.words },
         None => Found { side: Side::new(&AG_UI), because: "nothing in it is of another dialect" },
     };
     (found, seen)
 }
 
-/// Whether a HAI event says text as a block.
-fn shows_blocks(data: &str) -> bool {
-    let delta =
-        json::object(data).ok().and_then(|object| get(&object.members, Field::Delta).cloned().map(Json::into_owned));
-    delta.as_ref().is_some_and(|delta| super::text::said(delta).is_some())
+/// The same side in the form in which its events write text and members, where the dialect leaves a choice.
+#[must_use]
+pub fn form<'e>(side: Side, events: impl Iterator<Item = &'e str>) -> Side {
+    let mut side = side;
+    let takes = |option: &str| side.dialect.options.contains(&option);
+    let (content, fields) = (takes("content"), takes("fields"));
+    let mut told = false;
+    for data in events {
+        let object = json::object(data).ok();
+        let members = object.map(|object| object.members).unwrap_or_default();
+        // The first text tells; a later one of the other form is noted as such when it is read.
+        let blocks = says_block(&members).or_else(|| stores_blocks(get(&members, Field::Messages)).then_some(true));
+        if let Some(blocks) = blocks.filter(|_| content && !told) {
+            side.content = if blocks { Content::Blocks } else { Content::String };
+            told = true;
+        }
+        if fields && shows_snake(data) {
+            side.fields = Spelling::Snake;
+        }
+    }
+    side
+}
+
+/// Whether an event says text as a block, or as a string; thinking counts where our own writer made a block of it.
+fn says_block(members: &Members<'_>) -> Option<bool> {
+    let delta = get(members, Field::Delta)?;
+    let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));
+    match super::text::delta(Some(delta)) {
+        super::text::Delta::Block { kind, .. } if kind.is(block::TEXT) || ours => Some(true),
+        super::text::Delta::Block { .. } => None,
+        super::text::Delta::Plain => {
+            let text = delta.shape() == Type::String && get(members, Field::MessageId).is_some();
+            text.then_some(false)
+        }
+    }
+}
+
+/// Whether a list of messages has one that is stored as output blocks.
+fn stores_blocks(messages: Option<&Json<'_>>) -> bool {
+    let messages = messages.and_then(json::elements).unwrap_or_default();
+    messages.iter().any(|message| json::members(message).is_some_and(|message| says_blocks(&message)))
 }
 
 /// Whether a HAI event spells its members in snake_case.
 fn shows_snake(data: &str) -> bool {
     let members = json::open_object(data).map(|object| object.members).unwrap_or_default();
-    members.iter().any(|(key, _)| matches!(key, Key::Other(name) if *name == Field::MessageId.snake()))
+    members.iter().any(|(key, _)| {
+        matches!(key, Key::Other(name) if *name == Field::MessageId.snake() || *name == Field::ToolCallId.snake())
+    })
 }
 
 /// Which dialect the client of a request speaks. A guess where nothing tells it: clients of AG-UI 1.0 say so, older ones

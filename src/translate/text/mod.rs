@@ -21,6 +21,8 @@ const START: &str = "$start";
 const DELTA: &str = "$delta";
 const OUTPUT: &str = "$output";
 const DATA: &str = "$data";
+/// Note on a text that came as a string, in a run whose first came as a block.
+const TEXT: &str = "$text";
 
 const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 

@@ -10,7 +10,7 @@
 //! The start is held so that thinking which comes first stands first in the client's conversation. Only thinking overtakes
 //! it: the span notes the start, so that the way back knows where it stood.
 
-use super::{Block, Blocks, Delta, START, delta, is_text, keep_data, keep_delta, takes, thinking_text};
+use super::{Block, Blocks, Delta, OUTPUT, START, TEXT, delta, is_text, keep_data, keep_delta, takes, thinking_text};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, block};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, message_id, remove};
@@ -26,6 +26,8 @@ pub(in crate::translate) struct NoText;
 #[derive(Debug, Default)]
 pub(in crate::translate) struct Reading {
     open: Vec<Message>,
+    /// whether the first text of the run came as a block
+    in_blocks: Option<bool>,
     /// how many reasoning spans a closed message had, for ids that stay unique when it is opened again
     spans: Vec<(Json<'static>, u32)>,
     blocks: Blocks,
@@ -96,6 +98,9 @@ impl Reading {
         let Parts { mut event, mut own, .. } = parts;
         if event.get(Field::Delta).is_some_and(|delta| delta.shape() == Type::String) {
             message.say_start(sink);
+            if *self.in_blocks.get_or_insert(false) {
+                own.push((carry::own(TEXT), Json::trusted("true")));
+            }
             carry::pack(&mut event, dialect, own);
             sink.event(event);
             return Ok(());
@@ -105,6 +110,10 @@ impl Reading {
             Delta::Block { kind, mut output, rest } if kind.is(block::TEXT) && is_text(&output, block::CONTENT) => {
                 message.say_start(sink);
                 let text = carry::take(&mut output, block::CONTENT).map(Json::into_owned);
+                let strings = !*self.in_blocks.get_or_insert(true);
+                if strings && output.is_empty() {
+                    own.push((carry::own(OUTPUT), Json::trusted("{}")));
+                }
                 keep_delta(&mut own, rest, output);
                 event.set(Field::Delta, text.unwrap_or_else(|| Json::string("")));
                 carry::pack(&mut event, dialect, own);

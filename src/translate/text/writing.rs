@@ -1,6 +1,6 @@
 //! Writing: text and reasoning events become output blocks, or the strings that a route asks for.
 
-use super::{Blocks, DATA, DELTA, OUTPUT, START, THINKING_MEMBERS, copy_all, outer};
+use super::{Blocks, DATA, DELTA, OUTPUT, START, TEXT, THINKING_MEMBERS, copy_all, outer};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Content, block};
 use crate::event::{Event, Field, Json, Key, Kind, Members, get, message_id, remove};
@@ -38,7 +38,8 @@ impl Writing {
             .own
             .iter()
             .any(|(key, _)| [block::LAYOUT, DELTA, OUTPUT].iter().any(|name| carry::is_named(key, name)));
-        if content == Content::String && !blocks {
+        let string = carry::take(&mut said.own, TEXT).is_some();
+        if (content == Content::String || string) && !blocks {
             return;
         }
         let text = remove(&mut said.members, Field::Delta).unwrap_or_else(|| Json::string(""));
