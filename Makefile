@@ -11,7 +11,7 @@ demo: ## gateway and embedded agents on this machine; options in ARGS="..."
 	@cargo run --locked --quiet -- demo $(ARGS)
 
 test: ## every check: format, lints, the core alone, tests, docs, real clients
-	@.githooks/setup
+	@.githooks/setup tests
 	@.githooks/check
 
 check: test ## the same as test

@@ -205,7 +205,9 @@ pub(super) fn write<'a>(messages: Vec<Message<'a>>, side: Side, carries: &Carrie
             continue;
         }
         let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
-        if (role == ACTIVITY || role == REASONING) && !knows_role(side, &role) {
+        // Where roles came with versions, one that nobody knows is as fatal as one that came later.
+        let strict = role == ACTIVITY || role == REASONING || !side.dialect.message.since.is_empty();
+        if strict && !knows_role(side, &role) {
             drop(role);
             if carries.carry() {
                 waiting.push(json::to_object(&message));

@@ -15,6 +15,9 @@ pub(super) fn is_unsaid(side: Side, shape: Shape, event: &Event<'_>) -> bool {
         // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
         (Shape::NonEmpty, _) => is_empty(),
         (Shape::Nameless, Kind::ReasoningMessageContent) if is_empty() => true,
+        (Shape::Plain, Kind::ReasoningMessageContent) if side.dialect.options.contains(&"pin") => {
+            side.pin < Pin::V0_0_53 && is_empty()
+        }
         (Shape::Nameless, _) => !thought::is_nameless(event, side),
         // Two steps of one name are one to who knows no subagents.
         (_, Kind::StepStarted | Kind::StepFinished) => {

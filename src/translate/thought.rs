@@ -201,6 +201,44 @@ fn with_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     event
 }
 
+/// The writing side for peers whose thinking always has a span: a message that has none gets one, which stands for nothing.
+#[derive(Debug, Default)]
+pub(super) enum Spans {
+    /// no span is open
+    #[default]
+    Closed,
+    /// one that the agent opened
+    Said,
+    /// one of our own, around a message
+    Made,
+}
+
+impl Spans {
+    /// What has to leave before this event, and what behind it.
+    pub fn around(&mut self, event: &Event<'_>) -> (Option<Event<'static>>, Option<Event<'static>>) {
+        let made = |kind| {
+            let id = message_id(&event.members).into_owned();
+            Some(Event::new(kind).with(Field::MessageId, id))
+        };
+        match (std::mem::take(self), event.kind) {
+            (Spans::Closed, Kind::ReasoningMessageStart) => {
+                *self = Spans::Made;
+                (made(Kind::ReasoningStart), None)
+            }
+            (Spans::Made, Kind::ReasoningMessageEnd) => (None, made(Kind::ReasoningEnd)),
+            (before, Kind::ReasoningStart) => {
+                *self = Spans::Said;
+                (matches!(before, Spans::Made).then(|| made(Kind::ReasoningEnd)).flatten(), None)
+            }
+            (_, Kind::ReasoningEnd | Kind::RunStarted) => (None, None),
+            (same, _) => {
+                *self = same;
+                (None, None)
+            }
+        }
+    }
+}
+
 /// Whether a peer of this version is told thinking in events without ids: those that have such, and whoever may have said
 /// so himself.
 pub(super) fn is_nameless(event: &Event<'_>, side: Side) -> bool {

@@ -13,7 +13,7 @@ use super::shown::is_reasoning;
 use super::spell::{self, Stamps};
 use super::subagent::Subagents;
 use super::text::Writing;
-use super::thought::{self, Fold, Leaves};
+use super::thought::{self, Fold, Leaves, Spans};
 use super::{CANONICAL_PREFIX, carry, message, patch, read};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{Framing, proto, sse};
@@ -34,6 +34,7 @@ pub(super) struct Writer {
     pub(super) subagents: Subagents,
     chunks: Chunks,
     thoughts: Fold,
+    spans: Spans,
     start: call::Start,
     calls: Calls,
     args: Gathered,
@@ -81,6 +82,7 @@ impl Writer {
             subagents: Subagents::default(),
             chunks: Chunks::default(),
             thoughts: Fold::default(),
+            spans: Spans::default(),
             start: call::Start::default(),
             calls: Calls::default(),
             args: Gathered::default(),
@@ -185,7 +187,11 @@ impl Writer {
         if self.side.pin < Pin::V0_0_39 {
             return self.sequenced(event, stands_for, to);
         }
+        let thinks_in_spans = self.side.pin >= Pin::V0_0_39 && self.side.pin < Pin::V0_0_45;
+        let (before, after) = if thinks_in_spans { self.spans.around(&event) } else { (None, None) };
+        before.into_iter().for_each(|made| self.placed(made, Some(""), to));
         self.placed(event, stands_for, to);
+        after.into_iter().for_each(|made| self.placed(made, Some(""), to));
     }
 
     /// One thing at a time.

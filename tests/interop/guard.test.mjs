@@ -3,16 +3,11 @@
 // the client itself. Most of these streams are rejected by the client when they come straight from an agent.
 import assert from "node:assert/strict";
 import { execFileSync, spawnSync } from "node:child_process";
-import { readFileSync } from "node:fs";
 import http from "node:http";
 import { test } from "node:test";
 import { HttpAgent } from "@ag-ui/client";
+import { bytes, conformanceCases } from "./support/recordings.mjs";
 import { BINARY } from "./support/diglot.mjs";
-
-const { cases } = JSON.parse(readFileSync(new URL("../spec/agui-client-cases.json", import.meta.url)));
-
-// The client refuses to send the request at all: no stream can mend that.
-const BEFORE_THE_REQUEST = new Set(["pending-interrupt-uncovered", "pending-interrupt-expired-resolved"]);
 
 // Streams beyond the corpus, each of which got past the guard once.
 const finish = (members) => [{ type: "RUN_FINISHED", threadId: "th", runId: "r", ...members }];
@@ -98,18 +93,6 @@ const TOLD_APART = [
   ["assistant", "d:text", undefined],
 ];
 
-const isStream = (it) =>
-  !it.status && !it.headers && !it.redirect && !["http", "proto"].includes(it.area) && !BEFORE_THE_REQUEST.has(it.id);
-
-const bytes = (it) =>
-  it.raw
-    ? Buffer.concat(it.raw.map((chunk) => {
-        if (typeof chunk === "string") return Buffer.from(chunk);
-        if (chunk.b64 !== undefined) return Buffer.from(chunk.b64, "base64");
-        return Buffer.from(chunk.rep === undefined ? "" : chunk.rep.repeat(chunk.n));
-      }))
-    : Buffer.from((it.stream ?? []).map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
-
 /** What `diglot translate` makes of the stream, ids as in a request. */
 function guarded(it) {
   const args = ["translate", "--from", "ag-ui", "--to", "ag-ui", "--thread", "th", "--run", "r"];
@@ -149,13 +132,12 @@ test("the binary is there", () => {
 });
 
 test("every stream of the conformance cases is accepted after the run guard", async () => {
-  const streams = cases.filter(isStream);
-  assert.ok(streams.length > 140, `only ${streams.length} streams`);
+  assert.ok(conformanceCases.length > 140, `only ${conformanceCases.length} streams`);
   const quiet = { warn: console.warn, error: console.error };
   console.warn = console.error = () => {};
   const rejected = [];
   try {
-    for (const it of streams) {
+    for (const it of conformanceCases) {
       const error = await verdict(guarded(it), it);
       if (error) rejected.push(`${it.id}: ${error.slice(0, 200)}`);
     }
@@ -206,7 +188,7 @@ test("the cases are not harmless: the client rejects half of them when nobody gu
   const quiet = { warn: console.warn, error: console.error };
   console.warn = console.error = () => {};
   try {
-    const bad = cases.filter((it) => isStream(it) && it.stream && it.expect?.verdict === "rejected").slice(0, 10);
+    const bad = conformanceCases.filter((it) => it.stream && it.expect?.verdict === "rejected").slice(0, 10);
     for (const it of bad) assert.ok(await verdict(bytes(it), it), it.id);
   } finally {
     Object.assign(console, quiet);

@@ -1,0 +1,141 @@
+// Whatever an agent speaks, every published client accepts what leaves the gateway for it: each stream of the corpus,
+// translated to `ag-ui-0`, is given to nine versions of @ag-ui/client, and each version pinned gets its own.
+//
+// Before 1.0 an event of an unknown type, an empty delta or a tool result in parts ends the run; 0.0.35 moreover takes
+// one open item at a time and knows no THINKING_START (the verdicts per version: ../shared/specs/ag-ui-1.0.md §3.6).
+import assert from "node:assert/strict";
+import { after, before, describe, test } from "node:test";
+import { agentStreams, conformanceStreams, inParallel, translate } from "./support/recordings.mjs";
+import { hear, startBodies, VERSIONS } from "./support/old-clients.mjs";
+
+const LIMIT = { timeout: 120_000 };
+
+let bodies;
+const quiet = { warn: console.warn, error: console.error };
+before(async () => {
+  bodies = await startBodies();
+  console.warn = console.error = () => {};
+}, LIMIT);
+after(() => {
+  Object.assign(console, quiet);
+  bodies?.stop();
+});
+
+const streams = agentStreams();
+
+const addresses = new Map();
+
+/** The address of a stream's translation to `to`; translated once. */
+function heardAt(it, to) {
+  const key = `${it.name} from ${it.from} to ${to}`;
+  if (!addresses.has(key)) addresses.set(key, translate({ ...it, to }).then((body) => bodies.add(body)));
+  return addresses.get(key);
+}
+
+/** Translates streams, of the whole corpus if none are given, to `to` and lets each of `versions` hear them; gives what was refused. */
+async function refusals(to, versions, from = streams) {
+  const all = await inParallel(from, async (it) => {
+    const url = await heardAt(it, to);
+    const refused = [];
+    for (const version of versions) {
+      const heard = await hear(version, url, it.client);
+      if (heard.refused && !(it.name in PENDING)) refused.push(`${it.name} (${it.from} to ${to}), client ${version}: ${heard.refused.replace(/\s+/g, " ").slice(0, 200)}`);
+    }
+    return refused;
+  });
+  return all.flat();
+}
+
+// What is known to be refused still, by name of the stream; each is to be mended and then leaves this list.
+const PENDING = {
+  "conformance/subagent-unknown-outcome": "0.0.59 pinned: an outcome that it does not know",
+  "conformance/empty-delta": "0.0.35: the CUSTOM event of an empty delta stands inside the message",
+  "ag-ui-to-hai/text": "the same",
+  "ag-ui-to-hai/chunks": "0.0.35: a chunk of another role than assistant",
+};
+
+/** Fails with all of them, one a line: a difference of two lists would cut them off. */
+const assertNone = (list) => assert.ok(list.length === 0, `${list.length} of them:\n${list.join("\n")}`);
+
+/** What the user gets to see of a run, where nine versions can agree on it: messages in parts have no common form. */
+function shown({ messages, state, events }, client) {
+  const before = new Set((client?.messages ?? []).map((message) => message.id));
+  const own = messages.filter((message) => !before.has(message.id));
+  return {
+    text: own.filter((message) => message.role === "assistant").map((message) => message.content ?? "").join(""),
+    calls: own.flatMap((message) => message.toolCalls ?? []).map((call) => `${call.id} ${call.function.name} ${call.function.arguments}`).sort(),
+    results: own.filter((message) => message.role === "tool" && typeof message.content === "string").map((message) => message.content).sort(),
+    state: state ?? {}, // The older ones take a state of null for none.
+    errors: events.filter((event) => event.type === "RUN_ERROR").map((event) => event.message),
+  };
+}
+
+/** Where an older client shows something else than the current one, and why that is as well as can be. */
+const OTHERWISE = {
+  "ag-ui-to-hai/tools-steps-state results": "a result in parts is text there, and not compared here",
+  "hai-to-ag-ui/tool-result-looks-like-parts results": "the same",
+  "ag-ui-to-hai/tool-result-parts results": "the same",
+  "hai-to-ag-ui/tool-result-parts-came-back results": "the same",
+  "conformance/tool-result-unknown-source results": "the same",
+  "hai-to-ag-ui/state-delta-from-and-path state": "a snapshot of null ends the state there, and not here",
+  "conformance/activity-id-collides-with-text text": "without activities there is no collision",
+  "conformance/chunk-parallel-lanes text": "the same texts, one after the other",
+  "conformance/own-tool-reopen calls": "a call that goes on after its end is listed twice",
+  "conformance/own-tool-reopen-other-parent calls": "the same",
+  "conformance/state-delta-unknown-op state": "a patch with an operation of a later version does not apply at all",
+};
+
+test("the corpus is there", () => {
+  assert.ok(streams.length > 200, `only ${streams.length} streams`);
+  assert.ok(new Set(streams.map((it) => it.from.split(":")[0])).size >= 2);
+});
+
+test("the current client accepts `ag-ui`, for every agent", LIMIT, async () => {
+  assertNone(await refusals("ag-ui", ["1.0.0"]));
+});
+
+test("all nine accept `ag-ui-0`, for every agent", LIMIT, async () => {
+  assertNone(await refusals("ag-ui-0", VERSIONS));
+});
+
+// Any agent may send what an AG-UI agent sends by mistake.
+for (const from of ["ag-ui-0", "ag-ui-snake", "cloudbase", "social-app", "hai"]) {
+  // Between two of one dialect nulls and values of another type are put back as they came, which its clients do not take.
+  const todo = from === "ag-ui-0" && "what is put back must be what the client takes";
+  test(`all accept the conformance cases from an agent of ${from}`, { ...LIMIT, todo }, async () => {
+    const said = conformanceStreams(from);
+    assertNone([...(await refusals("ag-ui", ["1.0.0"], said)), ...(await refusals("ag-ui-0", VERSIONS, said))]);
+  });
+}
+
+test("what they accept shows what the current client shows", LIMIT, async () => {
+  const all = await inParallel(streams, async (it) => {
+    const current = shown(await hear("1.0.0", await heardAt(it, "ag-ui"), it.client), it.client);
+    const url = await heardAt(it, "ag-ui-0");
+    const differences = [];
+    for (const version of VERSIONS) {
+      const heard = await hear(version, url, it.client);
+      if (heard.refused) continue; // The test above says so.
+      const old = shown(heard, it.client);
+      for (const what of Object.keys(current)) {
+        const [is, was] = [JSON.stringify(old[what]), JSON.stringify(current[what])];
+        if (is !== was && !(`${it.name} ${what}` in OTHERWISE)) differences.push(`${it.name} ${what}, client ${version}: ${is} where 1.0.0 has ${was}`);
+      }
+    }
+    return differences;
+  });
+  assertNone(all.flat());
+});
+
+test("the older clients are not easily pleased: a quarter of the corpus is refused as it is", LIMIT, async () => {
+  const refused = await refusals("ag-ui", ["0.0.35"]);
+  assert.ok(refused.length > streams.length / 4, `only ${refused.length} of ${streams.length}`);
+});
+
+describe("each accepts what is pinned to it", () => {
+  for (const version of VERSIONS.filter((version) => version !== "1.0.0")) {
+    test(version, LIMIT, async () => {
+      assertNone(await refusals(`ag-ui-0:pin=${version}`, [version]));
+    });
+  }
+});
