@@ -248,7 +248,10 @@ impl Reader {
     fn respell(&self, parts: &mut Parts<'_>) {
         carry::name_numbers(&mut parts.event, &mut parts.own);
         if self.dialect.home == Home::Metadata {
-            spell::read_nulls(parts);
+            // A peer with versions has none that takes a null: the guard drops it.
+            if !self.dialect.is_versioned() {
+                spell::read_nulls(parts);
+            }
             spell::read_words(self.side, parts);
             if self.dialect.options.contains(&"timestamp") {
                 spell::read_time(self.side, parts);
@@ -396,9 +399,18 @@ fn nested_error(parts: &mut Parts<'_>) {
     }
 }
 
-/// A result needs no message of its own here, so its absence is no fault that anybody has to mend.
+/// Note: the message of this result had an empty id.
+pub(super) const UNNAMED: &str = "$unnamed";
+
+/// A result needs no message of its own here, so its absence is no fault that anybody has to mend. An empty id is none: two
+/// results would be one message to a client that keeps messages by their ids.
 fn name_result(parts: &mut Parts<'_>) {
-    if parts.event.get(Field::MessageId).is_none() {
+    let said = parts.event.get(Field::MessageId);
+    let unnamed = said.is_some_and(|id| id.is("")) && !parts.restored.contains(&Field::MessageId);
+    if unnamed {
+        parts.own.push((carry::own(UNNAMED), Json::trusted("true")));
+    }
+    if unnamed || said.is_none() {
         let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));
         parts.event.set(Field::MessageId, super::result_id(&call));
     }

@@ -2,7 +2,7 @@
 
 use super::guard::Known;
 use super::message::Carries;
-use super::{Ids, carry, message, names};
+use super::{Ids, carry, message, names, spell};
 use crate::codec::json;
 use crate::dialect::{Home, InputForm, Pin, Side, Spelling};
 use crate::event::input::Message;
@@ -145,7 +145,7 @@ fn check(message: &Members<'_>, at: usize, client: Side) -> Result<(), Refused> 
     let roles = client.dialect.message.roles;
     match get(message, Field::Role).map(|role| (role.shape(), role.text())) {
         None => return refused(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
-        Some((_, Some(role))) if roles.contains(&&*role) => {}
+        Some((_, Some(role))) if roles.contains(&spell::role_of(client, &role)) => {}
         Some((_, role)) => {
             let said = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
             return refused(place(Field::Role), format!("is {said}; it must be one of {}", roles.join(", ")));
@@ -240,7 +240,7 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> (String, u64) {
         (InputForm::Current, false) => said.extend(members),
         // Interrupts came with 0.0.57, and their answers with them.
         (InputForm::Seven, false) => {
-            if agent.dialect.options.contains(&"pin") && agent.pin >= Pin::V0_0_57 {
+            if agent.dialect.is_versioned() && agent.pin >= Pin::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
                 said.extend(resume.map(|resume| (Key::Known(Field::Resume), resume)));
             }

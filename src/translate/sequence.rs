@@ -3,6 +3,7 @@
 //!
 //! ```text
 //!   text   open ── anything else ──▶ END* ── … ── its next piece ──▶ START*, piece
+//!                                               └─ its end ──▶ whole, as CUSTOM: over there it has ended
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
 //! What is marked with a star stands for nothing, so the way back gives the order in which things were said. A call never
@@ -47,6 +48,11 @@ const fn is_text(kind: Kind) -> bool {
     matches!(kind, Kind::TextMessageStart | Kind::TextMessageContent | Kind::TextMessageEnd)
 }
 
+/// A piece of text that has no text leaves as something else, and so it interrupts.
+fn is_empty(event: &Event<'_>) -> bool {
+    event.kind == Kind::TextMessageContent && event.get(Field::Delta).is_some_and(|delta| delta.is(""))
+}
+
 impl Sequence {
     /// What leaves now that `event` comes.
     pub fn next<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(Leaves<'_>)) {
@@ -58,7 +64,7 @@ impl Sequence {
             return self.call(event, out);
         }
         self.show_calls(out);
-        if is_text(event.kind) {
+        if is_text(event.kind) && !is_empty(&event) {
             return self.message(event, out);
         }
         self.pause(out);
@@ -82,8 +88,12 @@ impl Sequence {
                 self.pause(out);
                 if let Some(at) = self.paused.iter().position(is_it) {
                     let start = self.paused.remove(at);
+                    // Another start would be an empty message to many versions.
+                    if event.kind == Kind::TextMessageEnd {
+                        return out(Leaves::Whole(event.into_owned()));
+                    }
                     out(Leaves::Made(start.clone()));
-                    self.text = (event.kind == Kind::TextMessageContent).then_some(start);
+                    self.text = Some(start);
                 }
             }
         }

@@ -62,6 +62,13 @@ pub(super) fn write_nulls(row: &Row, said: &mut Said<'_>) {
     }
 }
 
+/// Whether the member that would be supplied here was said to be null.
+pub(super) fn was_null(own: &Members<'_>, field: Field) -> bool {
+    let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS)).map(|(_, note)| note);
+    let names = note.and_then(crate::codec::json::elements).unwrap_or_default();
+    names.iter().any(|name| name.is(field.camel()))
+}
+
 /// Which words of a side stand for values of this kind's members: role words only where a role is a choice.
 fn words(side: Side, kind: Kind) -> impl Iterator<Item = &'static Word> {
     let own = side.words.iter().chain(side.dialect.words);
@@ -76,6 +83,11 @@ fn words(side: Side, kind: Kind) -> impl Iterator<Item = &'static Word> {
 fn canonical_of<'w>(words: impl Iterator<Item = &'w Word>, field: Field, said: &str) -> Option<&'static str> {
     let mut words = words.filter(|word| word.field == field && word.reads);
     words.find(|word| word.word == said).map(|word| word.canonical)
+}
+
+/// What a side's word for a role means; the word itself where it has no other meaning.
+pub(super) fn role_of(side: Side, said: &str) -> &str {
+    canonical_of(side.words.iter().chain(side.dialect.words), Field::Role, said).unwrap_or(said)
 }
 
 /// The word for a canonical value.

@@ -250,7 +250,11 @@ impl Writer {
             return false;
         };
         // Only what reading wraps is unwrapped; anything else would pass the run guard by.
-        let wrapped = dialect.row(wire).is_none_or(|(_, row)| matches!(row.shape, Shape::Whole | Shape::Output));
+        // "Unknown event types are fatal in every client before 1.0.0" [specs §3.6]
+        let wrapped = match dialect.row(wire) {
+            Some((_, row)) => matches!(row.shape, Shape::Whole | Shape::Output),
+            None => !dialect.is_versioned(),
+        };
         let held = json::object(value.as_str()).ok().and_then(|object| object.kind);
         if !wrapped || event.members.len() != 2 || !held.is_some_and(|kind| kind.is(wire)) {
             return false;
@@ -267,10 +271,12 @@ impl Writer {
                 as_json(&mut said, Field::Code);
                 nest_failure(&mut said);
             }
+            Shape::SaidRole if spell::was_null(&said.own, Field::Role) => {}
             Shape::SaidRole => say_role(self.side.pin, &mut said),
             Shape::OldOutcome => old_outcome(&mut said),
             Shape::Nameless => thought::forget_names(&mut said),
             Shape::Spanless => {
+                thought::forget_names(&mut said);
                 thought::write_role(self.side.dialect, row.kind, &mut said.members, &mut said.own);
             }
             Shape::StartWithArgs => call::forget_note(&mut said),
@@ -296,6 +302,7 @@ impl Writer {
             Shape::RoleEnd => self.texts.end(&mut said),
             Shape::ObjectDelta => as_json(&mut said, Field::Delta),
             Shape::AnyContent => {
+                unname_result(&mut said);
                 // First the parts: what is a JSON value again afterwards is the dialect's own.
                 flatten_parts(&mut said);
                 as_json(&mut said, Field::Content);
@@ -489,7 +496,7 @@ fn is_unsaid(side: Side, shape: Shape, event: &Event<'_>) -> bool {
         (Shape::Unsaid, _) => true,
         // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
         (Shape::NonEmpty, _) => is_empty(),
-        (Shape::Nameless, Kind::ReasoningMessageContent) if is_empty() => true,
+        (_, Kind::ReasoningMessageContent) if side.pin < Pin::V0_0_53 && is_empty() => true,
         (Shape::Nameless, _) => !thought::is_nameless(event, side),
         // Two steps of one name are one to who knows no subagents.
         (_, Kind::StepStarted | Kind::StepFinished) => {
@@ -612,6 +619,16 @@ fn as_json(said: &mut Said<'_>, field: Field) {
         && let Some(value) = json::value(&text).map(Json::into_owned)
     {
         crate::event::set(&mut said.members, Key::Known(field), value);
+    }
+}
+
+/// A result whose message had no id over there has none again; an empty id that is canonical is not taken for that.
+fn unname_result(said: &mut Said<'_>) {
+    let empty = get(&said.members, Field::MessageId).is_some_and(|id| id.is(""));
+    if carry::take(&mut said.own, read::UNNAMED).is_some() {
+        crate::event::set(&mut said.members, Key::Known(Field::MessageId), Json::string(""));
+    } else if empty {
+        said.canonical.push((Key::Known(Field::MessageId), Json::string("")));
     }
 }
 
