@@ -64,6 +64,7 @@ static ROWS: &[Row] = &[
     row("RUN_STARTED", Kind::RunStarted, Shape::Plain, &[Field::Input], None),
     row("RUN_FINISHED", Kind::RunFinished, Shape::OldOutcome, &[], None),
     row("TEXT_MESSAGE_START", Kind::TextMessageStart, Shape::SaidRole, &[], None),
+    row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::SaidRole, &[], None),
     row("TEXT_MESSAGE_CONTENT", Kind::TextMessageContent, Shape::NonEmpty, &[], Some(Pin::V0_0_53)),
     row("TOOL_CALL_RESULT", Kind::ToolCallResult, Shape::AnyContent, &[], None),
     row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[], None),

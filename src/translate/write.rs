@@ -272,7 +272,7 @@ impl Writer {
                 nest_failure(&mut said);
             }
             Shape::SaidRole if spell::was_null(&said.own, Field::Role) => {}
-            Shape::SaidRole => say_role(self.side.pin, &mut said),
+            Shape::SaidRole => say_role(self.side.pin, row.kind, &mut said),
             Shape::OldOutcome => old_outcome(&mut said),
             Shape::Nameless => thought::forget_names(&mut said),
             Shape::Spanless => {
@@ -515,14 +515,15 @@ fn marked<'a>(mut event: Event<'a>, stands_for: Option<&'static str>) -> Event<'
     event
 }
 
-/// A start whose role is always said; the oldest peers know but one.
-fn say_role(pin: Pin, said: &mut Said<'_>) {
+/// A start whose role is always said; the oldest peers know but one. A chunk that says none goes on as it began.
+fn say_role(pin: Pin, kind: Kind, said: &mut Said<'_>) {
     let role = get(&said.members, Field::Role).cloned();
-    if let Some(role) = role.clone().filter(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT)) {
-        said.canonical.push((Key::Known(Field::Role), role));
-    }
-    if role.is_none_or(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT)) {
+    let newer = role.as_ref().is_some_and(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT));
+    if newer || (role.is_none() && kind == Kind::TextMessageStart) {
         crate::event::set(&mut said.members, Key::Known(Field::Role), Json::string(ASSISTANT));
+    }
+    if newer {
+        said.canonical.extend(role.map(|role| (Key::Known(Field::Role), role)));
     }
 }
 

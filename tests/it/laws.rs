@@ -11,6 +11,7 @@ mod ag_ui_0;
 mod ag_ui_snake;
 mod dice;
 mod hai;
+mod old_client;
 
 use super::exact::{canonical, members, object};
 use super::golden::{hear, side};
@@ -230,6 +231,21 @@ fn l2_holds_for_requests() {
             let (before, mut after) = (members(&body), members(&asked(&body, dialect)));
             after.retain(|name, _| before.contains_key(name) || !["state", "forwardedProps"].contains(&name.as_str()));
             assert_eq!(object(&before), object(&after), "L2 of a request of {dialect}, seed {seed}");
+        }
+    }
+}
+
+/// Whatever an agent of 1.0 says, a client takes what leaves for its version; and a client of any version takes what leaves
+/// for one that is not named.
+#[test]
+fn old_clients_take_what_leaves_for_them() {
+    for dialect in PINS {
+        for seed in 0..STREAMS {
+            let said = ag_ui::stream(seed);
+            let heard = through(&said, "ag-ui", dialect);
+            if let Some(why) = old_client::rejects(side(dialect).pin, &heard) {
+                panic!("{dialect}, seed {seed}, {why}\n  {}", heard.join("\n  "));
+            }
         }
     }
 }
