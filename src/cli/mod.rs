@@ -2,10 +2,12 @@
 
 mod check;
 mod demo;
+mod form;
 mod mock_agent;
 mod serve;
 mod side;
 mod translate;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::fmt::Display;
@@ -56,7 +58,9 @@ enum Command {
     /// Say what is wrong with a configuration file
     Check(check::Arguments),
     /// Translate a recorded stream or request, offline
-    Translate(translate::Arguments),
+    Translate(Box<translate::Arguments>),
+    /// Say whether the real client would accept a recorded stream, and what else is wrong with it
+    Verify(verify::Arguments),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
 }
@@ -70,6 +74,7 @@ pub fn main() -> ExitCode {
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
+            Command::Verify(arguments) => verify::run(&arguments),
             Command::MockAgent(arguments) => mock_agent::run(&arguments),
         },
         Err(error) => {

@@ -28,6 +28,7 @@ pub static CLOUDBASE: Dialect = Dialect {
         open_since: None,
     },
     input: InputForm::Seven,
+    names: &[],
     // 常见错误码: what the gateway says itself is said in these words; which code is which is a guess.
     words: &[
         code("invalid_request", "INVALID_REQUEST"),

@@ -1,6 +1,6 @@
 //! One side of a route: a dialect and the options that a peer of it may need.
 
-use super::{Dialect, Word};
+use super::{CONFIRM, Dialect, ToolName, Word};
 
 /// Whether streamed text is written as plain strings or as output blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct Side {
     pub pin: Pin,
     /// in what its timestamps count
     pub timestamp: Unit,
+    /// the tool that asks its user what an interrupt asks
+    pub interrupt_tool: ToolName,
     /// words of the peer's own for values, before those of the dialect
     pub words: &'static [Word],
     /// names of CUSTOM events that are errors of the run
@@ -89,9 +91,21 @@ impl Side {
             // Who has no versions is no older peer.
             pin: if dialect.is_versioned() { Pin::default() } else { Pin::V0_0_59 },
             timestamp: Unit::default(),
+            interrupt_tool: ToolName::filled(CONFIRM),
             words: &[],
             errors: &[],
         }
+    }
+}
+
+/// Name of the option of a dialect that knows interrupts as calls of a tool.
+pub const INTERRUPT_TOOL: &str = "interrupt_tool";
+
+impl Side {
+    /// The tool whose calls stand for interrupts, where the dialect has no other word for one.
+    #[must_use]
+    pub fn asks_by(&self) -> Option<&str> {
+        self.dialect.options.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
     }
 }
 

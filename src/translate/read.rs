@@ -5,11 +5,12 @@
 use super::answer;
 use super::call::{self, Calls};
 use super::carry::{self, Unwrapped};
+use super::collaboration::Talks;
 use super::report::{Loss, Repair, Report};
 use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
 use super::thought::{self, Thoughts};
-use super::{Sink, message, patch};
+use super::{Sink, message, noted, patch};
 use crate::codec::json::{self, Object};
 use crate::dialect::{ASSISTANT, Dialect, Home, Row, Shape, Side};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
@@ -26,6 +27,7 @@ pub(super) struct Reader {
     side: Side,
     dialect: &'static Dialect,
     texts: Reading,
+    talks: Talks,
     thoughts: Thoughts,
     calls: Calls,
     answers: answer::Reading,
@@ -48,6 +50,7 @@ impl Reader {
             side,
             dialect: side.dialect,
             texts: Reading::default(),
+            talks: Talks::default(),
             thoughts: Thoughts::default(),
             calls: Calls::default(),
             answers: answer::Reading::default(),
@@ -128,7 +131,7 @@ impl Reader {
         match row.shape {
             Shape::HeldStart => return self.texts.start(self.pack(parts), sink),
             Shape::Output => {
-                if let Err(NoText) = self.texts.content(parts, self.dialect.name, sink) {
+                if let Err(NoText) = self.texts.content(parts, self.dialect, sink) {
                     sink.event(self.whole(row.wire, data));
                 }
                 return;
@@ -147,6 +150,9 @@ impl Reader {
                     self.calls.args(&mut parts);
                     return events.into_iter().for_each(|event| sink.event(event));
                 }
+            }
+            Shape::Collaboration(step) if !self.talks.read(step, &mut parts, self.dialect) => {
+                return sink.event(self.whole(row.wire, data));
             }
             Shape::Boundary => self.boundary(&mut parts, sink),
             Shape::Failure | Shape::NestedFailure => self.texts.close_all(sink),
@@ -211,7 +217,7 @@ impl Reader {
             }
             stays
         });
-        spell::read_names(row, &mut members);
+        spell::read_names(row.names, &mut members);
         self.stamps.read(dialect, row.kind, &mut members);
         // Most events say nothing but what their row says: the list stays as it is.
         if members.iter().all(|(key, _)| matches!(key, Key::Known(field) if row.says(*field))) {
@@ -270,6 +276,9 @@ impl Reader {
         let Some(kind) = Kind::from_wire(kind) else {
             return;
         };
+        if noted::is_whole(kind) {
+            return sink.event(noted::read(kind, parts, self.dialect.name));
+        }
         let restored = parts.restored.clone();
         let mut event = self.pack(parts);
         event.kind = kind;

@@ -19,9 +19,9 @@ const NULLS: &str = "$nulls";
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
 const SECONDS_BELOW: f64 = 1e11;
 
-/// Gives members that `row` calls otherwise their canonical names.
-pub(super) fn read_names(row: &Row, members: &mut Members<'_>) {
-    for (field, name) in row.names {
+/// Gives members that a dialect calls otherwise their canonical names.
+pub(super) fn read_names(names: &[(Field, &str)], members: &mut Members<'_>) {
+    for (field, name) in names {
         if get(members, *field).is_some() {
             continue;
         }
@@ -32,6 +32,17 @@ pub(super) fn read_names(row: &Row, members: &mut Members<'_>) {
         };
         if let Some((key, _)) = members.iter_mut().find(|(key, _)| is_it(key)) {
             *key = Key::Known(*field);
+        }
+    }
+}
+
+/// Gives members the names that a dialect has for them.
+pub(super) fn write_names(names: &[(Field, &'static str)], members: &mut Members<'_>) {
+    for (key, _) in members {
+        if let Key::Known(field) = key
+            && let Some((_, name)) = names.iter().find(|(own, _)| own == field)
+        {
+            *key = carry::own(name);
         }
     }
 }
@@ -153,8 +164,9 @@ impl Words {
     }
 }
 
-/// What a side's word for the role of a message means; the word itself where it has no other meaning.
-pub(super) fn role_of(side: Side, said: &str) -> &str {
+/// The canonical role of a message that a side calls `said`.
+#[must_use]
+pub(super) fn canonical_role(side: Side, said: &str) -> &str {
     Words { side, kind: None }.meaning(Field::Role, said)
 }
 

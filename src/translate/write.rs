@@ -5,9 +5,11 @@
 use super::answer::{self, Taken};
 use super::call::{self, Calls, Gathered};
 use super::chunk::Chunks;
+use super::collaboration::Talks;
 use super::report::Report;
 use super::sequence::{self, Sequence};
 use super::spell::{self, Stamps};
+use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves};
 use super::{CANONICAL_PREFIX, carry, message, part, patch, read};
@@ -20,12 +22,14 @@ use std::borrow::Cow;
 /// Writes one side of a route.
 #[derive(Debug)]
 pub(super) struct Writer {
-    side: Side,
+    pub(super) side: Side,
     /// whether the agent speaks another dialect, so that the version said is ours
     translates: bool,
     /// the row of content, where the dialect has output blocks
-    blocks: Option<&'static Row>,
-    texts: Writing,
+    pub(super) blocks: Option<&'static Row>,
+    pub(super) texts: Writing,
+    pub(super) talks: Talks,
+    pub(super) subagents: Subagents,
     chunks: Chunks,
     thoughts: Fold,
     start: call::Start,
@@ -67,6 +71,8 @@ impl Writer {
             translates,
             blocks: content.filter(|row| row.shape == Shape::Output),
             texts: Writing::default(),
+            talks: Talks::default(),
+            subagents: Subagents::default(),
             chunks: Chunks::default(),
             thoughts: Fold::default(),
             start: call::Start::default(),
@@ -87,6 +93,7 @@ impl Writer {
         if let Some((closer, mark)) = self.chunks.closer(&event) {
             self.mapped(closer, mark, to);
         }
+        self.ask(&event, to);
         if !self.unfolds(event.kind) {
             return self.mapped(event, None, to);
         }
@@ -134,7 +141,7 @@ impl Writer {
         sse::frame(out, &self.scratch);
     }
 
-    fn mapped(&mut self, mut event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+    pub(super) fn mapped(&mut self, mut event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
         if event.kind == Kind::Custom && self.restore(&event, to) {
             return;
         }
@@ -236,6 +243,7 @@ impl Writer {
                 self.row(label, row, said, to);
             }
             (Some(content), None) if is_reasoning(event.kind) => self.reasoning(content, event, stands_for, to),
+            (_, None) if Writer::is_shown(event.kind) => self.shown(event, to),
             (_, None) => self.whole(event, to),
         }
     }
@@ -250,13 +258,15 @@ impl Writer {
             return false;
         };
         // Only what reading wraps is unwrapped; anything else would pass the run guard by.
+        let Ok(held) = json::object(value.as_str()) else {
+            return false;
+        };
         // "Unknown event types are fatal in every client before 1.0.0" [specs §3.6]
         let wrapped = match dialect.row(wire) {
-            Some((_, row)) => matches!(row.shape, Shape::Whole | Shape::Output),
+            Some((_, row)) => self.is_wrapped(row, &held),
             None => !dialect.is_versioned(),
         };
-        let held = json::object(value.as_str()).ok().and_then(|object| object.kind);
-        if !wrapped || event.members.len() != 2 || !held.is_some_and(|kind| kind.is(wire)) {
+        if !wrapped || event.members.len() != 2 || !held.kind.is_some_and(|kind| kind.is(wire)) {
             return false;
         }
         to.report.written[dialect.row(wire).map_or_else(|| dialect.other(), |(label, _)| label)] += 1;
@@ -314,7 +324,7 @@ impl Writer {
         self.put(label, row, said, to);
     }
 
-    fn put(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
+    pub(super) fn put(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
         to.report.written[label] += 1;
         let (snake, home) = (self.side.fields == Spelling::Snake, self.side.dialect.home);
         let mut row = row;
@@ -381,7 +391,7 @@ impl Writer {
     }
 
     /// An event without a word here: CUSTOM `ag-ui.<TYPE>` with the whole event as value.
-    fn whole(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
+    pub(super) fn whole(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
         let value = json::build(|object| {
             object.word(json::TYPE, event.kind.wire());
@@ -472,7 +482,7 @@ impl Writer {
         }
     }
 
-    fn put_content(&mut self, content: &'static Row, said: Said<'_>, to: &mut Outlet<'_>) {
+    pub(super) fn put_content(&mut self, content: &'static Row, said: Said<'_>, to: &mut Outlet<'_>) {
         let label = self.side.dialect.row(content.wire).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
         self.put(label, content, said, to);
     }

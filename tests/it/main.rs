@@ -13,6 +13,7 @@
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
+//! - `verify`: what the gateway writes, held against the verifier.
 
 mod architecture;
 mod cli;
@@ -27,3 +28,4 @@ mod load;
 mod requests;
 mod status;
 mod support;
+mod verify;
