@@ -305,7 +305,8 @@ fn write_one<'a>(
 
 /// Whether this is a list without parts, and the side one that may take no lists.
 fn is_empty_list(side: Side, content: &Json<'_>) -> bool {
-    matches!(side.dialect.message.parts, Parts::Binary(_)) && json::elements(content).is_some_and(|parts| parts.is_empty())
+    matches!(side.dialect.message.parts, Parts::Binary(_))
+        && json::elements(content).is_some_and(|parts| parts.is_empty())
 }
 
 /// Adds a canonical-only member to a message that was written already.

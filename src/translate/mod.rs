@@ -22,6 +22,7 @@ mod interrupt;
 mod message;
 mod names;
 mod noted;
+mod older;
 mod part;
 mod patch;
 mod read;

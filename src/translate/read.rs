@@ -10,7 +10,7 @@ use super::report::{Loss, Repair, Report};
 use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
 use super::thought::{self, Thoughts};
-use super::{Sink, message, noted, patch};
+use super::{Sink, message, noted, older, patch};
 use crate::codec::json::{self, Object};
 use crate::dialect::{ASSISTANT, Dialect, Home, Row, Shape, Side};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
@@ -157,6 +157,11 @@ impl Reader {
             Shape::Boundary => self.boundary(&mut parts, sink),
             Shape::Failure | Shape::NestedFailure => self.texts.close_all(sink),
             _ if row.kind == Kind::Custom => return self.custom(parts, sink),
+            _ if row.kind == Kind::Raw && self.dialect.is_versioned() => {
+                if let Some(event) = older::held(&parts.event) {
+                    return sink.event(event);
+                }
+            }
             _ => {}
         }
         self.mend(row.shape, &mut parts, sink);

@@ -6,9 +6,10 @@
 //!                                               └─ its end ──▶ whole, as CUSTOM: over there it has ended
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
-//! What is marked with a star stands for nothing, so the way back gives the order in which things were said. A call never
+//! A piece without text leaves as RAW. What is marked with a star stands for nothing, so the way back gives the order in which things were said. A call never
 //! ends over there before its arguments are whole: somebody might carry it out.
 
+use super::older;
 use crate::event::{Event, Field, Json, Kind};
 
 /// What is open over there, and what waits.
@@ -48,15 +49,10 @@ const fn is_text(kind: Kind) -> bool {
     matches!(kind, Kind::TextMessageStart | Kind::TextMessageContent | Kind::TextMessageEnd)
 }
 
-/// A piece of text that has no text leaves as something else, and so it interrupts.
-fn is_empty(event: &Event<'_>) -> bool {
-    event.kind == Kind::TextMessageContent && event.get(Field::Delta).is_some_and(|delta| delta.is(""))
-}
-
 impl Sequence {
     /// What leaves now that `event` comes.
     pub fn next<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(Leaves<'_>)) {
-        if event.kind == Kind::Raw {
+        if event.kind == Kind::Raw || older::is_empty(&event) {
             self.show_calls(out);
             return out(Leaves::Said(event));
         }
@@ -64,7 +60,7 @@ impl Sequence {
             return self.call(event, out);
         }
         self.show_calls(out);
-        if is_text(event.kind) && !is_empty(&event) {
+        if is_text(event.kind) {
             return self.message(event, out);
         }
         self.pause(out);

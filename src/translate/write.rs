@@ -12,7 +12,7 @@ use super::spell::{self, Stamps};
 use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves};
-use super::{CANONICAL_PREFIX, carry, message, part, patch, read};
+use super::{CANONICAL_PREFIX, carry, message, older, part, patch, read};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::sse;
 use crate::dialect::{ASSISTANT, Content, Home, Pin, Row, Shape, Side, Spelling};
@@ -113,7 +113,7 @@ impl Writer {
         }
     }
 
-    fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
+    pub(super) fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
         self.side.dialect.row_of(kind, self.side.pin)
     }
 
@@ -132,7 +132,7 @@ impl Writer {
         }
     }
 
-    fn frame(&mut self, out: &mut Vec<u8>, wire: &str, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
+    pub(super) fn frame(&mut self, out: &mut Vec<u8>, wire: &str, fill: impl FnOnce(&mut ObjectWriter<'_>)) {
         self.scratch.clear();
         let mut object = ObjectWriter::begin(&mut self.scratch);
         object.word(json::TYPE, wire);
@@ -229,15 +229,11 @@ impl Writer {
         self.thoughts = fold;
     }
 
-    fn placed(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+    pub(super) fn placed(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
         match (self.blocks, self.row_of(event.kind)) {
             (_, Some((label, row))) => {
-                if is_unsaid(self.side, row.shape, &event) {
-                    // What stands for nothing need not be said in full.
-                    if stands_for != Some("") {
-                        self.whole(marked(event, stands_for), to);
-                    }
-                    return;
+                if older::is_unsaid(self.side, row.shape, &event) {
+                    return self.unsaid(event, stands_for, to);
                 }
                 let said = self.sort(row, event, stands_for);
                 self.row(label, row, said, to);
@@ -282,8 +278,8 @@ impl Writer {
                 nest_failure(&mut said);
             }
             Shape::SaidRole if spell::was_null(&said.own, Field::Role) => {}
-            Shape::SaidRole => say_role(self.side.pin, row.kind, &mut said),
-            Shape::OldOutcome => old_outcome(&mut said),
+            Shape::SaidRole => older::say_role(self.side.pin, row.kind, &mut said),
+            Shape::OldOutcome => older::outcome(&mut said),
             Shape::Nameless => thought::forget_names(&mut said),
             Shape::Spanless => {
                 thought::forget_names(&mut said);
@@ -393,10 +389,7 @@ impl Writer {
     /// An event without a word here: CUSTOM `ag-ui.<TYPE>` with the whole event as value.
     pub(super) fn whole(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
-        let value = json::build(|object| {
-            object.word(json::TYPE, event.kind.wire());
-            event.members.iter().for_each(|member| object.copy(member, false));
-        });
+        let value = to_value(&event);
         let label = self.row_of(Kind::Custom).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
         to.report.written[label] += 1;
         self.frame(to.out, Kind::Custom.wire(), |object| {
@@ -499,61 +492,21 @@ const fn is_reasoning(kind: Kind) -> bool {
     )
 }
 
-/// Whether a peer has no way to take this event: no word for it in its version, or a rule against it.
-fn is_unsaid(side: Side, shape: Shape, event: &Event<'_>) -> bool {
-    let is_empty = || event.get(Field::Delta).is_some_and(|delta| delta.is(""));
-    match (shape, event.kind) {
-        (Shape::Unsaid, _) => true,
-        // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
-        (Shape::NonEmpty, _) => is_empty(),
-        (_, Kind::ReasoningMessageContent) if side.pin < Pin::V0_0_53 && is_empty() => true,
-        (Shape::Nameless, _) => !thought::is_nameless(event, side),
-        // Two steps of one name are one to who knows no subagents.
-        (_, Kind::StepStarted | Kind::StepFinished) => {
-            side.pin < Pin::V0_0_59 && event.get(Field::SubagentRunId).is_some()
-        }
-        _ => false,
-    }
+/// A whole canonical event as a value.
+pub(super) fn to_value(event: &Event<'_>) -> Json<'static> {
+    json::build(|object| {
+        object.word(json::TYPE, event.kind.wire());
+        event.members.iter().for_each(|member| object.copy(member, false));
+    })
 }
 
 /// An event that stands for a chunk, as that chunk.
-fn marked<'a>(mut event: Event<'a>, stands_for: Option<&'static str>) -> Event<'a> {
+pub(super) fn marked<'a>(mut event: Event<'a>, stands_for: Option<&'static str>) -> Event<'a> {
     if let Some(kind) = stands_for.and_then(Kind::from_wire) {
         event.kind = kind;
         super::chunk::restore_absent(&mut event);
     }
     event
-}
-
-/// A start whose role is always said; the oldest peers know but one. A chunk that says none goes on as it began.
-fn say_role(pin: Pin, kind: Kind, said: &mut Said<'_>) {
-    let role = get(&said.members, Field::Role).cloned();
-    let newer = role.as_ref().is_some_and(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT));
-    if newer || (role.is_none() && kind == Kind::TextMessageStart) {
-        crate::event::set(&mut said.members, Key::Known(Field::Role), Json::string(ASSISTANT));
-    }
-    if newer {
-        said.canonical.extend(role.map(|role| (Key::Known(Field::Role), role)));
-    }
-}
-
-/// The outcomes that older peers take, or do not look at: interrupts, and success without pending calls. Any member more
-/// is fatal to 0.0.57 and 0.0.59 [specs §3.6].
-fn old_outcome(said: &mut Said<'_>) {
-    let Some(outcome) = get(&said.members, Field::Outcome) else {
-        return;
-    };
-    let members = json::members(outcome).unwrap_or_default();
-    let kind = members.iter().find(|(key, _)| carry::is_named(key, json::TYPE)).and_then(|(_, kind)| kind.text());
-    let taken = match kind.as_deref() {
-        Some("interrupt") => members.len() == 2,
-        Some("success") => members.len() == 1,
-        _ => false,
-    };
-    if !taken {
-        let outcome = crate::event::remove(&mut said.members, Field::Outcome);
-        said.canonical.extend(outcome.map(|outcome| (Key::Known(Field::Outcome), outcome)));
-    }
 }
 
 /// An error whose text and code stand in a member of its own, unless it came flat or as a text.

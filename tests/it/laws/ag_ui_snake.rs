@@ -110,7 +110,11 @@ impl Script {
             Unit::Seconds => true,
             Unit::Milliseconds => false,
         };
-        if seconds { self.dice.pick(&["10693854", "1761819878", "1761819878.25", "0"]).to_owned() } else { self.dice.time() }
+        if seconds {
+            self.dice.pick(&["10693854", "1761819878", "1761819878.25", "0"]).to_owned()
+        } else {
+            self.dice.time()
+        }
     }
 
     /// One event, most with a timestamp and a raw event.

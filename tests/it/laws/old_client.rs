@@ -51,12 +51,16 @@ fn shape(pin: Pin, event: &Event) -> Option<&'static str> {
     if newer.is_none() && kind != "CUSTOM" && !BASE.iter().any(|name| kind.starts_with(name)) {
         return Some("the type is unknown");
     }
-    if event.iter().any(|(name, value)| value == "null" && !["rawEvent", "value", "event", "snapshot", "future"].contains(&name.as_str())) {
+    if event.iter().any(|(name, value)| {
+        value == "null" && !["rawEvent", "value", "event", "snapshot", "future"].contains(&name.as_str())
+    }) {
         return Some("a member is null");
     }
     let role = word(event, "role");
     match kind {
-        "TEXT_MESSAGE_START" if pin < Pin::V0_0_39 && role != Some("assistant") => Some("the role is not the assistant's"),
+        "TEXT_MESSAGE_START" if pin < Pin::V0_0_39 && role != Some("assistant") => {
+            Some("the role is not the assistant's")
+        }
         "TEXT_MESSAGE_CHUNK" if pin < Pin::V0_0_39 && role.is_some_and(|role| role != "assistant") => {
             Some("the role is not the assistant's")
         }
