@@ -17,6 +17,7 @@ mod carry;
 mod chunk;
 mod collaboration;
 mod conform;
+mod failure;
 mod guard;
 mod interrupt;
 mod message;

@@ -10,7 +10,7 @@ use super::report::{Loss, Repair, Report};
 use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
 use super::thought::{self, Thoughts};
-use super::{Sink, message, noted, older, patch};
+use super::{Sink, failure, message, noted, older, patch};
 use crate::codec::json::{self, Object};
 use crate::dialect::{ASSISTANT, Dialect, Home, Row, Shape, Side};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
@@ -312,7 +312,7 @@ impl Reader {
             }
             _ if self.side.errors.iter().any(|error| *error == name) => {
                 drop(name);
-                sink.event(self.pack(custom_failure(parts)));
+                sink.event(self.pack(failure::custom(parts)));
             }
             _ => {
                 drop(name);
@@ -344,24 +344,6 @@ fn name_run(parts: &mut Parts<'_>) {
             parts.event.set(field, Json::string(""));
         }
     }
-}
-
-/// Note: this error was a CUSTOM event, as it was said.
-pub(super) const CUSTOM: &str = "$custom";
-
-/// A CUSTOM event that the route takes for an error of the run.
-fn custom_failure(parts: Parts<'_>) -> Parts<'_> {
-    let Parts { mut event, mut own, restored } = parts;
-    let name = event.remove(Field::Name).unwrap_or_else(|| Json::string(""));
-    let value = event.remove(Field::Value).unwrap_or(Json::NULL);
-    own.push((
-        carry::own(CUSTOM),
-        json::to_object(&[(Key::Known(Field::Name), name.clone()), (Key::Known(Field::Value), value.clone())]),
-    ));
-    event.kind = Kind::RunError;
-    event.set(Field::Message, if value.shape() == Type::String { value } else { Json::string(value.as_str()) });
-    event.set(Field::Code, name);
-    Parts { event, own, restored }
 }
 
 /// Note: the error stood flat, as AG-UI has it.

@@ -17,10 +17,10 @@ use crate::event::input::REASONING;
 use crate::event::{Event, Field, Json, Key, Kind, Members, get, message_id, remove};
 
 /// Note: the role that thinking had over there.
-const ROLE: &str = "$role";
+pub(super) const ROLE: &str = "$role";
 
 /// Note: this thinking had no ids over there.
-const NAMELESS: &str = "$nameless";
+pub(super) const NAMELESS: &str = "$nameless";
 
 /// Under the home of canonical material: members of the span that was folded into its message.
 const SPAN: &str = "$span";

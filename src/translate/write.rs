@@ -12,12 +12,15 @@ use super::spell::{self, Stamps};
 use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves};
-use super::{CANONICAL_PREFIX, carry, message, older, part, patch, read};
+use super::{CANONICAL_PREFIX, carry, failure, message, older, part, patch, read};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::sse;
 use crate::dialect::{ASSISTANT, Content, Home, Pin, Row, Shape, Side, Spelling};
 use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get, message_id};
 use std::borrow::Cow;
+
+/// Notes that mean nothing to some peers of the dialect that has them.
+const NOTES: &[&str] = &[failure::CUSTOM, read::UNNAMED, thought::NAMELESS, thought::ROLE];
 
 /// Writes one side of a route.
 #[derive(Debug)]
@@ -298,7 +301,7 @@ impl Writer {
             }
             Shape::CallEnd => self.calls.write_repeats(&mut said),
             Shape::CallResult => {
-                flatten_parts(&mut said);
+                part::flatten(&mut said);
                 as_json(&mut said, Field::Content);
                 self.calls.write_result(&mut said);
             }
@@ -310,7 +313,7 @@ impl Writer {
             Shape::AnyContent => {
                 unname_result(&mut said);
                 // First the parts: what is a JSON value again afterwards is the dialect's own.
-                flatten_parts(&mut said);
+                part::flatten(&mut said);
                 as_json(&mut said, Field::Content);
             }
             Shape::LaxPatch => patch::write(&mut said),
@@ -348,7 +351,7 @@ impl Writer {
     /// Says what is canonical as the dialect says it.
     fn respell(&mut self, row: &mut &'static Row, said: &mut Said<'_>) {
         if let Some((_, custom)) = self.row_of(Kind::Custom).filter(|_| row.kind == Kind::RunError)
-            && restore_custom(said)
+            && failure::restore(self.side, said)
         {
             *row = custom;
         }
@@ -358,6 +361,7 @@ impl Writer {
         }
         self.stamps.write(self.side.dialect, row.kind, said);
         spell::write_nulls(row, said);
+        carry::keep_notes(self.side.dialect.name, NOTES, &mut said.own);
     }
 
     /// Sorts the members of an event by what `row` says.
@@ -533,19 +537,6 @@ fn nest_failure(said: &mut Said<'_>) {
     said.own.push((Key::Known(Field::Error), error));
 }
 
-/// An error that was a CUSTOM event over there is one again.
-fn restore_custom(said: &mut Said<'_>) -> bool {
-    let Some(custom) = carry::take(&mut said.own, read::CUSTOM) else {
-        return false;
-    };
-    let Some(members) = json::message(&custom).map(crate::event::owned) else {
-        return false;
-    };
-    said.members.retain(|(key, _)| !matches!(key, Key::Known(Field::Message | Field::Code)));
-    said.members.extend(members.into_iter().filter(|(key, _)| matches!(key, Key::Known(Field::Name | Field::Value))));
-    true
-}
-
 /// Arguments that are the text of an object are said as that object.
 fn say_object(said: &mut Said<'_>) {
     if let Some(object) = get(&said.members, Field::Delta).and_then(call::as_object) {
@@ -593,18 +584,5 @@ fn unname_result(said: &mut Said<'_>) {
         crate::event::set(&mut said.members, Key::Known(Field::MessageId), Json::string(""));
     } else if empty {
         said.canonical.push((Key::Known(Field::MessageId), Json::string("")));
-    }
-}
-
-/// Content parts are said as their text; the parts themselves are carried.
-fn flatten_parts(said: &mut Said<'_>) {
-    let Some(parts) = get(&said.members, Field::Content).filter(|content| content.shape() == Type::Array) else {
-        return;
-    };
-    if message::is_parts(parts) {
-        let text = Json::string(&part::text(parts));
-        let parts = parts.clone();
-        said.canonical.push((Key::Known(Field::Content), parts));
-        crate::event::set(&mut said.members, Key::Known(Field::Content), text);
     }
 }

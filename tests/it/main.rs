@@ -26,6 +26,7 @@ mod laws;
 mod lifecycle;
 mod load;
 mod requests;
+mod sides;
 mod status;
 mod support;
 mod verify;
