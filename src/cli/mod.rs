@@ -1,9 +1,13 @@
-//! Commands, one file each. stdout is data, stderr is log and complaint; a closed pipe ends a command quietly.
+//! Commands, one file each (`explain` and `recording` belong to `translate`). stdout is data, stderr is log and complaint;
+//! a closed pipe ends a command quietly.
 
 mod check;
 mod demo;
+mod detect;
+mod explain;
 mod form;
 mod mock_agent;
+mod recording;
 mod serve;
 mod side;
 mod translate;
@@ -61,6 +65,8 @@ enum Command {
     Translate(Box<translate::Arguments>),
     /// Say whether the real client would accept a recorded stream, and what else is wrong with it
     Verify(verify::Arguments),
+    /// Name the dialect of a recorded stream or request, and say what tells it
+    Detect(detect::Arguments),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
 }
@@ -75,6 +81,7 @@ pub fn main() -> ExitCode {
             Command::Check(arguments) => check::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
+            Command::Detect(arguments) => detect::run(&arguments),
             Command::MockAgent(arguments) => mock_agent::run(&arguments),
         },
         Err(error) => {

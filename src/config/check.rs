@@ -213,6 +213,7 @@ impl Check<'_> {
 
     fn side(&mut self, written: &Spanned<file::Side>, at: &str) -> Option<Side> {
         match &written.value {
+            file::Side::Name(name) if name == dialect::AUTO => Some(Side::auto()),
             file::Side::Name(name) => self.dialect(name, at, position(written.defined)).map(Side::new),
             file::Side::Mapping(mapping) => {
                 let name = self.required(mapping.dialect.as_ref(), at, "dialect", position(written.defined))?;

@@ -13,6 +13,7 @@ mod cloudbase;
 mod hai;
 mod own;
 mod side;
+mod sign;
 mod social_app;
 mod tool;
 
@@ -22,7 +23,8 @@ pub use ag_ui_snake::AG_UI_SNAKE;
 pub use cloudbase::CLOUDBASE;
 pub use hai::{ASSISTANT, CONFIRM, HAI, block, collaboration};
 pub use own::Changes;
-pub use side::{CHOICES, Choice, Content, INTERRUPT_TOOL, Pin, Set, Side, Spelling, Unit, choices};
+pub use side::{AUTO, CHOICES, Choice, Content, INTERRUPT_TOOL, Pin, Set, Side, Spelling, Unit, choices};
+pub use sign::{Mark, SIGNS, Sign};
 pub use social_app::{SOCIAL_APP, answer, call};
 pub use tool::ToolName;
 
@@ -280,6 +282,12 @@ impl Dialect {
     #[must_use]
     pub fn is_versioned(&self) -> bool {
         self.options.contains(&"pin")
+    }
+
+    /// Whether this is canonical AG-UI itself.
+    #[must_use]
+    pub fn is_canonical(&self) -> bool {
+        std::ptr::eq(self, &AG_UI)
     }
 
     /// Whether this is the type of an event here.

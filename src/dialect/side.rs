@@ -78,6 +78,8 @@ pub struct Side {
     pub words: &'static [Word],
     /// names of CUSTOM events that are errors of the run
     pub errors: &'static [&'static str],
+    /// Whether the dialect is only where one begins: what the peer says decides.
+    pub auto: bool,
 }
 
 impl Side {
@@ -94,6 +96,7 @@ impl Side {
             interrupt_tool: ToolName::filled(CONFIRM),
             words: &[],
             errors: &[],
+            auto: false,
         }
     }
 }
@@ -108,6 +111,24 @@ impl Side {
         self.dialect.options.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
     }
 }
+
+impl Side {
+    /// A side whose dialect is told by what it says. Until then it is taken for AG-UI before 1.0, whose requests every agent
+    /// of AG-UI takes, and which reads all of AG-UI.
+    #[must_use]
+    pub fn auto() -> Self {
+        Side { auto: true, ..Side::new(&super::AG_UI_0) }
+    }
+
+    /// The dialects that the side may turn out to speak.
+    #[must_use]
+    pub fn dialects(&self) -> Vec<&'static Dialect> {
+        if self.auto { super::ALL.to_vec() } else { vec![self.dialect] }
+    }
+}
+
+/// What `client` and `agent` of a route are called when what they say decides.
+pub const AUTO: &str = "auto";
 
 /// What a choice sets.
 pub type Set = fn(&mut Side);

@@ -3,7 +3,8 @@
 //! An event without a word leaves whole, as CUSTOM. A piece of text that is empty leaves as RAW: it is the one event that even
 //! 0.0.35 takes while a message is open, so that nothing has to be ended for a piece that shows nothing.
 
-use super::write::{Outlet, Said, Writer, marked, to_value};
+use super::shape::{marked, to_value};
+use super::write::{Outlet, Said, Writer};
 use super::{CANONICAL_PREFIX, carry, thought};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Pin, Shape, Side};

@@ -1,11 +1,10 @@
 //! Content parts of messages: what a dialect without them shows, and the `binary` parts of AG-UI before 1.0
 //! (`seeds/001_59bea8f43136049a.txt`, 多模态输入内容; `specs/ag-ui-1.0.md` §1.3).
 
-use super::write::Said;
-use super::{carry, message};
+use super::carry;
 use crate::codec::json;
 use crate::dialect::{Parts, Pin, Side};
-use crate::event::{Field, Json, Key, Members, Type, get, set};
+use crate::event::{Json, Key, Members, Type};
 use std::borrow::Cow;
 
 /// Text between the text parts of a message that becomes one string.
@@ -170,19 +169,6 @@ fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'stat
         own.iter().for_each(|member| object.copy(member, false));
     });
     Some((said, exact))
-}
-
-/// Content parts are said as their text; the parts themselves are carried.
-pub(super) fn flatten(said: &mut Said<'_>) {
-    let Some(parts) = get(&said.members, Field::Content).filter(|content| content.shape() == Type::Array) else {
-        return;
-    };
-    if message::is_parts(parts) {
-        let text = Json::string(&text(parts));
-        let parts = parts.clone();
-        said.canonical.push((Key::Known(Field::Content), parts));
-        set(&mut said.members, Key::Known(Field::Content), text);
-    }
 }
 
 /// The text of all text parts: what a dialect without parts can show.

@@ -6,6 +6,7 @@ use super::answer;
 use super::call::{self, Calls};
 use super::carry::{self, Unwrapped};
 use super::collaboration::Talks;
+use super::detect::Detector;
 use super::report::{Loss, Repair, Report};
 use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
@@ -32,6 +33,8 @@ pub(super) struct Reader {
     calls: Calls,
     answers: answer::Reading,
     stamps: Stamps,
+    /// what tells the dialect, where nobody else does, and the first frame, which is read again then
+    detector: Option<(Detector, String)>,
 }
 
 /// An event of the dialect, taken apart by its row.
@@ -55,6 +58,7 @@ impl Reader {
             calls: Calls::default(),
             answers: answer::Reading::default(),
             stamps: Stamps::default(),
+            detector: side.auto.then(Default::default),
         }
     }
 
@@ -63,10 +67,32 @@ impl Reader {
         if data.trim() == DONE {
             return sink.report().loss(Loss::DoneMarker);
         }
+        self.detect(data, sink);
         match json::object(data) {
             Ok(object) => self.object(object, data, sink),
             Err(_) => self.malformed(&Json::string(data), sink),
         }
+    }
+
+    /// Turns to the dialect that this frame is a sign of, if it is the first.
+    fn detect(&mut self, data: &str, sink: &mut impl Sink) {
+        let Some((detector, opening)) = &mut self.detector else {
+            return;
+        };
+        let Some(sign) = detector.look(data) else {
+            if opening.is_empty() {
+                data.clone_into(opening);
+            }
+            return;
+        };
+        let opening = std::mem::take(opening);
+        sink.report().turn(sign);
+        *self = Reader::new(Side::new(sign.dialect));
+        // What the start of the run said counts for the rest of it; it has been heard.
+        self.frame(
+            &opening,
+            &mut Unheard(Report { read: vec![0; sign.dialect.other() + 1].into(), ..Report::default() }),
+        );
     }
 
     /// Closes what the dialect left half said.
@@ -367,6 +393,17 @@ fn nested_failure(parts: &mut Parts<'_>) {
         parts.event.set(Field::Message, text.into_owned());
     }
     as_text(parts, Field::Code);
+}
+
+/// Takes events that were heard before.
+struct Unheard(Report);
+
+impl Sink for Unheard {
+    fn event(&mut self, _: Event<'_>) {}
+
+    fn report(&mut self) -> &mut Report {
+        &mut self.0
+    }
 }
 
 /// An error may stand in a nested object, or be a text; its code may be a number.
