@@ -47,12 +47,13 @@ pub(super) fn write_names(names: &[(Field, &'static str)], members: &mut Members
     }
 }
 
-/// Takes members out that are null as a whole, and notes them; where null is a value (what a call returned), it stays.
+/// Takes optional members out that are null as a whole, and notes them. A required one may be a value (what a call returned),
+/// or is a fault that the guard mends.
 pub(super) fn read_nulls(parts: &mut Parts<'_>) {
     let kind = parts.event.kind;
     let is_null = |(key, value): &Member<'_>| match key {
         Key::Known(field) if value.is_null() => {
-            kind.slot(*field).is_some_and(|slot| !matches!(slot.form, Form::Any | Form::Content)).then_some(*field)
+            kind.slot(*field).is_some_and(|slot| !slot.required && slot.form != Form::Any).then_some(*field)
         }
         _ => None,
     };
@@ -67,9 +68,8 @@ pub(super) fn read_nulls(parts: &mut Parts<'_>) {
 /// Undoes [`read_nulls`].
 pub(super) fn write_nulls(row: &Row, said: &mut Said<'_>) {
     for field in carry::take_fields(&mut said.own, NULLS, |field| row.says(field)) {
-        // What the guard put in place of the null goes with it.
-        if get(&said.members, field).is_none_or(|value| value.is("")) {
-            set(&mut said.members, Key::Known(field), Json::NULL);
+        if get(&said.members, field).is_none() {
+            said.members.push((Key::Known(field), Json::NULL));
         }
     }
 }

@@ -191,7 +191,7 @@ impl Script {
             5 => format!(r#""role":"user","content":{}{name}"#, self.parts()),
             _ => format!(r#""role":"user","content":{text}{name}"#),
         };
-        format!(r#"{{"id":"{at}",{rest}}}"#)
+        format!(r#"{{"id":"{}-{at}",{rest}}}"#, self.count)
     }
 
     /// 多模态输入内容; lists came into events with 0.0.42, and went over to other parts with 0.0.53.

@@ -65,7 +65,7 @@ impl Script {
         let role = self.dice.pick(&["\"助手\"", "\"assistant\"", "\"助手\"", "\"用户\"", "\"机器人\"", "null"]);
         self.say(&format!("{family}_START"), &format!(r#""messageId":"{id}","role":{role}"#));
         for _ in 0..self.dice.below(4) {
-            let delta = if self.dice.once_in(9) { "null".to_owned() } else { self.dice.string() };
+            let delta = self.dice.string();
             if self.dice.once_in(5) {
                 self.say("CUSTOM", r#""name":"between","value":1"#);
             }
@@ -94,7 +94,7 @@ impl Script {
     }
 
     fn message(&mut self, at: usize) -> String {
-        let text = self.dice.string();
+        let (text, at) = (self.dice.string(), format!("{}-{at}", self.count));
         let role = self.dice.pick(&["助手", "assistant", "用户", "user", "系统", "developer"]);
         match self.dice.below(5) {
             0 => format!(r#"{{"id":"{at}","role":"工具","toolCallId":"c","content":{text},"future":1.0}}"#),
