@@ -150,3 +150,32 @@ impl Open {
         None
     }
 }
+
+#[test]
+fn what_was_measured_is_rejected() {
+    let rows = [
+        (r#"{"type":"THINKING_START"}"#, Pin::V0_0_35, Pin::V0_0_39),
+        (r#"{"type":"ACTIVITY_DELTA"}"#, Pin::V0_0_39, Pin::V0_0_42),
+        (r#"{"type":"REASONING_START"}"#, Pin::V0_0_42, Pin::V0_0_45),
+        (r#"{"type":"SUBAGENT_ERROR"}"#, Pin::V0_0_57, Pin::V0_0_59),
+        (r#"{"type":"TEXT_MESSAGE_START","role":"user"}"#, Pin::V0_0_35, Pin::V0_0_39),
+        (r#"{"type":"REASONING_MESSAGE_CONTENT","delta":""}"#, Pin::V0_0_47, Pin::V0_0_53),
+        (
+            r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"role":"user","content":[{"type":"text"}]}]}"#,
+            Pin::V0_0_39,
+            Pin::V0_0_42,
+        ),
+        (
+            r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"role":"user","content":[{"type":"image"}]}]}"#,
+            Pin::V0_0_47,
+            Pin::V0_0_53,
+        ),
+    ];
+    for (event, before, since) in rows {
+        assert!(rejects(before, &[event.to_owned()]).is_some(), "{event} for {before:?}");
+        assert_eq!(rejects(since, &[event.to_owned()]), None, "{event} for {since:?}");
+    }
+    let text = r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#.to_owned();
+    let open = [text, r#"{"type":"RUN_ERROR"}"#.to_owned()];
+    assert!(rejects(Pin::V0_0_35, &open).is_some() && rejects(Pin::V0_0_39, &open).is_none());
+}
