@@ -26,10 +26,15 @@ pub static AG_UI_0: Dialect = Dialect {
     rows: ROWS,
     rest: Rest::Same,
     home: Home::Metadata,
-    // 消息类型; roles that came later are read from any peer and written to those that know them.
+    // 消息类型; what came later is read from any peer and written to those that know it.
     message: MessageForm {
         roles: AG_UI.message.roles,
-        since: &[(ACTIVITY, Pin::V0_0_42), (REASONING, Pin::V0_0_45)],
+        since: &[
+            (ACTIVITY, Pin::V0_0_42),
+            (REASONING, Pin::V0_0_45),
+            (Field::EncryptedValue.camel(), Pin::V0_0_45),
+            (Field::SubagentRunId.camel(), Pin::V0_0_59),
+        ],
         says: &[
             Field::Id,
             Field::Role,
@@ -39,6 +44,8 @@ pub static AG_UI_0: Dialect = Dialect {
             Field::ToolCallId,
             Field::Error,
             Field::ActivityType,
+            Field::EncryptedValue,
+            Field::SubagentRunId,
         ],
         parts: Parts::Binary(Pin::V0_0_53),
         // Python 0.1.5 and 0.1.8 answer any member more with 422.
@@ -58,6 +65,7 @@ static ROWS: &[Row] = &[
     row("RUN_STARTED", Kind::RunStarted, Shape::Plain, &[Field::Input], None),
     row("RUN_FINISHED", Kind::RunFinished, Shape::OldOutcome, &[], None),
     row("TEXT_MESSAGE_START", Kind::TextMessageStart, Shape::SaidRole, &[], None),
+    row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::SaidRole, &[], None),
     row("TEXT_MESSAGE_CONTENT", Kind::TextMessageContent, Shape::NonEmpty, &[], Some(Pin::V0_0_53)),
     row("TOOL_CALL_RESULT", Kind::ToolCallResult, Shape::AnyContent, &[], None),
     row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[], None),

@@ -52,6 +52,8 @@ static ROWS: &[Row] = &[
     // "delta":{}, 参数块
     row("TOOL_CALL_ARGS", Kind::ToolCallArgs, Shape::ObjectDelta, &[]),
     row("TOOL_CALL_RESULT", Kind::ToolCallResult, Shape::AnyContent, &[(Field::MessageId, "message_id")]),
+    // Not printed (a guess): messages say their roles in the dialect's words.
+    row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[]),
     row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::Unfolded, &[]),
     row("TOOL_CALL_CHUNK", Kind::ToolCallChunk, Shape::Unfolded, &[]),
     row("REASONING_MESSAGE_CHUNK", Kind::ReasoningMessageChunk, Shape::Unfolded, &[]),

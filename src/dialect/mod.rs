@@ -226,7 +226,7 @@ impl Home {
 pub struct MessageForm {
     /// roles it knows
     pub roles: &'static [&'static str],
-    /// roles that peers know only from a version on
+    /// roles, and members of messages, that peers know only from a version on
     pub since: &'static [(&'static str, Pin)],
     /// canonical members of a message that it knows
     pub says: &'static [Field],
@@ -276,6 +276,12 @@ impl Dialect {
     {
         let own = self.rows.iter().enumerate().find(|(_, row)| row.wire == wire && row.is_of_dialect());
         own.or_else(|| self.plain(Kind::from_wire(wire)?))
+    }
+
+    /// Whether its peers have versions, each with its own idea of what it takes.
+    #[must_use]
+    pub fn is_versioned(&self) -> bool {
+        self.options.contains(&"pin")
     }
 
     /// Whether this is canonical AG-UI itself.

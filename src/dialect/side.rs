@@ -91,7 +91,7 @@ impl Side {
             content: Content::default(),
             fields: Spelling::default(),
             // Who has no versions is no older peer.
-            pin: if dialect.options.contains(&"pin") { Pin::default() } else { Pin::V0_0_59 },
+            pin: if dialect.is_versioned() { Pin::default() } else { Pin::V0_0_59 },
             timestamp: Unit::default(),
             interrupt_tool: ToolName::filled(CONFIRM),
             words: &[],

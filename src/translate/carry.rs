@@ -60,6 +60,18 @@ pub(super) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> 
     json::to_object(&metadata)
 }
 
+/// Puts notes that nobody took back to where they were carried: they are no members of an event.
+pub(super) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'static>) {
+    let is_note = |(key, _): &(Key<'_>, Json<'_>)| notes.iter().any(|note| is_named(key, note));
+    if !own.iter().any(is_note) {
+        return;
+    }
+    let (kept, rest): (Members<'static>, Members<'static>) = std::mem::take(own).into_iter().partition(is_note);
+    *own = rest;
+    let metadata = merge(crate::event::get(own, Field::Metadata), dialect, kept);
+    set(own, Key::Known(Field::Metadata), metadata);
+}
+
 /// Takes the dialect's own material out of a metadata object: what was carried for it, and the rest of the object.
 ///
 /// Members for which `splices` is false stay in the rest: the event says them itself, so they cannot stand beside it.

@@ -185,10 +185,21 @@ impl Carries {
     }
 }
 
-/// Whether a side knows messages of this role.
-fn knows_role(side: Side, role: &str) -> bool {
-    let form = &side.dialect.message;
-    form.roles.contains(&role) && form.since.iter().all(|(own, since)| *own != role || side.pin >= *since)
+/// Whether a side's version knows the role or the member called so.
+fn is_current(side: Side, name: &str) -> bool {
+    side.dialect.message.since.iter().all(|(own, since)| *own != name || side.pin >= *since)
+}
+
+/// Whether messages of this role can be said to a side. A role that nobody knows is fatal to peers with versions (measured).
+fn takes_role(side: Side, role: &str) -> bool {
+    let known = side.dialect.message.roles.contains(&role);
+    let newer = role == ACTIVITY || role == REASONING;
+    if known { is_current(side, role) } else { !newer && !side.dialect.is_versioned() }
+}
+
+/// Whether a message can say this member to a side. To who takes members that it does not know, any version's can be said.
+fn takes_member(side: Side, field: Field, carries: &Carries) -> bool {
+    side.dialect.message.says.contains(&field) && (*carries == Carries::Always || is_current(side, field.camel()))
 }
 
 /// Writes canonical messages for a side. Messages whose role its dialect does not know ride on a neighbour.
@@ -205,9 +216,7 @@ pub(super) fn write<'a>(messages: Vec<Message<'a>>, side: Side, carries: &Carrie
             continue;
         }
         let role = get(&message, Field::Role).and_then(Json::text).unwrap_or_default();
-        // Where roles came with versions, one that nobody knows is as fatal as one that came later.
-        let strict = role == ACTIVITY || role == REASONING || !side.dialect.message.since.is_empty();
-        if strict && !knows_role(side, &role) {
+        if !takes_role(side, &role) {
             drop(role);
             if carries.carry() {
                 waiting.push(json::to_object(&message));
@@ -255,12 +264,12 @@ fn write_one<'a>(
                     Home::Extra | Home::Native => canonical.extend(rest),
                 }
             }
-            Key::Known(Field::Content) if is_parts(&value) => {
+            Key::Known(Field::Content) if is_parts(&value) || is_empty_list(side, &value) => {
                 let (content, whole) = part::write(&value, side, carries == &Carries::Always, get(&said, Field::Role));
                 said.push((key.clone(), content));
                 canonical.extend(whole.map(|whole| (key, whole)));
             }
-            Key::Known(field) if form.says.contains(field) => said.push((key, value)),
+            Key::Known(field) if takes_member(side, *field, carries) => said.push((key, value)),
             _ => canonical.push((key, value)),
         }
     }
@@ -292,6 +301,12 @@ fn write_one<'a>(
     }
     spell::write_names(dialect.names, &mut said);
     said
+}
+
+/// Whether this is a list without parts, and the side one that may take no lists.
+fn is_empty_list(side: Side, content: &Json<'_>) -> bool {
+    matches!(side.dialect.message.parts, Parts::Binary(_))
+        && json::elements(content).is_some_and(|parts| parts.is_empty())
 }
 
 /// Adds a canonical-only member to a message that was written already.

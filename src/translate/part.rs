@@ -54,6 +54,7 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     if !carry::take(&mut members, json::TYPE)?.is(BINARY) {
         return None;
     }
+    members.retain(|(_, value)| !value.is_null());
     let mime = carry::take(&mut members, MIME_TYPE)?;
     let (source, value) =
         SOURCES.iter().find_map(|(source, member)| Some((*source, carry::take(&mut members, member)?)))?;
@@ -72,7 +73,7 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
     }))
 }
 
-/// Content for a side, and the parts themselves where the content does not give them back.
+/// Content for a side, and the parts themselves where the content does not give them back. `open`: what is carried is taken.
 pub(super) fn write<'a>(
     content: &Json<'a>,
     side: Side,
@@ -86,63 +87,88 @@ pub(super) fn write<'a>(
         // A tool's result has parts from 1.0 on.
         Parts::Binary(_) if role.is_some_and(|role| role.is("tool")) => flat(),
         Parts::Binary(since) if side.pin >= since && is_inline(content) => (content.clone(), None),
-        // Who takes what is carried need not be sent what the oldest cannot read.
-        Parts::Binary(_) if open && side.pin < Pin::V0_0_42 => flat(),
+        Parts::Binary(_) if !takes_lists(side.pin, open) => flat(),
         Parts::Binary(_) => match json::elements(content).and_then(|parts| binary(&parts)) {
-            Some(parts) => (parts, None),
+            Some((parts, exact)) => (parts, (!exact).then(|| content.clone())),
             None => flat(),
         },
     }
 }
 
-/// Whether all media are said by data or URL: files at a provider came with 1.0.
+/// Whether content may be a list. In events it is fatal to 0.0.35 and 0.0.39 (measured); what a request may hold is said by the
+/// seed (`content: string | InputContent[]`), unless the agent is known to be older than that.
+fn takes_lists(pin: Pin, open: bool) -> bool {
+    pin >= Pin::V0_0_42 || (pin == Pin::Any && !open)
+}
+
+/// Types of parts that say where their media are.
+const MEDIA: [&str; 4] = ["image", "audio", "video", "document"];
+
+/// Whether all parts are text, or media that are said by data or URL: what else there is came with 1.0.
 fn is_inline(content: &Json<'_>) -> bool {
     let inline = |part: &Json<'_>| {
-        let source = json::members(part).and_then(|mut part| carry::take(&mut part, SOURCE));
-        let Some(mut source) = source.as_ref().map(|source| json::members(source).unwrap_or_default()) else {
-            return true;
-        };
-        carry::take(&mut source, json::TYPE).is_some_and(|kind| kind.is("data") || kind.is("url"))
+        let mut members = json::members(part)?;
+        let kind = carry::take(&mut members, json::TYPE)?;
+        if kind.is(TEXT) {
+            return Some(true);
+        }
+        let mut source = json::members(&carry::take(&mut members, SOURCE)?).map(crate::event::owned)?;
+        let from = carry::take(&mut source, json::TYPE)?;
+        Some(MEDIA.iter().any(|own| kind.is(own)) && (from.is("data") || from.is("url")))
     };
-    json::elements(content).is_some_and(|parts| parts.iter().all(inline))
+    json::elements(content).is_some_and(|parts| parts.iter().all(|part| inline(part) == Some(true)))
 }
 
-/// Parts with media as `binary`. `None` when they are all text, or one has no such form.
-fn binary(parts: &[Json<'_>]) -> Option<Json<'static>> {
-    let mut media = false;
-    let written: Option<Vec<Json<'static>>> = parts
-        .iter()
-        .map(|part| {
-            let mut members = json::members(part)?;
-            if carry::take(&mut members, json::TYPE)?.is(TEXT) {
-                return members.iter().all(|(key, _)| carry::is_named(key, TEXT)).then(|| part.clone().into_owned());
-            }
-            media = true;
-            write_binary(members)
-        })
-        .collect();
-    written.filter(|_| media).map(|parts| json::to_array(&parts))
+/// Parts with media as `binary`, and whether that is all that they said. `None` when nothing of them can be said so.
+fn binary(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
+    let written: Vec<(Json<'static>, bool)> = parts.iter().filter_map(write_part).collect();
+    let exact = written.len() == parts.len() && written.iter().all(|(_, exact)| *exact);
+    let list: Vec<Json<'static>> = written.into_iter().map(|(part, _)| part).collect();
+    (!list.is_empty()).then(|| (json::to_array(&list), exact))
 }
 
-fn write_binary(mut members: Members<'_>) -> Option<Json<'static>> {
+/// One part, and whether that is all that it said.
+fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
+    let mut members = json::members(part)?;
+    let kind = carry::take(&mut members, json::TYPE)?;
+    if !kind.is(TEXT) {
+        return write_binary(&kind, members);
+    }
+    let text = carry::take(&mut members, TEXT)?;
+    let said = json::build(|object| {
+        object.word(json::TYPE, TEXT);
+        object.member(TEXT, text.as_str());
+    });
+    Some((said, members.is_empty()))
+}
+
+/// A media part as `binary`. What reading put into `metadata` is a member of the part again. A source without a media type
+/// gets an empty one: "empty string for a now-required field is allowed" [spec versioning].
+fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'static>, bool)> {
     let source = carry::take(&mut members, SOURCE)?;
     let mut source = json::members(&source)?;
-    let kind = carry::take(&mut source, json::TYPE)?;
-    let (_, name) = SOURCES.iter().find(|(own, _)| kind.is(own))?;
+    let from = carry::take(&mut source, json::TYPE)?;
+    let at = SOURCES.iter().position(|(own, _)| from.is(own))?;
     let value = carry::take(&mut source, VALUE)?;
-    let mime = carry::take(&mut source, MIME_TYPE)?;
+    let mime = carry::take(&mut source, MIME_TYPE);
     let metadata = carry::take(&mut members, METADATA);
-    let metadata = metadata.as_ref().and_then(json::members).unwrap_or_default();
-    let named = |key: &Key<'_>| carry::is_named(key, FILENAME);
-    if metadata.iter().any(|(key, value)| !named(key) || value.shape() != Type::String) {
-        return None;
-    }
-    Some(json::build(|object| {
+    let said_more = metadata.as_ref().and_then(json::members).unwrap_or_default();
+    // What reading would prefer to the source cannot stand beside it.
+    let is_own = |(key, value): &(Key<'_>, Json<'_>)| {
+        let mut names = SOURCES[at + 1..].iter().map(|(_, name)| *name).chain([FILENAME]);
+        value.shape() == Type::String && names.any(|name| carry::is_named(key, name))
+    };
+    let own: Members<'_> = said_more.iter().filter(|member| is_own(member)).cloned().collect();
+    let exact = mime.as_ref().and_then(Json::text).is_some_and(|mime| kind.is(kind_of(&mime)))
+        && (members.is_empty() && source.is_empty())
+        && (metadata.is_none() || (own.len() == said_more.len() && !own.is_empty()));
+    let said = json::build(|object| {
         object.word(json::TYPE, BINARY);
-        object.member(MIME_TYPE, mime.as_str());
-        object.member(name, value.as_str());
-        metadata.iter().for_each(|member| object.copy(member, false));
-    }))
+        object.member(MIME_TYPE, mime.as_ref().map_or("\"\"", Json::as_str));
+        object.member(SOURCES[at].1, value.as_str());
+        own.iter().for_each(|member| object.copy(member, false));
+    });
+    Some((said, exact))
 }
 
 /// The text of all text parts: what a dialect without parts can show.

@@ -11,7 +11,7 @@ use super::report::{Loss, Repair, Report};
 use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
 use super::thought::{self, Thoughts};
-use super::{Sink, message, noted, patch};
+use super::{Sink, failure, message, noted, older, patch};
 use crate::codec::json::{self, Object};
 use crate::dialect::{ASSISTANT, Dialect, Home, Row, Shape, Side};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
@@ -183,6 +183,11 @@ impl Reader {
             Shape::Boundary => self.boundary(&mut parts, sink),
             Shape::Failure | Shape::NestedFailure => self.texts.close_all(sink),
             _ if row.kind == Kind::Custom => return self.custom(parts, sink),
+            _ if row.kind == Kind::Raw && self.dialect.is_versioned() => {
+                if let Some(event) = older::held(&parts.event) {
+                    return sink.event(event);
+                }
+            }
             _ => {}
         }
         self.mend(row.shape, &mut parts, sink);
@@ -280,7 +285,10 @@ impl Reader {
     fn respell(&self, parts: &mut Parts<'_>) {
         carry::name_numbers(&mut parts.event, &mut parts.own);
         if self.dialect.home == Home::Metadata {
-            spell::read_nulls(parts);
+            // A peer with versions has none that takes a null: the guard drops it.
+            if !self.dialect.is_versioned() {
+                spell::read_nulls(parts);
+            }
             spell::read_words(self.side, parts);
             if self.dialect.options.contains(&"timestamp") {
                 spell::read_time(self.side, parts);
@@ -330,7 +338,7 @@ impl Reader {
             }
             _ if self.side.errors.iter().any(|error| *error == name) => {
                 drop(name);
-                sink.event(self.pack(custom_failure(parts)));
+                sink.event(self.pack(failure::custom(parts)));
             }
             _ => {
                 drop(name);
@@ -362,24 +370,6 @@ fn name_run(parts: &mut Parts<'_>) {
             parts.event.set(field, Json::string(""));
         }
     }
-}
-
-/// Note: this error was a CUSTOM event, as it was said.
-pub(super) const CUSTOM: &str = "$custom";
-
-/// A CUSTOM event that the route takes for an error of the run.
-fn custom_failure(parts: Parts<'_>) -> Parts<'_> {
-    let Parts { mut event, mut own, restored } = parts;
-    let name = event.remove(Field::Name).unwrap_or_else(|| Json::string(""));
-    let value = event.remove(Field::Value).unwrap_or(Json::NULL);
-    own.push((
-        carry::own(CUSTOM),
-        json::to_object(&[(Key::Known(Field::Name), name.clone()), (Key::Known(Field::Value), value.clone())]),
-    ));
-    event.kind = Kind::RunError;
-    event.set(Field::Message, if value.shape() == Type::String { value } else { Json::string(value.as_str()) });
-    event.set(Field::Code, name);
-    Parts { event, own, restored }
 }
 
 /// Note: the error stood flat, as AG-UI has it.
@@ -442,9 +432,18 @@ fn nested_error(parts: &mut Parts<'_>) {
     }
 }
 
-/// A result needs no message of its own here, so its absence is no fault that anybody has to mend.
+/// Note: the message of this result had an empty id.
+pub(super) const UNNAMED: &str = "$unnamed";
+
+/// A result needs no message of its own here, so its absence is no fault that anybody has to mend. An empty id is none: two
+/// results would be one message to a client that keeps messages by their ids.
 fn name_result(parts: &mut Parts<'_>) {
-    if parts.event.get(Field::MessageId).is_none() {
+    let said = parts.event.get(Field::MessageId);
+    let unnamed = said.is_some_and(|id| id.is("")) && !parts.restored.contains(&Field::MessageId);
+    if unnamed {
+        parts.own.push((carry::own(UNNAMED), Json::trusted("true")));
+    }
+    if unnamed || said.is_none() {
         let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));
         parts.event.set(Field::MessageId, super::result_id(&call));
     }

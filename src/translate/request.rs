@@ -240,7 +240,7 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> (String, u64) {
         (InputForm::Current, false) => said.extend(members),
         // Interrupts came with 0.0.57, and their answers with them.
         (InputForm::Seven, false) => {
-            if agent.dialect.options.contains(&"pin") && agent.pin >= Pin::V0_0_57 {
+            if agent.dialect.is_versioned() && agent.pin >= Pin::V0_0_57 {
                 let resume = remove(&mut members, Field::Resume);
                 said.extend(resume.map(|resume| (Key::Known(Field::Resume), resume)));
             }

@@ -3,11 +3,13 @@
 //!
 //! ```text
 //!   text   open ── anything else ──▶ END* ── … ── its next piece ──▶ START*, piece
+//!                                               └─ its end ──▶ whole, as CUSTOM: over there it has ended
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
-//! What is marked with a star stands for nothing, so the way back gives the order in which things were said. A call never
+//! A piece without text leaves as RAW. What is marked with a star stands for nothing, so the way back gives the order in which things were said. A call never
 //! ends over there before its arguments are whole: somebody might carry it out.
 
+use super::older;
 use crate::event::{Event, Field, Json, Kind};
 
 /// What is open over there, and what waits.
@@ -50,7 +52,7 @@ const fn is_text(kind: Kind) -> bool {
 impl Sequence {
     /// What leaves now that `event` comes.
     pub fn next<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(Leaves<'_>)) {
-        if event.kind == Kind::Raw {
+        if event.kind == Kind::Raw || older::is_empty(&event) {
             self.show_calls(out);
             return out(Leaves::Said(event));
         }
@@ -82,8 +84,12 @@ impl Sequence {
                 self.pause(out);
                 if let Some(at) = self.paused.iter().position(is_it) {
                     let start = self.paused.remove(at);
+                    // Another start would be an empty message to many versions.
+                    if event.kind == Kind::TextMessageEnd {
+                        return out(Leaves::Whole(event.into_owned()));
+                    }
                     out(Leaves::Made(start.clone()));
-                    self.text = (event.kind == Kind::TextMessageContent).then_some(start);
+                    self.text = Some(start);
                 }
             }
         }

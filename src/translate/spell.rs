@@ -6,7 +6,7 @@
 use super::carry;
 use super::read::Parts;
 use super::write::Said;
-use crate::dialect::{Dialect, Row, Side, Unit, Word};
+use crate::dialect::{ASSISTANT, Dialect, Row, Side, Unit, Word};
 use crate::event::kind::{Form, TEXT_ROLES};
 use crate::event::{Field, Json, Key, Kind, Member, Members, get, remove, set};
 
@@ -47,12 +47,13 @@ pub(super) fn write_names(names: &[(Field, &'static str)], members: &mut Members
     }
 }
 
-/// Takes optional members out that are null as a whole, and notes them.
+/// Takes optional members out that are null as a whole, and notes them. A required one may be a value (what a call returned),
+/// or is a fault that the guard mends.
 pub(super) fn read_nulls(parts: &mut Parts<'_>) {
     let kind = parts.event.kind;
     let is_null = |(key, value): &Member<'_>| match key {
         Key::Known(field) if value.is_null() => {
-            kind.slot(*field).is_some_and(|slot| slot.form != Form::Any).then_some(*field)
+            kind.slot(*field).is_some_and(|slot| !slot.required && slot.form != Form::Any).then_some(*field)
         }
         _ => None,
     };
@@ -73,114 +74,122 @@ pub(super) fn write_nulls(row: &Row, said: &mut Said<'_>) {
     }
 }
 
-/// Which words of a side stand for values of this kind's members: role words only where a role is a choice.
-fn words(side: Side, kind: Kind) -> impl Iterator<Item = &'static Word> {
-    let own = side.words.iter().chain(side.dialect.words);
-    own.filter(move |word| match kind.slot(word.field).map(|slot| slot.form) {
-        Some(Form::Word(choices)) => choices == TEXT_ROLES,
-        Some(_) => true,
-        None => false,
-    })
+/// Whether the member that would be supplied here was said to be null.
+pub(super) fn was_null(own: &Members<'_>, field: Field) -> bool {
+    let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS)).map(|(_, note)| note);
+    let names = note.and_then(crate::codec::json::elements).unwrap_or_default();
+    names.iter().any(|name| name.is(field.camel()))
 }
 
-/// The canonical value of a word.
-fn canonical_of<'w>(words: impl Iterator<Item = &'w Word>, field: Field, said: &str) -> Option<&'static str> {
-    let mut words = words.filter(|word| word.field == field && word.reads);
-    words.find(|word| word.word == said).map(|word| word.canonical)
+/// The words of a side: of its events of one kind, or of its messages.
+#[derive(Clone, Copy)]
+struct Words {
+    side: Side,
+    kind: Option<Kind>,
 }
 
-/// The word for a canonical value.
-fn word_of<'w>(words: impl Iterator<Item = &'w Word>, field: Field, value: &str) -> Option<&'w Word> {
-    let mut words = words.filter(|word| word.field == field);
-    words.find(|word| word.canonical == value)
+impl Words {
+    /// Role words stand on events only where the role is a choice.
+    fn all(self) -> impl Iterator<Item = &'static Word> {
+        let own = self.side.words.iter().chain(self.side.dialect.words);
+        own.filter(move |word| match self.kind.map(|kind| kind.slot(word.field).map(|slot| slot.form)) {
+            Some(Some(Form::Word(choices))) => choices == TEXT_ROLES,
+            Some(Some(_)) | None => true,
+            Some(None) => false,
+        })
+    }
+
+    /// The members that have words, each once.
+    fn fields(self) -> Vec<Field> {
+        let mut fields: Vec<Field> = self.all().map(|word| word.field).collect();
+        fields.sort_unstable();
+        fields.dedup();
+        fields
+    }
+
+    /// What a word means: its canonical value, or itself. A role of an event that nobody knows is the assistant's, as one
+    /// that was not said would be: the real client takes no other.
+    fn meaning(self, field: Field, said: &str) -> &str {
+        let is_it = |word: &&Word| word.field == field && word.reads && word.word == said;
+        match self.all().find(is_it) {
+            Some(word) => word.canonical,
+            None if field == Field::Role && self.kind.is_some() && !TEXT_ROLES.contains(&said) => ASSISTANT,
+            None => said,
+        }
+    }
+
+    /// The word for a canonical value.
+    fn of(self, field: Field, value: &str) -> Option<&'static Word> {
+        self.all().find(|word| word.field == field && word.canonical == value)
+    }
+
+    /// Puts canonical values in place of words; what the way back would say otherwise is noted as it was said.
+    fn read(self, members: &mut Members<'_>, own: &mut Members<'_>) {
+        let mut noted = Members::new();
+        for field in self.fields() {
+            let Some(said) = get(members, field).cloned().map(Json::into_owned) else { continue };
+            let Some(text) = said.text() else { continue };
+            let value = self.meaning(field, &text);
+            if self.of(field, value).is_some_and(|word| word.word != text) {
+                noted.push((Key::Known(field), said.clone()));
+            }
+            if value != text {
+                set(members, Key::Known(field), Json::string(value));
+            }
+        }
+        if !noted.is_empty() {
+            own.push((carry::own(WORDS), crate::codec::json::to_object(&noted)));
+        }
+    }
+
+    /// Puts words in place of canonical values, and gives the values that their words do not give back.
+    fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
+        let noted = carry::take(own, WORDS);
+        let noted = noted.as_ref().and_then(crate::codec::json::message).unwrap_or_default();
+        let mut lost = Members::new();
+        for field in self.fields() {
+            let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
+            let Some(text) = value.text() else { continue };
+            let means_it = |said: &&Json<'_>| said.text().is_some_and(|said| *self.meaning(field, &said) == *text);
+            if let Some(said) = get(&noted, field).filter(means_it) {
+                set(members, Key::Known(field), said.clone().into_owned());
+            } else if let Some(word) = self.of(field, &text) {
+                set(members, Key::Known(field), Json::string(word.word));
+                if !word.reads {
+                    lost.push((Key::Known(field), value.clone()));
+                }
+            }
+        }
+        lost
+    }
+}
+
+/// The canonical role of a message that a side calls `said`.
+#[must_use]
+pub(super) fn canonical_role(side: Side, said: &str) -> &str {
+    Words { side, kind: None }.meaning(Field::Role, said)
 }
 
 /// Puts canonical values in place of a dialect's words.
 pub(super) fn read_words(side: Side, parts: &mut Parts<'_>) {
-    let kind = parts.event.kind;
-    let (event, own) = (&mut parts.event.members, &mut parts.own);
-    read_each(|| words(side, kind), event, own);
-}
-
-/// The canonical role that a side calls `said`.
-#[must_use]
-pub(super) fn canonical_role(side: Side, said: &str) -> &str {
-    let words = side.words.iter().chain(side.dialect.words);
-    canonical_of(words, Field::Role, said).unwrap_or(said)
+    let words = Words { side, kind: Some(parts.event.kind) };
+    words.read(&mut parts.event.members, &mut parts.own);
 }
 
 /// The same for the role of a message.
 pub(super) fn read_role(side: Side, message: &mut Members<'_>, own: &mut Members<'_>) {
-    read_each(|| side.words.iter().chain(side.dialect.words), message, own);
-}
-
-fn read_each<'w, W: Iterator<Item = &'w Word>>(
-    words: impl Fn() -> W,
-    members: &mut Members<'_>,
-    own: &mut Members<'_>,
-) {
-    let mut noted = Members::new();
-    let mut last = None;
-    for field in words().map(|word| word.field) {
-        if last.replace(field) == Some(field) {
-            continue;
-        }
-        let Some(said) = get(members, field).cloned().map(Json::into_owned) else { continue };
-        let Some(text) = said.text() else { continue };
-        let value = canonical_of(words(), field, &text).unwrap_or(&text);
-        // What the way back would say otherwise is noted as it was said.
-        if word_of(words(), field, value).is_some_and(|word| word.word != text) {
-            noted.push((Key::Known(field), said.clone()));
-        }
-        if value != text {
-            set(members, Key::Known(field), Json::string(value));
-        }
-    }
-    if !noted.is_empty() {
-        own.push((carry::own(WORDS), crate::codec::json::to_object(&noted)));
-    }
+    Words { side, kind: None }.read(message, own);
 }
 
 /// Puts a dialect's words in place of canonical values.
 pub(super) fn write_words(side: Side, kind: Kind, said: &mut Said<'_>) {
-    let lost = write_each(|| words(side, kind), &mut said.members, &mut said.own);
+    let lost = Words { side, kind: Some(kind) }.write(&mut said.members, &mut said.own);
     said.canonical.extend(lost);
 }
 
 /// The same for the role of a message.
 pub(super) fn write_role(side: Side, message: &mut Members<'_>, own: &mut Members<'_>) {
-    write_each(|| side.words.iter().chain(side.dialect.words), message, own);
-}
-
-/// Gives the values that their words do not give back.
-fn write_each<'w, W: Iterator<Item = &'w Word>>(
-    words: impl Fn() -> W,
-    members: &mut Members<'_>,
-    own: &mut Members<'_>,
-) -> Members<'static> {
-    let noted = carry::take(own, WORDS);
-    let noted = noted.as_ref().and_then(crate::codec::json::message).unwrap_or_default();
-    let mut lost = Members::new();
-    let mut last = None;
-    for field in words().map(|word| word.field) {
-        if last.replace(field) == Some(field) {
-            continue;
-        }
-        let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
-        let Some(text) = value.text() else { continue };
-        let reads_as = |said: &Json<'_>| {
-            said.text().is_some_and(|said| *canonical_of(words(), field, &said).unwrap_or(&said) == *text)
-        };
-        if let Some(said) = get(&noted, field).filter(|said| reads_as(said)) {
-            set(members, Key::Known(field), said.clone().into_owned());
-        } else if let Some(word) = word_of(words(), field, &text) {
-            set(members, Key::Known(field), Json::string(word.word));
-            if !word.reads {
-                lost.push((Key::Known(field), value.clone()));
-            }
-        }
-    }
-    lost
+    Words { side, kind: None }.write(message, own);
 }
 
 /// Brings a timestamp to milliseconds.

@@ -10,17 +10,17 @@
 
 use super::read::Parts;
 use super::write::Said;
-use super::{Sink, carry};
+use super::{Sink, carry, spell};
 use crate::codec::json;
 use crate::dialect::{Dialect, Pin, Side};
 use crate::event::input::REASONING;
 use crate::event::{Event, Field, Json, Key, Kind, Members, get, message_id, remove};
 
 /// Note: the role that thinking had over there.
-const ROLE: &str = "$role";
+pub(super) const ROLE: &str = "$role";
 
 /// Note: this thinking had no ids over there.
-const NAMELESS: &str = "$nameless";
+pub(super) const NAMELESS: &str = "$nameless";
 
 /// Under the home of canonical material: members of the span that was folded into its message.
 const SPAN: &str = "$span";
@@ -45,6 +45,19 @@ impl Thoughts {
     /// Gives thinking without ids the ones that a client needs.
     pub fn name(&mut self, parts: &mut Parts<'_>) {
         let kind = parts.event.kind;
+        let id = self.id(parts);
+        if kind == Kind::ReasoningMessageStart && parts.event.get(Field::Role).is_none() {
+            parts.event.set(Field::Role, Json::string(REASONING));
+        }
+        if parts.restored.is_empty() {
+            parts.own.push((carry::own(NAMELESS), Json::trusted("true")));
+        }
+        parts.event.set(Field::MessageId, id);
+    }
+
+    /// The id that an event of thinking says, or else the one that it means.
+    fn id(&mut self, parts: &Parts<'_>) -> Json<'static> {
+        let kind = parts.event.kind;
         let said = parts.event.get(Field::MessageId).or_else(|| get(&parts.own, Field::MessageId));
         let id = match (said.cloned().map(Json::into_owned), kind) {
             (Some(said), _) => said,
@@ -61,13 +74,7 @@ impl Thoughts {
             Kind::ReasoningEnd => (self.span, self.message) = (None, None),
             _ => self.message = Some(id.clone()),
         }
-        if kind == Kind::ReasoningMessageStart && parts.event.get(Field::Role).is_none() {
-            parts.event.set(Field::Role, Json::string(REASONING));
-        }
-        if parts.restored.is_empty() {
-            parts.own.push((carry::own(NAMELESS), Json::trusted("true")));
-        }
-        parts.event.set(Field::MessageId, id);
+        id
     }
 
     fn fresh(&mut self) -> Json<'static> {
@@ -76,8 +83,13 @@ impl Thoughts {
         run.followed_by(&format!(":reasoning:{}", self.count))
     }
 
-    /// Thinking whose message has no span: the span is added.
-    pub fn spanless(&mut self, parts: Parts<'_>, dialect: &Dialect, sink: &mut impl Sink) {
+    /// Thinking whose message has no span: the span is added. Over there the message has an id; one that has not gets it.
+    pub fn spanless(&mut self, mut parts: Parts<'_>, dialect: &Dialect, sink: &mut impl Sink) {
+        let id = self.id(&parts);
+        if parts.event.get(Field::MessageId).is_none() {
+            parts.event.set(Field::MessageId, id);
+            parts.own.push((carry::own(NAMELESS), Json::trusted("true")));
+        }
         let Parts { mut event, mut own, .. } = parts;
         let noted = carry::take(&mut event.members, SPAN).map(Json::into_owned);
         let id = message_id(&event.members);
@@ -122,7 +134,9 @@ fn default_role(dialect: &Dialect) -> &'static str {
 
 /// The role of thinking as the dialect says it: what was said, or its word for the assistant.
 pub(super) fn write_role(dialect: &Dialect, kind: Kind, members: &mut Members<'_>, own: &mut Members<'_>) {
-    if kind == Kind::ReasoningMessageStart {
+    if kind == Kind::ReasoningMessageStart && spell::was_null(own, Field::Role) {
+        remove(members, Field::Role);
+    } else if kind == Kind::ReasoningMessageStart {
         let role = carry::take(own, ROLE).map_or_else(|| Json::string(default_role(dialect)), Json::into_owned);
         crate::event::set(members, Key::Known(Field::Role), role);
     }
@@ -260,6 +274,7 @@ fn has_note(own: &Members<'_>) -> bool {
 pub(super) fn forget_names(said: &mut Said<'_>) {
     if carry::take(&mut said.own, NAMELESS).is_some() {
         remove(&mut said.canonical, Field::MessageId);
+        remove(&mut said.members, Field::MessageId);
     }
     if get(&said.canonical, Field::Role).is_some_and(|role| role.is(REASONING)) {
         remove(&mut said.canonical, Field::Role);

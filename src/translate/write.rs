@@ -8,18 +8,21 @@ use super::chunk::Chunks;
 use super::collaboration::Talks;
 use super::report::{Loss, Report};
 use super::sequence::{self, Sequence};
-use super::shape::{as_json, boundary, flatten_parts, is_unsaid, marked, old_outcome, say_role};
+use super::shape::{as_json, boundary, flatten_parts, marked, to_value, unname_result};
 use super::shown::is_reasoning;
 use super::spell::{self, Stamps};
 use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves, Spans};
-use super::{CANONICAL_PREFIX, carry, message, patch, read};
+use super::{CANONICAL_PREFIX, carry, failure, message, older, patch, read};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{Framing, proto, sse};
 use crate::dialect::{Content, Home, Pin, Row, Shape, Side, Spelling};
 use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get};
 use std::borrow::Cow;
+
+/// Notes that mean nothing to some peers of the dialect that has them.
+const NOTES: &[&str] = &[failure::CUSTOM, read::UNNAMED, thought::NAMELESS, thought::ROLE];
 
 /// Writes one side of a route.
 #[derive(Debug)]
@@ -257,15 +260,11 @@ impl Writer {
         self.thoughts = fold;
     }
 
-    fn placed(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+    pub(super) fn placed(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
         match (self.blocks, self.row_of(event.kind)) {
             (_, Some((label, row))) => {
-                if is_unsaid(self.side, row.shape, &event) {
-                    // What stands for nothing need not be said in full.
-                    if stands_for != Some("") {
-                        self.whole(marked(event, stands_for), to);
-                    }
-                    return;
+                if older::is_unsaid(self.side, row.shape, &event) {
+                    return self.unsaid(event, stands_for, to);
                 }
                 let said = self.sort(row, event, stands_for);
                 self.row(label, row, said, to);
@@ -289,7 +288,11 @@ impl Writer {
         let Ok(held) = json::object(value.as_str()) else {
             return false;
         };
-        let wrapped = dialect.row(wire).is_none_or(|(_, row)| self.is_wrapped(row, &held));
+        // "Unknown event types are fatal in every client before 1.0.0" [specs §3.6]
+        let wrapped = match dialect.row(wire) {
+            Some((_, row)) => self.is_wrapped(row, &held),
+            None => !dialect.is_versioned(),
+        };
         if !wrapped || event.members.len() != 2 || !held.kind.is_some_and(|kind| kind.is(wire)) {
             return false;
         }
@@ -305,10 +308,12 @@ impl Writer {
                 as_json(&mut said, Field::Code);
                 nest_failure(&mut said);
             }
-            Shape::SaidRole => say_role(self.side.pin, &mut said),
-            Shape::OldOutcome => old_outcome(&mut said),
+            Shape::SaidRole if spell::was_null(&said.own, Field::Role) => {}
+            Shape::SaidRole => older::say_role(self.side.pin, row.kind, &mut said),
+            Shape::OldOutcome => older::outcome(&mut said),
             Shape::Nameless => thought::forget_names(&mut said),
             Shape::Spanless => {
+                thought::forget_names(&mut said);
                 thought::write_role(self.side.dialect, row.kind, &mut said.members, &mut said.own);
             }
             Shape::StartWithArgs => call::forget_note(&mut said),
@@ -334,6 +339,7 @@ impl Writer {
             Shape::RoleEnd => self.texts.end(&mut said),
             Shape::ObjectDelta => as_json(&mut said, Field::Delta),
             Shape::AnyContent => {
+                unname_result(&mut said);
                 // First the parts: what is a JSON value again afterwards is the dialect's own.
                 flatten_parts(&mut said);
                 as_json(&mut said, Field::Content);
@@ -373,7 +379,7 @@ impl Writer {
     /// Says what is canonical as the dialect says it.
     fn respell(&mut self, row: &mut &'static Row, said: &mut Said<'_>) {
         if let Some((_, custom)) = self.row_of(Kind::Custom).filter(|_| row.kind == Kind::RunError)
-            && restore_custom(said)
+            && failure::restore(self.side, said)
         {
             *row = custom;
         }
@@ -383,6 +389,7 @@ impl Writer {
         }
         self.stamps.write(self.side.dialect, row.kind, said);
         spell::write_nulls(row, said);
+        carry::keep_notes(self.side.dialect.name, NOTES, &mut said.own);
     }
 
     /// Sorts the members of an event by what `row` says.
@@ -414,10 +421,7 @@ impl Writer {
     /// An event without a word here: CUSTOM `ag-ui.<TYPE>` with the whole event as value.
     pub(super) fn whole(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
-        let value = json::build(|object| {
-            object.word(json::TYPE, event.kind.wire());
-            event.members.iter().for_each(|member| object.copy(member, false));
-        });
+        let value = to_value(&event);
         let label = self.row_of(Kind::Custom).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
         to.report.written[label] += 1;
         self.frame(to.out, Kind::Custom.wire(), |object| {
@@ -454,19 +458,6 @@ fn nest_failure(said: &mut Said<'_>) {
         }),
     };
     said.own.push((Key::Known(Field::Error), error));
-}
-
-/// An error that was a CUSTOM event over there is one again.
-fn restore_custom(said: &mut Said<'_>) -> bool {
-    let Some(custom) = carry::take(&mut said.own, read::CUSTOM) else {
-        return false;
-    };
-    let Some(members) = json::message(&custom).map(crate::event::owned) else {
-        return false;
-    };
-    said.members.retain(|(key, _)| !matches!(key, Key::Known(Field::Message | Field::Code)));
-    said.members.extend(members.into_iter().filter(|(key, _)| matches!(key, Key::Known(Field::Name | Field::Value))));
-    true
 }
 
 /// Arguments that are the text of an object are said as that object.

@@ -12,7 +12,7 @@
 
 use super::exact::canonical;
 use diglot::codec::sse::{Decoder, Limits, Step};
-use diglot::dialect::{self, Side, ToolName};
+use diglot::dialect::{self, Rest, Shape, Side, ToolName};
 use diglot::translate::roundtrip::{Difference, Roundtrip};
 use diglot::translate::{Ids, Loss, Repair, Report, Stream, detect, request};
 use std::fs;
@@ -171,7 +171,12 @@ fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
         let (_, report) = hear(case.from, case.to, [case.read("input.sse").as_bytes()]);
         for (dialect, rows) in dialect::ALL.iter().zip(&mut counts) {
             for (at, (read, written)) in rows.iter_mut().enumerate() {
+                // What a dialect has no word for, or unfolds, is read as canonical and never written by that row.
+                let row = &dialect.rows[at];
+                let wordless = dialect.rest == Rest::Same && matches!(row.shape, Shape::Unsaid | Shape::Unfolded);
+                let at = if wordless { dialect.label_of(row.kind) } else { at };
                 *read += if std::ptr::eq(case.from.dialect, *dialect) { report.read[at] } else { 0 };
+                *written += u64::from(wordless);
                 *written += if std::ptr::eq(case.to.dialect, *dialect) { report.written[at] } else { 0 };
             }
         }

@@ -7,8 +7,11 @@
 //! A failure names the seed of its stream; the generator is deterministic, so the seed is the reproduction.
 
 mod ag_ui;
+mod ag_ui_0;
+mod ag_ui_snake;
 mod dice;
 mod hai;
+mod old_client;
 
 use super::exact::{canonical, members, object};
 use super::golden::{hear, side};
@@ -17,7 +20,7 @@ use diglot::codec::sse::Limits;
 use diglot::dialect::{AG_UI, ALL, Changes, Content, Side};
 use diglot::event::{Field, Kind};
 use diglot::translate::roundtrip::Roundtrip;
-use diglot::translate::{Ids, Stream};
+use diglot::translate::{Ids, Stream, request};
 
 /// Streams per law and option.
 const STREAMS: u64 = 500;
@@ -211,6 +214,98 @@ fn l2_hai_survives_canonical() {
                 .collect();
             let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
             same(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
+        }
+    }
+}
+
+/// Versions of AG-UI that take different things.
+const PINS: [&str; 9] = [
+    "ag-ui-0",
+    "ag-ui-0.pin=0-0-35",
+    "ag-ui-0.pin=0-0-39",
+    "ag-ui-0.pin=0-0-42",
+    "ag-ui-0.pin=0-0-45",
+    "ag-ui-0.pin=0-0-47",
+    "ag-ui-0.pin=0-0-53",
+    "ag-ui-0.pin=0-0-57",
+    "ag-ui-0.pin=0-0-59",
+];
+
+const UNITS: [&str; 3] = ["ag-ui-snake", "ag-ui-snake.timestamp=ms", "ag-ui-snake.timestamp=s"];
+
+/// Goes there and back, and holds what came back against what was said, members that `added` allows aside.
+fn l2(law: &str, seed: u64, dialect: &str, events: &[String], added: fn(&str, &str) -> bool) {
+    let middle = through(events, dialect, "ag-ui");
+    let back = through(&middle, "ag-ui", dialect);
+    let normal = |(at, event): (usize, &String)| {
+        let mut after = members(event);
+        let before = events.get(at).map(|original| members(original)).unwrap_or_default();
+        let kind = after.get("type").cloned().unwrap_or_default();
+        after.retain(|name, _| before.contains_key(name) || !added(kind.trim_matches('"'), name));
+        object(&after)
+    };
+    let back: Vec<_> = back.iter().enumerate().map(normal).collect();
+    let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
+    same(law, seed, &expected, &middle, &back);
+}
+
+/// Nothing is added: AG-UI 0.x says all that canonical AG-UI needs, and thinking goes back to having no ids.
+#[test]
+fn l2_ag_ui_0_survives_canonical() {
+    for dialect in PINS {
+        for seed in 0..STREAMS {
+            let events = ag_ui_0::stream(seed, side(dialect).pin);
+            l2(&format!("L2 of {dialect}"), seed, dialect, &events, |_, _| false);
+        }
+    }
+}
+
+/// A result whose message has no id gets the one that the client was told.
+#[test]
+fn l2_ag_ui_snake_survives_canonical() {
+    for dialect in UNITS {
+        for seed in 0..STREAMS {
+            let events = ag_ui_snake::stream(seed, side(dialect).timestamp);
+            l2(&format!("L2 of {dialect}"), seed, dialect, &events, |kind, name| {
+                kind == Kind::ToolCallResult.wire() && name == "message_id"
+            });
+        }
+    }
+}
+
+/// A request through canonical AG-UI and back, as it leaves for an agent of the dialect.
+fn asked(body: &str, dialect: &str) -> String {
+    let ids = Ids::new("t-new", "r-new");
+    let there = request::translate(body.as_bytes(), side(dialect), side("ag-ui"), &ids);
+    let there = there.unwrap_or_else(|refused| panic!("{dialect}: {refused} in {body}")).body;
+    let back = request::translate(there.as_bytes(), side("ag-ui"), side(dialect), &ids);
+    back.unwrap_or_else(|refused| panic!("{dialect}: {refused} in {there}")).body
+}
+
+/// What AG-UI requires of a request and its older forms may leave out is added.
+#[test]
+fn l2_holds_for_requests() {
+    for (dialect, make) in [("ag-ui-0", ag_ui_0::request as fn(u64) -> String), ("ag-ui-snake", ag_ui_snake::request)] {
+        for seed in 0..STREAMS {
+            let body = make(seed);
+            let (before, mut after) = (members(&body), members(&asked(&body, dialect)));
+            after.retain(|name, _| before.contains_key(name) || !["state", "forwardedProps"].contains(&name.as_str()));
+            assert_eq!(object(&before), object(&after), "L2 of a request of {dialect}, seed {seed}");
+        }
+    }
+}
+
+/// Whatever an agent of 1.0 says, a client takes what leaves for its version; and a client of any version takes what leaves
+/// for one that is not named.
+#[test]
+fn old_clients_take_what_leaves_for_them() {
+    for dialect in PINS {
+        for seed in 0..STREAMS {
+            let said = ag_ui::stream(seed);
+            let heard = through(&said, "ag-ui", dialect);
+            if let Some(why) = old_client::rejects(side(dialect).pin, &heard) {
+                panic!("{dialect}, seed {seed}, {why}\n  {}", heard.join("\n  "));
+            }
         }
     }
 }

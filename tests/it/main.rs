@@ -32,6 +32,7 @@ mod load;
 mod pages;
 mod proto;
 mod requests;
+mod sides;
 mod status;
 mod support;
 mod verify;
