@@ -18,6 +18,7 @@ mod chunk;
 mod collaboration;
 mod conform;
 pub mod detect;
+mod follow;
 mod guard;
 mod interrupt;
 mod message;
