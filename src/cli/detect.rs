@@ -42,7 +42,10 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         say(format_args!("{}: {}", named(found.side), found.because));
         return Exit::Ok;
     }
-    let events = events(&bytes);
+    let Some(events) = events(&bytes) else {
+        say("ag-ui: its frames are protobuf");
+        return Exit::Ok;
+    };
     if events.is_empty() {
         complain(format_args!("{file}: no event found: the input is neither an event stream nor NDJSON"));
         return Exit::Problems;
@@ -59,11 +62,13 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
     Exit::Ok
 }
 
-/// The data of every event.
-fn events(bytes: &[u8]) -> Vec<String> {
-    let (mut form, mut frames, mut events) = (Form::Unknown, Decoder::default(), Vec::new());
+/// The data of every event; `None` for protobuf, which only AG-UI has.
+fn events(bytes: &[u8]) -> Option<Vec<String>> {
+    let (mut form, mut frames, mut events) = (Form::Unknown { of_ag_ui: true }, Decoder::default(), Vec::new());
+    let mut is_proto = false;
     let mut each = |piece: Piece<'_>| -> Result<(), Infallible> {
         match piece {
+            Piece::Proto => is_proto = true,
             Piece::Line(line) if line.trim().is_empty() => {}
             Piece::Line(line) => events.push(line.trim().to_owned()),
             Piece::Bytes(mut rest) => {
@@ -79,7 +84,7 @@ fn events(bytes: &[u8]) -> Vec<String> {
         events.push(frame.data.into_owned());
     }
     events.retain(|data| crate::codec::json::object(data).is_ok_and(|object| object.kind.is_some()));
-    events
+    (!is_proto).then_some(events)
 }
 
 /// A side as the command line takes it.

@@ -2,6 +2,7 @@
 
 use super::form::{Form, Piece};
 use super::{Exit, complain, side};
+use crate::codec::Framing;
 use crate::codec::sse::{self, Limits, Step};
 use crate::dialect::Side;
 use crate::error::Kind;
@@ -24,13 +25,16 @@ pub(super) struct Arguments {
     /// Form of a translated stream
     #[arg(long, value_enum, default_value_t = Format::Sse)]
     format: Format,
+    /// Form of the stream that is read
+    #[arg(long, value_enum, default_value_t = Input::Auto)]
+    input: Input,
     /// Thread id of the run [default: what the input says, else `thread`]
     #[arg(long, value_name = "ID", requires = "run")]
     thread: Option<String>,
     /// Run id of the run [default: what the input says, else `run`]
     #[arg(long, value_name = "ID", requires = "thread")]
     run: Option<String>,
-    /// File to read, `-` for stdin. A stream may be SSE or NDJSON (one event a line).
+    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event a line) or AG-UI's protobuf.
     #[arg(default_value = "-")]
     file: PathBuf,
 }
@@ -41,12 +45,28 @@ enum Format {
     Sse,
     /// one JSON event a line
     Ndjson,
+    /// frames of application/vnd.ag-ui.event+proto, for ag-ui alone
+    Proto,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Input {
+    /// what the first byte says
+    Auto,
+    /// frames of application/vnd.ag-ui.event+proto, for ag-ui alone
+    Proto,
 }
 
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
+    let wrong = |asked: bool, side: Side| asked && (arguments.request || !side.dialect.is_canonical());
+    if wrong(arguments.format == Format::Proto, arguments.to) || wrong(arguments.input == Input::Proto, arguments.from)
+    {
+        complain("protobuf is a form of event streams of ag-ui, and of nothing else");
+        return Exit::Usage;
+    }
     let input: Box<dyn Read> = if arguments.file == Path::new("-") {
         Box::new(io::stdin().lock())
     } else {
@@ -104,9 +124,16 @@ fn translate_request(arguments: &Arguments, mut input: Box<dyn Read>) -> Result<
 
 fn translate_stream(arguments: &Arguments, mut input: Box<dyn Read>) -> Result<Exit, Failure> {
     let mut stream = Stream::new(arguments.from, arguments.to, ids(arguments), Limits::default());
+    if arguments.format == Format::Proto {
+        stream.write_as(Framing::Proto);
+    }
     let mut sink = Sink { out: io::stdout().lock(), format: arguments.format, frames: sse::Decoder::default() };
     let mut piece = vec![0; PIECE];
-    let (mut out, mut form) = (Vec::new(), Form::Unknown);
+    let (mut out, mut form) = (Vec::new(), Form::Unknown { of_ag_ui: arguments.from.dialect.is_canonical() });
+    if arguments.input == Input::Proto {
+        stream.read_as(Framing::Proto);
+        form = Form::Framed;
+    }
     let end = loop {
         let read = input.read(&mut piece).map_err(Failure::Input)?;
         if read == 0 {
@@ -169,11 +196,10 @@ fn nothing_found(from: Side, report: &Report) -> Option<String> {
 
 fn take(stream: &mut Stream, piece: &Piece<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
     match piece {
+        Piece::Proto => stream.read_as(Framing::Proto),
         Piece::Bytes(bytes) => return stream.push(bytes, 0, out),
         Piece::Line(line) if line.trim().is_empty() => {}
-        Piece::Line(line) => {
-            let _ = stream.push_event(line.trim(), 0, out);
-        }
+        Piece::Line(line) => return stream.push_event(line.trim(), 0, out),
     }
     Ok(())
 }
@@ -188,7 +214,7 @@ struct Sink<W> {
 impl<W: Write> Sink<W> {
     fn write(&mut self, frames: &mut Vec<u8>) -> io::Result<()> {
         match self.format {
-            Format::Sse => self.out.write_all(frames)?,
+            Format::Sse | Format::Proto => self.out.write_all(frames)?,
             Format::Ndjson => {
                 let mut rest = frames.as_slice();
                 while let Step::Frame(frame) = self.frames.next(&mut rest) {
@@ -214,11 +240,12 @@ mod tests {
     ];
 
     /// What a stream in two pieces becomes, and what it was taken for.
-    fn translated(input: &str, cut: usize) -> (String, Form) {
+    fn translated(input: impl AsRef<[u8]>, cut: usize) -> (String, Form) {
+        let input = input.as_ref();
         let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
-        let (mut form, mut out) = (Form::Unknown, Vec::new());
+        let (mut form, mut out) = (Form::Unknown { of_ag_ui: true }, Vec::new());
         let mut each = |piece: Piece<'_>| take(&mut stream, &piece, &mut out);
-        for piece in [&input.as_bytes()[..cut], &input.as_bytes()[cut..]] {
+        for piece in [&input[..cut], &input[cut..]] {
             form.push(piece, &mut each).expect("no limit is near");
         }
         form.finish(&mut each).expect("no limit is near");
@@ -237,10 +264,28 @@ mod tests {
             for (input, is_sse) in [(&sse, true), (&ndjson, false)] {
                 let input = format!("{before}{input}");
                 for cut in 0..=input.len() {
-                    let (text, form) = translated(&input, cut);
-                    assert_eq!((text.as_str(), form == Form::Sse), (expected.as_str(), is_sse), "{input:?} at {cut}");
+                    let (text, form) = translated(input.as_str(), cut);
+                    assert_eq!(
+                        (text.as_str(), form == Form::Framed),
+                        (expected.as_str(), is_sse),
+                        "{input:?} at {cut}"
+                    );
                 }
             }
+        }
+    }
+
+    #[test]
+    fn protobuf_is_recognised_wherever_it_is_cut() {
+        let sse: String = EVENTS.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
+        stream.write_as(Framing::Proto);
+        let mut frames = Vec::new();
+        stream.push(sse.as_bytes(), 0, &mut frames).expect("no limit is near");
+        let (expected, _) = translated(&frames, 0);
+        assert_eq!(expected.matches("data: ").count(), EVENTS.len(), "{expected}");
+        for cut in 0..=frames.len() {
+            assert_eq!(translated(&frames, cut), (expected.clone(), Form::Framed), "at {cut}");
         }
     }
 }

@@ -1,7 +1,7 @@
-//! What an agent answered: an event stream, the names of a run that it started, or a reason why there is neither.
+//! What an agent answered: a stream of events, the names of a run that it started, or a reason why there is neither.
 
 use super::upstream::Session;
-use crate::codec::json;
+use crate::codec::{Framing, json};
 use crate::error::{Kind, Rejection};
 use crate::event::{Field, Json, Type, get};
 use http::{HeaderMap, StatusCode, header};
@@ -17,12 +17,13 @@ const MESSAGE_LIMIT: usize = 500;
 /// How long a refusal is read for its message.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whether the response is an event stream that can be passed on; otherwise why not, in the agent's own words where it
-/// has some.
-pub(super) async fn judge(session: &mut Session) -> Result<(), Rejection> {
+/// The framing of a response that is a stream of events in one of `framings`; otherwise why it is none, in the agent's own
+/// words where it has some.
+pub(super) async fn judge(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
     let (status, kind) = accepted(session).await?;
-    if kind == "text/event-stream" {
-        return Ok(());
+    // Protobuf is read where it comes, although nobody asks an agent for it.
+    if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
+        return Ok(framing);
     }
     let rejection = Rejection::from(Kind::UpstreamContentType).cause(format!("content type {kind:?}, status {status}"));
     Err(match own_message(session, &kind).await {
@@ -47,7 +48,7 @@ pub(super) async fn started(session: &mut Session) -> Result<Named, Rejection> {
         let rejection = Rejection::from(Kind::UpstreamContentType).detail(what);
         rejection.cause(format!("content type {kind:?}, status {status}"))
     };
-    if kind == "text/event-stream" {
+    if kind == Framing::Sse.media_type() {
         return Err(unfit("The agent answered the start of the run with its events, so it has no second step."));
     }
     // A page is not worth reading, and may never end.

@@ -2,15 +2,17 @@
 //!
 //! A client of two steps gets its run from the leaf as well, and the events by another path; see [`super::waiting`].
 
+use super::accept;
 use super::lifecycle::{Lifecycle, Permit, Phase};
 use super::pipe::{Reader, pipe};
 use super::respond::{self, REQUEST_ID};
 use super::run::{Head, Plan, Run};
 use super::upstream::{Cluster, Connector, LAST_EVENT_ID};
 use super::waiting::{Seat, Waiting};
+use crate::codec::Framing;
 use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits, Template};
-use crate::dialect::Side;
+use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
@@ -238,7 +240,11 @@ impl Gateway {
     /// Starts a run and waits for the head of its answer, as long as a client can be left without a byte.
     async fn start(&self, route: &Route, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
         let began = Instant::now();
-        check(request.method(), request.headers(), route.desk.is_some())?;
+        check(request.method(), request.headers())?;
+        let framing = match route.desk {
+            Some(_) => accept::start(request.headers(), route.client)?,
+            None => accept::framing(request.headers(), route.client)?,
+        };
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
         if self.lifecycle.phase() != Phase::Serving {
@@ -247,7 +253,7 @@ impl Gateway {
         let (head, body) = request.into_parts();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let client = self.client(route, &head.headers, &body);
+        let client = self.client(route, framing, &head.headers, &body);
         let translated = request::translate(&body, client, route.agent, &fresh)
             .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
         drop(body);
@@ -255,7 +261,8 @@ impl Gateway {
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let stream = Stream::new(route.agent, client, Some(translated.ids.clone()), limits);
-        let stream = stream.guarded(route.guard).knowing(translated.known);
+        let mut stream = stream.guarded(route.guard).knowing(translated.known);
+        stream.write_as(framing);
         let held = (permit, route.metrics.open());
         let (writer, reader) = pipe(self.limits.client_buffer, held);
         let (answer, answered) = oneshot::channel();
@@ -268,6 +275,8 @@ impl Gateway {
             keep_alive: self.keep_alive,
             request_id: head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
             traceparent: head.headers.get("traceparent").cloned(),
+            framing,
+            agent_framings: accept::framings(route.agent),
             ids: translated.ids,
             body: translated.body.into(),
             began,
@@ -277,7 +286,7 @@ impl Gateway {
             // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
             // stream begins, and a refusal that comes later is a RUN_ERROR.
             heard(answered, self.keep_alive).await?;
-            return Ok(respond::stream(reader.boxed_unsync()));
+            return Ok(respond::stream(reader.boxed_unsync(), framing));
         };
         let (ids, request_id) = (plan.ids.clone(), plan.request_id.clone());
         let run = tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
@@ -290,12 +299,15 @@ impl Gateway {
     }
 
     /// What the client of a request speaks.
-    fn client(&self, route: &Route, headers: &HeaderMap, body: &[u8]) -> Side {
+    fn client(&self, route: &Route, framing: Framing, headers: &HeaderMap, body: &[u8]) -> Side {
         if !route.client.auto {
             return route.client;
         }
-        // What is no UTF-8 is refused in a moment.
-        let found = detect::request(std::str::from_utf8(body).unwrap_or_default());
+        let found = match framing {
+            Framing::Proto => detect::Found { side: Side::new(&AG_UI), because: "it accepts protobuf (AG-UI 1.0)" },
+            // What is no UTF-8 is refused in a moment.
+            Framing::Sse => detect::request(std::str::from_utf8(body).unwrap_or_default()),
+        };
         let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
         let (dialect, because) = (found.side.dialect.name, found.because);
         occurrence::Detected { route: &route.name, request_id, side: "client", dialect, because }.emit();
@@ -372,7 +384,7 @@ fn events(
     if *method != Method::GET {
         return Err(Kind::EventsMethod.into());
     }
-    acceptable(headers, EVENTS)?;
+    let framing = accept::framing(headers, route.client)?;
     // Silently beginning in the middle would lose what the client has not read.
     if headers.get(LAST_EVENT_ID).is_some_and(|id| !id.is_empty()) {
         return Err(Kind::ResumptionUnsupported.into());
@@ -380,7 +392,7 @@ fn events(
     // A run that waits is open: it may be read while the gateway drains.
     let waiting = route.desk.as_ref().map(|desk| &desk.waiting);
     let reader = waiting.zip(thread_id).and_then(|(waiting, thread_id)| waiting.take(thread_id));
-    Ok(respond::stream(reader.ok_or(Kind::NothingToRead)?.boxed_unsync()))
+    Ok(respond::stream(reader.ok_or(Kind::NothingToRead)?.boxed_unsync(), framing))
 }
 
 /// Waits for what the agent answers, but no longer than `patience`.
@@ -412,12 +424,8 @@ async fn discard(mut body: Incoming) {
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, rest).await;
 }
 
-/// Media types of an answer, and the ranges of `Accept` that admit each.
-const EVENTS: &[&str] = &["text/event-stream", "text/*", "*/*"];
-const EVENTS_OR_JSON: &[&str] = &["text/event-stream", "text/*", "application/json", "application/*", "*/*"];
-
 /// What can be said about a request before its body is read.
-fn check(method: &Method, headers: &HeaderMap, two_steps: bool) -> Result<(), Rejection> {
+fn check(method: &Method, headers: &HeaderMap) -> Result<(), Rejection> {
     if *method != Method::POST {
         return Err(Kind::MethodNotAllowed.into());
     }
@@ -430,27 +438,5 @@ fn check(method: &Method, headers: &HeaderMap, two_steps: bool) -> Result<(), Re
     if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err(Kind::UnsupportedMediaType.into());
     }
-    // A client of two steps may say here already what it wants of the second.
-    acceptable(headers, if two_steps { EVENTS_OR_JSON } else { EVENTS })
-}
-
-fn acceptable(headers: &HeaderMap, media: &[&str]) -> Result<(), Rejection> {
-    let accepts = headers.get_all(header::ACCEPT);
-    // Several lines of a field are one list [RFC 9110 §5.3].
-    let mut ranges = accepts.iter().flat_map(|line| line.to_str().unwrap_or_default().split(','));
-    if headers.contains_key(header::ACCEPT) && !ranges.any(|range| admits(range, media)) {
-        return Err(Kind::NotAcceptable.into());
-    }
     Ok(())
-}
-
-/// Whether a range of `Accept` is one of these and wanted.
-fn admits(range: &str, wanted: &[&str]) -> bool {
-    let mut parts = range.split(';').map(str::trim);
-    let media = parts.next().unwrap_or_default().to_ascii_lowercase();
-    // A weight of 0 means "not acceptable" [RFC 9110 §12.4.2].
-    let unwanted = parts.filter_map(|parameter| parameter.split_once('=')).any(|(name, weight)| {
-        name.trim().eq_ignore_ascii_case("q") && weight.trim().parse::<f32>().is_ok_and(|weight| weight <= 0.0)
-    });
-    wanted.contains(&media.as_str()) && !unwanted
 }

@@ -14,7 +14,7 @@ use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
 use super::upstream::{Cluster, Connector, Session};
-use crate::codec::sse;
+use crate::codec::{Framing, sse};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::telemetry::metric::{Outcome, Totals};
@@ -52,6 +52,10 @@ pub(super) struct Plan {
     pub keep_alive: Duration,
     pub request_id: String,
     pub traceparent: Option<HeaderValue>,
+    /// how the client is told events
+    pub framing: Framing,
+    /// how the agent may tell them
+    pub agent_framings: &'static [Framing],
     pub ids: Ids,
     pub body: Bytes,
     pub began: Instant,
@@ -142,7 +146,9 @@ impl Run {
         };
         let body = std::mem::take(&mut self.plan.body);
         let Some(template) = cluster.events().cloned() else {
-            return self.answer(call.run(body).boxed()).await;
+            let (session, framing) = self.answer(call.run(body, self.plan.agent_framings).boxed()).await?;
+            self.stream.read_as(framing);
+            return Ok(session);
         };
         let ids = self.plan.ids.clone();
         let events = self.answer(async move { call.start(body, &ids, &template).await }.boxed()).await?;
@@ -270,7 +276,7 @@ impl Run {
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
         let mut first = session.body(|bytes| piece.take(bytes)).now_or_never();
         if first.is_none() {
-            let waiting = Self::wait(&self.pipe, &mut self.plan.lifecycle, &mut self.clock, &mut self.head);
+            let waiting = Self::wait(&self.pipe, &mut self.plan, &mut self.clock, &mut self.head);
             first = Some(tokio::select! {
                 biased;
                 read = session.body(|bytes| piece.take(bytes)) => read,
@@ -306,7 +312,7 @@ impl Run {
 
     /// Waits for `future`, and meanwhile for everything else that can happen to a run.
     async fn attend<F: Future + Unpin>(&mut self, future: F) -> Result<F::Output, Interrupt> {
-        let waiting = Self::wait(&self.pipe, &mut self.plan.lifecycle, &mut self.clock, &mut self.head);
+        let waiting = Self::wait(&self.pipe, &mut self.plan, &mut self.clock, &mut self.head);
         tokio::select! {
             biased;
             output = future => Ok(output),
@@ -316,18 +322,18 @@ impl Run {
 
     async fn wait(
         pipe: &Writer,
-        lifecycle: &mut Watch,
+        plan: &mut Plan,
         clock: &mut Clock,
         head: &mut Option<oneshot::Sender<Head>>,
     ) -> Interrupt {
         loop {
             tokio::select! {
                 () = pipe.gone() => return Interrupt::ClientGone,
-                () = lifecycle.cut() => return Interrupt::Cut,
+                () = plan.lifecycle.cut() => return Interrupt::Cut,
                 tick = clock.tick() => match tick {
                     Err(Silent) => return Interrupt::Idle,
-                    // Before the client was answered there is nothing to keep alive.
-                    Ok(true) if head.as_ref().is_none_or(oneshot::Sender::is_closed) => {
+                    // Before the client was answered there is nothing to keep alive, and protobuf has no word for it.
+                    Ok(true) if plan.framing == Framing::Sse && head.as_ref().is_none_or(oneshot::Sender::is_closed) => {
                         let mut comment = Vec::new();
                         sse::comment(&mut comment, "keep-alive");
                         // A client that does not read has bytes waiting; those keep it alive as well.

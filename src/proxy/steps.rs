@@ -9,6 +9,7 @@
 
 use super::answer::{judge, started};
 use super::upstream::{Cluster, Connector, Errand, Outgoing, Place, Session};
+use crate::codec::Framing;
 use crate::config::Template;
 use crate::error::{Kind, Rejection};
 use crate::translate::Ids;
@@ -35,11 +36,11 @@ pub(super) struct Call {
 
 impl Call {
     /// Asks for a run, and gives its stream.
-    pub(super) async fn run(self, body: Bytes) -> Result<Box<Session>, Rejection> {
+    pub(super) async fn run(self, body: Bytes, framings: &[Framing]) -> Result<(Box<Session>, Framing), Rejection> {
         let mut session = self.cluster.send(&self.connector, &self.outgoing(Errand::Run(body))).await?;
         session.head().await?;
-        judge(&mut session).await?;
-        Ok(session)
+        let framing = judge(&mut session, framings).await?;
+        Ok((session, framing))
     }
 
     /// Starts a run, and gives the place of its events.
@@ -86,7 +87,8 @@ impl Events {
         let Call { cluster, connector, .. } = &self.call;
         let request = self.call.outgoing(Errand::Events { path: &self.path, behind });
         let mut session = cluster.fetch(connector, self.at, &request).await?;
-        judge(&mut session).await?;
+        // Ids, and so going on, are SSE's.
+        judge(&mut session, &[Framing::Sse]).await?;
         Ok(session)
     }
 }

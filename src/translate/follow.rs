@@ -4,8 +4,8 @@
 //! it, and a reader that comes back with the id of the last frame gets those behind it. An agent that takes no notice of
 //! that id begins anew; what was heard is left out then.
 
+use super::framed::Frame;
 use crate::codec::json;
-use crate::codec::sse::Frame;
 use crate::event::{Field, get};
 use std::borrow::Cow;
 
@@ -61,7 +61,7 @@ impl Follow {
 
     /// Whether the frame is new and belongs to the run.
     pub(super) fn takes(&mut self, frame: &Frame<'_>) -> bool {
-        let id = frame.id.as_deref().filter(|id| !id.is_empty() && id.len() <= ID_LIMIT);
+        let id = frame.id.filter(|id| !id.is_empty() && id.len() <= ID_LIMIT);
         if self.heard(id) {
             return false;
         }
@@ -71,7 +71,7 @@ impl Follow {
         if self.first.is_none() {
             self.first.clone_from(&self.last);
         }
-        self.is_ours(&frame.data)
+        self.is_ours(frame.data)
     }
 
     /// The id to go on from. None while the last frame had none: what came before it would come again.
@@ -132,9 +132,8 @@ impl Follow {
 mod tests {
     use super::*;
 
-    fn frame(id: &str, data: &str) -> Frame<'static> {
-        let id = (!id.is_empty()).then(|| Cow::Owned(id.to_owned()));
-        Frame { data: Cow::Owned(data.to_owned()), event: None, id }
+    fn frame<'a>(id: &'a str, data: &'a str) -> Frame<'a> {
+        Frame { id: (!id.is_empty()).then_some(id), ..Frame::whole(data) }
     }
 
     fn ids(follow: &mut Follow, frames: &[&str]) -> Vec<String> {

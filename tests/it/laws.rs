@@ -12,8 +12,11 @@ mod hai;
 
 use super::exact::{canonical, members, object};
 use super::golden::{hear, side};
+use diglot::codec::Framing;
+use diglot::codec::sse::Limits;
 use diglot::dialect::{AG_UI, ALL, Changes, Content, Side};
 use diglot::event::{Field, Kind};
+use diglot::translate::Stream;
 
 /// Streams per law and option.
 const STREAMS: u64 = 500;
@@ -129,6 +132,29 @@ fn l1_canonical_survives_a_dialect_with_other_names() {
             });
             same(&format!("L1 over a dialect that extends {}", base.name), seed, &expected, &middle, &back);
         }
+    }
+}
+
+/// The same law for the other framing of the canonical dialect: whatever protobuf cannot say is carried.
+#[test]
+fn l1_canonical_survives_protobuf() {
+    for seed in 0..STREAMS {
+        let events = through(&ag_ui::stream(seed), "ag-ui", "ag-ui");
+        let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let over = |input: &[u8], read: Framing, write: Framing| {
+            let mut stream = Stream::new(side("ag-ui"), side("ag-ui"), None, Limits::default());
+            stream.read_as(read);
+            stream.write_as(write);
+            let mut out = Vec::new();
+            stream.push(input, 0, &mut out).expect("no limit is near");
+            out
+        };
+        let frames = over(wire.as_bytes(), Framing::Sse, Framing::Proto);
+        let back = String::from_utf8(over(&frames, Framing::Proto, Framing::Sse)).expect("UTF-8");
+        let back = back.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1));
+        let back: Vec<_> = back.map(|event| canonical(&event)).collect();
+        let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
+        same("L1 over protobuf", seed, &expected, &events, &back);
     }
 }
 
