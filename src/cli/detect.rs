@@ -42,10 +42,12 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         say(format_args!("{}: {}", named(found.side), found.because));
         return Exit::Ok;
     }
-    let Some(events) = events(&bytes) else {
+    // The length of a frame is below 2^24, and no text begins with NUL.
+    if bytes.first() == Some(&0) {
         say("ag-ui: its frames are protobuf");
         return Exit::Ok;
-    };
+    }
+    let events = events(&bytes);
     if events.is_empty() {
         complain(format_args!("{file}: no event found: the input is neither an event stream nor NDJSON"));
         return Exit::Problems;
@@ -62,13 +64,11 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
     Exit::Ok
 }
 
-/// The data of every event; `None` for protobuf, which only AG-UI has.
-fn events(bytes: &[u8]) -> Option<Vec<String>> {
-    let (mut form, mut frames, mut events) = (Form::Unknown { of_ag_ui: true }, Decoder::default(), Vec::new());
-    let mut is_proto = false;
+/// The data of every event.
+fn events(bytes: &[u8]) -> Vec<String> {
+    let (mut form, mut frames, mut events) = (Form::Unknown, Decoder::default(), Vec::new());
     let mut each = |piece: Piece<'_>| -> Result<(), Infallible> {
         match piece {
-            Piece::Proto => is_proto = true,
             Piece::Line(line) if line.trim().is_empty() => {}
             Piece::Line(line) => events.push(line.trim().to_owned()),
             Piece::Bytes(mut rest) => {
@@ -84,7 +84,7 @@ fn events(bytes: &[u8]) -> Option<Vec<String>> {
         events.push(frame.data.into_owned());
     }
     events.retain(|data| crate::codec::json::object(data).is_ok_and(|object| object.kind.is_some()));
-    (!is_proto).then_some(events)
+    events
 }
 
 /// A side as the command line takes it.

@@ -1,4 +1,4 @@
-//! How a recording is framed: server-sent events, one JSON event a line, or AG-UI's protobuf.
+//! How a recording is framed: server-sent events, or one JSON event a line.
 
 use std::borrow::Cow;
 
@@ -10,12 +10,8 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// nothing but blanks and a BOM so far
-    Unknown {
-        /// whether it may be protobuf
-        of_ag_ui: bool,
-    },
-    /// SSE or protobuf: whoever reads takes it apart
-    Framed,
+    Unknown,
+    Sse,
     /// the line that is not whole yet
     Ndjson(Vec<u8>),
 }
@@ -23,8 +19,6 @@ pub(super) enum Form {
 /// What there is to take.
 #[derive(Debug)]
 pub(super) enum Piece<'a> {
-    /// nothing yet, but the bytes that follow are frames of protobuf
-    Proto,
     /// bytes of an event stream, cut anywhere
     Bytes(&'a [u8]),
     /// a line of NDJSON, without its line end; may be blank
@@ -38,7 +32,7 @@ impl Form {
     /// The first that `each` gives.
     pub fn push<E>(&mut self, bytes: &[u8], each: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut bytes = bytes;
-        if let Form::Unknown { of_ag_ui } = *self {
+        if *self == Form::Unknown {
             let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
             // A line of SSE that anybody reads never begins with a brace: that would be the name of a field.
             match first.map(|first| bytes.split_at(first)) {
@@ -46,12 +40,7 @@ impl Form {
                     each(Piece::Bytes(before))?;
                     (*self, bytes) = (Form::Ndjson(Vec::new()), line);
                 }
-                // The length of a frame is below 2^24, and no text begins with NUL.
-                Some((b"", [0, ..])) if of_ag_ui => {
-                    each(Piece::Proto)?;
-                    *self = Form::Framed;
-                }
-                Some(_) => *self = Form::Framed,
+                Some(_) => *self = Form::Sse,
                 None => {}
             }
         }

@@ -104,13 +104,11 @@ fn verify(arguments: &Arguments, mut input: Box<dyn Read>, verifier: &mut Verifi
         first: true,
     };
     report.begin(arguments.dialect.dialect.name).map_err(Failure::Output)?;
-    let (mut piece, mut form, mut findings) = (vec![0; PIECE], Form::Unknown { of_ag_ui: false }, Vec::new());
+    let (mut piece, mut form, mut findings) = (vec![0; PIECE], Form::Unknown, Vec::new());
     loop {
         let read = input.read(&mut piece).map_err(Failure::Input)?;
         let mut take = |piece: Piece<'_>| -> Result<(), Infallible> {
             match piece {
-                // Not looked for here: what is verified is what somebody can read.
-                Piece::Proto => {}
                 Piece::Bytes(bytes) => verifier.push(bytes, &mut findings),
                 Piece::Line(line) => verifier.line(&line, &mut findings),
             }

@@ -30,6 +30,7 @@ mod patch;
 mod read;
 pub mod report;
 pub mod request;
+pub mod roundtrip;
 mod sequence;
 mod shape;
 mod shown;

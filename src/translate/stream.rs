@@ -72,7 +72,7 @@ impl Stream {
             frames: Frames::new(Framing::Sse, limits),
             follow: None,
             reader: Reader::new(agent),
-            guard: Guard::new(ids, client.dialect),
+            guard: Guard::new(ids, agent.dialect, client.dialect),
             writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
             report: Report {
                 agent: agent.dialect.name,

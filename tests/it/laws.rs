@@ -16,7 +16,8 @@ use diglot::codec::Framing;
 use diglot::codec::sse::Limits;
 use diglot::dialect::{AG_UI, ALL, Changes, Content, Side};
 use diglot::event::{Field, Kind};
-use diglot::translate::Stream;
+use diglot::translate::roundtrip::Roundtrip;
+use diglot::translate::{Ids, Stream};
 
 /// Streams per law and option.
 const STREAMS: u64 = 500;
@@ -210,6 +211,23 @@ fn l2_hai_survives_canonical() {
                 .collect();
             let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
             same(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
+        }
+    }
+}
+
+/// What `diglot translate --roundtrip` compares by is what the laws above say.
+#[test]
+fn the_round_trip_of_the_command_line_finds_the_same() {
+    for dialect in HAI {
+        for seed in 0..STREAMS / 5 {
+            let said = hai::stream(seed, side(dialect).content == Content::Blocks, dialect.ends_with("snake"));
+            for (from, to, events) in [(dialect, "ag-ui", said), ("ag-ui", dialect, ag_ui::stream(seed))] {
+                let mut trip = Roundtrip::new(side(from), side(to), Some(Ids::new("t1", "r1")));
+                events.iter().for_each(|event| trip.event(event));
+                let outcome = trip.finish();
+                let found = outcome.differences.first().map(|one| (&events[one.event], one));
+                assert!(found.is_none() && outcome.losses.is_empty(), "{from} to {to}, seed {seed}: {found:#?}");
+            }
         }
     }
 }
