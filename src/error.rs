@@ -57,6 +57,17 @@ rejections! {
         "No route has this path.", "Paths are compared exactly; see `routes` in the gateway's configuration.";
     MethodNotAllowed = 405 "method_not_allowed" None,
         "A run is started with POST.", "Send the request with the method POST.";
+    ResumptionUnsupported = 400 "resumption_unsupported" None,
+        "A stream cannot be taken up again in the middle yet.", "Start the run again, and read its events without Last-Event-ID.";
+    NothingToRead = 404 "events_not_found" None,
+        "No run of this thread waits to be read.",
+        "Start one with POST and read its events once: a second reader, a run that is over and one that nobody read in time find nothing.";
+    EventsMethod = 405 "events_method_not_allowed" None,
+        "The events of a run are read with GET.", "Send the request with the method GET.";
+    ThreadBusy = 409 "thread_busy" None,
+        "A run of this thread waits to be read already.", "Read its events first, or wait for `timeouts.reader` of the route to pass.";
+    TooManyWaiting = 503 "too_many_waiting" None,
+        "Too many runs wait to be read.", "Try again shortly; a run waits until its events are asked for.";
     NotAcceptable = 406 "not_acceptable" None,
         "A run is answered as text/event-stream.", "Send `Accept: text/event-stream`.";
     RequestTimeout = 408 "request_timeout" None,

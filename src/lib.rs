@@ -14,11 +14,12 @@
 //! # Life of a run
 //! 1. pingora accepts, hyper reads the request ([`proxy`]); the tower stack gives it an id and answers refusals.
 //! 2. [`translate::request`] reads the body in the client's dialect and writes it in the agent's.
-//! 3. A task of its own asks the agent through pingora's connector and pushes what it answers into a
-//!    [`translate::Stream`]: frames ([`codec::sse`], or [`codec::proto`] between AG-UI sides) become canonical events
-//!    ([`event`]), pass the run guard, and leave in the client's dialect and framing.
-//! 4. The client's body reads from a bounded pipe. Keep-alives, a client that leaves, an agent that dies and the end of
-//!    the process all meet in that task, which always says one terminal event.
+//! 3. A task of its own asks the agent through pingora's connector, in one step or in two (POST, then GET of the events),
+//!    and pushes what it answers into a [`translate::Stream`]: frames ([`codec::sse`], or [`codec::proto`] between AG-UI
+//!    sides) become canonical events ([`event`]), pass the run guard, and leave in the client's dialect and framing.
+//! 4. The client's body reads from a bounded pipe; a client of two steps comes for that end with a GET. Keep-alives, a
+//!    client that leaves, an agent that dies and the end of the process all meet in that task, which always says one
+//!    terminal event.
 //!
 //! # Code map
 //! The modules stand in the order of their dependencies: each may use what stands above it. `event` to `translate` are

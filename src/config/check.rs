@@ -13,7 +13,7 @@ use super::file::{self, File, OneOrMany, SideMapping, Text};
 use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_password};
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
-use super::{Config, Limits, Route, Timeouts, Upstream};
+use super::{Config, Limits, Route, Template, Timeouts, Upstream};
 use crate::dialect::{self, Dialect, Set, Side};
 use crate::translate::Mode;
 
@@ -79,6 +79,7 @@ impl<T> Seen<T> {
 struct Labels {
     paths: Vec<Seen<String>>,
     names: Vec<Seen<String>>,
+    events: Vec<Seen<Template>>,
 }
 
 impl Labels {
@@ -150,7 +151,44 @@ impl Check<'_> {
         self.distinct(&paths, |one, other| one == other, "this path is already taken by", hint);
         let hint = "give each route a name of its own; without one it is named by its path";
         self.distinct(&names, |one, other| one == other, "this name is already taken by", hint);
+        self.disjoint(&labels);
         checked.into_iter().collect()
+    }
+
+    /// No request may be one for a run and one for its events, or for the events of two routes.
+    fn disjoint(&mut self, labels: &Labels) {
+        let hint = "give it a segment of its own, such as `/events` at its end";
+        let all: Vec<&Seen<Template>> = labels.events.iter().collect();
+        self.distinct(&all, Template::overlaps, "some paths are read by this and by", hint);
+        for events in &labels.events {
+            if let Some(path) = labels.paths.iter().find(|path| events.value.covers(&path.value)) {
+                self.note(&events.path, events.position, format!("this covers {}", path.place()), hint);
+            }
+        }
+    }
+
+    /// Where clients of the route find their events, if it has such a path.
+    #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
+    fn events_path(
+        &mut self,
+        route: &file::Route,
+        client: Option<Side>,
+        at: &str,
+        labels: &mut Labels,
+    ) -> Option<Option<Template>> {
+        let Some(written) = &route.events_path else { return Some(None) };
+        let at = format!("{at}.events_path");
+        let seen = self.seen(written, &at, scalar::events_path);
+        // An `event:` line is for a reader that GETs (EventSource); a dialect of the operator's own has it from its base.
+        if let Some(side) = client.filter(|side| !side.dialect.event_line) {
+            let message = format!("clients of `{}` take their events from the answer to the POST", side.dialect.name);
+            let two_steps = dialect::ALL.iter().filter(|dialect| dialect.event_line).map(|dialect| dialect.name);
+            let hint = format!("take it away; it belongs to {}", quoted(two_steps));
+            self.note(&at, position(written.defined), message, hint);
+        }
+        let seen = seen?;
+        labels.events.push(seen.clone());
+        Some(Some(seen.value))
     }
 
     fn route(&mut self, written: &Spanned<file::Route>, at: &str, labels: &mut Labels) -> Option<Route> {
@@ -165,19 +203,26 @@ impl Check<'_> {
         labels.add(path.clone(), name.clone());
         let client = self.required(route.client.as_ref(), at, "client", whole);
         let client = client.and_then(|side| self.side(side, &format!("{at}.client")));
+        let events_path = self.events_path(route, client, at, labels);
         let agent = self.required(route.agent.as_ref(), at, "agent", whole);
         let agent = agent.and_then(|side| self.side(side, &format!("{at}.agent")));
         let upstreams = self.required(route.upstream.as_ref(), at, "upstream", whole);
         let upstreams = upstreams.and_then(|list| self.upstreams(list, &format!("{at}.upstream")));
+        let events = route.events.as_ref().map(|events| self.value(events, &format!("{at}.events"), scalar::events));
         let modes = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
         let guard = self.choice(&route.guard, &format!("{at}.guard"), modes);
         let timeouts = self.timeouts(&route.timeouts, &format!("{at}.timeouts"));
         Some(Route {
             name: name?.value,
             path: path?.value,
+            events_path: events_path?,
             client: client?,
             agent: agent?,
             upstreams: upstreams?,
+            events: match events {
+                Some(read) => Some(read?),
+                None => None,
+            },
             guard: guard?,
             timeouts: timeouts?,
         })
@@ -208,7 +253,8 @@ impl Check<'_> {
         let connect = self.value(&written.connect, &format!("{at}.connect"), scalar::duration);
         let first_byte = self.value(&written.first_byte, &format!("{at}.first_byte"), scalar::duration);
         let idle = self.value(&written.idle, &format!("{at}.idle"), scalar::duration);
-        Some(Timeouts { connect: connect?, first_byte: first_byte?, idle: idle? })
+        let reader = self.value(&written.reader, &format!("{at}.reader"), scalar::duration);
+        Some(Timeouts { connect: connect?, first_byte: first_byte?, idle: idle?, reader: reader? })
     }
 
     fn side(&mut self, written: &Spanned<file::Side>, at: &str) -> Option<Side> {

@@ -92,6 +92,9 @@ pub struct Route {
     pub name: Option<Text>,
     /// The path that clients POST to, matched exactly. Required. No two routes share one.
     pub path: Option<Text>,
+    /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its segments; what
+    /// they POST is answered 202 then. Without it the events are the answer to the POST.
+    pub events_path: Option<Text>,
     /// What the clients speak. Required.
     pub client: Option<Spanned<Side>>,
     /// What the agent speaks. Required.
@@ -99,6 +102,9 @@ pub struct Route {
     /// Where the agent is: one `http` or `https` URL, or a list over which runs are spread. Required. No two of a list
     /// share host and port.
     pub upstream: Option<Spanned<OneOrMany>>,
+    /// Where an agent of two steps has its events: a path on the host of `upstream`, with `{thread_id}` and, where it is
+    /// wanted, `{run_id}` in it. Without it the agent answers what is POSTed to it with the events.
+    pub events: Option<Text>,
     /// What is done about an agent that breaks a rule of its protocol: it is mended (`repair`), ends the run with an error
     /// (`strict`), or is counted alone (`report`).
     #[serde(default = "guard")]
@@ -112,7 +118,7 @@ fn guard() -> Text {
     text("repair")
 }
 
-/// How long the agent may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
+/// How long the agent, and a reader, may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
@@ -122,11 +128,13 @@ pub struct Timeouts {
     pub first_byte: Text,
     /// Between two pieces of a response that has begun. There is no limit on the whole run.
     pub idle: Text,
+    /// From the answer to the POST to the GET of the events, on a route with `events_path`.
+    pub reader: Text,
 }
 
 impl Default for Timeouts {
     fn default() -> Timeouts {
-        Timeouts { connect: text("5s"), first_byte: text("60s"), idle: text("5m") }
+        Timeouts { connect: text("5s"), first_byte: text("60s"), idle: text("5m"), reader: text("60s") }
     }
 }
 

@@ -21,11 +21,13 @@ pub mod load;
 mod outline;
 mod problem;
 mod scalar;
+mod template;
 #[cfg(test)]
 mod tests;
 mod variable;
 
 pub use problem::{Problem, Problems};
+pub use template::Template;
 
 /// A checked configuration.
 #[derive(Debug, Clone)]
@@ -62,12 +64,17 @@ pub struct Route {
     pub name: String,
     /// Matched exactly against the request's path, which is not decoded for it. Begins with `/`, unique.
     pub path: String,
+    /// Where clients GET the events of a run that they POSTed; its place is one whole segment. No request is read by two
+    /// of these, or by one and a `path`.
+    pub events_path: Option<Template>,
     /// What the clients speak.
     pub client: Side,
     /// What the agent speaks.
     pub agent: Side,
     /// Where the agent is. Never empty, no two the same.
     pub upstreams: Vec<Upstream>,
+    /// Where the agent has its events, on the host of the upstream that took the run.
+    pub events: Option<Template>,
     /// What is done about an agent that breaks a rule.
     pub guard: Mode,
     /// How long the agent may take.
@@ -116,7 +123,7 @@ impl Upstream {
     }
 }
 
-/// How long an agent may take for each step of a run. None is zero.
+/// How long an agent, and a reader, may take for each step of a run. None is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timeouts {
     /// To accept a connection, the TLS handshake included.
@@ -125,6 +132,8 @@ pub struct Timeouts {
     pub first_byte: Duration,
     /// Between two pieces of a response that has begun.
     pub idle: Duration,
+    /// From the answer to the POST to the GET of the events.
+    pub reader: Duration,
 }
 
 /// RFC 9110, section 4.2: "If the port subcomponent is empty or not given, TCP port 80 (443) is the default."

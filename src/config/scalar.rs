@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::{Upstream, implied_port};
+use super::{Template, Upstream, implied_port};
 
 /// The longest duration taken. What is longer is a mistake in the unit, and the sum with a point in time must exist.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -190,6 +190,46 @@ pub(super) fn path(text: &str) -> Result<String, Fault> {
         return Err(Fault::new("ends with `/`", "take the last slash away").suggest(without_empty()));
     }
     Ok(text.to_owned())
+}
+
+/// The path of events for clients: one of its segments is `{thread_id}`.
+pub(super) fn events_path(text: &str) -> Result<Template, Fault> {
+    const PLACE: &str = "{thread_id}";
+    const EXAMPLE: &str = "write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`";
+    let plain = text.replacen(PLACE, "thread_id", 1);
+    if plain.contains(['{', '}']) {
+        return Err(Fault::new("has other places than one `{thread_id}`", EXAMPLE));
+    }
+    // What is not the place is a path like any other.
+    path(&plain).map_err(|fault| Fault { suggestion: None, ..fault })?;
+    let whole = text.split('/').any(|segment| segment == PLACE);
+    match Template::parse(text) {
+        Some(template) if whole => Ok(template),
+        _ => Err(Fault::new("has no segment that is `{thread_id}`", EXAMPLE)),
+    }
+}
+
+/// The path, and query, of an agent's events.
+pub(super) fn events(text: &str) -> Result<Template, Fault> {
+    const EXAMPLE: &str = "write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`";
+    if text.contains("://") {
+        const HINT: &str = "write the path alone: the events are asked for at the host that took the run";
+        return Err(Fault::new("is a URL, not a path", HINT));
+    }
+    if !text.starts_with('/') {
+        return Err(Fault::new("does not begin with `/`", EXAMPLE).suggest(Some(format!("/{text}"))));
+    }
+    if text.contains('#') {
+        return Err(Fault::new("has a fragment, which is never sent", "take `#` and what follows away"));
+    }
+    if !text.bytes().all(|each| each.is_ascii_graphic()) {
+        return Err(Fault::new("holds white space or a character that is not ASCII", "percent-encode it"));
+    }
+    match Template::parse(text).filter(|_| text.contains("{thread_id}")) {
+        Some(template) if template.fill("t", "r").is_some_and(|path| path.parse::<Uri>().is_ok()) => Ok(template),
+        Some(_) => Err(Fault::new("is no path", EXAMPLE)),
+        None => Err(Fault::new("has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`", EXAMPLE)),
+    }
 }
 
 /// Where an agent is: an `http` or `https` URL.

@@ -188,7 +188,7 @@ fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
 #[test]
 fn the_examples_load_without_any_variable_set() {
     let none = |_: &str| None;
-    for (name, routes) in [("hai-agent.yaml", 1), ("hai-client.yaml", 2)] {
+    for (name, routes) in [("hai-agent.yaml", 1), ("hai-client.yaml", 2), ("social-app.yaml", 2)] {
         let text = std::fs::read_to_string(committed("examples").join(name)).expect(name);
         let config = from_str_with(name, &text, &none).unwrap_or_else(|problems| panic!("{problems}"));
         assert_eq!(config.routes.len(), routes, "{name}");

@@ -34,6 +34,17 @@ pub(super) fn framing(headers: &HeaderMap, client: Side) -> Result<Framing, Reje
     best.0.or(any.then_some(Framing::Sse)).ok_or_else(|| Kind::NotAcceptable.into())
 }
 
+/// As [`framing`], for a client that starts a run in two steps: the answer is JSON, and it may say here already what it
+/// wants of the events.
+pub(super) fn start(headers: &HeaderMap, client: Side) -> Result<Framing, Rejection> {
+    let lines = headers.get_all(header::ACCEPT).iter();
+    let json = lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).any(|range| {
+        let (media, weight) = weighed(range);
+        matches!(media.as_str(), "application/json" | "application/*") && weight > 0.0
+    });
+    if json { Ok(Framing::Sse) } else { framing(headers, client) }
+}
+
 /// The media type of a range of `Accept`, in lower case, and its weight.
 fn weighed(range: &str) -> (String, f32) {
     let mut parts = range.split(';').map(str::trim);

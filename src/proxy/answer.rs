@@ -1,14 +1,15 @@
-//! What an agent answered: a stream of events, or a reason why there is none.
+//! What an agent answered: a stream of events, the names of a run that it started, or a reason why there is neither.
 
 use super::upstream::Session;
 use crate::codec::{Framing, json};
 use crate::error::{Kind, Rejection};
-use crate::event::{Field, Json, get};
+use crate::event::{Field, Json, Type, get};
 use http::{HeaderMap, StatusCode, header};
+use std::borrow::Cow;
 use std::time::Duration;
 
-/// Most bytes of a refusal that are read for its message.
-const REFUSAL_LIMIT: usize = 64 << 10;
+/// Most bytes of an answer that is no stream which are read: of a refusal for its message, of a start for its ids.
+const ANSWER_LIMIT: usize = 64 << 10;
 
 /// Longest message of an agent that is passed on, in characters.
 const MESSAGE_LIMIT: usize = 500;
@@ -19,11 +20,70 @@ const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The framing of a response that is a stream of events in one of `framings`; otherwise why it is none, in the agent's own
 /// words where it has some.
 pub(super) async fn judge(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
+    let (status, kind) = accepted(session).await?;
+    // Protobuf is read where it comes, although nobody asks an agent for it.
+    if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
+        return Ok(framing);
+    }
+    let rejection = Rejection::from(Kind::UpstreamContentType).cause(format!("content type {kind:?}, status {status}"));
+    Err(match own_message(session, &kind).await {
+        Some(message) => rejection.detail(message),
+        None => rejection,
+    })
+}
+
+/// What the agent calls a run that it started.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Named {
+    /// the conversation
+    pub thread_id: Option<String>,
+    /// the run
+    pub run_id: Option<String>,
+}
+
+/// Reads the answer to the start of a run in two steps: JSON that may name it, or nothing at all.
+pub(super) async fn started(session: &mut Session) -> Result<Named, Rejection> {
+    let (status, kind) = accepted(session).await?;
+    let unfit = |what: &'static str| {
+        let rejection = Rejection::from(Kind::UpstreamContentType).detail(what);
+        rejection.cause(format!("content type {kind:?}, status {status}"))
+    };
+    if kind == Framing::Sse.media_type() {
+        return Err(unfit("The agent answered the start of the run with its events, so it has no second step."));
+    }
+    // A page is not worth reading, and may never end.
+    if !kind.is_empty() && !is_json(&kind) {
+        return Err(unfit("The agent answered the start of the run with something that is no JSON."));
+    }
+    let mut body = Vec::new();
+    while session.body(|bytes| body.extend_from_slice(bytes)).await? {
+        if body.len() > ANSWER_LIMIT {
+            return Err(unfit("The agent's answer to the start of the run is longer than 64 KiB."));
+        }
+    }
+    let text = String::from_utf8(body).unwrap_or_default();
+    if text.trim().is_empty() && (kind.is_empty() || status == StatusCode::NO_CONTENT) {
+        return Ok(Named::default());
+    }
+    named(&text).ok_or_else(|| unfit("The agent answered the start of the run with something that is no JSON object."))
+}
+
+fn named(text: &str) -> Option<Named> {
+    let object = json::object(text.trim()).ok()?;
+    let id = |field| {
+        let value = get(&object.members, field).filter(|value| matches!(value.shape(), Type::String | Type::Number))?;
+        Some(value.text().map_or_else(|| value.as_str().to_owned(), Cow::into_owned)).filter(|id| !id.is_empty())
+    };
+    Some(Named { thread_id: id(Field::ThreadId), run_id: id(Field::RunId) })
+}
+
+/// The status and media type of a response that is no refusal and can be read; otherwise why not.
+async fn accepted(session: &mut Session) -> Result<(StatusCode, String), Rejection> {
     let Some(response) = session.response() else {
         return Err(Kind::UpstreamProtocol.into());
     };
     let (status, headers) = (response.status, &response.headers);
-    let (kind, media) = (media_type(headers), header_text(headers, header::CONTENT_ENCODING));
+    let (kind, coding) = (media_type(headers), header_text(headers, header::CONTENT_ENCODING));
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
         let mut rejection = Rejection::from(Kind::UpstreamStatus).cause(format!("the agent answered {status}"));
@@ -35,18 +95,14 @@ pub(super) async fn judge(session: &mut Session, framings: &[Framing]) -> Result
             None => rejection.detail(format!("The agent answered with status {}.", status.as_u16())),
         });
     }
-    if media.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
+    if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(Kind::UpstreamContentEncoding.into());
     }
-    // Protobuf is read where it comes, although nobody asks an agent for it.
-    if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
-        return Ok(framing);
-    }
-    let rejection = Rejection::from(Kind::UpstreamContentType).cause(format!("content type {kind:?}, status {status}"));
-    Err(match own_message(session, &kind).await {
-        Some(message) => rejection.detail(message),
-        None => rejection,
-    })
+    Ok((status, kind))
+}
+
+fn is_json(kind: &str) -> bool {
+    kind == "application/json" || kind.ends_with("+json")
 }
 
 fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> {
@@ -66,16 +122,16 @@ fn passed_on(status: StatusCode) -> Option<u16> {
 
 /// The message inside a JSON refusal of the agent. Pages and traces stay inside.
 async fn own_message(session: &mut Session, kind: &str) -> Option<String> {
-    if kind != "application/json" && !kind.ends_with("+json") {
+    if !is_json(kind) {
         return None;
     }
     let mut body = Vec::new();
     let reading = async {
-        while body.len() <= REFUSAL_LIMIT && session.body(|bytes| body.extend_from_slice(bytes)).await? {}
+        while body.len() <= ANSWER_LIMIT && session.body(|bytes| body.extend_from_slice(bytes)).await? {}
         Ok::<(), Rejection>(())
     };
     tokio::time::timeout(REFUSAL_TIMEOUT, reading).await.ok()?.ok()?;
-    let body = String::from_utf8(body).ok().filter(|body| body.len() <= REFUSAL_LIMIT)?;
+    let body = String::from_utf8(body).ok().filter(|body| body.len() <= ANSWER_LIMIT)?;
     let found = message_in(&Json::trusted(body.trim()))?;
     Some(found.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect())
 }

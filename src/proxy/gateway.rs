@@ -1,14 +1,17 @@
 //! The policy in front of a run, and the leaf that starts one.
+//!
+//! A client of two steps gets its run from the leaf as well, and the events by another path; see [`super::waiting`].
 
 use super::accept;
 use super::lifecycle::{Lifecycle, Permit, Phase};
 use super::pipe::{Reader, pipe};
 use super::respond::{self, REQUEST_ID};
-use super::run::{Plan, Run};
-use super::upstream::{Cluster, Connector};
+use super::run::{Head, Plan, Run};
+use super::upstream::{Cluster, Connector, LAST_EVENT_ID};
+use super::waiting::{Seat, Waiting};
 use crate::codec::Framing;
 use crate::codec::sse::Limits as FrameLimits;
-use crate::config::{Config, Limits};
+use crate::config::{Config, Limits, Template};
 use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::metric::Active;
@@ -39,6 +42,10 @@ const FIRST_PIECE: usize = 64 << 10;
 const DISCARD_LIMIT: usize = 64 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long a client of two steps is held for the agent's refusal before it is told that its run has begun. Most
+/// refusals come at once, and are of more use here than as RUN_ERROR in a stream that has to be asked for.
+const START_GRACE: Duration = Duration::from_secs(1);
+
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_LIMIT: usize = 128;
 
@@ -59,9 +66,26 @@ pub struct Gateway {
     lifecycle: Lifecycle,
 }
 
+/// What a path leads to.
+enum Found<'g> {
+    /// a POST starts a run
+    Run(&'g Route),
+    /// a GET reads the run of this thread; none where the segment is no id
+    Events(&'g Route, Option<String>),
+}
+
+/// Where a route's clients of two steps find their events, and the runs that wait for them there.
+#[derive(Debug)]
+struct Desk {
+    path: Template,
+    waiting: Waiting<Reader<Held>>,
+    patience: Duration,
+}
+
 #[derive(Debug)]
 struct Route {
     name: Arc<str>,
+    desk: Option<Desk>,
     client: Side,
     agent: Side,
     guard: Mode,
@@ -75,6 +99,11 @@ impl Gateway {
     pub fn new(config: &Config, metrics: Arc<Metrics>, lifecycle: Lifecycle) -> Self {
         let route = |route: &crate::config::Route| Route {
             name: route.name.as_str().into(),
+            desk: route.events_path.clone().map(|path| Desk {
+                path,
+                waiting: Waiting::default(),
+                patience: route.timeouts.reader,
+            }),
             client: route.client,
             agent: route.agent,
             guard: route.guard,
@@ -95,6 +124,25 @@ impl Gateway {
     #[must_use]
     pub fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
+    }
+
+    /// What a path leads to. Exact paths come first; no template reads one of them.
+    fn find(&self, path: &str) -> Option<Found<'_>> {
+        if let Some(route) = self.routes.get(path) {
+            return Some(Found::Run(route));
+        }
+        self.routes.values().find_map(|route| {
+            let thread_id = route.desk.as_ref()?.path.thread_id(path)?;
+            Some(Found::Events(route, thread_id))
+        })
+    }
+}
+
+impl<'g> Found<'g> {
+    fn route(&self) -> &'g Route {
+        match self {
+            Found::Run(route) | Found::Events(route, _) => route,
+        }
     }
 }
 
@@ -119,7 +167,7 @@ pub fn stack(
         // The leaf: route, body, translation, run.
         .service(service_fn(move |request| {
             let gateway = Arc::clone(&gateway);
-            async move { gateway.start(request).await }
+            async move { gateway.answer(request).await }
         }))
 }
 
@@ -146,7 +194,7 @@ struct Answer<S> {
 
 impl<S> Service<Request<Incoming>> for Answer<S>
 where
-    S: Service<Request<Incoming>, Response = Response<Reader<Held>>, Error = Rejection>,
+    S: Service<Request<Incoming>, Response = Response<Body>, Error = Rejection>,
     S::Future: Send + 'static,
 {
     type Response = Response<Body>;
@@ -160,14 +208,14 @@ where
 
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
-        let route = self.gateway.routes.get(request.uri().path()).map(|route| Arc::clone(&route.name));
+        let route = self.gateway.find(request.uri().path()).map(|found| Arc::clone(&found.route().name));
         let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
         Box::pin(async move {
             let route = route.as_deref().unwrap_or_default();
             let mut response = match answer.await {
                 Ok(response) => {
                     gateway.metrics.request(route, response.status().as_u16());
-                    response.map(BodyExt::boxed_unsync)
+                    response
                 }
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
@@ -182,12 +230,21 @@ where
 }
 
 impl Gateway {
+    async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
+        match self.find(request.uri().path()).ok_or(Kind::RouteNotFound)? {
+            Found::Run(route) => self.start(route, request).await,
+            Found::Events(route, thread_id) => events(route, thread_id.as_deref(), request.method(), request.headers()),
+        }
+    }
+
     /// Starts a run and waits for the head of its answer, as long as a client can be left without a byte.
-    async fn start(&self, request: Request<Incoming>) -> Result<Response<Reader<Held>>, Rejection> {
+    async fn start(&self, route: &Route, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
         let began = Instant::now();
-        let route = self.routes.get(request.uri().path()).ok_or(Kind::RouteNotFound)?;
         check(request.method(), request.headers())?;
-        let framing = accept::framing(request.headers(), route.client)?;
+        let framing = match route.desk {
+            Some(_) => accept::start(request.headers(), route.client)?,
+            None => accept::framing(request.headers(), route.client)?,
+        };
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
         if self.lifecycle.phase() != Phase::Serving {
@@ -201,6 +258,7 @@ impl Gateway {
             .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
         drop(body);
         route.metrics.downgraded(translated.downgraded);
+        let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let stream = Stream::new(route.agent, client, Some(translated.ids.clone()), limits);
@@ -208,7 +266,7 @@ impl Gateway {
         stream.write_as(framing);
         let held = (permit, route.metrics.open());
         let (writer, reader) = pipe(self.limits.client_buffer, held);
-        let (answer, mut answered) = oneshot::channel();
+        let (answer, answered) = oneshot::channel();
         let plan = Plan {
             route: Arc::clone(&route.name),
             cluster: Arc::clone(&route.cluster),
@@ -224,21 +282,21 @@ impl Gateway {
             body: translated.body.into(),
             began,
         };
-        tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
-        // An agent that takes its time must not cost the client its connection: after one keep-alive interval the stream
-        // begins, and a refusal that comes later is a RUN_ERROR.
-        match tokio::time::timeout(self.keep_alive, &mut answered).await {
-            Ok(Ok(head)) => head?,
-            Ok(Err(_)) => return Err(Rejection::from(Kind::Internal).cause("the run ended without an answer")),
-            Err(_) => {
-                // An answer that came between the time-out and this line was given, so it has to be heard.
-                answered.close();
-                if let Ok(head) = answered.try_recv() {
-                    head?;
-                }
-            }
-        }
-        Ok(respond::stream(reader, framing))
+        let Some(seated) = desk else {
+            tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
+            // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
+            // stream begins, and a refusal that comes later is a RUN_ERROR.
+            heard(answered, self.keep_alive).await?;
+            return Ok(respond::stream(reader.boxed_unsync(), framing));
+        };
+        let (ids, request_id) = (plan.ids.clone(), plan.request_id.clone());
+        let run = tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
+        heard(answered, START_GRACE.min(self.keep_alive)).await?;
+        let (name, thread_id) = (Arc::clone(&route.name), seated.thread_id);
+        seated.seat.offer(reader, run, seated.patience, self.lifecycle.watch(), move || {
+            occurrence::Unread { route: &name, request_id: &request_id, thread_id: &thread_id }.emit();
+        });
+        Ok(respond::accepted(&ids, &seated.events).map(Full::boxed_unsync))
     }
 
     /// What the client of a request speaks.
@@ -291,6 +349,62 @@ impl Gateway {
                 tokio::spawn(discard(body));
                 Err(rejection)
             }
+        }
+    }
+}
+
+/// A run's place among those that wait, and where its client finds it.
+struct Seated {
+    seat: Seat<Reader<Held>>,
+    thread_id: String,
+    events: String,
+    patience: Duration,
+}
+
+impl Desk {
+    fn seat(&self, ids: &Ids) -> Result<Seated, Rejection> {
+        let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
+        // What cannot be asked for again is not begun.
+        let events =
+            self.path.fill(&thread_id, "").filter(|path| self.path.thread_id(path) == Some(Some(thread_id.clone())));
+        let unfit =
+            || Rejection::from(Kind::InvalidRequest).detail("/threadId: cannot stand in the path of the run's events");
+        let events = events.ok_or_else(unfit)?;
+        let seat = self.waiting.reserve(thread_id.clone())?;
+        Ok(Seated { seat, thread_id, events, patience: self.patience })
+    }
+}
+
+/// The second step of a client of two steps: the stream of a run that waits for it.
+fn events(
+    route: &Route,
+    thread_id: Option<&str>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Rejection> {
+    if *method != Method::GET {
+        return Err(Kind::EventsMethod.into());
+    }
+    let framing = accept::framing(headers, route.client)?;
+    // Silently beginning in the middle would lose what the client has not read.
+    if headers.get(LAST_EVENT_ID).is_some_and(|id| !id.is_empty()) {
+        return Err(Kind::ResumptionUnsupported.into());
+    }
+    // A run that waits is open: it may be read while the gateway drains.
+    let waiting = route.desk.as_ref().map(|desk| &desk.waiting);
+    let reader = waiting.zip(thread_id).and_then(|(waiting, thread_id)| waiting.take(thread_id));
+    Ok(respond::stream(reader.ok_or(Kind::NothingToRead)?.boxed_unsync(), framing))
+}
+
+/// Waits for what the agent answers, but no longer than `patience`.
+async fn heard(mut answered: oneshot::Receiver<Head>, patience: Duration) -> Result<(), Rejection> {
+    match tokio::time::timeout(patience, &mut answered).await {
+        Ok(Ok(head)) => head,
+        Ok(Err(_)) => Err(Rejection::from(Kind::Internal).cause("the run ended without an answer")),
+        Err(_) => {
+            // An answer that came between the time-out and this line was given, so it has to be heard.
+            answered.close();
+            answered.try_recv().unwrap_or(Ok(()))
         }
     }
 }

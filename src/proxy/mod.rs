@@ -20,7 +20,9 @@ mod preface;
 mod respond;
 mod run;
 mod sending;
+mod steps;
 mod upstream;
+mod waiting;
 
 pub use edge::{Edge, Listener, bound};
 pub use gateway::{Gateway, stack};

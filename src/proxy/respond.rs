@@ -2,6 +2,7 @@
 
 use crate::codec::Framing;
 use crate::error::{Kind, Rejection};
+use crate::translate::Ids;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
@@ -21,6 +22,19 @@ pub(super) fn stream<B>(body: B, framing: Framing) -> Response<B> {
     response
 }
 
+/// The answer to the first of two steps: what the run is called, and where its events are.
+pub(super) fn accepted(ids: &Ids, events: &str) -> Response<Full<Bytes>> {
+    // Ids are JSON strings already.
+    let body = format!(r#"{{"threadId":{},"runId":{}}}"#, ids.thread_id.as_str(), ids.run_id.as_str());
+    let mut response = Response::new(Full::from(body));
+    *response.status_mut() = StatusCode::ACCEPTED;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    insert(headers, header::LOCATION, events.to_owned());
+    response
+}
+
 /// A refusal as a problem document (RFC 9457).
 pub(super) fn refusal(rejection: &Rejection, request_id: &HeaderValue) -> Response<Full<Bytes>> {
     let id = request_id.to_str().unwrap_or_default();
@@ -37,6 +51,8 @@ pub(super) fn refusal(rejection: &Rejection, request_id: &HeaderValue) -> Respon
     }
     match rejection.kind {
         Kind::MethodNotAllowed => insert(headers, header::ALLOW, "POST".to_owned()),
+        Kind::EventsMethod => insert(headers, header::ALLOW, "GET".to_owned()),
+        Kind::TooManyWaiting => insert(headers, header::RETRY_AFTER, "1".to_owned()),
         // What is left of the request was not read, so the connection cannot go on.
         Kind::BodyTooLarge | Kind::RequestTimeout | Kind::Draining => {
             insert(headers, header::CONNECTION, "close".to_owned());

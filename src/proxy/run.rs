@@ -3,16 +3,17 @@
 //! ```text
 //!   Asking ── head of an event stream ──▶ Streaming ── terminal event, end, failure ──▶ Ended
 //!     │ refusal, no event stream                │ the client left, the gateway ends
+//!     │                                         ╰ a stream of an agent of two steps broke: it is asked to go on
 //!     └──▶ refused (problem document, or RUN_ERROR when the client was answered already)
 //! ```
 //! While it waits for the agent it also waits for the client to leave, for the gateway's end, and for its own clock, which
 //! sends keep-alives and ends an agent that fell silent.
 
-use super::answer::judge;
 use super::clock::{Clock, Silent};
 use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
-use super::upstream::{Cluster, Connector, Outgoing, Session};
+use super::steps::{Call, Events, Tries, is_break, may_come_back};
+use super::upstream::{Cluster, Connector, Session};
 use crate::codec::{Framing, sse};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
@@ -21,6 +22,7 @@ use crate::telemetry::{RouteMetrics, occurrence};
 use crate::translate::{Fault, Ids, Stream};
 use bytes::Bytes;
 use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use std::future::Future;
 use std::sync::Arc;
@@ -76,9 +78,26 @@ enum End {
     Drained,
 }
 
+impl End {
+    /// The same; the log also says why the agent did not go on when it was asked to.
+    fn because(self, failure: Option<Rejection>) -> End {
+        match (self, failure) {
+            (End::Failed(rejection), Some(failure)) => {
+                let own = rejection.cause.clone().unwrap_or_default();
+                let other = failure.cause.as_deref().unwrap_or_default();
+                let cause = format!("{own}; asked to go on: {} {other}", failure.kind.code());
+                End::Failed(rejection.cause(cause.trim_start_matches("; ")))
+            }
+            (end, _) => end,
+        }
+    }
+}
+
 pub(super) struct Run {
     plan: Plan,
     stream: Stream,
+    /// where an agent of two steps has its events, and how often it was asked to go on
+    events: Option<Box<(Arc<Events>, Tries)>>,
     pipe: Writer,
     head: Option<oneshot::Sender<Head>>,
     clock: Clock,
@@ -94,6 +113,7 @@ impl Run {
         Run {
             plan,
             stream,
+            events: None,
             pipe,
             head: Some(head),
             clock,
@@ -115,29 +135,39 @@ impl Run {
         self.close(end).await;
     }
 
-    /// Sends the request and reads the head of the response.
+    /// Sends the request and reads the head of the response that is the stream.
     async fn ask(&mut self) -> Result<Box<Session>, End> {
-        let (cluster, connector) = (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));
-        let (body, id, traceparent) =
-            (std::mem::take(&mut self.plan.body), self.plan.request_id.clone(), self.plan.traceparent.take());
-        let framings = self.plan.agent_framings;
-        let asking = async move {
-            let outgoing = Outgoing { body, request_id: &id, traceparent: traceparent.as_ref() };
-            let mut session = cluster.send(&connector, &outgoing).await?;
-            session.head().await?;
-            let framing = judge(&mut session, framings).await?;
-            Ok::<(Box<Session>, Framing), Rejection>((session, framing))
+        let cluster = Arc::clone(&self.plan.cluster);
+        let call = Call {
+            cluster: Arc::clone(&cluster),
+            connector: Arc::clone(&self.plan.connector),
+            request_id: self.plan.request_id.clone(),
+            traceparent: self.plan.traceparent.take(),
         };
-        // Boxed: connecting is a large future, and it is over before the long part of the run begins.
-        match self.attend(asking.boxed()).await {
-            Ok(Ok((session, framing))) => {
-                self.stream.read_as(framing);
-                Ok(session)
-            }
-            Ok(Err(rejection)) => Err(End::Failed(rejection)),
+        let body = std::mem::take(&mut self.plan.body);
+        let Some(template) = cluster.events().cloned() else {
+            let (session, framing) = self.answer(call.run(body, self.plan.agent_framings).boxed()).await?;
+            self.stream.read_as(framing);
+            return Ok(session);
+        };
+        let ids = self.plan.ids.clone();
+        let events = self.answer(async move { call.start(body, &ids, &template).await }.boxed()).await?;
+        self.stream.follow(events.run_id.as_deref());
+        let events = Arc::new(events);
+        self.events = Some(Box::new((Arc::clone(&events), Tries::default())));
+        // Each step has the whole time.
+        self.clock.listen(cluster.first_byte());
+        self.answer(async move { events.open(None).await }.boxed()).await
+    }
+
+    /// Waits for the agent's answer to one request.
+    ///
+    /// Boxed: connecting is a large future, and it is over before the long part of the run begins.
+    async fn answer<T>(&mut self, asking: BoxFuture<'static, Result<T, Rejection>>) -> Result<T, End> {
+        match self.attend(asking).await {
+            Ok(answer) => answer.map_err(End::Failed),
             Err(Interrupt::Idle) => Err(End::Failed(Kind::UpstreamTimeout.into())),
-            Err(Interrupt::ClientGone) => Err(End::ClientGone),
-            Err(Interrupt::Cut) => Err(End::Drained),
+            Err(interrupt) => Err(interrupted(interrupt)),
         }
     }
 
@@ -149,11 +179,29 @@ impl Run {
         }
         self.clock.listen(self.plan.cluster.idle());
         loop {
-            let end = match self.read(&mut session).await {
+            let read = self.read(&mut session).await;
+            let broke = match &read {
+                Ok(more) => !more,
+                Err(End::Failed(why)) => is_break(why),
+                Err(_) => false,
+            };
+            let mut silence = None;
+            if broke && self.events.is_some() && self.stream.ending().is_none() {
+                match self.go_on().await {
+                    Ok(Ok(next)) => {
+                        session = next;
+                        continue;
+                    }
+                    Ok(Err(why)) => silence = why,
+                    Err(end) => return end,
+                }
+            }
+            let end = match read {
                 Ok(true) => None,
                 Ok(false) => Some(self.finish()),
                 Err(end) => Some(end),
             };
+            let end = end.map(|end| end.because(silence));
             // The terminal event is the end, whatever came behind it.
             let end = self.stream.ending().map(End::Said).or(end);
             if let Err(Gone) = self.hand_over().await {
@@ -172,6 +220,45 @@ impl Run {
             }
             return end;
         }
+    }
+
+    /// Asks an agent whose stream broke for what is behind the last event that came. Otherwise says why it does not go on,
+    /// if it was asked.
+    async fn go_on(&mut self) -> Result<Result<Box<Session>, Option<Rejection>>, End> {
+        // What came is heard first: the agent may take its time.
+        if let Err(Gone) = self.hand_over().await {
+            return Err(End::ClientGone);
+        }
+        let mut failure = None;
+        while let (Some(state), Some(id)) = (&mut self.events, self.stream.last_id()) {
+            let (events, tries) = &mut **state;
+            let Some(wait) = tries.next(id, self.stream.retry()) else { break };
+            let (events, id) = (Arc::clone(events), id.to_owned());
+            let asking = async move {
+                tokio::time::sleep(wait).await;
+                events.open(Some(&id)).await
+            };
+            self.clock.listen(wait + self.plan.cluster.first_byte());
+            match self.answer(asking.boxed()).await {
+                Ok(session) => {
+                    let last_event_id = self.stream.last_id().unwrap_or_default();
+                    let Plan { route, request_id, .. } = &self.plan;
+                    occurrence::Resumed { route, request_id, last_event_id }.emit();
+                    self.stream.resume();
+                    self.clock.listen(self.plan.cluster.idle());
+                    return Ok(Ok(session));
+                }
+                Err(End::Failed(why)) => {
+                    let hopeless = !may_come_back(&why);
+                    failure = Some(why);
+                    if hopeless {
+                        break;
+                    }
+                }
+                Err(end) => return Err(end),
+            }
+        }
+        Ok(Err(failure))
     }
 
     /// Counts what was read and written since the last time.

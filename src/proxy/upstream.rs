@@ -1,6 +1,6 @@
 //! The agent's side of the network: pingora resolves, balances, connects and reads.
 
-use crate::config::{Route, Timeouts, Upstream};
+use crate::config::{Route, Template, Timeouts, Upstream};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::occurrence;
 use async_trait::async_trait;
@@ -33,6 +33,9 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Addresses of one route that a run tries before it gives up.
 const ATTEMPTS: usize = 4;
 
+/// Field of the id behind which a stream goes on (WHATWG HTML §9.2.4), on both sides.
+pub(super) const LAST_EVENT_ID: &str = "last-event-id";
+
 /// What a request says about the sender.
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
 
@@ -55,6 +58,7 @@ impl Default for Connector {
 pub struct Cluster {
     balancer: LoadBalancer<RoundRobin>,
     upstreams: Arc<[Upstream]>,
+    events: Option<Template>,
     timeouts: Timeouts,
 }
 
@@ -114,7 +118,8 @@ impl Cluster {
         let known = Mutex::new(vec![Vec::new(); upstreams.len()]);
         let hosts = Hosts { route: route.name.as_str().into(), upstreams: Arc::clone(&upstreams), known };
         let backends = Backends::new(Box::new(hosts));
-        Cluster { balancer: LoadBalancer::from_backends(backends), upstreams, timeouts: route.timeouts }
+        let balancer = LoadBalancer::from_backends(backends);
+        Cluster { balancer, upstreams, events: route.events.clone(), timeouts: route.timeouts }
     }
 
     /// Resolves the hosts again.
@@ -127,6 +132,11 @@ impl Cluster {
     #[must_use]
     pub fn has_names(&self) -> bool {
         self.upstreams.iter().any(|upstream| upstream.host.parse::<std::net::IpAddr>().is_err())
+    }
+
+    /// Where the agent has its events, if it answers a POST with something else.
+    pub(super) fn events(&self) -> Option<&Template> {
+        self.events.as_ref()
     }
 
     /// How long the agent may be silent once it answered.
@@ -144,16 +154,14 @@ impl Cluster {
     pub(super) async fn send(&self, connector: &Connector, request: &Outgoing<'_>) -> Result<Box<Session>, Rejection> {
         let mut tried: Vec<SocketAddr> = Vec::new();
         let mut last = None;
-        while let Some((address, upstream)) = self.select(&tried) {
-            tried.push(address);
-            match connector.0.get_http_session(&self.peer(address, upstream)).await {
-                Ok((session, _)) => {
-                    // Boxed: it moves through every stage of the run, and each would keep a place for it.
-                    let mut session = Box::new(Session { inner: session, address });
-                    session.write(upstream, request).await?;
+        while let Some(at) = self.select(&tried) {
+            tried.push(at.address);
+            match self.connect(connector, at).await {
+                Ok((mut session, _)) => {
+                    session.write(&self.upstreams[at.upstream], request).await?;
                     return Ok(session);
                 }
-                Err(error) => last = Some(connect_failure(&error)),
+                Err(rejection) => last = Some(rejection),
             }
             if tried.len() == ATTEMPTS {
                 break;
@@ -162,30 +170,58 @@ impl Cluster {
         Err(last.unwrap_or_else(|| Rejection::from(Kind::UpstreamUnreachable).cause("no address is known")))
     }
 
-    /// Gives a connection back after a clean end. Dropping the session instead closes it.
-    pub(super) async fn release(&self, connector: &Connector, session: Box<Session>) {
-        // A peer is large, and its description is the same each time, so it is not kept while a run goes on.
-        let backends = self.balancer.backends().get_backend();
-        let backend = backends.iter().find(|backend| backend.addr.as_inet() == Some(&session.address));
-        let index = backend.and_then(|backend| backend.ext.get::<Index>());
-        if let Some(upstream) = index.and_then(|Index(index)| self.upstreams.get(*index)) {
-            let peer = self.peer(session.address, upstream);
-            connector.0.release_http_session(session.inner, &peer, Some(POOL_IDLE)).await;
+    /// Asks one agent for something that may be asked for twice, and reads the head of its answer. A kept connection that
+    /// the agent closed meanwhile is no failure of it.
+    pub(super) async fn fetch(
+        &self,
+        connector: &Connector,
+        at: Place,
+        request: &Outgoing<'_>,
+    ) -> Result<Box<Session>, Rejection> {
+        let mut left = ATTEMPTS;
+        loop {
+            left -= 1;
+            let (mut session, kept) = self.connect(connector, at).await?;
+            let asked = async {
+                session.write(&self.upstreams[at.upstream], request).await?;
+                session.head().await
+            };
+            match asked.await {
+                Err(rejection) if kept && left > 0 && rejection.kind == Kind::UpstreamReset => {}
+                Err(rejection) => return Err(rejection),
+                Ok(()) => return Ok(session),
+            }
         }
     }
 
-    fn select(&self, tried: &[SocketAddr]) -> Option<(SocketAddr, &Upstream)> {
+    /// A connection, and whether it served before.
+    async fn connect(&self, connector: &Connector, at: Place) -> Result<(Box<Session>, bool), Rejection> {
+        let opened = connector.0.get_http_session(&self.peer(at)).await;
+        let (inner, kept) = opened.map_err(|error| connect_failure(&error))?;
+        // Boxed: it moves through every stage of the run, and each would keep a place for it.
+        Ok((Box::new(Session { inner, at }), kept))
+    }
+
+    /// Gives a connection back after a clean end. Dropping the session instead closes it.
+    pub(super) async fn release(&self, connector: &Connector, session: Box<Session>) {
+        // A peer is large, and its description is the same each time, so it is not kept while a run goes on.
+        let peer = self.peer(session.at);
+        connector.0.release_http_session(session.inner, &peer, Some(POOL_IDLE)).await;
+    }
+
+    fn select(&self, tried: &[SocketAddr]) -> Option<Place> {
         // The balancer goes round; as many steps as there are addresses see each of them once.
         let steps = self.balancer.backends().get_backend().len().max(1) * 2;
         let fresh = |backend: &Backend, healthy: bool| {
             healthy && backend.addr.as_inet().is_some_and(|address| !tried.contains(address))
         };
         let backend = self.balancer.select_with(b"", steps, fresh)?;
-        let Index(index) = *backend.ext.get::<Index>()?;
-        Some((*backend.addr.as_inet()?, self.upstreams.get(index)?))
+        let Index(upstream) = *backend.ext.get::<Index>()?;
+        Some(Place { address: *backend.addr.as_inet()?, upstream })
     }
 
-    fn peer(&self, address: SocketAddr, upstream: &Upstream) -> HttpPeer {
+    fn peer(&self, Place { address, upstream }: Place) -> HttpPeer {
+        let upstream = &self.upstreams[upstream];
         let mut peer = HttpPeer::new(address, upstream.tls, upstream.host.clone());
         peer.options.total_connection_timeout = Some(self.timeouts.connect);
         peer.options.connection_timeout = Some(self.timeouts.connect);
@@ -193,29 +229,58 @@ impl Cluster {
     }
 }
 
+/// One agent of a route: its address, and which upstream that is one of.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    address: SocketAddr,
+    upstream: usize,
+}
+
 /// A request on its way to an agent.
 pub(super) struct Outgoing<'a> {
-    /// JSON
-    pub body: Bytes,
+    /// what is asked for
+    pub errand: Errand<'a>,
     /// the request's id, passed on
     pub request_id: &'a str,
     /// W3C trace context of the client, passed on
     pub traceparent: Option<&'a http::HeaderValue>,
 }
 
+/// What an agent is asked for.
+pub(super) enum Errand<'a> {
+    /// a run, and its events in the answer; JSON
+    Run(Bytes),
+    /// a run, whose events are asked for afterwards; JSON
+    Start(Bytes),
+    /// the events of a run that was started
+    Events {
+        /// path and query
+        path: &'a str,
+        /// those behind this one; all of them where it is `None`
+        behind: Option<&'a str>,
+    },
+}
+
 /// One exchange with an agent.
 pub(super) struct Session {
     inner: HttpSession,
-    address: SocketAddr,
+    at: Place,
 }
 
 impl Session {
+    /// Who was asked.
+    pub(super) fn at(&self) -> Place {
+        self.at
+    }
+
     async fn write(&mut self, upstream: &Upstream, request: &Outgoing<'_>) -> Result<(), Rejection> {
         let head = head(upstream, request).map_err(|error| Rejection::from(Kind::Internal).cause(error))?;
         self.inner.set_write_timeout(Some(WRITE_TIMEOUT));
         let sent = async {
             self.inner.write_request_header(Box::new(head)).await?;
-            self.inner.write_request_body(request.body.clone(), true).await?;
+            if let Errand::Run(body) | Errand::Start(body) = &request.errand {
+                self.inner.write_request_body(body.clone(), true).await?;
+            }
             self.inner.finish_request_body().await
         };
         sent.await.map_err(|error| Rejection::from(Kind::UpstreamReset).cause(error))
@@ -269,13 +334,24 @@ impl Session {
 }
 
 fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BError> {
-    let mut head = RequestHeader::build_no_case(http::Method::POST, upstream.path_and_query.as_bytes(), Some(8))?;
-    head.insert_header(header::HOST, upstream.authority())?;
-    head.insert_header(header::CONTENT_TYPE, "application/json")?;
-    // Legacy agents often cannot read chunks, so the length is always said.
-    head.insert_header(header::CONTENT_LENGTH, request.body.len().to_string())?;
     // "`*/*` or `application/*` admits" protobuf at some agents, so the wish is explicit [specs §4.4].
-    head.insert_header(header::ACCEPT, "text/event-stream")?;
+    let (method, path, accept) = match &request.errand {
+        Errand::Run(_) => (http::Method::POST, upstream.path_and_query.as_str(), "text/event-stream"),
+        Errand::Start(_) => (http::Method::POST, upstream.path_and_query.as_str(), "application/json"),
+        Errand::Events { path, .. } => (http::Method::GET, *path, "text/event-stream"),
+    };
+    let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(8))?;
+    head.insert_header(header::HOST, upstream.authority())?;
+    match &request.errand {
+        Errand::Run(body) | Errand::Start(body) => {
+            head.insert_header(header::CONTENT_TYPE, "application/json")?;
+            // Legacy agents often cannot read chunks, so the length is always said.
+            head.insert_header(header::CONTENT_LENGTH, body.len().to_string())?;
+        }
+        Errand::Events { behind: Some(id), .. } => head.insert_header(LAST_EVENT_ID, id.as_bytes())?,
+        Errand::Events { behind: None, .. } => {}
+    }
+    head.insert_header(header::ACCEPT, accept)?;
     head.insert_header(header::ACCEPT_ENCODING, "identity")?;
     head.insert_header(header::USER_AGENT, USER_AGENT)?;
     head.insert_header("x-request-id", request.request_id)?;

@@ -137,6 +137,42 @@ impl RunEnded<'_> {
     }
 }
 
+/// The stream of an agent broke, and goes on over another connection.
+pub struct Resumed<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the request's id
+    pub request_id: &'a str,
+    /// the id behind which it goes on
+    pub last_event_id: &'a str,
+}
+
+impl Resumed<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let Resumed { route, request_id, last_event_id } = self;
+        tracing::info!(route, request_id, last_event_id = shown(last_event_id), "stream resumed");
+    }
+}
+
+/// Nobody came for the events of a run that was started; the run is ended.
+pub struct Unread<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the id of the request that started it
+    pub request_id: &'a str,
+    /// the conversation
+    pub thread_id: &'a str,
+}
+
+impl Unread<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let Unread { route, request_id, thread_id } = self;
+        tracing::info!(route, request_id, thread_id = shown(thread_id), "nobody came for the events");
+    }
+}
+
 /// The name of an agent's host could not be resolved; the addresses known before stay in use.
 pub struct Unresolved<'a> {
     /// the route's name

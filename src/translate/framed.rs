@@ -9,13 +9,15 @@ use crate::codec::{Framing, proto};
 pub(super) struct Frame<'a> {
     /// the JSON text of an event, or what stands in its place
     pub data: &'a str,
+    /// the id that SSE gave it
+    pub id: Option<&'a str>,
     /// parts of its content that have no name here and were left out
     pub dropped: usize,
 }
 
 impl<'a> Frame<'a> {
     pub const fn whole(data: &'a str) -> Self {
-        Frame { data, dropped: 0 }
+        Frame { data, id: None, dropped: 0 }
     }
 }
 
@@ -45,6 +47,22 @@ impl Frames {
         self.limits
     }
 
+    /// How long the agent asks to wait before it is asked to go on (`retry`).
+    pub fn retry(&self) -> Option<std::time::Duration> {
+        match &self.decoder {
+            Decoder::Sse(decoder) => decoder.retry(),
+            Decoder::Proto(_) => None,
+        }
+    }
+
+    /// Forgets what is unfinished: another body of the same framing begins.
+    pub fn restart(&mut self) {
+        match &mut self.decoder {
+            Decoder::Sse(decoder) => decoder.restart(),
+            Decoder::Proto(decoder) => *decoder = proto::Decoder::new(self.limits.frame),
+        }
+    }
+
     /// Takes bytes as they came, and gives each frame to `each`.
     ///
     /// # Errors
@@ -58,12 +76,12 @@ impl Frames {
             match &mut self.decoder {
                 Decoder::Sse(decoder) => match decoder.next(&mut bytes) {
                     sse::Step::More => return Ok(()),
-                    sse::Step::Frame(frame) => each(Frame::whole(&frame.data))?,
+                    sse::Step::Frame(frame) => each(Frame { id: frame.id.as_deref(), ..Frame::whole(&frame.data) })?,
                     sse::Step::Broken(fault) => return Err(Fault::Framing(fault)),
                 },
                 Decoder::Proto(decoder) => match decoder.next(&mut bytes) {
                     proto::Step::More => return Ok(()),
-                    proto::Step::Event { text, dropped } => each(Frame { data: &text, dropped })?,
+                    proto::Step::Event { text, dropped } => each(Frame { dropped, ..Frame::whole(&text) })?,
                     // What has no name here and what is broken travel as what they are, as a malformed frame of SSE does.
                     proto::Step::Unknown { message } | proto::Step::Malformed { message, .. } => {
                         each(Frame::whole(&proto::as_text(&message)))?;
@@ -87,7 +105,7 @@ impl Frames {
         loop {
             match decoder.finish() {
                 sse::Step::More => return Ok(()),
-                sse::Step::Frame(frame) => each(Frame::whole(&frame.data))?,
+                sse::Step::Frame(frame) => each(Frame { id: frame.id.as_deref(), ..Frame::whole(&frame.data) })?,
                 sse::Step::Broken(fault) => return Err(Fault::Framing(fault)),
             }
         }

@@ -19,6 +19,7 @@ mod collaboration;
 mod conform;
 pub mod detect;
 mod failure;
+mod follow;
 mod framed;
 mod guard;
 mod interrupt;

@@ -1,5 +1,6 @@
 //! One run's event stream, translated as it comes.
 
+use super::follow::Follow;
 use super::framed::{Frame, Frames};
 use super::guard::{Guard, Known, Mode, Offence};
 use super::read::Reader;
@@ -27,6 +28,8 @@ use crate::event::{Event, Field, Json, Kind};
 #[derive(Debug)]
 pub struct Stream {
     frames: Frames,
+    /// for a stream that outlives the run
+    follow: Option<Box<Follow>>,
     reader: Reader,
     guard: Guard,
     writer: Writer,
@@ -67,6 +70,7 @@ impl Stream {
         let labels = |side: Side| vec![0; side.dialect.other() + 1].into_boxed_slice();
         Stream {
             frames: Frames::new(Framing::Sse, limits),
+            follow: None,
             reader: Reader::new(agent),
             guard: Guard::new(ids, agent.dialect, client.dialect),
             writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
@@ -95,6 +99,35 @@ impl Stream {
         self
     }
 
+    /// Reads from a stream of the agent's that outlives the run, to be said before its first byte. Of its events those that
+    /// say another run than `run_id` are left out, and with them what says none between them and the first that says
+    /// ours. Without an id all are taken.
+    pub fn follow(&mut self, run_id: Option<&str>) {
+        self.follow = Some(Box::new(Follow::new(run_id)));
+    }
+
+    /// The `id` of the last frame of a stream that is [followed](Stream::follow): the agent can be asked for what is
+    /// behind it. `None` where that frame had none, and what came since the last id would come twice.
+    #[must_use]
+    pub fn last_id(&self) -> Option<&str> {
+        self.follow.as_ref().and_then(|follow| follow.last())
+    }
+
+    /// How long the agent asks to wait before that (`retry`).
+    #[must_use]
+    pub fn retry(&self) -> Option<std::time::Duration> {
+        self.frames.retry()
+    }
+
+    /// Another body begins that was asked for behind [`Stream::last_id`]. What the last one left unfinished comes again,
+    /// and what the agent repeats is left out.
+    pub fn resume(&mut self) {
+        self.frames.restart();
+        if let Some(follow) = &mut self.follow {
+            follow.resume();
+        }
+    }
+
     /// Reads the agent's body in another framing than SSE. To be said before the first byte.
     pub fn read_as(&mut self, framing: Framing) {
         self.frames = Frames::new(framing, self.frames.limits());
@@ -112,9 +145,9 @@ impl Stream {
     /// When a frame is over the limit, on either side, or the route is strict and the agent broke a rule; everything before
     /// that was written, and nothing after it will be. [`Stream::fail`] has to say so.
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, reader, guard, writer, report, dialects } = self;
+        let Stream { frames, follow, reader, guard, writer, report, dialects } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
-        frames.push(bytes, &mut |frame| sink.frame(reader, frame))?;
+        frames.push(bytes, &mut |frame| if takes(follow, &frame) { sink.frame(reader, frame) } else { Ok(()) })?;
         self.room()
     }
 
@@ -134,9 +167,9 @@ impl Stream {
     /// # Errors
     /// When the run had no terminal event, or as [`Stream::push`]: then [`Stream::fail`] has to say one.
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, reader, guard, writer, report, dialects } = self;
+        let Stream { frames, follow, reader, guard, writer, report, dialects } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
-        frames.finish(&mut |frame| sink.frame(reader, frame))?;
+        frames.finish(&mut |frame| if takes(follow, &frame) { sink.frame(reader, frame) } else { Ok(()) })?;
         reader.finish(&mut sink);
         self.room()?;
         if self.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
@@ -188,6 +221,11 @@ impl Stream {
     }
 }
 
+/// Whether a frame is the run's.
+fn takes(follow: &mut Option<Box<Follow>>, frame: &Frame<'_>) -> bool {
+    follow.as_mut().is_none_or(|follow| follow.takes(frame))
+}
+
 /// Guard and writer behind the reader.
 struct Pipe<'p, 'o> {
     guard: &'p mut Guard,
@@ -197,7 +235,7 @@ struct Pipe<'p, 'o> {
 }
 
 impl Pipe<'_, '_> {
-    fn frame(&mut self, reader: &mut Reader, Frame { data, dropped }: Frame<'_>) -> Result<(), Fault> {
+    fn frame(&mut self, reader: &mut Reader, Frame { data, dropped, .. }: Frame<'_>) -> Result<(), Fault> {
         (0..dropped).for_each(|_| self.to.report.loss(Loss::UnknownPart));
         if let Some(trace) = &mut self.to.report.trace {
             trace.frame(data, self.dialects.0);

@@ -16,6 +16,7 @@
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
+//! - `two_steps`: runs that are started with POST and read with GET, on either side.
 //! - `verify`: what the gateway writes, held against the verifier.
 
 mod architecture;
@@ -35,4 +36,5 @@ mod requests;
 mod sides;
 mod status;
 mod support;
+mod two_steps;
 mod verify;

@@ -157,6 +157,13 @@ impl Decoder {
         }
     }
 
+    /// Forgets what is unfinished: another body begins, as after the last one broke off. A decoder that is broken stays so.
+    pub fn restart(&mut self) {
+        if let State::Reading { lines, pending } = &mut self.state {
+            (*lines, *pending) = (Lines::default(), Pending::default());
+        }
+    }
+
     /// The last reconnection time that the stream asked for.
     pub fn retry(&self) -> Option<Duration> {
         self.retry

@@ -100,7 +100,7 @@ routes:
 ",
         r"
 f:3:16: routes[0].timeouts.total: unknown key `total`
-  hint: known here: `connect`, `first_byte`, `idle`
+  hint: known here: `connect`, `first_byte`, `idle`, `reader`
 ",
     ),
     (
@@ -887,6 +887,51 @@ f:2:67: routes[0].agent.roles: the dialect `hai` has no option `roles`
   hint: take it away; it belongs to `ag-ui-snake`
 f:2:80: routes[0].agent.errors: the dialect `hai` has no option `errors`
   hint: take it away; it belongs to `ag-ui-snake`
+",
+    ),
+    (
+        "paths of events",
+        r#"
+routes:
+  - path: /a/x/events
+    events_path: /a/{thread_id}/events
+    client: social-app
+    agent: {dialect: social-app}
+    upstream: http://h/
+    events: http://h/{thread_id}
+    timeouts: {reader: 0s}
+  - {path: /b, events_path: "/{thread_id}/x/events", client: social-app, agent: ag-ui, upstream: http://h/, events: "/{id}"}
+  - {path: /c, events_path: /c/events, client: social-app, agent: ag-ui, upstream: http://h/, events: "e/{thread_id}"}
+  - {path: /d, events_path: "/d/x{thread_id}", client: ag-ui, agent: ag-ui, upstream: http://h/, events: "/{run_id}"}
+  - {path: /e, events_path: "/e/{thread_id}/{run_id}", client: social-app, agent: ag-ui, upstream: http://h/, events: "/{thread_id}/ #"}
+"#,
+        r"
+f:3:18: routes[0].events_path: this covers routes[0].path (line 2, column 11)
+  hint: give it a segment of its own, such as `/events` at its end
+f:7:13: routes[0].events: `http://h/{thread_id}` is a URL, not a path
+  hint: write the path alone: the events are asked for at the host that took the run
+f:8:24: routes[0].timeouts.reader: `0s` leaves no time at all
+  hint: write a duration of at least `1ms`
+f:9:29: routes[1].events_path: some paths are read by this and by routes[0].events_path (line 3, column 18)
+  hint: give it a segment of its own, such as `/events` at its end
+f:9:29: routes[1].events_path: this covers routes[0].path (line 2, column 11)
+  hint: give it a segment of its own, such as `/events` at its end
+f:9:117: routes[1].events: `/{id}` has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`
+  hint: write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`
+f:10:29: routes[2].events_path: `/c/events` has no segment that is `{thread_id}`
+  hint: write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`
+f:10:103: routes[2].events: `e/{thread_id}` does not begin with `/`
+  hint: did you mean `/e/{thread_id}`?
+f:11:29: routes[3].events_path: `/d/x{thread_id}` has no segment that is `{thread_id}`
+  hint: write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`
+f:11:29: routes[3].events_path: clients of `ag-ui` take their events from the answer to the POST
+  hint: take it away; it belongs to `social-app`
+f:11:106: routes[3].events: `/{run_id}` has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`
+  hint: write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`
+f:12:29: routes[4].events_path: `/e/{thread_id}/{run_id}` has other places than one `{thread_id}`
+  hint: write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`
+f:12:119: routes[4].events: `/{thread_id}/ #` has a fragment, which is never sent
+  hint: take `#` and what follows away
 ",
     ),
 ];

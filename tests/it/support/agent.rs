@@ -71,6 +71,9 @@ enum Happened {
 
 struct Shared {
     steps: Vec<Step>,
+    /// what the first GET, the second and so on play from their request on
+    gets: Vec<Vec<Step>>,
+    got: AtomicUsize,
     go: Semaphore,
     sent: AtomicUsize,
     connections: AtomicUsize,
@@ -86,6 +89,12 @@ pub struct Agent {
 
 impl Agent {
     pub fn playing(steps: Vec<Step>) -> Agent {
+        Agent::in_two_steps(steps, Vec::new())
+    }
+
+    /// An agent that answers a GET with a script of its own: the first with the first, the last with all that come later.
+    /// Those begin behind the request.
+    pub fn in_two_steps(steps: Vec<Step>, gets: Vec<Vec<Step>>) -> Agent {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         socket.set_nonblocking(true).expect("a socket");
         SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER).expect("a socket");
@@ -94,6 +103,8 @@ impl Agent {
         let (sender, happened) = unbounded_channel();
         let shared = Arc::new(Shared {
             steps,
+            gets,
+            got: AtomicUsize::new(0),
             go: Semaphore::new(0),
             sent: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
@@ -161,12 +172,18 @@ impl Agent {
 impl Shared {
     async fn play(&self, mut stream: TcpStream) -> std::io::Result<()> {
         stream.set_nodelay(true)?;
-        let mut at = 0;
-        while let Some(step) = self.steps.get(at) {
+        let (mut steps, mut at) = (&self.steps, 0);
+        while let Some(step) = steps.get(at) {
             at += 1;
             match step {
                 Step::Read => match read(&mut stream).await? {
-                    Some(request) => self.tell(Happened::Request(request)),
+                    Some(request) => {
+                        if request.head.starts_with("GET ") {
+                            let number = self.got.fetch_add(1, Ordering::Relaxed).min(self.gets.len() - 1);
+                            (steps, at) = (&self.gets[number], 0);
+                        }
+                        self.tell(Happened::Request(request));
+                    }
                     None => return Ok(()),
                 },
                 Step::Write(bytes) => stream.write_all(bytes).await?,
@@ -208,14 +225,16 @@ impl Shared {
     }
 }
 
-/// Reads one request with a Content-Length; `None` when the connection is closed instead.
+/// Reads one request, with a Content-Length unless it is a GET; `None` when the connection is closed instead.
 async fn read(stream: &mut TcpStream) -> std::io::Result<Option<Request>> {
     let mut bytes = Vec::with_capacity(4 << 10);
     loop {
         if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
             let head = String::from_utf8(bytes[..end].to_vec()).expect("a head in ASCII");
             let request = Request { head, body: bytes[end + 4..].to_vec() };
-            let length: usize = request.header("content-length").expect("a length").parse().expect("a number");
+            let length = request.header("content-length").map(|length| length.parse().expect("a number"));
+            // A GET has no body; a POST always says its length.
+            let length: usize = if request.head.starts_with("GET ") { 0 } else { length.expect("a length") };
             if request.body.len() >= length {
                 return Ok(Some(request));
             }

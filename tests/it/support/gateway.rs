@@ -22,10 +22,15 @@ pub struct Setup<'a> {
     pub timeouts: &'a str,
     /// `guard` of every route; the default where empty
     pub guard: &'a str,
+    /// the routes as YAML, in place of those three; `top` is above them
+    pub routes: &'a str,
 }
 
 impl Setup<'_> {
     fn yaml(&self) -> String {
+        if !self.routes.is_empty() {
+            return format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{}\n{}", self.top, self.routes);
+        }
         let timeouts = if self.timeouts.is_empty() { "{}" } else { self.timeouts };
         let guard = if self.guard.is_empty() { "repair" } else { self.guard };
         let upstreams = self.upstreams.join(", ");

@@ -1,0 +1,196 @@
+//! Paths in which the ids of a run stand: `/runs/{thread_id}/events`.
+//!
+//! Towards an agent ids are put in, percent-encoded; from a client the thread's id is read out, percent-decoded once.
+
+use std::fmt::Write;
+
+/// Longest id that is read out of a path, in bytes. An identifier; more is an attack on whoever keeps it.
+const ID_LIMIT: usize = 1 << 10;
+
+/// A path, and for an agent a query, with places for ids.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Template(Vec<Piece>);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    ThreadId,
+    RunId,
+}
+
+/// The places, as they are written.
+const PLACES: &[(&str, Piece)] = &[("{thread_id}", Piece::ThreadId), ("{run_id}", Piece::RunId)];
+
+impl Template {
+    /// Reads a template. `None` when it has braces that are no place, or no place at all.
+    pub(super) fn parse(text: &str) -> Option<Template> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            let (before, place) = rest.split_at(at);
+            let (name, piece) = PLACES.iter().find(|(name, _)| place.starts_with(name))?;
+            pieces.extend((!before.is_empty()).then(|| Piece::Text(before.to_owned())));
+            pieces.push(piece.clone());
+            rest = &place[name.len()..];
+        }
+        if pieces.is_empty() {
+            return None;
+        }
+        pieces.extend((!rest.is_empty()).then(|| Piece::Text(rest.to_owned())));
+        Some(Template(pieces))
+    }
+
+    /// The path with the ids of a run in it. `None` for an id that is nothing in a path, or another path: the empty one,
+    /// `.` and `..`.
+    #[must_use]
+    pub fn fill(&self, thread_id: &str, run_id: &str) -> Option<String> {
+        let mut path = String::new();
+        for piece in &self.0 {
+            match piece {
+                Piece::Text(text) => path.push_str(text),
+                Piece::ThreadId => encode(thread_id, &mut path)?,
+                Piece::RunId => encode(run_id, &mut path)?,
+            }
+        }
+        Some(path)
+    }
+
+    /// The thread's id in the path of a request, if that is one of this template with its place a whole segment.
+    /// An outer `None` for another path; an inner one for a segment that is no id: not percent-encoded UTF-8, or with
+    /// control characters, or far too long.
+    #[must_use]
+    pub fn thread_id(&self, path: &str) -> Option<Option<String>> {
+        let (before, after) = self.around()?;
+        let segment = path.strip_prefix(before)?.strip_suffix(after)?;
+        (!segment.is_empty() && !segment.contains('/')).then(|| decode(segment))
+    }
+
+    /// Whether a path is one of this template.
+    pub(super) fn covers(&self, path: &str) -> bool {
+        self.thread_id(path).is_some()
+    }
+
+    /// Whether there is a path that both templates read.
+    pub(super) fn overlaps(&self, other: &Template) -> bool {
+        let (Some((before, after)), Some((other_before, other_after))) = (self.around(), other.around()) else {
+            return false;
+        };
+        let whole = |before: &str, after: &str| format!("{before}\0{after}");
+        let (one, two) = (whole(before, after), whole(other_before, other_after));
+        let mut pairs = one.split('/').zip(two.split('/'));
+        one.matches('/').count() == two.matches('/').count()
+            && pairs.all(|(one, two)| one == two || one == "\0" || two == "\0")
+    }
+
+    /// What stands around the one place of a template for clients.
+    fn around(&self) -> Option<(&str, &str)> {
+        match &*self.0 {
+            [Piece::Text(before), Piece::ThreadId] => Some((before, "")),
+            [Piece::Text(before), Piece::ThreadId, Piece::Text(after)] => Some((before, after)),
+            _ => None,
+        }
+    }
+}
+
+/// RFC 3986, section 2.3: what need not be encoded anywhere.
+fn unreserved(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
+}
+
+fn encode(id: &str, path: &mut String) -> Option<()> {
+    if matches!(id, "" | "." | "..") {
+        return None;
+    }
+    for byte in id.bytes() {
+        if unreserved(byte) {
+            path.push(char::from(byte));
+        } else {
+            write!(path, "%{byte:02X}").ok()?;
+        }
+    }
+    Some(())
+}
+
+fn decode(segment: &str) -> Option<String> {
+    if segment.len() > 3 * ID_LIMIT {
+        return None;
+    }
+    let mut bytes = Vec::with_capacity(segment.len());
+    let mut rest = segment.bytes();
+    let hex = |digit: u8| char::from(digit).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
+    while let Some(byte) = rest.next() {
+        bytes.push(if byte == b'%' { hex(rest.next()?)? << 4 | hex(rest.next()?)? } else { byte });
+    }
+    let id = String::from_utf8(bytes).ok()?;
+    (id.len() <= ID_LIMIT && !id.chars().any(char::is_control)).then_some(id)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn template(text: &str) -> Template {
+        Template::parse(text).expect(text)
+    }
+
+    #[test]
+    fn ids_are_put_in_encoded_and_read_out_decoded() {
+        let events = template("/runs/{thread_id}/events");
+        for (id, path) in [
+            ("t1", "/runs/t1/events"),
+            ("a/b?c#d%2e", "/runs/a%2Fb%3Fc%23d%252e/events"),
+            ("线 程", "/runs/%E7%BA%BF%20%E7%A8%8B/events"),
+            ("...", "/runs/.../events"),
+        ] {
+            assert_eq!(events.fill(id, "r").as_deref(), Some(path));
+            assert_eq!(events.thread_id(path), Some(Some(id.to_owned())));
+        }
+        for id in ["", ".", ".."] {
+            assert_eq!(events.fill(id, "r"), None, "{id:?}");
+        }
+        let both = template("/events?thread={thread_id}&run={run_id}");
+        assert_eq!(both.fill("t&1", "r=2").as_deref(), Some("/events?thread=t%261&run=r%3D2"));
+    }
+
+    #[test]
+    fn a_path_is_of_the_template_or_not_and_its_segment_an_id_or_not() {
+        let events = template("/runs/{thread_id}/events");
+        for other in [
+            "/runs/events",
+            "/runs//events",
+            "/runs/a/b/events",
+            "/runs/a/events/",
+            "/runs/a",
+            "/run/a/events",
+            "/runs/events/",
+        ] {
+            assert_eq!(events.thread_id(other), None, "{other}");
+        }
+        let long = "x".repeat(ID_LIMIT + 1);
+        for odd in ["%", "%2", "%zz", "%+1", "%ff", "a%00b", "%0a", "%c0%ae", &long] {
+            assert_eq!(events.thread_id(&format!("/runs/{odd}/events")), Some(None), "{odd}");
+        }
+        assert_eq!(template("/runs/{thread_id}").thread_id("/runs/%2525"), Some(Some("%25".to_owned())));
+    }
+
+    #[test]
+    fn templates_that_read_the_same_path_overlap() {
+        for (one, two, overlap) in [
+            ("/a/{thread_id}/b", "/a/{thread_id}/b", true),
+            ("/a/{thread_id}/b", "/a/x/{thread_id}", true),
+            ("/a/{thread_id}", "/{thread_id}/b", true),
+            ("/a/{thread_id}/b", "/a/{thread_id}/c", false),
+            ("/a/{thread_id}", "/a/{thread_id}/b", false),
+        ] {
+            assert_eq!(template(one).overlaps(&template(two)), overlap, "{one} {two}");
+            assert_eq!(template(two).overlaps(&template(one)), overlap, "{two} {one}");
+        }
+    }
+
+    #[test]
+    fn braces_are_places_or_mistakes() {
+        for text in ["/a", "/{thread}", "/{thread_id", "/thread_id}", "/{}", "/{{thread_id}}"] {
+            assert_eq!(Template::parse(text), None, "{text}");
+        }
+    }
+}

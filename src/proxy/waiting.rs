@@ -1,0 +1,199 @@
+//! Runs that were started with POST and wait for the GET that reads them.
+//!
+//! ```text
+//!   reserve ──▶ Reserved ── offer ──▶ Offered ── take ──▶ the reader's
+//!                  │ refused, client gone   │ nobody came in time, the gateway ends
+//!                  └────────▶ free ◀────────┘
+//! ```
+//! A reader that is let go ends its run, so whatever happens to a place, nothing is left behind.
+
+use super::lifecycle::Watch;
+use crate::error::Kind;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::oneshot::{self, error::TryRecvError};
+use tokio::task::JoinHandle;
+
+/// Most runs of a route that wait at once. Each may hold `limits.client_buffer` (64 KiB) and a connection to the agent, so
+/// that is 16 MiB by default; clients come within a round trip, so it is also more than a thousand starts a second.
+const LIMIT: usize = 256;
+
+/// The runs of one route that wait, by their thread.
+#[derive(Debug)]
+pub(super) struct Waiting<T>(Arc<Mutex<HashMap<String, Entry<T>>>>);
+
+/// A thread's place, taken before the agent is asked, so that no run is started which nobody could read.
+#[derive(Debug)]
+pub(super) struct Seat<T> {
+    waiting: Waiting<T>,
+    thread_id: String,
+    /// the entry is ours as long as we are not offered
+    kept: bool,
+}
+
+#[derive(Debug)]
+enum Entry<T> {
+    Reserved,
+    Offered {
+        reader: T,
+        /// dropped with the entry, which is how whoever watches over it hears that it was taken
+        _watched: oneshot::Sender<()>,
+    },
+}
+
+impl<T> Default for Waiting<T> {
+    fn default() -> Self {
+        Waiting(Arc::default())
+    }
+}
+
+impl<T> Clone for Waiting<T> {
+    fn clone(&self) -> Self {
+        Waiting(Arc::clone(&self.0))
+    }
+}
+
+impl<T> Waiting<T> {
+    /// Takes the place of a thread.
+    ///
+    /// # Errors
+    /// Another run of the thread waits, or too many wait.
+    pub(super) fn reserve(&self, thread_id: String) -> Result<Seat<T>, Kind> {
+        let mut runs = self.runs();
+        if runs.contains_key(&thread_id) {
+            return Err(Kind::ThreadBusy);
+        }
+        if runs.len() >= LIMIT {
+            return Err(Kind::TooManyWaiting);
+        }
+        runs.insert(thread_id.clone(), Entry::Reserved);
+        drop(runs);
+        Ok(Seat { waiting: self.clone(), thread_id, kept: true })
+    }
+
+    /// What was offered for the thread, once.
+    pub(super) fn take(&self, thread_id: &str) -> Option<T> {
+        let mut runs = self.runs();
+        match runs.get(thread_id)? {
+            Entry::Reserved => None,
+            Entry::Offered { .. } => match runs.remove(thread_id)? {
+                Entry::Offered { reader, .. } => Some(reader),
+                Entry::Reserved => None,
+            },
+        }
+    }
+
+    /// Takes an offer back, unless somebody took it: then the place may be another run's by now.
+    fn withdraw(&self, thread_id: &str, taken: &mut oneshot::Receiver<()>) -> Option<T> {
+        let mut runs = self.runs();
+        // The sender is dropped with the entry, while the map is locked.
+        if taken.try_recv() == Err(TryRecvError::Closed) {
+            return None;
+        }
+        match runs.remove(thread_id)? {
+            Entry::Offered { reader, .. } => Some(reader),
+            Entry::Reserved => None,
+        }
+    }
+
+    fn runs(&self) -> MutexGuard<'_, HashMap<String, Entry<T>>> {
+        // Nothing panics while the lock is held.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T: Send + 'static> Seat<T> {
+    /// Gives the run's reader to whoever comes for it within `patience`. `unread` is called when nobody did.
+    pub(super) fn offer(
+        mut self,
+        reader: T,
+        run: JoinHandle<()>,
+        patience: Duration,
+        mut lifecycle: Watch,
+        unread: impl FnOnce() + Send + 'static,
+    ) {
+        self.kept = false;
+        let (watched, mut taken) = oneshot::channel();
+        let (waiting, thread_id) = (self.waiting.clone(), std::mem::take(&mut self.thread_id));
+        waiting.runs().insert(thread_id.clone(), Entry::Offered { reader, _watched: watched });
+        tokio::spawn(async move {
+            let in_time = tokio::select! {
+                _ = &mut taken => return,
+                () = tokio::time::sleep(patience) => false,
+                // The run says its last words first; with its reader gone it would take it for a client that left.
+                () = lifecycle.cut() => run.await.is_ok(),
+            };
+            if waiting.withdraw(&thread_id, &mut taken).is_some() && !in_time {
+                unread();
+            }
+        });
+    }
+}
+
+impl<T> Drop for Seat<T> {
+    fn drop(&mut self) {
+        if self.kept {
+            self.waiting.runs().remove(&self.thread_id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proxy::lifecycle::{Lifecycle, Phase};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    /// A run that waits, what it would be read from, and how to hear that nobody did.
+    fn offer(waiting: &Waiting<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
+        let seat = waiting.reserve("t".to_owned()).expect("a place");
+        let (unread, heard) = oneshot::channel();
+        let run = tokio::spawn(async {});
+        seat.offer("reader", run, PATIENCE, lifecycle.watch(), || unread.send(()).expect("heard"));
+        heard
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_run_is_taken_once_and_its_place_is_free_again() {
+        let (waiting, lifecycle) = (Waiting::default(), Lifecycle::default());
+        for _ in 0..2 {
+            let heard = offer(&waiting, &lifecycle);
+            assert_eq!(waiting.reserve("t".to_owned()).expect_err("taken"), Kind::ThreadBusy);
+            assert_eq!(waiting.take("u"), None);
+            assert_eq!(waiting.take("t"), Some("reader"));
+            assert_eq!(waiting.take("t"), None);
+            assert!(heard.await.is_err(), "somebody came");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nobody_comes_and_the_place_is_free_again() {
+        let (waiting, lifecycle) = (Waiting::default(), Lifecycle::default());
+        let began = tokio::time::Instant::now();
+        offer(&waiting, &lifecycle).await.expect("unread");
+        assert_eq!(began.elapsed(), PATIENCE);
+        tokio::task::yield_now().await;
+        assert_eq!(waiting.take("t"), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_end_of_the_gateway_frees_the_place() {
+        let (waiting, lifecycle) = (Waiting::default(), Lifecycle::default());
+        let heard = offer(&waiting, &lifecycle);
+        lifecycle.advance(Phase::Cut);
+        assert!(heard.await.is_err(), "time was left");
+        assert_eq!(waiting.take("t"), None);
+    }
+
+    #[tokio::test]
+    async fn a_place_is_only_the_runs_until_it_is_refused_and_places_are_few() {
+        let waiting = Waiting::<()>::default();
+        let seats: Vec<_> = (0..LIMIT).map(|one| waiting.reserve(one.to_string()).expect("a place")).collect();
+        assert_eq!(waiting.reserve("more".to_owned()).expect_err("full"), Kind::TooManyWaiting);
+        assert_eq!(waiting.take("1"), None);
+        drop(seats);
+        assert!(waiting.reserve("more".to_owned()).is_ok());
+    }
+}
