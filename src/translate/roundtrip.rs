@@ -19,6 +19,14 @@ const LOOKAHEAD: usize = 256;
 /// Most differences that are gathered.
 const DIFFERENCES_LIMIT: usize = 1_000;
 
+/// Whether an event is there for the dialect's sake alone: reading it again gives none.
+fn stands_for_nothing(home: Home, event: &str) -> bool {
+    let Some((place, _)) = home.place() else { return false };
+    let members = json::open_object(event).map(|object| object.members).unwrap_or_default();
+    let held = members.iter().find(|(key, _)| carry::is_named(key, place));
+    held.is_some_and(|(_, held)| carry::unwrap(held, home).stands_for.as_deref() == Some(""))
+}
+
 /// A stream on its way there and back.
 #[derive(Debug)]
 pub struct Roundtrip {
@@ -112,7 +120,8 @@ impl Roundtrip {
         for frame in frames(frames_of_b) {
             let mut out = Vec::new();
             let _ = self.back.push_event(&frame, 0, &mut out);
-            self.heard.extend(frames(&out));
+            let heard = frames(&out).into_iter().filter(|event| !stands_for_nothing(self.dialect.home, event));
+            self.heard.extend(heard);
         }
     }
 
@@ -121,6 +130,10 @@ impl Roundtrip {
         let mut heard = 0;
         for (event, said) in self.said.iter().enumerate() {
             outcome.losses.extend(said.losses.iter().map(|loss| (event, *loss)));
+            // What stands for nothing may vanish.
+            if stands_for_nothing(self.dialect.home, &said.data) {
+                continue;
+            }
             // Members that must not leave are left out of an event that does.
             if said.losses.iter().any(|loss| *loss != Loss::Stripped) {
                 continue;

@@ -266,6 +266,12 @@ impl Writer {
                 if older::is_unsaid(self.side, row.shape, &event) {
                     return self.unsaid(event, stands_for, to);
                 }
+                if row.shape == Shape::RoleEnd && self.side.content == Content::Blocks && self.texts.ends_empty(&event)
+                {
+                    let id = crate::event::message_id(&event.members);
+                    let empty = Event::new(Kind::TextMessageContent).with(Field::MessageId, id);
+                    self.placed(empty.with(Field::Delta, Json::string("")), Some(""), to);
+                }
                 let said = self.sort(row, event, stands_for);
                 self.row(label, row, said, to);
             }
@@ -352,6 +358,9 @@ impl Writer {
     }
 
     pub(super) fn put(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
+        if row.shape == Shape::Output && self.side.content == Content::Blocks {
+            self.texts.fill(&said);
+        }
         to.report.written[label] += 1;
         let (snake, home) = (self.side.fields == Spelling::Snake, self.side.dialect.home);
         let mut row = row;

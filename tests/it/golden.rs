@@ -193,8 +193,10 @@ fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
 #[test]
 fn every_stream_of_the_corpus_comes_back() {
     let mut failures = Vec::new();
-    // What an AG-UI stream became, in several forms at once, is the other law's.
-    for case in cases("stream").into_iter().filter(|case| !case.folder.ends_with("ag-ui-came-back")) {
+    // Not here: what an AG-UI stream became, in several forms at once; and what is said to older peers in other words than
+    // it was said by newer ones.
+    let others = ["ag-ui-came-back", "chunks", "what-came-later", "binary-parts"];
+    for case in cases("stream").into_iter().filter(|case| !others.iter().any(|name| case.folder.ends_with(name))) {
         let (input, mut frames, mut events) = (case.read("input.sse"), Decoder::default(), Vec::new());
         let mut rest = input.as_bytes();
         while let Step::Frame(frame) = frames.next(&mut rest) {

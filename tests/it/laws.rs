@@ -207,6 +207,8 @@ fn l2_hai_survives_canonical() {
             let events = hai::stream(seed, side(dialect).content == Content::Blocks, dialect.ends_with("snake"));
             let middle = through(&events, dialect, "ag-ui");
             let back = through(&middle, "ag-ui", dialect);
+            // An empty message gets an empty block, which stands for nothing.
+            let back: Vec<_> = back.into_iter().filter(|event| !event.contains(r#""ag-ui":{"type":""}"#)).collect();
             let back: Vec<_> = back
                 .iter()
                 .enumerate()

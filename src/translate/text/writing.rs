@@ -12,6 +12,8 @@ use crate::translate::write::Said;
 pub(in crate::translate) struct Writing {
     /// id and role
     pub(super) open: Vec<(Json<'static>, Json<'static>)>,
+    /// those of the open messages that have said something
+    filled: Vec<Json<'static>>,
     /// reasoning that the dialect itself said inside a message: id of the reasoning, id of the message
     native: Vec<(Json<'static>, Json<'static>)>,
     /// when each rendered reasoning message began, ms
@@ -53,9 +55,26 @@ impl Writing {
         said.members.push((Key::Known(Field::Delta), delta));
     }
 
+    /// Takes note of a piece of content that is written.
+    pub fn fill(&mut self, said: &Said<'_>) {
+        if let Some(id) = get(&said.members, Field::MessageId)
+            && !self.filled.iter().any(|own| own.same(id))
+        {
+            self.filled.push(id.clone().into_owned());
+        }
+    }
+
+    /// Whether a message is about to end with nothing in it. The component that the seed prints (§4.1) takes the content
+    /// apart as blocks when the message ends, and fails on one that has none.
+    pub fn ends_empty(&self, end: &Event<'_>) -> bool {
+        let id = message_id(&end.members);
+        self.open.iter().any(|(own, _)| own.same(&id)) && !self.filled.iter().any(|own| own.same(&id))
+    }
+
     /// Adds the role to the end of a message, as its start said it.
     pub fn end(&mut self, said: &mut Said<'_>) {
         let id = message_id(&said.members);
+        self.filled.retain(|own| !own.same(&id));
         let Some(at) = self.open.iter().position(|(own, _)| own.same(&id)) else {
             return;
         };
