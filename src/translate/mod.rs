@@ -14,6 +14,7 @@ mod calls;
 mod carry;
 mod chunk;
 mod conform;
+mod failure;
 mod guard;
 mod message;
 mod names;

@@ -5,6 +5,7 @@
 use super::answer;
 use super::call::{self, Calls};
 use super::carry::{self, Unwrapped};
+use super::failure;
 use super::report::{Loss, Repair, Report};
 use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
@@ -161,8 +162,8 @@ impl Reader {
     /// Shapes that are one event on both sides.
     fn mend(&mut self, shape: Shape, parts: &mut Parts<'_>, sink: &mut impl Sink) {
         match shape {
-            Shape::Failure => failure(parts),
-            Shape::NestedFailure => nested_failure(parts),
+            Shape::Failure => failure::read(parts),
+            Shape::NestedFailure => failure::read_nested(parts, self.side),
             Shape::IdsOptional => name_run(parts),
             Shape::Nameless => self.thoughts.name(parts),
             Shape::ObjectDelta => as_text(parts, Field::Delta),
@@ -172,12 +173,7 @@ impl Reader {
             }
             Shape::CallStart => self.calls.start(parts),
             Shape::CallArgs => {
-                // An object is how arguments are said here, so that it is one needs no note.
-                let object = parts.event.get(Field::Delta).filter(|delta| delta.shape() == Type::Object);
-                match object.map(|object| Json::string(object.as_str())) {
-                    Some(text) => parts.event.set(Field::Delta, text),
-                    None => as_text(parts, Field::Delta),
-                }
+                call::read_args(parts);
                 self.calls.args(parts);
             }
             Shape::CallEnd => self.calls.end(parts),
@@ -295,7 +291,7 @@ impl Reader {
             }
             _ if self.side.errors.iter().any(|error| *error == name) => {
                 drop(name);
-                sink.event(self.pack(custom_failure(parts)));
+                sink.event(self.pack(failure::read_custom(parts)));
             }
             _ => {
                 drop(name);
@@ -329,73 +325,6 @@ fn name_run(parts: &mut Parts<'_>) {
     }
 }
 
-/// Note: this error was a CUSTOM event, as it was said.
-pub(super) const CUSTOM: &str = "$custom";
-
-/// A CUSTOM event that the route takes for an error of the run.
-fn custom_failure(parts: Parts<'_>) -> Parts<'_> {
-    let Parts { mut event, mut own, restored } = parts;
-    let name = event.remove(Field::Name).unwrap_or_else(|| Json::string(""));
-    let value = event.remove(Field::Value).unwrap_or(Json::NULL);
-    own.push((
-        carry::own(CUSTOM),
-        json::to_object(&[(Key::Known(Field::Name), name.clone()), (Key::Known(Field::Value), value.clone())]),
-    ));
-    event.kind = Kind::RunError;
-    event.set(Field::Message, if value.shape() == Type::String { value } else { Json::string(value.as_str()) });
-    event.set(Field::Code, name);
-    Parts { event, own, restored }
-}
-
-/// Note: the error stood flat, as AG-UI has it.
-pub(super) const FLAT: &str = "$flat";
-
-/// An error that stands in `error`: text and code are taken out of it, anything else in there is carried.
-fn nested_failure(parts: &mut Parts<'_>) {
-    if parts.event.get(Field::Message).is_some() {
-        parts.own.push((carry::own(FLAT), Json::trusted("true")));
-    } else if let Some(mut inner) = get(&parts.own, Field::Error).and_then(json::members).map(crate::event::owned) {
-        remove(&mut parts.own, Field::Error);
-        for field in [Field::Message, Field::Code] {
-            if let Some(value) = remove(&mut inner, field) {
-                parts.event.set(field, value);
-            }
-        }
-        if !inner.is_empty() {
-            parts.own.push((Key::Known(Field::Error), json::to_object(&inner)));
-        }
-    } else if let Some(text) = get(&parts.own, Field::Error).filter(|error| error.shape() == Type::String).cloned() {
-        parts.event.set(Field::Message, text.into_owned());
-    }
-    as_text(parts, Field::Code);
-}
-
-/// An error may stand in a nested object, or be a text; its code may be a number.
-fn failure(parts: &mut Parts<'_>) {
-    nested_error(parts);
-    as_text(parts, Field::Code);
-}
-
-fn nested_error(parts: &mut Parts<'_>) {
-    let Some(error) = get(&parts.own, Field::Error).cloned() else {
-        return;
-    };
-    if parts.event.get(Field::Message).is_some() {
-        return;
-    }
-    match (error.shape(), json::members(&error)) {
-        (Type::String, _) => parts.event.set(Field::Message, error.into_owned()),
-        (_, Some(inner)) => {
-            for field in [Field::Message, Field::Code] {
-                if let Some(value) = get(&inner, field) {
-                    parts.event.set(field, value.clone().into_owned());
-                }
-            }
-        }
-        _ => {}
-    }
-}
-
 /// A result needs no message of its own here, so its absence is no fault that anybody has to mend.
 fn name_result(parts: &mut Parts<'_>) {
     if parts.event.get(Field::MessageId).is_none() {
@@ -405,7 +334,7 @@ fn name_result(parts: &mut Parts<'_>) {
 }
 
 /// A value that is no string becomes its JSON text, and the note says so.
-fn as_text(parts: &mut Parts<'_>, field: Field) {
+pub(super) fn as_text(parts: &mut Parts<'_>, field: Field) {
     match parts.event.get(field) {
         Some(value) if !parts.restored.contains(&field) && is_structured(field, value) => {
             let text = Json::string(value.as_str());

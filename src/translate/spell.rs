@@ -56,8 +56,9 @@ pub(super) fn read_nulls(parts: &mut Parts<'_>) {
 /// Undoes [`read_nulls`].
 pub(super) fn write_nulls(row: &Row, said: &mut Said<'_>) {
     for field in carry::take_fields(&mut said.own, NULLS, |field| row.says(field)) {
-        if get(&said.members, field).is_none() {
-            said.members.push((Key::Known(field), Json::NULL));
+        // What the guard put in place of the null goes with it; anything else was said since.
+        if get(&said.members, field).is_none_or(|value| value.is("")) {
+            set(&mut said.members, Key::Known(field), Json::NULL);
         }
     }
 }
@@ -89,6 +90,14 @@ pub(super) fn read_words(side: Side, parts: &mut Parts<'_>) {
     let kind = parts.event.kind;
     let (event, own) = (&mut parts.event.members, &mut parts.own);
     read_each(|| words(side, kind), event, own);
+}
+
+/// The same for one member that stood elsewhere, unless it is one of those that were read already.
+pub(super) fn read_word(side: Side, field: Field, parts: &mut Parts<'_>, already: &[Field]) {
+    let kind = parts.event.kind;
+    if !already.contains(&field) && !parts.restored.contains(&field) {
+        read_each(|| words(side, kind).filter(|word| word.field == field), &mut parts.event.members, &mut parts.own);
+    }
 }
 
 /// The same for the role of a message.

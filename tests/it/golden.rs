@@ -12,7 +12,7 @@
 
 use super::exact::canonical;
 use diglot::codec::sse::Limits;
-use diglot::dialect::{self, Side};
+use diglot::dialect::{self, Row, Shape, Side};
 use diglot::translate::{Ids, Loss, Repair, Report, Stream, request};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -111,11 +111,13 @@ fn remarks(report: &Report) -> String {
     counted.map(|(what, label, count)| format!(": {what} {label} {count}\n")).collect()
 }
 
-/// The events of a stream and its comments; anything else in it shows up as itself.
+/// The events of a stream, each with the other lines of its frame as they are, and its comments; anything else in it shows up
+/// as itself.
 fn frames(text: &str) -> Vec<String> {
     let parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
     let lines = parts.flat_map(|part| if part.starts_with(':') { part.lines().collect() } else { vec![part] });
-    lines.map(|part| part.strip_prefix("data: ").map_or_else(|| part.to_owned(), canonical)).collect()
+    let line = |line: &str| line.strip_prefix("data: ").map_or_else(|| line.to_owned(), canonical);
+    lines.map(|part| part.lines().map(line).collect::<Vec<_>>().join("\n")).collect()
 }
 
 fn settle(failures: &[String]) {
@@ -172,7 +174,9 @@ fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
         }
     }
     for (dialect, rows) in dialect::ALL.iter().zip(counts) {
-        for (row, (read, written)) in dialect.rows.iter().zip(rows) {
+        // Rows of events that a dialect does not have are no rows to be hit: they say what becomes of the canonical ones.
+        let own = |row: &Row| !matches!(row.shape, Shape::Unsaid | Shape::Unfolded);
+        for (row, (read, written)) in dialect.rows.iter().zip(rows).filter(|(row, _)| own(row)) {
             assert!(read > 0, "{}: no case reads {}", dialect.name, row.wire);
             assert!(written > 0, "{}: no case writes {}", dialect.name, row.wire);
         }

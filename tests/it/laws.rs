@@ -36,7 +36,17 @@ const OTHERS: [&str; 8] = [
 fn through(events: &[String], from: &str, to: &str) -> Vec<String> {
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     let (heard, _) = hear(side(from), side(to), [wire.as_bytes()]);
-    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1)).collect()
+    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(data).collect()
+}
+
+/// The data of a frame, whose `event:` line, where it has one, says the type once more.
+fn data(frame: &str) -> String {
+    let (head, data) = frame.split_at(frame.find("data: ").unwrap_or_else(|| panic!("no data in {frame}")));
+    let data = &data["data: ".len()..];
+    if let Some(kind) = head.strip_prefix("event: ") {
+        assert_eq!(format!("\"{}\"", kind.trim_end()), members(data)["type"], "{frame}");
+    }
+    data.to_owned()
 }
 
 /// Fails with the first event that is not what `expected` says, the way there, and the seed.
