@@ -178,7 +178,9 @@ impl Calls {
         });
         said.map(|at| parts.own.remove(at));
         let said = parts.own.iter().position(|(key, value)| {
+            // Only an object is said again by the way back.
             carry::is_named(key, call::TOOL_CALL_ARGS)
+                && value.shape() == Type::Object
                 && call.args.as_ref().and_then(Json::text).is_some_and(|args| args == value.as_str())
         });
         said.map(|at| parts.own.remove(at));

@@ -36,12 +36,17 @@ pub(super) fn read_names(row: &Row, members: &mut Members<'_>) {
     }
 }
 
-/// Takes optional members out that are null as a whole, and notes them.
+/// Whether null is something to say: any value is one, and a call may well have returned it.
+const fn says_null(form: Form) -> bool {
+    matches!(form, Form::Any | Form::Content)
+}
+
+/// Takes members out that are null as a whole, and notes them.
 pub(super) fn read_nulls(parts: &mut Parts<'_>) {
     let kind = parts.event.kind;
     let is_null = |(key, value): &Member<'_>| match key {
         Key::Known(field) if value.is_null() => {
-            kind.slot(*field).is_some_and(|slot| slot.form != Form::Any).then_some(*field)
+            kind.slot(*field).is_some_and(|slot| !says_null(slot.form)).then_some(*field)
         }
         _ => None,
     };

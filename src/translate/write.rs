@@ -198,7 +198,8 @@ impl Writer {
                 let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
                 return self.args.args(id, marked(event, stands_for));
             }
-            Kind::ToolCallEnd => {
+            // A result may come before the end, and no result before the arguments.
+            Kind::ToolCallEnd | Kind::ToolCallResult => {
                 let id = event.get(Field::ToolCallId).cloned().map(Json::into_owned);
                 if let Some(whole) = id.and_then(|id| self.args.end(&id)) {
                     self.placed(whole, None, to);
