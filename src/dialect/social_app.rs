@@ -25,6 +25,10 @@ pub mod answer {
     pub const TEXT: &str = "answer";
     /// who says it
     pub const ROLE: &str = "role";
+    /// how the work ended
+    pub const STATUS: &str = "status";
+    /// the status of a text that was broken off
+    pub const FAILED: &str = "failed";
     /// what the client shows beside the text; empty when there is nothing
     pub const UI_SCHEMA: &str = "ui_schema";
     /// the activity that a `ui_schema` is

@@ -175,7 +175,7 @@ impl Writing {
         if !made {
             self.0[at].events.push(event.into_owned());
         }
-        if ends { Taken::Ends(self.0.remove(at).whole()) } else { Taken::Waits }
+        if ends { Taken::Ends(self.0.remove(at).whole(true)) } else { Taken::Waits }
     }
 
     /// The message that an activity stands beside, if it waits.
@@ -186,7 +186,7 @@ impl Writing {
 
     /// What still waits, because the run failed.
     pub fn rest(&mut self) -> Vec<Event<'static>> {
-        self.0.drain(..).map(Gather::whole).collect()
+        self.0.drain(..).map(|gather| gather.whole(false)).collect()
     }
 }
 
@@ -195,8 +195,8 @@ fn is_beside(event: &Event<'_>) -> bool {
 }
 
 impl Gather {
-    /// The message as the event that ends it.
-    fn whole(self) -> Event<'static> {
+    /// The message as the event that ends it. `ended` is whether it came to its end.
+    fn whole(self, ended: bool) -> Event<'static> {
         let Gather { id, events } = self;
         let mut text = String::from("\"");
         let mut lengths = Vec::new();
@@ -208,8 +208,8 @@ impl Gather {
             }
         }
         text.push('"');
-        let ended = events.last().is_some_and(|end| end.kind == Kind::TextMessageEnd);
-        let plain = ended && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
+        let says_end = events.last().is_some_and(|end| end.kind == Kind::TextMessageEnd);
+        let plain = says_end && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
         let role = events.first().and_then(|start| start.get(Field::Role)).cloned();
         let beside = events
             .iter()
@@ -221,6 +221,10 @@ impl Gather {
             own.push((carry::own(answer::TEXT), Json::trusted(text)));
         }
         own.extend(beside.map(|content| (carry::own(answer::UI_SCHEMA), content.clone())));
+        if !ended {
+            // The run failed in the middle of it; the way back reads the events, not this.
+            own.push((carry::own(answer::STATUS), Json::string(answer::FAILED)));
+        }
         let mut end = match events.last() {
             Some(end) if end.kind == Kind::TextMessageEnd => end.clone(),
             _ => Event::new(Kind::TextMessageEnd).with(Field::MessageId, id),

@@ -31,6 +31,8 @@ pub(super) struct Reader {
     calls: Calls,
     answers: answer::Reading,
     stamps: Stamps,
+    /// whether an event has come
+    begun: bool,
 }
 
 /// An event of the dialect, taken apart by its row.
@@ -53,6 +55,7 @@ impl Reader {
             calls: Calls::default(),
             answers: answer::Reading::default(),
             stamps: Stamps::default(),
+            begun: false,
         }
     }
 
@@ -75,14 +78,18 @@ impl Reader {
     fn object(&mut self, object: Object<'_>, data: &str, sink: &mut impl Sink) {
         let dialect = self.dialect;
         let Some(wire) = object.kind.as_ref().and_then(Json::text).filter(|wire| !wire.is_empty()) else {
-            return self.malformed(&Json::trusted(data), sink);
+            let data = spell::stripped(dialect, data, sink.report());
+            return self.malformed(&Json::trusted(&*data), sink);
         };
-        let Some((label, row)) = dialect.row(&wire) else {
+        let known = dialect.row(&wire);
+        self.begin(known.map(|(_, row)| row.kind), sink);
+        let Some((label, row)) = known else {
             self.texts.release(None, sink);
             sink.report().read[dialect.other()] += 1;
             let foreign = crate::dialect::ALL.iter().any(|other| other.knows(&wire));
             sink.report().repair(if foreign { Repair::ForeignType } else { Repair::UnknownType });
-            return sink.event(self.whole(&wire, data));
+            let data = spell::stripped(dialect, data, sink.report());
+            return sink.event(self.whole(&wire, &data));
         };
         sink.report().read[label] += 1;
         if dialect.home != Home::Native {
@@ -93,6 +100,20 @@ impl Reader {
         }
         let source = object.canonical.then_some(data);
         sink.event(Event { kind: row.kind, members: object.members, source });
+    }
+
+    /// Where a run need not say that it starts, it starts with its first event: no fault that anybody has to mend.
+    fn begin(&mut self, first: Option<Kind>, sink: &mut impl Sink) {
+        let says_start = matches!(first, Some(Kind::RunStarted | Kind::RunError));
+        let start = self.dialect.row(Kind::RunStarted.wire());
+        if !std::mem::replace(&mut self.begun, true)
+            && !says_start
+            && start.is_some_and(|(_, row)| row.shape == Shape::IdsOptional)
+        {
+            sink.report().own_form(Repair::RunStartedSupplied);
+            let start = Event::new(Kind::RunStarted).with(Field::ThreadId, Json::string(""));
+            sink.event(start.with(Field::RunId, Json::string("")));
+        }
     }
 
     /// The event that carries a whole frame of the dialect: CUSTOM `<dialect>.<TYPE>`.
@@ -183,7 +204,10 @@ impl Reader {
                 as_text(parts, Field::Content);
             }
             Shape::LaxPatch => patch::read(parts, sink.report()),
-            Shape::Messages => message::read_snapshot(&mut parts.event, self.side),
+            Shape::Messages => {
+                spell::strip_messages(self.dialect, &mut parts.event, sink.report());
+                message::read_snapshot(&mut parts.event, self.side);
+            }
             _ => {}
         }
         if parts.event.kind == Kind::RunStarted {
@@ -200,13 +224,7 @@ impl Reader {
     ) -> (Parts<'a>, Option<String>) {
         let dialect = self.dialect;
         let mut parts = Parts { event: Event::new(row.kind), own: Members::new(), restored: Vec::new() };
-        members.retain(|(key, _)| {
-            let stays = !dialect.strip.iter().any(|name| carry::is_named(key, name));
-            if !stays {
-                report.loss(Loss::Stripped);
-            }
-            stays
-        });
+        spell::strip(dialect, &mut members, report);
         spell::read_names(row, &mut members);
         self.stamps.read(dialect, row.kind, &mut members);
         // Most events say nothing but what their row says: the list stays as it is.

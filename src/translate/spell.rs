@@ -5,10 +5,13 @@
 
 use super::carry;
 use super::read::Parts;
+use super::report::{Loss, Report};
 use super::write::Said;
+use crate::codec::json;
 use crate::dialect::{Dialect, Row, Side, Unit, Word};
 use crate::event::kind::{Form, TEXT_ROLES};
-use crate::event::{Field, Json, Key, Kind, Member, Members, get, remove, set};
+use crate::event::{Event, Field, Json, Key, Kind, Member, Members, get, remove, set};
+use std::borrow::Cow;
 
 /// Notes: words as they were said, where the dialect's own for the value is another; the timestamp as it was said; members
 /// that were null.
@@ -18,6 +21,47 @@ const NULLS: &str = "$nulls";
 
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
 const SECONDS_BELOW: f64 = 1e11;
+
+/// Takes members out that must not leave the gateway, in whichever way they are spelt.
+pub(super) fn strip(dialect: &Dialect, members: &mut Members<'_>, report: &mut Report) {
+    let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
+    members.retain(|(key, _)| {
+        let goes = match key {
+            Key::Known(_) => false,
+            Key::Other(own) => dialect.strip.iter().any(|name| own == name || plain(own) == plain(name)),
+        };
+        if goes {
+            report.loss(Loss::Stripped);
+        }
+        !goes
+    });
+}
+
+/// The same in each message of a list.
+pub(super) fn strip_messages(dialect: &Dialect, event: &mut Event<'_>, report: &mut Report) {
+    let Some(list) = event.get(Field::Messages).and_then(json::elements).filter(|_| !dialect.strip.is_empty()) else {
+        return;
+    };
+    let list: Vec<_> =
+        list.iter().map(|one| Json::trusted(stripped(dialect, one.as_str(), report).into_owned())).collect();
+    event.set(Field::Messages, json::to_array(&list));
+}
+
+/// The same in an object that travels whole.
+pub(super) fn stripped<'a>(dialect: &Dialect, data: &'a str, report: &mut Report) -> Cow<'a, str> {
+    let Some(mut members) =
+        json::members(&Json::trusted(data)).filter(|_| !dialect.strip.is_empty()).map(crate::event::owned)
+    else {
+        return Cow::Borrowed(data);
+    };
+    let before = members.len();
+    strip(dialect, &mut members, report);
+    if members.len() == before {
+        Cow::Borrowed(data)
+    } else {
+        Cow::Owned(json::to_object(&members).as_str().to_owned())
+    }
+}
 
 /// Gives members that `row` calls otherwise their canonical names.
 pub(super) fn read_names(row: &Row, members: &mut Members<'_>) {
@@ -133,7 +177,7 @@ fn read_each<'w, W: Iterator<Item = &'w Word>>(
         }
     }
     if !noted.is_empty() {
-        own.push((carry::own(WORDS), crate::codec::json::to_object(&noted)));
+        own.push((carry::own(WORDS), json::to_object(&noted)));
     }
 }
 
@@ -155,7 +199,7 @@ fn write_each<'w, W: Iterator<Item = &'w Word>>(
     own: &mut Members<'_>,
 ) -> Members<'static> {
     let noted = carry::take(own, WORDS);
-    let noted = noted.as_ref().and_then(crate::codec::json::message).unwrap_or_default();
+    let noted = noted.as_ref().and_then(json::message).unwrap_or_default();
     let mut lost = Members::new();
     let mut last = None;
     for field in words().map(|word| word.field) {

@@ -173,12 +173,15 @@ fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
             }
         }
     }
+    let mut missed = Vec::new();
     for (dialect, rows) in dialect::ALL.iter().zip(counts) {
         // Rows of events that a dialect does not have are no rows to be hit: they say what becomes of the canonical ones.
         let own = |row: &Row| !matches!(row.shape, Shape::Unsaid | Shape::Unfolded);
         for (row, (read, written)) in dialect.rows.iter().zip(rows).filter(|(row, _)| own(row)) {
-            assert!(read > 0, "{}: no case reads {}", dialect.name, row.wire);
-            assert!(written > 0, "{}: no case writes {}", dialect.name, row.wire);
+            for (what, _) in [("reads", read), ("writes", written)].iter().filter(|(_, count)| *count == 0) {
+                missed.push(format!("{}: no case {what} {}\n", dialect.name, row.wire));
+            }
         }
     }
+    settle(&missed);
 }
