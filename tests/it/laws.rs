@@ -269,6 +269,21 @@ fn l2_social_app_survives_canonical() {
     l2("social-app", &SOCIAL_APP, social_app::stream);
 }
 
+/// What either agent said is canonical once, and the same canonical stream after another hop in its dialect.
+#[test]
+fn l1_holds_for_what_cloudbase_and_social_app_said() {
+    for dialect in ["cloudbase", "social-app"] {
+        for seed in 0..STREAMS {
+            let said = if dialect == "cloudbase" { cloudbase::stream(seed) } else { social_app::stream(seed) };
+            let events = through(&said, dialect, "ag-ui");
+            let middle = through(&events, "ag-ui", dialect);
+            let back = through(&middle, dialect, "ag-ui");
+            let [expected, back] = [events, back].map(|all| all.iter().map(|event| modulo(event)).collect::<Vec<_>>());
+            same(&format!("L1 of {dialect} over {dialect}"), seed, &expected, &middle, &back);
+        }
+    }
+}
+
 /// Seed 004 prints no request, so both dialects are asked with those of 003.
 #[test]
 fn l2_requests_survive_canonical() {

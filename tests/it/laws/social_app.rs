@@ -79,8 +79,9 @@ impl Script {
         let message = self.dice.pick(&["\"m\"", "\"m\"", "\"其他\""]).to_owned();
         let repeated =
             [("messageId", message), ("toolCallName", "\"search\"".to_owned()), ("stage", "\"worker\"".to_owned())];
-        let said = [repeated[0].clone(), repeated[2].clone()];
-        self.say("TOOL_CALL_START", &said, &format!(r#"{id},"toolCallName":"search""#));
+        // A start without a stage would be given one, and the same stage on the other events be taken for its repetition.
+        let must = format!(r#"{id},"toolCallName":"search","stage":"worker""#);
+        self.say("TOOL_CALL_START", &repeated[..1], &must);
         let args = match self.dice.below(4) {
             0 => self.dice.value(2),
             1 => r#""{\"a\":1}""#.to_owned(),
