@@ -2,10 +2,13 @@
 
 mod check;
 mod demo;
+mod detect;
+mod form;
 mod mock_agent;
 mod serve;
 mod side;
 mod translate;
+mod verify;
 
 use clap::{Parser, Subcommand};
 use std::fmt::Display;
@@ -56,7 +59,11 @@ enum Command {
     /// Say what is wrong with a configuration file
     Check(check::Arguments),
     /// Translate a recorded stream or request, offline
-    Translate(translate::Arguments),
+    Translate(Box<translate::Arguments>),
+    /// Say whether the real client would accept a recorded stream, and what else is wrong with it
+    Verify(verify::Arguments),
+    /// Name the dialect of a recorded stream or request, and say what tells it
+    Detect(detect::Arguments),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
 }
@@ -70,6 +77,8 @@ pub fn main() -> ExitCode {
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
+            Command::Verify(arguments) => verify::run(&arguments),
+            Command::Detect(arguments) => detect::run(&arguments),
             Command::MockAgent(arguments) => mock_agent::run(&arguments),
         },
         Err(error) => {

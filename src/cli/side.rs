@@ -1,13 +1,13 @@
 //! A dialect on the command line: `hai`, or with options `hai:blocks,snake`.
 
-use crate::dialect::{self, CHOICES, Side};
+use crate::dialect::{self, CHOICES, INTERRUPT_TOOL, Side, ToolName};
 
 /// What `--help` says about a dialect argument.
 #[must_use]
 pub(super) fn help() -> String {
     let names: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
     format!(
-        "{}; options behind a colon: hai:blocks,snake (or string, camel), ag-ui-0:pin=0.0.45, ag-ui-snake:timestamp=s",
+        "{}; options behind a colon: hai:blocks,snake (or string, camel), ag-ui-0:pin=0.0.45, ag-ui-snake:timestamp=s, hai:{INTERRUPT_TOOL}=NAME",
         names.join(", ")
     )
 }
@@ -24,6 +24,11 @@ pub(super) fn parse(text: &str) -> Result<Side, String> {
     };
     let mut side = Side::new(dialect);
     for option in options.split(',').filter(|option| !option.is_empty()) {
+        let tool = option.strip_prefix(INTERRUPT_TOOL).and_then(|rest| rest.strip_prefix('=')).and_then(ToolName::new);
+        if let Some(tool) = tool.filter(|_| dialect.options.contains(&INTERRUPT_TOOL)) {
+            side.interrupt_tool = tool;
+            continue;
+        }
         let chosen = CHOICES.iter().find(|(owner, word, _)| match option.split_once('=') {
             Some((name, choice)) => *owner == name && *word == choice,
             None => *word == option,
@@ -57,6 +62,8 @@ mod tests {
         assert_eq!((side.dialect.name, side.content, side.fields), ("hai", Content::Blocks, Spelling::Snake));
         assert!(parse("hay").expect_err("unknown").contains("there are: ag-ui, ag-ui-0, hai"));
         assert_eq!(parse("ag-ui-0:pin=0.0.45").expect("known").pin, Pin::V0_0_45);
+        assert_eq!(parse("hai:interrupt_tool=ask").expect("known").interrupt_tool.as_str(), "ask");
+        assert!(parse("hai:interrupt_tool").expect_err("no name").contains("no option `interrupt_tool`"));
         assert!(parse("hai:big").expect_err("unknown").contains("no option `big`"));
         assert!(
             parse("hai:blocks:snake")

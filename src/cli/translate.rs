@@ -1,5 +1,6 @@
 //! `diglot translate`: a recorded stream or request, offline.
 
+use super::form::{Form, Piece};
 use super::{Exit, complain, side};
 use crate::codec::sse::{self, Limits, Step};
 use crate::dialect::Side;
@@ -41,9 +42,6 @@ enum Format {
     /// one JSON event a line
     Ndjson,
 }
-
-/// U+FEFF in UTF-8, which some editors put before a text.
-const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
 /// Bytes that are read at once.
 const PIECE: usize = 64 << 10;
@@ -112,9 +110,11 @@ fn translate_stream(arguments: &Arguments, mut input: Box<dyn Read>) -> Result<E
     let end = loop {
         let read = input.read(&mut piece).map_err(Failure::Input)?;
         if read == 0 {
-            break form.finish(&mut stream, &mut out);
+            break form
+                .finish(&mut |piece| take(&mut stream, &piece, &mut out))
+                .and_then(|()| stream.finish(0, &mut out));
         }
-        let pushed = form.push(&piece[..read], &mut stream, &mut out);
+        let pushed = form.push(&piece[..read], &mut |piece| take(&mut stream, &piece, &mut out));
         sink.write(&mut out).map_err(Failure::Output)?;
         if pushed.is_err() {
             break pushed;
@@ -167,57 +167,15 @@ fn nothing_found(from: Side, report: &Report) -> Option<String> {
     })
 }
 
-fn push_line(stream: &mut Stream, line: &[u8], out: &mut Vec<u8>) {
-    let line = String::from_utf8_lossy(line);
-    if !line.trim().is_empty() {
-        let _ = stream.push_event(line.trim(), 0, out);
-    }
-}
-
-/// How the input is framed, across the pieces in which it is read. Its first byte that is neither blank nor of a BOM
-/// decides, once.
-#[derive(Debug, PartialEq, Eq)]
-enum Form {
-    /// nothing but blanks and a BOM so far
-    Unknown,
-    Sse,
-    /// the line that is not whole yet
-    Ndjson(Vec<u8>),
-}
-
-impl Form {
-    fn push(&mut self, bytes: &[u8], stream: &mut Stream, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let mut bytes = bytes;
-        if *self == Form::Unknown {
-            let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
-            // A line of SSE that anybody reads never begins with a brace: that would be the name of a field.
-            match first.map(|first| &bytes[first..]) {
-                Some(line @ [b'{', ..]) => (*self, bytes) = (Form::Ndjson(Vec::new()), line),
-                Some(_) => *self = Form::Sse,
-                None => {}
-            }
+fn take(stream: &mut Stream, piece: &Piece<'_>, out: &mut Vec<u8>) -> Result<(), Fault> {
+    match piece {
+        Piece::Bytes(bytes) => return stream.push(bytes, 0, out),
+        Piece::Line(line) if line.trim().is_empty() => {}
+        Piece::Line(line) => {
+            let _ = stream.push_event(line.trim(), 0, out);
         }
-        let Form::Ndjson(line) = self else {
-            // What came first belongs to the line of SSE that may come behind it, and is nothing otherwise.
-            return stream.push(bytes, 0, out);
-        };
-        for part in bytes.split_inclusive(|byte| *byte == b'\n') {
-            line.extend_from_slice(part);
-            if part.ends_with(b"\n") {
-                push_line(stream, line, out);
-                line.clear();
-            }
-        }
-        Ok(())
     }
-
-    /// The input has ended; its last line may lack its line end.
-    fn finish(&self, stream: &mut Stream, out: &mut Vec<u8>) -> Result<(), Fault> {
-        if let Form::Ndjson(line) = self {
-            push_line(stream, line, out);
-        }
-        stream.finish(0, out)
-    }
+    Ok(())
 }
 
 /// Writes frames in the form that was asked for.
@@ -259,10 +217,12 @@ mod tests {
     fn translated(input: &str, cut: usize) -> (String, Form) {
         let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
         let (mut form, mut out) = (Form::Unknown, Vec::new());
+        let mut each = |piece: Piece<'_>| take(&mut stream, &piece, &mut out);
         for piece in [&input.as_bytes()[..cut], &input.as_bytes()[cut..]] {
-            form.push(piece, &mut stream, &mut out).expect("no limit is near");
+            form.push(piece, &mut each).expect("no limit is near");
         }
-        form.finish(&mut stream, &mut out).expect("a terminal event");
+        form.finish(&mut each).expect("no limit is near");
+        stream.finish(0, &mut out).expect("a terminal event");
         (String::from_utf8(out).expect("UTF-8"), form)
     }
 

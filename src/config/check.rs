@@ -17,6 +17,8 @@ use super::{Config, Limits, Route, Timeouts, Upstream};
 use crate::dialect::{self, Dialect, Set, Side};
 use crate::translate::Mode;
 
+mod own;
+
 /// Checks `file`, which was read from `text` under the name `name`.
 pub(super) fn check(
     name: &str,
@@ -24,7 +26,7 @@ pub(super) fn check(
     file: &File,
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Problems> {
-    let mut check = Check { name, text, lookup, own: Vec::new(), problems: Vec::new() };
+    let mut check = Check { name, text, lookup, dialects: Vec::new(), own: Vec::new(), problems: Vec::new() };
     match check.config(file) {
         Some(config) if check.problems.is_empty() => Ok(config),
         _ => Err(Problems::new(check.problems)),
@@ -35,6 +37,8 @@ struct Check<'a> {
     name: &'a str,
     text: &'a str,
     lookup: &'a dyn Fn(&str) -> Option<String>,
+    /// Dialects of this file.
+    dialects: Vec<&'static Dialect>,
     /// Where the data plane listens, as far as it could be read: no upstream may lead back there.
     own: Vec<Seen<SocketAddr>>,
     problems: Vec<Problem>,
@@ -95,6 +99,7 @@ impl Check<'_> {
         let limits = self.limits(&file.limits);
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
         let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
+        self.dialects(&file.dialects);
         let routes = self.routes(&file.routes);
         let (data, status) = listeners?;
         Some(Config {
@@ -208,6 +213,7 @@ impl Check<'_> {
 
     fn side(&mut self, written: &Spanned<file::Side>, at: &str) -> Option<Side> {
         match &written.value {
+            file::Side::Name(name) if name == dialect::AUTO => Some(Side::auto()),
             file::Side::Name(name) => self.dialect(name, at, position(written.defined)).map(Side::new),
             file::Side::Mapping(mapping) => {
                 let name = self.required(mapping.dialect.as_ref(), at, "dialect", position(written.defined))?;
@@ -234,21 +240,44 @@ impl Check<'_> {
                 None => {}
             }
         }
-        all.map(|()| side)
+        if let Some(written) = &mapping.interrupt_tool {
+            let path = self.belongs(dialect, written, at, dialect::INTERRUPT_TOOL);
+            match path.and_then(|path| self.read(&written.value, &path, position(written.defined), scalar::tool)) {
+                Some(tool) => side.interrupt_tool = tool,
+                None => all = None,
+            }
+        }
+        let side = self.words(mapping, at, side);
+        all.and(side)
+    }
+
+    /// Whether the dialect has an option; notes it where it is written otherwise.
+    fn has_option(&mut self, dialect: &'static Dialect, key: &str, written: Option<&Text>, at: &str) -> bool {
+        let has = dialect.options.contains(&key);
+        if !has {
+            let others = dialect::ALL.iter().filter(|other| other.options.contains(&key)).map(|other| other.name);
+            let hint = format!("take it away; it belongs to {}", quoted(others));
+            let message = format!("the dialect `{}` has no option `{key}`", dialect.name);
+            let place = written.and_then(|written| position(written.defined));
+            self.note(&format!("{at}.{key}"), place, message, hint);
+        }
+        has
     }
 
     /// What a choice of an option sets.
     fn option(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<Set> {
-        let path = format!("{at}.{key}");
-        if !dialect.options.contains(&key) {
-            let others = dialect::ALL.iter().filter(|other| other.options.contains(&key)).map(|other| other.name);
-            let hint = format!("take it away; it belongs to {}", quoted(others));
-            let message = format!("the dialect `{}` has no option `{key}`", dialect.name);
-            self.note(&path, position(written.defined), message, hint);
-            return None;
-        }
+        let path = self.belongs(dialect, written, at, key)?;
         let choices: Vec<(&str, Set)> = dialect::choices(key).map(|(_, word, set)| (*word, *set)).collect();
         self.choice(written, &path, &choices)
+    }
+
+    /// The path of an option, or a note that the dialect does not have it.
+    fn belongs(&mut self, dialect: &'static Dialect, written: &Text, at: &str, key: &str) -> Option<String> {
+        let path = format!("{at}.{key}");
+        if !self.has_option(dialect, key, Some(written), at) {
+            return None;
+        }
+        Some(path)
     }
 
     /// One of several words.
@@ -265,9 +294,9 @@ impl Check<'_> {
 
     fn dialect(&mut self, name: &str, path: &str, position: Option<Position>) -> Option<&'static Dialect> {
         let scalar = self.scalar(name, path, position)?;
-        let dialect = dialect::by_name(&scalar.text);
+        let dialect = self.known_dialect(&scalar.text);
         if dialect.is_none() {
-            let known: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
+            let known = self.dialect_names();
             // The nearest name would tell what a variable holds.
             let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);
             self.note(path, position, format!("{} is no dialect", scalar.shown), nearest);
@@ -283,6 +312,8 @@ impl Check<'_> {
                 "client" => "what the clients speak, such as `client: ag-ui`",
                 "agent" => "what the agent speaks, such as `agent: hai`",
                 "upstream" => "where the agent is, such as `upstream: http://127.0.0.1:9001/chat`",
+                "name" => "what routes call it, such as `name: acme-chat`",
+                "extends" => "which dialect it changes, such as `extends: ag-ui`",
                 _ => "which dialect it is, such as `dialect: hai`",
             };
             self.note(at, whole, format!("the key `{key}` is missing or empty"), format!("add {example}"));

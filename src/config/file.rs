@@ -4,6 +4,7 @@
 //! `check`, so that all mistakes of a file are found in one pass and each is shown where it stands. Defaults are
 //! written here, once, in the operator's own spelling; they go through the same checks as a file.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::Deserialize;
@@ -27,6 +28,8 @@ pub struct File {
     pub keep_alive: Text,
     /// How long running streams may go on after SIGTERM before they are ended. A duration; `0s` ends them at once.
     pub drain_timeout: Text,
+    /// Dialects of one's own, for `client` and `agent` of routes.
+    pub dialects: Vec<Spanned<OwnDialect>>,
     /// Which path leads to which agent. At least one.
     pub routes: Spanned<Vec<Spanned<Route>>>,
 }
@@ -38,6 +41,7 @@ impl Default for File {
             limits: Limits::default(),
             keep_alive: text("15s"),
             drain_timeout: text("30s"),
+            dialects: Vec::new(),
             routes: Spanned::new(Vec::new(), Location::UNKNOWN, Location::UNKNOWN),
         }
     }
@@ -145,12 +149,45 @@ pub struct SideMapping {
     pub content: Option<Text>,
     /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
     pub fields: Option<Text>,
+    /// The tool of the client that asks its user what an interrupt of the agent asks; at most 64 bytes.
+    pub interrupt_tool: Option<Text>,
     /// Which version of AG-UI the peer has, such as `0.0.45`: what it has no word for is said otherwise. Without it
     /// everything is written as the oldest takes it, and so do all. `0.1` stands for Python's 0.1.x.
     pub pin: Option<Text>,
     /// In what timestamps count: `ms`, `s`, or `auto`, which takes numbers below 10^11 for seconds and writes
     /// milliseconds.
     pub timestamp: Option<Text>,
+    /// Words for roles: from AG-UI's role to the peer's word.
+    #[serde(default)]
+    pub roles: BTreeMap<String, Text>,
+    /// Names of CUSTOM events that mean that the run failed. Such an event leaves as the error that ends the run.
+    #[serde(default)]
+    pub errors: Vec<Text>,
+}
+
+/// A dialect of one's own: a built-in one with other names, words and strip rules. What is left out stays as it is there.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OwnDialect {
+    /// What routes call it. Required; no dialect of that name may be built in.
+    pub name: Option<Text>,
+    /// The dialect that it changes. Required; one that stands above it in the file may be named, too.
+    pub extends: Option<Text>,
+    /// Types of events: from the extended dialect's to its own.
+    #[serde(default)]
+    pub events: BTreeMap<String, Text>,
+    /// Members of events, messages and requests: from AG-UI's name to its own.
+    #[serde(default)]
+    pub fields: BTreeMap<String, Text>,
+    /// Roles: from AG-UI's to its own word.
+    #[serde(default)]
+    pub roles: BTreeMap<String, Text>,
+    /// Values of members: by AG-UI's name of the member, from AG-UI's value to its own.
+    #[serde(default)]
+    pub values: BTreeMap<String, BTreeMap<String, Text>>,
+    /// Members of its events that must not leave the gateway.
+    #[serde(default)]
+    pub strip: Vec<Text>,
 }
 
 /// One scalar or a list of scalars.

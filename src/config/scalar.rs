@@ -4,6 +4,7 @@
 //! fixed, so that they cannot repeat a value that came from a variable; only `suggestion` is made from the value, and
 //! the caller leaves that out where the value must not be shown.
 
+use crate::dialect::ToolName;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
@@ -134,6 +135,12 @@ pub(super) fn name(text: &str) -> Result<String, Fault> {
         return Err(Fault::new("is longer than 128 bytes", "write a short name; it labels every metric of the route"));
     }
     Ok(text.to_owned())
+}
+
+/// The name of a tool that a client offers.
+pub(super) fn tool(text: &str) -> Result<ToolName, Fault> {
+    let hint = "write the name that the client gives the tool, at most 64 bytes on one line";
+    ToolName::new(text).ok_or(Fault::new("is no name of a tool", hint))
 }
 
 /// A route's path, in the one spelling that requests are compared with.

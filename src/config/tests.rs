@@ -9,7 +9,7 @@ use serde::de::value::Error as Refusal;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::file::{File, Limits, Listeners, Route, SideMapping, Timeouts};
+use super::file::{File, Limits, Listeners, OwnDialect, Route, SideMapping, Timeouts};
 use super::load::{from_path, from_str_with};
 use super::{Config, Problem, Problems};
 use crate::dialect::{Content, Spelling};
@@ -136,6 +136,7 @@ fn every_value_of_the_complete_file_is_the_default() {
     for (sample, default) in [(&sample.client, &default.client), (&sample.agent, &default.agent)] {
         assert_eq!(sample.dialect.name, default.dialect.name);
         assert!(sample.content == default.content && sample.fields == default.fields);
+        assert_eq!(sample.interrupt_tool, default.interrupt_tool);
     }
 }
 
@@ -149,6 +150,7 @@ fn every_key_is_in_the_complete_file() {
         keys_of::<Route>(),
         keys_of::<Timeouts>(),
         keys_of::<SideMapping>(),
+        keys_of::<OwnDialect>(),
     ];
     for key in keys.concat() {
         assert!(text.contains(&format!("{key}:")), "{key} is not in it");
@@ -206,7 +208,7 @@ routes:
   - &chat
     path: /
     client: {dialect: hai}
-    agent: {dialect: hai, content: "blocks", fields: snake}
+    agent: {dialect: hai, content: "blocks", fields: snake, interrupt_tool: 询问}
     upstream: ["${AGENT}", "HTTP://Agent.Example:8080?a=b", "https://[::1]:443/x"]
     timeouts: {connect: 1s, idle: 1h}
   - {<<: *chat, path: /b, name: 聊天}
@@ -224,6 +226,7 @@ routes:
     assert_eq!((second.name.as_str(), second.path.as_str()), ("聊天", "/b"));
     assert!(first.client.content == Content::default() && first.client.fields == Spelling::default());
     assert!(first.agent.content == Content::Blocks && first.agent.fields == Spelling::Snake);
+    assert_eq!(first.agent.interrupt_tool.as_str(), "询问");
     assert_eq!(first.timeouts.connect, Duration::from_secs(1));
     assert_eq!(first.timeouts.idle, Duration::from_secs(3600));
     assert_eq!(first.upstreams, second.upstreams);

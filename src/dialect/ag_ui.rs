@@ -29,6 +29,7 @@ pub static AG_UI: Dialect = Dialect {
         open_since: None,
     },
     input: InputForm::Current,
+    names: &[],
     words: &[],
     stamps: &[],
     strip: &[],

@@ -45,6 +45,7 @@ pub static AG_UI_0: Dialect = Dialect {
         open_since: Some(Pin::V0_0_59),
     },
     input: InputForm::Seven,
+    names: &[],
     words: &[],
     stamps: &[],
     strip: &[],

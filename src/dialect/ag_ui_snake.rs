@@ -31,6 +31,7 @@ pub static AG_UI_SNAKE: Dialect = Dialect {
         open_since: None,
     },
     input: InputForm::Seven,
+    names: RUN_IDS,
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.
     words: &[role("assistant", "助手"), role("user", "用户"), role("system", "系统"), role("tool", "工具")],
     stamps: &[],

@@ -28,6 +28,7 @@ pub static CLOUDBASE: Dialect = Dialect {
         open_since: None,
     },
     input: InputForm::Seven,
+    names: &[],
     // 常见错误码: what the gateway says itself on a stream is said in these words; which code is which is a guess. Codes of ours
     // that none of the five fits stay as they are: the list is one of common codes. A refusal before the stream is HTTP's, not
     // the dialect's: its problem document keeps our own code, which its `type` repeats and the manual explains, and which the

@@ -3,7 +3,7 @@
 //! What HAI says and AG-UI does not (`blockId`, `style`, `layout`, the `messageId` and `role` of run events, …) travels in
 //! canonical `metadata.hai`; what only AG-UI says travels in HAI's `extra["ag-ui"]`. A guess is marked as one.
 
-use super::{Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape};
+use super::{Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape, Step};
 use crate::event::{Field, Kind};
 
 const fn row(wire: &'static str, kind: Kind, shape: Shape, says: &'static [Field], seed: &'static str) -> Row {
@@ -29,10 +29,36 @@ pub mod block {
     pub const COLLAPSE: &str = "collapse";
     /// type of a text block
     pub const TEXT: &str = "text";
+    /// which block of its message it is, beside `delta`
+    pub const BLOCK_ID: &str = "blockId";
+}
+
+/// Members of messages between agents (§4.2, the builders of agent collaborative messages), and what they are called in the
+/// activity that stands for one.
+pub mod collaboration {
+    /// who asks
+    pub const FROM: &str = "from";
+    /// who is asked
+    pub const TO: &str = "to";
+    /// the task, in `delta`; the builder wants an object with id and name, the sample backend gives it a text
+    pub const TASK: &str = "task";
+    /// last part of the type of the activity; also the one type of block that stays a block
+    pub const NAME: &str = "collaboration";
+    /// the tasks so far, in the content of the activity
+    pub const TASKS: &str = "tasks";
+    /// how far it is, in the content of the activity
+    pub const STATUS: &str = "status";
+    /// the status from the start on
+    pub const RUNNING: &str = "running";
+    /// the status after the end
+    pub const DONE: &str = "done";
 }
 
 /// The role that HAI's events and messages of an agent have (§3.3.1).
 pub const ASSISTANT: &str = "assistant";
+
+/// The tool by which an agent asks its user (§3.3.2).
+pub const CONFIRM: &str = "confirmAction";
 
 /// HAI as its document prints it.
 pub static HAI: Dialect = Dialect {
@@ -51,11 +77,12 @@ pub static HAI: Dialect = Dialect {
     },
     // §3.3.1: the request of the example has exactly these members, state aside; older AG-UI agents want state too.
     input: InputForm::Seven,
+    names: &[],
     words: &[],
     stamps: &[],
     strip: &[],
     event_line: false,
-    options: &["content", "fields"],
+    options: &["content", "fields", super::INTERRUPT_TOOL],
 };
 
 static ROWS: &[Row] = &[
@@ -93,9 +120,28 @@ static ROWS: &[Row] = &[
         &[Field::MessageId],
         "§3.3.1, §4.2 build_business_data_end",
     ),
-    row("AGENT_COLLABORATIVE_MESSAGE_START", Kind::Custom, Shape::Whole, &[], "§3.2.1, §4.2"),
-    row("AGENT_COLLABORATIVE_MESSAGE_CONTENT", Kind::Custom, Shape::Whole, &[], "§3.2.1, §4.2"),
-    row("AGENT_COLLABORATIVE_MESSAGE_END", Kind::Custom, Shape::Whole, &[], "§3.2.1, §4.2"),
+    // They say nothing that a canonical activity says: the engine makes it of `from`, `to` and `delta.task`.
+    row(
+        "AGENT_COLLABORATIVE_MESSAGE_START",
+        Kind::ActivitySnapshot,
+        Shape::Collaboration(Step::Start),
+        &[],
+        "§3.2.1, §4.2 build_agent_collaborative_message_start",
+    ),
+    row(
+        "AGENT_COLLABORATIVE_MESSAGE_CONTENT",
+        Kind::ActivityDelta,
+        Shape::Collaboration(Step::Content),
+        &[],
+        "§3.2.1, §4.2 build_agent_collaborative_message_content",
+    ),
+    row(
+        "AGENT_COLLABORATIVE_MESSAGE_END",
+        Kind::ActivityDelta,
+        Shape::Collaboration(Step::End),
+        &[],
+        "§3.2.1, §4.2 build_agent_collaborative_message_end",
+    ),
     row(
         "TOOL_CALL_START",
         Kind::ToolCallStart,

@@ -11,16 +11,22 @@ mod ag_ui_0;
 mod ag_ui_snake;
 mod cloudbase;
 mod hai;
+mod own;
 mod side;
+mod sign;
 mod social_app;
+mod tool;
 
 pub use ag_ui::AG_UI;
 pub use ag_ui_0::AG_UI_0;
 pub use ag_ui_snake::AG_UI_SNAKE;
 pub use cloudbase::CLOUDBASE;
-pub use hai::{ASSISTANT, HAI, block};
-pub use side::{CHOICES, Choice, Content, Pin, Set, Side, Spelling, Unit, choices};
+pub use hai::{ASSISTANT, CONFIRM, HAI, block, collaboration};
+pub use own::Changes;
+pub use side::{AUTO, CHOICES, Choice, Content, INTERRUPT_TOOL, Pin, Set, Side, Spelling, Unit, choices};
+pub use sign::{Mark, SIGNS, Sign};
 pub use social_app::{SOCIAL_APP, answer, call};
+pub use tool::ToolName;
 
 use crate::event::{Field, Kind};
 
@@ -48,6 +54,8 @@ pub struct Dialect {
     pub message: MessageForm,
     /// What it takes for a request.
     pub input: InputForm,
+    /// Members that its messages and requests call otherwise.
+    pub names: &'static [(Field, &'static str)],
     /// Values that it says in words of its own.
     pub words: &'static [Word],
     /// Members that the dialect says on every event, from the start of the run.
@@ -125,6 +133,8 @@ pub enum Shape {
     LaxPatch,
     /// a list of messages
     Messages,
+    /// a message between agents, told in three events: an activity and its changes
+    Collaboration(Step),
     /// an event without a canonical word yet: it travels whole, as CUSTOM
     Whole,
     /// a canonical event that the dialect has no word for: it travels whole, as CUSTOM
@@ -157,6 +167,25 @@ pub enum Shape {
     CallEnd,
     /// a result that says its call again
     CallResult,
+}
+
+/// Which of the three events of a message between agents this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// who asks whom
+    Start,
+    /// one task
+    Content,
+    /// it is done
+    End,
+}
+
+impl Shape {
+    /// Whether every event of the row's kind is written by this row. The others are found by their shape.
+    #[must_use]
+    pub const fn writes_its_kind(self) -> bool {
+        !matches!(self, Shape::Whole | Shape::Collaboration(_))
+    }
 }
 
 /// What happens to the kinds and types that a dialect's table does not name.
@@ -193,7 +222,7 @@ impl Home {
 }
 
 /// What a dialect takes for a message.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct MessageForm {
     /// roles it knows
     pub roles: &'static [&'static str],
@@ -258,9 +287,16 @@ impl Dialect {
     /// The row that writes the canonical `kind` for a peer of this version, and its position in [`Self::labels`].
     #[must_use]
     pub fn row_of(&self, kind: Kind, pin: Pin) -> Option<(usize, &'static Row)> {
-        let writes = |row: &Row| row.kind == kind && row.shape != Shape::Whole && row.until.is_none_or(|end| pin < end);
+        let writes =
+            |row: &Row| row.kind == kind && row.shape.writes_its_kind() && row.until.is_none_or(|end| pin < end);
         let own = self.rows.iter().enumerate().find(|(_, row)| writes(row));
         own.or_else(|| self.plain(kind))
+    }
+
+    /// The row of this shape, which is one of those that stand once.
+    #[must_use]
+    pub fn row_of_shape(&self, shape: Shape) -> Option<(usize, &'static Row)> {
+        self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
     fn plain(&self, kind: Kind) -> Option<(usize, &'static Row)> {
@@ -368,7 +404,7 @@ mod tests {
     fn a_kind_is_written_by_one_row() {
         for dialect in ALL {
             let mut kinds = HashSet::new();
-            for row in dialect.rows.iter().filter(|row| row.shape != Shape::Whole) {
+            for row in dialect.rows.iter().filter(|row| row.shape.writes_its_kind()) {
                 assert!(kinds.insert(row.kind), "{}: {:?} has two rows", dialect.name, row.kind);
             }
         }

@@ -1,6 +1,6 @@
 //! One side of a route: a dialect and the options that a peer of it may need.
 
-use super::{Dialect, Word};
+use super::{CONFIRM, Dialect, ToolName, Word};
 
 /// Whether streamed text is written as plain strings or as output blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -72,10 +72,14 @@ pub struct Side {
     pub pin: Pin,
     /// in what its timestamps count
     pub timestamp: Unit,
+    /// the tool that asks its user what an interrupt asks
+    pub interrupt_tool: ToolName,
     /// words of the peer's own for values, before those of the dialect
     pub words: &'static [Word],
     /// names of CUSTOM events that are errors of the run
     pub errors: &'static [&'static str],
+    /// Whether the dialect is only where one begins: what the peer says decides.
+    pub auto: bool,
 }
 
 impl Side {
@@ -89,11 +93,42 @@ impl Side {
             // Who has no versions is no older peer.
             pin: if dialect.options.contains(&"pin") { Pin::default() } else { Pin::V0_0_59 },
             timestamp: Unit::default(),
+            interrupt_tool: ToolName::filled(CONFIRM),
             words: &[],
             errors: &[],
+            auto: false,
         }
     }
 }
+
+/// Name of the option of a dialect that knows interrupts as calls of a tool.
+pub const INTERRUPT_TOOL: &str = "interrupt_tool";
+
+impl Side {
+    /// The tool whose calls stand for interrupts, where the dialect has no other word for one.
+    #[must_use]
+    pub fn asks_by(&self) -> Option<&str> {
+        self.dialect.options.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
+    }
+}
+
+impl Side {
+    /// A side whose dialect is told by what it says. Until then it is taken for AG-UI before 1.0, whose requests every agent
+    /// of AG-UI takes, and which reads all of AG-UI.
+    #[must_use]
+    pub fn auto() -> Self {
+        Side { auto: true, ..Side::new(&super::AG_UI_0) }
+    }
+
+    /// The dialects that the side may turn out to speak.
+    #[must_use]
+    pub fn dialects(&self) -> Vec<&'static Dialect> {
+        if self.auto { super::ALL.to_vec() } else { vec![self.dialect] }
+    }
+}
+
+/// What `client` and `agent` of a route are called when what they say decides.
+pub const AUTO: &str = "auto";
 
 /// What a choice sets.
 pub type Set = fn(&mut Side);

@@ -75,6 +75,7 @@ pub static SOCIAL_APP: Dialect = Dialect {
         open_since: None,
     },
     input: InputForm::Seven,
+    names: &[],
     words: &[],
     // §4: "事件顶层通用字段使用 AG-UI 风格：type、threadId、runId"
     stamps: &[Field::ThreadId, Field::RunId],

@@ -7,7 +7,9 @@ pub mod input;
 pub mod kind;
 pub mod lane;
 pub mod owner;
+pub mod retired;
 pub mod run;
+pub mod schema;
 pub mod value;
 
 pub use field::Field;

@@ -11,7 +11,7 @@ use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
-use crate::translate::{Ids, Mode, Stream, request};
+use crate::translate::{Ids, Mode, Stream, detect, request};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -193,12 +193,13 @@ impl Gateway {
         let (head, body) = request.into_parts();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let translated = request::translate(&body, route.client, route.agent, &fresh)
+        let client = self.client(route, &head.headers, &body);
+        let translated = request::translate(&body, client, route.agent, &fresh)
             .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
         drop(body);
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
-        let stream = Stream::new(route.agent, route.client, Some(translated.ids.clone()), limits);
+        let stream = Stream::new(route.agent, client, Some(translated.ids.clone()), limits);
         let stream = stream.guarded(route.guard).knowing(translated.known);
         let held = (permit, route.metrics.open());
         let (writer, reader) = pipe(self.limits.client_buffer, held);
@@ -231,6 +232,19 @@ impl Gateway {
             }
         }
         Ok(respond::stream(reader))
+    }
+
+    /// What the client of a request speaks.
+    fn client(&self, route: &Route, headers: &HeaderMap, body: &[u8]) -> Side {
+        if !route.client.auto {
+            return route.client;
+        }
+        // What is no UTF-8 is refused in a moment.
+        let found = detect::request(std::str::from_utf8(body).unwrap_or_default());
+        let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+        let (dialect, because) = (found.side.dialect.name, found.because);
+        occurrence::Detected { route: &route.name, request_id, side: "client", dialect, because }.emit();
+        found.side
     }
 
     async fn read(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Rejection> {

@@ -166,6 +166,15 @@ impl Run {
         }
     }
 
+    /// Counts what was read and written since the last time.
+    fn count(&mut self) {
+        if let Some(sign) = self.plan.metrics.count(self.stream.report_mut(), &mut self.totals) {
+            let (route, request_id) = (&*self.plan.route, self.plan.request_id.as_str());
+            let (dialect, because) = (sign.dialect.name, sign.words);
+            occurrence::Detected { route, request_id, side: "agent", dialect, because }.emit();
+        }
+    }
+
     /// Reads at least one piece, and whatever else is there, up to a batch. `false` at the end of the body.
     async fn read(&mut self, session: &mut Session) -> Result<bool, End> {
         let mut piece = Piece { stream: &mut self.stream, out: &mut self.out, read: 0, fault: None };
@@ -243,7 +252,7 @@ impl Run {
 
     /// Gives what was translated to the client, waiting while it is slow.
     async fn hand_over(&mut self) -> Result<(), Gone> {
-        self.plan.metrics.count(self.stream.report_mut(), &mut self.totals);
+        self.count();
         if self.out.is_empty() {
             return Ok(());
         }
@@ -283,7 +292,7 @@ impl Run {
             }
         }
         // What was read and made no event for the client is counted as well.
-        self.plan.metrics.count(self.stream.report_mut(), &mut self.totals);
+        self.count();
         occurrence::RunEnded {
             route: &self.plan.route,
             request_id: &self.plan.request_id,

@@ -4,7 +4,7 @@
 //! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
 //! counting an event is one addition.
 
-use crate::dialect::Side;
+use crate::dialect::{Dialect, Side, Sign};
 use crate::translate::{Loss, Repair, Report};
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 use std::sync::Arc;
@@ -98,8 +98,8 @@ pub struct Metrics {
 /// The handles of one route.
 #[derive(Debug)]
 pub struct RouteMetrics {
-    read: Vec<IntCounter>,
-    written: Vec<IntCounter>,
+    read: Handles,
+    written: Handles,
     bytes_read: IntCounter,
     bytes_written: IntCounter,
     active: IntGauge,
@@ -107,6 +107,9 @@ pub struct RouteMetrics {
     repairs: Vec<IntCounter>,
     losses: Vec<IntCounter>,
 }
+
+/// Counters of events by type, for each dialect that a side may speak.
+type Handles = Vec<(&'static str, Vec<IntCounter>)>;
 
 impl Metrics {
     /// Registers the table.
@@ -146,12 +149,13 @@ impl Metrics {
     /// Resolves the handles of a route; every series of it exists from then on.
     #[must_use]
     pub fn route(&self, name: &str, client: Side, agent: Side) -> Arc<RouteMetrics> {
-        let events = |direction: &str, side: Side| {
-            let labels = side.dialect.labels();
-            labels
-                .iter()
-                .map(|kind| self.events.with_label_values(&[name, direction, side.dialect.name, kind]))
-                .collect()
+        let events = |direction: &str, side: Side| -> Handles {
+            let counters = |dialect: &Dialect| {
+                let labels = dialect.labels();
+                let labels = labels.iter();
+                labels.map(|kind| self.events.with_label_values(&[name, direction, dialect.name, kind])).collect()
+            };
+            side.dialects().into_iter().map(|dialect| (dialect.name, counters(dialect))).collect()
         };
         Arc::new(RouteMetrics {
             read: events(FROM_AGENT, agent),
@@ -218,14 +222,25 @@ impl RouteMetrics {
         self.bytes_written.inc_by(bytes as u64);
     }
 
-    /// Counts what `report` says, takes it out of there, and adds it to `totals`.
-    pub fn count(&self, report: &mut Report, totals: &mut Totals) {
-        drain(&mut report.read, &self.read);
-        totals.events += drain(&mut report.written, &self.written);
+    /// Counts what `report` says, takes it out of there, and adds it to `totals`. Gives the sign by which the agent turned out
+    /// to speak another dialect, if it did since.
+    pub fn count(&self, report: &mut Report, totals: &mut Totals) -> Option<&'static Sign> {
+        let turned = report.turned.take().map(|mut turned| {
+            drain(&mut turned.read, of(&self.read, turned.from));
+            turned.sign
+        });
+        drain(&mut report.read, of(&self.read, report.agent));
+        totals.events += drain(&mut report.written, of(&self.written, report.client));
         totals.foreign += report.repairs[Repair::ForeignType as usize];
         totals.repairs += drain(&mut report.repairs, &self.repairs);
         totals.losses += drain(&mut report.losses, &self.losses);
+        turned
     }
+}
+
+/// The counters of one dialect.
+fn of<'h>(handles: &'h Handles, dialect: &str) -> &'h [IntCounter] {
+    handles.iter().find(|(name, _)| *name == dialect).map_or(&[], |(_, counters)| counters)
 }
 
 fn drain(counts: &mut [u64], counters: &[IntCounter]) -> u64 {
@@ -271,13 +286,13 @@ mod tests {
     fn a_report_is_counted_once() {
         let metrics = Metrics::new().expect("unique names");
         let route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
-        let mut report = Report { read: vec![0; HAI.labels().len()].into(), ..Report::default() };
+        let mut report = Report { agent: HAI.name, read: vec![0; HAI.labels().len()].into(), ..Report::default() };
         let mut totals = Totals::default();
         for said in [2, 1, 0] {
             report.read[0] += said;
             report.repairs[0] += said;
             route.count(&mut report, &mut totals);
         }
-        assert_eq!((route.read[0].get(), route.repairs[0].get(), totals.repairs), (3, 3, 3));
+        assert_eq!((of(&route.read, HAI.name)[0].get(), route.repairs[0].get(), totals.repairs), (3, 3, 3));
     }
 }

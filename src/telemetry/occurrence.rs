@@ -52,6 +52,28 @@ impl Refused<'_> {
     }
 }
 
+/// What a run turned out to speak, on a route that leaves it open.
+pub struct Detected<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the request's id
+    pub request_id: &'a str,
+    /// client or agent
+    pub side: &'static str,
+    /// the dialect
+    pub dialect: &'static str,
+    /// what it was told by
+    pub because: &'static str,
+}
+
+impl Detected<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let Detected { route, request_id, side, dialect, because } = self;
+        tracing::info!(route, request_id, side, dialect, because, "dialect detected");
+    }
+}
+
 /// A run ended: the access log's line.
 pub struct RunEnded<'a> {
     /// the route's name

@@ -33,7 +33,7 @@ pub(super) fn read_start_with_args(parts: Parts<'_>, dialect: &Dialect, sink: &m
         return sink.event(event);
     };
     own.push((carry::own(IN_START), Json::trusted("true")));
-    let call = event.get(Field::ToolCallId).cloned().map(Json::into_owned).unwrap_or_else(|| Json::string(""));
+    let call = id(&event);
     carry::pack(&mut event, dialect.name, own);
     sink.event(event);
     let mut more = Event::new(Kind::ToolCallArgs).with(Field::ToolCallId, call);
@@ -327,6 +327,11 @@ pub(super) fn forget_filled(parts: &mut Parts<'_>, fillers: &'static [(&'static 
             parts.event.members.retain(stays);
         }
     }
+}
+
+/// The call that an event is about; the empty text where it names none.
+pub(super) fn id(event: &Event<'_>) -> Json<'static> {
+    event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }
 
 /// The writing side of a call whose arguments are gathered.

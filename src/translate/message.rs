@@ -27,7 +27,10 @@ pub(super) fn read_snapshot(event: &mut Event<'_>, side: Side) {
     let mut canonical = Vec::new();
     for element in &list {
         match json::message(element) {
-            Some(members) => read(members, side, &mut canonical),
+            Some(mut members) => {
+                spell::read_names(side.dialect.names, &mut members);
+                read(members, side, &mut canonical);
+            }
             None => return,
         }
     }
@@ -110,7 +113,7 @@ pub(super) fn read(message: Members<'_>, side: Side, out: &mut Vec<Message<'stat
     let (thought_before, thought_after) = match get(&found, Field::Content) {
         // What is canonical already needs no reading.
         Some(_) => (Vec::new(), Vec::new()),
-        None if has_blocks(dialect) => stored::read(&mut canonical, &mut own, dialect.name),
+        None if has_blocks(dialect) => stored::read(&mut canonical, &mut own, dialect),
         None => (Vec::new(), Vec::new()),
     };
     let before = carry::take(&mut found, BEFORE);
@@ -259,14 +262,16 @@ fn write_one<'a>(
             _ => canonical.push((key, value)),
         }
     }
-    if carry::take_json_note(&mut own, Field::Content) {
+    let as_json = carry::take_json_note(&mut own, Field::Content);
+    if has_blocks(dialect) && (!as_json || stored::is_noted(&own)) {
+        stored::write(&mut said, &mut own, &mut canonical, side.content == Content::Blocks);
+    }
+    if as_json {
         // Notes come back from clients, so what they say is checked like anything else from outside.
         let text = get(&said, Field::Content).and_then(Json::text).map(Cow::into_owned);
         if let Some(value) = text.as_deref().and_then(json::value).map(Json::into_owned) {
             set(&mut said, Key::Known(Field::Content), value);
         }
-    } else if has_blocks(dialect) {
-        stored::write(&mut said, &mut own, &mut canonical, side.content == Content::Blocks);
     }
     spell::write_role(side, &mut said, &mut own);
     for field in carry::take_fields(&mut own, NULLS, |field| form.says.contains(&field)) {
@@ -283,6 +288,7 @@ fn write_one<'a>(
         let carried = carry::wrap(dialect.home, beside.as_ref(), &canonical, None);
         said.extend(carried.map(|carried| (carry::own(place), carried)));
     }
+    spell::write_names(dialect.names, &mut said);
     said
 }
 

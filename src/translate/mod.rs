@@ -6,6 +6,8 @@
 //!                            events      events      client's dialect
 //! ```
 //!
+//! [`verify`] holds a recorded stream against the rules of the real client and mends nothing.
+//!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
 mod answer;
@@ -13,27 +15,34 @@ mod call;
 mod calls;
 mod carry;
 mod chunk;
+mod collaboration;
 mod conform;
+pub mod detect;
 mod failure;
 mod guard;
+mod interrupt;
 mod message;
 mod names;
+mod noted;
 mod part;
 mod patch;
 mod read;
 pub mod report;
 pub mod request;
 mod sequence;
+mod shown;
 mod spell;
 mod stored;
 pub mod stream;
+mod subagent;
 mod text;
 mod thought;
 pub mod trace;
+pub mod verify;
 mod write;
 
 pub use guard::{Known, Mode, Offence};
-pub use report::{Breach, Loss, Repair, Report};
+pub use report::{Breach, Loss, Repair, Report, Turned};
 pub use stream::{Fault, Stream};
 
 use crate::event::{Event, Json};

@@ -159,7 +159,7 @@ fn is_sound_operation(operation: &Json<'_>) -> bool {
 
 /// "A JSON Pointer is a Unicode string containing a sequence of zero or more reference tokens, each prefixed by a '/'"; `~`
 /// stands only in `~0` and `~1` (RFC 6901 §3).
-fn is_pointer(text: &str) -> bool {
+pub(super) fn is_pointer(text: &str) -> bool {
     (text.is_empty() || text.starts_with('/'))
         && text.split('~').skip(1).all(|rest| rest.starts_with('0') || rest.starts_with('1'))
 }

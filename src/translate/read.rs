@@ -5,12 +5,14 @@
 use super::answer;
 use super::call::{self, Calls};
 use super::carry::{self, Unwrapped};
+use super::collaboration::Talks;
+use super::detect::Detector;
 use super::failure;
 use super::report::{Loss, Repair, Report};
 use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
 use super::thought::{self, Thoughts};
-use super::{Sink, message, patch};
+use super::{Sink, message, noted, patch};
 use crate::codec::json::{self, Object};
 use crate::dialect::{ASSISTANT, Dialect, Home, Row, Shape, Side};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
@@ -27,12 +29,15 @@ pub(super) struct Reader {
     side: Side,
     dialect: &'static Dialect,
     texts: Reading,
+    talks: Talks,
     thoughts: Thoughts,
     calls: Calls,
     answers: answer::Reading,
     stamps: Stamps,
     /// whether an event has come
     begun: bool,
+    /// what tells the dialect, where nobody else does, and the first frame, which is read again then
+    detector: Option<(Detector, String)>,
 }
 
 /// An event of the dialect, taken apart by its row.
@@ -51,11 +56,13 @@ impl Reader {
             side,
             dialect: side.dialect,
             texts: Reading::default(),
+            talks: Talks::default(),
             thoughts: Thoughts::default(),
             calls: Calls::default(),
             answers: answer::Reading::default(),
             stamps: Stamps::default(),
             begun: false,
+            detector: side.auto.then(Default::default),
         }
     }
 
@@ -64,10 +71,32 @@ impl Reader {
         if data.trim() == DONE {
             return sink.report().loss(Loss::DoneMarker);
         }
+        self.detect(data, sink);
         match json::object(data) {
             Ok(object) => self.object(object, data, sink),
             Err(_) => self.malformed(&Json::string(data), sink),
         }
+    }
+
+    /// Turns to the dialect that this frame is a sign of, if it is the first.
+    fn detect(&mut self, data: &str, sink: &mut impl Sink) {
+        let Some((detector, opening)) = &mut self.detector else {
+            return;
+        };
+        let Some(sign) = detector.look(data) else {
+            if opening.is_empty() {
+                data.clone_into(opening);
+            }
+            return;
+        };
+        let opening = std::mem::take(opening);
+        sink.report().turn(sign);
+        *self = Reader::new(Side::new(sign.dialect));
+        // What the start of the run said counts for the rest of it; it has been heard.
+        self.frame(
+            &opening,
+            &mut Unheard(Report { read: vec![0; sign.dialect.other() + 1].into(), ..Report::default() }),
+        );
     }
 
     /// Closes what the dialect left half said.
@@ -150,7 +179,7 @@ impl Reader {
         match row.shape {
             Shape::HeldStart => return self.texts.start(self.pack(parts), sink),
             Shape::Output => {
-                if let Err(NoText) = self.texts.content(parts, self.dialect.name, sink) {
+                if let Err(NoText) = self.texts.content(parts, self.dialect, sink) {
                     sink.event(self.whole(row.wire, data));
                 }
                 return;
@@ -169,6 +198,9 @@ impl Reader {
                     self.calls.args(&mut parts);
                     return events.into_iter().for_each(|event| sink.event(event));
                 }
+            }
+            Shape::Collaboration(step) if !self.talks.read(step, &mut parts, self.dialect) => {
+                return sink.event(self.whole(row.wire, data));
             }
             Shape::Boundary => self.boundary(&mut parts, sink),
             Shape::Failure | Shape::NestedFailure => self.texts.close_all(sink),
@@ -225,7 +257,7 @@ impl Reader {
         let dialect = self.dialect;
         let mut parts = Parts { event: Event::new(row.kind), own: Members::new(), restored: Vec::new() };
         spell::strip(dialect, &mut members, report);
-        spell::read_names(row, &mut members);
+        spell::read_names(row.names, &mut members);
         self.stamps.read(dialect, row.kind, &mut members);
         // Most events say nothing but what their row says: the list stays as it is.
         if members.iter().all(|(key, _)| matches!(key, Key::Known(field) if row.says(*field))) {
@@ -281,6 +313,9 @@ impl Reader {
         let Some(kind) = Kind::from_wire(kind) else {
             return;
         };
+        if noted::is_whole(kind) {
+            return sink.event(noted::read(kind, parts, self.dialect.name));
+        }
         let restored = parts.restored.clone();
         let mut event = self.pack(parts);
         event.kind = kind;
@@ -340,6 +375,17 @@ fn name_run(parts: &mut Parts<'_>) {
         if parts.event.get(field).is_none() {
             parts.event.set(field, Json::string(""));
         }
+    }
+}
+
+/// Takes events that were heard before.
+struct Unheard(Report);
+
+impl Sink for Unheard {
+    fn event(&mut self, _: Event<'_>) {}
+
+    fn report(&mut self) -> &mut Report {
+        &mut self.0
     }
 }
 

@@ -2,6 +2,7 @@
 //! agent broke where it broke one.
 
 use super::trace::{Note, Trace};
+use crate::dialect::Sign;
 
 macro_rules! closed {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {
@@ -107,17 +108,41 @@ pub struct Report {
     pub repairs: [u64; Repair::ALL.len()],
     /// by [`Loss`], in the order of its table
     pub losses: [u64; Loss::ALL.len()],
+    /// the dialect of the agent, as far as it is known
+    pub agent: &'static str,
+    /// the dialect of the client
+    pub client: &'static str,
     /// events from the agent, by label of its dialect
     pub read: Box<[u64]>,
     /// events to the client, by label of its dialect
     pub written: Box<[u64]>,
+    /// that the agent turned out to speak another dialect than was thought
+    pub turned: Option<Turned>,
     /// the first rule that was broken
     pub breach: Option<Breach>,
     /// what happens to each event, where somebody asked for it
     pub trace: Option<Box<Trace>>,
 }
 
+/// A turn to another dialect, in a stream whose dialect is told by what it says.
+#[derive(Clone, Debug)]
+pub struct Turned {
+    /// what showed it
+    pub sign: &'static Sign,
+    /// the dialect that it was taken for
+    pub from: &'static str,
+    /// events that were read before, by label of the dialect that it was taken for
+    pub read: Box<[u64]>,
+}
+
 impl Report {
+    /// From here on the agent's events are those of the sign's dialect.
+    pub(super) fn turn(&mut self, sign: &'static Sign) {
+        let labels = vec![0; sign.dialect.other() + 1].into_boxed_slice();
+        let from = std::mem::replace(&mut self.agent, sign.dialect.name);
+        self.turned = Some(Turned { sign, from, read: std::mem::replace(&mut self.read, labels) });
+    }
+
     /// Counts a repair.
     pub fn repair(&mut self, repair: Repair) {
         self.repairs[repair as usize] += 1;

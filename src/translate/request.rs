@@ -2,11 +2,11 @@
 
 use super::guard::Known;
 use super::message::Carries;
-use super::{Ids, carry, message, names};
+use super::{Ids, carry, interrupt, message, names, spell};
 use crate::codec::json;
 use crate::dialect::{Home, InputForm, Pin, Side, Spelling};
 use crate::event::input::Message;
-use crate::event::{Field, Json, Key, Kind, Members, PROTOCOL_VERSION, RunInput, Type, get, remove, set};
+use crate::event::{Field, Json, Key, Members, PROTOCOL_VERSION, RunInput, Type, get, remove, set};
 use std::fmt;
 
 /// `description` of the one context entry that a context sent as plain text becomes.
@@ -87,6 +87,7 @@ pub fn decode<'a>(body: &'a str, client: Side, fresh: &Ids) -> Result<RunInput<'
     if let Some(kind) = object.kind {
         members.insert(0, (Key::Other(json::TYPE.into()), kind));
     }
+    spell::read_names(client.dialect.names, &mut members);
     // Whole nulls say nothing; the real client drops them too before it sends.
     members.retain(|(_, value)| !value.is_null());
     let thread_id = id(&mut members, Field::ThreadId, &fresh.thread_id)?;
@@ -94,6 +95,9 @@ pub fn decode<'a>(body: &'a str, client: Side, fresh: &Ids) -> Result<RunInput<'
     let mut messages = read_messages(&mut members, client)?;
     if client.dialect.home != Home::Native {
         unpack_input(&mut members, &mut messages, client.dialect.home);
+    }
+    if client.asks_by().is_some() {
+        interrupt::answer(&mut members, &mut messages);
     }
     if let Some(context) = get(&members, Field::Context).filter(|context| context.shape() == Type::String) {
         let context = context_of_text(context);
@@ -133,6 +137,7 @@ fn read_messages(members: &mut Members<'_>, client: Side) -> Result<Vec<Message<
         let Some(mut message) = json::message(element) else {
             return refused(format!("/messages/{at}"), "must be an object");
         };
+        spell::read_names(client.dialect.names, &mut message);
         message.retain(|(_, value)| !value.is_null());
         name_result(&mut message);
         check(&message, at, client)?;
@@ -146,7 +151,7 @@ fn check(message: &Members<'_>, at: usize, client: Side) -> Result<(), Refused> 
     let roles = client.dialect.message.roles;
     match get(message, Field::Role).map(|role| (role.shape(), role.text())) {
         None => return refused(place(Field::Role), format!("is missing; it must be one of {}", roles.join(", "))),
-        Some((_, Some(role))) if roles.contains(&&*role) => {}
+        Some((_, Some(role))) if roles.contains(&spell::canonical_role(client, &role)) => {}
         Some((_, role)) => {
             let said = role.map_or_else(|| "no string".to_owned(), |role| format!("`{}`", shorten(&role)));
             return refused(place(Field::Role), format!("is {said}; it must be one of {}", roles.join(", ")));
@@ -229,12 +234,7 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> (String, u64) {
         (Field::Context, "[]"),
         (Field::ForwardedProps, "{}"),
     ];
-    let boundary = agent.dialect.row_of(Kind::RunStarted, agent.pin).map(|(_, row)| row);
-    let name = |field: Field| {
-        let name = boundary.map_or_else(|| field.spelt(snake), |row| row.name(field, snake));
-        Key::Other(name.into())
-    };
-    let mut top = vec![(name(Field::ThreadId), thread_id), (name(Field::RunId), run_id)];
+    let mut top = vec![(Key::Known(Field::ThreadId), thread_id), (Key::Known(Field::RunId), run_id)];
     if agent.dialect.input == InputForm::Current {
         top.push((Key::Known(Field::ProtocolVersion), Json::string(PROTOCOL_VERSION)));
     }
@@ -265,6 +265,7 @@ pub fn encode(input: RunInput<'_>, agent: Side) -> (String, u64) {
         *place = message::to_array(&messages, snake);
     }
     top.extend(said);
+    spell::write_names(agent.dialect.names, &mut top);
     let body = json::build(|object| top.iter().for_each(|member| object.copy(member, snake)));
     (body.as_str().to_owned(), carries.lost())
 }

@@ -27,7 +27,7 @@ pub(super) fn strip(dialect: &Dialect, members: &mut Members<'_>, report: &mut R
     let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
     members.retain(|(key, _)| {
         let goes = match key {
-            Key::Known(_) => false,
+            Key::Known(field) => dialect.strip.contains(&field.camel()),
             Key::Other(own) => dialect.strip.iter().any(|name| own == name || plain(own) == plain(name)),
         };
         if goes {
@@ -63,9 +63,9 @@ pub(super) fn stripped<'a>(dialect: &Dialect, data: &'a str, report: &mut Report
     }
 }
 
-/// Gives members that `row` calls otherwise their canonical names.
-pub(super) fn read_names(row: &Row, members: &mut Members<'_>) {
-    for (field, name) in row.names {
+/// Gives members that a dialect calls otherwise their canonical names.
+pub(super) fn read_names(names: &[(Field, &str)], members: &mut Members<'_>) {
+    for (field, name) in names {
         if get(members, *field).is_some() {
             continue;
         }
@@ -76,6 +76,17 @@ pub(super) fn read_names(row: &Row, members: &mut Members<'_>) {
         };
         if let Some((key, _)) = members.iter_mut().find(|(key, _)| is_it(key)) {
             *key = Key::Known(*field);
+        }
+    }
+}
+
+/// Gives members the names that a dialect has for them.
+pub(super) fn write_names(names: &[(Field, &'static str)], members: &mut Members<'_>) {
+    for (key, _) in members {
+        if let Key::Known(field) = key
+            && let Some((_, name)) = names.iter().find(|(own, _)| own == field)
+        {
+            *key = carry::own(name);
         }
     }
 }
@@ -147,6 +158,13 @@ pub(super) fn read_word(side: Side, field: Field, parts: &mut Parts<'_>, already
     if !already.contains(&field) && !parts.restored.contains(&field) {
         read_each(|| words(side, kind).filter(|word| word.field == field), &mut parts.event.members, &mut parts.own);
     }
+}
+
+/// The canonical role that a side calls `said`.
+#[must_use]
+pub(super) fn canonical_role(side: Side, said: &str) -> &str {
+    let words = side.words.iter().chain(side.dialect.words);
+    canonical_of(words, Field::Role, said).unwrap_or(said)
 }
 
 /// The same for the role of a message.

@@ -68,7 +68,13 @@ impl Stream {
             reader: Reader::new(agent),
             guard: Guard::new(ids, client.dialect),
             writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
-            report: Report { read: labels(agent), written: labels(client), ..Report::default() },
+            report: Report {
+                agent: agent.dialect.name,
+                client: client.dialect.name,
+                read: labels(agent),
+                written: labels(client),
+                ..Report::default()
+            },
             dialects: (agent.dialect, client.dialect),
         }
     }

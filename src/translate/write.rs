@@ -5,10 +5,12 @@
 use super::answer::{self, Taken};
 use super::call::{self, Calls, Gathered};
 use super::chunk::Chunks;
+use super::collaboration::Talks;
 use super::failure;
 use super::report::Report;
 use super::sequence::{self, Sequence};
 use super::spell::{self, Stamps};
+use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves};
 use super::{CANONICAL_PREFIX, carry, message, part, patch};
@@ -21,12 +23,14 @@ use std::borrow::Cow;
 /// Writes one side of a route.
 #[derive(Debug)]
 pub(super) struct Writer {
-    side: Side,
+    pub(super) side: Side,
     /// whether the agent speaks another dialect, so that the version said is ours
     translates: bool,
     /// the row of content, where the dialect has output blocks
-    blocks: Option<&'static Row>,
-    texts: Writing,
+    pub(super) blocks: Option<&'static Row>,
+    pub(super) texts: Writing,
+    pub(super) talks: Talks,
+    pub(super) subagents: Subagents,
     chunks: Chunks,
     thoughts: Fold,
     start: call::Start,
@@ -68,6 +72,8 @@ impl Writer {
             translates,
             blocks: content.filter(|row| row.shape == Shape::Output),
             texts: Writing::default(),
+            talks: Talks::default(),
+            subagents: Subagents::default(),
             chunks: Chunks::default(),
             thoughts: Fold::default(),
             start: call::Start::default(),
@@ -88,6 +94,7 @@ impl Writer {
         if let Some((closer, mark)) = self.chunks.closer(&event) {
             self.mapped(closer, mark, to);
         }
+        self.ask(&event, to);
         if !self.unfolds(event.kind) {
             return self.mapped(event, None, to);
         }
@@ -142,7 +149,7 @@ impl Writer {
         }
     }
 
-    fn mapped(&mut self, mut event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+    pub(super) fn mapped(&mut self, mut event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
         if event.kind == Kind::Custom && self.restore(&event, to) {
             return;
         }
@@ -193,19 +200,14 @@ impl Writer {
             Taken::Ends(whole) => return self.placed(whole, None, to),
             Taken::Other(event) => event,
         };
-        match event.kind {
-            Kind::ToolCallArgs => {
-                let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-                return self.args.args(id, marked(event, stands_for));
-            }
-            // A result may come before the end, and no result before the arguments.
-            Kind::ToolCallEnd | Kind::ToolCallResult => {
-                let id = event.get(Field::ToolCallId).cloned().map(Json::into_owned);
-                if let Some(whole) = id.and_then(|id| self.args.end(&id)) {
-                    self.placed(whole, None, to);
-                }
-            }
-            _ => {}
+        if event.kind == Kind::ToolCallArgs {
+            return self.args.args(call::id(&event), marked(event, stands_for));
+        }
+        // A result may come before the end, and no result before the arguments.
+        if matches!(event.kind, Kind::ToolCallEnd | Kind::ToolCallResult)
+            && let Some(whole) = self.args.end(&call::id(&event))
+        {
+            self.placed(whole, None, to);
         }
         self.placed(event, stands_for, to);
     }
@@ -245,6 +247,7 @@ impl Writer {
                 self.row(label, row, said, to);
             }
             (Some(content), None) if is_reasoning(event.kind) => self.reasoning(content, event, stands_for, to),
+            (_, None) if Writer::is_shown(event.kind) => self.shown(event, to),
             (_, None) => self.whole(event, to),
         }
     }
@@ -259,9 +262,11 @@ impl Writer {
             return false;
         };
         // Only what reading wraps is unwrapped; anything else would pass the run guard by.
-        let wrapped = dialect.row(wire).is_none_or(|(_, row)| matches!(row.shape, Shape::Whole | Shape::Output));
-        let held = json::object(value.as_str()).ok().and_then(|object| object.kind);
-        if !wrapped || event.members.len() != 2 || !held.is_some_and(|kind| kind.is(wire)) {
+        let Ok(held) = json::object(value.as_str()) else {
+            return false;
+        };
+        let wrapped = dialect.row(wire).is_none_or(|(_, row)| self.is_wrapped(row, &held));
+        if !wrapped || event.members.len() != 2 || !held.kind.is_some_and(|kind| kind.is(wire)) {
             return false;
         }
         to.report.written[dialect.row(wire).map_or_else(|| dialect.other(), |(label, _)| label)] += 1;
@@ -311,7 +316,7 @@ impl Writer {
         self.put(label, row, said, to);
     }
 
-    fn put(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
+    pub(super) fn put(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
         to.report.written[label] += 1;
         let (snake, home) = (self.side.fields == Spelling::Snake, self.side.dialect.home);
         let mut row = row;
@@ -388,7 +393,7 @@ impl Writer {
     }
 
     /// An event without a word here: CUSTOM `ag-ui.<TYPE>` with the whole event as value.
-    fn whole(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
+    pub(super) fn whole(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
         let value = json::build(|object| {
             object.word(json::TYPE, event.kind.wire());
@@ -479,7 +484,7 @@ impl Writer {
         }
     }
 
-    fn put_content(&mut self, content: &'static Row, said: Said<'_>, to: &mut Outlet<'_>) {
+    pub(super) fn put_content(&mut self, content: &'static Row, said: Said<'_>, to: &mut Outlet<'_>) {
         let label = self.side.dialect.row(content.wire).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
         self.put(label, content, said, to);
     }

@@ -37,27 +37,68 @@ fn wire(event: &str) -> Vec<u8> {
     format!("data: {event}\n\n").repeat(FRAMES).into_bytes()
 }
 
-fn translate(name: &str, from: Side, to: Side, start: &str, event: &str) {
+/// A text delta of 135 to 180 bytes in each dialect, and what opens its message: as their documents print them.
+const SAID: [(&str, Content, &str, &str); 7] = [
+    (
+        "ag-ui",
+        Content::String,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222","role":"assistant"}"#,
+        r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
+    ),
+    (
+        "ag-ui-0",
+        Content::String,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222","role":"assistant"}"#,
+        r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
+    ),
+    (
+        "hai",
+        Content::String,
+        r#"{"type":"BUSINESS_DATA_START","messageId":"msg-0001-2222","role":"assistant"}"#,
+        r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
+    ),
+    (
+        "hai",
+        Content::Blocks,
+        r#"{"type":"BUSINESS_DATA_START","messageId":"msg-0001-2222","role":"assistant"}"#,
+        r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"msg-0001-2222","delta":{"output":{"type":"text","content":"Agent与前端交互协议，支持"}},"timestamp":1620000001500}"#,
+    ),
+    (
+        "ag-ui-snake",
+        Content::String,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222","role":"助手"}"#,
+        r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
+    ),
+    (
+        "cloudbase",
+        Content::String,
+        r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222"}"#,
+        r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
+    ),
+    // Its text comes whole, so this is a message an event.
+    (
+        "social-app",
+        Content::String,
+        r#"{"type":"STEP_STARTED","threadId":"t","runId":"r","stepName":"worker"}"#,
+        r#"{"type":"TEXT_MESSAGE_END","threadId":"t","runId":"r","messageId":"msg-0001-2222","role":"assistant","answer":"Agent与前端交互协议，支持实时流式交互。"}"#,
+    ),
+];
+
+fn translate(from: Side, to: Side, start: &str, event: &str) -> f64 {
     let mut stream = Stream::new(from, to, Some(Ids::new("t", "r")), Limits::default());
     let mut out = Vec::new();
     stream.push(format!("data: {start}\n\n").as_bytes(), 0, &mut out).expect("a start");
     let bytes = wire(event);
-    let nanos = measure(|| {
+    measure(|| {
         out.clear();
         stream.push(black_box(&bytes), 0, &mut out).expect("events");
         black_box(&out);
-    });
-    println!("{nanos:8.0} ns  {name} ({} bytes)", event.len());
+    })
 }
 
 fn main() {
-    let hai_string = r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#;
-    let hai_block = r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"msg-0001-2222","delta":{"output":{"type":"text","content":"Agent与前端交互协议，支持"}},"timestamp":1620000001500}"#;
-    let ag_ui = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#;
-    let hai_start = r#"{"type":"BUSINESS_DATA_START","messageId":"msg-0001-2222","role":"assistant"}"#;
-    let ag_ui_start = r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222","role":"assistant"}"#;
-
-    let bytes = wire(hai_string);
+    let (_, _, _, event) = SAID[2];
+    let bytes = wire(event);
     let mut frames = Decoder::default();
     let framing = measure(|| {
         let mut rest = black_box(bytes.as_slice());
@@ -65,16 +106,19 @@ fn main() {
             black_box(&frame);
         }
     });
-    println!("{framing:8.0} ns  frames alone ({} bytes)", hai_string.len());
-    let members = measure(|| (0..FRAMES).for_each(|_| drop(black_box(json::object(black_box(hai_string))))));
-    println!("{members:8.0} ns  members alone ({} bytes)", hai_string.len());
-
-    let (hai, blocks) = (side("hai", Content::String), side("hai", Content::Blocks));
-    let canonical = side("ag-ui", Content::String);
-    translate("hai -> ag-ui, string", hai, canonical, hai_start, hai_string);
-    translate("hai -> ag-ui, block", blocks, canonical, hai_start, hai_block);
-    translate("ag-ui -> hai, string", canonical, hai, ag_ui_start, ag_ui);
-    translate("ag-ui -> hai, block", canonical, blocks, ag_ui_start, ag_ui);
-    translate("ag-ui -> ag-ui", canonical, canonical, ag_ui_start, ag_ui);
-    translate("hai -> hai, string", hai, hai, hai_start, hai_string);
+    println!("{framing:8.0} ns  frames alone ({} bytes)", event.len());
+    let members = measure(|| (0..FRAMES).for_each(|_| drop(black_box(json::object(black_box(event))))));
+    println!("{members:8.0} ns  members alone ({} bytes)", event.len());
+    println!("\nns per text delta, agent down, client across:");
+    let names = SAID.map(|(name, content, ..)| if content == Content::Blocks { "hai:blocks" } else { name });
+    print!("{:>12}", "");
+    names.iter().for_each(|name| print!("{name:>12}"));
+    println!();
+    for ((from, content, start, event), name) in SAID.into_iter().zip(names) {
+        print!("{name:>12}");
+        for (to, wanted, ..) in SAID {
+            print!("{:12.0}", translate(side(from, content), side(to, wanted), start, event));
+        }
+        println!();
+    }
 }

@@ -85,3 +85,75 @@ async fn a_filter_that_cannot_be_meant_does_not_silence_the_log() {
     let line = process.line().await.expect("a line of the log");
     assert!(line.contains("listening"), "{line}");
 }
+
+/// What `diglot verify` says to an input: exit code, stdout, stderr.
+fn verified(options: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let file = File::new(input);
+    let mut command = diglot();
+    command.arg("verify").args(options).arg(file.path());
+    let Output { status, stdout, stderr } = command.output().expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8").replace(&file.path().display().to_string(), "FILE");
+    (status.code(), text(stdout), text(stderr))
+}
+
+const ACCEPTED: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n\
+                        data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n";
+const WARNED: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n\
+                      data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"s\"}\n\n";
+const REJECTED: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n\
+                        data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"m\\u0007\",\"delta\":\"x\"}\n\n\
+                        data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n";
+
+#[test]
+fn a_verdict_is_an_exit_code_and_a_last_line() {
+    let rows: &[(&[&str], &str, i32, &str)] = &[
+        (&[], ACCEPTED, 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
+        (&[], RUN, 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
+        (&["--strict"], ACCEPTED, 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
+        (&[], WARNED, 0, "FILE: accepted: 2 events, 0 violations, 1 warning"),
+        (&["--strict"], WARNED, 1, "FILE: accepted: 2 events, 0 violations, 1 warning"),
+        (&[], REJECTED, 1, "FILE: rejected at line 3 (not-open): 3 events, 1 violation, 0 warnings"),
+        (&[], "", 0, "FILE: accepted: 0 events, 0 violations, 1 warning"),
+    ];
+    for (options, input, code, last) in rows {
+        let said = verified(&[&["--dialect", "ag-ui"], *options].concat(), input);
+        assert_eq!((said.0, said.1.lines().last(), said.2.as_str()), (Some(*code), Some(*last), ""), "{input}");
+    }
+    let (_, stdout, _) = verified(&["--dialect", "ag-ui"], REJECTED);
+    let expected = "FILE:3: violation not-open: TEXT_MESSAGE_CONTENT: the text message \"m\\u{7}\" is not open; \
+                    what is continued or ended must be open (§3.2 Verify)";
+    assert_eq!(stdout.lines().next(), Some(expected));
+}
+
+#[test]
+fn a_report_is_one_json_document() {
+    let (code, stdout, _) = verified(&["--dialect", "ag-ui", "--format", "json"], REJECTED);
+    let report: serde_json::Value = serde_json::from_str(&stdout).expect("one document");
+    assert_eq!(code, Some(1));
+    assert_eq!(
+        (&report["verdict"], &report["rejected_at"], &report["events"]),
+        (&"rejected".into(), &3.into(), &3.into())
+    );
+    let finding = &report["findings"][0];
+    assert_eq!((&finding["rule"], &finding["severity"]), (&"not-open".into(), &"violation".into()));
+    assert_eq!((&finding["line"], &finding["event"], &finding["path"]), (&3.into(), &2.into(), &"".into()));
+    let (code, stdout, _) = verified(&["--dialect", "hai", "--format", "json"], "");
+    let report: serde_json::Value = serde_json::from_str(&stdout).expect("one document");
+    assert_eq!((code, &report["findings"][0]["rule"]), (Some(0), &"no-events".into()));
+}
+
+#[test]
+fn what_cannot_be_verified_has_an_exit_code_of_its_own() {
+    let rows: &[(&[&str], i32, &str)] = &[
+        (&["verify", "--dialect", "ag-ui", "/nowhere/at-all.sse"], 69, "diglot: /nowhere/at-all.sse: "),
+        (&["verify", "--dialect", "ag-ui", "/"], 69, "diglot: /: "),
+        (&["verify", "--dialect", "klingon", "-"], 2, "error: "),
+        (&["verify"], 2, "error: "),
+    ];
+    for (arguments, code, says) in rows {
+        let Output { status, stderr, .. } = diglot().args(*arguments).output().expect("the binary starts");
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(*code), "{stderr}");
+        assert!(stderr.starts_with(says), "{stderr}");
+    }
+}

@@ -12,7 +12,7 @@
 
 use super::exact::canonical;
 use diglot::codec::sse::Limits;
-use diglot::dialect::{self, Row, Shape, Side};
+use diglot::dialect::{self, Row, Shape, Side, ToolName};
 use diglot::translate::{Ids, Loss, Repair, Report, Stream, request};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -76,6 +76,10 @@ pub fn side(name: &str) -> Side {
     let dialect = words.next().and_then(dialect::by_name).unwrap_or_else(|| panic!("{name}: no such dialect"));
     let mut side = Side::new(dialect);
     for word in words {
+        if let Some(tool) = word.strip_prefix("tool=").and_then(ToolName::new) {
+            side.interrupt_tool = tool;
+            continue;
+        }
         // A version has dots of its own: `pin=0-0-45`.
         let (option, word) = word
             .split_once('=')

@@ -14,7 +14,8 @@ mod social_app;
 
 use super::exact::{canonical, members, object};
 use super::golden::{hear, side};
-use diglot::dialect::Content;
+use diglot::dialect::{AG_UI, ALL, Changes, Content, Side};
+use diglot::event::{Field, Kind};
 use diglot::translate::{Ids, request};
 
 /// Streams per law and option.
@@ -37,8 +38,12 @@ const OTHERS: [&str; 8] = [
 
 /// One event per frame, as text, through one translation.
 fn through(events: &[String], from: &str, to: &str) -> Vec<String> {
+    between(events, side(from), side(to))
+}
+
+fn between(events: &[String], from: Side, to: Side) -> Vec<String> {
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let (heard, _) = hear(side(from), side(to), [wire.as_bytes()]);
+    let (heard, _) = hear(from, to, [wire.as_bytes()]);
     heard.split("\n\n").filter(|frame| !frame.is_empty()).map(data).collect()
 }
 
@@ -106,6 +111,36 @@ fn l1_canonical_survives_every_dialect() {
                 if *dialect == "social-app" { grouped(all) } else { all }
             });
             same(&format!("L1 over {dialect}"), seed, &expected, &middle, &back);
+        }
+    }
+}
+
+/// A dialect of the operator's own is no exception, whichever it extends.
+#[test]
+fn l1_canonical_survives_a_dialect_with_other_names() {
+    let canonical = Side::new(&AG_UI);
+    for base in ALL {
+        let text = |text: &str| text.to_owned();
+        let first = base.row_of(Kind::RunFinished, Side::new(base).pin).expect("every dialect ends runs").1.wire;
+        let own = Changes {
+            name: text("acme"),
+            base,
+            events: vec![(text(first), text("DONE"))],
+            fields: vec![(Field::ThreadId, text("session")), (Field::Delta, text("words"))],
+            values: vec![(Field::Role, text("assistant"), text("bot"))],
+            strip: Vec::new(),
+        };
+        let own = Side::new(own.dialect());
+        for seed in 0..STREAMS / 5 {
+            let events = ag_ui::stream(seed);
+            let middle = between(&events, canonical, own);
+            assert!(!middle.iter().any(|event| event.contains("\"type\":\"RUN_FINISHED\"")), "{middle:?}");
+            let back = between(&middle, own, canonical);
+            let [expected, back] = [events, back].map(|all| {
+                let all = all.iter().map(|event| modulo(event)).collect::<Vec<_>>();
+                if base.name == "social-app" { grouped(all) } else { all }
+            });
+            same(&format!("L1 over a dialect that extends {}", base.name), seed, &expected, &middle, &back);
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The integration tests, one binary. A line per module on what belongs there:
 //!
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
+//! - `auto`: routes whose dialects are told by what is said.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
 //! - `exact`: JSON compared with its digits, for the two modules below.
@@ -10,11 +11,14 @@
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `load`: many events, many streams, memory.
+//! - `pages`: pages that are made from the code, held equal to it.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
+//! - `verify`: what the gateway writes, held against the verifier.
 
 mod architecture;
+mod auto;
 mod cli;
 mod client;
 mod exact;
@@ -24,6 +28,8 @@ mod guard;
 mod laws;
 mod lifecycle;
 mod load;
+mod pages;
 mod requests;
 mod status;
 mod support;
+mod verify;

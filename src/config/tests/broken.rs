@@ -339,6 +339,19 @@ f:2:64: routes[0].agent.content: the dialect `ag-ui` has no option `content`
 ",
     ),
     (
+        "a tool that has no name, and one where there is no such option",
+        r#"
+routes:
+  - {path: /a, client: {dialect: hai, interrupt_tool: "a\tb"}, agent: {dialect: ag-ui, interrupt_tool: x}, upstream: http://h/}
+"#,
+        r"
+f:2:55: routes[0].client.interrupt_tool: `a b` is no name of a tool
+  hint: write the name that the client gives the tool, at most 64 bytes on one line
+f:2:104: routes[0].agent.interrupt_tool: the dialect `ag-ui` has no option `interrupt_tool`
+  hint: take it away; it belongs to `hai`
+",
+    ),
+    (
         "an option that is no choice",
         r"
 routes:
@@ -817,6 +830,63 @@ f:9:29: routes[0].upstream[1]: the value carries a user name or password
   hint: take it out of the URL: whoever reads the configuration or a log would read it too
 f:9:73: routes[0].upstream[3]: this host and port are already listed as routes[0].upstream[2] (line 9, column 52)
   hint: list each host and port once, all get the same share of runs; another path takes a route of its own
+",
+    ),
+    (
+        "dialects of one's own",
+        r#"
+dialects:
+  - extends: hia
+  - {name: Acme!, extends: hai}
+  - {name: hai, extends: ag-ui}
+  - name: acme
+    extends: hai
+    events: {BUSINES_DATA_START: A, RUN_STARTED: B, RUN_ERROR: B, STEP_STARTED: RAW}
+    fields: {thread_id: a, runId: type, delta: x, stepName: x}
+    roles: {king: a}
+    values: {cod: {a: b}}
+    strip: [""]
+"#,
+        r"
+f:2:5: dialects[0]: the key `name` is missing or empty
+  hint: add what routes call it, such as `name: acme-chat`
+f:2:14: dialects[0].extends: `hia` is no dialect
+  hint: did you mean `hai`?
+f:3:12: dialects[1].name: `Acme!` is no name for a dialect
+  hint: write at most 32 lower-case letters, digits and hyphens, such as `acme-chat`
+f:4:12: dialects[2].name: there is a dialect `hai` already
+  hint: give it a name of its own
+f:7:34: dialects[3].events.BUSINES_DATA_START: the dialect `hai` has no event `BUSINES_DATA_START`
+  hint: did you mean `BUSINESS_DATA_START`?
+f:7:50: dialects[3].events.RUN_STARTED: another event is called `B` already
+  hint: give each event a type of its own
+f:7:81: dialects[3].events.STEP_STARTED: another event is called `RAW` already
+  hint: give each event a type of its own
+f:8:25: dialects[3].fields.thread_id: AG-UI has no member `thread_id`
+  hint: did you mean `threadId`?
+f:8:35: dialects[3].fields.runId: `type` is no name that can be used here
+  hint: write a name other than `type`, without control characters
+f:8:61: dialects[3].fields.stepName: another member is called `x` already
+  hint: give each member a name of its own
+f:9:19: dialects[3].roles.king: AG-UI has no role `king`
+  hint: write `developer` or `system` or `assistant` or `user` or `tool` or `activity` or `reasoning`
+f:10:23: dialects[3].values.cod: AG-UI has no member `cod`
+  hint: did you mean `code`?
+f:11:13: dialects[3].strip[0]: the value is empty
+  hint: write one, or take the key away
+",
+    ),
+    (
+        "words for a dialect that has none",
+        r"
+routes:
+  - {path: /a, client: ag-ui, agent: {dialect: hai, roles: {user: a}, errors: [X]}, upstream: http://h/}
+",
+        r"
+f:2:67: routes[0].agent.roles: the dialect `hai` has no option `roles`
+  hint: take it away; it belongs to `ag-ui-snake`
+f:2:80: routes[0].agent.errors: the dialect `hai` has no option `errors`
+  hint: take it away; it belongs to `ag-ui-snake`
 ",
     ),
 ];

@@ -2,9 +2,11 @@
 //!
 //! `reading` turns blocks into text and reasoning events, `writing` turns these back.
 
+mod activity;
 mod reading;
 mod writing;
 
+pub(in crate::translate) use activity::{Block, Blocks, refuses, takes};
 pub(in crate::translate) use reading::{NoText, Reading};
 pub(in crate::translate) use writing::Writing;
 

@@ -10,15 +10,15 @@
 //! The start is held so that thinking which comes first stands first in the client's conversation. Only thinking overtakes
 //! it: the span notes the start, so that the way back knows where it stood.
 
-use super::{Delta, START, delta, is_text, keep_data, keep_delta, thinking_text};
+use super::{Block, Blocks, Delta, START, delta, is_text, keep_data, keep_delta, takes, thinking_text};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, block};
+use crate::dialect::{ASSISTANT, Dialect, block};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, message_id, remove};
 use crate::translate::read::Parts;
 use crate::translate::report::{Loss, Repair};
 use crate::translate::{Sink, carry};
 
-/// A piece of content that is an output of another kind.
+/// A piece of content that is no string and no block.
 #[derive(Debug, PartialEq, Eq)]
 pub(in crate::translate) struct NoText;
 
@@ -28,6 +28,7 @@ pub(in crate::translate) struct Reading {
     open: Vec<Message>,
     /// how many reasoning spans a closed message had, for ids that stay unique when it is opened again
     spans: Vec<(Json<'static>, u32)>,
+    blocks: Blocks,
 }
 
 #[derive(Debug)]
@@ -78,8 +79,9 @@ impl Reading {
     /// One piece of content.
     ///
     /// # Errors
-    /// When it is no text and no thinking: the message is open then, and the piece has to travel whole.
-    pub fn content(&mut self, parts: Parts<'_>, dialect: &str, sink: &mut impl Sink) -> Result<(), NoText> {
+    /// When it is nothing that a block or a text says: the message is open then, and the piece has to travel whole.
+    pub fn content(&mut self, parts: Parts<'_>, of: &Dialect, sink: &mut impl Sink) -> Result<(), NoText> {
+        let dialect = of.name;
         let nameless = Json::trusted("\"\"");
         let at = match self.position(parts.event.get(Field::MessageId).unwrap_or(&nameless)) {
             Some(at) => at,
@@ -120,6 +122,12 @@ impl Reading {
                 if ends {
                     message.stop_thinking(sink);
                 }
+            }
+            Delta::Block { kind, output, rest } if takes(&kind) => {
+                message.say_start(sink);
+                let message = event.remove(Field::MessageId).map_or_else(|| Json::string(""), Json::into_owned);
+                let shown = self.blocks.read(message, Block { kind, output, rest }, &mut own, of);
+                sink.event(shown.into_event(event, own, of));
             }
             Delta::Plain | Delta::Block { .. } => {
                 message.say_start(sink);

@@ -1,6 +1,6 @@
 //! Writing: text and reasoning events become output blocks, or the strings that a route asks for.
 
-use super::{DATA, DELTA, OUTPUT, START, THINKING_MEMBERS, copy_all, outer};
+use super::{Blocks, DATA, DELTA, OUTPUT, START, THINKING_MEMBERS, copy_all, outer};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Content, block};
 use crate::event::{Event, Field, Json, Key, Kind, Members, get, message_id, remove};
@@ -11,11 +11,12 @@ use crate::translate::write::Said;
 #[derive(Debug, Default)]
 pub(in crate::translate) struct Writing {
     /// id and role
-    open: Vec<(Json<'static>, Json<'static>)>,
+    pub(super) open: Vec<(Json<'static>, Json<'static>)>,
     /// reasoning that the dialect itself said inside a message: id of the reasoning, id of the message
     native: Vec<(Json<'static>, Json<'static>)>,
     /// when each rendered reasoning message began, ms
     began: Vec<(Json<'static>, i64)>,
+    pub(super) blocks: Blocks,
 }
 
 impl Writing {
@@ -66,7 +67,9 @@ impl Writing {
     /// Whether the dialect itself said this reasoning: the message it stands in, and the start that has to be written
     /// first.
     pub fn adopt(&mut self, reasoning: &Json<'_>, own: &mut Members<'static>) -> Option<Option<Event<'static>>> {
-        let message = remove(own, Field::MessageId)?;
+        // Only what reading names so came from over there.
+        let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned()?;
+        remove(own, Field::MessageId);
         let open = self.open.iter().any(|(id, _)| id.same(&message));
         self.native.push((reasoning.clone().into_owned(), message));
         let start = carry::take(own, START).filter(|_| !open);
@@ -128,4 +131,13 @@ impl Writing {
             (carry::own(block::COLLAPSE), flag(true)),
         ]
     }
+}
+
+/// Whether reasoning of this id is a span that reading found in a message of that id.
+fn is_span_of(reasoning: &Json<'_>, message: &Json<'_>) -> bool {
+    let (Some(reasoning), Some(message)) = (reasoning.text(), message.text()) else {
+        return false;
+    };
+    let count = reasoning.strip_prefix(&*message).and_then(|rest| rest.strip_prefix(":reasoning:"));
+    count.is_some_and(|count| count.parse::<u32>().is_ok())
 }

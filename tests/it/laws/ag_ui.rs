@@ -51,8 +51,46 @@ impl Script {
                 }
                 self.say(kind, &[(field, &id)]);
             }
+            (Kind::ActivitySnapshot | Kind::ActivityDelta, _) if self.dice.once_in(2) => self.activity(),
             (_, None) => self.say(kind, &[]),
         }
+    }
+
+    /// An activity of a kind that a dialect has words for, said by nobody who speaks that dialect, or half so.
+    fn activity(&mut self) {
+        let metadata = match self.dice.below(4) {
+            0 => r#","metadata":{"hai":{"messageId":"m","from":1,"delta":2,"role":"assistant"}}"#,
+            1 => r#","metadata":{"hai":{"messageId":"m"},"x":1},"replace":false,"future":1.0"#,
+            2 => r#","metadata":{"hai":{"messageId":"m","blockId":"b","$block":true,"layout":1}}"#,
+            _ => "",
+        };
+        let id = self.dice.pick(&[
+            "m:collaboration:1",
+            "m:collaboration:2",
+            "a",
+            ":collaboration:1",
+            "m:block:1",
+            "m:block:b",
+        ]);
+        let open = self.dice.once_in(2) && !self.open.iter().any(|(_, id)| id == "\"m\"");
+        if open {
+            self.open.push((Item::Text, "\"m\"".to_owned()));
+            self.say(Kind::TextMessageStart, &[(Field::MessageId, "\"m\"")]);
+        }
+        let (task, other) = (self.dice.value(1), self.dice.object(1));
+        let kind = self.dice.pick(&["hai.collaboration", "hai.collaboration", "hai.fold", "hai.text", "PLAN"]);
+        let body = match self.dice.below(8) {
+            0 => r#""content":{"from":"a","to":"b","tasks":[],"status":"running"}"#.to_owned(),
+            1 => format!(r#""content":{{"tasks":[{task}],"status":"running"}}"#),
+            2 => format!(r#""content":{{"to":"b","from":{task},"tasks":[1,{task}],"status":"done"}}"#),
+            3 => format!(r#""patch":[{{"op":"add","path":"/tasks/-","value":{task}}}]"#),
+            4 => r#""patch":[{"op":"replace","path":"/status","value":"done"}]"#.to_owned(),
+            5 => r#""patch":[{"op":"replace","path":"/status","value":"odd"},{"op":"remove","path":"/x"}]"#.to_owned(),
+            6 => format!(r#""content":{{"data":{task}}}"#),
+            _ => format!(r#""content":{other}"#),
+        };
+        let wire = if body.starts_with("\"patch") { Kind::ActivityDelta } else { Kind::ActivitySnapshot }.wire();
+        self.events.push(format!(r#"{{"type":"{wire}","messageId":"{id}","activityType":"{kind}",{body}{metadata}}}"#));
     }
 
     /// The first chunk names itself, and a later one says nothing that the first did not.
@@ -116,7 +154,13 @@ impl Script {
             (_, Form::Any) => self.dice.value(3),
             (_, Form::Present) => self.dice.present(),
             (_, Form::Object) => self.dice.object(2),
-            (_, Form::Outcome) => r#"{"type":"interrupt","interrupts":[{"id":"i","reason":"ask"}]}"#.to_owned(),
+            (_, Form::Outcome) => {
+                let call =
+                    self.dice.pick(&["", r#","toolCallId":"c""#, r#","message":"问","responseSchema":{"n":1.0}"#]);
+                format!(
+                    r#"{{"type":"interrupt","interrupts":[{{"id":"i","reason":"ask"{call}}},{{"id":"\u4f60","reason":""}}]}}"#
+                )
+            }
             (_, Form::Input) => r#"{"threadId":"t","runId":"r","messages":[],"state":{"n":1.10}}"#.to_owned(),
             (_, Form::Usage) => r#"[{"provider":"p","inputTokens":3}]"#.to_owned(),
             (_, Form::Array) => format!("[{}]", self.dice.object(1)),

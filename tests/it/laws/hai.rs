@@ -68,7 +68,8 @@ impl Script {
             let delta = self.delta();
             let mut members = vec![("messageId", id.to_owned()), ("delta", delta)];
             if self.dice.once_in(4) {
-                members.push(("blockId", self.dice.string()));
+                let id = if self.dice.once_in(2) { "\"b\"".to_owned() } else { self.dice.value(1) };
+                members.push(("blockId", id));
                 members.push(("style", self.dice.object(1)));
             }
             if self.dice.once_in(5) {
@@ -88,12 +89,16 @@ impl Script {
     fn delta(&mut self) -> String {
         let text = self.dice.string();
         let (elapsed, goes_on) = (self.dice.number(), self.dice.pick(&["true", "false"]));
-        let output = match self.dice.below(8) {
+        let (kind, value) = (self.dice.pick(&["chart", "\\u5b57", "", "collaboration", "text"]), self.dice.value(2));
+        let output = match self.dice.below(12) {
             0 => format!(
                 r#"{{"type":"thinking","data":{{"content":{text},"elapsed":{elapsed},"thinking":{goes_on},"collapse":true}}}}"#
             ),
             1 => format!(r#"{{"type":"thinking","data":{{"content":{text},"mood":1.0}},"rank":1}}"#),
-            2 => format!(r#"{{"type":"fold","data":{{"title":{text},"fold":false,"position":"start"}}}}"#),
+            8 => format!(r#"{{"type":"{kind}","data":{value}}}"#),
+            9 => format!(r#"{{"type":"{kind}","content":{value},"data":{{"n":1.10}}}}"#),
+            10 => format!(r#"{{"type":{value}}}"#),
+            2 | 11 => format!(r#"{{"type":"fold","data":{{"title":{text},"fold":false,"position":"start"}}}}"#),
             3 => format!(r#"{{"type":"thinking","data":{{"thinking":{goes_on}}}}}"#),
             4 => return self.dice.object(2).replace("\"output\"", "\"put\""),
             5 => {
@@ -125,15 +130,45 @@ impl Script {
         self.say("TOOL_CALL_RESULT", &members);
     }
 
+    /// The three events, one of them left out or said twice at times, the content at times as the document's own agent says
+    /// it (§4.2), and at times of no form at all.
     fn collaboration(&mut self, id: &str) {
         let id = ("messageId", id.to_owned());
-        self.say(
-            "AGENT_COLLABORATIVE_MESSAGE_START",
-            &[("from", "\"USER\"".to_owned()), ("to", "\"Agent\"".to_owned()), id.clone()],
-        );
-        let task = format!(r#"{{"task":{}}}"#, self.dice.value(1));
-        self.say("AGENT_COLLABORATIVE_MESSAGE_CONTENT", &[("delta", task), id.clone()]);
-        self.say("AGENT_COLLABORATIVE_MESSAGE_END", &[id]);
+        for _ in 0..1 + self.dice.below(2) {
+            let mut start = vec![id.clone()];
+            for name in ["from", "to"] {
+                if !self.dice.once_in(6) {
+                    start.push((name, self.dice.value(1)));
+                }
+            }
+            if !self.dice.once_in(6) {
+                self.say("AGENT_COLLABORATIVE_MESSAGE_START", &start);
+            }
+            for _ in 0..self.dice.below(3) {
+                self.task(&id);
+            }
+            for _ in 0..self.dice.pick(&["", "1", "1", "1", "12"]).len() {
+                self.say("AGENT_COLLABORATIVE_MESSAGE_END", std::slice::from_ref(&id));
+            }
+        }
+    }
+
+    fn task(&mut self, id: &(&'static str, String)) {
+        let task = self.dice.value(1);
+        let (name, value) = match self.dice.below(7) {
+            0 => {
+                let said = [("delta", format!(r#"{{"task":{task}}}"#)), ("messageId", "\"Agent\"".to_owned())];
+                let all: Vec<String> =
+                    said.iter().map(|(name, value)| format!("\"{}\":{value}", self.spelt(name))).collect();
+                let wire = r#""type":"AGENT_COLLABORATIVE_MESSAGE_CONTENT","timestamp":"msgId-001""#;
+                return self.events.push(format!("{{{wire},{}}}", all.join(",")));
+            }
+            1 => ("delta", format!(r#"{{"rank":1.0,"task":{task},"from":null}}"#)),
+            2 => ("delta", self.dice.value(1)),
+            3 => ("task", task),
+            _ => ("delta", format!(r#"{{"task":{task}}}"#)),
+        };
+        self.say("AGENT_COLLABORATIVE_MESSAGE_CONTENT", &[(name, value), id.clone()]);
     }
 
     fn state(&mut self) {
@@ -183,7 +218,9 @@ impl Script {
             ("assistant", 0, _) => {
                 let thinking = self.dice.string();
                 let data = format!(r#"{{"content":{thinking},"elapsed":1,"thinking":true,"collapse":true}}"#);
-                quoted(&format!(r#"{{"output":{{"type":"thinking","data":{data}}}}}{block}"#))
+                let fold = r#"{"output":{"type":"fold","data":{"title":"t"}},"layout":{"x":1.0}}"#;
+                let fold = if self.dice.once_in(2) { fold } else { "" };
+                quoted(&format!(r#"{fold}{{"output":{{"type":"thinking","data":{data}}}}}{block}{fold}"#))
             }
             ("assistant", _, true) if text != "\"\"" => quoted(&block),
             _ => text,

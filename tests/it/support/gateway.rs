@@ -10,8 +10,8 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// What a configuration of the tests is made of. Every gateway has three routes to the same upstreams: `/run` with AG-UI on
-/// both sides, `/from-hai` for an agent and `/to-hai` for a client that speaks HAI.
+/// What a configuration of the tests is made of. Every gateway has four routes to the same upstreams: `/run` with AG-UI on
+/// both sides, `/from-hai` for an agent and `/to-hai` for a client that speaks HAI, and `/auto`, which leaves both open.
 #[derive(Default)]
 pub struct Setup<'a> {
     /// URLs of the agents
@@ -34,7 +34,12 @@ impl Setup<'_> {
                 "  - {{name: {name}, path: /{name}, client: {client}, agent: {agent}, upstream: [{upstreams}], timeouts: {timeouts}, guard: {guard}}}\n"
             )
         };
-        let routes = [("run", "ag-ui", "ag-ui"), ("from-hai", "ag-ui", "hai"), ("to-hai", "hai", "ag-ui")];
+        let routes = [
+            ("run", "ag-ui", "ag-ui"),
+            ("from-hai", "ag-ui", "hai"),
+            ("to-hai", "hai", "ag-ui"),
+            ("auto", "auto", "auto"),
+        ];
         let routes: String = routes.into_iter().map(|(name, client, agent)| route(name, client, agent)).collect();
         format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{}\nroutes:\n{routes}", self.top)
     }

@@ -1,0 +1,203 @@
+//! `diglot verify`: a conformance report of a recorded stream.
+
+use super::form::{Form, Piece};
+use super::{Exit, complain, side};
+use crate::dialect::Side;
+use crate::translate::verify::{Finding, Severity, Summary, Verifier};
+use serde_json::json;
+use std::convert::Infallible;
+use std::fs::File;
+use std::io::{self, BufWriter, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// What `--help` says below the options.
+const AFTER_HELP: &str = "\
+A violation makes the real client (@ag-ui/client 1.0.0) reject the run. A warning does not: the specification forbids it \
+and no client enforces that yet, or the client drops what it does not know.
+
+A stream of another dialect than ag-ui is read as the gateway reads it, and what it says is held against the same rules: a \
+violation is what the gateway has to mend for the client. Members that the dialect need not say are no findings.
+
+Exit codes: 0 the client accepts the stream, 1 it rejects it (with --strict: or there are warnings), 2 usage, 69 the file \
+cannot be read.
+
+--format json prints one document: {\"file\", \"dialect\", \"findings\", \"verdict\": \"accepted\" or \"rejected\", \
+\"rejected_at\": a line or null, \"events\", \"violations\", \"warnings\"}. A finding is {\"severity\": \"violation\" or \
+\"warning\", \"rule\": its name, \"line\": from 1, \"event\": from 1, or 0 for the whole stream, \"type\": of the event, \
+\"path\": a JSON Pointer into the event, \"found\": what stands there, \"text\": the rule with its section}.";
+
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub(super) struct Arguments {
+    /// Dialect of the recording
+    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the recording: {}", side::help()))]
+    dialect: Side,
+    /// Form of the report
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// Warnings count for the exit code
+    #[arg(long)]
+    strict: bool,
+    /// File to read, `-` for stdin. SSE or NDJSON (one event a line).
+    #[arg(default_value = "-")]
+    file: PathBuf,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    /// one line a finding, and the verdict
+    Text,
+    /// one JSON document
+    Json,
+}
+
+/// Bytes that are read at once.
+const PIECE: usize = 64 << 10;
+
+pub(super) fn run(arguments: &Arguments) -> Exit {
+    let name = arguments.file.display();
+    let input: Box<dyn Read> = if arguments.file == Path::new("-") {
+        Box::new(io::stdin().lock())
+    } else {
+        match File::open(&arguments.file) {
+            Ok(file) => Box::new(file),
+            Err(error) => {
+                complain(format_args!("{name}: {error}"));
+                return Exit::Unavailable;
+            }
+        }
+    };
+    let mut verifier = Verifier::new(arguments.dialect);
+    match verify(arguments, input, &mut verifier) {
+        Ok(()) => exit(arguments, verifier.summary()),
+        // Whoever read our output has enough of it; the verdict is the one that stands so far.
+        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => exit(arguments, verifier.summary()),
+        Err(Failure::Output(error)) => {
+            complain(format_args!("stdout: {error}"));
+            Exit::Unavailable
+        }
+        Err(Failure::Input(error)) => {
+            complain(format_args!("{name}: {error}"));
+            Exit::Unavailable
+        }
+    }
+}
+
+/// What cannot be had any more.
+enum Failure {
+    /// the file that is read
+    Input(io::Error),
+    /// stdout
+    Output(io::Error),
+}
+
+fn exit(arguments: &Arguments, summary: &Summary) -> Exit {
+    let fails = !summary.is_accepted() || (arguments.strict && summary.warnings > 0);
+    if fails { Exit::Problems } else { Exit::Ok }
+}
+
+fn verify(arguments: &Arguments, mut input: Box<dyn Read>, verifier: &mut Verifier) -> Result<(), Failure> {
+    let mut report = Report {
+        out: BufWriter::new(io::stdout().lock()),
+        format: arguments.format,
+        file: arguments.file.display().to_string(),
+        first: true,
+    };
+    report.begin(arguments.dialect.dialect.name).map_err(Failure::Output)?;
+    let (mut piece, mut form, mut findings) = (vec![0; PIECE], Form::Unknown, Vec::new());
+    loop {
+        let read = input.read(&mut piece).map_err(Failure::Input)?;
+        let mut take = |piece: Piece<'_>| -> Result<(), Infallible> {
+            match piece {
+                Piece::Bytes(bytes) => verifier.push(bytes, &mut findings),
+                Piece::Line(line) => verifier.line(&line, &mut findings),
+            }
+            Ok(())
+        };
+        let Ok(()) = if read == 0 { form.finish(&mut take) } else { form.push(&piece[..read], &mut take) };
+        if read == 0 {
+            verifier.finish(&mut findings);
+        }
+        for finding in findings.drain(..) {
+            report.finding(&finding).map_err(Failure::Output)?;
+        }
+        if read == 0 {
+            return report.end(verifier.summary()).map_err(Failure::Output);
+        }
+        report.out.flush().map_err(Failure::Output)?;
+    }
+}
+
+/// Writes what is found, as it is found.
+struct Report<W: Write> {
+    out: BufWriter<W>,
+    format: Format,
+    file: String,
+    first: bool,
+}
+
+impl<W: Write> Report<W> {
+    fn begin(&mut self, dialect: &str) -> io::Result<()> {
+        match self.format {
+            Format::Text => Ok(()),
+            Format::Json => {
+                write!(self.out, "{{\"file\":{},\"dialect\":\"{dialect}\",\"findings\":[", json!(self.file))
+            }
+        }
+    }
+
+    fn finding(&mut self, finding: &Finding) -> io::Result<()> {
+        let Finding { rule, line, event, kind, path, found } = finding;
+        let severity = rule.severity().word();
+        match self.format {
+            Format::Text => {
+                let subject = match (kind.is_empty(), path.is_empty()) {
+                    (true, true) => String::new(),
+                    (true, false) => format!("{path}: "),
+                    (false, true) => format!("{kind}: "),
+                    (false, false) => format!("{kind} {path}: "),
+                };
+                let Report { out, file, .. } = self;
+                writeln!(out, "{file}:{line}: {severity} {}: {subject}{found}; {}", rule.label(), rule.text())
+            }
+            Format::Json => {
+                let comma = if std::mem::take(&mut self.first) { "" } else { "," };
+                let document = json!({
+                    "severity": severity, "rule": rule.label(), "line": line, "event": event, "type": kind,
+                    "path": path, "found": found, "text": rule.text(),
+                });
+                write!(self.out, "{comma}\n{document}")
+            }
+        }
+    }
+
+    fn end(mut self, summary: &Summary) -> io::Result<()> {
+        let Summary { events, violations, warnings, first } = summary;
+        let verdict = if summary.is_accepted() { "accepted" } else { "rejected" };
+        match self.format {
+            Format::Text => {
+                let at = first.map_or_else(String::new, |(line, rule)| format!(" at line {line} ({})", rule.label()));
+                let counted = format!(
+                    "{}, {}, {}",
+                    count(*events, "event"),
+                    count(*violations, Severity::Violation.word()),
+                    count(*warnings, Severity::Warning.word())
+                );
+                writeln!(self.out, "{}: {verdict}{at}: {counted}", self.file)?;
+            }
+            Format::Json => {
+                let rest = json!({
+                    "verdict": verdict, "rejected_at": first.map(|(line, _)| line), "events": events,
+                    "violations": violations, "warnings": warnings,
+                });
+                // The document was begun as text, so that findings are written as they come.
+                writeln!(self.out, "\n],{}", rest.to_string().trim_start_matches('{'))?;
+            }
+        }
+        self.out.flush()
+    }
+}
+
+fn count(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
+}

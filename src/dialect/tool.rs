@@ -1,0 +1,63 @@
+//! The name of a tool, small enough that a side of a route stays a value that is copied.
+
+use std::fmt;
+
+/// Longest name, in bytes: what model providers take for a function.
+pub const LONGEST: usize = 64;
+
+/// The name of a tool: 1 to [`LONGEST`] bytes without control characters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ToolName {
+    text: [u8; LONGEST],
+    len: usize,
+}
+
+impl ToolName {
+    /// The name that is `text`. `None` when it is empty, too long or holds a control character.
+    #[must_use]
+    pub fn new(text: &str) -> Option<Self> {
+        if text.is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
+            return None;
+        }
+        Some(Self::filled(text))
+    }
+
+    /// A name that stands in a table.
+    pub(super) const fn filled(text: &str) -> Self {
+        let (mut name, from, mut at) = ([0; LONGEST], text.as_bytes(), 0);
+        while at < from.len() {
+            name[at] = from[at];
+            at += 1;
+        }
+        ToolName { text: name, len: from.len() }
+    }
+
+    /// The name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // It was a text when it came in, and was not cut.
+        std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
+    }
+}
+
+impl fmt::Debug for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.as_str().fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_kept_or_refused() {
+        let long = "x".repeat(LONGEST);
+        for text in ["a", "确认操作", &long] {
+            assert_eq!(ToolName::new(text).expect("a name").as_str(), text);
+        }
+        for text in ["", "a\nb", &format!("{long}x")] {
+            assert_eq!(ToolName::new(text), None);
+        }
+    }
+}

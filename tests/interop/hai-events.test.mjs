@@ -1,0 +1,89 @@
+// What HAI and AG-UI say in different words, in the hands of clients: messages between agents and output blocks with the
+// real @ag-ui/client, interrupts with the client that is written to the HAI specification (seed 000). The streams are
+// those of the golden corpus, translated by `diglot translate`.
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import http from "node:http";
+import { test } from "node:test";
+import { HttpAgent } from "@ag-ui/client";
+import { BINARY } from "./support/diglot.mjs";
+import { HttpAgent as HaiAgent, TaskComponent } from "./support/hai-client.mjs";
+
+const LIMIT = { timeout: 30_000 };
+
+const golden = (name) => readFileSync(new URL(`../golden/stream/${name}/input.sse`, import.meta.url));
+const translate = (from, to, input, ...more) =>
+  execFileSync(BINARY, ["translate", "--from", from, "--to", to, ...more], { input, stdio: ["pipe", "pipe", "ignore"] }).toString();
+const eventsOf = (stream) => stream.split("\n").filter((line) => line.startsWith("data:")).map((line) => JSON.parse(line.slice(5)));
+
+/** The messages that the real client holds after it was answered with `stream`. */
+async function heardBy(stream) {
+  const server = http.createServer((_, response) => response.writeHead(200, { "content-type": "text/event-stream" }).end(stream));
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  try {
+    const client = new HttpAgent({ url: `http://127.0.0.1:${server.address().port}/` });
+    client.addMessage({ id: "u", role: "user", content: "x" });
+    await client.runAgent({});
+    return client.messages.slice(1);
+  } finally {
+    server.close();
+  }
+}
+const activities = (messages) => messages.filter((one) => one.role === "activity").map((one) => [one.id, one.activityType, one.content]);
+
+test("the real client holds each message between agents as an activity", LIMIT, async () => {
+  const messages = await heardBy(translate("hai", "ag-ui", golden("hai-to-ag-ui/4-2-collaboration")));
+  assert.deepEqual(activities(messages), [
+    ["m:collaboration:1", "hai.collaboration", {
+      from: "USER", to: "Agent", status: "done", tasks: [{ id: "1", name: "查天气" }, { id: "2", name: "写回答" }],
+    }],
+    ["m:collaboration:2", "hai.collaboration", { from: "Agent", to: "USER", status: "done", tasks: [] }],
+  ]);
+});
+
+test("the printed ChatAgent: its task is a text under another message id, its text is heard", LIMIT, async () => {
+  const messages = await heardBy(translate("hai", "ag-ui", golden("hai-to-ag-ui/4-2-chat-agent")));
+  assert.deepEqual(activities(messages), [
+    ["msgId-001:collaboration:1", "hai.collaboration", { from: "USER", to: "Agent", status: "done", tasks: ["USER"] }],
+  ]);
+  assert.equal(messages.find((one) => one.id === "msgId-001").content, "你好，世界");
+});
+
+test("the real client holds each block as an activity, and the same blockId replaces", LIMIT, async () => {
+  const messages = await heardBy(translate("hai", "ag-ui", golden("hai-to-ag-ui/blocks")));
+  assert.deepEqual(activities(messages), [
+    ["m:block:b", "hai.chart", { points: [] }],
+    ["m:block:1", "hai.card", { content: "x", data: { a: 1 } }],
+    ["m:block:2", "hai.divider", {}],
+  ]);
+});
+
+test("a HAI client is asked what the run was interrupted for, and its answer resumes the run", LIMIT, () => {
+  const client = new HaiAgent({ url: "unused", initialMessages: [{ id: "u", role: "user", content: "部署" }] });
+  eventsOf(translate("ag-ui", "hai", golden("ag-ui-to-hai/interrupt"))).forEach((event) => client.take(event));
+  const asked = client.messages.flatMap((one) => one.toolCalls ?? []).filter((call) => call.function.name === "confirmAction");
+  assert.deepEqual(asked.map((call) => [call.id, JSON.parse(call.function.arguments).action]), [
+    ["interrupt:i1", "部署到生产环境？"],
+    ['interrupt:i"2', "tool_call"],
+  ]);
+  asked.forEach((call, at) => client.messages.push({ id: `r${at}`, role: "tool", content: at ? "false" : "true", toolCallId: call.id }));
+  const request = JSON.stringify({ threadId: "t", runId: "r", messages: client.messages, tools: [], context: [], forwardedProps: {} });
+  const input = JSON.parse(translate("hai", "ag-ui", request, "--request"));
+  assert.deepEqual(input.resume, [
+    { interruptId: "i1", status: "resolved", payload: true },
+    { interruptId: 'i"2', status: "resolved", payload: false },
+  ]);
+  assert.deepEqual(input.messages.map((one) => [one.role, (one.toolCalls ?? []).map((call) => call.id)]), [["user", []], ["assistant", ["c"]]]);
+});
+
+test("the printed component shows an activity as a block, and the text of the message that it stands in", LIMIT, () => {
+  const [client, component] = [new HaiAgent({ url: "unused" }), new TaskComponent()];
+  const update = (data) => component.updateDialogueMessages(data, component.dialogue.messages);
+  client.subscribe({ onBusinessDataContentEvent: update, onBusinessDataEndEvent: update });
+  eventsOf(translate("ag-ui", "hai:blocks", golden("ag-ui-to-hai.blocks/activities"))).forEach((event) => client.take(event));
+  assert.deepEqual(component.dialogue.messages.map((one) => [one.id, one.contents.map((block) => block.output)]), [
+    ["a", [{ type: "PLAN", data: { n: 1 } }]],
+    ["m", [{ type: "chart", data: { points: [1.1] } }, { type: "text", content: "好" }]],
+  ]);
+});

@@ -1,0 +1,173 @@
+//! Pages that are made from the code: `src/dialect/README.md`. `UPDATE=1` writes them; otherwise they must be as they would
+//! be written.
+
+use diglot::dialect::{ALL, CHOICES, Dialect, Home, Row, SIGNS, Says, Shape};
+use diglot::event::{Field, Kind};
+use diglot::translate::{Loss, Repair};
+use std::fmt::Write;
+use std::path::Path;
+
+/// What stands above the first dialect.
+const HEAD: &str = "\
+# The dialects
+
+<!-- Made from the tables beside it: UPDATE=1 cargo test --test it pages -->
+
+Each dialect is described against AG-UI 1.0 (`ag-ui`), never against another one. A row says what an event is called, which
+canonical event it is, how the two differ (its shape), and which members it cannot say; those are carried. What stands in no
+table is AG-UI's own, where the dialect is AG-UI for the rest, and travels as `CUSTOM` where it is not.
+
+A dialect's own members travel in `metadata.<dialect>` of the canonical event, what only canonical AG-UI says in the home
+that the dialect's heading names. Names that begin with `$` are notes: how to say it in the way in which it was said.
+";
+
+fn text(out: &mut String, line: impl std::fmt::Display) {
+    writeln!(out, "{line}").expect("a string takes everything");
+}
+
+/// The sentences that document the variants of `Shape`, from its source.
+fn shapes(source: &str) -> Vec<(String, String)> {
+    let body = source.split("pub enum Shape {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the enum");
+    let (mut all, mut doc) = (Vec::new(), Vec::new());
+    for line in body.lines().map(str::trim) {
+        match line.strip_prefix("/// ") {
+            Some(sentence) => doc.push(sentence.to_owned()),
+            None if line.is_empty() => {}
+            None => {
+                let name = line.trim_end_matches(',').split('(').next().unwrap_or_default().to_owned();
+                all.push((name, std::mem::take(&mut doc).join(" ")));
+            }
+        }
+    }
+    all
+}
+
+fn named(fields: &[Field]) -> String {
+    fields.iter().map(|field| format!("`{}`", field.camel())).collect::<Vec<_>>().join(", ")
+}
+
+/// What a row cannot say, and what it calls otherwise.
+fn members(row: &Row) -> String {
+    let carried = match row.says {
+        Says::AllBut(fields) => fields.to_vec(),
+        Says::Only(fields) => {
+            row.kind.slots().iter().map(|slot| slot.field).filter(|field| !fields.contains(field)).collect()
+        }
+    };
+    let mut said = Vec::new();
+    if !carried.is_empty() {
+        said.push(format!("carries {}", named(&carried)));
+    }
+    said.extend(row.names.iter().map(|(field, name)| format!("`{}` is `{name}`", field.camel())));
+    said.join("; ")
+}
+
+fn dialect(out: &mut String, dialect: &Dialect, shapes: &[(String, String)]) {
+    text(out, format_args!("\n## `{}`\n", dialect.name));
+    let home = match dialect.home {
+        Home::Native => {
+            "It is the canonical dialect: nothing differs, and a frame that needs no repair passes as it came."
+                .to_owned()
+        }
+        _ => {
+            let (member, key) = dialect.home.place().expect("a home");
+            format!("What only canonical AG-UI says is carried in `{member}[\"{key}\"]`, of events and of messages.")
+        }
+    };
+    text(out, home);
+    let options: Vec<String> = dialect
+        .options
+        .iter()
+        .map(|option| {
+            let words: Vec<_> =
+                CHOICES.iter().filter(|(own, ..)| own == option).map(|(_, word, _)| format!("`{word}`")).collect();
+            if words.is_empty() { format!("`{option}`") } else { format!("`{option}` ({})", words.join(", ")) }
+        })
+        .collect();
+    if !options.is_empty() {
+        text(out, format_args!("\nOptions: {}.", options.join("; ")));
+    }
+    if !dialect.words.is_empty() {
+        let words: Vec<_> = dialect
+            .words
+            .iter()
+            .map(|word| format!("`{}` {} is `{}`", word.field.camel(), word.canonical, word.word))
+            .collect();
+        text(out, format_args!("\nWords: {}.", words.join("; ")));
+    }
+    if !dialect.strip.is_empty() {
+        text(out, format_args!("\nNever let out: `{}`.", dialect.strip.join("`, `")));
+    }
+    if dialect.rows.is_empty() {
+        return;
+    }
+    text(out, "\n| event | AG-UI | shape | members | seed |\n|---|---|---|---|---|");
+    for row in dialect.rows {
+        let name = format!("{:?}", row.shape);
+        let name = name.split('(').next().unwrap_or_default();
+        let (_, words) = shapes.iter().find(|(own, _)| own == name).unwrap_or_else(|| panic!("{name} has no sentence"));
+        let words = if row.shape == Shape::Plain { "" } else { words };
+        let kind = if row.wire == row.kind.wire() { "the same".to_owned() } else { format!("`{}`", row.kind.wire()) };
+        let until = row.until.map_or_else(String::new, |until| {
+            let (_, version, _) = CHOICES
+                .iter()
+                .find(|(option, _, set)| {
+                    let mut side = diglot::dialect::Side::new(dialect_of(dialect));
+                    set(&mut side);
+                    *option == "pin" && side.pin == until
+                })
+                .expect("every version is a choice");
+            format!(" (before {version})")
+        });
+        text(out, format_args!("| `{}`{until} | {kind} | {words} | {} | {} |", row.wire, members(row), row.seed));
+    }
+}
+
+fn dialect_of(dialect: &Dialect) -> &'static Dialect {
+    diglot::dialect::by_name(dialect.name).expect("built in")
+}
+
+fn page() -> String {
+    let source =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect/mod.rs")).expect("the source");
+    let shapes = shapes(&source);
+    let mut out = HEAD.to_owned();
+    ALL.iter().for_each(|one| dialect(&mut out, one, &shapes));
+    text(
+        &mut out,
+        "\n## What tells them apart\n\nFor `auto` and `diglot detect`, the first that fits an event:\n\n| dialect | sign |\n|---|---|",
+    );
+    for sign in SIGNS {
+        text(&mut out, format_args!("| `{}` | {} |", sign.dialect.name, sign.words));
+    }
+    text(
+        &mut out,
+        "\n## What is mended and what is left out\n\nLabels of `diglot_repairs_total` and `diglot_losses_total`, and words of `--explain`:\n\n| label | the rule that it keeps, where one was broken |\n|---|---|",
+    );
+    let repairs = Repair::ALL.iter().map(|one| (one.label(), one.rule()));
+    for (label, rule) in repairs.chain(Loss::ALL.iter().map(|one| (one.label(), one.rule()))) {
+        text(&mut out, format_args!("| `{label}` | {} |", rule.unwrap_or_default()));
+    }
+    text(&mut out, "\n## The canonical events\n\n| event | members (required ones first) |\n|---|---|");
+    for kind in Kind::ALL {
+        let required =
+            kind.slots().iter().filter(|slot| slot.required).map(|slot| format!("**{}**", slot.field.camel()));
+        let optional = kind.slots().iter().filter(|slot| !slot.required).map(|slot| slot.field.camel().to_owned());
+        text(
+            &mut out,
+            format_args!("| `{}` | {} |", kind.wire(), required.chain(optional).collect::<Vec<_>>().join(", ")),
+        );
+    }
+    out
+}
+
+#[test]
+fn the_page_of_the_dialects_is_what_their_tables_say() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect/README.md");
+    let page = page();
+    if std::env::var_os("UPDATE").is_some() {
+        return std::fs::write(&path, page).expect("the page can be written");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(written == page, "src/dialect/README.md is not what the tables say: UPDATE=1 cargo test --test it pages");
+}

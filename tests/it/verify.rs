@@ -1,0 +1,38 @@
+//! What the gateway writes is what `diglot verify` accepts: every stream that the golden corpus expects, in its dialect.
+//!
+//! The verifier shares no state machine with the run guard, and its verdicts are held against the real client
+//! (tests/interop/verify.test.mjs), so each is a witness for the other.
+
+use diglot::dialect::{self, Side};
+use diglot::translate::verify::{Severity, Verifier};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn folders(of: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(of).unwrap_or_else(|error| panic!("{}: {error}", of.display()));
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    paths.filter(|path| path.is_dir()).collect()
+}
+
+#[test]
+fn every_stream_that_is_expected_is_accepted() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/stream");
+    let (mut seen, mut wrong) = (0, Vec::new());
+    for pair in folders(&root) {
+        let name = pair.file_name().expect("a name").to_string_lossy().into_owned();
+        let (_, client) = name.split_once("-to-").expect("<from>-to-<to>");
+        let spoken = client.split('.').next().expect("a dialect");
+        let dialect = dialect::by_name(spoken).unwrap_or_else(|| panic!("no dialect {spoken}"));
+        for case in folders(&pair) {
+            let stream = fs::read(case.join("expected.sse")).expect("a case has its expectation");
+            let (mut verifier, mut findings) = (Verifier::new(Side::new(dialect)), Vec::new());
+            verifier.push(&stream, &mut findings);
+            verifier.finish(&mut findings);
+            seen += 1;
+            findings.retain(|finding| finding.rule.severity() == Severity::Violation);
+            wrong.extend(findings.into_iter().map(|finding| format!("{}: {finding:?}", case.display())));
+        }
+    }
+    assert!(seen > 40, "only {seen} streams");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
