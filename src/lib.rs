@@ -15,8 +15,8 @@
 //! 1. pingora accepts, hyper reads the request ([`proxy`]); the tower stack gives it an id and answers refusals.
 //! 2. [`translate::request`] reads the body in the client's dialect and writes it in the agent's.
 //! 3. A task of its own asks the agent through pingora's connector and pushes what it answers into a
-//!    [`translate::Stream`]: frames ([`codec::sse`]) become canonical events ([`event`]), pass the run guard, and leave in
-//!    the client's dialect.
+//!    [`translate::Stream`]: frames ([`codec::sse`], or [`codec::proto`] between AG-UI sides) become canonical events
+//!    ([`event`]), pass the run guard, and leave in the client's dialect and framing.
 //! 4. The client's body reads from a bounded pipe. Keep-alives, a client that leaves, an agent that dies and the end of
 //!    the process all meet in that task, which always says one terminal event.
 //!

@@ -42,6 +42,11 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         say(format_args!("{}: {}", named(found.side), found.because));
         return Exit::Ok;
     }
+    // The length of a frame is below 2^24, and no text begins with NUL.
+    if bytes.first() == Some(&0) {
+        say("ag-ui: its frames are protobuf");
+        return Exit::Ok;
+    }
     let events = events(&bytes);
     if events.is_empty() {
         complain(format_args!("{file}: no event found: the input is neither an event stream nor NDJSON"));

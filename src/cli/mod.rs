@@ -1,10 +1,13 @@
-//! Commands, one file each. stdout is data, stderr is log and complaint; a closed pipe ends a command quietly.
+//! Commands, one file each (`explain` and `recording` belong to `translate`). stdout is data, stderr is log and complaint;
+//! a closed pipe ends a command quietly.
 
 mod check;
 mod demo;
 mod detect;
+mod explain;
 mod form;
 mod mock_agent;
+mod recording;
 mod serve;
 mod side;
 mod translate;

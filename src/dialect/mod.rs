@@ -278,6 +278,12 @@ impl Dialect {
         own.or_else(|| self.plain(Kind::from_wire(wire)?))
     }
 
+    /// Whether this is canonical AG-UI itself.
+    #[must_use]
+    pub fn is_canonical(&self) -> bool {
+        std::ptr::eq(self, &AG_UI)
+    }
+
     /// Whether this is the type of an event here.
     #[must_use]
     pub fn knows(&'static self, wire: &str) -> bool {

@@ -6,6 +6,10 @@
 use super::{Event, Field, Json, Kind};
 use std::collections::HashMap;
 
+/// Most messages and calls of one run whose owners are kept. Beyond, nobody owns what is new: no agent has so many, and one
+/// that means harm must not fill the memory.
+const OWNERS_LIMIT: usize = 100_000;
+
 /// What is owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Space {
@@ -60,26 +64,38 @@ impl Owners {
         }
         let mut speaker = known.clone().unwrap_or_else(|| tag.as_deref().map(Box::from));
         if let Some(parent) = parent {
-            let owner = self.0.entry(parent).or_insert_with(|| speaker.clone());
+            let owner = match self.0.get(&parent) {
+                Some(owner) => owner.clone(),
+                None => {
+                    self.keep(parent, speaker.clone());
+                    speaker.clone()
+                }
+            };
             // "A tool call belongs to the message that carries it."
-            match (agrees(owner), known) {
+            match (agrees(&owner), known) {
                 (false, _) => return Err(Conflict::Tag),
-                (true, Some(own)) if own != *owner => return Err(Conflict::Parent),
-                (true, _) => speaker.clone_from(owner),
+                (true, Some(own)) if own != owner => return Err(Conflict::Parent),
+                (true, _) => speaker = owner,
             }
         }
         if let Some(key) = key
             && !matches!(event.kind, Kind::ActivityDelta | Kind::ReasoningEncryptedValue)
         {
-            self.0.entry(key).or_insert(speaker);
+            self.keep(key, speaker);
         }
         Ok(())
+    }
+
+    fn keep(&mut self, key: (Space, Box<str>), owner: Option<Box<str>>) {
+        if self.0.len() < OWNERS_LIMIT {
+            self.0.entry(key).or_insert(owner);
+        }
     }
 
     /// A snapshot's messages have the owners that it says.
     pub fn seed<'a>(&mut self, messages: impl Iterator<Item = (&'a Json<'a>, Option<&'a Json<'a>>)>) {
         for (id, owner) in messages {
-            if let Some(id) = id.text() {
+            if let Some(id) = id.text().filter(|_| self.0.len() < OWNERS_LIMIT) {
                 self.0.insert(
                     (Space::Message, Box::from(&*id)),
                     owner.and_then(Json::text).map(|text| Box::from(&*text)),

@@ -1,7 +1,7 @@
-//! What an agent answered: an event stream, or a reason why there is none.
+//! What an agent answered: a stream of events, or a reason why there is none.
 
 use super::upstream::Session;
-use crate::codec::json;
+use crate::codec::{Framing, json};
 use crate::error::{Kind, Rejection};
 use crate::event::{Field, Json, get};
 use http::{HeaderMap, StatusCode, header};
@@ -16,9 +16,9 @@ const MESSAGE_LIMIT: usize = 500;
 /// How long a refusal is read for its message.
 const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Whether the response is an event stream that can be passed on; otherwise why not, in the agent's own words where it
-/// has some.
-pub(super) async fn judge(session: &mut Session) -> Result<(), Rejection> {
+/// The framing of a response that is a stream of events in one of `framings`; otherwise why it is none, in the agent's own
+/// words where it has some.
+pub(super) async fn judge(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
     let Some(response) = session.response() else {
         return Err(Kind::UpstreamProtocol.into());
     };
@@ -38,8 +38,9 @@ pub(super) async fn judge(session: &mut Session) -> Result<(), Rejection> {
     if media.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
         return Err(Kind::UpstreamContentEncoding.into());
     }
-    if kind == "text/event-stream" {
-        return Ok(());
+    // Protobuf is read where it comes, although nobody asks an agent for it.
+    if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
+        return Ok(framing);
     }
     let rejection = Rejection::from(Kind::UpstreamContentType).cause(format!("content type {kind:?}, status {status}"));
     Err(match own_message(session, &kind).await {

@@ -1,13 +1,15 @@
 //! The policy in front of a run, and the leaf that starts one.
 
+use super::accept;
 use super::lifecycle::{Lifecycle, Permit, Phase};
 use super::pipe::{Reader, pipe};
 use super::respond::{self, REQUEST_ID};
 use super::run::{Plan, Run};
 use super::upstream::{Cluster, Connector};
+use crate::codec::Framing;
 use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits};
-use crate::dialect::Side;
+use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
@@ -185,6 +187,7 @@ impl Gateway {
         let began = Instant::now();
         let route = self.routes.get(request.uri().path()).ok_or(Kind::RouteNotFound)?;
         check(request.method(), request.headers())?;
+        let framing = accept::framing(request.headers(), route.client)?;
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
         if self.lifecycle.phase() != Phase::Serving {
@@ -193,14 +196,15 @@ impl Gateway {
         let (head, body) = request.into_parts();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let client = self.client(route, &head.headers, &body);
+        let client = self.client(route, framing, &head.headers, &body);
         let translated = request::translate(&body, client, route.agent, &fresh)
             .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
         drop(body);
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let stream = Stream::new(route.agent, client, Some(translated.ids.clone()), limits);
-        let stream = stream.guarded(route.guard).knowing(translated.known);
+        let mut stream = stream.guarded(route.guard).knowing(translated.known);
+        stream.write_as(framing);
         let held = (permit, route.metrics.open());
         let (writer, reader) = pipe(self.limits.client_buffer, held);
         let (answer, mut answered) = oneshot::channel();
@@ -213,6 +217,8 @@ impl Gateway {
             keep_alive: self.keep_alive,
             request_id: head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
             traceparent: head.headers.get("traceparent").cloned(),
+            framing,
+            agent_framings: accept::framings(route.agent),
             ids: translated.ids,
             body: translated.body.into(),
             began,
@@ -231,16 +237,19 @@ impl Gateway {
                 }
             }
         }
-        Ok(respond::stream(reader))
+        Ok(respond::stream(reader, framing))
     }
 
     /// What the client of a request speaks.
-    fn client(&self, route: &Route, headers: &HeaderMap, body: &[u8]) -> Side {
+    fn client(&self, route: &Route, framing: Framing, headers: &HeaderMap, body: &[u8]) -> Side {
         if !route.client.auto {
             return route.client;
         }
-        // What is no UTF-8 is refused in a moment.
-        let found = detect::request(std::str::from_utf8(body).unwrap_or_default());
+        let found = match framing {
+            Framing::Proto => detect::Found { side: Side::new(&AG_UI), because: "it accepts protobuf (AG-UI 1.0)" },
+            // What is no UTF-8 is refused in a moment.
+            Framing::Sse => detect::request(std::str::from_utf8(body).unwrap_or_default()),
+        };
         let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
         let (dialect, because) = (found.side.dialect.name, found.because);
         occurrence::Detected { route: &route.name, request_id, side: "client", dialect, because }.emit();
@@ -315,22 +324,5 @@ fn check(method: &Method, headers: &HeaderMap) -> Result<(), Rejection> {
     if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err(Kind::UnsupportedMediaType.into());
     }
-    let accepts = headers.get_all(header::ACCEPT);
-    // Several lines of a field are one list [RFC 9110 §5.3].
-    let mut ranges = accepts.iter().flat_map(|line| line.to_str().unwrap_or_default().split(','));
-    if headers.contains_key(header::ACCEPT) && !ranges.any(admits) {
-        return Err(Kind::NotAcceptable.into());
-    }
     Ok(())
-}
-
-/// Whether a range of `Accept` admits an event stream.
-fn admits(range: &str) -> bool {
-    let mut parts = range.split(';').map(str::trim);
-    let media = parts.next().unwrap_or_default().to_ascii_lowercase();
-    // A weight of 0 means "not acceptable" [RFC 9110 §12.4.2].
-    let unwanted = parts.filter_map(|parameter| parameter.split_once('=')).any(|(name, weight)| {
-        name.trim().eq_ignore_ascii_case("q") && weight.trim().parse::<f32>().is_ok_and(|weight| weight <= 0.0)
-    });
-    matches!(media.as_str(), "text/event-stream" | "text/*" | "*/*") && !unwanted
 }

@@ -9,6 +9,7 @@
 //! A run is a task: what its client does and what its agent does are two things that it waits for, beside time and the
 //! gateway's own end. The client's body reads from a pipe of bounded bytes, so a slow client makes the agent wait.
 
+mod accept;
 mod answer;
 mod clock;
 mod edge;

@@ -1,5 +1,6 @@
 //! Answers that are not the stream itself: its head, and refusals.
 
+use crate::codec::Framing;
 use crate::error::{Kind, Rejection};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
@@ -10,11 +11,11 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// The head of an event stream. Nothing between here and the client may store, compress or gather it.
-pub(super) fn stream<B>(body: B) -> Response<B> {
+/// The head of a stream of events. Nothing between here and the client may store, compress or gather it.
+pub(super) fn stream<B>(body: B, framing: Framing) -> Response<B> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
-    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(framing.media_type()));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store, no-transform"));
     headers.insert(ACCEL_BUFFERING, HeaderValue::from_static("no"));
     response

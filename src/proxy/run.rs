@@ -13,7 +13,7 @@ use super::clock::{Clock, Silent};
 use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
 use super::upstream::{Cluster, Connector, Outgoing, Session};
-use crate::codec::sse;
+use crate::codec::{Framing, sse};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::telemetry::metric::{Outcome, Totals};
@@ -50,6 +50,10 @@ pub(super) struct Plan {
     pub keep_alive: Duration,
     pub request_id: String,
     pub traceparent: Option<HeaderValue>,
+    /// how the client is told events
+    pub framing: Framing,
+    /// how the agent may tell them
+    pub agent_framings: &'static [Framing],
     pub ids: Ids,
     pub body: Bytes,
     pub began: Instant,
@@ -116,16 +120,20 @@ impl Run {
         let (cluster, connector) = (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));
         let (body, id, traceparent) =
             (std::mem::take(&mut self.plan.body), self.plan.request_id.clone(), self.plan.traceparent.take());
+        let framings = self.plan.agent_framings;
         let asking = async move {
             let outgoing = Outgoing { body, request_id: &id, traceparent: traceparent.as_ref() };
             let mut session = cluster.send(&connector, &outgoing).await?;
             session.head().await?;
-            judge(&mut session).await?;
-            Ok::<Box<Session>, Rejection>(session)
+            let framing = judge(&mut session, framings).await?;
+            Ok::<(Box<Session>, Framing), Rejection>((session, framing))
         };
         // Boxed: connecting is a large future, and it is over before the long part of the run begins.
         match self.attend(asking.boxed()).await {
-            Ok(Ok(session)) => Ok(session),
+            Ok(Ok((session, framing))) => {
+                self.stream.read_as(framing);
+                Ok(session)
+            }
             Ok(Err(rejection)) => Err(End::Failed(rejection)),
             Err(Interrupt::Idle) => Err(End::Failed(Kind::UpstreamTimeout.into())),
             Err(Interrupt::ClientGone) => Err(End::ClientGone),
@@ -181,7 +189,7 @@ impl Run {
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
         let mut first = session.body(|bytes| piece.take(bytes)).now_or_never();
         if first.is_none() {
-            let waiting = Self::wait(&self.pipe, &mut self.plan.lifecycle, &mut self.clock, &mut self.head);
+            let waiting = Self::wait(&self.pipe, &mut self.plan, &mut self.clock, &mut self.head);
             first = Some(tokio::select! {
                 biased;
                 read = session.body(|bytes| piece.take(bytes)) => read,
@@ -217,7 +225,7 @@ impl Run {
 
     /// Waits for `future`, and meanwhile for everything else that can happen to a run.
     async fn attend<F: Future + Unpin>(&mut self, future: F) -> Result<F::Output, Interrupt> {
-        let waiting = Self::wait(&self.pipe, &mut self.plan.lifecycle, &mut self.clock, &mut self.head);
+        let waiting = Self::wait(&self.pipe, &mut self.plan, &mut self.clock, &mut self.head);
         tokio::select! {
             biased;
             output = future => Ok(output),
@@ -227,18 +235,18 @@ impl Run {
 
     async fn wait(
         pipe: &Writer,
-        lifecycle: &mut Watch,
+        plan: &mut Plan,
         clock: &mut Clock,
         head: &mut Option<oneshot::Sender<Head>>,
     ) -> Interrupt {
         loop {
             tokio::select! {
                 () = pipe.gone() => return Interrupt::ClientGone,
-                () = lifecycle.cut() => return Interrupt::Cut,
+                () = plan.lifecycle.cut() => return Interrupt::Cut,
                 tick = clock.tick() => match tick {
                     Err(Silent) => return Interrupt::Idle,
-                    // Before the client was answered there is nothing to keep alive.
-                    Ok(true) if head.as_ref().is_none_or(oneshot::Sender::is_closed) => {
+                    // Before the client was answered there is nothing to keep alive, and protobuf has no word for it.
+                    Ok(true) if plan.framing == Framing::Sse && head.as_ref().is_none_or(oneshot::Sender::is_closed) => {
                         let mut comment = Vec::new();
                         sse::comment(&mut comment, "keep-alive");
                         // A client that does not read has bytes waiting; those keep it alive as well.

@@ -3,6 +3,7 @@
 
 use super::carry;
 use super::conform::OURS;
+use super::names::IDS_LIMIT;
 use super::report::{Repair, Report};
 use crate::codec::json;
 use crate::event::input::Message;
@@ -29,26 +30,38 @@ impl Calls {
                 match self.0.get_mut(&*id) {
                     Some(answered) => *answered = true,
                     None => {
-                        self.0.insert(Box::from(&*id), true);
+                        self.keep(&id, true);
                         report.repair(Repair::ResultUnknown);
                     }
                 }
             }
-            Kind::MessagesSnapshot => {
-                let list = event.get(Field::Messages).and_then(json::elements).unwrap_or_default();
-                list.iter().filter_map(json::message).for_each(|message| self.told(&message));
+            Kind::MessagesSnapshot => self.told_all(event.get(Field::Messages)),
+            Kind::RunStarted => {
+                let input = event.get(Field::Input).and_then(json::message);
+                self.told_all(input.as_ref().and_then(|input| get(input, Field::Messages)));
             }
             Kind::RunFinished => self.outcome(event, report),
             _ => {}
         }
     }
 
-    /// A call that was used without a start.
+    fn told_all(&mut self, list: Option<&Json<'_>>) {
+        let list = list.and_then(json::elements).unwrap_or_default();
+        list.iter().filter_map(json::message).for_each(|message| self.told(&message));
+    }
+
+    /// A call that was made, or used without a start.
     pub fn made(&mut self, id: Option<&Json<'_>>) {
         if let Some(id) = id.and_then(Json::text)
             && !self.0.contains_key(&*id)
         {
-            self.0.insert(Box::from(&*id), false);
+            self.keep(&id, false);
+        }
+    }
+
+    fn keep(&mut self, id: &str, answered: bool) {
+        if self.0.len() < IDS_LIMIT || self.0.contains_key(id) {
+            self.0.insert(Box::from(id), answered);
         }
     }
 
@@ -56,7 +69,7 @@ impl Calls {
     pub fn told(&mut self, message: &Message<'_>) {
         if get(message, Field::Role).is_some_and(|role| role.is("tool")) {
             if let Some(id) = get(message, Field::ToolCallId).and_then(Json::text) {
-                self.0.insert(Box::from(&*id), true);
+                self.keep(&id, true);
             }
             return;
         }
@@ -93,6 +106,10 @@ impl Calls {
 
     /// "pendingToolCallIds": calls of the run that nobody answered.
     fn not_pending(&self, ids: &Json<'_>) -> Option<(Json<'static>, Json<'static>)> {
+        // With a list that is full nobody can say which calls were made.
+        if self.0.len() >= IDS_LIMIT {
+            return None;
+        }
         split(ids, |id| id.text().is_some_and(|id| self.0.get(&*id) == Some(&false)))
     }
 }

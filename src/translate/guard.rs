@@ -10,7 +10,7 @@ use super::names::{self, Names};
 use super::report::{Breach, Loss, Repair, Report};
 use super::{Ids, carry};
 use crate::codec::json;
-use crate::dialect::{Dialect, Home};
+use crate::dialect::{Dialect, Home, Shape};
 use crate::event::input::Message;
 use crate::event::lane::{ChunkStream, Lanes, Piece};
 use crate::event::owner::{Conflict, Owners};
@@ -82,6 +82,8 @@ pub(super) struct Guard {
     ids: Option<Ids>,
     /// the ids of thread and run that the agent's start said
     started: [Option<Json<'static>>; 2],
+    /// whether the agent's dialect may begin without its start
+    start_optional: bool,
     /// whether the client keeps messages of all kinds in one list
     one_list: bool,
     /// the terminal event that left
@@ -90,7 +92,8 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub fn new(ids: Option<Ids>, client: &Dialect) -> Self {
+    pub fn new(ids: Option<Ids>, agent: &Dialect, client: &Dialect) -> Self {
+        let start = agent.rows.iter().find(|row| row.kind == Kind::RunStarted).map(|row| row.shape);
         Guard {
             mode: Mode::default(),
             run: Run::default(),
@@ -99,8 +102,9 @@ impl Guard {
             known: Known::default(),
             ids,
             started: [None, None],
-            // The kinds of other dialects are apart already; what was renamed for a client gets its id back there.
-            one_list: client.home == Home::Native,
+            // The kinds of HAI are apart already; what was renamed for a client gets its id back there.
+            start_optional: start == Some(Shape::IdsOptional),
+            one_list: client.home != Home::Extra,
             said: None,
             offence: None,
         }
@@ -342,7 +346,10 @@ impl Guard {
             Violation::NotStarted => {
                 let mut start = Event::new(Kind::RunStarted);
                 self.name_run(&mut start, report);
-                report.repair(Repair::RunStartedSupplied);
+                match self.start_optional {
+                    true => report.own_form(Repair::RunStartedSupplied),
+                    false => report.repair(Repair::RunStartedSupplied),
+                }
                 self.supply(start, report, next);
                 self.lawful(event, report, next);
             }

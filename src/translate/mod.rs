@@ -1,9 +1,9 @@
 //! The engine: dialect → canonical → dialect, for requests and for streams, by the tables of `dialect/`.
 //!
 //! ```text
-//!   bytes ─▶ sse::Decoder ─▶ Reader ─▶ run guard ─▶ Writer ─▶ bytes
-//!            frames          canonical   legal       frames of the
-//!                            events      events      client's dialect
+//!   bytes ─▶ Frames ─▶ Reader ─▶ run guard ─▶ Writer ─▶ bytes
+//!            frames    canonical   legal       frames of the
+//!                      events      events      client's dialect
 //! ```
 //!
 //! [`verify`] holds a recorded stream against the rules of the real client and mends nothing.
@@ -19,6 +19,7 @@ mod collaboration;
 mod conform;
 pub mod detect;
 mod failure;
+mod framed;
 mod guard;
 mod interrupt;
 mod message;
@@ -29,7 +30,9 @@ mod patch;
 mod read;
 pub mod report;
 pub mod request;
+pub mod roundtrip;
 mod sequence;
+mod shape;
 mod shown;
 mod spell;
 mod stored;

@@ -14,6 +14,10 @@ use crate::event::input::{ACTIVITY, Message, REASONING};
 use crate::event::{Event, Field, Json, Key, Kind, Members, get, remove, set};
 use std::collections::HashMap;
 
+/// Most ids of one conversation that are kept apart. Beyond, an id is taken as it comes: no agent has so many messages, and
+/// one that means harm must not fill the memory.
+pub(super) const IDS_LIMIT: usize = 100_000;
+
 /// The kinds of message that share one list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sort {
@@ -87,6 +91,7 @@ impl Names {
         if !(opens || self.any) {
             return None;
         }
+        let opens = opens && self.claims.len() < IDS_LIMIT;
         let text = id.text()?;
         match self.claims.get_mut(&*text) {
             None => {
@@ -141,9 +146,15 @@ impl Names {
                     rename(event, Field::EntityId, name, report);
                 }
             }
-            Kind::MessagesSnapshot => self.snapshot(event, report),
+            Kind::MessagesSnapshot => {
+                if let Some(list) = event.get(Field::Messages).and_then(|list| self.list(list, report)) {
+                    event.set(Field::Messages, list);
+                }
+            }
+            Kind::RunStarted => self.echo(event, report),
             kind => {
-                let Some((sort, opens)) = Sort::of(kind) else { return };
+                // Content is the most frequent of all, and nothing was renamed in most runs.
+                let Some((sort, opens)) = Sort::of(kind).filter(|(_, opens)| *opens || self.any) else { return };
                 if let Some(name) = event.get(Field::MessageId).and_then(|id| self.name(id, sort, opens)) {
                     rename(event, Field::MessageId, name, report);
                 }
@@ -199,12 +210,23 @@ impl Names {
         }
     }
 
-    fn snapshot(&mut self, event: &mut Event<'_>, report: &mut Report) {
-        let Some(list) = event.get(Field::Messages).and_then(json::elements) else { return };
-        let mut messages: Vec<Message<'_>> = Vec::with_capacity(list.len());
+    /// "RUN_STARTED.input.messages with unknown ids are appended."
+    fn echo(&mut self, event: &mut Event<'_>, report: &mut Report) {
+        let Some(input) = event.get(Field::Input).cloned() else { return };
+        let Some(mut members) = json::message(&input) else { return };
+        if let Some(list) = get(&members, Field::Messages).and_then(|list| self.list(list, report)) {
+            set(&mut members, Key::Known(Field::Messages), list);
+            event.set(Field::Input, json::to_object(&members));
+        }
+    }
+
+    /// A list of messages by their names; `None` when they are the agent's.
+    fn list(&mut self, list: &Json<'_>, report: &mut Report) -> Option<Json<'static>> {
+        let elements = json::elements(list)?;
+        let mut messages: Vec<Message<'_>> = Vec::with_capacity(elements.len());
         let mut changed = false;
-        for element in &list {
-            let Some(mut message) = json::message(element) else { return };
+        for element in &elements {
+            let mut message = json::message(element)?;
             let named =
                 get(&message, Field::Id).and_then(|id| Some((id.clone(), self.name(id, sort_of(&message), true)?)));
             if let Some((id, name)) = named {
@@ -216,10 +238,7 @@ impl Names {
             }
             messages.push(message);
         }
-        if changed {
-            let list = to_array(&messages, false);
-            event.set(Field::Messages, list);
-        }
+        changed.then(|| to_array(&messages, false))
     }
 
     /// What a conversation holds before a run: ids as its client has them, and the agent's own behind the names made for it.

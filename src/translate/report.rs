@@ -89,6 +89,10 @@ closed! {
         Stripped = "stripped",
         /// something that an older peer cannot take and has no place for
         Downgraded = "downgraded",
+        /// a content part that came in protobuf, of a kind that a later protocol defines
+        UnknownPart = "unknown_part",
+        /// what protobuf cannot say, in an event too large to carry it (`codec::proto`)
+        Rounded = "rounded",
     }
 }
 

@@ -1,10 +1,11 @@
-//! Writing what a dialect has no event of its own for, by events that show it: activities, subagents and interrupts.
+//! Writing what a dialect has no event of its own for, by events that show it: activities, reasoning, subagents
+//! and interrupts.
 
 use super::write::{Outlet, Writer};
-use super::{interrupt, noted};
+use super::{carry, interrupt, noted};
 use crate::codec::json::Object;
 use crate::dialect::{Content, Row, Shape, Step};
-use crate::event::{Event, Field, Kind};
+use crate::event::{Event, Field, Json, Key, Kind, get, message_id};
 use crate::translate::text;
 
 impl Writer {
@@ -71,4 +72,92 @@ impl Writer {
             _ => false,
         }
     }
+
+    /// Reasoning as thinking blocks: inside the message it came in, or as a message of its own.
+    pub(super) fn reasoning(
+        &mut self,
+        content: &'static Row,
+        event: Event<'_>,
+        stands_for: Option<&'static str>,
+        to: &mut Outlet<'_>,
+    ) {
+        let (id, kind) = (message_id(&event.members), event.kind);
+        if kind == Kind::ReasoningStart {
+            let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
+            let own = metadata.map(|metadata| carry::unpack(metadata, self.side.dialect.name, |_| true).0);
+            let Some(start) = own.and_then(|mut own| self.texts.adopt(&id, &mut own)) else {
+                return self.whole(event, to);
+            };
+            if let Some(start) = start {
+                self.mapped(start, None, to);
+            }
+            return;
+        }
+        if let Some(message) = self.texts.native(&id).cloned() {
+            if kind == Kind::ReasoningMessageContent {
+                let mut said = self.sort(content, event, None);
+                let text = get(&said.members, Field::Delta).cloned().unwrap_or_else(|| Json::string(""));
+                crate::event::set(&mut said.members, Key::Known(Field::MessageId), message);
+                let delta = self.texts.thinking(&text, &mut said.own);
+                crate::event::set(&mut said.members, Key::Known(Field::Delta), delta);
+                self.put_content(content, said, to);
+            }
+            if kind == Kind::ReasoningEnd {
+                self.texts.forget(&id);
+            }
+            return;
+        }
+        match self.side.content {
+            Content::Blocks if kind != Kind::ReasoningEnd => {
+                self.render(content, &id, event, stands_for.unwrap_or(kind.wire()), to);
+            }
+            _ => self.whole(event, to),
+        }
+    }
+
+    fn render(
+        &mut self,
+        content: &'static Row,
+        id: &Json<'_>,
+        event: Event<'_>,
+        stands_for: &'static str,
+        to: &mut Outlet<'_>,
+    ) {
+        let kind = event.kind;
+        let at = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(to.now);
+        let mut data = self.texts.rendered(id, kind, at);
+        if kind == Kind::ReasoningMessageStart {
+            if let Some((label, row)) = self.row_of(Kind::TextMessageStart) {
+                let mut said = self.sort(row, event, Some(stands_for));
+                said.canonical.extend(
+                    crate::event::remove(&mut said.members, Field::Role).map(|role| (Key::Known(Field::Role), role)),
+                );
+                self.row(label, row, said, to);
+            }
+            return;
+        }
+        let mut said = self.sort(content, event, Some(stands_for));
+        let text = crate::event::remove(&mut said.members, Field::Delta).unwrap_or_else(|| Json::string(""));
+        let delta = self.texts.thinking(&text, &mut data);
+        said.members.push((Key::Known(Field::Delta), delta));
+        self.put_content(content, said, to);
+        if kind == Kind::ReasoningMessageEnd
+            && let Some((label, row)) = self.row_of(Kind::TextMessageEnd)
+        {
+            let end = Event::new(Kind::TextMessageEnd).with(Field::MessageId, id.clone());
+            let said = self.sort(row, end, Some(""));
+            self.row(label, row, said, to);
+        }
+    }
+}
+
+pub(super) const fn is_reasoning(kind: Kind) -> bool {
+    matches!(
+        kind,
+        Kind::ReasoningStart
+            | Kind::ReasoningMessageStart
+            | Kind::ReasoningMessageContent
+            | Kind::ReasoningMessageEnd
+            | Kind::ReasoningEnd
+    )
 }

@@ -1,11 +1,13 @@
 //! One run's event stream, translated as it comes.
 
+use super::framed::{Frame, Frames};
 use super::guard::{Guard, Known, Mode, Offence};
 use super::read::Reader;
-use super::report::Report;
+use super::report::{Loss, Report};
 use super::write::{Outlet, Writer};
 use super::{Ids, Sink};
-use crate::codec::sse::{self, Decoder, Limits, Step};
+use crate::codec::sse::{self, Limits};
+use crate::codec::{Framing, proto};
 use crate::dialect::{Dialect, Side};
 use crate::event::run::Ending;
 use crate::event::{Event, Field, Json, Kind};
@@ -24,7 +26,7 @@ use crate::event::{Event, Field, Json, Kind};
 /// ```
 #[derive(Debug)]
 pub struct Stream {
-    frames: Decoder,
+    frames: Frames,
     reader: Reader,
     guard: Guard,
     writer: Writer,
@@ -64,9 +66,9 @@ impl Stream {
     pub fn new(agent: Side, client: Side, ids: Option<Ids>, limits: Limits) -> Self {
         let labels = |side: Side| vec![0; side.dialect.other() + 1].into_boxed_slice();
         Stream {
-            frames: Decoder::new(limits),
+            frames: Frames::new(Framing::Sse, limits),
             reader: Reader::new(agent),
-            guard: Guard::new(ids, client.dialect),
+            guard: Guard::new(ids, agent.dialect, client.dialect),
             writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
             report: Report {
                 agent: agent.dialect.name,
@@ -93,31 +95,38 @@ impl Stream {
         self
     }
 
+    /// Reads the agent's body in another framing than SSE. To be said before the first byte.
+    pub fn read_as(&mut self, framing: Framing) {
+        self.frames = Frames::new(framing, self.frames.limits());
+    }
+
+    /// Writes for the client in another framing than SSE; [`Framing::Proto`] is for the canonical dialect alone. To be said
+    /// before the first event.
+    pub fn write_as(&mut self, framing: Framing) {
+        self.writer.framing = framing;
+    }
+
     /// Takes bytes as they came and appends what they say to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// When a frame is over the limit, or the route is strict and the agent broke a rule; everything before that was
-    /// written, and nothing after it will be. [`Stream::fail`] has to say so.
+    /// When a frame is over the limit, on either side, or the route is strict and the agent broke a rule; everything before
+    /// that was written, and nothing after it will be. [`Stream::fail`] has to say so.
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Stream { frames, reader, guard, writer, report, dialects } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
-        let mut rest = bytes;
-        loop {
-            match frames.next(&mut rest) {
-                Step::More => return Ok(()),
-                Step::Frame(frame) => sink.frame(reader, &frame.data)?,
-                Step::Broken(fault) => return Err(Fault::Framing(fault)),
-            }
-        }
+        frames.push(bytes, &mut |frame| sink.frame(reader, frame))?;
+        self.room()
     }
 
     /// Takes one event that needs no framing (a line of NDJSON).
     ///
     /// # Errors
-    /// When the route is strict and the agent broke a rule.
+    /// As [`Stream::push`].
     pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Stream { reader, guard, writer, report, dialects, .. } = self;
-        Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects }.frame(reader, data)
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
+        sink.frame(reader, Frame::whole(data))?;
+        self.room()
     }
 
     /// The agent's body has ended: says what it still held.
@@ -127,33 +136,38 @@ impl Stream {
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Stream { frames, reader, guard, writer, report, dialects } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
-        loop {
-            match frames.finish() {
-                Step::More => break,
-                Step::Frame(frame) => sink.frame(reader, &frame.data)?,
-                Step::Broken(fault) => return Err(Fault::Framing(fault)),
-            }
-        }
+        frames.finish(&mut |frame| sink.frame(reader, frame))?;
         reader.finish(&mut sink);
-        if self.guard.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
+        self.room()?;
+        if self.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
     }
 
     /// Ends the run with RUN_ERROR, unless it has ended. What the agent said before stands.
     pub fn fail(&mut self, code: &str, message: &str, now: i64, out: &mut Vec<u8>) {
-        if self.guard.ending().is_some() {
+        if self.ending().is_some() {
             return;
         }
         let Stream { reader, guard, writer, report, dialects, .. } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
         reader.finish(&mut sink);
         let error = Event::new(Kind::RunError).with(Field::Message, Json::string(message));
+        // Whatever found no room, the error does, and behind a terminal event that found none as well.
+        sink.writer.full = false;
         sink.last_word(error.with(Field::Code, Json::string(code)));
+    }
+
+    /// Whether everything that was said found room in a frame.
+    fn room(&self) -> Result<(), Fault> {
+        if !self.writer.full {
+            return Ok(());
+        }
+        Err(Fault::Framing(sse::Fault::FrameTooLarge { limit: proto::FRAME_LIMIT }))
     }
 
     /// How the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
-        self.guard.ending()
+        self.guard.ending().filter(|_| !self.writer.full)
     }
 
     /// The first rule that the agent broke, on a strict route.
@@ -183,7 +197,8 @@ struct Pipe<'p, 'o> {
 }
 
 impl Pipe<'_, '_> {
-    fn frame(&mut self, reader: &mut Reader, data: &str) -> Result<(), Fault> {
+    fn frame(&mut self, reader: &mut Reader, Frame { data, dropped }: Frame<'_>) -> Result<(), Fault> {
+        (0..dropped).for_each(|_| self.to.report.loss(Loss::UnknownPart));
         if let Some(trace) = &mut self.to.report.trace {
             trace.frame(data, self.dialects.0);
         }
@@ -217,12 +232,15 @@ impl Sink for Pipe<'_, '_> {
 }
 
 fn write(writer: &mut Writer, event: Event<'_>, (_, client): Dialects, to: &mut Outlet<'_>) {
-    let before = to.out.len();
+    let (before, kind) = (to.out.len(), event.kind);
     if let Some(trace) = &mut to.report.trace {
         trace.passed(&event);
     }
     writer.event(event, to);
     if let Some(trace) = &mut to.report.trace {
-        trace.written(&to.out[before..], client);
+        match writer.framing {
+            Framing::Sse => trace.written(&to.out[before..], client),
+            Framing::Proto => trace.message(kind),
+        }
     }
 }

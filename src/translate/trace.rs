@@ -56,6 +56,11 @@ impl Trace {
         self.notes.push(Note::Passed(event.kind, names, format!("metadata.{OURS}")));
     }
 
+    /// A canonical event that was written in protobuf, which is none to look into.
+    pub(super) fn message(&mut self, kind: Kind) {
+        self.notes.push(Note::Written(kind.wire().to_owned(), Vec::new(), String::new()));
+    }
+
     /// Frames that were written.
     pub(super) fn written(&mut self, frames: &[u8], client: &Dialect) {
         let (mut decoder, mut rest) = (Decoder::default(), frames);

@@ -7,18 +7,19 @@ use super::call::{self, Calls, Gathered};
 use super::chunk::Chunks;
 use super::collaboration::Talks;
 use super::failure;
-use super::report::Report;
+use super::report::{Loss, Report};
 use super::sequence::{self, Sequence};
+use super::shape::{as_json, boundary, flatten_parts, is_unsaid, marked, old_outcome, say_role};
+use super::shown::is_reasoning;
 use super::spell::{self, Stamps};
 use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves};
-use super::{CANONICAL_PREFIX, carry, message, part, patch};
+use super::{CANONICAL_PREFIX, carry, message, patch};
 use crate::codec::json::{self, ObjectWriter};
-use crate::codec::sse;
-use crate::dialect::{ASSISTANT, Content, Home, Pin, Row, Shape, Side, Spelling};
-use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get, message_id};
-use std::borrow::Cow;
+use crate::codec::{Framing, proto, sse};
+use crate::dialect::{Content, Home, Pin, Row, Shape, Side, Spelling};
+use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION};
 
 /// Writes one side of a route.
 #[derive(Debug)]
@@ -40,6 +41,10 @@ pub(super) struct Writer {
     stamps: Stamps,
     sequence: Sequence,
     scratch: String,
+    /// how canonical events are framed; every other dialect has SSE alone
+    pub framing: Framing,
+    /// whether an event found no room in a frame: nothing is written any more
+    pub full: bool,
 }
 
 /// An event on its way out, sorted by what the dialect's row says.
@@ -83,6 +88,8 @@ impl Writer {
             stamps: Stamps::default(),
             sequence: Sequence::default(),
             scratch: String::new(),
+            framing: Framing::Sse,
+            full: false,
         }
     }
 
@@ -114,22 +121,36 @@ impl Writer {
         }
     }
 
-    fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
+    pub(super) fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
         self.side.dialect.row_of(kind, self.side.pin)
     }
 
     fn canonical(&mut self, mut event: Event<'_>, to: &mut Outlet<'_>) {
+        if self.full {
+            return;
+        }
         to.report.written[self.side.dialect.label_of(event.kind)] += 1;
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
         // declares what it emits" [spec versioning]
         if event.kind == Kind::RunStarted && self.translates {
             event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
         }
+        if self.framing == Framing::Proto {
+            return self.message(&event, to);
+        }
         match event.source {
             Some(source) => sse::frame(to.out, source),
             None => self.frame(to.out, event.kind.wire(), |object| {
                 event.members.iter().for_each(|member| object.copy(member, false));
             }),
+        }
+    }
+
+    fn message(&mut self, event: &Event<'_>, to: &mut Outlet<'_>) {
+        match proto::frame(to.out, event.kind, &event.members) {
+            Ok(proto::Told::Exactly | proto::Told::Carried) => {}
+            Ok(proto::Told::Rounded) => to.report.loss(Loss::Rounded),
+            Err(proto::TooLarge) => self.full = true,
         }
     }
 
@@ -274,7 +295,7 @@ impl Writer {
         true
     }
 
-    fn row(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
+    pub(super) fn row(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
         match row.shape {
             Shape::Failure | Shape::NestedFailure => as_json(&mut said, Field::Code),
             Shape::SaidRole => say_role(self.side.pin, &mut said),
@@ -360,7 +381,7 @@ impl Writer {
     }
 
     /// Sorts the members of an event by what `row` says.
-    fn sort<'a>(&self, row: &'static Row, event: Event<'a>, stands_for: Option<&'static str>) -> Said<'a> {
+    pub(super) fn sort<'a>(&self, row: &'static Row, event: Event<'a>, stands_for: Option<&'static str>) -> Said<'a> {
         // Most events say nothing that the row does not: the list stays as it is.
         if event.members.iter().all(|(key, _)| matches!(key, Key::Known(field) if row.says(*field))) {
             return Said { members: event.members, own: Members::new(), canonical: Members::new(), stands_for };
@@ -407,190 +428,8 @@ impl Writer {
         });
     }
 
-    /// Reasoning as thinking blocks: inside the message it came in, or as a message of its own.
-    fn reasoning(
-        &mut self,
-        content: &'static Row,
-        event: Event<'_>,
-        stands_for: Option<&'static str>,
-        to: &mut Outlet<'_>,
-    ) {
-        let (id, kind) = (message_id(&event.members), event.kind);
-        if kind == Kind::ReasoningStart {
-            let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
-            let own = metadata.map(|metadata| carry::unpack(metadata, self.side.dialect.name, |_| true).0);
-            let Some(start) = own.and_then(|mut own| self.texts.adopt(&id, &mut own)) else {
-                return self.whole(event, to);
-            };
-            if let Some(start) = start {
-                self.mapped(start, None, to);
-            }
-            return;
-        }
-        if let Some(message) = self.texts.native(&id).cloned() {
-            if kind == Kind::ReasoningMessageContent {
-                let mut said = self.sort(content, event, None);
-                let text = get(&said.members, Field::Delta).cloned().unwrap_or_else(|| Json::string(""));
-                crate::event::set(&mut said.members, Key::Known(Field::MessageId), message);
-                let delta = self.texts.thinking(&text, &mut said.own);
-                crate::event::set(&mut said.members, Key::Known(Field::Delta), delta);
-                self.put_content(content, said, to);
-            }
-            if kind == Kind::ReasoningEnd {
-                self.texts.forget(&id);
-            }
-            return;
-        }
-        match self.side.content {
-            Content::Blocks if kind != Kind::ReasoningEnd => {
-                self.render(content, &id, event, stands_for.unwrap_or(kind.wire()), to);
-            }
-            _ => self.whole(event, to),
-        }
-    }
-
-    fn render(
-        &mut self,
-        content: &'static Row,
-        id: &Json<'_>,
-        event: Event<'_>,
-        stands_for: &'static str,
-        to: &mut Outlet<'_>,
-    ) {
-        let kind = event.kind;
-        let at = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(to.now);
-        let mut data = self.texts.rendered(id, kind, at);
-        if kind == Kind::ReasoningMessageStart {
-            if let Some((label, row)) = self.row_of(Kind::TextMessageStart) {
-                let mut said = self.sort(row, event, Some(stands_for));
-                said.canonical.extend(
-                    crate::event::remove(&mut said.members, Field::Role).map(|role| (Key::Known(Field::Role), role)),
-                );
-                self.row(label, row, said, to);
-            }
-            return;
-        }
-        let mut said = self.sort(content, event, Some(stands_for));
-        let text = crate::event::remove(&mut said.members, Field::Delta).unwrap_or_else(|| Json::string(""));
-        let delta = self.texts.thinking(&text, &mut data);
-        said.members.push((Key::Known(Field::Delta), delta));
-        self.put_content(content, said, to);
-        if kind == Kind::ReasoningMessageEnd
-            && let Some((label, row)) = self.row_of(Kind::TextMessageEnd)
-        {
-            let end = Event::new(Kind::TextMessageEnd).with(Field::MessageId, id.clone());
-            let said = self.sort(row, end, Some(""));
-            self.row(label, row, said, to);
-        }
-    }
-
     pub(super) fn put_content(&mut self, content: &'static Row, said: Said<'_>, to: &mut Outlet<'_>) {
         let label = self.side.dialect.row(content.wire).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
         self.put(label, content, said, to);
-    }
-}
-
-const fn is_reasoning(kind: Kind) -> bool {
-    matches!(
-        kind,
-        Kind::ReasoningStart
-            | Kind::ReasoningMessageStart
-            | Kind::ReasoningMessageContent
-            | Kind::ReasoningMessageEnd
-            | Kind::ReasoningEnd
-    )
-}
-
-/// Whether a peer has no way to take this event: no word for it in its version, or a rule against it.
-fn is_unsaid(side: Side, shape: Shape, event: &Event<'_>) -> bool {
-    let is_empty = || event.get(Field::Delta).is_some_and(|delta| delta.is(""));
-    match (shape, event.kind) {
-        (Shape::Unsaid, _) => true,
-        // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
-        (Shape::NonEmpty, _) => is_empty(),
-        (Shape::Nameless, Kind::ReasoningMessageContent) if is_empty() => true,
-        (Shape::Nameless, _) => !thought::is_nameless(event, side),
-        // Two steps of one name are one to who knows no subagents.
-        (_, Kind::StepStarted | Kind::StepFinished) => {
-            side.pin < Pin::V0_0_59 && event.get(Field::SubagentRunId).is_some()
-        }
-        _ => false,
-    }
-}
-
-/// An event that stands for a chunk, as that chunk.
-fn marked<'a>(mut event: Event<'a>, stands_for: Option<&'static str>) -> Event<'a> {
-    if let Some(kind) = stands_for.and_then(Kind::from_wire) {
-        event.kind = kind;
-        super::chunk::restore_absent(&mut event);
-    }
-    event
-}
-
-/// A start whose role is always said; the oldest peers know but one.
-fn say_role(pin: Pin, said: &mut Said<'_>) {
-    let role = get(&said.members, Field::Role).cloned();
-    if let Some(role) = role.clone().filter(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT)) {
-        said.canonical.push((Key::Known(Field::Role), role));
-    }
-    if role.is_none_or(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT)) {
-        crate::event::set(&mut said.members, Key::Known(Field::Role), Json::string(ASSISTANT));
-    }
-}
-
-/// The outcomes that older peers take, or do not look at: interrupts, and success without pending calls. Any member more
-/// is fatal to 0.0.57 and 0.0.59 [specs §3.6].
-fn old_outcome(said: &mut Said<'_>) {
-    let Some(outcome) = get(&said.members, Field::Outcome) else {
-        return;
-    };
-    let members = json::members(outcome).unwrap_or_default();
-    let kind = members.iter().find(|(key, _)| carry::is_named(key, json::TYPE)).and_then(|(_, kind)| kind.text());
-    let taken = match kind.as_deref() {
-        Some("interrupt") => members.len() == 2,
-        Some("success") => members.len() == 1,
-        _ => false,
-    };
-    if !taken {
-        let outcome = crate::event::remove(&mut said.members, Field::Outcome);
-        said.canonical.extend(outcome.map(|outcome| (Key::Known(Field::Outcome), outcome)));
-    }
-}
-
-/// A run boundary needs a message id and a role over there: the run's id and "assistant", unless it said others.
-fn boundary(said: &mut Said<'_>) {
-    let has = |field: Field| said.own.iter().any(|(key, _)| *key == Key::Known(field));
-    let (has_id, has_role) = (has(Field::MessageId), has(Field::Role));
-    if has_id {
-        return;
-    }
-    if let Some(run_id) = get(&said.members, Field::RunId).cloned() {
-        said.own.push((Key::Known(Field::MessageId), run_id.into_owned()));
-    }
-    if !has_role {
-        said.own.push((Key::Known(Field::Role), Json::string(ASSISTANT)));
-    }
-}
-
-/// A text that was a JSON value over there is one again.
-fn as_json(said: &mut Said<'_>, field: Field) {
-    if carry::take_json_note(&mut said.own, field)
-        && let Some(text) = get(&said.members, field).and_then(Json::text).map(Cow::into_owned)
-        && let Some(value) = json::value(&text).map(Json::into_owned)
-    {
-        crate::event::set(&mut said.members, Key::Known(field), value);
-    }
-}
-
-/// Content parts are said as their text; the parts themselves are carried.
-fn flatten_parts(said: &mut Said<'_>) {
-    let Some(parts) = get(&said.members, Field::Content).filter(|content| content.shape() == Type::Array) else {
-        return;
-    };
-    if message::is_parts(parts) {
-        let text = Json::string(&part::text(parts));
-        let parts = parts.clone();
-        said.canonical.push((Key::Known(Field::Content), parts));
-        crate::event::set(&mut said.members, Key::Known(Field::Content), text);
     }
 }

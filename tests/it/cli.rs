@@ -47,6 +47,116 @@ fn an_input_without_events_is_told_from_one_that_broke_off() {
     assert_eq!(code, Some(0));
 }
 
+/// What `diglot translate` says with these arguments to this file: exit code, stdout, stderr with `FILE` for its name.
+fn told(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let file = File::new(input);
+    let Output { status, stdout, stderr } =
+        diglot().arg("translate").args(arguments).arg(file.path()).output().expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    let stderr = text(stderr).replace("diglot: ", "").replace(&file.path().display().to_string(), "FILE");
+    (status.code(), text(stdout), stderr)
+}
+
+/// A HAI run with what there is to explain: members of its own, a start that is held, a stray end, an open step.
+const HAI_RUN: &str = r#"data: {"type":"RUN_STARTED","messageId":"m","role":"assistant"}
+
+data: {"type":"BUSINESS_DATA_START","messageId":"m","role":"assistant"}
+
+: nothing yet
+data: {"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta":"好","blockId":"b"}
+
+data: {"type":"BUSINESS_DATA_END","messageId":"m"}
+
+data: {"type":"BUSINESS_DATA_END","messageId":"m"}
+
+data: {"type":"STEP_STARTED","stepName":"s"}
+
+data: [DONE]
+
+data: {"type":"RUN_FINISHED","messageId":"m","role":"assistant"}
+
+"#;
+
+#[test]
+fn each_event_is_explained_beside_the_translation() {
+    let sides = ["--from", "hai", "--to", "ag-ui"];
+    let (code, plain, _) = told(&sides, HAI_RUN);
+    let (explained, stdout, stderr) = told(&[&sides[..], &["--explain"]].concat(), HAI_RUN);
+    assert_eq!((explained, &stdout), (code, &plain), "stdout is the translation alone");
+    let start = "§3.3.1, §4.2 build_business_data_start";
+    let end = "§3.3.1, §4.2 build_business_data_end";
+    let content = "§3.3.1 (string), §4.2 build_business_data_content (block)";
+    let expected = format!(
+        "FILE:1: event 1 RUN_STARTED (hai, §4.2 build_run_started): written as RUN_STARTED; carried messageId, role in metadata.hai\n\
+         FILE:3: event 2 BUSINESS_DATA_START (hai, {start}): held until more is known\n\
+         FILE:6: event 3 BUSINESS_DATA_CONTENT (hai, {content}): written as TEXT_MESSAGE_START, TEXT_MESSAGE_CONTENT; carried blockId in metadata.hai\n\
+         FILE:8: event 4 BUSINESS_DATA_END (hai, {end}): written as TEXT_MESSAGE_END\n\
+         FILE:10: event 5 BUSINESS_DATA_END (hai, {end}): read as TEXT_MESSAGE_END, nothing written; lost: stray_boundary\n\
+         FILE:12: event 6 STEP_STARTED (hai, §4.2 build_step_started): written as STEP_STARTED\n\
+         FILE:14: event 7 without a type: nothing written; lost: done_marker\n\
+         FILE:16: event 8 RUN_FINISHED (hai, §4.2 build_run_finished): read as RUN_FINISHED, written as STEP_FINISHED, RUN_FINISHED; carried messageId, role in metadata.hai; repaired: closer_supplied\n\
+         FILE: 7 event(s) in, 7 out; carried: blockId 1, messageId 2, role 2; repaired: closer_supplied 1; lost: stray_boundary 1, done_marker 1\n"
+    );
+    assert_eq!(stderr, expected);
+    let (_, _, stderr) = told(&["--from", "ag-ui", "--to", "ag-ui", "--explain"], RUN);
+    assert!(stderr.ends_with("2 event(s) in, 2 out; carried: nothing; repaired: nothing; lost: nothing\n"), "{stderr}");
+}
+
+#[test]
+fn a_strict_translation_ends_at_the_first_violation_with_its_place_and_rule() {
+    let (code, stdout, stderr) = told(&["--from", "hai", "--to", "ag-ui", "--strict"], HAI_RUN);
+    let rule = "BUSINESS_DATA_END breaks the rule that what starts is not open, and what ends is (stray_boundary).";
+    assert_eq!((code, stderr), (Some(1), format!("FILE:10: event 5: {rule}\n")));
+    let last = stdout.lines().rfind(|line| !line.is_empty()).expect("an event").replace("data: ", "");
+    let error: serde_json::Value = serde_json::from_str(&last).expect("JSON");
+    assert_eq!((&error["code"], &error["message"]), (&"protocol_violation".into(), &rule.into()));
+    let ndjson = format!("{RUN}{RUN}");
+    let (code, stdout, stderr) = told(&["--from", "ag-ui", "--to", "ag-ui", "--strict", "--format", "ndjson"], &ndjson);
+    assert_eq!((code, stdout.lines().count()), (Some(1), 2), "{stderr}");
+    assert!(stderr.starts_with("FILE:3: event 3: RUN_STARTED breaks the rule that nothing follows"), "{stderr}");
+    assert_eq!(told(&["--from", "ag-ui", "--to", "hai", "--strict"], RUN).0, Some(0));
+}
+
+#[test]
+fn a_round_trip_is_whole_or_says_where_it_is_not() {
+    let sides = ["--from", "hai", "--to", "ag-ui", "--roundtrip"];
+    let whole = "FILE: 8 event(s) came back whole from hai to ag-ui and back; \
+                 added: STEP_FINISHED 1; left out: stray_boundary 1, done_marker 1\n";
+    assert_eq!(told(&sides, HAI_RUN), (Some(0), String::new(), whole.to_owned()));
+    let changed = HAI_RUN.replace(r#""stepName":"s""#, r#""stepName":"s","timestamp":9007199254740993"#);
+    let expected = "FILE:12: event 6: /timestamp (repaired: value_carried)\n  before  9007199254740993\n  after   gone\n\
+                    FILE: 1 difference(s) after hai to ag-ui and back, in 8 event(s); \
+                    added: STEP_FINISHED 1; left out: stray_boundary 1, done_marker 1\n";
+    assert_eq!(told(&sides, &changed), (Some(1), String::new(), expected.to_owned()));
+    let blocks = HAI_RUN.replace(r#""delta":"好""#, r#""delta":{"output":{"type":"text","content":"好"}}"#);
+    let (code, _, stderr) = told(&sides, &blocks);
+    assert_eq!(code, Some(1));
+    assert!(
+        stderr.contains("hint: text that comes as output blocks is written as such by `--from hai:blocks`"),
+        "{stderr}"
+    );
+    assert_eq!(told(&["--from", "hai:blocks", "--to", "ag-ui", "--roundtrip"], &blocks).0, Some(0));
+    // What is no recording did not come back whole.
+    assert_eq!(told(&sides, "hello\n").0, Some(1));
+}
+
+#[test]
+fn a_request_makes_the_round_trip_too() {
+    let sides = ["--request", "--from", "ag-ui", "--to", "hai", "--roundtrip"];
+    let body = r#"{"threadId":"t","runId":"r","state":{"n":1.10},"messages":[{"id":"1","role":"user","content":[{"type":"text","text":"看"}]},
+        {"id":"2","role":"reasoning","content":"想"}],"resume":[{"interruptId":"i","status":"resolved"}],"future":[9007199254740993]}"#;
+    let whole = "FILE: the request came back whole from ag-ui to hai and back; added: nothing; left out: nothing\n";
+    assert_eq!(told(&sides, body), (Some(0), String::new(), whole.to_owned()));
+    let (code, _, stderr) = told(&sides, r#"{"threadId":5,"runId":"r","messages":[]}"#);
+    let expected = "FILE: /threadId\n  before  5\n  after   \"5\"\nFILE: 1 difference(s) after ag-ui to hai and back, \
+                    in the request; added: nothing; left out: nothing\n";
+    assert_eq!((code, stderr.as_str()), (Some(1), expected));
+    assert_eq!(
+        told(&sides, "{}"),
+        (Some(1), String::new(), "FILE: /messages: is missing; it must be an array of messages\n".to_owned())
+    );
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn an_output_that_cannot_be_written_is_not_blamed_on_the_input() {

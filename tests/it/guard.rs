@@ -285,6 +285,20 @@ const COLLISIONS: &[(&str, &[&str], &[&str])] = &[
           r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"m:reasoning","role":"reasoning","content":"b","metadata":{"diglot":{"id":"m"}}},{"id":"m","role":"assistant","content":"a"},{"id":"n","role":"user","content":"c"},{"id":"n:tool","role":"tool","toolCallId":"t","content":"d","metadata":{"x":1,"diglot":{"id":"n"}}}]"#]),
 ];
 
+/// The client appends what the echo of its request says and it does not hold.
+#[test]
+fn the_echo_of_the_request_goes_by_the_same_names() {
+    let message = |id: &str, role: &str, more: &str| format!(r#"{{"id":"{id}","role":"{role}","content":"x"{more}}}"#);
+    let input = |messages: [String; 2]| {
+        format!(r#"{START},"input":{{"threadId":"t","runId":"r","messages":[{}]}}"#, messages.join(","))
+    };
+    let note = r#","metadata":{"diglot":{"id":"m"}}"#;
+    let said = input([message("m", "user", ""), message("m", "reasoning", "")]);
+    let named = input([message("m", "user", ""), message("m:reasoning", "reasoning", note)]);
+    let heard = hear(stream(&AG_UI, Mode::Repair), &[&said, FINISH]);
+    assert_eq!(heard.events, expected(&[&named, FINISH]));
+}
+
 #[test]
 fn messages_of_several_kinds_under_one_id_are_told_apart() {
     for (case, said, named) in COLLISIONS {

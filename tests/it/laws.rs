@@ -14,9 +14,12 @@ mod social_app;
 
 use super::exact::{canonical, members, object};
 use super::golden::{hear, side};
+use diglot::codec::Framing;
+use diglot::codec::sse::Limits;
 use diglot::dialect::{AG_UI, ALL, Changes, Content, Side};
 use diglot::event::{Field, Kind};
-use diglot::translate::{Ids, request};
+use diglot::translate::roundtrip::Roundtrip;
+use diglot::translate::{Ids, Stream, request};
 
 /// Streams per law and option.
 const STREAMS: u64 = 500;
@@ -142,6 +145,29 @@ fn l1_canonical_survives_a_dialect_with_other_names() {
             });
             same(&format!("L1 over a dialect that extends {}", base.name), seed, &expected, &middle, &back);
         }
+    }
+}
+
+/// The same law for the other framing of the canonical dialect: whatever protobuf cannot say is carried.
+#[test]
+fn l1_canonical_survives_protobuf() {
+    for seed in 0..STREAMS {
+        let events = through(&ag_ui::stream(seed), "ag-ui", "ag-ui");
+        let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+        let over = |input: &[u8], read: Framing, write: Framing| {
+            let mut stream = Stream::new(side("ag-ui"), side("ag-ui"), None, Limits::default());
+            stream.read_as(read);
+            stream.write_as(write);
+            let mut out = Vec::new();
+            stream.push(input, 0, &mut out).expect("no limit is near");
+            out
+        };
+        let frames = over(wire.as_bytes(), Framing::Sse, Framing::Proto);
+        let back = String::from_utf8(over(&frames, Framing::Proto, Framing::Sse)).expect("UTF-8");
+        let back = back.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1));
+        let back: Vec<_> = back.map(|event| canonical(&event)).collect();
+        let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
+        same("L1 over protobuf", seed, &expected, &events, &back);
     }
 }
 
@@ -352,6 +378,23 @@ fn l2_requests_survive_canonical() {
             };
             let [before, after] = [top(&body), normal.taken_off(&top(&body), &top(&back))];
             same(&format!("L2 of a request of {dialect}"), seed, &[before], &[middle], &[after]);
+        }
+    }
+}
+
+/// What `diglot translate --roundtrip` compares by is what the laws above say.
+#[test]
+fn the_round_trip_of_the_command_line_finds_the_same() {
+    for dialect in HAI {
+        for seed in 0..STREAMS / 5 {
+            let said = hai::stream(seed, side(dialect).content == Content::Blocks, dialect.ends_with("snake"));
+            for (from, to, events) in [(dialect, "ag-ui", said), ("ag-ui", dialect, ag_ui::stream(seed))] {
+                let mut trip = Roundtrip::new(side(from), side(to), Some(Ids::new("t1", "r1")));
+                events.iter().for_each(|event| trip.event(event));
+                let outcome = trip.finish();
+                let found = outcome.differences.first().map(|one| (&events[one.event], one));
+                assert!(found.is_none() && outcome.losses.is_empty(), "{from} to {to}, seed {seed}: {found:#?}");
+            }
         }
     }
 }

@@ -12,6 +12,7 @@
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `load`: many events, many streams, memory.
 //! - `pages`: pages that are made from the code, held equal to it.
+//! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
@@ -29,6 +30,7 @@ mod laws;
 mod lifecycle;
 mod load;
 mod pages;
+mod proto;
 mod requests;
 mod status;
 mod support;

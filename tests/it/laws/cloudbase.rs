@@ -51,7 +51,7 @@ fn message(dice: &mut Dice, at: usize) -> String {
     let role = dice.pick(&["user", "assistant", "system", "tool"]);
     let mut members = vec![format!(r#""role":"{role}","content":{}"#, dice.string())];
     if role != "tool" || dice.once_in(2) {
-        members.push(format!(r#""id":"m{at}""#));
+        members.push(format!(r#""id":"{role}-{at}""#));
     }
     if role == "tool" {
         members.push(format!(r#""toolCallId":"c{at}""#));
@@ -168,5 +168,5 @@ impl Script {
 /// A message of a snapshot, which the real client refuses without an id.
 fn stored(dice: &mut Dice, at: usize) -> String {
     let message = message(dice, at);
-    if message.contains("\"id\"") { message } else { format!(r#"{{"id":"m{at}",{}"#, &message[1..]) }
+    if message.contains("\"id\"") { message } else { format!(r#"{{"id":"tool-{at}",{}"#, &message[1..]) }
 }

@@ -80,8 +80,9 @@ impl Script {
         let repeated =
             [("messageId", message), ("toolCallName", "\"search\"".to_owned()), ("stage", "\"worker\"".to_owned())];
         // A start without a stage would be given one, and the same stage on the other events be taken for its repetition.
-        let must = format!(r#"{id},"toolCallName":"search","stage":"worker""#);
-        self.say("TOOL_CALL_START", &repeated[..1], &must);
+        // One without a message would leave the result's to the guard, which keeps tool messages and texts apart.
+        let must = format!(r#"{id},"messageId":{},"toolCallName":"search","stage":"worker""#, repeated[0].1);
+        self.say("TOOL_CALL_START", &[], &must);
         let args = match self.dice.below(4) {
             0 => self.dice.value(2),
             1 => r#""{\"a\":1}""#.to_owned(),
@@ -108,7 +109,7 @@ impl Script {
         let result = self.dice.value(2);
         let own = format!("\"own-{call}\"");
         let members = [
-            ("messageId", if self.dice.once_in(3) { own } else { message.to_owned() }),
+            ("messageId", if self.dice.once_in(3) || call.starts_with('u') { own } else { message.to_owned() }),
             ("role", "\"tool\"".to_owned()),
             ("stage", self.dice.pick(&["\"worker\"", "\"router\""]).to_owned()),
             ("tool_name", self.dice.pick(&["\"search\"", "\"other\""]).to_owned()),

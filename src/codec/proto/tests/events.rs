@@ -1,0 +1,230 @@
+//! Events and their messages: what the real encoder writes, what comes back, what is carried.
+
+use super::{framed, normal, read, unhex, written};
+use crate::codec::json;
+use crate::codec::proto::value::write_struct;
+use crate::codec::proto::{Broken, Decoder, FRAME_LIMIT, Step, Told, TooLarge, frame};
+use crate::event::{Event, Field, Json, Kind};
+
+/// Bytes that `@ag-ui/proto` 1.0.0 wrote for these events (`encode`, run under node); `tests/interop/proto.test.mjs` asks
+/// the encoder itself for many more.
+const WRITTEN_BY_THE_REAL_ENCODER: &[(&str, &str)] = &[
+    // The example of `specs/ag-ui-1.0.md` §4.4.
+    (r#"{"type":"RUN_STARTED","threadId":"th","runId":"r"}"#, "620b0a02080b120274681a0172"),
+    (r#"{"type":"TEXT_MESSAGE_START","messageId":"m"}"#, "0a050a0012016d"),
+    (r#"{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"t","content":[]}"#, "b2010a0a0208151a016d220174"),
+    (
+        r#"{"type":"CUSTOM","name":"n","value":{"b":[1,{},null,[],"x",true,-0,1e+21]},"metadata":{"z":1,"a":null}}"#,
+        "5a650a1d080a22190a0e0a017a120911000000000000f03f0a070a01611202080012016e1a412a3f0a3d0a0162123832360a0911\
+         000000000000f03f0a022a000a0208000a0232000a031a01780a0220010a091100000000000000800a091150efe2d6e41a4b44",
+    ),
+    (
+        r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/a","value":null},{"op":"remove","path":"/b","value":3}]}"#,
+        "42210a020807120812022f61220208001211080112022f622209110000000000000840",
+    ),
+    (
+        r#"{"type":"ACTIVITY_SNAPSHOT","messageId":"m","activityType":"t","content":{}}"#,
+        "ba010c0a0208161a016d2201742a00",
+    ),
+    (
+        r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"success","pendingToolCallIds":["a"]},"usage":[{},{"model":"m","inputTokens":0}]}"#,
+        "6a1f0a02080c1201741a01722a07737563636573733a003a0512016d1800420161",
+    ),
+    (
+        r#"{"type":"REASONING_MESSAGE_START","messageId":"m","role":"reasoning"}"#,
+        "d201120a0208191a016d2209726561736f6e696e67",
+    ),
+    (
+        r#"{"type":"CUSTOM","name":"n","value":"x","timestamp":-5}"#,
+        "5a170a0d080a10fbffffffffffffffff0112016e1a031a0178",
+    ),
+];
+
+#[test]
+fn bytes_are_those_of_the_real_encoder() {
+    for (event, bytes) in WRITTEN_BY_THE_REAL_ENCODER {
+        let expected = framed(&unhex(bytes));
+        assert_eq!(written(event), (expected.clone(), Told::Exactly), "{event}");
+        assert_eq!(normal(&read(&expected)), normal(event));
+    }
+}
+
+/// What the wire cannot say (`specs/ag-ui-1.0.md` §4.5), and a little more.
+const NOT_SAYABLE: &[&str] = &[
+    r#"{"type":"CUSTOM","name":"n","value":9007199254740993}"#,
+    r#"{"type":"CUSTOM","name":"n","value":[1.10]}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1e400}"#,
+    r#"{"type":"CUSTOM","name":"n","value":"\ud800"}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1,"more":[]}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1,"metadata":[]}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1.0,"metadata":{"a":1,"diglot":{"x":2}}}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1,"metadata":{"diglot":{"json":"{}"}}}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1,"metadata":{"d\u0069glot":{"js\u006fn":"{\"type\":\"CUSTOM\"}"}}}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1,"timestamp":1.5}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1,"timestamp":9007199254740993}"#,
+    r#"{"type":"CUSTOM","name":"n","value":1,"rawEvent":null}"#,
+    r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m"}"#,
+    r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":{"a":1}}"#,
+    r#"{"type":"RUN_ERROR","message":"m","usage":[]}"#,
+    r#"{"type":"RUN_ERROR","message":"m","usage":[{"inputTokens":1.5}]}"#,
+    r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"success","pendingToolCallIds":[]}}"#,
+    r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"success","more":1}}"#,
+    r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"success","interrupts":[]}}"#,
+    r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt"}}"#,
+    r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{}}"#,
+    r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":"success"}"#,
+    r#"{"type":"SUBAGENT_FINISHED","subagentRunId":"s","outcome":{"type":"suspended","interruptIds":[]}}"#,
+    r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":"/a","value":1,"ext":2}]}"#,
+    r#"{"type":"STATE_DELTA","delta":[{"op":"merge","path":"/a","value":1}]}"#,
+    r#"{"type":"STATE_DELTA","delta":[{"path":"/a","value":1}]}"#,
+    r#"{"type":"RUN_STARTED","threadId":"t","runId":"r","input":{"threadId":"t","runId":"r","messages":[]}}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant","toolCalls":[]}]}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant","content":[{"type":"text","text":"x"}]}]}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"user"}]}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"user","content":{"a":1}}]}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"activity","activityType":"t","content":"x"}]}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"user","content":[{"type":"hologram"}]}]}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"user","content":[{"type":"image","source":{"type":"x"}}]}]}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"alien","content":[]}]}"#,
+    r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"role":"assistant"}, 1]}"#,
+];
+
+#[test]
+fn what_the_wire_cannot_say_is_carried() {
+    for event in NOT_SAYABLE {
+        let (bytes, told) = written(event);
+        assert_eq!(told, Told::Carried, "{event}");
+        assert_eq!(normal(&read(&bytes)), normal(event));
+    }
+}
+
+/// A reader that does not know what is carried finds the rest of the metadata, and what the wire can say.
+#[test]
+fn carrying_leaves_the_other_metadata_alone() {
+    let (bytes, _) = written(r#"{"type":"CUSTOM","name":"n","value":1.0,"metadata":{"a":1,"diglot":{"x":2}}}"#);
+    // Another name in its place: nothing is restored then.
+    let at = bytes.windows(4).position(|four| four == b"json").expect("the name");
+    let renamed = [&bytes[..at], b"jsom", &bytes[at + 4..]].concat();
+    let text = read(&renamed);
+    let object = json::object(&text).expect("an event");
+    let metadata = crate::event::get(&object.members, Field::Metadata).expect("metadata");
+    assert!(metadata.as_str().starts_with(r#"{"a":1,"diglot":{"x":2,"jsom":"{\"type\""#), "{metadata}");
+    assert_eq!(crate::event::get(&object.members, Field::Value).expect("value").as_str(), "1");
+}
+
+#[test]
+fn what_is_carried_is_an_event_of_the_same_type_or_nothing() {
+    let forged = |text: &str| {
+        let home = json::build(|object| object.member("json", Json::string(text).as_str()));
+        let metadata = json::build(|object| object.member("diglot", home.as_str()));
+        let mut fields = Vec::new();
+        write_struct(&mut fields, metadata.as_str());
+        let fields: String = fields.iter().map(|byte| format!("{byte:02x}")).collect();
+        read(&framed(&unhex(&format!("5a(0a(080a 22({fields})) 12(6e))"))))
+    };
+    assert_eq!(forged(r#"{"type":"CUSTOM"}"#), r#"{"type":"CUSTOM"}"#);
+    for text in [r#"{"type":"RAW"}"#, "{}", "[]", "x", "", r#"{"type":"CUSTOM"},"x":1"#] {
+        assert!(forged(text).starts_with(r#"{"type":"CUSTOM","metadata":{"diglot":{"json":"#), "{text}");
+    }
+}
+
+#[test]
+fn an_event_that_is_too_large_loses_its_copy_first() {
+    let large = |length: usize, value: &'static str| {
+        Event::new(Kind::Custom)
+            .with(Field::Name, Json::string(&"x".repeat(length)))
+            .with(Field::Value, Json::trusted(value))
+    };
+    for (length, value, expected) in [
+        (FRAME_LIMIT / 3, "1.0", Ok(Told::Carried)),
+        (FRAME_LIMIT / 3 * 2, "1.0", Ok(Told::Rounded)),
+        (FRAME_LIMIT / 3 * 2, "1", Ok(Told::Exactly)),
+        (FRAME_LIMIT, "1", Err(TooLarge)),
+    ] {
+        let mut out = vec![7];
+        let event = large(length, value);
+        assert_eq!(frame(&mut out, event.kind, &event.members), expected, "{length} {value}");
+        assert!(out.len() <= FRAME_LIMIT + 1 && out[0] == 7);
+        assert_eq!(out.len() == 1, expected.is_err());
+    }
+}
+
+/// Messages of others: (hex of the message, what it says or what is wrong with it).
+#[test]
+fn messages_are_read_as_the_real_decoder_reads_them() {
+    let rows: &[(&str, Result<&str, Broken>)] = &[
+        ("", Err(Broken::Envelope)),
+        // Two kinds of event; an arm that is no message; a base of another type; no base.
+        ("1a(0a(0802) 12(61)) 12(0a(0801) 12(61))", Err(Broken::Envelope)),
+        ("0801", Err(Broken::Envelope)),
+        ("62(0a(080c) 12(7468) 1a(72))", Err(Broken::Envelope)),
+        ("62(12(7468) 1a(72))", Err(Broken::Envelope)),
+        ("68656c6c6f", Err(Broken::Wire)),
+        ("62(0a(080b)) 00", Err(Broken::Wire)),
+        ("620b 0a02 080b 12", Err(Broken::Length)),
+        ("62(0a(080b) 1205)", Err(Broken::Length)),
+        ("62(0a(080b) 12(ff61))", Err(Broken::Utf8)),
+        // Pieces of one kind merge, and of a text the last stays.
+        ("62(0a(080b) 12(7a)) 62(1a(72)) 7801", Err(Broken::Envelope)),
+        ("62(0a(080b) 12(61) 12(7a)) 62(1a(72))", Ok(r#"{"type":"RUN_STARTED","threadId":"z","runId":"r"}"#)),
+        // Unknown fields at every level, known ones of another wire type, a group: all skipped.
+        (
+            "a00601 62(0a(080b 7801 a206(aa)) 12(7468) 1001 1a(72) fb01 0801 fc01)",
+            Ok(r#"{"type":"RUN_STARTED","threadId":"th","runId":"r"}"#),
+        ),
+        // Missing texts are empty; the default operation is the first; an unknown one is its number.
+        ("12(0a(0801))", Ok(r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"","delta":""}"#)),
+        ("42(0a(0807) 12(0809))", Ok(r#"{"type":"STATE_DELTA","delta":[{"op":"9","path":""}]}"#)),
+        ("42(0a(0807) 12())", Ok(r#"{"type":"STATE_DELTA","delta":[{"op":"add","path":""}]}"#)),
+        // Content by role: none is the empty list for a user and nothing for an assistant; parts are not for everyone.
+        (
+            "4a(0a(0808) 12(12(75736572)))",
+            Ok(r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"","role":"user","content":[]}]}"#),
+        ),
+        (
+            "4a(0a(0808) 12(12(617373697374616e74)))",
+            Ok(r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"","role":"assistant"}]}"#),
+        ),
+        ("4a(0a(0808) 12(12(617373697374616e74) 42()))", Err(Broken::Content)),
+        ("4a(0a(0808) 12(12(75736572) 1a(78) 42()))", Err(Broken::Content)),
+        ("4a(0a(0808) 12(12(75736572) 42(0a() 12())))", Err(Broken::Content)),
+        // An interrupt has its list; a list without an outcome stands alone.
+        (
+            "6a(0a(080c) 2a(696e74657272757074))",
+            Ok(r#"{"type":"RUN_FINISHED","threadId":"","runId":"","outcome":{"type":"interrupt","interrupts":[]}}"#),
+        ),
+        ("6a(0a(080c) 42(61))", Ok(r#"{"type":"RUN_FINISHED","threadId":"","runId":"","pendingToolCallIds":["a"]}"#)),
+        // NaN is nothing that JSON has, and a value that says nothing is no member.
+        ("3a(0a(0806) 12(11 000000000000f87f))", Ok(r#"{"type":"STATE_SNAPSHOT","snapshot":null}"#)),
+        ("3a(0a(0806) 12())", Ok(r#"{"type":"STATE_SNAPSHOT"}"#)),
+    ];
+    for (hex, expected) in rows {
+        let bytes = framed(&unhex(hex));
+        match (Decoder::default().next(&mut bytes.as_slice()), expected) {
+            (Step::Event { text, .. }, Ok(expected)) => assert_eq!(text, *expected, "{hex}"),
+            (Step::Malformed { why, message }, Err(expected)) => {
+                assert_eq!((why, message), (*expected, unhex(hex)), "{hex}");
+            }
+            (step, _) => panic!("{hex}: {step:?}, not {expected:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_part_of_a_later_protocol_is_left_out_and_counted() {
+    // A tool's result of three parts: number 9, an image whose source is number 9, and a text.
+    let bytes = framed(&unhex("b201(0a(0815) 1a(6d) 22(74) 3a(4a()) 3a(12(0a(4a()))) 3a(0a(0a(78))))"));
+    let step = Decoder::default().next(&mut bytes.as_slice());
+    let Step::Event { text, dropped } = step else { panic!("{step:?}") };
+    let expected =
+        r#"{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"t","content":[{"type":"text","text":"x"}]}"#;
+    assert_eq!((text.as_str(), dropped), (expected, 2));
+}
+
+#[test]
+fn an_event_of_a_later_protocol_is_told_from_broken_bytes() {
+    let step = |hex: &str| Decoder::default().next(&mut framed(&unhex(hex)).as_slice());
+    assert_eq!(step("9a06030a0178"), Step::Unknown { message: unhex("9a06030a0178") });
+    assert!(matches!(step("9a0603ffffff"), Step::Malformed { why: Broken::Envelope, .. }));
+    assert!(matches!(step("980601"), Step::Malformed { why: Broken::Envelope, .. }));
+}

@@ -1,0 +1,114 @@
+//! Frames: every split, limits, and bytes that mean harm.
+
+use super::{framed, unhex, written};
+use crate::codec::proto::{Decoder, Fault, Step, as_text};
+
+const EVENTS: [&str; 4] = [
+    r#"{"type":"RUN_STARTED","threadId":"th","runId":"r","input":{"threadId":"th","runId":"r","messages":[{"id":"a","role":"user","content":[{"type":"image","source":{"type":"url","value":"u"},"metadata":{"a":[1,2]}}]}],"tools":[],"context":[],"resume":[]}}"#,
+    r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"中文"}"#,
+    r#"{"type":"STATE_SNAPSHOT","snapshot":{"a":[1.10,{"b":null}],"c":"x"}}"#,
+    r#"{"type":"RUN_FINISHED","threadId":"th","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"r"}]}}"#,
+];
+
+fn corpus() -> Vec<u8> {
+    EVENTS.iter().flat_map(|event| written(event).0).collect()
+}
+
+/// Everything that these pieces come to.
+fn steps<'p>(pieces: impl IntoIterator<Item = &'p [u8]>) -> (Vec<Step>, bool) {
+    let (mut decoder, mut all) = (Decoder::default(), Vec::new());
+    for mut piece in pieces {
+        loop {
+            match decoder.next(&mut piece) {
+                Step::More => break,
+                step @ Step::Broken(_) => {
+                    all.push(step);
+                    return (all, false);
+                }
+                step => all.push(step),
+            }
+        }
+        assert!(piece.is_empty());
+    }
+    (all, decoder.is_cut())
+}
+
+#[test]
+fn frames_are_the_same_wherever_they_are_cut() {
+    let bytes = corpus();
+    let (whole, cut) = steps([bytes.as_slice()]);
+    assert!(!cut);
+    assert_eq!(whole.len(), EVENTS.len());
+    assert!(whole.iter().all(|step| matches!(step, Step::Event { dropped: 0, .. })), "{whole:?}");
+    for at in 0..=bytes.len() {
+        let (first, second) = bytes.split_at(at);
+        assert_eq!(steps([first, second]).0, whole, "cut at {at}");
+    }
+    assert_eq!(steps(bytes.chunks(1)).0, whole);
+    // A body that ends inside a frame.
+    let (all, cut) = steps([&bytes[..bytes.len() - 1]]);
+    assert_eq!((all.len(), cut), (EVENTS.len() - 1, true));
+}
+
+#[test]
+fn a_frame_is_judged_by_the_size_that_it_declares() {
+    let fault = Fault::FrameTooLarge { limit: 20 };
+    let mut decoder = Decoder::new(20);
+    let mut rest: &[u8] = &[0, 0, 0, 17, 1, 2];
+    assert_eq!(decoder.next(&mut rest), Step::Broken(fault));
+    let mut rest: &[u8] = &[];
+    assert_eq!(decoder.next(&mut rest), Step::Broken(fault), "and nothing is read after it");
+    let mut rest: &[u8] = &[0, 0, 0, 16];
+    assert_eq!(Decoder::new(20).next(&mut rest), Step::More);
+    let mut rest: &[u8] = &[0xff; 8];
+    assert!(matches!(Decoder::default().next(&mut rest), Step::Broken(_)));
+}
+
+/// Two bytes of protobuf can be thirty of JSON.
+#[test]
+fn what_is_too_large_as_json_is_too_large() {
+    let list: Vec<u8> = std::iter::repeat_n([0x12, 0], 50).flatten().collect();
+    let message = [&unhex("4a68 0a020808")[..], &list].concat();
+    let bytes = framed(&message);
+    assert!(matches!(Decoder::new(200).next(&mut bytes.as_slice()), Step::Broken(Fault::FrameTooLarge { limit: 200 })));
+    assert!(matches!(Decoder::new(2000).next(&mut bytes.as_slice()), Step::Event { .. }));
+}
+
+#[test]
+fn a_message_is_text_as_a_data_url() {
+    for (message, text) in [("", ""), ("66", "Zg=="), ("666f", "Zm8="), ("666f6f", "Zm9v"), ("fbff", "+/8=")] {
+        assert_eq!(as_text(&unhex(message)), format!("data:application/vnd.ag-ui.event+proto;base64,{text}"));
+    }
+}
+
+/// Small steps of a generator whose numbers are good enough to break things (Knuth's MMIX constants).
+fn roll(seed: &mut u64) -> usize {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+    usize::try_from(*seed >> 33).unwrap_or_default()
+}
+
+#[test]
+fn mutated_frames_never_panic_and_texts_are_events() {
+    let valid = corpus();
+    let mut seed = 1;
+    for round in 0..10_000 {
+        let mut bytes = valid.clone();
+        for _ in 0..1 + roll(&mut seed) % 4 {
+            let at = roll(&mut seed) % bytes.len();
+            let byte = u8::try_from(roll(&mut seed) % 256).unwrap_or_default();
+            match roll(&mut seed) % 4 {
+                0 => bytes[at] = byte,
+                1 => bytes[at] ^= 1 << (byte % 8),
+                2 => bytes.insert(at, byte),
+                _ => drop(bytes.remove(at)),
+            }
+        }
+        for step in steps([bytes.as_slice()]).0 {
+            if let Step::Event { text, .. } = step {
+                let object =
+                    crate::codec::json::object(&text).unwrap_or_else(|error| panic!("{round}: {error}: {text}"));
+                assert!(object.kind.is_some());
+            }
+        }
+    }
+}

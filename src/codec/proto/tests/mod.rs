@@ -1,0 +1,87 @@
+//! Tests of the protobuf transport; `value.rs` and `wire.rs` have theirs beside them.
+
+mod events;
+mod frames;
+mod table;
+
+use super::{Decoder, Step, Told, frame};
+use crate::codec::json;
+use crate::event::Kind;
+
+/// The frame of an event that is given as its text, and how it was told.
+fn written(text: &str) -> (Vec<u8>, Told) {
+    let object = json::object(text).expect("an event");
+    let kind = object.kind.and_then(|kind| Kind::from_wire(&kind.text()?)).expect("a kind");
+    let mut out = Vec::new();
+    let told = frame(&mut out, kind, &object.members).expect("no limit is near");
+    (out, told)
+}
+
+/// The text of the one event in these bytes.
+fn read(bytes: &[u8]) -> String {
+    let (mut decoder, mut rest) = (Decoder::default(), bytes);
+    match decoder.next(&mut rest) {
+        Step::Event { text, dropped: 0 } if rest.is_empty() => text,
+        other => panic!("{other:?}, {} bytes left", rest.len()),
+    }
+}
+
+/// A message in a frame.
+fn framed(message: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(message.len()).expect("a small message");
+    [&length.to_be_bytes()[..], message].concat()
+}
+
+/// The bytes of hex digits, in which `(…)` is what it holds behind its length.
+fn unhex(text: &str) -> Vec<u8> {
+    let mut open: Vec<Vec<u8>> = vec![Vec::new()];
+    let mut high = None;
+    for c in text.chars().filter(|c| !c.is_whitespace()) {
+        match c {
+            '(' => open.push(Vec::new()),
+            ')' => {
+                let inner = open.pop().expect("an opened message");
+                let outer = open.last_mut().expect("the message around it");
+                super::wire::varint(outer, inner.len() as u64);
+                outer.extend(inner);
+            }
+            digit => {
+                let digit = u8::try_from(digit.to_digit(16).expect("a hex digit")).expect("small");
+                match high.take() {
+                    None => high = Some(digit),
+                    Some(high) => open.last_mut().expect("a message").push(high << 4 | digit),
+                }
+            }
+        }
+    }
+    open.pop().expect("the bytes")
+}
+
+/// A JSON text in a form in which what JSON calls the same is the same: members by name, escapes taken away, digits kept.
+fn normal(text: &str) -> String {
+    let value = json::value(text).expect("JSON");
+    match value.as_str().as_bytes()[0] {
+        b'{' => {
+            let mut members: Vec<(String, String)> = json::members(&value)
+                .expect("an object")
+                .into_iter()
+                .map(|(key, value)| {
+                    let key = match key {
+                        crate::event::Key::Known(field) => field.camel().to_owned(),
+                        crate::event::Key::Other(name) => name.into_owned(),
+                    };
+                    (key, normal(value.as_str()))
+                })
+                .collect();
+            members.sort();
+            format!("{members:?}")
+        }
+        b'[' => {
+            let all: Vec<String> =
+                json::elements(&value).expect("an array").iter().map(|one| normal(one.as_str())).collect();
+            format!("{all:?}")
+        }
+        b'"' => format!("s{}", value.text().expect("a string")),
+        _ => value.as_str().to_owned(),
+    }
+}

@@ -1,0 +1,479 @@
+//! JSON values as `google.protobuf.Value` and `Struct`, both ways, in one pass over the text.
+//!
+//! Numbers are doubles on this wire. One whose double prints the same digits is said exactly; every other one is said as
+//! the nearest double, and whoever writes is told that something was lost.
+
+use super::wire::{self, Fields, Payload};
+use super::{Broken, decode::Text};
+use crate::codec::json::DEPTH_LIMIT;
+use std::borrow::Cow;
+
+/// Fields of `google.protobuf.Value`.
+const NULL: u32 = 1;
+const NUMBER: u32 = 2;
+const STRING: u32 = 3;
+const BOOL: u32 = 4;
+const STRUCT: u32 = 5;
+const LIST: u32 = 6;
+
+/// The repeated field of `Struct` and of `ListValue`, and the fields of an entry of a `Struct`.
+const ITEMS: u32 = 1;
+const KEY: u32 = 1;
+const VALUE: u32 = 2;
+
+/// Whole numbers up to here are doubles of their own.
+const EXACT: i64 = 1 << 53;
+
+/// Appends the content of a `Value` that says `json`. `false` when the value that is read back says something else.
+pub(super) fn write_value(out: &mut Vec<u8>, json: &str) -> bool {
+    write(out, json, Scanner::value)
+}
+
+/// Appends the content of a `Struct` that says the object `json`. `false` as in [`write_value`].
+pub(super) fn write_struct(out: &mut Vec<u8>, json: &str) -> bool {
+    write(out, json, Scanner::object)
+}
+
+fn write<'t>(
+    out: &mut Vec<u8>,
+    json: &'t str,
+    part: impl FnOnce(&mut Scanner<'t>, &mut Vec<u8>, usize) -> Option<()>,
+) -> bool {
+    let (start, mut scanner) = (out.len(), Scanner { text: json, at: 0, exact: true });
+    if part(&mut scanner, out, 0).is_none() {
+        // Half a message is none.
+        out.truncate(start);
+        return false;
+    }
+    scanner.exact
+}
+
+/// Reads text that is JSON already. `None` wherever it is not: then what was written is not the whole of it.
+struct Scanner<'t> {
+    text: &'t str,
+    at: usize,
+    exact: bool,
+}
+
+impl<'t> Scanner<'t> {
+    fn peek(&mut self) -> Option<u8> {
+        let bytes = self.text.as_bytes();
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
+            self.at += 1;
+        }
+        bytes.get(self.at).copied()
+    }
+
+    fn skip(&mut self, byte: u8) -> Option<()> {
+        if self.peek()? == byte {
+            self.at += 1;
+            return Some(());
+        }
+        None
+    }
+
+    /// What is left of the text: more than any message that begins here is likely to take.
+    fn left(&self) -> usize {
+        self.text.len() - self.at
+    }
+
+    fn value(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
+        match self.peek()? {
+            b'{' => {
+                let open = wire::begin(out, STRUCT, self.left());
+                self.object(out, depth)?;
+                wire::end(out, open);
+            }
+            b'[' => {
+                let open = wire::begin(out, LIST, self.left());
+                self.array(out, depth)?;
+                wire::end(out, open);
+            }
+            b'"' => {
+                let (text, exact) = characters(self.string()?);
+                self.exact &= exact;
+                wire::string(out, STRING, &text);
+            }
+            b'n' => {
+                self.word("null")?;
+                wire::number(out, NULL, 0);
+            }
+            b't' => {
+                self.word("true")?;
+                wire::number(out, BOOL, 1);
+            }
+            b'f' => {
+                self.word("false")?;
+                wire::number(out, BOOL, 0);
+            }
+            _ => {
+                let (number, exact) = to_double(self.number())?;
+                self.exact &= exact;
+                wire::double(out, NUMBER, number);
+            }
+        }
+        Some(())
+    }
+
+    fn object(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
+        if depth == DEPTH_LIMIT {
+            return None;
+        }
+        self.skip(b'{')?;
+        if self.peek()? == b'}' {
+            return self.skip(b'}');
+        }
+        loop {
+            self.peek()?;
+            let entry = wire::begin(out, ITEMS, self.left());
+            let (key, exact) = characters(self.string()?);
+            self.exact &= exact;
+            if !key.is_empty() {
+                wire::string(out, KEY, &key);
+            }
+            self.skip(b':')?;
+            let value = wire::begin(out, VALUE, self.left());
+            self.value(out, depth + 1)?;
+            wire::end(out, value);
+            wire::end(out, entry);
+            if self.peek()? != b',' {
+                return self.skip(b'}');
+            }
+            self.at += 1;
+        }
+    }
+
+    fn array(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
+        if depth == DEPTH_LIMIT {
+            return None;
+        }
+        self.skip(b'[')?;
+        if self.peek()? == b']' {
+            return self.skip(b']');
+        }
+        loop {
+            let value = wire::begin(out, ITEMS, self.left());
+            self.value(out, depth + 1)?;
+            wire::end(out, value);
+            if self.peek()? != b',' {
+                return self.skip(b']');
+            }
+            self.at += 1;
+        }
+    }
+
+    fn word(&mut self, word: &str) -> Option<()> {
+        self.text.get(self.at..)?.starts_with(word).then(|| self.at += word.len())
+    }
+
+    fn number(&mut self) -> &'t str {
+        let text: &'t str = self.text;
+        let rest = &text.as_bytes()[self.at..];
+        let length =
+            rest.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')).count();
+        let number = text.get(self.at..self.at + length).unwrap_or_default();
+        self.at += length;
+        number
+    }
+
+    /// The next string, in its quotes.
+    fn string(&mut self) -> Option<&'t str> {
+        let text: &'t str = self.text;
+        let start = self.at;
+        if text.as_bytes().get(start) != Some(&b'"') {
+            return None;
+        }
+        let mut at = start + 1;
+        loop {
+            at += memchr::memchr2(b'"', b'\\', text.as_bytes().get(at..)?)?;
+            if text.as_bytes()[at] == b'"' {
+                self.at = at + 1;
+                return text.get(start..=at);
+            }
+            at += 2;
+        }
+    }
+}
+
+/// The characters of a JSON string, and whether they are all there: a lone surrogate is none and becomes U+FFFD, as in
+/// the real encoder.
+pub(super) fn characters(string: &str) -> (Cow<'_, str>, bool) {
+    let inner = &string[1..string.len() - 1];
+    if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
+        return (Cow::Borrowed(inner), true);
+    }
+    if let Ok(text) = serde_json::from_str::<String>(string) {
+        return (Cow::Owned(text), true);
+    }
+    (Cow::Owned(serde_json::from_str::<String>(&paired(string)).unwrap_or_default()), false)
+}
+
+/// The same JSON string with every lone surrogate escape replaced.
+fn paired(string: &str) -> String {
+    let mut out = String::with_capacity(string.len());
+    let mut rest = string;
+    while let Some(at) = rest.find('\\') {
+        out.push_str(&rest[..at]);
+        rest = &rest[at..];
+        let unit = |text: &str| {
+            let digits = text.strip_prefix("\\u")?.get(..4)?;
+            u16::from_str_radix(digits, 16).ok()
+        };
+        let length = match unit(rest) {
+            Some(0xD800..=0xDBFF)
+                if rest.get(6..).and_then(unit).is_some_and(|low| (0xDC00..=0xDFFF).contains(&low)) =>
+            {
+                out.push_str(&rest[..12]);
+                12
+            }
+            Some(0xD800..=0xDFFF) => {
+                out.push_str("\\ufffd");
+                6
+            }
+            // A backslash stands before another character, which may be a backslash too.
+            _ => {
+                let length = 1 + rest[1..].chars().next().map_or(0, char::len_utf8);
+                out.push_str(&rest[..length]);
+                length
+            }
+        };
+        rest = &rest[length..];
+    }
+    out.push_str(rest);
+    out
+}
+
+/// The double nearest to a JSON number, and whether it prints the same digits.
+#[expect(clippy::cast_precision_loss, reason = "the range was checked the line before")]
+fn to_double(text: &str) -> Option<(f64, bool)> {
+    match text.parse::<i64>() {
+        Ok(whole) if (-EXACT..=EXACT).contains(&whole) && text != "-0" => Some((whole as f64, true)),
+        _ => {
+            let double: f64 = text.parse().ok()?;
+            let mut printed = String::new();
+            print(&mut printed, double);
+            Some((double, printed == text))
+        }
+    }
+}
+
+/// Writes a double as `JSON.stringify` does, so without digits that it does not need. Two things differ: the sign of
+/// -0 is said, and what is no number is `null` there and here.
+fn print(out: &mut String, double: f64) {
+    use std::fmt::Write as _;
+    let size = double.abs();
+    // Writing into memory cannot fail.
+    let _ = if !double.is_finite() {
+        out.write_str("null")
+    } else if size == 0.0 || (1e-6..1e21).contains(&size) {
+        write!(out, "{double}")
+    } else {
+        let text = format!("{double:e}");
+        out.write_str(&if size < 1.0 { text } else { text.replace('e', "e+") })
+    };
+}
+
+/// Reads a `Value` and appends its JSON. `false`, and nothing is written, when it says nothing.
+pub(super) fn read_value(out: &mut Text, bytes: &[u8], depth: usize) -> Result<bool, Broken> {
+    let mut last = (0, Payload::Other);
+    // Of one kind that comes in several pieces, which is as good as in one.
+    let mut pieces = Vec::new();
+    let mut fields = Fields::of(bytes);
+    while let Some((number, payload)) = fields.next()? {
+        let takes = match payload {
+            Payload::Varint(_) => matches!(number, NULL | BOOL),
+            Payload::Double(_) => number == NUMBER,
+            Payload::Bytes(_) => matches!(number, STRING | STRUCT | LIST),
+            Payload::Other => false,
+        };
+        if !takes {
+            continue;
+        }
+        // "Setting any member of the oneof clears all the others; the last one wins", and messages merge.
+        if number != last.0 || number == STRING {
+            pieces.clear();
+        }
+        last = (number, payload);
+        if let Payload::Bytes(piece) = payload {
+            pieces.push(piece);
+        }
+    }
+    match last {
+        (NULL, _) => out.push("null")?,
+        (BOOL, Payload::Varint(value)) => out.push(if value == 0 { "false" } else { "true" })?,
+        (NUMBER, Payload::Double(double)) => {
+            let mut text = String::new();
+            print(&mut text, double);
+            out.push(&text)?;
+        }
+        (STRING, Payload::Bytes(text)) => out.string(utf8(text)?)?,
+        (STRUCT, _) => read_struct(out, &joined(&pieces), depth)?,
+        (LIST, _) => read_list(out, &joined(&pieces), depth)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
+/// Reads a `Struct` and appends its JSON.
+pub(super) fn read_struct(out: &mut Text, bytes: &[u8], depth: usize) -> Result<(), Broken> {
+    let depth = deeper(depth)?;
+    out.push("{")?;
+    let mut first = true;
+    let mut fields = Fields::of(bytes);
+    while let Some((number, payload)) = fields.next()? {
+        let (ITEMS, Payload::Bytes(entry)) = (number, payload) else { continue };
+        let (mut key, mut values) = ("", Vec::new());
+        let mut parts = Fields::of(entry);
+        while let Some((number, payload)) = parts.next()? {
+            match (number, payload) {
+                (KEY, Payload::Bytes(text)) => key = utf8(text)?,
+                (VALUE, Payload::Bytes(value)) => values.push(value),
+                _ => {}
+            }
+        }
+        // An entry whose value says nothing is none.
+        let before = out.len();
+        out.push(if first { "" } else { "," })?;
+        out.string(key)?;
+        out.push(":")?;
+        if read_value(out, &joined(&values), depth)? {
+            first = false;
+        } else {
+            out.truncate(before);
+        }
+    }
+    out.push("}")
+}
+
+fn read_list(out: &mut Text, bytes: &[u8], depth: usize) -> Result<(), Broken> {
+    let depth = deeper(depth)?;
+    out.push("[")?;
+    let mut first = true;
+    let mut fields = Fields::of(bytes);
+    while let Some((number, payload)) = fields.next()? {
+        let (ITEMS, Payload::Bytes(value)) = (number, payload) else { continue };
+        out.push(if std::mem::take(&mut first) { "" } else { "," })?;
+        // A list keeps the place of a value that says nothing.
+        if !read_value(out, value, depth)? {
+            out.push("null")?;
+        }
+    }
+    out.push("]")
+}
+
+/// One level deeper, up to the limit of JSON.
+pub(super) fn deeper(depth: usize) -> Result<usize, Broken> {
+    if depth < DEPTH_LIMIT { Ok(depth + 1) } else { Err(Broken::Depth) }
+}
+
+/// One message in one piece: pieces of a message merge by standing one behind the other.
+pub(super) fn joined<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
+    match pieces {
+        [] => Cow::Borrowed(&[]),
+        [piece] => Cow::Borrowed(piece),
+        _ => Cow::Owned(pieces.concat()),
+    }
+}
+
+/// "A string must always contain UTF-8 encoded text" [proto3].
+pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Broken> {
+    std::str::from_utf8(bytes).map_err(|_| Broken::Utf8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn back(json: &str) -> (String, bool) {
+        let mut bytes = Vec::new();
+        let exact = write_value(&mut bytes, json);
+        let mut out = Text::new(usize::MAX);
+        assert!(read_value(&mut out, &bytes, 0).expect("what was written is read"), "{json}");
+        (out.into_string(), exact)
+    }
+
+    #[test]
+    fn values_survive() {
+        for json in [
+            "null",
+            "true",
+            "[]",
+            "{}",
+            r#"{"":"","a":[null,false,{"b":[[1,-2.5]]}],"你":"\"\n"}"#,
+            "0",
+            "-0",
+            "9007199254740992",
+            "1152921504606847000",
+            "0.1",
+            "1e+21",
+            "1.5e-7",
+            "5e-324",
+            "1.7976931348623157e+308",
+        ] {
+            assert_eq!(back(json), (json.to_owned(), true));
+        }
+        assert_eq!(back(r#" [ "\u4f60\ud83d\ude00" , 1 ] "#), ("[\"你😀\",1]".to_owned(), true));
+    }
+
+    #[test]
+    fn what_a_double_or_a_text_cannot_say_is_noticed() {
+        for (json, read) in [
+            ("9007199254740993", "9007199254740992"),
+            ("1.10", "1.1"),
+            ("1.0", "1"),
+            ("1e2", "100"),
+            ("1e400", "null"),
+            ("1e21", "1e+21"),
+            (r#""a\ud800\\\ude00b\ud83d\ude00""#, "\"a\u{fffd}\\\\\u{fffd}b😀\""),
+            (r#"{"\udfff":1}"#, "{\"\u{fffd}\":1}"),
+        ] {
+            assert_eq!(back(json), (read.to_owned(), false), "{json}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_json_is_noticed() {
+        for json in ["", "[1", "{\"a\"}", "{\"a\":}", "nul", "\"a", "{1:2}", "\"\\", "x"] {
+            assert!(!write_value(&mut Vec::new(), json), "{json}");
+        }
+    }
+
+    #[test]
+    fn the_last_kind_wins_and_pieces_merge() {
+        let read = |bytes: &[u8]| {
+            let mut out = Text::new(usize::MAX);
+            read_value(&mut out, bytes, 0).map(|said| said.then(|| out.into_string()))
+        };
+        assert_eq!(read(&[]), Ok(None));
+        assert_eq!(read(&[0x08, 0, 0x20, 1]), Ok(Some("true".to_owned())));
+        let list = |value: &[u8]| {
+            let mut list = Vec::new();
+            let open = wire::begin(&mut list, LIST, 0);
+            let item = wire::begin(&mut list, ITEMS, 0);
+            list.extend_from_slice(value);
+            wire::end(&mut list, item);
+            wire::end(&mut list, open);
+            list
+        };
+        assert_eq!(read(&[list(&[0x20, 1]), list(&[])].concat()), Ok(Some("[true,null]".to_owned())));
+        assert_eq!(read(&[0x1a, 1, 0xff]), Err(Broken::Utf8));
+    }
+
+    #[test]
+    fn nesting_has_a_limit_both_ways() {
+        let json = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(back(&json(DEPTH_LIMIT)).1);
+        assert!(!write_value(&mut Vec::new(), &json(DEPTH_LIMIT + 1)));
+        let mut bytes = Vec::new();
+        for _ in 0..10_000 {
+            let mut outer = Vec::new();
+            let open = wire::begin(&mut outer, LIST, bytes.len());
+            let value = wire::begin(&mut outer, ITEMS, bytes.len());
+            outer.extend_from_slice(&bytes);
+            wire::end(&mut outer, value);
+            wire::end(&mut outer, open);
+            bytes = outer;
+        }
+        assert_eq!(read_value(&mut Text::new(usize::MAX), &bytes, 0), Err(Broken::Depth));
+    }
+}

@@ -1,0 +1,234 @@
+//! The protobuf wire itself: tags, varints, fields, and messages whose length stands before them.
+
+use super::Broken;
+
+/// Wire types.
+const VARINT: u32 = 0;
+const FIXED64: u32 = 1;
+const BYTES: u32 = 2;
+const GROUP: u32 = 3;
+const GROUP_END: u32 = 4;
+const FIXED32: u32 = 5;
+
+/// Bytes that a 64-bit varint takes at most.
+const VARINT_BYTES: usize = 10;
+
+/// What a field holds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Payload<'a> {
+    Varint(u64),
+    Double(f64),
+    Bytes(&'a [u8]),
+    /// a wire type that no field of ours has
+    Other,
+}
+
+/// The fields of one message, groups left out: what is inside one is an unknown field, which every reader skips.
+#[derive(Debug)]
+pub(super) struct Fields<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> Fields<'a> {
+    pub fn of(bytes: &'a [u8]) -> Self {
+        Fields { rest: bytes }
+    }
+
+    /// The next field, `None` at the end of the message.
+    pub fn next(&mut self) -> Result<Option<(u32, Payload<'a>)>, Broken> {
+        let mut groups = 0usize;
+        loop {
+            if self.rest.is_empty() {
+                return if groups == 0 { Ok(None) } else { Err(Broken::Wire) };
+            }
+            let tag = u32::try_from(self.varint()?).map_err(|_| Broken::Wire)?;
+            let (number, wire_type) = (tag >> 3, tag & 7);
+            if number == 0 {
+                return Err(Broken::Wire);
+            }
+            let payload = match wire_type {
+                VARINT => Payload::Varint(self.varint()?),
+                FIXED64 => Payload::Double(f64::from_le_bytes(self.array()?)),
+                BYTES => {
+                    let length = usize::try_from(self.varint()?).map_err(|_| Broken::Length)?;
+                    Payload::Bytes(self.take(length)?)
+                }
+                FIXED32 => {
+                    self.take(4)?;
+                    Payload::Other
+                }
+                GROUP => {
+                    groups += 1;
+                    continue;
+                }
+                GROUP_END if groups > 0 => {
+                    groups -= 1;
+                    continue;
+                }
+                _ => return Err(Broken::Wire),
+            };
+            if groups == 0 {
+                return Ok(Some((number, payload)));
+            }
+        }
+    }
+
+    fn varint(&mut self) -> Result<u64, Broken> {
+        let mut value = 0u64;
+        for (at, &byte) in self.rest.iter().take(VARINT_BYTES).enumerate() {
+            // The tenth byte has room for one bit.
+            if at == VARINT_BYTES - 1 && byte > 1 {
+                return Err(Broken::Wire);
+            }
+            value |= u64::from(byte & 0x7f) << (7 * at);
+            if byte & 0x80 == 0 {
+                self.rest = &self.rest[at + 1..];
+                return Ok(value);
+            }
+        }
+        Err(Broken::Length)
+    }
+
+    fn take(&mut self, length: usize) -> Result<&'a [u8], Broken> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Broken::Length)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
+        self.take(N)?.try_into().map_err(|_| Broken::Length)
+    }
+}
+
+fn tag(out: &mut Vec<u8>, number: u32, wire_type: u32) {
+    varint(out, u64::from(number << 3 | wire_type));
+}
+
+/// Appends a varint.
+pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
+    while value >= 0x80 {
+        out.push(low_bits(value) | 0x80);
+        value >>= 7;
+    }
+    out.push(low_bits(value));
+}
+
+const fn low_bits(value: u64) -> u8 {
+    value.to_le_bytes()[0] & 0x7f
+}
+
+/// Appends a number field.
+pub(super) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
+    tag(out, field, VARINT);
+    varint(out, value);
+}
+
+/// Appends a `double` field.
+pub(super) fn double(out: &mut Vec<u8>, field: u32, value: f64) {
+    tag(out, field, FIXED64);
+    out.extend_from_slice(&value.to_le_bytes());
+}
+
+/// Appends a `string` field.
+pub(super) fn string(out: &mut Vec<u8>, field: u32, value: &str) {
+    tag(out, field, BYTES);
+    varint(out, value.len() as u64);
+    out.extend_from_slice(value.as_bytes());
+}
+
+/// A message that was begun and has to be ended in the same `out`.
+#[derive(Debug)]
+#[must_use = "an opened message has to be closed with `end`"]
+pub(super) struct Open {
+    /// where the length stands
+    at: usize,
+    /// bytes that were kept for it
+    room: usize,
+}
+
+/// Begins a message field. `hint` is about how long its text is in JSON: where that is near, nothing moves in [`end`].
+pub(super) fn begin(out: &mut Vec<u8>, field: u32, hint: usize) -> Open {
+    tag(out, field, BYTES);
+    let (at, room) = (out.len(), width(hint));
+    out.resize(at + room, 0);
+    Open { at, room }
+}
+
+/// Ends what [`begin`] began: its length is known now.
+pub(super) fn end(out: &mut Vec<u8>, open: Open) {
+    let Open { at, room } = open;
+    let length = out.len() - at - room;
+    let needed = width(length);
+    match needed.cmp(&room) {
+        std::cmp::Ordering::Equal => {}
+        std::cmp::Ordering::Less => drop(out.drain(at..at + room - needed)),
+        std::cmp::Ordering::Greater => drop(out.splice(at..at, std::iter::repeat_n(0, needed - room))),
+    }
+    let mut value = length;
+    for byte in &mut out[at..at + needed] {
+        *byte = low_bits(value as u64) | 0x80;
+        value >>= 7;
+    }
+    out[at + needed - 1] &= 0x7f;
+}
+
+/// Bytes of `value` as a varint.
+const fn width(value: usize) -> usize {
+    let bits = usize::BITS - value.leading_zeros();
+    if bits == 0 { 1 } else { bits.div_ceil(7) as usize }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_length_is_what_the_message_has_whatever_was_guessed() {
+        for length in [0, 1, 127, 128, 300, 16_383, 16_384] {
+            for hint in [0, 127, 128, 20_000, 3_000_000] {
+                let mut out = vec![0xee];
+                let open = begin(&mut out, 2, hint);
+                out.extend(std::iter::repeat_n(b'x', length));
+                end(&mut out, open);
+                let mut expected = vec![0xee];
+                string(&mut expected, 2, &"x".repeat(length));
+                assert_eq!(out, expected, "{length} guessed as {hint}");
+            }
+        }
+    }
+
+    #[test]
+    fn fields_are_read_and_groups_are_skipped() {
+        let bytes = [
+            &[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01][..],
+            // A group of number 4 with a field of number 1 inside.
+            &[0x23, 0x08, 0x01, 0x24],
+            &[0x12, 0x01, b'a'],
+            &[0x1d, 1, 2, 3, 4],
+        ]
+        .concat();
+        let mut fields = Fields::of(&bytes);
+        assert_eq!(fields.next(), Ok(Some((1, Payload::Varint(u64::MAX)))));
+        assert_eq!(fields.next(), Ok(Some((2, Payload::Bytes(b"a")))));
+        assert_eq!(fields.next(), Ok(Some((3, Payload::Other))));
+        assert_eq!(fields.next(), Ok(None));
+    }
+
+    #[test]
+    fn what_is_no_field_is_an_error() {
+        let rows: [(&[u8], Broken); 9] = [
+            (&[0x80], Broken::Length),
+            (&[0x08], Broken::Length),
+            (&[0x12, 0x02, b'a'], Broken::Length),
+            (&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], Broken::Length),
+            (&[0x09, 1, 2, 3], Broken::Length),
+            (&[0x00, 0x00], Broken::Wire),
+            (&[0x0c], Broken::Wire),
+            (&[0x0b], Broken::Wire),
+            (&[0x0f], Broken::Wire),
+        ];
+        for (bytes, why) in rows {
+            assert_eq!(Fields::of(bytes).next(), Err(why), "{bytes:x?}");
+        }
+    }
+}

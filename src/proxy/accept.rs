@@ -1,0 +1,95 @@
+//! Which framing a client asks for, and which one an agent may answer in.
+
+use crate::codec::Framing;
+use crate::dialect::Side;
+use crate::error::{Kind, Rejection};
+use http::{HeaderMap, header};
+
+/// The framings that a dialect has. Only canonical AG-UI is defined in protobuf.
+pub(super) fn framings(side: Side) -> &'static [Framing] {
+    if side.auto || side.dialect.is_canonical() { &[Framing::Sse, Framing::Proto] } else { &[Framing::Sse] }
+}
+
+/// The framing of the answer to a request with these headers.
+///
+/// Protobuf has to be asked for by its name: the server of the AG-UI SDK takes `*/*` for it, but who says `*/*` reads
+/// event streams, and that wire has no keep-alives. Where both are named with one weight, the first that is named is
+/// taken: `HttpAgent` puts `text/event-stream` behind what its application sets, so that is all that one can say there.
+pub(super) fn framing(headers: &HeaderMap, client: Side) -> Result<Framing, Rejection> {
+    if !headers.contains_key(header::ACCEPT) {
+        return Ok(Framing::Sse);
+    }
+    // Several lines of a field are one list [RFC 9110 §5.3].
+    let lines = headers.get_all(header::ACCEPT).iter();
+    let (mut best, mut any) = ((None, 0.0), false);
+    for range in lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')) {
+        let (media, weight) = weighed(range);
+        let named = framings(client).iter().copied().find(|framing| framing.media_type() == media);
+        // "The most specific reference has precedence" [RFC 9110 §12.5.1]: a wildcard does not outweigh a name.
+        if named.is_some() && weight > best.1 {
+            best = (named, weight);
+        }
+        any |= matches!(media.as_str(), "text/*" | "*/*") && weight > 0.0;
+    }
+    best.0.or(any.then_some(Framing::Sse)).ok_or_else(|| Kind::NotAcceptable.into())
+}
+
+/// The media type of a range of `Accept`, in lower case, and its weight.
+fn weighed(range: &str) -> (String, f32) {
+    let mut parts = range.split(';').map(str::trim);
+    let media = parts.next().unwrap_or_default().to_ascii_lowercase();
+    let weight = parts
+        .filter_map(|parameter| parameter.split_once('='))
+        .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
+        // A weight of 0 means "not acceptable" [RFC 9110 §12.4.2]; what is no weight is as good as none.
+        .and_then(|(_, weight)| weight.trim().parse::<f32>().ok());
+    (media, weight.filter(|weight| !weight.is_nan()).unwrap_or(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{AG_UI, HAI};
+    use http::HeaderValue;
+
+    fn answer(accept: &[&str], side: Side) -> Option<Framing> {
+        let mut headers = HeaderMap::new();
+        for line in accept {
+            headers.append(header::ACCEPT, HeaderValue::from_str(line).expect("a value"));
+        }
+        framing(&headers, side).ok()
+    }
+
+    #[test]
+    fn protobuf_is_for_who_names_it_and_ranks_it_first() {
+        const PROTO: &str = "application/vnd.ag-ui.event+proto";
+        let (sse, proto) = (Some(Framing::Sse), Some(Framing::Proto));
+        let rows: &[(&[&str], Option<Framing>, Option<Framing>)] = &[
+            // What is asked for; what an ag-ui route answers; what a hai route answers.
+            (&[], sse, sse),
+            (&["*/*"], sse, sse),
+            (&["text/*"], sse, sse),
+            (&["application/*"], None, None),
+            (&["application/json"], None, None),
+            (&["text/event-stream"], sse, sse),
+            (&["TEXT/Event-Stream; q=0.5"], sse, sse),
+            (&["text/event-stream;q=0"], None, None),
+            (&[PROTO], proto, None),
+            (&["application/vnd.ag-ui.event+proto;q=0.1"], proto, None),
+            (&["application/vnd.ag-ui.event+proto;q=0"], None, None),
+            (&["application/vnd.ag-ui.event+proto;q=0, */*"], sse, sse),
+            (&["application/vnd.ag-ui.event+proto, */*"], proto, sse),
+            (&["application/vnd.ag-ui.event+proto;q=0.5", "*/*;q=0.9"], proto, sse),
+            (&["text/event-stream, application/vnd.ag-ui.event+proto"], sse, sse),
+            // What the real client sends whose application set the header.
+            (&["application/vnd.ag-ui.event+proto, text/event-stream"], proto, sse),
+            (&["text/event-stream;q=0.5, application/vnd.ag-ui.event+proto;q=0.9"], proto, sse),
+            (&["text/event-stream;q=0.9", "application/vnd.ag-ui.event+proto;q=0.5"], sse, sse),
+            (&["text/event-stream;q=0, application/vnd.ag-ui.event+proto;q=0.1"], proto, None),
+        ];
+        for (accept, ag_ui, hai) in rows {
+            assert_eq!(answer(accept, Side::new(&AG_UI)), *ag_ui, "{accept:?}");
+            assert_eq!(answer(accept, Side::new(&HAI)), *hai, "{accept:?}");
+        }
+    }
+}
