@@ -185,4 +185,20 @@ mod tests {
             assert_eq!(kind.proxy_status().is_some(), agents, "{kind:?}");
         }
     }
+
+    /// The core cannot see this table, so a dialect's words for our codes are held against it here.
+    #[test]
+    fn every_code_that_a_dialect_has_a_word_for_is_in_the_table() {
+        let words =
+            crate::dialect::ALL.iter().flat_map(|dialect| dialect.words.iter().map(|word| (dialect.name, word)));
+        let codes: Vec<_> = words.filter(|(_, word)| word.field == crate::event::Field::Code).collect();
+        assert!(!codes.is_empty(), "no dialect has words for codes");
+        for (dialect, word) in codes {
+            assert!(
+                Kind::ALL.iter().any(|kind| kind.code() == word.canonical),
+                "{dialect}: {} is no code",
+                word.canonical
+            );
+        }
+    }
 }

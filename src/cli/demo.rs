@@ -66,6 +66,34 @@ const ROWS: &[Row] = &[
         agent_side: "ag-ui",
         what: "both speak AG-UI: passed through, guarded",
     },
+    Row {
+        name: "ag-ui-0-agent",
+        agent: Agent::AgUi0,
+        client_side: "ag-ui",
+        agent_side: "ag-ui-0",
+        what: "an AG-UI client talks to an agent of AG-UI 0.x",
+    },
+    Row {
+        name: "ag-ui-snake-agent",
+        agent: Agent::AgUiSnake,
+        client_side: "ag-ui",
+        agent_side: "ag-ui-snake",
+        what: "an AG-UI client talks to an agent with snake_case ids and words of its own",
+    },
+    Row {
+        name: "cloudbase-agent",
+        agent: Agent::Cloudbase,
+        client_side: "ag-ui",
+        agent_side: "cloudbase",
+        what: "an AG-UI client talks to a CloudBase agent",
+    },
+    Row {
+        name: "social-app-agent",
+        agent: Agent::SocialApp,
+        client_side: "ag-ui",
+        agent_side: "social-app",
+        what: "an AG-UI client talks to an agent that says its text whole",
+    },
 ];
 
 pub(super) fn run(arguments: &Arguments) -> Exit {

@@ -28,6 +28,15 @@ enum Dialect {
     Hai,
     /// AG-UI 1.0
     AgUi,
+    /// AG-UI 0.x
+    #[value(name = "ag-ui-0")]
+    AgUi0,
+    /// AG-UI with snake_case ids
+    AgUiSnake,
+    /// CloudBase
+    Cloudbase,
+    /// social-app
+    SocialApp,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -41,6 +50,10 @@ enum Content {
 pub(super) fn run(arguments: &Arguments) -> Exit {
     let (agent, name) = match (arguments.dialect, arguments.content) {
         (Dialect::AgUi, _) => (Agent::AgUi, "ag-ui"),
+        (Dialect::AgUi0, _) => (Agent::AgUi0, "ag-ui-0"),
+        (Dialect::AgUiSnake, _) => (Agent::AgUiSnake, "ag-ui-snake"),
+        (Dialect::Cloudbase, _) => (Agent::Cloudbase, "cloudbase"),
+        (Dialect::SocialApp, _) => (Agent::SocialApp, "social-app"),
         (Dialect::Hai, Content::String) => (Agent::HaiString, "hai"),
         (Dialect::Hai, Content::Blocks) => (Agent::HaiBlocks, "hai"),
     };

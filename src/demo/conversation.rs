@@ -115,7 +115,8 @@ impl Turn {
     /// The turn that a request asks for.
     pub(super) fn of(input: &Value) -> Self {
         match messages(input).last() {
-            Some(last) if last["role"] == "tool" => {
+            // The second is the word of seed 002's dialect.
+            Some(last) if last["role"] == "tool" || last["role"] == "工具" => {
                 Self::answer(is_confirmation(&last["content"]), input.pointer("/state/workflowItems/0").is_some())
             }
             _ => Self::request(),

@@ -1,8 +1,8 @@
-//! Agents to try the gateway with: no model behind them, one fixed conversation, spoken in HAI or in AG-UI.
+//! Agents to try the gateway with: no model behind them, one fixed conversation, spoken in any of the dialects.
 //!
 //! They serve the first minute (`diglot demo` has something to talk to), the end-to-end tests and the load tests.
-//! What they say stands in `conversation` and is the same for every agent; how an agent says it stands in `hai` and
-//! `ag_ui`, each printing an event exactly as an agent of that protocol does; [`router`] puts one on HTTP.
+//! What they say stands in `conversation` and is the same for every agent; how an agent says it stands in a file per
+//! dialect, each printing an event exactly as an agent of that protocol does; [`router`] puts one on HTTP.
 //!
 //! # The conversation
 //! A first request gets some thinking, a text, and a call of the front-end tool `confirmAction`. The request that
@@ -27,11 +27,16 @@
 //! a test whose lever is silently ignored proves nothing.
 
 mod ag_ui;
+mod ag_ui_0;
+mod ag_ui_snake;
+mod cloudbase;
 mod conversation;
 mod hai;
 mod levers;
 mod script;
 mod server;
+mod social_app;
+mod whole;
 
 pub use levers::BadLever;
 pub use script::events;
@@ -47,4 +52,12 @@ pub enum Agent {
     HaiBlocks,
     /// AG-UI 1.0.
     AgUi,
+    /// AG-UI 0.x, with thinking that has no ids.
+    AgUi0,
+    /// AG-UI with snake_case ids and words of its own (seed 002).
+    AgUiSnake,
+    /// CloudBase (seed 003).
+    Cloudbase,
+    /// social-app (seed 004). Its text comes whole at the end, so a test's levers on text pieces are not seen before that.
+    SocialApp,
 }

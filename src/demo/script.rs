@@ -8,10 +8,12 @@ use std::iter::Peekable;
 use serde_json::Value;
 
 use super::{
-    Agent, BadLever, ag_ui,
+    Agent, BadLever, ag_ui, ag_ui_0, ag_ui_snake, cloudbase,
     conversation::{Beat, Piece, Turn, messages},
     hai,
     levers::{Fail, Levers},
+    social_app,
+    whole::Whole,
 };
 
 /// The ids of one run, each already a JSON string with its quotes, since that is all they are used for.
@@ -58,6 +60,9 @@ pub(super) struct Script {
     ids: Ids,
     beats: Peekable<Box<dyn Iterator<Item = Beat> + Send>>,
     ending: Ending,
+    whole: Whole,
+    /// how many events were said
+    count: u64,
 }
 
 impl Script {
@@ -78,7 +83,7 @@ impl Script {
         };
         let beats = before.into_iter().chain(pieces.take(spoken).map(Beat::Text)).chain(after);
         let beats: Box<dyn Iterator<Item = Beat> + Send> = Box::new(beats);
-        Self { agent, ids: Ids::read(input), beats: beats.peekable(), ending }
+        Self { agent, ids: Ids::read(input), beats: beats.peekable(), ending, whole: Whole::default(), count: 0 }
     }
 
     /// The JSON text of the next event, stamped `now_ms` (milliseconds since the epoch) where the protocol stamps it.
@@ -89,10 +94,23 @@ impl Script {
                 Agent::HaiString => hai::event(beat, &self.ids, hai::Text::Strings, now_ms),
                 Agent::HaiBlocks => hai::event(beat, &self.ids, hai::Text::Blocks, now_ms),
                 Agent::AgUi => ag_ui::event(beat, &self.ids),
+                Agent::AgUi0 => ag_ui_0::event(beat, &self.ids),
+                Agent::AgUiSnake => ag_ui_snake::event(beat, &self.ids, &mut self.whole, now_ms),
+                Agent::Cloudbase => cloudbase::event(beat, &self.ids, &mut self.whole),
+                Agent::SocialApp => social_app::event(beat, &self.ids, &mut self.whole),
             };
             if event.is_some() {
+                self.count += 1;
                 return event;
             }
+        }
+    }
+
+    /// The lines that stand before the data of the event that was said last.
+    pub(super) fn head(&self, event: &str, now_ms: u64) -> String {
+        match self.agent {
+            Agent::SocialApp => social_app::head(event, now_ms, self.count),
+            _ => String::new(),
         }
     }
 

@@ -169,7 +169,7 @@ impl Run {
         let media_type = match agent {
             // The framework of seed 4.2 adds the charset to every type of text.
             Agent::HaiString | Agent::HaiBlocks => "text/event-stream; charset=utf-8",
-            Agent::AgUi => "text/event-stream",
+            _ => "text/event-stream",
         };
         let body = Body::from_stream(unfold(Some(self), |run| async { run?.write().await }));
         ([(header::CONTENT_TYPE, media_type)], body).into_response()
@@ -204,7 +204,7 @@ impl Run {
         while frames.len() < limit
             && let Some(event) = self.script.next(now_ms)
         {
-            frames.extend(["data: ", &event, "\n\n"]);
+            frames.extend([&self.script.head(&event, now_ms), "data: ", &event, "\n\n"]);
         }
         Some((Ok(frames.into()), Some(self)))
     }

@@ -29,7 +29,10 @@ pub static CLOUDBASE: Dialect = Dialect {
     },
     input: InputForm::Seven,
     names: &[],
-    // 常见错误码: what the gateway says itself is said in these words; which code is which is a guess.
+    // 常见错误码: what the gateway says itself on a stream is said in these words; which code is which is a guess. Codes of ours
+    // that none of the five fits stay as they are: the list is one of common codes. A refusal before the stream is HTTP's, not
+    // the dialect's: its problem document keeps our own code, which its `type` repeats and the manual explains, and which the
+    // words could not tell apart.
     words: &[
         code("invalid_request", "INVALID_REQUEST"),
         code("request_timeout", "TIMEOUT"),
@@ -42,6 +45,7 @@ pub static CLOUDBASE: Dialect = Dialect {
         code("upstream_protocol", "MODEL_ERROR"),
         code("upstream_truncated", "MODEL_ERROR"),
         code("upstream_reset", "MODEL_ERROR"),
+        code("protocol_violation", "MODEL_ERROR"),
         code("frame_too_large", "MODEL_ERROR"),
         code("protocol_violation", "MODEL_ERROR"),
     ],
@@ -59,6 +63,8 @@ static ROWS: &[Row] = &[
     row("TOOL_CALL_START", Kind::ToolCallStart, Shape::StartWithArgs, "用户输入"),
     row("TOOL_CALL_ARGS", Kind::ToolCallArgs, Shape::ObjectDelta, "工具调用事件; an object is a guess from 用户输入"),
     row("TOOL_CALL_RESULT", Kind::ToolCallResult, Shape::AnyContent, "not printed: AG-UI's own"),
+    // 消息格式 gives tool messages a name, which AG-UI has not.
+    row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, "状态事件"),
     row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::Unfolded, "not in 消息事件"),
     row("TOOL_CALL_CHUNK", Kind::ToolCallChunk, Shape::Unfolded, "not in 工具调用事件"),
 ];

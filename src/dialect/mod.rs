@@ -60,7 +60,7 @@ pub struct Dialect {
     pub words: &'static [Word],
     /// Members that the dialect says on every event, from the start of the run.
     pub stamps: &'static [Field],
-    /// Members of its events that must not leave the gateway.
+    /// Members of its events, and of messages in them, that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
     /// Whether a frame has an `event:` line with the event's type.
     pub event_line: bool,

@@ -16,18 +16,26 @@ const fn row(
     Row { wire, kind, shape, says: Says::AllBut(&[]), names, until: None, seed }
 }
 
+/// §3.3 and §3.4 print no other stage on calls and texts, so it is what agents without stages are given: a guess.
+const STAGE_FILLER: (&str, &str) = ("stage", "\"worker\"");
+
 /// Members of TEXT_MESSAGE_END (§3.4).
 pub mod answer {
     /// the whole text
     pub const TEXT: &str = "answer";
     /// who says it
     pub const ROLE: &str = "role";
+    /// how the work ended
+    pub const STATUS: &str = "status";
+    /// the status of a text that was broken off
+    pub const FAILED: &str = "failed";
     /// what the client shows beside the text; empty when there is nothing
     pub const UI_SCHEMA: &str = "ui_schema";
     /// the activity that a `ui_schema` is
     pub const UI_SCHEMA_ACTIVITY: &str = "social-app.ui_schema";
     /// what an answer has beyond its text: members and the value that says nothing
     pub const FILLERS: &[(&str, &str)] = &[
+        super::STAGE_FILLER,
         ("status", "\"success\""),
         ("key_points", "[]"),
         ("result_type", "\"unknown\""),
@@ -41,10 +49,15 @@ pub mod answer {
 pub mod call {
     /// name of the tool
     pub const TOOL_NAME: &str = "tool_name";
+    /// which part of the agent makes the call
+    pub const STAGE: &str = super::STAGE_FILLER.0;
     /// the arguments
     pub const TOOL_CALL_ARGS: &str = "tool_call_args";
     /// what a result has beyond its content: members and the value that says nothing
-    pub const FILLERS: &[(&str, &str)] = &[("status", "\"success\""), ("error", "null")];
+    pub const FILLERS: &[(&str, &str)] =
+        &[("role", "\"tool\""), START_FILLERS[0], ("status", "\"success\""), ("error", "null")];
+    /// the same of the start of a call
+    pub const START_FILLERS: &[(&str, &str)] = &[super::STAGE_FILLER];
 }
 
 /// AG-UI as the agent's backend of social-app streams it.

@@ -12,6 +12,7 @@ use super::read::Parts;
 use super::{Sink, carry};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, answer};
+use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, message_id, remove, set};
 
 /// Under the home of canonical material: how many bytes of the answer each piece has, as JSON spells it.
@@ -20,51 +21,70 @@ const PIECES: &str = "$pieces";
 /// What is added to a message's id for the activity that shows what stands beside it.
 const BESIDE: &str = ":ui_schema";
 
-/// The reading side: messages that the agent streamed all the same.
+/// Under the home of canonical material: the answer that an end said beside the text that had been streamed.
+const BESIDE_TEXT: &str = "$answer";
+
+/// The reading side: messages that the agent streamed all the same, and whether any text of them has come.
 #[derive(Debug, Default)]
-pub(super) struct Reading(Vec<Json<'static>>);
+pub(super) struct Reading(Vec<(Json<'static>, bool)>);
 
 impl Reading {
     /// Takes note of an event that was read.
     pub fn note(&mut self, event: &Event<'_>) {
-        if event.kind == Kind::TextMessageStart {
-            self.0.push(message_id(&event.members));
+        match event.kind {
+            Kind::TextMessageStart => self.0.push((message_id(&event.members), false)),
+            Kind::TextMessageContent | Kind::TextMessageChunk => {
+                let id = message_id(&event.members);
+                let open = self.0.iter_mut().find(|(open, _)| open.same(&id));
+                open.into_iter().for_each(|(_, has_text)| *has_text = true);
+            }
+            _ => {}
         }
     }
 
     /// The end of a message: with all of it, unless it was streamed.
     pub fn end(&mut self, mut parts: Parts<'_>, dialect: &Dialect, sink: &mut impl Sink) {
-        let id = message_id(&parts.event.members);
-        let streamed = self.0.iter().position(|open| open.same(&id)).map(|at| self.0.swap_remove(at)).is_some();
         call::forget_filled(&mut parts, answer::FILLERS);
         let text = carry::take(&mut parts.own, answer::TEXT).map(Json::into_owned);
         if let Some(events) = call::take_events(&mut parts.event, is_text) {
             return events.into_iter().for_each(|event| sink.event(event));
         }
         let pieces = carry::take(&mut parts.event.members, PIECES).map(Json::into_owned);
+        let beside = carry::take(&mut parts.event.members, BESIDE_TEXT).map(Json::into_owned);
         let Parts { mut event, mut own, .. } = parts;
-        let keep = |own: &mut Members<'_>, text: Option<Json<'static>>| {
-            own.extend(text.map(|text| (carry::own(answer::TEXT), text)));
-        };
-        if streamed {
-            keep(&mut own, text);
-        } else {
-            let role = remove(&mut own, Field::Role).map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
+        let id = message_id(&event.members);
+        let open = self.0.iter().position(|(open, _)| open.same(&id)).map(|at| self.0.swap_remove(at));
+        // Without a name there is no message to speak of: the guard says what is wrong with such an event.
+        let is_named = event.get(Field::MessageId).is_some();
+        if open.is_none() && is_named {
             let start = Event::new(Kind::TextMessageStart).with(Field::MessageId, id.clone());
-            sink.event(start.with(Field::Role, role));
-            match text {
-                Some(text) if text.shape() == Type::String => {
-                    for piece in cut(&text, pieces.as_ref()) {
-                        let content = Event::new(Kind::TextMessageContent).with(Field::MessageId, id.clone());
-                        sink.event(content.with(Field::Delta, piece));
-                    }
+            sink.event(start.with(Field::Role, take_role(&mut own)));
+        }
+        let left = match text {
+            Some(text) if text.shape() == Type::String && is_named && open.is_none_or(|(_, has_text)| !has_text) => {
+                for piece in cut(&text, pieces.as_ref()) {
+                    let content = Event::new(Kind::TextMessageContent).with(Field::MessageId, id.clone());
+                    sink.event(content.with(Field::Delta, piece));
                 }
-                other => keep(&mut own, other),
+                beside
             }
+            other => beside.or(other),
+        };
+        own.extend(left.map(|text| (carry::own(answer::TEXT), text)));
+        if is_named {
             show_beside(&id, &mut own, sink);
         }
         carry::pack(&mut event, dialect.name, own);
         sink.event(event);
+    }
+}
+
+/// The role of a message that begins. A word that AG-UI has no such message for stays where it was.
+fn take_role(own: &mut Members<'_>) -> Json<'static> {
+    let is_role = |role: &Json<'_>| role.text().is_some_and(|role| TEXT_ROLES.contains(&&*role));
+    match get(own, Field::Role).is_some_and(is_role).then(|| remove(own, Field::Role)).flatten() {
+        Some(role) => role.into_owned(),
+        None => Json::string(ASSISTANT),
     }
 }
 
@@ -155,7 +175,7 @@ impl Writing {
         if !made {
             self.0[at].events.push(event.into_owned());
         }
-        if ends { Taken::Ends(self.0.remove(at).whole()) } else { Taken::Waits }
+        if ends { Taken::Ends(self.0.remove(at).whole(true)) } else { Taken::Waits }
     }
 
     /// The message that an activity stands beside, if it waits.
@@ -166,7 +186,7 @@ impl Writing {
 
     /// What still waits, because the run failed.
     pub fn rest(&mut self) -> Vec<Event<'static>> {
-        self.0.drain(..).map(Gather::whole).collect()
+        self.0.drain(..).map(|gather| gather.whole(false)).collect()
     }
 }
 
@@ -175,8 +195,8 @@ fn is_beside(event: &Event<'_>) -> bool {
 }
 
 impl Gather {
-    /// The message as the event that ends it.
-    fn whole(self) -> Event<'static> {
+    /// The message as the event that ends it. `ended` is whether it came to its end.
+    fn whole(self, ended: bool) -> Event<'static> {
         let Gather { id, events } = self;
         let mut text = String::from("\"");
         let mut lengths = Vec::new();
@@ -188,8 +208,8 @@ impl Gather {
             }
         }
         text.push('"');
-        let ended = events.last().is_some_and(|end| end.kind == Kind::TextMessageEnd);
-        let plain = ended && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
+        let says_end = events.last().is_some_and(|end| end.kind == Kind::TextMessageEnd);
+        let plain = says_end && events.iter().enumerate().all(|(at, event)| is_plain(event, at, events.len()));
         let role = events.first().and_then(|start| start.get(Field::Role)).cloned();
         let beside = events
             .iter()
@@ -197,8 +217,14 @@ impl Gather {
             .and_then(|event| event.get(Field::Content));
         let mut own: Members<'static> =
             vec![(Key::Known(Field::Role), role.unwrap_or_else(|| Json::string(ASSISTANT)))];
-        own.push((carry::own(answer::TEXT), Json::trusted(text)));
+        if !lengths.is_empty() {
+            own.push((carry::own(answer::TEXT), Json::trusted(text)));
+        }
         own.extend(beside.map(|content| (carry::own(answer::UI_SCHEMA), content.clone())));
+        if !ended {
+            // The run failed in the middle of it; the way back reads the events, not this.
+            own.push((carry::own(answer::STATUS), Json::string(answer::FAILED)));
+        }
         let mut end = match events.last() {
             Some(end) if end.kind == Kind::TextMessageEnd => end.clone(),
             _ => Event::new(Kind::TextMessageEnd).with(Field::MessageId, id),
@@ -235,9 +261,17 @@ fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
 pub(super) fn write(said: &mut super::write::Said<'_>) {
     if let Some(own) = carry::take(&mut said.canonical, OWN) {
         for (key, value) in json::message(&own).map(crate::event::owned).unwrap_or_default() {
-            if get(&said.own, Field::Role).is_none() || key != Key::Known(Field::Role) {
-                set(&mut said.own, key, value);
+            if key == Key::Known(Field::Role) && get(&said.own, Field::Role).is_some() {
+                continue;
             }
+            if carry::is_named(&key, answer::TEXT) {
+                let said_beside = carry::take(&mut said.own, answer::TEXT);
+                said.canonical.extend(said_beside.map(|answer| (carry::own(BESIDE_TEXT), answer)));
+            }
+            set(&mut said.own, key, value);
+        }
+        if !said.own.iter().any(|(key, _)| carry::is_named(key, answer::TEXT)) {
+            said.own.push((carry::own(answer::TEXT), Json::string("")));
         }
         call::fill(said, answer::FILLERS);
     }

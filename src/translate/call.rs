@@ -4,12 +4,12 @@
 //! [`Shape::StartWithArgs`]: crate::dialect::Shape::StartWithArgs
 //! [`Shape::CallStart`]: crate::dialect::Shape::CallStart
 
-use super::read::Parts;
+use super::read::{Parts, as_text};
 use super::write::Said;
 use super::{Sink, carry, result_id};
 use crate::codec::json;
 use crate::dialect::{Dialect, call};
-use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, set};
+use crate::event::{Event, Field, Json, Key, Kind, Member, Members, Type, get, set};
 use std::borrow::Cow;
 
 /// The member of a start that holds all arguments.
@@ -25,12 +25,15 @@ pub(super) const FILLED: &str = "$filled";
 /// Reads a start with arguments in it: the start, and the arguments behind it.
 pub(super) fn read_start_with_args(parts: Parts<'_>, dialect: &Dialect, sink: &mut impl Sink) {
     let Parts { mut event, mut own, .. } = parts;
-    let Some(args) = carry::take(&mut own, ARGS).map(Json::into_owned) else {
+    // No arguments are no arguments: `null` is carried as it is.
+    let has_args = get_own(&own, ARGS).is_some_and(|args| !args.is_null());
+    let args = if has_args { carry::take(&mut own, ARGS).map(Json::into_owned) } else { None };
+    let Some(args) = args else {
         carry::pack(&mut event, dialect.name, own);
         return sink.event(event);
     };
     own.push((carry::own(IN_START), Json::trusted("true")));
-    let call = event.get(Field::ToolCallId).cloned().map(Json::into_owned).unwrap_or_else(|| Json::string(""));
+    let call = id(&event);
     carry::pack(&mut event, dialect.name, own);
     sink.event(event);
     let mut more = Event::new(Kind::ToolCallArgs).with(Field::ToolCallId, call);
@@ -45,6 +48,10 @@ pub(super) fn read_start_with_args(parts: Parts<'_>, dialect: &Dialect, sink: &m
     more.set(Field::Delta, delta);
     carry::pack(&mut more, dialect.name, noted);
     sink.event(more);
+}
+
+fn get_own<'m, 'a>(own: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
+    own.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value)
 }
 
 /// Writing of a start that had its arguments in it: it waits for them. They come right behind it, or not at all.
@@ -103,7 +110,8 @@ struct Call {
     id: Json0,
     name: Json0,
     message: Json0,
-    own: Members<'static>,
+    stage: Json0,
+    /// the text of the arguments
     args: Json0,
 }
 
@@ -119,8 +127,10 @@ impl Calls {
     }
 
     /// The start of a call is taken note of.
-    pub fn start(&mut self, parts: &Parts<'_>) {
+    pub fn start(&mut self, parts: &mut Parts<'_>) {
         self.remember(&parts.event.members, &parts.own);
+        // The other events of the call repeat what was filled in, too.
+        forget_filled(parts, call::START_FILLERS);
     }
 
     fn remember(&mut self, members: &Members<'_>, own: &Members<'_>) {
@@ -131,8 +141,8 @@ impl Calls {
             id,
             name: said(Field::ToolCallName),
             message: said(Field::ParentMessageId),
-            // Notes are about the start alone, and so is what is carried beside it.
-            own: crate::event::owned(own.iter().filter(|(key, _)| repeats(key)).cloned().collect()),
+            // §3.3 prints it on every event of a call; whatever else the start says is about the start alone.
+            stage: get_own(own, call::STAGE).cloned().map(Json::into_owned),
             args: None,
         });
     }
@@ -140,7 +150,10 @@ impl Calls {
     /// Takes off the arguments of a call what they repeat.
     pub fn args(&mut self, parts: &mut Parts<'_>) {
         if let Some(call) = self.find(parts.event.get(Field::ToolCallId)) {
-            call.args = parts.event.get(Field::Delta).cloned().map(Json::into_owned);
+            call.args = parts.event.get(Field::Delta).map(|args| match args.shape() {
+                Type::String => args.clone().into_owned(),
+                _ => Json::string(args.as_str()),
+            });
             call.take_repeats(&mut parts.own);
         }
     }
@@ -165,7 +178,9 @@ impl Calls {
         });
         said.map(|at| parts.own.remove(at));
         let said = parts.own.iter().position(|(key, value)| {
+            // Only an object is said again by the way back.
             carry::is_named(key, call::TOOL_CALL_ARGS)
+                && value.shape() == Type::Object
                 && call.args.as_ref().and_then(Json::text).is_some_and(|args| args == value.as_str())
         });
         said.map(|at| parts.own.remove(at));
@@ -178,7 +193,8 @@ impl Calls {
     }
 
     /// Takes note of a start that is written.
-    pub fn write_start(&mut self, said: &Said<'_>) {
+    pub fn write_start(&mut self, said: &mut Said<'_>) {
+        fill(said, call::START_FILLERS);
         self.remember(&said.members, &said.own);
     }
 
@@ -203,10 +219,8 @@ impl Calls {
                 set(&mut said.members, Key::Known(Field::MessageId), message);
             }
             let own = &mut said.own;
-            for (field, value) in &call.own {
-                if !matches!(field, Key::Known(Field::MessageId)) {
-                    add(own, field.clone(), value);
-                }
+            if let Some(stage) = &call.stage {
+                add(own, carry::own(call::STAGE), stage);
             }
             if let Some(name) = &call.name {
                 add(own, carry::own(call::TOOL_NAME), name);
@@ -222,9 +236,12 @@ impl Calls {
 
 impl Call {
     fn repeats(&self) -> impl Iterator<Item = (Key<'static>, &Json<'static>)> {
-        let named = [(Field::MessageId, &self.message), (Field::ToolCallName, &self.name)];
-        let named = named.into_iter().filter_map(|(field, value)| Some((Key::Known(field), value.as_ref()?)));
-        named.chain(self.own.iter().map(|(key, value)| (key.clone(), value)))
+        let repeated = [
+            (Key::Known(Field::MessageId), &self.message),
+            (Key::Known(Field::ToolCallName), &self.name),
+            (carry::own(call::STAGE), &self.stage),
+        ];
+        repeated.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?)))
     }
 
     fn take_repeats(&self, own: &mut Members<'_>) {
@@ -240,16 +257,38 @@ impl Call {
     }
 }
 
-fn repeats(key: &Key<'_>) -> bool {
-    match key {
-        Key::Known(field) => !matches!(field, Field::Metadata | Field::Timestamp | Field::ThreadId | Field::RunId),
-        Key::Other(name) => !name.starts_with('$'),
-    }
-}
-
 fn add(own: &mut Members<'static>, key: Key<'static>, value: &Json<'static>) {
     if !own.iter().any(|(said, _)| *said == key) {
         own.push((key, value.clone()));
+    }
+}
+
+/// Note: the arguments were a text, although it is that of an object.
+const TEXT: &str = "$text";
+
+/// Reads all arguments of a call. An object is how they are said here, so that it is one needs no note.
+pub(super) fn read_args(parts: &mut Parts<'_>) {
+    match parts.event.get(Field::Delta).map(|args| (args.shape(), args.as_str().to_owned())) {
+        Some((Type::Object, object)) => parts.event.set(Field::Delta, Json::string(&object)),
+        Some((Type::String, _)) if parts.event.get(Field::Delta).and_then(as_object).is_some() => {
+            parts.own.push((carry::own(TEXT), Json::trusted("true")));
+        }
+        _ => as_text(parts, Field::Delta),
+    }
+}
+
+/// Writes all arguments of a call: the object that they are the text of, and what they were where they were something else.
+pub(super) fn write_args(said: &mut Said<'_>) {
+    let is_text = carry::take(&mut said.own, TEXT).is_some();
+    let is_value = carry::take_json_note(&mut said.own, Field::Delta);
+    let args = get(&said.members, Field::Delta);
+    let value = match (is_text, is_value) {
+        (true, _) => None,
+        (_, true) => args.and_then(Json::text).and_then(|text| json::value(&text).map(Json::into_owned)),
+        _ => args.and_then(as_object),
+    };
+    if let Some(value) = value {
+        set(&mut said.members, Key::Known(Field::Delta), value);
     }
 }
 
@@ -263,7 +302,8 @@ pub(super) fn as_object(text: &Json<'_>) -> Option<Json<'static>> {
 pub(super) fn fill(said: &mut Said<'_>, fillers: &'static [(&'static str, &'static str)]) {
     let mut filled = Vec::new();
     for (name, value) in fillers {
-        if !said.own.iter().any(|(key, _)| carry::is_named(key, name)) {
+        let is_it = |key: &Key<'_>| carry::is_named(key, name);
+        if !said.own.iter().any(|(key, _)| is_it(key)) && !said.members.iter().any(|(key, _)| is_it(key)) {
             let key = Field::from_wire(name).map_or(carry::own(name), Key::Known);
             said.own.push((key, Json::trusted(*value)));
             filled.push(Json::string(name));
@@ -282,9 +322,16 @@ pub(super) fn forget_filled(parts: &mut Parts<'_>, fillers: &'static [(&'static 
     for name in json::elements(&names).unwrap_or_default() {
         let filler = fillers.iter().find(|(filler, _)| name.is(filler));
         if let Some((filler, value)) = filler {
-            parts.own.retain(|(key, said)| !carry::is_named(key, filler) || said.as_str() != *value);
+            let stays = |(key, said): &Member<'_>| !carry::is_named(key, filler) || said.as_str() != *value;
+            parts.own.retain(stays);
+            parts.event.members.retain(stays);
         }
     }
+}
+
+/// The call that an event is about; the empty text where it names none.
+pub(super) fn id(event: &Event<'_>) -> Json<'static> {
+    event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned)
 }
 
 /// The writing side of a call whose arguments are gathered.

@@ -17,7 +17,7 @@ pub(super) const OURS: &str = "diglot";
 const INVALID: &str = "diglot.invalid";
 
 /// What RUN_ERROR says when the agent gave no reason.
-const NO_REASON: &str = "The agent reported an error without a message.";
+pub(super) const NO_REASON: &str = "The agent reported an error without a message.";
 
 /// Integers beyond this are no integers to a JavaScript client.
 const SAFE_INTEGER: i64 = (1 << 53) - 1;

@@ -7,11 +7,12 @@ use super::call::{self, Calls};
 use super::carry::{self, Unwrapped};
 use super::collaboration::Talks;
 use super::detect::Detector;
+use super::failure;
 use super::report::{Loss, Repair, Report};
 use super::spell::{self, Stamps};
 use super::text::{NoText, Reading};
 use super::thought::{self, Thoughts};
-use super::{Sink, failure, message, noted, older, patch};
+use super::{Sink, message, noted, older, patch};
 use crate::codec::json::{self, Object};
 use crate::dialect::{ASSISTANT, Dialect, Home, Row, Shape, Side};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
@@ -33,6 +34,8 @@ pub(super) struct Reader {
     calls: Calls,
     answers: answer::Reading,
     stamps: Stamps,
+    /// whether an event has come
+    begun: bool,
     /// what tells the dialect, where nobody else does, and the first frame, which is read again then
     detector: Option<(Detector, String)>,
 }
@@ -58,6 +61,7 @@ impl Reader {
             calls: Calls::default(),
             answers: answer::Reading::default(),
             stamps: Stamps::default(),
+            begun: false,
             detector: side.auto.then(Default::default),
         }
     }
@@ -103,14 +107,18 @@ impl Reader {
     fn object(&mut self, object: Object<'_>, data: &str, sink: &mut impl Sink) {
         let dialect = self.dialect;
         let Some(wire) = object.kind.as_ref().and_then(Json::text).filter(|wire| !wire.is_empty()) else {
-            return self.malformed(&Json::trusted(data), sink);
+            let data = spell::stripped(dialect, data, sink.report());
+            return self.malformed(&Json::trusted(&*data), sink);
         };
-        let Some((label, row)) = dialect.row(&wire) else {
+        let known = dialect.row(&wire);
+        self.begin(known.map(|(_, row)| row.kind), sink);
+        let Some((label, row)) = known else {
             self.texts.release(None, sink);
             sink.report().read[dialect.other()] += 1;
             let foreign = crate::dialect::ALL.iter().any(|other| other.knows(&wire));
             sink.report().repair(if foreign { Repair::ForeignType } else { Repair::UnknownType });
-            return sink.event(self.whole(&wire, data));
+            let data = spell::stripped(dialect, data, sink.report());
+            return sink.event(self.whole(&wire, &data));
         };
         sink.report().read[label] += 1;
         if dialect.home != Home::Native {
@@ -121,6 +129,20 @@ impl Reader {
         }
         let source = object.canonical.then_some(data);
         sink.event(Event { kind: row.kind, members: object.members, source });
+    }
+
+    /// Where a run need not say that it starts, it starts with its first event: no fault that anybody has to mend.
+    fn begin(&mut self, first: Option<Kind>, sink: &mut impl Sink) {
+        let says_start = matches!(first, Some(Kind::RunStarted | Kind::RunError));
+        let start = self.dialect.row(Kind::RunStarted.wire());
+        if !std::mem::replace(&mut self.begun, true)
+            && !says_start
+            && start.is_some_and(|(_, row)| row.shape == Shape::IdsOptional)
+        {
+            sink.report().own_form(Repair::RunStartedSupplied);
+            let start = Event::new(Kind::RunStarted).with(Field::ThreadId, Json::string(""));
+            sink.event(start.with(Field::RunId, Json::string("")));
+        }
     }
 
     /// The event that carries a whole frame of the dialect: CUSTOM `<dialect>.<TYPE>`.
@@ -198,8 +220,8 @@ impl Reader {
     /// Shapes that are one event on both sides.
     fn mend(&mut self, shape: Shape, parts: &mut Parts<'_>, sink: &mut impl Sink) {
         match shape {
-            Shape::Failure => failure(parts),
-            Shape::NestedFailure => nested_failure(parts),
+            Shape::Failure => failure::read(parts),
+            Shape::NestedFailure => failure::read_nested(parts, self.side),
             Shape::IdsOptional => name_run(parts),
             Shape::Nameless => self.thoughts.name(parts),
             Shape::ObjectDelta => as_text(parts, Field::Delta),
@@ -209,12 +231,7 @@ impl Reader {
             }
             Shape::CallStart => self.calls.start(parts),
             Shape::CallArgs => {
-                // An object is how arguments are said here, so that it is one needs no note.
-                let object = parts.event.get(Field::Delta).filter(|delta| delta.shape() == Type::Object);
-                match object.map(|object| Json::string(object.as_str())) {
-                    Some(text) => parts.event.set(Field::Delta, text),
-                    None => as_text(parts, Field::Delta),
-                }
+                call::read_args(parts);
                 self.calls.args(parts);
             }
             Shape::CallEnd => self.calls.end(parts),
@@ -224,7 +241,10 @@ impl Reader {
                 as_text(parts, Field::Content);
             }
             Shape::LaxPatch => patch::read(parts, sink.report()),
-            Shape::Messages => message::read_snapshot(&mut parts.event, self.side),
+            Shape::Messages => {
+                spell::strip_messages(self.dialect, &mut parts.event, sink.report());
+                message::read_snapshot(&mut parts.event, self.side);
+            }
             _ => {}
         }
         if parts.event.kind == Kind::RunStarted {
@@ -241,13 +261,7 @@ impl Reader {
     ) -> (Parts<'a>, Option<String>) {
         let dialect = self.dialect;
         let mut parts = Parts { event: Event::new(row.kind), own: Members::new(), restored: Vec::new() };
-        members.retain(|(key, _)| {
-            let stays = !dialect.strip.iter().any(|name| carry::is_named(key, name));
-            if !stays {
-                report.loss(Loss::Stripped);
-            }
-            stays
-        });
+        spell::strip(dialect, &mut members, report);
         spell::read_names(row.names, &mut members);
         self.stamps.read(dialect, row.kind, &mut members);
         // Most events say nothing but what their row says: the list stays as it is.
@@ -287,7 +301,7 @@ impl Reader {
         if self.dialect.home == Home::Metadata {
             // A peer with versions has none that takes a null: the guard drops it.
             if !self.dialect.is_versioned() {
-                spell::read_nulls(parts);
+                spell::read_nulls(self.dialect, parts);
             }
             spell::read_words(self.side, parts);
             if self.dialect.options.contains(&"timestamp") {
@@ -338,7 +352,7 @@ impl Reader {
             }
             _ if self.side.errors.iter().any(|error| *error == name) => {
                 drop(name);
-                sink.event(self.pack(failure::custom(parts)));
+                sink.event(self.pack(failure::read_custom(parts)));
             }
             _ => {
                 drop(name);
@@ -372,29 +386,6 @@ fn name_run(parts: &mut Parts<'_>) {
     }
 }
 
-/// Note: the error stood flat, as AG-UI has it.
-pub(super) const FLAT: &str = "$flat";
-
-/// An error that stands in `error`: text and code are taken out of it, anything else in there is carried.
-fn nested_failure(parts: &mut Parts<'_>) {
-    if parts.event.get(Field::Message).is_some() {
-        parts.own.push((carry::own(FLAT), Json::trusted("true")));
-    } else if let Some(mut inner) = get(&parts.own, Field::Error).and_then(json::members).map(crate::event::owned) {
-        remove(&mut parts.own, Field::Error);
-        for field in [Field::Message, Field::Code] {
-            if let Some(value) = remove(&mut inner, field) {
-                parts.event.set(field, value);
-            }
-        }
-        if !inner.is_empty() {
-            parts.own.push((Key::Known(Field::Error), json::to_object(&inner)));
-        }
-    } else if let Some(text) = get(&parts.own, Field::Error).filter(|error| error.shape() == Type::String).cloned() {
-        parts.event.set(Field::Message, text.into_owned());
-    }
-    as_text(parts, Field::Code);
-}
-
 /// Takes events that were heard before.
 struct Unheard(Report);
 
@@ -403,32 +394,6 @@ impl Sink for Unheard {
 
     fn report(&mut self) -> &mut Report {
         &mut self.0
-    }
-}
-
-/// An error may stand in a nested object, or be a text; its code may be a number.
-fn failure(parts: &mut Parts<'_>) {
-    nested_error(parts);
-    as_text(parts, Field::Code);
-}
-
-fn nested_error(parts: &mut Parts<'_>) {
-    let Some(error) = get(&parts.own, Field::Error).cloned() else {
-        return;
-    };
-    if parts.event.get(Field::Message).is_some() {
-        return;
-    }
-    match (error.shape(), json::members(&error)) {
-        (Type::String, _) => parts.event.set(Field::Message, error.into_owned()),
-        (_, Some(inner)) => {
-            for field in [Field::Message, Field::Code] {
-                if let Some(value) = get(&inner, field) {
-                    parts.event.set(field, value.clone().into_owned());
-                }
-            }
-        }
-        _ => {}
     }
 }
 
@@ -450,7 +415,7 @@ fn name_result(parts: &mut Parts<'_>) {
 }
 
 /// A value that is no string becomes its JSON text, and the note says so.
-fn as_text(parts: &mut Parts<'_>, field: Field) {
+pub(super) fn as_text(parts: &mut Parts<'_>, field: Field) {
     match parts.event.get(field) {
         Some(value) if !parts.restored.contains(&field) && is_structured(field, value) => {
             let text = Json::string(value.as_str());

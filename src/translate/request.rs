@@ -139,6 +139,7 @@ fn read_messages(members: &mut Members<'_>, client: Side) -> Result<Vec<Message<
         };
         spell::read_names(client.dialect.names, &mut message);
         message.retain(|(_, value)| !value.is_null());
+        name_result(&mut message);
         check(&message, at, client)?;
         message::read(message, client, &mut messages);
     }
@@ -168,6 +169,17 @@ fn check(message: &Members<'_>, at: usize, client: Side) -> Result<(), Refused> 
         return refused(place(Field::ToolCalls), "must be an array");
     }
     Ok(())
+}
+
+/// A tool message without an id gets the one that the same result would have on the stream: seed 003 (用户确认) prints the
+/// client's answer without.
+fn name_result(message: &mut Members<'_>) {
+    if get(message, Field::Id).is_none()
+        && let Some(call) = get(message, Field::ToolCallId).filter(|call| call.shape() == Type::String)
+    {
+        let id = super::result_id(call);
+        message.insert(0, (Key::Known(Field::Id), id));
+    }
 }
 
 /// What a client said, cut to what an error message should repeat of it.

@@ -5,10 +5,13 @@
 
 use super::carry;
 use super::read::Parts;
+use super::report::{Loss, Report};
 use super::write::Said;
-use crate::dialect::{ASSISTANT, Dialect, Row, Side, Unit, Word};
+use crate::codec::json;
+use crate::dialect::{ASSISTANT, Dialect, Row, Shape, Side, Unit, Word};
 use crate::event::kind::{Form, TEXT_ROLES};
-use crate::event::{Field, Json, Key, Kind, Member, Members, get, remove, set};
+use crate::event::{Event, Field, Json, Key, Kind, Member, Members, get, remove, set};
+use std::borrow::Cow;
 
 /// Notes: words as they were said, where the dialect's own for the value is another; the timestamp as it was said; members
 /// that were null.
@@ -18,6 +21,47 @@ const NULLS: &str = "$nulls";
 
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
 const SECONDS_BELOW: f64 = 1e11;
+
+/// Takes members out that must not leave the gateway, in whichever way they are spelt.
+pub(super) fn strip(dialect: &Dialect, members: &mut Members<'_>, report: &mut Report) {
+    let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
+    members.retain(|(key, _)| {
+        let goes = match key {
+            Key::Known(field) => dialect.strip.contains(&field.camel()),
+            Key::Other(own) => dialect.strip.iter().any(|name| own == name || plain(own) == plain(name)),
+        };
+        if goes {
+            report.loss(Loss::Stripped);
+        }
+        !goes
+    });
+}
+
+/// The same in each message of a list.
+pub(super) fn strip_messages(dialect: &Dialect, event: &mut Event<'_>, report: &mut Report) {
+    let Some(list) = event.get(Field::Messages).and_then(json::elements).filter(|_| !dialect.strip.is_empty()) else {
+        return;
+    };
+    let list: Vec<_> =
+        list.iter().map(|one| Json::trusted(stripped(dialect, one.as_str(), report).into_owned())).collect();
+    event.set(Field::Messages, json::to_array(&list));
+}
+
+/// The same in an object that travels whole.
+pub(super) fn stripped<'a>(dialect: &Dialect, data: &'a str, report: &mut Report) -> Cow<'a, str> {
+    let Some(mut members) =
+        json::members(&Json::trusted(data)).filter(|_| !dialect.strip.is_empty()).map(crate::event::owned)
+    else {
+        return Cow::Borrowed(data);
+    };
+    let before = members.len();
+    strip(dialect, &mut members, report);
+    if members.len() == before {
+        Cow::Borrowed(data)
+    } else {
+        Cow::Owned(json::to_object(&members).as_str().to_owned())
+    }
+}
 
 /// Gives members that a dialect calls otherwise their canonical names.
 pub(super) fn read_names(names: &[(Field, &str)], members: &mut Members<'_>) {
@@ -47,14 +91,21 @@ pub(super) fn write_names(names: &[(Field, &'static str)], members: &mut Members
     }
 }
 
+/// Whether null is something to say: any value is one, and a call may well have returned it.
+const fn says_null(form: Form) -> bool {
+    matches!(form, Form::Any | Form::Content)
+}
+
 /// Takes optional members out that are null as a whole, and notes them. A required one may be a value (what a call returned),
-/// or is a fault that the guard mends.
-pub(super) fn read_nulls(parts: &mut Parts<'_>) {
+/// or is a fault that the guard mends; arguments that are values over there are none when they are null.
+pub(super) fn read_nulls(dialect: &Dialect, parts: &mut Parts<'_>) {
     let kind = parts.event.kind;
+    let in_values = dialect.rows.iter().any(|row| row.kind == kind && row.shape == Shape::CallArgs);
     let is_null = |(key, value): &Member<'_>| match key {
-        Key::Known(field) if value.is_null() => {
-            kind.slot(*field).is_some_and(|slot| !slot.required && slot.form != Form::Any).then_some(*field)
-        }
+        Key::Known(field) if value.is_null() => kind
+            .slot(*field)
+            .is_some_and(|slot| (in_values || !slot.required) && !says_null(slot.form))
+            .then_some(*field),
         _ => None,
     };
     let fields: Vec<Field> = parts.event.members.iter().filter_map(is_null).collect();
@@ -68,8 +119,9 @@ pub(super) fn read_nulls(parts: &mut Parts<'_>) {
 /// Undoes [`read_nulls`].
 pub(super) fn write_nulls(row: &Row, said: &mut Said<'_>) {
     for field in carry::take_fields(&mut said.own, NULLS, |field| row.says(field)) {
-        if get(&said.members, field).is_none() {
-            said.members.push((Key::Known(field), Json::NULL));
+        // What the guard put in place of the null goes with it; anything else was said since.
+        if get(&said.members, field).is_none_or(|value| value.is("")) {
+            set(&mut said.members, Key::Known(field), Json::NULL);
         }
     }
 }
@@ -77,7 +129,7 @@ pub(super) fn write_nulls(row: &Row, said: &mut Said<'_>) {
 /// Whether the member that would be supplied here was said to be null.
 pub(super) fn was_null(own: &Members<'_>, field: Field) -> bool {
     let note = own.iter().find(|(key, _)| carry::is_named(key, NULLS)).map(|(_, note)| note);
-    let names = note.and_then(crate::codec::json::elements).unwrap_or_default();
+    let names = note.and_then(json::elements).unwrap_or_default();
     names.iter().any(|name| name.is(field.camel()))
 }
 
@@ -124,9 +176,9 @@ impl Words {
     }
 
     /// Puts canonical values in place of words; what the way back would say otherwise is noted as it was said.
-    fn read(self, members: &mut Members<'_>, own: &mut Members<'_>) {
+    fn read(self, fields: Vec<Field>, members: &mut Members<'_>, own: &mut Members<'_>) {
         let mut noted = Members::new();
-        for field in self.fields() {
+        for field in fields {
             let Some(said) = get(members, field).cloned().map(Json::into_owned) else { continue };
             let Some(text) = said.text() else { continue };
             let value = self.meaning(field, &text);
@@ -138,14 +190,14 @@ impl Words {
             }
         }
         if !noted.is_empty() {
-            own.push((carry::own(WORDS), crate::codec::json::to_object(&noted)));
+            own.push((carry::own(WORDS), json::to_object(&noted)));
         }
     }
 
     /// Puts words in place of canonical values, and gives the values that their words do not give back.
     fn write(self, members: &mut Members<'_>, own: &mut Members<'_>) -> Members<'static> {
         let noted = carry::take(own, WORDS);
-        let noted = noted.as_ref().and_then(crate::codec::json::message).unwrap_or_default();
+        let noted = noted.as_ref().and_then(json::message).unwrap_or_default();
         let mut lost = Members::new();
         for field in self.fields() {
             let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
@@ -173,12 +225,21 @@ pub(super) fn canonical_role(side: Side, said: &str) -> &str {
 /// Puts canonical values in place of a dialect's words.
 pub(super) fn read_words(side: Side, parts: &mut Parts<'_>) {
     let words = Words { side, kind: Some(parts.event.kind) };
-    words.read(&mut parts.event.members, &mut parts.own);
+    words.read(words.fields(), &mut parts.event.members, &mut parts.own);
+}
+
+/// The same for one member that stood elsewhere, unless it is one of those that were read already.
+pub(super) fn read_word(side: Side, field: Field, parts: &mut Parts<'_>, already: &[Field]) {
+    let words = Words { side, kind: Some(parts.event.kind) };
+    if words.fields().contains(&field) && !already.contains(&field) && !parts.restored.contains(&field) {
+        words.read(vec![field], &mut parts.event.members, &mut parts.own);
+    }
 }
 
 /// The same for the role of a message.
 pub(super) fn read_role(side: Side, message: &mut Members<'_>, own: &mut Members<'_>) {
-    Words { side, kind: None }.read(message, own);
+    let words = Words { side, kind: None };
+    words.read(words.fields(), message, own);
 }
 
 /// Puts a dialect's words in place of canonical values.

@@ -6,6 +6,7 @@ use super::answer::{self, Taken};
 use super::call::{self, Calls, Gathered};
 use super::chunk::Chunks;
 use super::collaboration::Talks;
+use super::failure;
 use super::report::{Loss, Report};
 use super::sequence::{self, Sequence};
 use super::shape::{as_json, boundary, flatten_parts, marked, to_value, unname_result};
@@ -14,12 +15,11 @@ use super::spell::{self, Stamps};
 use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves, Spans};
-use super::{CANONICAL_PREFIX, carry, failure, message, older, patch, read};
+use super::{CANONICAL_PREFIX, carry, message, older, patch, read};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{Framing, proto, sse};
 use crate::dialect::{Content, Home, Pin, Row, Shape, Side, Spelling};
-use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION, Type, get};
-use std::borrow::Cow;
+use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION};
 
 /// Notes that mean nothing to some peers of the dialect that has them.
 const NOTES: &[&str] = &[failure::CUSTOM, read::UNNAMED, thought::NAMELESS, thought::ROLE];
@@ -165,7 +165,14 @@ impl Writer {
         object.word(json::TYPE, wire);
         fill(&mut object);
         object.end();
-        sse::frame(out, &self.scratch);
+        self.send(out, wire, &self.scratch);
+    }
+
+    /// One frame, which also says its type where the dialect wants that: unless it fits on no line, but it stands in the data.
+    fn send(&self, out: &mut Vec<u8>, wire: &str, data: &str) {
+        if !self.side.dialect.event_line || sse::frame_with(out, None, Some(wire), data).is_err() {
+            sse::frame(out, data);
+        }
     }
 
     pub(super) fn mapped(&mut self, mut event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
@@ -223,18 +230,14 @@ impl Writer {
             Taken::Ends(whole) => return self.placed(whole, None, to),
             Taken::Other(event) => event,
         };
-        match event.kind {
-            Kind::ToolCallArgs => {
-                let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-                return self.args.args(id, marked(event, stands_for));
-            }
-            Kind::ToolCallEnd => {
-                let id = event.get(Field::ToolCallId).cloned().map(Json::into_owned);
-                if let Some(whole) = id.and_then(|id| self.args.end(&id)) {
-                    self.placed(whole, None, to);
-                }
-            }
-            _ => {}
+        if event.kind == Kind::ToolCallArgs {
+            return self.args.args(call::id(&event), marked(event, stands_for));
+        }
+        // A result may come before the end, and no result before the arguments.
+        if matches!(event.kind, Kind::ToolCallEnd | Kind::ToolCallResult)
+            && let Some(whole) = self.args.end(&call::id(&event))
+        {
+            self.placed(whole, None, to);
         }
         self.placed(event, stands_for, to);
     }
@@ -303,17 +306,13 @@ impl Writer {
             return false;
         }
         to.report.written[dialect.row(wire).map_or_else(|| dialect.other(), |(label, _)| label)] += 1;
-        sse::frame(to.out, value.as_str());
+        self.send(to.out, wire, value.as_str());
         true
     }
 
     pub(super) fn row(&mut self, label: usize, row: &'static Row, mut said: Said<'_>, to: &mut Outlet<'_>) {
         match row.shape {
-            Shape::Failure => as_json(&mut said, Field::Code),
-            Shape::NestedFailure => {
-                as_json(&mut said, Field::Code);
-                nest_failure(&mut said);
-            }
+            Shape::Failure | Shape::NestedFailure => as_json(&mut said, Field::Code),
             Shape::SaidRole if spell::was_null(&said.own, Field::Role) => {}
             Shape::SaidRole => older::say_role(self.side.pin, row.kind, &mut said),
             Shape::OldOutcome => older::outcome(&mut said),
@@ -324,14 +323,10 @@ impl Writer {
             }
             Shape::StartWithArgs => call::forget_note(&mut said),
             Shape::Answer => answer::write(&mut said),
-            Shape::CallStart => self.calls.write_start(&said),
+            Shape::CallStart => self.calls.write_start(&mut said),
             Shape::CallArgs => {
                 self.calls.write_repeats(&mut said);
-                if !carry::take_json_note(&mut said.own, Field::Delta) {
-                    say_object(&mut said);
-                } else {
-                    say_value(&mut said);
-                }
+                call::write_args(&mut said);
             }
             Shape::CallEnd => self.calls.write_repeats(&mut said),
             Shape::CallResult => {
@@ -343,7 +338,10 @@ impl Writer {
             Shape::HeldStart if !self.texts.start(&mut said) && said.stands_for.is_none() => return,
             Shape::Output => self.texts.content(&mut said, self.side.content),
             Shape::RoleEnd => self.texts.end(&mut said),
-            Shape::ObjectDelta => as_json(&mut said, Field::Delta),
+            Shape::ObjectDelta => {
+                call::forget_note(&mut said);
+                as_json(&mut said, Field::Delta);
+            }
             Shape::AnyContent => {
                 unname_result(&mut said);
                 // First the parts: what is a JSON value again afterwards is the dialect's own.
@@ -388,11 +386,14 @@ impl Writer {
     /// Says what is canonical as the dialect says it.
     fn respell(&mut self, row: &mut &'static Row, said: &mut Said<'_>) {
         if let Some((_, custom)) = self.row_of(Kind::Custom).filter(|_| row.kind == Kind::RunError)
-            && failure::restore(self.side, said)
+            && failure::restore_custom(self.side, said)
         {
             *row = custom;
         }
         spell::write_words(self.side, row.kind, said);
+        if row.shape == Shape::NestedFailure {
+            failure::write_nested(said);
+        }
         if self.side.dialect.options.contains(&"timestamp") {
             spell::write_time(self.side, said);
         }
@@ -412,7 +413,14 @@ impl Writer {
             match &key {
                 Key::Known(field) if row.says(*field) => said.members.push((key, value)),
                 Key::Known(Field::Metadata) => {
-                    let splices = |key: &Key<'_>| !matches!(key, Key::Known(field) if row.says(*field) || *field == Field::Metadata && self.side.dialect.home == Home::Metadata);
+                    let home = self.side.dialect.home;
+                    let says = |key: &Key<'_>| match key {
+                        Key::Known(Field::Metadata) => home == Home::Metadata,
+                        Key::Known(field) if row.says(*field) => true,
+                        // What the row calls one of its members by this name cannot stand beside it.
+                        key => row.names.iter().any(|(_, name)| carry::is_named(key, name)),
+                    };
+                    let splices = |key: &Key<'_>| !says(key);
                     let (own, rest) = carry::unpack(value, self.side.dialect.name, splices);
                     said.own.extend(own);
                     let rest = rest.map(|rest| (Key::Known(Field::Metadata), rest));
@@ -442,44 +450,5 @@ impl Writer {
     pub(super) fn put_content(&mut self, content: &'static Row, said: Said<'_>, to: &mut Outlet<'_>) {
         let label = self.side.dialect.row(content.wire).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
         self.put(label, content, said, to);
-    }
-}
-
-/// An error whose text and code stand in a member of its own, unless it came flat or as a text.
-fn nest_failure(said: &mut Said<'_>) {
-    let own = crate::event::remove(&mut said.own, Field::Error);
-    if carry::take(&mut said.own, read::FLAT).is_some() {
-        said.own.extend(own.map(|error| (Key::Known(Field::Error), error)));
-        return;
-    }
-    let message = crate::event::remove(&mut said.members, Field::Message);
-    let code = crate::event::remove(&mut said.members, Field::Code);
-    let error = match own {
-        Some(text) if text.shape() == Type::String && message.as_ref().is_some_and(|message| message.same(&text)) => {
-            text
-        }
-        own => json::build(|object| {
-            for (field, value) in [(Field::Code, &code), (Field::Message, &message)] {
-                value.iter().for_each(|value| object.member(field.camel(), value.as_str()));
-            }
-            let more = own.as_ref().and_then(json::members).unwrap_or_default();
-            more.iter().for_each(|member| object.copy(member, false));
-        }),
-    };
-    said.own.push((Key::Known(Field::Error), error));
-}
-
-/// Arguments that are the text of an object are said as that object.
-fn say_object(said: &mut Said<'_>) {
-    if let Some(object) = get(&said.members, Field::Delta).and_then(call::as_object) {
-        crate::event::set(&mut said.members, Key::Known(Field::Delta), object);
-    }
-}
-
-/// Arguments that were a value over there are one again.
-fn say_value(said: &mut Said<'_>) {
-    let text = get(&said.members, Field::Delta).and_then(Json::text).map(Cow::into_owned);
-    if let Some(value) = text.as_deref().and_then(json::value).map(Json::into_owned) {
-        crate::event::set(&mut said.members, Key::Known(Field::Delta), value);
     }
 }

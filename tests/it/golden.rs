@@ -12,7 +12,7 @@
 
 use super::exact::canonical;
 use diglot::codec::sse::{Decoder, Limits, Step};
-use diglot::dialect::{self, Rest, Shape, Side, ToolName};
+use diglot::dialect::{self, Rest, Row, Shape, Side, ToolName};
 use diglot::translate::roundtrip::{Difference, Roundtrip};
 use diglot::translate::{Ids, Loss, Repair, Report, Stream, detect, request};
 use std::fs;
@@ -116,11 +116,13 @@ fn remarks(report: &Report) -> String {
     counted.map(|(what, label, count)| format!(": {what} {label} {count}\n")).collect()
 }
 
-/// The events of a stream and its comments; anything else in it shows up as itself.
+/// The events of a stream, each with the other lines of its frame as they are, and its comments; anything else in it shows up
+/// as itself.
 fn frames(text: &str) -> Vec<String> {
     let parts = text.split("\n\n").map(str::trim).filter(|part| !part.is_empty());
     let lines = parts.flat_map(|part| if part.starts_with(':') { part.lines().collect() } else { vec![part] });
-    lines.map(|part| part.strip_prefix("data: ").map_or_else(|| part.to_owned(), canonical)).collect()
+    let line = |line: &str| line.strip_prefix("data: ").map_or_else(|| line.to_owned(), canonical);
+    lines.map(|part| part.lines().map(line).collect::<Vec<_>>().join("\n")).collect()
 }
 
 fn settle(failures: &[String]) {
@@ -164,6 +166,20 @@ fn requests_are_translated_as_expected() {
     settle(&failures);
 }
 
+/// A case named after a section of seed 003 or 004 is what its document prints: no route is too strict for it.
+#[test]
+fn what_a_seed_prints_breaks_no_rule() {
+    let mut failures = Vec::new();
+    for case in cases("stream") {
+        let name = case.folder.file_name().expect("a name").to_string_lossy();
+        let (_, report) = hear(case.from, case.to, [case.read("input.sse").as_bytes()]);
+        if let Some(breach) = report.breach.filter(|_| name.starts_with("003-") || name.starts_with("004-")) {
+            failures.push(format!("{}: {}\n", case.folder.display(), breach.rule));
+        }
+    }
+    settle(&failures);
+}
+
 #[test]
 fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
     let mut counts: Vec<_> = dialect::ALL.iter().map(|dialect| vec![(0, 0); dialect.rows.len()]).collect();
@@ -181,12 +197,18 @@ fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
             }
         }
     }
+    let mut missed = Vec::new();
     for (dialect, rows) in dialect::ALL.iter().zip(counts) {
-        for (row, (read, written)) in dialect.rows.iter().zip(rows) {
-            assert!(read > 0, "{}: no case reads {}", dialect.name, row.wire);
-            assert!(written > 0, "{}: no case writes {}", dialect.name, row.wire);
+        // Rows of events that a dialect does not have say what becomes of the canonical ones. They are to be hit where they
+        // are a matter of versions.
+        let own = |row: &Row| dialect.is_versioned() || !matches!(row.shape, Shape::Unsaid | Shape::Unfolded);
+        for (row, (read, written)) in dialect.rows.iter().zip(rows).filter(|(row, _)| own(row)) {
+            for (what, _) in [("reads", read), ("writes", written)].iter().filter(|(_, count)| *count == 0) {
+                missed.push(format!("{}: no case {what} {}\n", dialect.name, row.wire));
+            }
         }
     }
+    settle(&missed);
 }
 
 /// Nothing of the corpus is lost: every stream comes back from AG-UI as it was, but for what is left out on purpose.

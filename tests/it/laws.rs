@@ -9,9 +9,11 @@
 mod ag_ui;
 mod ag_ui_0;
 mod ag_ui_snake;
+mod cloudbase;
 mod dice;
 mod hai;
 mod old_client;
+mod social_app;
 
 use super::exact::{canonical, members, object};
 use super::golden::{hear, side};
@@ -48,7 +50,17 @@ fn through(events: &[String], from: &str, to: &str) -> Vec<String> {
 fn between(events: &[String], from: Side, to: Side) -> Vec<String> {
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     let (heard, _) = hear(from, to, [wire.as_bytes()]);
-    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1)).collect()
+    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(data).collect()
+}
+
+/// The data of a frame, whose `event:` line, where it has one, says the type once more.
+fn data(frame: &str) -> String {
+    let (head, data) = frame.split_at(frame.find("data: ").unwrap_or_else(|| panic!("no data in {frame}")));
+    let data = &data["data: ".len()..];
+    if let Some(kind) = head.strip_prefix("event: ") {
+        assert_eq!(format!("\"{}\"", kind.trim_end()), members(data)["type"], "{frame}");
+    }
+    data.to_owned()
 }
 
 /// Fails with the first event that is not what `expected` says, the way there, and the seed.
@@ -308,6 +320,161 @@ fn old_clients_take_what_leaves_for_them() {
             if let Some(why) = old_client::rejects(side(dialect).pin, &heard) {
                 panic!("{dialect}, seed {seed}, {why}\n  {}", heard.join("\n  "));
             }
+        }
+    }
+}
+
+/// What the normal form of a dialect adds to what it reads.
+struct Normal {
+    /// members, where an event or a message lacks them
+    members: &'static [&'static str],
+    /// whole events that say nothing but whose they are
+    events: &'static [&'static str],
+}
+
+/// `cloudbase`: the ids of a run that its boundaries need not say; `error` and `message` where an error has neither; the id of
+/// a result's message. The seed's own stream has no RUN_STARTED, and its calls have no end.
+const CLOUDBASE: Normal = Normal {
+    members: &["threadId", "runId", "error", "message", "messageId"],
+    events: &["RUN_STARTED", "TEXT_MESSAGE_END", "TOOL_CALL_END", "STEP_FINISHED"],
+};
+
+/// `social-app`: what stands on every event (§4); what the events of a call repeat of its start, and a result of its call
+/// (§3.3); members of results and answers that are always there (§3.3, §3.4).
+const SOCIAL_APP: Normal = Normal {
+    members: &[
+        "threadId",
+        "runId",
+        "messageId",
+        "toolCallName",
+        "stage",
+        "role",
+        "tool_name",
+        "tool_call_args",
+        "status",
+        "error",
+        "answer",
+        "key_points",
+        "result_type",
+        "suggested_actions",
+        "ui_schema",
+    ],
+    events: &["TOOL_CALL_END"],
+};
+
+impl Normal {
+    /// `after` without what was added to `before`, and without what only AG-UI has, which rides in `metadata`.
+    fn taken_off(&self, before: &str, after: &str) -> String {
+        let (before, mut after) = (members(before), members(after));
+        after.retain(|name, _| before.contains_key(name) || !self.members.contains(&name.as_str()));
+        if let Some(metadata) = after.remove("metadata") {
+            let mut own = members(&metadata);
+            own.remove("diglot.ag-ui");
+            if !own.is_empty() {
+                after.insert("metadata".to_owned(), object(&own));
+            }
+        }
+        // An error that has no text gets one.
+        let errors = before
+            .get("error")
+            .zip(after.get("error"))
+            .filter(|pair| pair.0.starts_with('{') && pair.1.starts_with('{'));
+        if let Some((said, mut error)) = errors.map(|(before, after)| (members(before), members(after))) {
+            error.retain(|name, _| said.contains_key(name) || name != "message");
+            after.insert("error".to_owned(), object(&error));
+        }
+        // An empty home is as good as none.
+        if before.get("metadata").is_some_and(|metadata| metadata == "{}") {
+            after.entry("metadata".to_owned()).or_insert_with(|| "{}".to_owned());
+        }
+        object(&after)
+    }
+
+    /// The events of `back` that are those of `events`, in their form.
+    fn matched(&self, events: &[String], back: &[String]) -> Vec<String> {
+        let mut matched: Vec<String> = Vec::new();
+        for event in back {
+            let Some(original) = events.get(matched.len()) else {
+                matched.push(event.clone());
+                continue;
+            };
+            let (kind, expected) = (members(event)["type"].clone(), members(original)["type"].clone());
+            if kind == expected || !self.events.contains(&kind.trim_matches('"')) {
+                matched.push(self.taken_off(original, event));
+            }
+        }
+        matched
+    }
+}
+
+fn l2_normal(dialect: &str, normal: &Normal, stream: fn(u64) -> Vec<String>) {
+    for seed in 0..STREAMS {
+        let events = stream(seed);
+        let middle = through(&events, dialect, "ag-ui");
+        let back = normal.matched(&events, &through(&middle, "ag-ui", dialect));
+        let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
+        same(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
+    }
+}
+
+#[test]
+fn l2_cloudbase_survives_canonical() {
+    l2_normal("cloudbase", &CLOUDBASE, cloudbase::stream);
+}
+
+#[test]
+fn l2_social_app_survives_canonical() {
+    l2_normal("social-app", &SOCIAL_APP, social_app::stream);
+}
+
+/// What either agent said is canonical once, and the same canonical stream after another hop in its dialect.
+#[test]
+fn l1_holds_for_what_cloudbase_and_social_app_said() {
+    for dialect in ["cloudbase", "social-app"] {
+        for seed in 0..STREAMS {
+            let said = if dialect == "cloudbase" { cloudbase::stream(seed) } else { social_app::stream(seed) };
+            let events = through(&said, dialect, "ag-ui");
+            let middle = through(&events, "ag-ui", dialect);
+            let back = through(&middle, dialect, "ag-ui");
+            let [expected, back] = [events, back].map(|all| all.iter().map(|event| modulo(event)).collect::<Vec<_>>());
+            same(&format!("L1 of {dialect} over {dialect}"), seed, &expected, &middle, &back);
+        }
+    }
+}
+
+/// Seed 004 prints no request, so both dialects are asked with those of 003.
+#[test]
+fn l2_requests_survive_canonical() {
+    // The members of AG-UI's own form that 003 does not need, and the id of the tool message that it prints without one.
+    let normal =
+        Normal { members: &["threadId", "runId", "state", "tools", "context", "forwardedProps", "id"], events: &[] };
+    let ids = Ids::new("t-new", "r-new");
+    let hop = |body: &str, from: &str, to: &str| {
+        let translated = request::translate(body.as_bytes(), side(from), side(to), &ids);
+        translated.unwrap_or_else(|refused| panic!("{refused}: {body}")).body
+    };
+    let messages = |body: &str| -> Vec<String> {
+        let body = members(body);
+        let list: Vec<&serde_json::value::RawValue> = serde_json::from_str(&body["messages"]).expect("a list");
+        list.iter().map(|message| message.get().to_owned()).collect()
+    };
+    for dialect in ["cloudbase", "social-app"] {
+        for seed in 0..STREAMS {
+            let body = cloudbase::request(seed);
+            let middle = hop(&body, dialect, "ag-ui");
+            let back = hop(&middle, "ag-ui", dialect);
+            let (before, after) = (messages(&body), messages(&back));
+            let after: Vec<_> =
+                before.iter().zip(&after).map(|(before, after)| normal.taken_off(before, after)).collect();
+            let before: Vec<_> = before.iter().map(|message| canonical(message)).collect();
+            same(&format!("L2 of a request of {dialect}"), seed, &before, std::slice::from_ref(&middle), &after);
+            let top = |body: &str| {
+                let mut all = members(body);
+                all.remove("messages");
+                object(&all)
+            };
+            let [before, after] = [top(&body), normal.taken_off(&top(&body), &top(&back))];
+            same(&format!("L2 of a request of {dialect}"), seed, &[before], &[middle], &[after]);
         }
     }
 }

@@ -4,7 +4,7 @@
 // First turn, whatever the user says:
 //   run started; state {"workflowItems":[{"name":"部署","status":"pending"}]}; step "智能处理" begins;
 //   thinking "用户想部署应用，" "需要先确认。"; text "好的，" "我将把应用部署到生产环境，" "请先确认。"
-//   (message msg-<runId>; the AG-UI agent thinks under think-<runId>);
+//   (message msg-<runId>; the AG-UI agents think under think-<runId>);
 //   state: /workflowItems/0/status becomes "running"; tool call call-<runId> confirmAction, its arguments in two
 //   pieces, parent msg-<runId>; step ends; run finished.
 // A turn whose last message is a tool message:
@@ -46,14 +46,14 @@ export const stateAt = (status) => ({ workflowItems: [{ name: "部署", status }
 /** The tool message that answers the call of run `runId`. */
 export const toolMessage = (runId, content) => ({ id: `result-${runId}`, role: "tool", content, toolCallId: `call-${runId}` });
 
-/** The messages an AG-UI client holds after the first turn; `reasoningId` is where the two agents differ. */
-export const messagesAfterFirstTurn = (runId, reasoningId) => [
-  GREETING,
-  { id: reasoningId, role: "reasoning", content: THINKING },
-  {
-    id: `msg-${runId}`,
-    role: "assistant",
-    content: TEXT,
-    toolCalls: [{ id: `call-${runId}`, type: "function", function: { name: "confirmAction", arguments: TOOL_ARGUMENTS } }],
-  },
-];
+/**
+ * The messages an AG-UI client holds after the first turn. The agents differ in the id of what they think (none where
+ * they say no thoughts), and in whether the call names the message that it belongs to.
+ */
+export const messagesAfterFirstTurn = (runId, reasoningId, { callAlone = false } = {}) => {
+  const said = { id: `msg-${runId}`, role: "assistant", content: TEXT };
+  const call = { id: `call-${runId}`, type: "function", function: { name: "confirmAction", arguments: TOOL_ARGUMENTS } };
+  const thought = reasoningId === undefined ? [] : [{ id: reasoningId, role: "reasoning", content: THINKING }];
+  const answer = callAlone ? [said, { id: call.id, role: "assistant", toolCalls: [call] }] : [{ ...said, toolCalls: [call] }];
+  return [GREETING, ...thought, ...answer];
+};

@@ -77,7 +77,7 @@ class Diglot {
   }
 }
 
-const DEMO_ROUTES = ["hai-agent", "hai-agent-blocks", "ag-ui-agent", "ag-ui-agent-string", "pass"];
+const DEMO_ROUTES = ["hai-agent", "hai-agent-blocks", "ag-ui-agent", "ag-ui-agent-string", "pass", "ag-ui-0-agent", "ag-ui-snake-agent", "cloudbase-agent", "social-app-agent"];
 
 /** `diglot demo` on free ports. Its stdout has, among words for people, `route <name> <url>` and `status <url>`. */
 export async function startDemo() {
