@@ -47,7 +47,6 @@ pub static CLOUDBASE: Dialect = Dialect {
         code("upstream_reset", "MODEL_ERROR"),
         code("protocol_violation", "MODEL_ERROR"),
         code("frame_too_large", "MODEL_ERROR"),
-        code("protocol_violation", "MODEL_ERROR"),
     ],
     stamps: &[],
     strip: &[],

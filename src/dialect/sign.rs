@@ -39,6 +39,7 @@ pub static SIGNS: &[Sign] = &[
     sign(&HAI, Mark::Type("AGENT_COLLABORATIVE_MESSAGE_"), "AGENT_COLLABORATIVE_MESSAGE_* is HAI's own"),
     sign(&HAI, Mark::Type("MESSAGE_SNAPSHOT"), "MESSAGE_SNAPSHOT is HAI's own"),
     sign(&HAI, Mark::With("RUN_STARTED", "messageId"), "RUN_STARTED has a messageId (HAI §4.2)"),
+    sign(&HAI, Mark::With("RUN_FINISHED", "messageId"), "RUN_FINISHED has a messageId (HAI §4.2)"),
     sign(&HAI, Mark::With("RUN_STARTED", "message_id"), "RUN_STARTED has a message_id (HAI §4.2)"),
     sign(&SOCIAL_APP, Mark::With("TEXT_MESSAGE_END", "answer"), "TEXT_MESSAGE_END has an answer (social-app §3.4)"),
     sign(&SOCIAL_APP, Mark::With("TOOL_CALL_ARGS", "args"), "TOOL_CALL_ARGS has args (social-app §3.3)"),
