@@ -5,7 +5,7 @@ use std::fmt;
 /// Longest name, in bytes: what model providers take for a function.
 pub const LONGEST: usize = 64;
 
-/// The name of a tool: 1 to [`LONGEST`] bytes without control characters.
+/// The name of a tool: 1 to 64 bytes without control characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ToolName {
     text: [u8; LONGEST],
