@@ -278,6 +278,14 @@ impl Dialect {
         own.or_else(|| self.plain(Kind::from_wire(wire)?))
     }
 
+    /// The first version of a peer that says `wire` itself, where older ones have another word for it, or none.
+    #[must_use]
+    pub fn since(&self, wire: &str) -> Option<Pin> {
+        let kind = Kind::from_wire(wire)?;
+        let row = self.rows.iter().find(|row| row.kind == kind && (row.wire != wire || !row.is_of_dialect()))?;
+        row.until
+    }
+
     /// Whether its peers have versions, each with its own idea of what it takes.
     #[must_use]
     pub fn is_versioned(&self) -> bool {

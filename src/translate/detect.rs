@@ -4,7 +4,9 @@
 
 use super::carry;
 use crate::codec::json;
-use crate::dialect::{AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, Content, Dialect, HAI, SIGNS, Side, Sign, Spelling, block};
+use crate::dialect::{
+    AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, Content, Dialect, HAI, Pin, SIGNS, Side, Sign, Spelling, block,
+};
 use crate::event::{Field, Json, Key, Members, Type, get};
 
 /// A dialect, and why it is taken to be that one.
@@ -85,8 +87,11 @@ pub fn form<'e>(side: Side, events: impl Iterator<Item = &'e str>) -> Side {
     let (content, fields) = (takes("content"), takes("fields"));
     let mut told = false;
     for data in events {
-        let object = json::object(data).ok();
-        let members = object.map(|object| object.members).unwrap_or_default();
+        let Ok(object) = json::object(data) else { continue };
+        if side.dialect.is_versioned() {
+            side.pin = side.pin.max(version_of(side.dialect, &object));
+        }
+        let members = object.members;
         // The first text tells; a later one of the other form is noted as such when it is read.
         let blocks = says_block(&members).or_else(|| stores_blocks(get(&members, Field::Messages)).then_some(true));
         if let Some(blocks) = blocks.filter(|_| content && !told) {
@@ -98,6 +103,21 @@ pub fn form<'e>(side: Side, events: impl Iterator<Item = &'e str>) -> Side {
         }
     }
     side
+}
+
+/// The version that a peer must have at least to say this.
+fn version_of(dialect: &Dialect, object: &json::Object<'_>) -> Pin {
+    let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
+    let role =
+        get(&object.members, Field::Role).is_some_and(|role| !role.is(crate::dialect::ASSISTANT) && !role.is("tool"));
+    let messages = get(&object.members, Field::Messages).and_then(json::elements).unwrap_or_default();
+    let has_parts = |message: &Json<'_>| {
+        let message = json::members(message).unwrap_or_default();
+        get(&message, Field::Content).is_some_and(|content| content.shape() == Type::Array)
+    };
+    let by_role = if role { Pin::V0_0_39 } else { Pin::Any };
+    let by_parts = if messages.iter().any(has_parts) { Pin::V0_0_42 } else { Pin::Any };
+    dialect.since(&wire).unwrap_or_default().max(by_role).max(by_parts)
 }
 
 /// Whether an event says text as a block, or as a string; thinking counts where our own writer made a block of it.

@@ -45,6 +45,7 @@ pub(super) fn read_nested(parts: &mut Parts<'_>, side: Side) {
 
 /// Takes text and code out of an `error` object; what has no reading of its own stays in it, and so does what stood flat too.
 fn take_nested(parts: &mut Parts<'_>, mut inner: crate::event::Members<'static>, flat: &[Field]) {
+    let empty = inner.is_empty();
     for field in NESTED.into_iter().filter(|field| !flat.contains(field)) {
         match get(&inner, field).map(|value| (field, value.shape())) {
             None | Some((_, Type::Null)) => continue,
@@ -60,7 +61,7 @@ fn take_nested(parts: &mut Parts<'_>, mut inner: crate::event::Members<'static>,
             parts.event.set(field, value);
         }
     }
-    if !inner.is_empty() {
+    if empty || !inner.is_empty() {
         parts.own.push((Key::Known(Field::Error), json::to_object(&inner)));
     }
 }

@@ -267,7 +267,7 @@ impl Reader {
         // Most events say nothing but what their row says: the list stays as it is.
         if members.iter().all(|(key, _)| matches!(key, Key::Known(field) if row.says(*field))) {
             parts.event.members = members;
-            self.respell(&mut parts);
+            self.respell(&mut parts, &Members::new());
             return (parts, None);
         }
         let home = dialect.home.place().map_or("", |(member, _)| member);
@@ -279,7 +279,7 @@ impl Reader {
                 _ => parts.own.push((key, value)),
             }
         }
-        self.respell(&mut parts);
+        self.respell(&mut parts, &unwrapped.canonical);
         if let Some(rest) = unwrapped.own {
             match dialect.home {
                 Home::Metadata => parts.event.set(Field::Metadata, rest),
@@ -295,8 +295,8 @@ impl Reader {
         (parts, unwrapped.stands_for)
     }
 
-    /// Brings what the dialect says in its own way into canonical form.
-    fn respell(&self, parts: &mut Parts<'_>) {
+    /// Brings what the dialect says in its own way into canonical form, but for what is `canonical` already.
+    fn respell(&self, parts: &mut Parts<'_>, canonical: &Members<'_>) {
         carry::name_numbers(&mut parts.event, &mut parts.own);
         if self.dialect.home == Home::Metadata {
             // A peer with versions has none that takes a null: the guard drops it.
@@ -304,7 +304,7 @@ impl Reader {
                 spell::read_nulls(self.dialect, parts);
             }
             spell::read_words(self.side, parts);
-            if self.dialect.options.contains(&"timestamp") {
+            if self.dialect.options.contains(&"timestamp") && get(canonical, Field::Timestamp).is_none() {
                 spell::read_time(self.side, parts);
             }
         }

@@ -20,7 +20,7 @@ const TIMESTAMP: &str = "$timestamp";
 const NULLS: &str = "$nulls";
 
 /// Timestamps below this are seconds: in milliseconds they would lie before March 1973.
-const SECONDS_BELOW: f64 = 1e11;
+const SECONDS_BELOW: u64 = 100_000_000_000;
 
 /// Takes members out that must not leave the gateway, in whichever way they are spelt.
 pub(super) fn strip(dialect: &Dialect, members: &mut Members<'_>, report: &mut Report) {
@@ -119,8 +119,8 @@ pub(super) fn read_nulls(dialect: &Dialect, parts: &mut Parts<'_>) {
 /// Undoes [`read_nulls`].
 pub(super) fn write_nulls(row: &Row, said: &mut Said<'_>) {
     for field in carry::take_fields(&mut said.own, NULLS, |field| row.says(field)) {
-        // What the guard put in place of the null goes with it; anything else was said since.
-        if get(&said.members, field).is_none_or(|value| value.is("")) {
+        // What the guard or a dialect on the way put in place of the null goes with it; anything else was said since.
+        if field == Field::Role || get(&said.members, field).is_none_or(|value| value.is("")) {
             set(&mut said.members, Key::Known(field), Json::NULL);
         }
     }
@@ -262,7 +262,7 @@ pub(super) fn read_time(side: Side, parts: &mut Parts<'_>) {
         return;
     };
     let in_seconds = match side.timestamp {
-        Unit::Auto => number.abs() < SECONDS_BELOW,
+        Unit::Auto => number.abs() < SECONDS_BELOW as f64,
         Unit::Seconds => true,
         Unit::Milliseconds => false,
     };
@@ -298,6 +298,10 @@ pub(super) fn write_time(side: Side, said: &mut Said<'_>) {
                 said.canonical.push((Key::Known(Field::Timestamp), now.clone()));
             }
             Json::integer(value.div_euclid(1000))
+        }
+        // It would be taken for seconds on the way back.
+        (_, Some(value)) if side.timestamp == Unit::Auto && value.unsigned_abs() < SECONDS_BELOW => {
+            return said.canonical.push((Key::Known(Field::Timestamp), now));
         }
         _ => return,
     };

@@ -102,8 +102,11 @@ impl Dice {
         format!(r#"[{{"type":"text","text":{text}}},{image}]"#)
     }
 
-    /// A timestamp in ms since the epoch.
+    /// A timestamp in ms since the epoch, or a counter that somebody takes for one.
     pub fn time(&mut self) -> String {
+        if self.once_in(6) {
+            return self.below(1000).to_string();
+        }
         (1_620_000_000_000 + self.below(1_000_000_000)).to_string()
     }
 }
