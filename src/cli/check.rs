@@ -16,7 +16,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
             say(format_args!("{}: ok, {} route(s)", arguments.file.display(), config.routes.len()));
             for route in &config.routes {
                 let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
-                let (client, agent) = (route.client.dialect.name, route.agent.dialect.name);
+                let (client, agent) = (route.client.name(), route.agent.name());
                 say(format_args!(
                     "  {}  {client} clients at {} -> {agent} agent at {}",
                     route.name,

@@ -39,7 +39,8 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Diglot stands between agents and their user interfaces and translates between HAI and AG-UI, both ways, event by event.
+/// Diglot stands between agents and their user interfaces and translates between the dialects of AG-UI and HAI that they
+/// speak, both ways, event by event.
 #[derive(Parser)]
 #[command(
     name = "diglot",

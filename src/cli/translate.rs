@@ -147,6 +147,12 @@ fn translate_request(arguments: &Arguments, input: Box<dyn Read>) -> Result<Exit
     match request::translate(&body(input)?, arguments.from, arguments.to, &fresh(arguments)) {
         Ok(translated) => {
             writeln!(io::stdout().lock(), "{}", translated.body).map_err(Failure::Output)?;
+            if translated.downgraded > 0 {
+                let (file, to, count) = (arguments.file.display(), arguments.to.dialect.name, translated.downgraded);
+                complain(format_args!(
+                    "{file}: left out what peers of {to} may not take, in {count} place(s); a `pin` of its version may save it"
+                ));
+            }
             Ok(Exit::Ok)
         }
         Err(refused) => Ok(problem(arguments, refused)),
@@ -240,7 +246,9 @@ fn compared(arguments: &Arguments, outcome: &Outcome, places: &[Place], what: &s
     outcome.added.iter().for_each(|kind| *added.entry(kind).or_default() += 1);
     let tail = format!("added: {}; left out: {}", counted(added.into_iter()), counted(losses));
     if outcome.differences.is_empty() {
-        complain(format_args!("{file}: {what} came back whole from {from} to {to} and back; {tail}"));
+        // What is left out on purpose did not come back, so that is not said.
+        let whole = if outcome.losses.is_empty() { "came back whole" } else { "came back, but for what is left out," };
+        complain(format_args!("{file}: {what} {whole} from {from} to {to} and back; {tail}"));
         return Exit::Ok;
     }
     let count = outcome.differences.len();

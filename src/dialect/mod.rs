@@ -360,7 +360,8 @@ impl Row {
         Row {
             wire: kind.wire(),
             kind,
-            shape: Shape::Plain,
+            // Messages are said by the dialect's own names and words, whatever the event is called.
+            shape: if matches!(kind, Kind::MessagesSnapshot) { Shape::Messages } else { Shape::Plain },
             says: Says::AllBut(&[]),
             names: &[],
             until: None,

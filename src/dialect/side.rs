@@ -120,6 +120,12 @@ impl Side {
         Side { auto: true, ..Side::new(&super::AG_UI_0) }
     }
 
+    /// What a route calls it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.auto { AUTO } else { self.dialect.name }
+    }
+
     /// The dialects that the side may turn out to speak.
     #[must_use]
     pub fn dialects(&self) -> Vec<&'static Dialect> {

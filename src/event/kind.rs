@@ -168,6 +168,12 @@ impl Kind {
         self.all_slots().find(|slot| slot.field == field)
     }
 
+    /// Whether this event begins or ends the run.
+    #[must_use]
+    pub const fn is_run_boundary(self) -> bool {
+        matches!(self, Kind::RunStarted) || self.is_terminal()
+    }
+
     /// Whether this event ends the run.
     #[must_use]
     pub const fn is_terminal(self) -> bool {

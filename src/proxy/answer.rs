@@ -49,7 +49,9 @@ pub(super) async fn started(session: &mut Session) -> Result<Named, Rejection> {
         rejection.cause(format!("content type {kind:?}, status {status}"))
     };
     if kind == Framing::Sse.media_type() {
-        return Err(unfit("The agent answered the start of the run with its events, so it has no second step."));
+        return Err(unfit(
+            "The agent answered the start of the run with its events, so it has no second step: take `events` of the route away.",
+        ));
     }
     // A page is not worth reading, and may never end.
     if !kind.is_empty() && !is_json(&kind) {

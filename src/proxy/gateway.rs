@@ -12,7 +12,7 @@ use super::waiting::{Seat, Waiting};
 use crate::codec::Framing;
 use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits, Template};
-use crate::dialect::{AG_UI, Side};
+use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
@@ -25,7 +25,7 @@ use hyper::body::Incoming;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -88,9 +88,21 @@ struct Route {
     desk: Option<Desk>,
     client: Side,
     agent: Side,
+    /// what the agent turned out to speak, where the route leaves it open: later requests are written in that
+    learned: Arc<OnceLock<&'static Dialect>>,
     guard: Mode,
     cluster: Arc<Cluster>,
     metrics: Arc<RouteMetrics>,
+}
+
+impl Route {
+    /// What the agent speaks, as far as that is known.
+    fn agent(&self) -> Side {
+        match self.learned.get() {
+            Some(dialect) => Side { auto: true, ..Side::new(dialect) },
+            None => self.agent,
+        }
+    }
 }
 
 impl Gateway {
@@ -106,6 +118,7 @@ impl Gateway {
             }),
             client: route.client,
             agent: route.agent,
+            learned: Arc::default(),
             guard: route.guard,
             cluster: Arc::new(Cluster::new(route)),
             metrics: metrics.route(&route.name, route.client, route.agent),
@@ -254,14 +267,15 @@ impl Gateway {
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let client = self.client(route, framing, &head.headers, &body);
-        let translated = request::translate(&body, client, route.agent, &fresh)
+        let agent = route.agent();
+        let translated = request::translate(&body, client, agent, &fresh)
             .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
         drop(body);
         route.metrics.downgraded(translated.downgraded);
         let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
-        let stream = Stream::new(route.agent, client, Some(translated.ids.clone()), limits);
+        let stream = Stream::new(agent, client, Some(translated.ids.clone()), limits);
         let mut stream = stream.guarded(route.guard).knowing(translated.known);
         stream.write_as(framing);
         let held = (permit, route.metrics.open());
@@ -278,6 +292,7 @@ impl Gateway {
             traceparent: head.headers.get("traceparent").cloned(),
             framing,
             agent_framings: accept::framings(route.agent),
+            learned: Arc::clone(&route.learned),
             ids: translated.ids,
             body: translated.body.into(),
             began,

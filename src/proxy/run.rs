@@ -15,6 +15,7 @@ use super::pipe::{Gone, Writer};
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
 use super::upstream::{Cluster, Connector, Session};
 use crate::codec::{Framing, sse};
+use crate::dialect::Dialect;
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::telemetry::metric::{Outcome, Totals};
@@ -25,7 +26,7 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use http::HeaderValue;
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -56,6 +57,8 @@ pub(super) struct Plan {
     pub framing: Framing,
     /// how the agent may tell them
     pub agent_framings: &'static [Framing],
+    /// where to note what the agent turned out to speak
+    pub learned: Arc<OnceLock<&'static Dialect>>,
     pub ids: Ids,
     pub body: Bytes,
     pub began: Instant,
@@ -267,6 +270,8 @@ impl Run {
             let (route, request_id) = (&*self.plan.route, self.plan.request_id.as_str());
             let (dialect, because) = (sign.dialect.name, sign.words);
             occurrence::Detected { route, request_id, side: "agent", dialect, because }.emit();
+            // The agents of a route are alike, so the first that is told tells for all.
+            let _ = self.plan.learned.set(sign.dialect);
         }
     }
 

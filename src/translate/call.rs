@@ -399,5 +399,6 @@ pub(super) fn take_events(event: &mut Event<'_>, admits: impl Fn(Kind) -> bool) 
         let kind = object.kind.as_ref()?.text().and_then(|wire| Kind::from_wire(&wire)).filter(|kind| admits(*kind))?;
         Some(Event { kind, members: crate::event::owned(object.members), source: None })
     };
-    json::elements(&list)?.iter().map(read).collect()
+    let events: Option<Vec<_>> = json::elements(&list)?.iter().map(read).collect();
+    events.filter(|events| !events.is_empty())
 }

@@ -166,15 +166,24 @@ impl Reader {
             self.texts.release(None, sink);
             return sink.event(self.whole(row.wire, data));
         }
-        let (mut parts, stands_for) = self.take_apart(row, members, sink.report());
+        let (mut parts, noted) = self.take_apart(row, members, sink.report());
+        let stands_for = noted.as_ref().and_then(|noted| stands_for(noted, &parts.event));
+        if noted.is_some() && stands_for.is_none() {
+            // A note that cannot be used is no note: the event is what it says.
+            sink.report().repair(Repair::UnknownType);
+        }
         let own = matches!(row.shape, Shape::HeldStart | Shape::Output | Shape::RoleEnd) && stands_for.is_none();
         let message = parts.event.get(Field::MessageId).filter(|_| own);
         self.texts.release(message, sink);
-        if let Some(kind) = stands_for {
-            if row.shape == Shape::Spanless && row.kind == Kind::ReasoningMessageStart {
-                thought::read_role(self.dialect, &mut parts.event, &mut parts.own);
+        match stands_for {
+            Some(None) => return,
+            Some(Some(kind)) => {
+                if row.shape == Shape::Spanless && row.kind == Kind::ReasoningMessageStart {
+                    thought::read_role(self.dialect, &mut parts.event, &mut parts.own);
+                }
+                return self.restore(kind, parts, sink);
             }
-            return self.restore(&kind, parts, sink);
+            None => {}
         }
         match row.shape {
             Shape::HeldStart => return self.texts.start(self.pack(parts), sink),
@@ -317,10 +326,7 @@ impl Reader {
     }
 
     /// An event that stands for another one: `extra["ag-ui"].type` says for which.
-    fn restore(&self, kind: &str, parts: Parts<'_>, sink: &mut impl Sink) {
-        let Some(kind) = Kind::from_wire(kind) else {
-            return;
-        };
+    fn restore(&self, kind: Kind, parts: Parts<'_>, sink: &mut impl Sink) {
         if noted::is_whole(kind) {
             return sink.event(noted::read(kind, parts, self.dialect.name));
         }
@@ -345,7 +351,10 @@ impl Reader {
         let kind = name.strip_prefix(super::CANONICAL_PREFIX).and_then(Kind::from_wire);
         let held = parts.event.get(Field::Value).map(|value| json::object(value.as_str()));
         match (kind, held) {
-            (Some(kind), Some(Ok(object))) => {
+            // The boundaries of a run are said as themselves, so no note may stand for one.
+            (Some(kind), Some(Ok(object)))
+                if !kind.is_run_boundary() && object.kind.as_ref().is_some_and(|own| own.is(kind.wire())) =>
+            {
                 let event = Event { kind, members: object.members, source: None };
                 self.answers.note(&event);
                 sink.event(event);
@@ -375,6 +384,17 @@ impl Reader {
             self.texts.close_all(sink);
         }
     }
+}
+
+/// What a note says that an event stands for: a canonical kind, or nothing (`Some(None)`). `None` when the note cannot be
+/// right: notes come from outside. The boundaries of a run are said as themselves, and text is not there for nothing.
+fn stands_for(noted: &str, event: &Event<'_>) -> Option<Option<Kind>> {
+    if noted.is_empty() {
+        let text = event.get(Field::Delta).filter(|_| event.kind == Kind::TextMessageContent);
+        let said = text.and_then(super::text::said).or_else(|| text.map(Json::borrowed));
+        return said.is_none_or(|said| said.is("")).then_some(None);
+    }
+    Kind::from_wire(noted).filter(|kind| !kind.is_run_boundary()).map(Some)
 }
 
 /// Takes the absence of a run's ids for what it is where the dialect need not say them: no fault that anybody has to mend.

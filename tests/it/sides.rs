@@ -1,7 +1,7 @@
 //! What the corpus cannot name: words and errors of an operator's own, and how much of a request an older agent is not told.
 
 use super::golden::{hear, side};
-use diglot::dialect::{Side, Word};
+use diglot::dialect::{Changes, Side, Word};
 use diglot::event::Field;
 use diglot::translate::{Ids, request};
 
@@ -99,4 +99,68 @@ fn what_an_older_agent_is_not_told_is_counted() {
         assert_eq!(there.downgraded, lost, "{body} became {}", there.body);
         assert!(!there.body.contains("metadata"), "{}", there.body);
     }
+}
+
+/// Notes come from outside: none ends a run, and none makes text go away.
+#[test]
+fn a_note_that_cannot_be_right_is_no_note() {
+    let rows = [
+        (
+            "cloudbase",
+            r#"{"type":"STEP_STARTED","stepName":"a","metadata":{"diglot.ag-ui":{"type":"RUN_FINISHED"}}}"#,
+            "STEP_STARTED",
+        ),
+        ("hai", r#"{"type":"STEP_STARTED","stepName":"a","extra":{"ag-ui":{"type":"RUN_FINISHED"}}}"#, "STEP_STARTED"),
+        (
+            "hai",
+            r#"{"type":"CUSTOM","name":"ag-ui.RUN_FINISHED","value":{"type":"RUN_ERROR","message":"boom"}}"#,
+            "CUSTOM",
+        ),
+        ("hai", r#"{"type":"CUSTOM","name":"ag-ui.RUN_FINISHED","value":{"type":"RUN_FINISHED"}}"#, "CUSTOM"),
+        (
+            "hai",
+            r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta":"said","extra":{"ag-ui":{"type":"LATER"}}}"#,
+            "TEXT_MESSAGE_CONTENT",
+        ),
+        (
+            "hai",
+            r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"m","delta":"said","extra":{"ag-ui":{"type":""}}}"#,
+            "TEXT_MESSAGE_CONTENT",
+        ),
+        (
+            "social-app",
+            r#"{"type":"TEXT_MESSAGE_END","messageId":"m","answer":"said","metadata":{"diglot.ag-ui":{"$events":[]}}}"#,
+            "TEXT_MESSAGE_CONTENT",
+        ),
+    ];
+    for (dialect, event, kind) in rows {
+        let start = r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#;
+        let said = format!("data: {start}\n\ndata: {event}\n\n");
+        let (heard, _) = hear(side(dialect), side("ag-ui"), [said.as_bytes()]);
+        assert!(heard.contains(&format!("\"type\":\"{kind}\"")), "{event}: {heard}");
+        assert!(heard.contains("upstream_truncated") && !heard.contains("data: {\"type\":\"RUN_FINISHED\""), "{heard}");
+    }
+}
+
+/// A dialect of one's own says the messages of a snapshot in its own words as well.
+#[test]
+fn a_snapshot_is_said_in_the_words_of_an_own_dialect() {
+    let own = Changes {
+        name: "acme".to_owned(),
+        base: side("ag-ui").dialect,
+        events: Vec::new(),
+        fields: Vec::new(),
+        values: vec![(Field::Role, "assistant".to_owned(), "bot".to_owned())],
+        strip: vec!["cost".to_owned()],
+    };
+    let own = Side::new(own.dialect());
+    let said = concat!(
+        "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n",
+        "data: {\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{\"id\":\"m\",\"role\":\"bot\",\"content\":\"hi\",\"cost\":6}]}\n\n",
+        "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n",
+    );
+    let (heard, _) = hear(own, side("ag-ui"), [said.as_bytes()]);
+    assert!(heard.contains(r#"{"id":"m","role":"assistant","content":"hi"}"#), "{heard}");
+    let (back, _) = hear(side("ag-ui"), own, [heard.as_bytes()]);
+    assert!(back.contains(r#""role":"bot""#), "{back}");
 }
