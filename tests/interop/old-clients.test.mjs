@@ -69,19 +69,16 @@ function shown({ messages, state, events }, client) {
   };
 }
 
-/** Where an older client shows something else than the current one, and why that is as well as can be. */
+/** Where an older client shows something else than the current one: why that is as well as can be, and for which streams. */
 const OTHERWISE = {
-  "ag-ui-to-hai/tools-steps-state results": "a result in parts is text there, and not compared here",
-  "hai-to-ag-ui/tool-result-looks-like-parts results": "the same",
-  "ag-ui-to-hai/tool-result-parts results": "the same",
-  "hai-to-ag-ui/tool-result-parts-came-back results": "the same",
-  "conformance/tool-result-unknown-source results": "the same",
-  "hai-to-ag-ui/state-delta-from-and-path state": "a snapshot of null ends the state there, and not here",
-  "conformance/activity-id-collides-with-text text": "without activities there is no collision",
-  "conformance/chunk-parallel-lanes text": "the same texts, one after the other",
-  "conformance/own-tool-reopen calls": "a call that goes on after its end is listed twice",
-  "conformance/own-tool-reopen-other-parent calls": "the same",
-  "conformance/state-delta-unknown-op state": "a patch with an operation of a later version does not apply at all",
+  "a result in parts is text there, and not compared here":
+    /^(ag-ui-to-hai\/(tools-steps-state|tool-result-parts)|hai-to-ag-ui\/tool-result-(looks-like-parts|parts-came-back)|ag-ui-to-ag-ui-0\/parts-are-text|ag-ui-to-ag-ui-snake\/results|conformance\/tool-result-unknown-source) results$/,
+  "text of a user is the assistant's, since 0.0.35 knows no other": /\/chunks text$/,
+  "a call that an error cuts off is not begun: 0.0.35 would take no error then": /\/(error-with-open-items|fails-in-mid-arguments) calls$/,
+  "a snapshot of null ends the state there, and not here": /^hai-to-ag-ui\/state-delta-from-and-path state$/,
+  "the same texts, one after the other": /^conformance\/chunk-parallel-lanes text$/,
+  "a call that goes on after its end is listed twice": /^conformance\/own-tool-reopen(-other-parent)? calls$/,
+  "a patch with an operation of a later version does not apply at all": /^conformance\/state-delta-unknown-op state$/,
 };
 
 test("the corpus is there", () => {
@@ -106,6 +103,7 @@ for (const from of ["ag-ui-0", "ag-ui-snake", "cloudbase", "social-app", "hai"])
 }
 
 test("what they accept shows what the current client shows", LIMIT, async () => {
+  const unneeded = new Set(Object.keys(OTHERWISE));
   const all = await inParallel(streams, async (it) => {
     const current = shown(await hear("1.0.0", await heardAt(it, "ag-ui"), it.client), it.client);
     const url = await heardAt(it, "ag-ui-0");
@@ -116,12 +114,16 @@ test("what they accept shows what the current client shows", LIMIT, async () => 
       const old = shown(heard, it.client);
       for (const what of Object.keys(current)) {
         const [is, was] = [JSON.stringify(old[what]), JSON.stringify(current[what])];
-        if (is !== was && !(`${it.name} ${what}` in OTHERWISE)) differences.push(`${it.name} ${what}, client ${version}: ${is} where 1.0.0 has ${was}`);
+        if (is === was) continue;
+        const reasons = Object.keys(OTHERWISE).filter((reason) => OTHERWISE[reason].test(`${it.name} ${what}`));
+        reasons.forEach((reason) => unneeded.delete(reason));
+        if (reasons.length === 0) differences.push(`${it.name} ${what}, client ${version}: ${is} where 1.0.0 has ${was}`);
       }
     }
     return differences;
   });
   assertNone(all.flat());
+  assertNone([...unneeded]);
 });
 
 test("the older clients are not easily pleased: a quarter of the corpus is refused as it is", LIMIT, async () => {
