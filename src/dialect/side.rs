@@ -29,6 +29,9 @@ pub enum Pin {
     /// any of them: what all take
     #[default]
     Any,
+    /// `ag-ui-protocol` 0.1.5 to 0.1.8 of Python: whoever reads a request there refuses every member that its types do not
+    /// have, and lists of parts
+    V0_1,
     /// the base set of events
     V0_0_35,
     /// THINKING_*; roles may be missing, events may interleave
@@ -159,8 +162,7 @@ pub const CHOICES: &[Choice] = &[
     ("pin", "0.0.53", |side| side.pin = Pin::V0_0_53),
     ("pin", "0.0.57", |side| side.pin = Pin::V0_0_57),
     ("pin", "0.0.59", |side| side.pin = Pin::V0_0_59),
-    // What Python calls 0.1 came out between 0.0.35 and 0.0.59; its agents take what the oldest take.
-    ("pin", "0.1", |side| side.pin = Pin::Any),
+    ("pin", "0.1", |side| side.pin = Pin::V0_1),
 ];
 
 /// The choices of the option called `name`.

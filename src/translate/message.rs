@@ -4,7 +4,7 @@ use super::report::{Repair, Report};
 use super::write::Said;
 use super::{carry, part, spell, stored};
 use crate::codec::json;
-use crate::dialect::{Content, Dialect, Home, Parts, Shape, Side, Spelling};
+use crate::dialect::{Content, Dialect, Home, Parts, Pin, Shape, Side, Spelling};
 use crate::event::input::{ACTIVITY, Message, REASONING};
 use crate::event::{Event, Field, Json, Key, Members, Type, get, remove, set};
 use std::borrow::Cow;
@@ -199,7 +199,10 @@ fn takes_role(side: Side, role: &str) -> bool {
 
 /// Whether a message can say this member to a side. To who takes members that it does not know, any version's can be said.
 fn takes_member(side: Side, field: Field, carries: &Carries) -> bool {
-    side.dialect.message.says.contains(&field) && (*carries == Carries::Always || is_current(side, field.camel()))
+    // "error" came to Python with 0.1.9 (measured).
+    let since = field != Field::Error || side.pin != Pin::V0_1;
+    side.dialect.message.says.contains(&field)
+        && (*carries == Carries::Always || (since && is_current(side, field.camel())))
 }
 
 /// Writes canonical messages for a side. Messages whose role its dialect does not know ride on a neighbour.
@@ -273,6 +276,10 @@ fn write_one<'a>(
             _ => canonical.push((key, value)),
         }
     }
+    if dialect.is_versioned() {
+        // Fatal to every version: it stays as the guard mended it.
+        carry::keep_notes(dialect.name, &[NULLS, carry::AS_JSON], &mut own);
+    }
     let as_json = carry::take_json_note(&mut own, Field::Content);
     if has_blocks(dialect) && (!as_json || stored::is_noted(&own)) {
         stored::write(&mut said, &mut own, &mut canonical, side.content == Content::Blocks);
@@ -294,7 +301,10 @@ fn write_one<'a>(
     canonical.extend(note.map(|(name, list)| (carry::own(name), list)));
     let place = dialect.home.place().map_or("", |(member, _)| member);
     let beside = carry::take(&mut own, place);
-    said.extend(own);
+    // What the agent's types do not have is no more welcome when the client said it himself.
+    if side.pin != Pin::V0_1 || own.is_empty() || carries.carry() {
+        said.extend(own);
+    }
     if !(beside.is_none() && canonical.is_empty()) && carries.carry() {
         let carried = carry::wrap(dialect.home, beside.as_ref(), &canonical, None);
         said.extend(carried.map(|carried| (carry::own(place), carried)));

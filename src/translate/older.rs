@@ -5,10 +5,11 @@
 
 use super::shape::{marked, to_value};
 use super::write::{Outlet, Said, Writer};
-use super::{CANONICAL_PREFIX, carry, thought};
+use super::{CANONICAL_PREFIX, carry};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Pin, Shape, Side};
 use crate::event::{Event, Field, Json, Key, Kind, get, remove, set};
+use std::borrow::Cow;
 
 /// Whether a peer has no way to take this event: no word for it in its version, or a rule against it.
 pub(super) fn is_unsaid(side: Side, shape: Shape, event: &Event<'_>) -> bool {
@@ -17,7 +18,6 @@ pub(super) fn is_unsaid(side: Side, shape: Shape, event: &Event<'_>) -> bool {
         // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
         (Shape::NonEmpty, _) => is_empty(event),
         (_, Kind::ReasoningMessageContent) if side.pin < Pin::V0_0_53 && is_empty(event) => true,
-        (Shape::Nameless, _) => !thought::is_nameless(event, side),
         // Two steps of one name are one to who knows no subagents.
         (_, Kind::StepStarted | Kind::StepFinished) => {
             side.pin < Pin::V0_0_59 && event.get(Field::SubagentRunId).is_some()
@@ -85,7 +85,22 @@ pub(super) fn outcome(said: &mut Said<'_>) {
         _ => false,
     };
     if !taken {
-        let outcome = remove(&mut said.members, Field::Outcome);
-        said.canonical.extend(outcome.map(|outcome| (Key::Known(Field::Outcome), outcome)));
+        carry_outcome(said);
     }
+}
+
+/// The outcomes of a subagent that 0.0.59 knows; a later one is fatal to it (measured).
+pub(super) fn subagent_outcome(said: &mut Said<'_>) {
+    let outcome = get(&said.members, Field::Outcome).and_then(json::members);
+    let kind = outcome.and_then(|mut outcome| {
+        carry::take(&mut outcome, json::TYPE).and_then(|kind| kind.text().map(Cow::into_owned))
+    });
+    if !matches!(kind.as_deref(), Some("success" | "suspended")) {
+        carry_outcome(said);
+    }
+}
+
+fn carry_outcome(said: &mut Said<'_>) {
+    let outcome = remove(&mut said.members, Field::Outcome);
+    said.canonical.extend(outcome.map(|outcome| (Key::Known(Field::Outcome), outcome)));
 }

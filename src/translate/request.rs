@@ -2,7 +2,7 @@
 
 use super::guard::Known;
 use super::message::Carries;
-use super::{Ids, carry, interrupt, message, names, spell};
+use super::{Ids, carry, interrupt, message, names, part, spell};
 use crate::codec::json;
 use crate::dialect::{Home, InputForm, Pin, Side, Spelling};
 use crate::event::input::Message;
@@ -95,6 +95,12 @@ pub fn decode<'a>(body: &'a str, client: Side, fresh: &Ids) -> Result<RunInput<'
     let mut messages = read_messages(&mut members, client)?;
     if client.dialect.home != Home::Native {
         unpack_input(&mut members, &mut messages, client.dialect.home);
+    }
+    // "binary" was retired with 1.0; a client that has been there for longer may still send it.
+    for message in &mut messages {
+        if let Some(media) = get(message, Field::Content).and_then(part::read) {
+            set(message, Key::Known(Field::Content), media);
+        }
     }
     if client.asks_by().is_some() {
         interrupt::answer(&mut members, &mut messages);

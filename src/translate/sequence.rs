@@ -2,24 +2,36 @@
 //! RAW) rejects the run (measured; `specs/ag-ui-1.0.md` §3.6).
 //!
 //! ```text
-//!   text   open ── anything else ──▶ END* ── … ── its next piece ──▶ START*, piece
+//!   text   open ── anything else ──▶ END* ── … ── its next piece ──▶ START* of `<id>:2`, piece, under that id from here on
 //!                                               └─ its end ──▶ whole, as CUSTOM: over there it has ended
 //!   call   START, pieces wait for the end; anything else ──▶ what waits leaves whole, as CUSTOM, and START*, pieces* at the end
 //! ```
 //! A piece without text leaves as RAW. What is marked with a star stands for nothing, so the way back gives the order in which things were said. A call never
-//! ends over there before its arguments are whole: somebody might carry it out.
+//! ends over there before its arguments are whole: somebody might carry it out. An id that has ended is not used again: to some
+//! versions that is an empty message more, to others a second one of one id (measured). The id that was said is carried.
 
 use super::older;
-use crate::event::{Event, Field, Json, Kind};
+use crate::event::{Event, Field, Json, Key, Kind};
 
 /// What is open over there, and what waits.
 #[derive(Debug, Default)]
 pub(super) struct Sequence {
-    /// the message that is open, with its start
-    text: Option<Event<'static>>,
-    /// messages that were ended because something else came, with their starts
-    paused: Vec<Event<'static>>,
+    /// the message that is open
+    text: Option<Text>,
+    /// messages that were ended because something else came
+    paused: Vec<Text>,
     calls: Vec<Call>,
+}
+
+/// A message whose end has not come.
+#[derive(Debug)]
+struct Text {
+    /// as the agent calls it
+    id: Json<'static>,
+    /// its start as it was said over there last
+    start: Event<'static>,
+    /// how often it was begun there
+    times: usize,
 }
 
 /// A call whose end has not come.
@@ -68,43 +80,40 @@ impl Sequence {
     }
 
     fn message<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(Leaves<'_>)) {
-        let id = event.get(Field::MessageId).cloned().map(Json::into_owned);
-        let is_it = |start: &Event<'_>| start.get(Field::MessageId) == id.as_ref();
-        match event.kind {
-            Kind::TextMessageStart => {
-                self.pause(out);
-                self.text = Some(start_of(&event));
-            }
-            _ if self.text.as_ref().is_some_and(is_it) => {
+        let id = event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
+        if event.kind == Kind::TextMessageStart {
+            self.pause(out);
+            self.text = Some(Text { id, start: start_of(&event), times: 1 });
+            return out(Leaves::Said(event));
+        }
+        if self.text.as_ref().is_none_or(|open| !open.id.same(&id)) {
+            self.pause(out);
+            if let Some(at) = self.paused.iter().position(|paused| paused.id.same(&id)) {
+                let text = self.paused.remove(at);
+                // Another start would be an empty message.
                 if event.kind == Kind::TextMessageEnd {
-                    self.text = None;
+                    return out(Leaves::Whole(event.into_owned()));
                 }
-            }
-            _ => {
-                self.pause(out);
-                if let Some(at) = self.paused.iter().position(is_it) {
-                    let start = self.paused.remove(at);
-                    // Another start would be an empty message to many versions.
-                    if event.kind == Kind::TextMessageEnd {
-                        return out(Leaves::Whole(event.into_owned()));
-                    }
-                    out(Leaves::Made(start.clone()));
-                    self.text = Some(start);
-                }
+                let text = text.again();
+                out(Leaves::Made(text.start.clone()));
+                self.text = Some(text);
             }
         }
-        out(Leaves::Said(event));
+        out(Leaves::Said(self.text.as_ref().map_or_else(|| event.clone(), |open| open.called(event.clone()))));
+        if event.kind == Kind::TextMessageEnd {
+            self.text = None;
+        }
     }
 
     /// Ends the open message, because something else comes.
     fn pause(&mut self, out: &mut impl FnMut(Leaves<'_>)) {
-        if let Some(start) = self.text.take() {
+        if let Some(text) = self.text.take() {
             let mut end = Event::new(Kind::TextMessageEnd);
-            if let Some(id) = start.get(Field::MessageId) {
+            if let Some(id) = text.start.get(Field::MessageId) {
                 end.set(Field::MessageId, id.clone());
             }
             out(Leaves::Made(end));
-            self.paused.push(start);
+            self.paused.push(text);
         }
     }
 
@@ -144,6 +153,26 @@ impl Sequence {
             }
             call.shown = call.events.len();
         }
+    }
+}
+
+impl Text {
+    /// The message as it goes on, under an id of its own.
+    fn again(mut self) -> Self {
+        self.times += 1;
+        self.start.set(Field::MessageId, self.id.followed_by(&format!(":{}", self.times)));
+        self
+    }
+
+    /// A piece as it is said over there; what the agent called its message is carried.
+    fn called<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
+        if self.times > 1
+            && let Some(id) = self.start.get(Field::MessageId)
+        {
+            piece.set(Field::MessageId, id.clone());
+            piece.members.push((Key::Other(Field::MessageId.camel().into()), self.id.clone()));
+        }
+        piece
     }
 }
 

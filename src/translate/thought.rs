@@ -9,10 +9,11 @@
 //! waits for the message, the end of a message for the end of the span. Whatever else comes sends them out first.
 
 use super::read::Parts;
+use super::shown::is_reasoning;
 use super::write::Said;
 use super::{Sink, carry, spell};
 use crate::codec::json;
-use crate::dialect::{Dialect, Pin, Side};
+use crate::dialect::{Dialect, Pin, Row, Shape, Side};
 use crate::event::input::REASONING;
 use crate::event::{Event, Field, Json, Key, Kind, Members, get, message_id, remove};
 
@@ -228,11 +229,37 @@ pub(super) enum Spans {
 }
 
 impl Spans {
+    /// Whether the peer is told this event in a word of its own, if it is one of thinking. Who may have any version is where
+    /// the agent said it so: from the start of a span or a message on, until that has ended.
+    pub fn admits(&self, event: &Event<'_>, side: Side) -> bool {
+        let nameless = |(_, row): (usize, &Row)| row.shape == Shape::Nameless;
+        if !is_reasoning(event.kind) || !side.dialect.row_of(event.kind, side.pin).is_some_and(nameless) {
+            return true;
+        }
+        match (side.pin, event.kind) {
+            (Pin::Any, Kind::ReasoningStart) => is_nameless(event, side),
+            (Pin::Any, Kind::ReasoningMessageStart) => self.is_open() || is_nameless(event, side),
+            (Pin::Any, _) => self.is_open(),
+            (pin, _) => pin >= Pin::V0_0_39,
+        }
+    }
+
+    fn is_open(&self) -> bool {
+        !matches!(self, Spans::Closed)
+    }
+
     /// What has to leave before this event, and what behind it.
-    pub fn around(&mut self, event: &Event<'_>) -> (Option<Event<'static>>, Option<Event<'static>>) {
+    pub fn around(&mut self, event: &Event<'_>, side: Side) -> (Option<Event<'static>>, Option<Event<'static>>) {
+        if side.pin >= Pin::V0_0_45 {
+            return (None, None);
+        }
         let made = |kind| {
             let id = message_id(&event.members).into_owned();
-            Some(Event::new(kind).with(Field::MessageId, id))
+            let mut made = Event::new(kind).with(Field::MessageId, id);
+            if is_nameless(event, side) {
+                carry::pack(&mut made, side.dialect.name, vec![(carry::own(NAMELESS), Json::trusted("true"))]);
+            }
+            Some(made)
         };
         match (std::mem::take(self), event.kind) {
             (Spans::Closed, Kind::ReasoningMessageStart) => {
@@ -253,17 +280,12 @@ impl Spans {
     }
 }
 
-/// Whether a peer of this version is told thinking in events without ids: those that have such, and whoever may have said
-/// so himself.
-pub(super) fn is_nameless(event: &Event<'_>, side: Side) -> bool {
-    match side.pin {
-        Pin::V0_0_35 => false,
-        Pin::Any => event.get(Field::Metadata).is_some_and(|metadata| {
-            let own = json::members(metadata).and_then(|mut metadata| carry::take(&mut metadata, side.dialect.name));
-            own.as_ref().and_then(json::members).is_some_and(|own| has_note(&own))
-        }),
-        _ => true,
-    }
+/// Whether the agent said this piece of thinking without an id.
+fn is_nameless(event: &Event<'_>, side: Side) -> bool {
+    event.get(Field::Metadata).is_some_and(|metadata| {
+        let own = json::members(metadata).and_then(|mut metadata| carry::take(&mut metadata, side.dialect.name));
+        own.as_ref().and_then(json::members).is_some_and(|own| has_note(&own))
+    })
 }
 
 fn has_note(own: &Members<'_>) -> bool {

@@ -24,6 +24,10 @@ use crate::event::{Event, Field, Json, Key, Kind, Members, PROTOCOL_VERSION};
 /// Notes that mean nothing to some peers of the dialect that has them.
 const NOTES: &[&str] = &[failure::CUSTOM, read::UNNAMED, thought::NAMELESS, thought::ROLE];
 
+/// Members that no version takes as they were said: they stay where they were carried. The echo of an input needs members that
+/// it may not have (measured), and content is a text.
+const REFUSED: &[&str] = &[carry::AS_JSON, Field::Input.camel()];
+
 /// Writes one side of a route.
 #[derive(Debug)]
 pub(super) struct Writer {
@@ -197,8 +201,15 @@ impl Writer {
         if self.side.pin < Pin::V0_0_39 {
             return self.sequenced(event, stands_for, to);
         }
-        let thinks_in_spans = self.side.pin >= Pin::V0_0_39 && self.side.pin < Pin::V0_0_45;
-        let (before, after) = if thinks_in_spans { self.spans.around(&event) } else { (None, None) };
+        self.spanned(event, stands_for, to);
+    }
+
+    /// Thinking without ids is only taken in spans.
+    fn spanned(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+        if !self.spans.admits(&event, self.side) {
+            return self.unsaid(event, stands_for, to);
+        }
+        let (before, after) = self.spans.around(&event, self.side);
         before.into_iter().for_each(|made| self.placed(made, Some(""), to));
         self.placed(event, stands_for, to);
         after.into_iter().for_each(|made| self.placed(made, Some(""), to));
@@ -208,7 +219,7 @@ impl Writer {
     fn sequenced(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
         let mut sequence = std::mem::take(&mut self.sequence);
         sequence.next(event, &mut |leaves| match leaves {
-            sequence::Leaves::Said(event) => self.placed(event, stands_for, to),
+            sequence::Leaves::Said(event) => self.spanned(event, stands_for, to),
             sequence::Leaves::Made(event) => self.placed(event, Some(""), to),
             sequence::Leaves::Whole(event) => self.whole(event, to),
         });
@@ -346,10 +357,15 @@ impl Writer {
                 unname_result(&mut said);
                 // First the parts: what is a JSON value again afterwards is the dialect's own.
                 flatten_parts(&mut said);
-                as_json(&mut said, Field::Content);
+                if !self.side.dialect.is_versioned() {
+                    as_json(&mut said, Field::Content);
+                }
             }
             Shape::LaxPatch => patch::write(&mut said),
             Shape::Messages => message::write_snapshot(&mut said, self.side),
+            Shape::Plain if row.kind == Kind::SubagentFinished && self.side.dialect.is_versioned() => {
+                older::subagent_outcome(&mut said);
+            }
             _ => {}
         }
         self.put(label, row, said, to);
@@ -400,6 +416,10 @@ impl Writer {
         self.stamps.write(self.side.dialect, row.kind, said);
         spell::write_nulls(row, said);
         carry::keep_notes(self.side.dialect.name, NOTES, &mut said.own);
+        // Any other event may have a member of that name, which nobody minds.
+        if matches!(row.kind, Kind::RunStarted | Kind::ToolCallResult) && self.side.dialect.is_versioned() {
+            carry::keep_notes(self.side.dialect.name, REFUSED, &mut said.own);
+        }
     }
 
     /// Sorts the members of an event by what `row` says.

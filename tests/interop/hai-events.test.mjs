@@ -87,3 +87,22 @@ test("the printed component shows an activity as a block, and the text of the me
     ["m", [{ type: "chart", data: { points: [1.1] } }, { type: "text", content: "好" }]],
   ]);
 });
+
+// pydantic-ai begins and ends a message without a word before each tool call; the printed component throws on an END whose
+// content is no JSON (parseJsonString, §4.1).
+for (const [what, ...said] of [
+  ["is begun and ended", { type: "TEXT_MESSAGE_START", messageId: "m", role: "assistant" }, { type: "TEXT_MESSAGE_END", messageId: "m" }],
+  ["is a chunk without a delta", { type: "TEXT_MESSAGE_CHUNK", messageId: "m", role: "assistant" }],
+  ["has an empty piece", { type: "TEXT_MESSAGE_START", messageId: "m", role: "assistant" }, { type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "" }, { type: "TEXT_MESSAGE_END", messageId: "m" }],
+]) {
+  test(`the printed component bears a message of no words that ${what}`, LIMIT, () => {
+    const [client, component] = [new HaiAgent({ url: "unused" }), new TaskComponent()];
+    const update = (data) => component.updateDialogueMessages(data, component.dialogue.messages);
+    client.subscribe({ onBusinessDataContentEvent: update, onBusinessDataEndEvent: update });
+    const run = [{ type: "RUN_STARTED", threadId: "t", runId: "r" }, ...said, { type: "RUN_FINISHED", threadId: "t", runId: "r" }];
+    const stream = run.map((event) => `data: ${JSON.stringify(event)}\n\n`).join("");
+    eventsOf(translate("ag-ui", "hai:blocks", stream)).forEach((event) => client.take(event));
+    const texts = component.dialogue.messages.flatMap((one) => one.contents.map((block) => block.output.content));
+    assert.equal(texts.join(""), "");
+  });
+}

@@ -233,8 +233,9 @@ fn l2_hai_survives_canonical() {
 }
 
 /// Versions of AG-UI that take different things.
-const PINS: [&str; 9] = [
+const PINS: [&str; 10] = [
     "ag-ui-0",
+    "ag-ui-0.pin=0-1",
     "ag-ui-0.pin=0-0-35",
     "ag-ui-0.pin=0-0-39",
     "ag-ui-0.pin=0-0-42",

@@ -97,7 +97,7 @@ impl Script {
 
     fn text(&mut self, id: &str) {
         let role = match self.pin {
-            Pin::Any | Pin::V0_0_35 => "assistant",
+            Pin::Any | Pin::V0_1 | Pin::V0_0_35 => "assistant",
             _ => self.dice.pick(&["assistant", "user", "system", "developer"]),
         };
         self.say("TEXT_MESSAGE_START", &format!(r#""messageId":"{id}","role":"{role}""#));
@@ -132,7 +132,7 @@ impl Script {
     fn thinking(&mut self) {
         let id = format!("thought {}", self.count);
         let (words, id) = match self.pin {
-            Pin::V0_0_35 => return,
+            Pin::V0_1 | Pin::V0_0_35 => return,
             Pin::Any | Pin::V0_0_39 | Pin::V0_0_42 => {
                 (["THINKING_START", "THINKING_TEXT_MESSAGE_", "THINKING_END"], String::new())
             }
