@@ -99,6 +99,11 @@ impl Reader {
         );
     }
 
+    /// What is remembered of calls that have no result yet, in bytes.
+    pub fn held(&self) -> usize {
+        self.calls.held()
+    }
+
     /// Closes what the dialect left half said.
     pub fn finish(&mut self, sink: &mut impl Sink) {
         self.texts.close_all(sink);

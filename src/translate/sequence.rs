@@ -9,7 +9,7 @@
 //! A piece without text leaves as RAW. What is marked with a star stands for nothing, so the way back gives the order in which things were said. A call never
 //! ends over there before its arguments are whole: somebody might carry it out.
 
-use super::older;
+use super::{held, older};
 use crate::event::{Event, Field, Json, Kind};
 
 /// What is open over there, and what waits.
@@ -20,6 +20,8 @@ pub(super) struct Sequence {
     /// messages that were ended because something else came, with their starts
     paused: Vec<Event<'static>>,
     calls: Vec<Call>,
+    /// what all of it holds, in bytes
+    held: usize,
 }
 
 /// A call whose end has not come.
@@ -84,6 +86,7 @@ impl Sequence {
                 self.pause(out);
                 if let Some(at) = self.paused.iter().position(is_it) {
                     let start = self.paused.remove(at);
+                    self.held -= held::cost(&start);
                     // Another start would be an empty message to many versions.
                     if event.kind == Kind::TextMessageEnd {
                         return out(Leaves::Whole(event.into_owned()));
@@ -104,6 +107,7 @@ impl Sequence {
                 end.set(Field::MessageId, id.clone());
             }
             out(Leaves::Made(end));
+            self.held += held::cost(&start);
             self.paused.push(start);
         }
     }
@@ -119,6 +123,7 @@ impl Sequence {
         match (event.kind, at) {
             (Kind::ToolCallEnd, Some(at)) => {
                 let Call { events, shown, .. } = self.calls.remove(at);
+                self.held -= events.iter().map(held::cost).sum::<usize>();
                 self.pause(out);
                 if shown > 0 {
                     events[shown..].iter().for_each(|rest| out(Leaves::Whole(rest.clone())));
@@ -128,9 +133,20 @@ impl Sequence {
                 }
                 out(Leaves::Said(event));
             }
-            (_, Some(at)) => self.calls[at].events.push(event.into_owned()),
-            (_, None) => self.calls.push(Call { id, events: vec![event.into_owned()], shown: 0 }),
+            (_, at) => {
+                let at = at.unwrap_or_else(|| {
+                    self.calls.push(Call { id, events: Vec::new(), shown: 0 });
+                    self.calls.len() - 1
+                });
+                self.held += held::cost(&event);
+                self.calls[at].events.push(event.into_owned());
+            }
         }
+    }
+
+    /// What waits, in bytes.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// What waits of calls leaves whole, because something else comes.

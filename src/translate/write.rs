@@ -98,6 +98,11 @@ impl Writer {
         }
     }
 
+    /// What waits, and what is remembered of calls that have no result yet, in bytes.
+    pub fn held(&self) -> usize {
+        self.calls.held() + self.args.held() + self.answers.held() + self.sequence.held()
+    }
+
     /// Writes one event.
     pub fn event(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
         if self.side.dialect.home == Home::Native {
