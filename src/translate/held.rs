@@ -39,7 +39,7 @@ fn members(members: &Members<'_>) -> usize {
 
 /// What is kept for good of an event: the ids that it introduces.
 pub(super) fn kept(event: &Event<'_>) -> usize {
-    const IDS: [Field; 7] = [
+    const IDS: [Field; 8] = [
         Field::MessageId,
         Field::ToolCallId,
         Field::ParentMessageId,
@@ -47,7 +47,12 @@ pub(super) fn kept(event: &Event<'_>) -> usize {
         Field::ParentSubagentRunId,
         Field::StepName,
         Field::ToolCallName,
+        Field::Name,
     ];
+    // The start of a message that thinking overtakes is kept whole, and noted here.
+    if event.kind == Kind::ReasoningStart {
+        return cost(event);
+    }
     IDS.iter().filter_map(|field| event.get(*field)).map(|id| text(id.as_str())).sum()
 }
 
