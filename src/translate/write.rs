@@ -28,6 +28,9 @@ const NOTES: &[&str] = &[failure::CUSTOM, read::UNNAMED, thought::NAMELESS, thou
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) side: Side,
+    /// what writes each kind, by its number: looked up once
+    rows: Box<[Option<(usize, &'static Row)>]>,
+    patience: Patience,
     /// whether the agent speaks another dialect, so that the version said is ours
     translates: bool,
     /// the row of content, where the dialect has output blocks
@@ -73,11 +76,44 @@ pub(super) struct Outlet<'o> {
     pub now: i64,
 }
 
+/// What has to wait for later events, or needs others around it, on one side of a route.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    /// nothing: every event leaves as it comes
+    None,
+    /// the start of a call, for its arguments
+    Start,
+    /// text and arguments, until they are whole
+    Whole,
+    /// a span of thinking, for its message
+    Fold,
+    /// everything but what is open
+    Sequence,
+    /// nothing, but thinking has a span
+    Spans,
+}
+
+impl Patience {
+    fn of(side: Side) -> Self {
+        let has = |shape| side.dialect.row_of_shape(shape).is_some();
+        match side.pin {
+            _ if has(Shape::StartWithArgs) => Patience::Start,
+            _ if has(Shape::Answer) => Patience::Whole,
+            _ if has(Shape::Spanless) => Patience::Fold,
+            Pin::Any | Pin::V0_0_35 => Patience::Sequence,
+            Pin::V0_0_39 | Pin::V0_0_42 => Patience::Spans,
+            _ => Patience::None,
+        }
+    }
+}
+
 impl Writer {
     pub fn new(side: Side, translates: bool) -> Self {
         let content = side.dialect.row_of(Kind::TextMessageContent, side.pin).map(|(_, row)| row);
         Writer {
             side,
+            rows: Kind::ALL.iter().map(|kind| side.dialect.row_of(*kind, side.pin)).collect(),
+            patience: Patience::of(side),
             translates,
             blocks: content.filter(|row| row.shape == Shape::Output),
             texts: Writing::default(),
@@ -132,7 +168,7 @@ impl Writer {
     }
 
     pub(super) fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
-        self.side.dialect.row_of(kind, self.side.pin)
+        self.rows[kind as usize]
     }
 
     fn canonical(&mut self, mut event: Event<'_>, to: &mut Outlet<'_>) {
@@ -188,22 +224,23 @@ impl Writer {
         if event.kind == Kind::RunStarted && self.side.dialect.home == Home::Metadata {
             event.remove(Field::ProtocolVersion);
         }
-        if self.waits(Shape::StartWithArgs) {
-            let (waited, now) = self.start.next(event, self.side.dialect.name);
-            waited.into_iter().for_each(|start| self.placed(start, None, to));
-            return now.into_iter().for_each(|event| self.placed(event, stands_for, to));
+        match self.patience {
+            Patience::None => self.placed(event, stands_for, to),
+            Patience::Start => {
+                let (waited, now) = self.start.next(event, self.side.dialect.name);
+                waited.into_iter().for_each(|start| self.placed(start, None, to));
+                now.into_iter().for_each(|event| self.placed(event, stands_for, to));
+            }
+            Patience::Whole => self.gathered(event, stands_for, to),
+            Patience::Fold => self.folded(event, stands_for, to),
+            Patience::Sequence => self.sequenced(event, stands_for, to),
+            Patience::Spans => self.in_spans(event, stands_for, to),
         }
-        if self.waits(Shape::Answer) {
-            return self.gathered(event, stands_for, to);
-        }
-        if self.waits(Shape::Spanless) {
-            return self.folded(event, stands_for, to);
-        }
-        if self.side.pin < Pin::V0_0_39 {
-            return self.sequenced(event, stands_for, to);
-        }
-        let thinks_in_spans = self.side.pin >= Pin::V0_0_39 && self.side.pin < Pin::V0_0_45;
-        let (before, after) = if thinks_in_spans { self.spans.around(&event) } else { (None, None) };
+    }
+
+    /// Thinking always has a span.
+    fn in_spans(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
+        let (before, after) = self.spans.around(&event);
         before.into_iter().for_each(|made| self.placed(made, Some(""), to));
         self.placed(event, stands_for, to);
         after.into_iter().for_each(|made| self.placed(made, Some(""), to));
@@ -218,10 +255,6 @@ impl Writer {
             sequence::Leaves::Whole(event) => self.whole(event, to),
         });
         self.sequence = sequence;
-    }
-
-    fn waits(&self, shape: Shape) -> bool {
-        self.side.dialect.rows.iter().any(|row| row.shape == shape)
     }
 
     /// Text and arguments wait until they are whole.
@@ -390,7 +423,8 @@ impl Writer {
 
     /// Says what is canonical as the dialect says it.
     fn respell(&mut self, row: &mut &'static Row, said: &mut Said<'_>) {
-        if let Some((_, custom)) = self.row_of(Kind::Custom).filter(|_| row.kind == Kind::RunError)
+        if row.kind == Kind::RunError
+            && let Some((_, custom)) = self.row_of(Kind::Custom)
             && failure::restore_custom(self.side, said)
         {
             *row = custom;
