@@ -14,8 +14,7 @@
 //! `lane`, owners of what is closed already in `owner`.
 
 use super::{Event, Field, Json, Kind};
-use std::cmp::Reverse;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where a run stands.
 #[derive(Debug, Default)]
@@ -38,29 +37,21 @@ pub enum Ending {
     Failed,
 }
 
-/// What a run has opened and not closed yet.
+/// What a run has opened and not closed yet, in the order of opening.
 ///
-/// Most runs have a few things open, which are soon looked through; however much an agent opens, the others are found by
-/// name.
+/// However much an agent opens, an event finds its item at once: most are about the one that the last event was about, and
+/// the others are found by name.
 #[derive(Debug, Default)]
 pub struct Open {
-    /// a few items, each with its place in the order of opening
-    near: Vec<(usize, Opened)>,
-    /// the others
-    far: HashMap<Name, (usize, Opened)>,
+    /// by the place in the order of opening
+    items: BTreeMap<usize, Opened>,
+    places: HashMap<Name, usize>,
     /// how many were opened
     count: usize,
+    /// the item that the last event was about
+    last: usize,
     /// subagents that ended in this run: "id already finished in this run" may not start again
     ended: HashSet<Name>,
-}
-
-/// How many items are looked through.
-const NEAR: usize = 8;
-
-/// Where an open item stands.
-enum Place {
-    Near(usize),
-    Far(Name),
 }
 
 /// What an item goes by, however its characters are escaped. Steps are told apart by who started them, too.
@@ -184,55 +175,23 @@ impl Item {
 }
 
 impl Open {
-    fn is_empty(&self) -> bool {
-        self.near.is_empty() && self.far.is_empty()
-    }
-
     /// Where an item stands.
-    fn position(&self, item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<Place> {
+    fn position(&self, item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
         let is_it =
-            |own: &Opened| own.item == item && own.id.same(id) && (item != Item::Step || own.owner.as_ref() == owner);
-        if let Some(at) = self.near.iter().position(|(_, own)| is_it(own)) {
-            return Some(Place::Near(at));
+            |own: &Opened| own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner);
+        if self.items.get(&self.last).is_some_and(is_it) {
+            return Some(self.last);
         }
-        if self.far.is_empty() {
-            return None;
-        }
-        Some(name(item, id, owner)).filter(|name| self.far.contains_key(name)).map(Place::Far)
-    }
-
-    fn owner(&self, place: &Place) -> Option<&Json<'static>> {
-        let opened = match place {
-            Place::Near(at) => self.near.get(*at),
-            Place::Far(name) => self.far.get(name),
-        };
-        opened.and_then(|(_, own)| own.owner.as_ref())
-    }
-
-    fn open(&mut self, opened: Opened) {
-        self.count += 1;
-        if self.near.len() < NEAR {
-            self.near.push((self.count, opened));
-        } else {
-            let name = name(opened.item, &opened.id, opened.owner.as_ref());
-            self.far.insert(name, (self.count, opened));
-        }
-    }
-
-    fn close(&mut self, place: &Place) {
-        match place {
-            Place::Near(at) => drop(self.near.swap_remove(*at)),
-            Place::Far(name) => drop(self.far.remove(name)),
-        }
+        if self.items.is_empty() { None } else { self.places.get(&name(item, id, owner)).copied() }
     }
 
     /// What is still open, in the order in which it has to be closed before RUN_FINISHED: by kind of item, the latest
     /// opened first within a kind.
     #[must_use]
     pub fn in_closing_order(&self) -> Vec<Opened> {
-        let mut items: Vec<_> = self.near.iter().chain(self.far.values()).collect();
-        items.sort_by_key(|(order, own)| (own.item, Reverse(*order)));
-        items.into_iter().map(|(_, own)| own.clone()).collect()
+        let mut items: Vec<_> = self.items.values().rev().cloned().collect();
+        items.sort_by_key(|own| own.item);
+        items
     }
 
     fn knows(&self, subagent: &Json<'_>) -> bool {
@@ -251,21 +210,26 @@ impl Open {
                 if parent.is_some_and(|parent| !self.knows(parent)) {
                     return Err(Violation::UnknownParent);
                 }
+                self.count += 1;
+                self.last = self.count;
+                self.places.insert(name(item, id, owner), self.count);
                 let owner = owner.cloned().map(Json::into_owned);
-                self.open(Opened { item, id: id.clone().into_owned(), owner });
+                self.items.insert(self.count, Opened { item, id: id.clone().into_owned(), owner });
             }
             (Move::Use | Move::Close, None) => return Err(Violation::NotOpen(item)),
             // "Untagged is always fine."
             (Move::Use | Move::Close, Some(at))
-                if owner.is_some_and(|owner| !self.owner(&at).is_some_and(|own| own.same(owner))) =>
+                if owner.is_some_and(|owner| !self.items[&at].owner.as_ref().is_some_and(|own| own.same(owner))) =>
             {
                 return Err(Violation::OtherOwner);
             }
-            (Move::Use, Some(_)) => {}
+            (Move::Use, Some(at)) => self.last = at,
             (Move::Close, Some(at)) => {
-                self.close(&at);
+                self.items.remove(&at);
+                let name = name(item, id, owner);
+                self.places.remove(&name);
                 if item == Item::Subagent {
-                    self.ended.insert(name(item, id, None));
+                    self.ended.insert(name);
                 }
             }
         }
@@ -289,7 +253,7 @@ impl Run {
             (Run::Ended(ending), _) => return Err(Violation::Ended(*ending)),
             (Run::Active(_), Kind::RunStarted) => return Err(Violation::AlreadyActive),
             (Run::Active(_), Kind::RunError) => *self = Run::Ended(Ending::Failed),
-            (Run::Active(open), Kind::RunFinished) if open.is_empty() => *self = Run::Ended(Ending::Finished),
+            (Run::Active(open), Kind::RunFinished) if open.items.is_empty() => *self = Run::Ended(Ending::Finished),
             (Run::Active(_), Kind::RunFinished) => return Err(Violation::StillOpen),
             (Run::Active(open), kind) => {
                 if let Some((item, step, field)) = Item::touched_by(kind) {
