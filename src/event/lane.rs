@@ -5,6 +5,10 @@
 
 use super::{Event, Field, Json, Kind};
 
+/// Most lanes whose chunk streams are kept at once. Beyond, the one that was used first is forgotten: a chunk that names what
+/// it is a piece of goes on all the same, and no agent has so many that speak at once.
+const LANES_LIMIT: usize = 256;
+
 /// What a chunk is a piece of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
@@ -118,6 +122,28 @@ impl Lanes {
         self.open.retain(|own| own.owner != stream.owner);
         self.last.retain(|own| own.piece != stream.piece);
         self.last.push(stream.clone());
+        if self.open.len() == LANES_LIMIT {
+            self.open.remove(0);
+        }
         self.open.push(stream);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(speaker: usize) -> ChunkStream {
+        let owner = Some(Json::string(&format!("s{speaker}")));
+        let id = Json::string(&format!("m{speaker}"));
+        ChunkStream { piece: Piece::Text, id, owner, settled: Vec::new() }
+    }
+
+    #[test]
+    fn of_many_lanes_the_latest_are_kept() {
+        let mut lanes = Lanes::default();
+        (0..100_000).for_each(|speaker| lanes.used(stream(speaker)));
+        assert_eq!(lanes.open(Piece::Text).count(), LANES_LIMIT);
+        assert_eq!(lanes.open(Piece::Text).next_back().map(|last| &last.id), Some(&stream(99_999).id));
     }
 }

@@ -10,6 +10,9 @@ use std::collections::HashMap;
 /// that means harm must not fill the memory.
 const OWNERS_LIMIT: usize = 100_000;
 
+/// Longest id whose owner is kept, in bytes: nobody calls a message so.
+const ID_LIMIT: usize = 1 << 10;
+
 /// What is owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Space {
@@ -87,7 +90,7 @@ impl Owners {
     }
 
     fn keep(&mut self, key: (Space, Box<str>), owner: Option<Box<str>>) {
-        if self.0.len() < OWNERS_LIMIT {
+        if self.0.len() < OWNERS_LIMIT && key.1.len() <= ID_LIMIT {
             self.0.entry(key).or_insert(owner);
         }
     }
@@ -95,7 +98,7 @@ impl Owners {
     /// A snapshot's messages have the owners that it says.
     pub fn seed<'a>(&mut self, messages: impl Iterator<Item = (&'a Json<'a>, Option<&'a Json<'a>>)>) {
         for (id, owner) in messages {
-            if let Some(id) = id.text().filter(|_| self.0.len() < OWNERS_LIMIT) {
+            if let Some(id) = id.text().filter(|id| self.0.len() < OWNERS_LIMIT && id.len() <= ID_LIMIT) {
                 self.0.insert(
                     (Space::Message, Box::from(&*id)),
                     owner.and_then(Json::text).map(|text| Box::from(&*text)),

@@ -14,6 +14,7 @@
 //! `lane`, owners of what is closed already in `owner`.
 
 use super::{Event, Field, Json, Kind};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where a run stands.
 #[derive(Debug, Default)]
@@ -37,11 +38,29 @@ pub enum Ending {
 }
 
 /// What a run has opened and not closed yet, in the order of opening.
+///
+/// However much an agent opens, an event finds its item at once: most are about the one that the last event was about, and
+/// the others are found by name.
 #[derive(Debug, Default)]
 pub struct Open {
-    items: Vec<Opened>,
+    /// by the place in the order of opening
+    items: BTreeMap<usize, Opened>,
+    places: HashMap<Name, usize>,
+    /// how many were opened
+    count: usize,
+    /// the item that the last event was about
+    last: usize,
     /// subagents that ended in this run: "id already finished in this run" may not start again
-    ended: Vec<Json<'static>>,
+    ended: HashSet<Name>,
+}
+
+/// What an item goes by, however its characters are escaped. Steps are told apart by who started them, too.
+type Name = (Item, bool, Box<str>, Option<Box<str>>);
+
+fn name(item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Name {
+    let text = id.text();
+    let owner = owner.filter(|_| item == Item::Step).map(|owner| Box::from(owner.as_str()));
+    (item, text.is_some(), Box::from(text.as_deref().unwrap_or(id.as_str())), owner)
 }
 
 /// One open thing.
@@ -56,7 +75,7 @@ pub struct Opened {
 }
 
 /// The kinds of thing that are opened and closed. RUN_FINISHED is checked in this order, so it is the order of closing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Item {
     /// STEP_STARTED … STEP_FINISHED
     Step,
@@ -156,24 +175,28 @@ impl Item {
 }
 
 impl Open {
-    /// Where an item stands. Steps are told apart by who started them, too.
+    /// Where an item stands.
     fn position(&self, item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
-        self.items
-            .iter()
-            .position(|own| own.item == item && own.id.same(id) && (item != Item::Step || own.owner.as_ref() == owner))
+        let is_it =
+            |own: &Opened| own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner);
+        if self.items.get(&self.last).is_some_and(is_it) {
+            return Some(self.last);
+        }
+        if self.items.is_empty() { None } else { self.places.get(&name(item, id, owner)).copied() }
     }
 
     /// What is still open, in the order in which it has to be closed before RUN_FINISHED: by kind of item, the latest
     /// opened first within a kind.
     #[must_use]
     pub fn in_closing_order(&self) -> Vec<Opened> {
-        let mut items: Vec<_> = self.items.iter().rev().cloned().collect();
+        let mut items: Vec<_> = self.items.values().rev().cloned().collect();
         items.sort_by_key(|own| own.item);
         items
     }
 
     fn knows(&self, subagent: &Json<'_>) -> bool {
-        self.position(Item::Subagent, subagent, None).is_some() || self.ended.iter().any(|own| own.same(subagent))
+        self.position(Item::Subagent, subagent, None).is_some()
+            || self.ended.contains(&name(Item::Subagent, subagent, None))
     }
 
     fn apply(&mut self, (item, step): (Item, Move), id: &Json<'_>, event: &Event<'_>) -> Result<(), Violation> {
@@ -187,21 +210,26 @@ impl Open {
                 if parent.is_some_and(|parent| !self.knows(parent)) {
                     return Err(Violation::UnknownParent);
                 }
+                self.count += 1;
+                self.last = self.count;
+                self.places.insert(name(item, id, owner), self.count);
                 let owner = owner.cloned().map(Json::into_owned);
-                self.items.push(Opened { item, id: id.clone().into_owned(), owner });
+                self.items.insert(self.count, Opened { item, id: id.clone().into_owned(), owner });
             }
             (Move::Use | Move::Close, None) => return Err(Violation::NotOpen(item)),
             // "Untagged is always fine."
             (Move::Use | Move::Close, Some(at))
-                if owner.is_some_and(|owner| !self.items[at].owner.as_ref().is_some_and(|own| own.same(owner))) =>
+                if owner.is_some_and(|owner| !self.items[&at].owner.as_ref().is_some_and(|own| own.same(owner))) =>
             {
                 return Err(Violation::OtherOwner);
             }
-            (Move::Use, Some(_)) => {}
+            (Move::Use, Some(at)) => self.last = at,
             (Move::Close, Some(at)) => {
-                let closed = self.items.remove(at);
+                self.items.remove(&at);
+                let name = name(item, id, owner);
+                self.places.remove(&name);
                 if item == Item::Subagent {
-                    self.ended.push(closed.id);
+                    self.ended.insert(name);
                 }
             }
         }
@@ -308,6 +336,34 @@ mod tests {
         for (stream, verdict) in rows {
             assert_eq!(first_violation(stream), *verdict, "{stream:?}");
         }
+    }
+
+    /// With a look through all that is open for each of them, this would take minutes.
+    #[test]
+    fn a_hundred_thousand_open_items_are_found_by_name() {
+        let ids: Vec<String> = (0..100_000).map(|at| format!("m{at}")).collect();
+        let event = |kind, id: &str| Event::new(kind).with(Field::MessageId, Json::string(id));
+        let mut run = Run::default();
+        run.admit(&Event::new(Kind::RunStarted)).expect("legal");
+        for kind in [Kind::TextMessageStart, Kind::TextMessageContent] {
+            ids.iter().for_each(|id| run.admit(&event(kind, id)).expect("legal"));
+        }
+        assert_eq!(run.admit(&event(Kind::TextMessageStart, "m0")), Err(Violation::AlreadyOpen(Item::Text)));
+        assert_eq!(run.still_open().len(), ids.len());
+        ids.iter().for_each(|id| run.admit(&event(Kind::TextMessageEnd, id)).expect("legal"));
+        run.admit(&Event::new(Kind::RunFinished)).expect("nothing is open");
+    }
+
+    #[test]
+    fn an_id_is_the_same_however_it_is_escaped() {
+        let with = |kind, id| Event::new(kind).with(Field::MessageId, Json::trusted(id));
+        let mut run = Run::default();
+        run.admit(&Event::new(Kind::RunStarted)).expect("legal");
+        run.admit(&with(Kind::TextMessageStart, r#""m1""#)).expect("legal");
+        run.admit(&with(Kind::TextMessageContent, r#""\u006d1""#)).expect("the same");
+        assert_eq!(run.admit(&with(Kind::TextMessageContent, "1")), Err(Violation::NotOpen(Item::Text)));
+        run.admit(&with(Kind::TextMessageEnd, r#""m\u0031""#)).expect("the same");
+        run.admit(&Event::new(Kind::RunFinished)).expect("nothing is open");
     }
 
     #[test]

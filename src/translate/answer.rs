@@ -9,7 +9,7 @@
 
 use super::call::{self, FILLED};
 use super::read::Parts;
-use super::{Sink, carry};
+use super::{Sink, carry, held};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, answer};
 use crate::event::kind::TEXT_ROLES;
@@ -133,7 +133,11 @@ fn cut(text: &Json<'_>, lengths: Option<&Json<'_>>) -> Vec<Json<'static>> {
 
 /// The writing side: messages that are not at their end yet.
 #[derive(Debug, Default)]
-pub(super) struct Writing(Vec<Gather>);
+pub(super) struct Writing {
+    open: Vec<Gather>,
+    /// what they hold, in bytes
+    held: usize,
+}
 
 #[derive(Debug)]
 struct Gather {
@@ -163,9 +167,10 @@ impl Writing {
             _ => return Taken::Other(event),
         };
         let ends = event.kind == Kind::TextMessageEnd;
-        let at = self.0.iter().position(|gather| gather.id.same(&id)).unwrap_or_else(|| {
-            self.0.push(Gather { id, events: Vec::new() });
-            self.0.len() - 1
+        let at = self.open.iter().position(|gather| gather.id.same(&id)).unwrap_or_else(|| {
+            self.held += held::text(id.as_str());
+            self.open.push(Gather { id, events: Vec::new() });
+            self.open.len() - 1
         });
         let made = stands_for == Some("");
         if let Some(kind) = stands_for.and_then(Kind::from_wire) {
@@ -173,20 +178,32 @@ impl Writing {
             super::chunk::restore_absent(&mut event);
         }
         if !made {
-            self.0[at].events.push(event.into_owned());
+            self.held += held::cost(&event);
+            self.open[at].events.push(event.into_owned());
         }
-        if ends { Taken::Ends(self.0.remove(at).whole(true)) } else { Taken::Waits }
+        if !ends {
+            return Taken::Waits;
+        }
+        let gather = self.open.remove(at);
+        self.held -= gather.held();
+        Taken::Ends(gather.whole(true))
+    }
+
+    /// What waits, in bytes.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// The message that an activity stands beside, if it waits.
     fn owner(&self, event: &Event<'_>) -> Option<Json<'static>> {
         let id = message_id(&event.members);
-        self.0.iter().map(|gather| &gather.id).find(|own| own.followed_by(BESIDE).same(&id)).cloned()
+        self.open.iter().map(|gather| &gather.id).find(|own| own.followed_by(BESIDE).same(&id)).cloned()
     }
 
     /// What still waits, because the run failed.
     pub fn rest(&mut self) -> Vec<Event<'static>> {
-        self.0.drain(..).map(|gather| gather.whole(false)).collect()
+        self.held = 0;
+        self.open.drain(..).map(|gather| gather.whole(false)).collect()
     }
 }
 
@@ -195,6 +212,10 @@ fn is_beside(event: &Event<'_>) -> bool {
 }
 
 impl Gather {
+    fn held(&self) -> usize {
+        held::text(self.id.as_str()) + self.events.iter().map(held::cost).sum::<usize>()
+    }
+
     /// The message as the event that ends it. `ended` is whether it came to its end.
     fn whole(self, ended: bool) -> Event<'static> {
         let Gather { id, events } = self;

@@ -6,7 +6,7 @@
 
 use super::read::{Parts, as_text};
 use super::write::Said;
-use super::{Sink, carry, result_id};
+use super::{Sink, carry, held, result_id};
 use crate::codec::json;
 use crate::dialect::{Dialect, call};
 use crate::event::{Event, Field, Json, Key, Kind, Member, Members, Type, get, set};
@@ -119,11 +119,40 @@ type Json0 = Option<Json<'static>>;
 
 /// Calls of a run whose result has not come yet, on either side.
 #[derive(Debug, Default)]
-pub(super) struct Calls(Vec<Call>);
+pub(super) struct Calls {
+    open: Vec<Call>,
+    /// what they hold, in bytes
+    held: usize,
+}
 
 impl Calls {
+    /// What is remembered, in bytes.
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    fn forget(&mut self, id: &Json0) {
+        let held = &mut self.held;
+        self.open.retain(|call| {
+            let stays = call.id != *id;
+            *held -= if stays { 0 } else { call.held() };
+            stays
+        });
+    }
+
+    /// Notes the arguments of a call.
+    fn keep_args(&mut self, id: Option<&Json<'_>>, args: Json0) {
+        let (mut before, mut after) = (0, 0);
+        if let Some(call) = self.find(id) {
+            before = call.held();
+            call.args = args;
+            after = call.held();
+        }
+        self.held = self.held + after - before;
+    }
+
     fn find(&mut self, id: Option<&Json<'_>>) -> Option<&mut Call> {
-        self.0.iter_mut().find(|call| call.id.as_ref().zip(id).is_some_and(|(own, id)| own.same(id)))
+        self.open.iter_mut().find(|call| call.id.as_ref().zip(id).is_some_and(|(own, id)| own.same(id)))
     }
 
     /// The start of a call is taken note of.
@@ -136,24 +165,28 @@ impl Calls {
     fn remember(&mut self, members: &Members<'_>, own: &Members<'_>) {
         let said = |field| get(members, field).cloned().map(Json::into_owned);
         let id = said(Field::ToolCallId);
-        self.0.retain(|call| call.id != id);
-        self.0.push(Call {
+        self.forget(&id);
+        let call = Call {
             id,
             name: said(Field::ToolCallName),
             message: said(Field::ParentMessageId),
             // §3.3 prints it on every event of a call; whatever else the start says is about the start alone.
             stage: get_own(own, call::STAGE).cloned().map(Json::into_owned),
             args: None,
-        });
+        };
+        self.held += call.held();
+        self.open.push(call);
     }
 
     /// Takes off the arguments of a call what they repeat.
     pub fn args(&mut self, parts: &mut Parts<'_>) {
-        if let Some(call) = self.find(parts.event.get(Field::ToolCallId)) {
-            call.args = parts.event.get(Field::Delta).map(|args| match args.shape() {
-                Type::String => args.clone().into_owned(),
-                _ => Json::string(args.as_str()),
-            });
+        let id = parts.event.get(Field::ToolCallId);
+        let args = parts.event.get(Field::Delta).map(|args| match args.shape() {
+            Type::String => args.clone().into_owned(),
+            _ => Json::string(args.as_str()),
+        });
+        self.keep_args(id, args);
+        if let Some(call) = self.find(id) {
             call.take_repeats(&mut parts.own);
         }
     }
@@ -189,7 +222,7 @@ impl Calls {
         {
             parts.event.remove(Field::MessageId);
         }
-        self.0.retain(|call| call.id != id);
+        self.forget(&id);
     }
 
     /// Takes note of a start that is written.
@@ -200,11 +233,12 @@ impl Calls {
 
     /// Has the arguments and the end of a call repeat its start.
     pub fn write_repeats(&mut self, said: &mut Said<'_>) {
-        if let Some(call) = self.find(get(&said.members, Field::ToolCallId)) {
+        let id = get(&said.members, Field::ToolCallId);
+        if let Some(args) = get(&said.members, Field::Delta) {
+            self.keep_args(id, Some(args.clone().into_owned()));
+        }
+        if let Some(call) = self.find(id) {
             call.repeat(&mut said.own);
-            if let Some(args) = get(&said.members, Field::Delta) {
-                call.args = Some(args.clone().into_owned());
-            }
         }
     }
 
@@ -230,11 +264,16 @@ impl Calls {
             }
         }
         fill(said, call::FILLERS);
-        self.0.retain(|call| call.id != id);
+        self.forget(&id);
     }
 }
 
 impl Call {
+    fn held(&self) -> usize {
+        let all = [&self.id, &self.name, &self.message, &self.stage, &self.args];
+        all.into_iter().flatten().map(|value| held::text(value.as_str())).sum()
+    }
+
     fn repeats(&self) -> impl Iterator<Item = (Key<'static>, &Json<'static>)> {
         let repeated = [
             (Key::Known(Field::MessageId), &self.message),
@@ -338,12 +377,15 @@ pub(super) fn id(event: &Event<'_>) -> Json<'static> {
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     open: Vec<(Json<'static>, Vec<Event<'static>>)>,
+    /// what they hold, in bytes
+    held: usize,
 }
 
 impl Gathered {
     /// A piece of the arguments of the call `id` waits for the end.
     pub fn args(&mut self, id: Json<'static>, event: Event<'_>) {
         let event = event.into_owned();
+        self.held += held::cost(&event);
         match self.open.iter_mut().find(|(own, _)| own.same(&id)) {
             Some((_, events)) => events.push(event),
             None => self.open.push((id, vec![event])),
@@ -354,11 +396,18 @@ impl Gathered {
     pub fn end(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
         let at = self.open.iter().position(|(own, _)| own.same(id))?;
         let (id, events) = self.open.remove(at);
+        self.held -= events.iter().map(held::cost).sum::<usize>();
         Some(whole(id, events))
+    }
+
+    /// What waits, in bytes.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// What still waits, because the run failed.
     pub fn rest(&mut self) -> Vec<Event<'static>> {
+        self.held = 0;
         self.open.drain(..).map(|(id, events)| whole(id, events)).collect()
     }
 }

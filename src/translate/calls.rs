@@ -1,10 +1,10 @@
 //! Tool calls of a run, and what the end of the run may say about them: rules that the specification states and no client
 //! enforces yet (`specs/ag-ui-1.0.md` §3.3).
 
-use super::carry;
 use super::conform::OURS;
 use super::names::IDS_LIMIT;
 use super::report::{Repair, Report};
+use super::{carry, held};
 use crate::codec::json;
 use crate::event::input::Message;
 use crate::event::{Event, Field, Json, Kind, Members, Type, get};
@@ -60,7 +60,7 @@ impl Calls {
     }
 
     fn keep(&mut self, id: &str, answered: bool) {
-        if self.0.len() < IDS_LIMIT || self.0.contains_key(id) {
+        if (self.0.len() < IDS_LIMIT && id.len() <= held::ID) || self.0.contains_key(id) {
             self.0.insert(Box::from(id), answered);
         }
     }

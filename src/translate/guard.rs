@@ -8,7 +8,7 @@ use super::calls::Calls;
 use super::conform::{self, OURS};
 use super::names::{self, Names};
 use super::report::{Breach, Loss, Repair, Report};
-use super::{Ids, carry};
+use super::{Ids, carry, held};
 use crate::codec::json;
 use crate::dialect::{Dialect, Home, Shape};
 use crate::event::input::Message;
@@ -89,6 +89,8 @@ pub(super) struct Guard {
     /// the terminal event that left
     said: Option<Ending>,
     offence: Option<Offence>,
+    /// bytes of ids that are kept until the run ends
+    pub kept: usize,
 }
 
 impl Guard {
@@ -107,6 +109,7 @@ impl Guard {
             one_list: client.home != Home::Extra,
             said: None,
             offence: None,
+            kept: 0,
         }
     }
 
@@ -173,6 +176,9 @@ impl Guard {
 
     fn mended(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
         let mut event = conform::conform(event, report);
+        if held::introduces(event.kind) {
+            self.kept += held::kept(&event);
+        }
         match (&self.run, event.kind) {
             (Run::Waiting, Kind::RunStarted | Kind::RunFinished) | (Run::Active(_), Kind::RunFinished) => {
                 self.name_run(&mut event, report);
@@ -292,6 +298,7 @@ impl Guard {
         }
         let said = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
         let settled = piece.settled().iter().filter_map(said).collect();
+        self.kept += held::kept(&event);
         self.lanes.used(ChunkStream { piece, id, owner, settled });
         event
     }
@@ -370,6 +377,7 @@ impl Guard {
                     self.known.names.open(&mut event, report);
                 }
                 let mut opener = opener(item, &event);
+                self.kept += held::kept(&opener);
                 if item == Item::ToolCall {
                     self.known.calls.made(opener.get(Field::ToolCallId));
                     if self.one_list {

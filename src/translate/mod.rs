@@ -22,6 +22,7 @@ mod failure;
 mod follow;
 mod framed;
 mod guard;
+mod held;
 mod interrupt;
 mod message;
 mod names;

@@ -5,10 +5,10 @@
 //! an id keeps it; a later one is called `<id>:<kind>` from then on, on the stream and in snapshots, and the agent's own id
 //! rides in `metadata.diglot.id`. The client stores that on the message and sends it back, and the request restores it.
 
-use super::carry;
 use super::conform::OURS;
 use super::message::to_array;
 use super::report::{Repair, Report};
+use super::{carry, held};
 use crate::codec::json;
 use crate::event::input::{ACTIVITY, Message, REASONING};
 use crate::event::{Event, Field, Json, Key, Kind, Members, get, remove, set};
@@ -91,8 +91,8 @@ impl Names {
         if !(opens || self.any) {
             return None;
         }
-        let opens = opens && self.claims.len() < IDS_LIMIT;
         let text = id.text()?;
+        let opens = opens && self.claims.len() < IDS_LIMIT && text.len() <= held::ID;
         match self.claims.get_mut(&*text) {
             None => {
                 if opens {

@@ -34,6 +34,8 @@ pub(super) struct Reader {
     calls: Calls,
     answers: answer::Reading,
     stamps: Stamps,
+    /// the row of the last event, and its label
+    last: Option<(usize, &'static Row)>,
     /// whether an event has come
     begun: bool,
     /// what tells the dialect, where nobody else does, and the first frame, which is read again then
@@ -61,6 +63,7 @@ impl Reader {
             calls: Calls::default(),
             answers: answer::Reading::default(),
             stamps: Stamps::default(),
+            last: None,
             begun: false,
             detector: side.auto.then(Default::default),
         }
@@ -99,6 +102,11 @@ impl Reader {
         );
     }
 
+    /// What is remembered of calls that have no result yet, in bytes.
+    pub fn held(&self) -> usize {
+        self.calls.held()
+    }
+
     /// Closes what the dialect left half said.
     pub fn finish(&mut self, sink: &mut impl Sink) {
         self.texts.close_all(sink);
@@ -110,7 +118,9 @@ impl Reader {
             let data = spell::stripped(dialect, data, sink.report());
             return self.malformed(&Json::trusted(&*data), sink);
         };
-        let known = dialect.row(&wire);
+        // Most events are what the one before was.
+        let known = self.last.filter(|(_, row)| row.wire == wire).or_else(|| dialect.row(&wire));
+        self.last = known;
         self.begin(known.map(|(_, row)| row.kind), sink);
         let Some((label, row)) = known else {
             self.texts.release(None, sink);
@@ -133,12 +143,12 @@ impl Reader {
 
     /// Where a run need not say that it starts, it starts with its first event: no fault that anybody has to mend.
     fn begin(&mut self, first: Option<Kind>, sink: &mut impl Sink) {
+        if std::mem::replace(&mut self.begun, true) {
+            return;
+        }
         let says_start = matches!(first, Some(Kind::RunStarted | Kind::RunError));
         let start = self.dialect.row(Kind::RunStarted.wire());
-        if !std::mem::replace(&mut self.begun, true)
-            && !says_start
-            && start.is_some_and(|(_, row)| row.shape == Shape::IdsOptional)
-        {
+        if !says_start && start.is_some_and(|(_, row)| row.shape == Shape::IdsOptional) {
             sink.report().own_form(Repair::RunStartedSupplied);
             let start = Event::new(Kind::RunStarted).with(Field::ThreadId, Json::string(""));
             sink.event(start.with(Field::RunId, Json::string("")));

@@ -10,7 +10,7 @@
 //! ends over there before its arguments are whole: somebody might carry it out. An id that has ended is not used again: to some
 //! versions that is an empty message more, to others a second one of one id (measured). The id that was said is carried.
 
-use super::older;
+use super::{held, older};
 use crate::event::{Event, Field, Json, Key, Kind};
 
 /// What is open over there, and what waits.
@@ -21,6 +21,8 @@ pub(super) struct Sequence {
     /// messages that were ended because something else came
     paused: Vec<Text>,
     calls: Vec<Call>,
+    /// what all of it holds, in bytes
+    held: usize,
 }
 
 /// A message whose end has not come.
@@ -90,6 +92,7 @@ impl Sequence {
             self.pause(out);
             if let Some(at) = self.paused.iter().position(|paused| paused.id.same(&id)) {
                 let text = self.paused.remove(at);
+                self.held -= held::cost(&text.start);
                 // Another start would be an empty message.
                 if event.kind == Kind::TextMessageEnd {
                     return out(Leaves::Whole(event.into_owned()));
@@ -99,8 +102,12 @@ impl Sequence {
                 self.text = Some(text);
             }
         }
-        out(Leaves::Said(self.text.as_ref().map_or_else(|| event.clone(), |open| open.called(event.clone()))));
-        if event.kind == Kind::TextMessageEnd {
+        let ends = event.kind == Kind::TextMessageEnd;
+        out(Leaves::Said(match &self.text {
+            Some(open) => open.called(event),
+            None => event,
+        }));
+        if ends {
             self.text = None;
         }
     }
@@ -113,6 +120,7 @@ impl Sequence {
                 end.set(Field::MessageId, id.clone());
             }
             out(Leaves::Made(end));
+            self.held += held::cost(&text.start);
             self.paused.push(text);
         }
     }
@@ -128,6 +136,7 @@ impl Sequence {
         match (event.kind, at) {
             (Kind::ToolCallEnd, Some(at)) => {
                 let Call { events, shown, .. } = self.calls.remove(at);
+                self.held -= events.iter().map(held::cost).sum::<usize>();
                 self.pause(out);
                 if shown > 0 {
                     events[shown..].iter().for_each(|rest| out(Leaves::Whole(rest.clone())));
@@ -137,9 +146,20 @@ impl Sequence {
                 }
                 out(Leaves::Said(event));
             }
-            (_, Some(at)) => self.calls[at].events.push(event.into_owned()),
-            (_, None) => self.calls.push(Call { id, events: vec![event.into_owned()], shown: 0 }),
+            (_, at) => {
+                let at = at.unwrap_or_else(|| {
+                    self.calls.push(Call { id, events: Vec::new(), shown: 0 });
+                    self.calls.len() - 1
+                });
+                self.held += held::cost(&event);
+                self.calls[at].events.push(event.into_owned());
+            }
         }
+    }
+
+    /// What waits, in bytes.
+    pub fn held(&self) -> usize {
+        self.held
     }
 
     /// What waits of calls leaves whole, because something else comes.

@@ -24,6 +24,9 @@ const SECONDS_BELOW: u64 = 100_000_000_000;
 
 /// Takes members out that must not leave the gateway, in whichever way they are spelt.
 pub(super) fn strip(dialect: &Dialect, members: &mut Members<'_>, report: &mut Report) {
+    if dialect.strip.is_empty() {
+        return;
+    }
     let plain = |name: &str| name.replace('_', "").to_ascii_lowercase();
     members.retain(|(key, _)| {
         let goes = match key {
@@ -99,6 +102,9 @@ const fn says_null(form: Form) -> bool {
 /// Takes optional members out that are null as a whole, and notes them. A required one may be a value (what a call returned),
 /// or is a fault that the guard mends; arguments that are values over there are none when they are null.
 pub(super) fn read_nulls(dialect: &Dialect, parts: &mut Parts<'_>) {
+    if !parts.event.members.iter().any(|(_, value)| value.is_null()) {
+        return;
+    }
     let kind = parts.event.kind;
     let in_values = dialect.rows.iter().any(|row| row.kind == kind && row.shape == Shape::CallArgs);
     let is_null = |(key, value): &Member<'_>| match key {

@@ -6,7 +6,7 @@ use super::guard::{Guard, Known, Mode, Offence};
 use super::read::Reader;
 use super::report::{Loss, Report};
 use super::write::{Outlet, Writer};
-use super::{Ids, Sink};
+use super::{Ids, Sink, held};
 use crate::codec::sse::{self, Limits};
 use crate::codec::{Framing, proto};
 use crate::dialect::{Dialect, Side};
@@ -35,6 +35,8 @@ pub struct Stream {
     writer: Writer,
     report: Report,
     dialects: Dialects,
+    /// how many bytes of events may wait
+    waiting: usize,
 }
 
 /// The agent's dialect and the client's.
@@ -82,6 +84,7 @@ impl Stream {
                 ..Report::default()
             },
             dialects: (agent.dialect, client.dialect),
+            waiting: limits.frame.max(held::WAITING),
         }
     }
 
@@ -142,11 +145,11 @@ impl Stream {
     /// Takes bytes as they came and appends what they say to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// When a frame is over the limit, on either side, or the route is strict and the agent broke a rule; everything before
+    /// When a frame is over the limit, on either side, or what waits for later events is, or the route is strict and the agent broke a rule; everything before
     /// that was written, and nothing after it will be. [`Stream::fail`] has to say so.
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, follow, reader, guard, writer, report, dialects } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
+        let Stream { frames, follow, reader, guard, writer, report, dialects, waiting } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
         frames.push(bytes, &mut |frame| if takes(follow, &frame) { sink.frame(reader, frame) } else { Ok(()) })?;
         self.room()
     }
@@ -156,8 +159,8 @@ impl Stream {
     /// # Errors
     /// As [`Stream::push`].
     pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { reader, guard, writer, report, dialects, .. } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
+        let Stream { reader, guard, writer, report, dialects, waiting, .. } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
         sink.frame(reader, Frame::whole(data))?;
         self.room()
     }
@@ -167,8 +170,8 @@ impl Stream {
     /// # Errors
     /// When the run had no terminal event, or as [`Stream::push`]: then [`Stream::fail`] has to say one.
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, follow, reader, guard, writer, report, dialects } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
+        let Stream { frames, follow, reader, guard, writer, report, dialects, waiting } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
         frames.finish(&mut |frame| if takes(follow, &frame) { sink.frame(reader, frame) } else { Ok(()) })?;
         reader.finish(&mut sink);
         self.room()?;
@@ -180,8 +183,8 @@ impl Stream {
         if self.ending().is_some() {
             return;
         }
-        let Stream { reader, guard, writer, report, dialects, .. } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects };
+        let Stream { reader, guard, writer, report, dialects, waiting, .. } = self;
+        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
         reader.finish(&mut sink);
         let error = Event::new(Kind::RunError).with(Field::Message, Json::string(message));
         // Whatever found no room, the error does, and behind a terminal event that found none as well.
@@ -232,6 +235,8 @@ struct Pipe<'p, 'o> {
     writer: &'p mut Writer,
     to: Outlet<'o>,
     dialects: Dialects,
+    /// how many bytes may wait
+    waiting: usize,
 }
 
 impl Pipe<'_, '_> {
@@ -241,7 +246,18 @@ impl Pipe<'_, '_> {
             trace.frame(data, self.dialects.0);
         }
         reader.frame(data, self);
+        if let Some(limit) = self.beyond(reader) {
+            return Err(Fault::Framing(sse::Fault::FrameTooLarge { limit }));
+        }
         if self.guard.goes_on(data, self.to.report) { Ok(()) } else { Err(Fault::Violation) }
+    }
+
+    /// The limit that is passed by what this run has the gateway hold.
+    fn beyond(&self, reader: &Reader) -> Option<usize> {
+        let is_beyond = |(held, limit): &(usize, usize)| held > limit;
+        let held = [(reader.held() + self.writer.held(), self.waiting), (self.guard.kept, held::KEPT)];
+        let beyond = held.into_iter().find(is_beyond).map(|(_, limit)| limit);
+        beyond.filter(|_| self.guard.ending().is_none())
     }
 
     /// Says the gateway's own error.

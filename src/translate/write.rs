@@ -32,6 +32,9 @@ const REFUSED: &[&str] = &[carry::AS_JSON, Field::Input.camel()];
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) side: Side,
+    /// what writes each kind, by its number: looked up once
+    rows: Box<[Option<(usize, &'static Row)>]>,
+    patience: Patience,
     /// whether the agent speaks another dialect, so that the version said is ours
     translates: bool,
     /// the row of content, where the dialect has output blocks
@@ -77,11 +80,44 @@ pub(super) struct Outlet<'o> {
     pub now: i64,
 }
 
+/// What has to wait for later events, or needs others around it, on one side of a route.
+#[derive(Clone, Copy, Debug)]
+enum Patience {
+    /// nothing: every event leaves as it comes
+    None,
+    /// the start of a call, for its arguments
+    Start,
+    /// text and arguments, until they are whole
+    Whole,
+    /// a span of thinking, for its message
+    Fold,
+    /// everything but what is open
+    Sequence,
+    /// nothing, but thinking has a span
+    Spans,
+}
+
+impl Patience {
+    fn of(side: Side) -> Self {
+        let has = |shape| side.dialect.row_of_shape(shape).is_some();
+        match side.pin {
+            _ if has(Shape::StartWithArgs) => Patience::Start,
+            _ if has(Shape::Answer) => Patience::Whole,
+            _ if has(Shape::Spanless) => Patience::Fold,
+            Pin::Any | Pin::V0_1 | Pin::V0_0_35 => Patience::Sequence,
+            Pin::V0_0_39 | Pin::V0_0_42 => Patience::Spans,
+            _ => Patience::None,
+        }
+    }
+}
+
 impl Writer {
     pub fn new(side: Side, translates: bool) -> Self {
         let content = side.dialect.row_of(Kind::TextMessageContent, side.pin).map(|(_, row)| row);
         Writer {
             side,
+            rows: Kind::ALL.iter().map(|kind| side.dialect.row_of(*kind, side.pin)).collect(),
+            patience: Patience::of(side),
             translates,
             blocks: content.filter(|row| row.shape == Shape::Output),
             texts: Writing::default(),
@@ -100,6 +136,11 @@ impl Writer {
             framing: Framing::Sse,
             full: false,
         }
+    }
+
+    /// What waits, and what is remembered of calls that have no result yet, in bytes.
+    pub fn held(&self) -> usize {
+        self.calls.held() + self.args.held() + self.answers.held() + self.sequence.held()
     }
 
     /// Writes one event.
@@ -131,7 +172,7 @@ impl Writer {
     }
 
     pub(super) fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
-        self.side.dialect.row_of(kind, self.side.pin)
+        self.rows[kind as usize]
     }
 
     fn canonical(&mut self, mut event: Event<'_>, to: &mut Outlet<'_>) {
@@ -187,21 +228,18 @@ impl Writer {
         if event.kind == Kind::RunStarted && self.side.dialect.home == Home::Metadata {
             event.remove(Field::ProtocolVersion);
         }
-        if self.waits(Shape::StartWithArgs) {
-            let (waited, now) = self.start.next(event, self.side.dialect.name);
-            waited.into_iter().for_each(|start| self.placed(start, None, to));
-            return now.into_iter().for_each(|event| self.placed(event, stands_for, to));
+        match self.patience {
+            Patience::None => self.placed(event, stands_for, to),
+            Patience::Start => {
+                let (waited, now) = self.start.next(event, self.side.dialect.name);
+                waited.into_iter().for_each(|start| self.placed(start, None, to));
+                now.into_iter().for_each(|event| self.placed(event, stands_for, to));
+            }
+            Patience::Whole => self.gathered(event, stands_for, to),
+            Patience::Fold => self.folded(event, stands_for, to),
+            Patience::Sequence => self.sequenced(event, stands_for, to),
+            Patience::Spans => self.spanned(event, stands_for, to),
         }
-        if self.waits(Shape::Answer) {
-            return self.gathered(event, stands_for, to);
-        }
-        if self.waits(Shape::Spanless) {
-            return self.folded(event, stands_for, to);
-        }
-        if self.side.pin < Pin::V0_0_39 {
-            return self.sequenced(event, stands_for, to);
-        }
-        self.spanned(event, stands_for, to);
     }
 
     /// Thinking without ids is only taken in spans.
@@ -224,10 +262,6 @@ impl Writer {
             sequence::Leaves::Whole(event) => self.whole(event, to),
         });
         self.sequence = sequence;
-    }
-
-    fn waits(&self, shape: Shape) -> bool {
-        self.side.dialect.rows.iter().any(|row| row.shape == shape)
     }
 
     /// Text and arguments wait until they are whole.
@@ -401,7 +435,8 @@ impl Writer {
 
     /// Says what is canonical as the dialect says it.
     fn respell(&mut self, row: &mut &'static Row, said: &mut Said<'_>) {
-        if let Some((_, custom)) = self.row_of(Kind::Custom).filter(|_| row.kind == Kind::RunError)
+        if row.kind == Kind::RunError
+            && let Some((_, custom)) = self.row_of(Kind::Custom)
             && failure::restore_custom(self.side, said)
         {
             *row = custom;
