@@ -141,7 +141,8 @@ async fn a_flood_that_a_client_has_to_wait_for_ends_the_run_and_the_agent() {
         "data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{}\"}}\n\n",
         "x".repeat(PIECE)
     );
-    let steps = vec![Step::Read, write([HEAD, STARTED, OPENED, &piece.repeat(18)].concat()), Step::Stay];
+    // The last piece is over the limit, so that the gateway leaves when everything is written.
+    let steps = vec![Step::Read, write([HEAD, STARTED, OPENED, &piece.repeat(16)].concat()), Step::Stay];
     let mut agent = Agent::playing(steps);
     let routes = format!("routes: [{{path: /run, client: social-app, agent: ag-ui, upstream: \"{}\"}}]", agent.url());
     let setup = Setup { top: "limits: {frame: 128KiB}", routes: &routes, ..Setup::default() };
