@@ -54,6 +54,27 @@ const MORE = {
     { type: "TOOL_CALL_END", toolCallId: "c" },
     ...finish(),
   ],
+  "a snapshot whose assistant says parts": [
+    { type: "MESSAGES_SNAPSHOT", messages: [{ id: "1", role: "assistant", content: [{ type: "text", text: "hi" }] }] },
+    ...finish(),
+  ],
+  "a snapshot of odd values": [
+    {
+      type: "MESSAGES_SNAPSHOT",
+      messages: [
+        { id: "1", role: "assistant", name: {}, toolCalls: [1, { id: "c", function: { name: 5 } }] },
+        { id: "2", role: "user", content: ["x", { type: "text" }], metadata: 7 },
+        { id: "3", role: "tool", toolCallId: 4, content: { a: 1 }, error: [] },
+        { id: "4", role: "activity", content: "x" },
+        "none",
+      ],
+    },
+    ...finish(),
+  ],
+  "a result whose content is no list of parts": [
+    { type: "TOOL_CALL_RESULT", messageId: "m", toolCallId: "c", content: ["x"] },
+    ...finish(),
+  ],
   "a chunk of a subagent, then content of the agent itself": [
     { type: "TEXT_MESSAGE_CHUNK", messageId: "c", subagentRunId: "s2", delta: "a" },
     { type: "TEXT_MESSAGE_CONTENT", messageId: "c", delta: "b" },
