@@ -204,13 +204,26 @@ impl Guard {
     /// Takes note of an event that leaves.
     fn note(&mut self, event: &Event<'_>) {
         self.lanes.pass(event);
-        if event.kind == Kind::MessagesSnapshot {
-            let list = event.get(Field::Messages).and_then(json::elements).unwrap_or_default();
-            let messages: Vec<Members<'_>> = list.iter().filter_map(json::message).collect();
-            let said = messages
-                .iter()
-                .filter_map(|message| Some((get(message, Field::Id)?, get(message, Field::SubagentRunId))));
-            self.owners.seed(said);
+        match event.kind {
+            Kind::MessagesSnapshot => self.seed(event.get(Field::Messages)),
+            Kind::RunStarted => {
+                let input = event.get(Field::Input).and_then(json::message);
+                self.seed(input.as_ref().and_then(|input| get(input, Field::Messages)));
+            }
+            _ => {}
+        }
+    }
+
+    /// "Owners are seeded by the snapshot … and the echo of the input."
+    fn seed(&mut self, list: Option<&Json<'_>>) {
+        for element in list.and_then(json::elements).unwrap_or_default() {
+            let Some(message) = json::message(&element) else { continue };
+            let owner = get(&message, Field::SubagentRunId);
+            self.owners.seed(Field::MessageId, get(&message, Field::Id), owner);
+            for call in get(&message, Field::ToolCalls).and_then(json::elements).unwrap_or_default() {
+                let call = json::members(&call);
+                self.owners.seed(Field::ToolCallId, call.as_ref().and_then(|call| get(call, Field::Id)), owner);
+            }
         }
     }
 
@@ -395,6 +408,10 @@ impl Guard {
                     report.repair(Repair::CloserSupplied);
                     let mut closer = Event::new(kind).with(field, id);
                     owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
+                    // A snapshot may have said another owner since; untagged is always fine, but for steps.
+                    if self.owners.admit(&closer).is_err() {
+                        closer.remove(Field::SubagentRunId);
+                    }
                     self.supply(closer, report, next);
                 }
                 self.supply(event, report, next);
