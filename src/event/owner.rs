@@ -58,6 +58,19 @@ impl Owners {
                 let call = event.get(Field::Subtype).is_some_and(|subtype| subtype.is("tool-call"));
                 (named(if call { Space::ToolCall } else { Space::Message }, Field::EntityId), None)
             }
+            // What goes on is asked only where it says who speaks.
+            Kind::TextMessageContent
+            | Kind::TextMessageEnd
+            | Kind::ReasoningEnd
+            | Kind::ReasoningMessageContent
+            | Kind::ReasoningMessageEnd
+                if tag.is_some() =>
+            {
+                (message(), None)
+            }
+            Kind::ToolCallArgs | Kind::ToolCallEnd if tag.is_some() => {
+                (named(Space::ToolCall, Field::ToolCallId), None)
+            }
             _ => (None, None),
         };
         let known = key.as_ref().and_then(|key| self.0.get(key)).cloned();
@@ -67,13 +80,8 @@ impl Owners {
         }
         let mut speaker = known.clone().unwrap_or_else(|| tag.as_deref().map(Box::from));
         if let Some(parent) = parent {
-            let owner = match self.0.get(&parent) {
-                Some(owner) => owner.clone(),
-                None => {
-                    self.keep(parent, speaker.clone());
-                    speaker.clone()
-                }
-            };
+            // A parent that nobody opened is nobody's: whoever starts it says whose it is.
+            let owner = self.0.get(&parent).cloned().unwrap_or_else(|| speaker.clone());
             // "A tool call belongs to the message that carries it."
             match (agrees(&owner), known) {
                 (false, _) => return Err(Conflict::Tag),
@@ -81,10 +89,24 @@ impl Owners {
                 (true, _) => speaker = owner,
             }
         }
-        if let Some(key) = key
-            && !matches!(event.kind, Kind::ActivityDelta | Kind::ReasoningEncryptedValue)
-        {
-            self.keep(key, speaker);
+        let Some(key) = key else { return Ok(()) };
+        match event.kind {
+            Kind::ActivityDelta
+            | Kind::ReasoningEncryptedValue
+            | Kind::TextMessageContent
+            | Kind::TextMessageEnd
+            | Kind::ReasoningEnd
+            | Kind::ReasoningMessageContent
+            | Kind::ReasoningMessageEnd
+            | Kind::ToolCallArgs
+            | Kind::ToolCallEnd => {}
+            // Activities and results say whose they are each time, and are believed.
+            Kind::ActivitySnapshot | Kind::ToolCallResult
+                if self.0.contains_key(&key) && event.get(Field::Replace).is_none_or(|it| it.as_str() != "false") =>
+            {
+                self.0.insert(key, tag.as_deref().map(Box::from));
+            }
+            _ => self.keep(key, speaker),
         }
         Ok(())
     }
@@ -95,15 +117,13 @@ impl Owners {
         }
     }
 
-    /// A snapshot's messages have the owners that it says.
-    pub fn seed<'a>(&mut self, messages: impl Iterator<Item = (&'a Json<'a>, Option<&'a Json<'a>>)>) {
-        for (id, owner) in messages {
-            if let Some(id) = id.text().filter(|id| self.0.len() < OWNERS_LIMIT && id.len() <= ID_LIMIT) {
-                self.0.insert(
-                    (Space::Message, Box::from(&*id)),
-                    owner.and_then(Json::text).map(|text| Box::from(&*text)),
-                );
-            }
+    /// A message of a list, or a call in one, has the owner that the message says. `field` names which it is:
+    /// [`Field::MessageId`] or [`Field::ToolCallId`].
+    pub fn seed(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
+        let space = if field == Field::ToolCallId { Space::ToolCall } else { Space::Message };
+        let kept = |id: &std::borrow::Cow<'_, str>| self.0.len() < OWNERS_LIMIT && id.len() <= ID_LIMIT;
+        if let Some(id) = id.and_then(Json::text).filter(kept) {
+            self.0.insert((space, Box::from(&*id)), owner.and_then(Json::text).map(|text| Box::from(&*text)));
         }
     }
 }

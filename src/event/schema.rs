@@ -146,7 +146,8 @@ static MESSAGE_PART: Union = Union {
     ],
     binary: true,
 };
-static RESULT_CONTENT: Shape = Shape::Union(&PART);
+/// A part of a tool's result.
+pub static RESULT_CONTENT: Shape = Shape::Union(&PART);
 static MESSAGE_CONTENT: Shape = Shape::Union(&MESSAGE_PART);
 
 // Messages.
@@ -176,7 +177,8 @@ static TOOL_MESSAGE: Record = closed(&[
 ]);
 static ACTIVITY_MESSAGE: Record = closed(&[OWNER, ID, ROLE, req("activityType", Str), req("content", Open), METADATA]);
 static REASONING_MESSAGE: Record = closed(&[OWNER, ID, ROLE, req("content", Str), ENCRYPTED, METADATA]);
-static MESSAGES: Union = Union {
+/// Messages, told apart by their role.
+pub static MESSAGES: Union = Union {
     tag: "role",
     arms: &[
         (TEXT_ROLES[0], &PLAIN_MESSAGE),

@@ -5,9 +5,10 @@
 //! leaves as RAW: nothing is lost, and nothing breaks the run.
 
 use super::report::{Repair, Report};
-use super::{carry, message, patch, result_id};
+use super::{carry, message, patch, result_id, sound};
 use crate::codec::json;
 use crate::event::kind::{Form, Slot};
+use crate::event::schema::{self, RESULT_CONTENT};
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type};
 
 /// Key in `metadata` under which the gateway carries what it had to take out.
@@ -32,7 +33,7 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut Report) -> Event<'a
         .members
         .iter()
         .filter_map(|(key, value)| match key {
-            Key::Known(field) => kind.slot(*field).filter(|slot| !fits(slot, value)),
+            Key::Known(field) => kind.slot(*field).filter(|slot| !fits(kind, slot, value)),
             Key::Other(_) => None,
         })
         .collect();
@@ -54,8 +55,18 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut Report) -> Event<'a
     event
 }
 
-/// Whether `value` is what the slot takes. Looks at the first byte, and further only where the form is narrower.
-fn fits(slot: &Slot, value: &Json<'_>) -> bool {
+/// Whether `value` is what the slot takes.
+fn fits(kind: Kind, slot: &Slot, value: &Json<'_>) -> bool {
+    has_form(slot, value) && (!is_nested(slot.form) || sound::is_sound(value, schema::shape(kind, slot)))
+}
+
+/// Whether there is more below a value of this form than that says. A list of messages was mended before.
+fn is_nested(form: Form) -> bool {
+    matches!(form, Form::Outcome | Form::Usage | Form::Input | Form::Content)
+}
+
+/// Looks at the first byte, and further only where the form is narrower.
+fn has_form(slot: &Slot, value: &Json<'_>) -> bool {
     match (slot.form, value.shape()) {
         (Form::Any, _) => true,
         (_, Type::Null) => false,
@@ -79,7 +90,7 @@ fn mend(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, repo
     let field = slot.field;
     if slot.form == Form::Patch {
         patch::conform(event, field, report);
-        if event.get(field).is_none_or(|value| fits(slot, value)) {
+        if event.get(field).is_none_or(|value| fits(event.kind, slot, value)) {
             return;
         }
     }
@@ -92,6 +103,11 @@ fn mend(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, repo
     }
     let converted = match (slot.form, value.shape()) {
         (Form::Str | Form::Content, Type::String) => None,
+        (Form::Content, Type::Array) => {
+            let parts = sound::parts(&value, RESULT_CONTENT, carried, report);
+            event.set(field, parts);
+            return;
+        }
         // An object delta is said as its JSON text; a number as its digits.
         (Form::Str | Form::Content, _) => Some(Json::string(value.as_str())),
         (Form::Integer, Type::Number) => {
@@ -106,7 +122,7 @@ fn mend(event: &mut Event<'_>, slot: &Slot, carried: &mut Members<'static>, repo
         }
         _ => None,
     };
-    match converted.filter(|value| fits(slot, value)) {
+    match converted.filter(|value| fits(event.kind, slot, value)) {
         Some(converted) => {
             report.repair(Repair::TypeConverted);
             event.set(field, converted);

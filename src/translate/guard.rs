@@ -14,7 +14,7 @@ use crate::dialect::{Dialect, Home, Shape};
 use crate::event::input::Message;
 use crate::event::lane::{ChunkStream, Lanes, Piece};
 use crate::event::owner::{Conflict, Owners};
-use crate::event::run::{Ending, Item, Opened, Run, Violation};
+use crate::event::run::{Ending, Item, Move, Opened, Run, Violation};
 use crate::event::{Event, Field, Json, Key, Kind, Members, get};
 
 /// Stands where neither the request nor the agent named a thread or run (offline translation only).
@@ -195,8 +195,9 @@ impl Guard {
     }
 
     fn lawful(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
-        let event = self.in_lane(event, report);
+        // Whose something is settles its lane, and what a lane settles is what left.
         let event = self.owned(event, report);
+        let event = self.in_lane(event, report);
         match self.run.admit(&event) {
             Ok(()) => {
                 self.note(&event);
@@ -209,13 +210,26 @@ impl Guard {
     /// Takes note of an event that leaves.
     fn note(&mut self, event: &Event<'_>) {
         self.lanes.pass(event);
-        if event.kind == Kind::MessagesSnapshot {
-            let list = event.get(Field::Messages).and_then(json::elements).unwrap_or_default();
-            let messages: Vec<Members<'_>> = list.iter().filter_map(json::message).collect();
-            let said = messages
-                .iter()
-                .filter_map(|message| Some((get(message, Field::Id)?, get(message, Field::SubagentRunId))));
-            self.owners.seed(said);
+        match event.kind {
+            Kind::MessagesSnapshot => self.seed(event.get(Field::Messages)),
+            Kind::RunStarted => {
+                let input = event.get(Field::Input).and_then(json::message);
+                self.seed(input.as_ref().and_then(|input| get(input, Field::Messages)));
+            }
+            _ => {}
+        }
+    }
+
+    /// "Owners are seeded by the snapshot … and the echo of the input."
+    fn seed(&mut self, list: Option<&Json<'_>>) {
+        for element in list.and_then(json::elements).unwrap_or_default() {
+            let Some(message) = json::message(&element) else { continue };
+            let owner = get(&message, Field::SubagentRunId);
+            self.owners.seed(Field::MessageId, get(&message, Field::Id), owner);
+            for call in get(&message, Field::ToolCalls).and_then(json::elements).unwrap_or_default() {
+                let call = json::members(&call);
+                self.owners.seed(Field::ToolCallId, call.as_ref().and_then(|call| get(call, Field::Id)), owner);
+            }
         }
     }
 
@@ -232,31 +246,69 @@ impl Guard {
     }
 
     /// Brings a chunk into the form in which the real client can tell what it is a piece of.
-    fn in_lane<'a>(&mut self, mut event: Event<'a>, report: &mut Report) -> Event<'a> {
+    fn in_lane<'a>(&mut self, event: Event<'a>, report: &mut Report) -> Event<'a> {
+        let mut event = self.rejoined(event, report);
         let Some(piece) = Piece::of(event.kind) else {
             return event;
         };
-        let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-        let named = event.get(piece.id()).cloned().map(Json::into_owned);
-        if named.as_ref().is_some_and(|id| self.run.is_open(started(piece), id)) {
+        if event.get(piece.id()).is_none() {
+            let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
+            let mut open = self.lanes.open(piece).filter(|stream| owner.is_none() || stream.owner == owner);
+            let (latest, is_one) = (open.next_back().cloned(), open.next().is_none());
+            drop(open);
+            match (latest, is_one) {
+                (Some(stream), true) => return self.go_on(event, stream, report),
+                // "Ambiguous: it carries neither … but N lanes have an open …"
+                (Some(stream), false) => supply(&mut event, piece.id(), stream.id, report),
+                (None, _) => {
+                    let id = self.last_id(piece, owner.as_ref());
+                    supply(&mut event, piece.id(), id, report);
+                }
+            }
+            event = self.owned(event, report);
+        }
+        let Some(id) = event.get(piece.id()).cloned().map(Json::into_owned) else {
+            return event;
+        };
+        if self.run.is_open(started(piece), &id) {
             return as_content(event, piece, report);
         }
-        let stream = match (&named, &owner) {
-            (Some(id), _) => self.lanes.open(piece).find(|stream| stream.id.same(id)),
-            (None, Some(_)) => self.lanes.open(piece).find(|stream| stream.owner == owner),
-            (None, None) => self.lanes.open(piece).next_back(),
-        };
-        let Some(stream) = stream.cloned() else {
-            return self.open_lane(event, piece, named, owner, report);
-        };
-        // "Ambiguous: it carries neither … but N lanes have an open …"
-        if named.is_none() && owner.is_none() && self.lanes.open(piece).nth(1).is_some() {
-            supply(&mut event, piece.id(), stream.id.clone(), report);
+        let stream = self.lanes.open(piece).find(|stream| stream.id.same(&id)).cloned();
+        match stream {
+            Some(stream) => self.go_on(event, stream, report),
+            None => self.open_lane(event, piece, id, report),
         }
-        if owner.is_some() && owner != stream.owner {
+    }
+
+    /// What was chunked and is started or used by another lane than its own, which the client would not close for that, is
+    /// one more chunk.
+    fn rejoined<'a>(&mut self, mut event: Event<'a>, report: &mut Report) -> Event<'a> {
+        let touched = Item::touched_by(event.kind).filter(|(_, step, _)| *step != Move::Close);
+        let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunked(item)) else {
+            return event;
+        };
+        let owner = event.get(Field::SubagentRunId);
+        let id = event.get(piece.id());
+        let is_apart = |stream: &ChunkStream| id.is_some_and(|id| stream.id.same(id)) && stream.owner.as_ref() != owner;
+        if !self.lanes.open(piece).any(is_apart) {
+            return event;
+        }
+        report.repair(Repair::TypeConverted);
+        event.kind = chunk;
+        event.source = None;
+        if piece == Piece::Reasoning {
+            // The role of reasoning is said by the kind of its chunks.
+            event.remove(Field::Role);
+        }
+        self.owned(event, report)
+    }
+
+    /// A chunk of a stream that is open says what that settled, or nothing.
+    fn go_on<'a>(&mut self, mut event: Event<'a>, stream: ChunkStream, report: &mut Report) -> Event<'a> {
+        if event.get(Field::SubagentRunId).is_some_and(|owner| Some(owner) != stream.owner.as_ref()) {
             set_aside(&mut event, Field::SubagentRunId, report);
         }
-        for &field in piece.settled() {
+        for &field in stream.piece.settled() {
             let settled = stream.settled.iter().find(|(own, _)| *own == field).map(|(_, value)| value);
             if event.get(field).is_some_and(|said| Some(said) != settled) {
                 set_aside(&mut event, field, report);
@@ -266,39 +318,36 @@ impl Guard {
         event
     }
 
-    /// "First … must have a messageId / a toolCallId / toolCallName": a chunk without one goes on with the last of its kind.
+    /// "First … must have a messageId / a toolCallId": a chunk without one goes on with the last of its kind.
+    fn last_id(&self, piece: Piece, owner: Option<&Json<'_>>) -> Json<'static> {
+        let last = self.lanes.last(piece).filter(|last| owner.is_none() || last.owner.as_ref() == owner);
+        last.map_or_else(
+            || {
+                let run = self.ids.as_ref().map_or_else(|| Json::string(UNNAMED[1].0), |ids| ids.run_id.clone());
+                run.followed_by(":chunks")
+            },
+            |last| last.id.clone(),
+        )
+    }
+
+    /// "First … must have a toolCallName": that of the last call, if it is the same one.
     fn open_lane<'a>(
         &mut self,
         mut event: Event<'a>,
         piece: Piece,
-        named: Option<Json<'static>>,
-        owner: Option<Json<'static>>,
+        id: Json<'static>,
         report: &mut Report,
     ) -> Event<'a> {
-        let last = self.lanes.last(piece).filter(|last| match &named {
-            Some(id) => last.id.same(id),
-            None => owner.is_none() || last.owner == owner,
-        });
-        let last = last.cloned();
-        let id = match (named, &last) {
-            (Some(id), _) => id,
-            (None, Some(last)) => last.id.clone(),
-            (None, None) => {
-                let run = self.ids.as_ref().map_or_else(|| Json::string(UNNAMED[1].0), |ids| ids.run_id.clone());
-                run.followed_by(":chunks")
-            }
-        };
-        if event.get(piece.id()).is_none() {
-            supply(&mut event, piece.id(), id.clone(), report);
-        }
         if piece == Piece::ToolCall && event.get(Field::ToolCallName).is_none() {
-            let name = last.and_then(|last| last.settled.into_iter().find(|(field, _)| *field == Field::ToolCallName));
-            let name = name.map_or_else(|| Json::string(UNKNOWN_TOOL), |(_, name)| name);
+            let last = self.lanes.last(piece).filter(|last| last.id.same(&id));
+            let name = last.and_then(|last| last.settled.iter().find(|(field, _)| *field == Field::ToolCallName));
+            let name = name.map_or_else(|| Json::string(UNKNOWN_TOOL), |(_, name)| name.clone());
             supply(&mut event, Field::ToolCallName, name, report);
         }
         let said = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
         let settled = piece.settled().iter().filter_map(said).collect();
         self.kept += held::kept(&event);
+        let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
         self.lanes.used(ChunkStream { piece, id, owner, settled });
         event
     }
@@ -366,6 +415,10 @@ impl Guard {
                     report.repair(Repair::CloserSupplied);
                     let mut closer = Event::new(kind).with(field, id);
                     owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
+                    // A snapshot may have said another owner since; untagged is always fine, but for steps.
+                    if self.owners.admit(&closer).is_err() {
+                        closer.remove(Field::SubagentRunId);
+                    }
                     self.supply(closer, report, next);
                 }
                 self.supply(event, report, next);
@@ -456,6 +509,16 @@ const fn started(piece: Piece) -> Item {
         Piece::Text => Item::Text,
         Piece::Reasoning => Item::ReasoningMessage,
         Piece::ToolCall => Item::ToolCall,
+    }
+}
+
+/// The chunk that says a piece of such an item.
+const fn chunked(item: Item) -> Option<(Kind, Piece)> {
+    match item {
+        Item::Text => Some((Kind::TextMessageChunk, Piece::Text)),
+        Item::ReasoningMessage => Some((Kind::ReasoningMessageChunk, Piece::Reasoning)),
+        Item::ToolCall => Some((Kind::ToolCallChunk, Piece::ToolCall)),
+        Item::Step | Item::ReasoningSpan | Item::Subagent => None,
     }
 }
 

@@ -1,11 +1,13 @@
 //! Messages in requests and snapshots: the same rules in both places, so that ids and carried material agree.
 
+use super::conform::OURS;
 use super::report::{Repair, Report};
 use super::write::Said;
-use super::{carry, part, spell, stored};
+use super::{carry, part, sound, spell, stored};
 use crate::codec::json;
 use crate::dialect::{Content, Dialect, Home, Parts, Pin, Shape, Side, Spelling};
 use crate::event::input::{ACTIVITY, Message, REASONING};
+use crate::event::schema::MESSAGES;
 use crate::event::{Event, Field, Json, Key, Members, Type, get, remove, set};
 use std::borrow::Cow;
 
@@ -338,9 +340,11 @@ pub(super) fn conform_snapshot(event: &mut Event<'_>, report: &mut Report) {
     };
     let mut changed = false;
     let mut messages = Vec::with_capacity(list.len());
+    let mut strangers = Vec::new();
     for (at, element) in list.iter().enumerate() {
         let Ok(object) = json::object(element.as_str()) else {
-            return;
+            strangers.push(element.clone().into_owned());
+            continue;
         };
         if !object.canonical {
             report.repair(Repair::Respelt);
@@ -350,8 +354,16 @@ pub(super) fn conform_snapshot(event: &mut Event<'_>, report: &mut Report) {
         changed |= conform_message(&mut message, at, report);
         messages.push(message);
     }
+    // What is no object is no message.
+    if !strangers.is_empty() {
+        report.repair(Repair::ValueCarried);
+        changed = true;
+    }
     if changed {
         event.set(Field::Messages, to_array(&messages, false));
+    }
+    if !strangers.is_empty() {
+        carry::pack(event, OURS, vec![(Key::Known(Field::Messages), json::to_array(&strangers))]);
     }
 }
 
@@ -399,7 +411,7 @@ fn conform_message(message: &mut Message<'static>, at: usize, report: &mut Repor
         report.repair(Repair::MemberSupplied);
         set(message, Key::Known(field), value);
     }
-    changed
+    sound::mend_object(message, &MESSAGES, report) || changed
 }
 
 /// The list with its nulls taken out, if it had any: an optional member of a part or a call may not be null.

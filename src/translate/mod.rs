@@ -37,6 +37,7 @@ pub mod roundtrip;
 mod sequence;
 mod shape;
 mod shown;
+mod sound;
 mod spell;
 mod stored;
 pub mod stream;

@@ -54,6 +54,49 @@ const MORE = {
     { type: "TOOL_CALL_END", toolCallId: "c" },
     ...finish(),
   ],
+  "a snapshot whose assistant says parts": [
+    { type: "MESSAGES_SNAPSHOT", messages: [{ id: "1", role: "assistant", content: [{ type: "text", text: "hi" }] }] },
+    ...finish(),
+  ],
+  "a snapshot of odd values": [
+    {
+      type: "MESSAGES_SNAPSHOT",
+      messages: [
+        { id: "1", role: "assistant", name: {}, toolCalls: [1, { id: "c", function: { name: 5 } }] },
+        { id: "2", role: "user", content: ["x", { type: "text" }], metadata: 7 },
+        { id: "3", role: "tool", toolCallId: 4, content: { a: 1 }, error: [] },
+        { id: "4", role: "activity", content: "x" },
+        "none",
+      ],
+    },
+    ...finish(),
+  ],
+  "a result whose content is no list of parts": [
+    { type: "TOOL_CALL_RESULT", messageId: "m", toolCallId: "c", content: ["x"] },
+    ...finish(),
+  ],
+  "a chunk of a subagent, then content of the agent itself": [
+    { type: "TEXT_MESSAGE_CHUNK", messageId: "c", subagentRunId: "s2", delta: "a" },
+    { type: "TEXT_MESSAGE_CONTENT", messageId: "c", delta: "b" },
+    ...finish(),
+  ],
+  "a chunk of reasoning of a subagent, then its start by the agent itself": [
+    { type: "REASONING_MESSAGE_CHUNK", messageId: "c", subagentRunId: "s2", delta: "a" },
+    { type: "REASONING_MESSAGE_START", messageId: "c", role: "reasoning" },
+    { type: "REASONING_MESSAGE_END", messageId: "c" },
+    ...finish(),
+  ],
+  "a chunk of a call of a subagent, then its arguments by the agent itself": [
+    { type: "TOOL_CALL_CHUNK", toolCallId: "c", toolCallName: "f", subagentRunId: "s2", delta: "{" },
+    { type: "TOOL_CALL_ARGS", toolCallId: "c", delta: "}" },
+    ...finish(),
+  ],
+  "a chunk without an id, after a start of the same call": [
+    { type: "TOOL_CALL_CHUNK", toolCallId: "a", toolCallName: "f" },
+    { type: "TOOL_CALL_START", toolCallId: "a", toolCallName: "f" },
+    { type: "TOOL_CALL_CHUNK", delta: "{}" },
+    ...finish(),
+  ],
   "a span that is open at the end, under a text's id": [
     { type: "TEXT_MESSAGE_START", messageId: "m" },
     { type: "REASONING_START", messageId: "m" },

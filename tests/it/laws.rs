@@ -10,7 +10,7 @@ mod ag_ui;
 mod ag_ui_0;
 mod ag_ui_snake;
 mod cloudbase;
-mod dice;
+pub mod dice;
 mod hai;
 mod old_client;
 mod social_app;

@@ -40,3 +40,4 @@ mod status;
 mod support;
 mod two_steps;
 mod verify;
+mod wild;

@@ -195,7 +195,10 @@ impl Script {
                 // §3.3.2: a tool message says which call it answers.
                 _ if role == "tool" => format!(r#","{}":"c""#, self.spelt("toolCallId")),
                 0 => format!(r#","timestamp":{},"extra":{}"#, self.dice.time(), self.dice.value(2)),
-                1 => format!(r#","{}":[{{"id":"c","type":"function"}}]"#, self.spelt("toolCalls")),
+                1 => format!(
+                    r#","{}":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]"#,
+                    self.spelt("toolCalls")
+                ),
                 2 => format!(r#","{}":"c","mood":null"#, self.spelt("toolCallId")),
                 _ => String::new(),
             };

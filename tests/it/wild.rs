@@ -1,0 +1,161 @@
+//! Whatever an agent says, what leaves is accepted: wild streams through the run guard, judged by the verifier.
+//!
+//! The verifier shares no state machine with the guard. A failure names the seed of its stream, which is the reproduction.
+
+use super::laws::dice::Dice;
+use diglot::codec::sse::Limits;
+use diglot::dialect::{AG_UI, Side};
+use diglot::event::{Field, Kind};
+use diglot::translate::Stream;
+use diglot::translate::verify::{Severity, Verifier};
+
+const STREAMS: u64 = 300;
+
+/// Few ids, so that they meet.
+fn id(dice: &mut Dice) -> String {
+    format!("\"{}\"", dice.pick(&["a", "b", "c"]))
+}
+
+fn part(dice: &mut Dice) -> String {
+    match dice.below(6) {
+        0 => dice.value(2),
+        1 => format!(r#"{{"type":"text","text":{}}}"#, dice.value(1)),
+        2 => format!(r#"{{"type":"image","source":{{"type":"url","value":{}}}}}"#, dice.value(1)),
+        3 => format!(r#"{{"type":"binary","mimeType":"a/b","data":{}}}"#, dice.value(1)),
+        4 => r#"{"type":"text"}"#.to_owned(),
+        _ => format!(r#"{{"type":"text","text":{}}}"#, dice.string()),
+    }
+}
+
+fn content(dice: &mut Dice) -> String {
+    match dice.below(3) {
+        0 => dice.value(2),
+        1 => dice.string(),
+        _ => {
+            let parts: Vec<_> = (0..dice.below(4)).map(|_| part(dice)).collect();
+            format!("[{}]", parts.join(","))
+        }
+    }
+}
+
+fn call(dice: &mut Dice) -> String {
+    match dice.below(4) {
+        0 => dice.value(2),
+        1 => format!(r#"{{"id":{},"type":"function","function":{}}}"#, id(dice), dice.value(2)),
+        2 => format!(r#"{{"id":{},"function":{{"name":{},"arguments":{}}}}}"#, id(dice), dice.value(1), dice.value(1)),
+        _ => format!(r#"{{"id":{},"type":{},"function":{{"name":"f","arguments":"{{}}"}}}}"#, id(dice), dice.value(0)),
+    }
+}
+
+fn message(dice: &mut Dice) -> String {
+    if dice.once_in(12) {
+        return dice.value(2);
+    }
+    let role = dice.pick(&["user", "assistant", "system", "tool", "activity", "reasoning", "king"]);
+    let mut members = vec![format!(r#""role":"{role}""#)];
+    for name in
+        ["id", "content", "name", "toolCallId", "activityType", "error", "subagentRunId", "metadata", "toolCalls"]
+    {
+        let value = match (dice.below(4), name) {
+            (0, _) => continue,
+            (1, _) => dice.value(2),
+            (_, "content") => content(dice),
+            (_, "metadata") => dice.object(1),
+            (_, "toolCalls") => {
+                let calls: Vec<_> = (0..dice.below(3)).map(|_| call(dice)).collect();
+                format!("[{}]", calls.join(","))
+            }
+            _ => id(dice),
+        };
+        members.push(format!("\"{name}\":{value}"));
+    }
+    format!("{{{}}}", members.join(","))
+}
+
+fn messages(dice: &mut Dice) -> String {
+    let all: Vec<_> = (0..dice.below(4)).map(|_| message(dice)).collect();
+    format!("[{}]", all.join(","))
+}
+
+fn member(kind: Kind, field: Field, dice: &mut Dice) -> String {
+    match field {
+        _ if dice.once_in(12) => dice.value(2),
+        Field::Messages => messages(dice),
+        Field::Input => format!(r#"{{"threadId":"t","runId":"r","messages":{}}}"#, messages(dice)),
+        Field::Content if kind == Kind::ToolCallResult => content(dice),
+        Field::Content | Field::Metadata => dice.object(1),
+        Field::Patch => dice.patch(),
+        Field::Delta if kind == Kind::StateDelta => dice.patch(),
+        Field::Delta => dice.string(),
+        Field::Role => format!("\"{}\"", dice.pick(&["assistant", "user", "reasoning", "tool", "king"])),
+        Field::Subtype => format!("\"{}\"", dice.pick(&["message", "tool-call", "x"])),
+        Field::Outcome => match dice.below(3) {
+            0 => format!(r#"{{"type":"interrupt","interrupts":[{{"id":"i","reason":{}}}]}}"#, dice.value(1)),
+            1 => format!(r#"{{"type":"suspended","interruptIds":{}}}"#, dice.value(2)),
+            _ => r#"{"type":"success","pendingToolCallIds":["a"]}"#.to_owned(),
+        },
+        Field::Usage => format!(r#"[{{"model":{},"inputTokens":{}}}]"#, dice.value(1), dice.number()),
+        Field::Timestamp => dice.time(),
+        Field::Replace => dice.pick(&["true", "false"]).to_owned(),
+        _ => id(dice),
+    }
+}
+
+fn event(kind: Kind, dice: &mut Dice) -> String {
+    let mut members = vec![format!(r#""type":"{}""#, kind.wire())];
+    for slot in kind.all_slots() {
+        // The common members are rare, and even what is required is missing at times.
+        let absent = match (slot.required, slot.field) {
+            (true, _) => dice.once_in(20),
+            (false, Field::SubagentRunId | Field::MessageId | Field::ToolCallId) => dice.once_in(2),
+            (false, _) => !dice.once_in(4),
+        };
+        if !absent {
+            members.push(format!("\"{}\":{}", slot.field.camel(), member(kind, slot.field, dice)));
+        }
+    }
+    format!("{{{}}}", members.join(","))
+}
+
+fn stream(seed: u64) -> Vec<String> {
+    let mut dice = Dice::new(seed);
+    let mut events = vec![event(Kind::RunStarted, &mut dice)];
+    for _ in 0..3 + dice.below(25) {
+        let kind = Kind::ALL[dice.below(Kind::ALL.len())];
+        // The end comes last, mostly.
+        if !kind.is_terminal() || dice.once_in(10) {
+            events.push(event(kind, &mut dice));
+        }
+    }
+    events.push(event(Kind::RunFinished, &mut dice));
+    events
+}
+
+/// What is wrong with what leaves, and what left.
+fn verdict(events: &[String]) -> (Vec<String>, String) {
+    let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
+    let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let mut out = Vec::new();
+    stream.push(wire.as_bytes(), 0, &mut out).expect("nothing is refused");
+    stream.finish(0, &mut out).expect("a terminal event");
+    let (mut verifier, mut findings) = (Verifier::new(Side::new(&AG_UI)), Vec::new());
+    verifier.push(&out, &mut findings);
+    verifier.finish(&mut findings);
+    findings.retain(|finding| finding.rule.severity() == Severity::Violation);
+    (findings.iter().map(|finding| format!("{finding:?}")).collect(), String::from_utf8(out).expect("UTF-8"))
+}
+
+#[test]
+fn whatever_an_agent_says_what_leaves_is_accepted() {
+    let (mut wrong, mut first) = (Vec::new(), None);
+    for seed in 0..STREAMS {
+        let events = stream(seed);
+        let (findings, left) = verdict(&events);
+        if let Some(finding) = findings.first() {
+            wrong.push(format!("seed {seed}: {finding}"));
+            first.get_or_insert_with(|| format!("said\n{}\nleft\n{}", events.join("\n"), left.replace("\n\n", "\n")));
+        }
+    }
+    let (count, first) = (wrong.len(), first.unwrap_or_default());
+    assert!(wrong.is_empty(), "{count} of {STREAMS} streams are refused\n{}\n{first}", wrong.join("\n"));
+}
