@@ -73,7 +73,7 @@ impl Stream {
             follow: None,
             reader: Reader::new(agent),
             guard: Guard::new(ids, agent.dialect, client.dialect),
-            writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
+            writer: Writer::new(client),
             report: Report {
                 agent: agent.dialect.name,
                 client: client.dialect.name,

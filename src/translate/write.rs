@@ -28,8 +28,6 @@ const NOTES: &[&str] = &[failure::CUSTOM, read::UNNAMED, thought::NAMELESS, thou
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) side: Side,
-    /// whether the agent speaks another dialect, so that the version said is ours
-    translates: bool,
     /// the row of content, where the dialect has output blocks
     pub(super) blocks: Option<&'static Row>,
     pub(super) texts: Writing,
@@ -74,11 +72,10 @@ pub(super) struct Outlet<'o> {
 }
 
 impl Writer {
-    pub fn new(side: Side, translates: bool) -> Self {
+    pub fn new(side: Side) -> Self {
         let content = side.dialect.row_of(Kind::TextMessageContent, side.pin).map(|(_, row)| row);
         Writer {
             side,
-            translates,
             blocks: content.filter(|row| row.shape == Shape::Output),
             texts: Writing::default(),
             talks: Talks::default(),
@@ -137,7 +134,7 @@ impl Writer {
         to.report.written[self.side.dialect.label_of(event.kind)] += 1;
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
         // declares what it emits" [spec versioning]
-        if event.kind == Kind::RunStarted && self.translates {
+        if event.kind == Kind::RunStarted && to.report.agent != to.report.client {
             event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
         }
         if self.framing == Framing::Proto {
