@@ -1,8 +1,7 @@
 //! `diglot detect`: which dialect a recording is in.
 
-use super::form::{Form, Piece};
+use super::recording::{Binary, Place, Recording};
 use super::{Exit, complain, say};
-use crate::codec::sse::{Decoder, Step};
 use crate::dialect::{Content, Side, Spelling};
 use crate::translate::detect;
 use std::convert::Infallible;
@@ -66,22 +65,14 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
 
 /// The data of every event.
 fn events(bytes: &[u8]) -> Vec<String> {
-    let (mut form, mut frames, mut events) = (Form::Unknown, Decoder::default(), Vec::new());
-    let mut each = |piece: Piece<'_>| -> Result<(), Infallible> {
-        match piece {
-            Piece::Line(line) if line.trim().is_empty() => {}
-            Piece::Line(line) => events.push(line.trim().to_owned()),
-            Piece::Bytes(mut rest) => {
-                while let Step::Frame(frame) = frames.next(&mut rest) {
-                    events.push(frame.data.into_owned());
-                }
-            }
-        }
+    let (mut recording, mut events) = (Recording::new(Binary::Never), Vec::new());
+    let mut each = |_: Place, data: &str| -> Result<(), Infallible> {
+        events.push(data.to_owned());
         Ok(())
     };
-    let Ok(()) = form.push(bytes, &mut each).and_then(|()| form.finish(&mut each));
-    while let Step::Frame(frame) = frames.finish() {
-        events.push(frame.data.into_owned());
+    // What is behind a frame that is too large tells nothing.
+    if recording.push(bytes, &mut each).is_ok() {
+        let _ = recording.finish(&mut each);
     }
     events.retain(|data| crate::codec::json::object(data).is_ok_and(|object| object.kind.is_some()));
     events

@@ -18,8 +18,10 @@ and no client enforces that yet, or the client drops what it does not know.
 A stream of another dialect than ag-ui is read as the gateway reads it, and what it says is held against the same rules: a \
 violation is what the gateway has to mend for the client. Members that the dialect need not say are no findings.
 
-Exit codes: 0 the client accepts the stream, 1 it rejects it (with --strict: or there are warnings), 2 usage, 69 the file \
-cannot be read.
+Exit codes: 0 the client accepts the stream, 1 it rejects it (with --strict: or there are warnings) or the input holds no \
+event at all (`no-events`), which the client accepts and is no run, 2 usage, 69 the file cannot be read.
+
+In protobuf, which has no lines, a message counts as one.
 
 --format json prints one document: {\"file\", \"dialect\", \"findings\", \"verdict\": \"accepted\" or \"rejected\", \
 \"rejected_at\": a line or null, \"events\", \"violations\", \"warnings\"}. A finding is {\"severity\": \"violation\" or \
@@ -38,7 +40,7 @@ pub(super) struct Arguments {
     /// Warnings count for the exit code
     #[arg(long)]
     strict: bool,
-    /// File to read, `-` for stdin. SSE or NDJSON (one event a line).
+    /// File to read, `-` for stdin. SSE, NDJSON (one event a line) or AG-UI's protobuf.
     #[arg(default_value = "-")]
     file: PathBuf,
 }
@@ -92,7 +94,7 @@ enum Failure {
 }
 
 fn exit(arguments: &Arguments, summary: &Summary) -> Exit {
-    let fails = !summary.is_accepted() || (arguments.strict && summary.warnings > 0);
+    let fails = !summary.is_accepted() || summary.events == 0 || (arguments.strict && summary.warnings > 0);
     if fails { Exit::Problems } else { Exit::Ok }
 }
 
@@ -111,6 +113,8 @@ fn verify(arguments: &Arguments, mut input: Box<dyn Read>, verifier: &mut Verifi
             match piece {
                 Piece::Bytes(bytes) => verifier.push(bytes, &mut findings),
                 Piece::Line(line) => verifier.line(&line, &mut findings),
+                Piece::Message(text) => verifier.message(&text, &mut findings),
+                Piece::TooLarge => verifier.too_large(&mut findings),
             }
             Ok(())
         };

@@ -26,7 +26,8 @@ pub(super) fn check(
     file: &File,
     lookup: &dyn Fn(&str) -> Option<String>,
 ) -> Result<Config, Problems> {
-    let mut check = Check { name, text, lookup, dialects: Vec::new(), own: Vec::new(), problems: Vec::new() };
+    let mut check =
+        Check { name, text, lookup, dialects: Vec::new(), mistaken: Vec::new(), own: Vec::new(), problems: Vec::new() };
     match check.config(file) {
         Some(config) if check.problems.is_empty() => Ok(config),
         _ => Err(Problems::new(check.problems)),
@@ -39,6 +40,8 @@ struct Check<'a> {
     lookup: &'a dyn Fn(&str) -> Option<String>,
     /// Dialects of this file.
     dialects: Vec<&'static Dialect>,
+    /// Names of those that have mistakes, which were noted where they are.
+    mistaken: Vec<String>,
     /// Where the data plane listens, as far as it could be read: no upstream may lead back there.
     own: Vec<Seen<SocketAddr>>,
     problems: Vec<Problem>,
@@ -263,7 +266,14 @@ impl Check<'_> {
             file::Side::Name(name) => self.dialect(name, at, position(written.defined)).map(Side::new),
             file::Side::Mapping(mapping) => {
                 let name = self.required(mapping.dialect.as_ref(), at, "dialect", position(written.defined))?;
-                let dialect = self.dialect(&name.value, &format!("{at}.dialect"), position(name.defined))?;
+                let path = format!("{at}.dialect");
+                if name.value == dialect::AUTO {
+                    let key = at.rsplit('.').next().unwrap_or(at);
+                    let hint = format!("write `{key}: {}`", dialect::AUTO);
+                    self.note(&path, position(name.defined), format!("`{}` takes no options", dialect::AUTO), hint);
+                    return None;
+                }
+                let dialect = self.dialect(&name.value, &path, position(name.defined))?;
                 self.options(dialect, mapping, at)
             }
         }
@@ -341,7 +351,7 @@ impl Check<'_> {
     fn dialect(&mut self, name: &str, path: &str, position: Option<Position>) -> Option<&'static Dialect> {
         let scalar = self.scalar(name, path, position)?;
         let dialect = self.known_dialect(&scalar.text);
-        if dialect.is_none() {
+        if dialect.is_none() && !self.mistaken.iter().any(|name| name == scalar.text.as_str()) {
             let known = self.dialect_names();
             // The nearest name would tell what a variable holds.
             let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);

@@ -50,6 +50,17 @@ pub static SIGNS: &[Sign] = &[
     ),
     sign(&SOCIAL_APP, Mark::With("STEP_STARTED", "threadId"), "STEP_STARTED says its thread (social-app §3.2)"),
     sign(&SOCIAL_APP, Mark::With("TOOL_CALL_START", "threadId"), "TOOL_CALL_START says its thread (social-app §3.3)"),
+    sign(&SOCIAL_APP, Mark::With("STATE_SNAPSHOT", "threadId"), "STATE_SNAPSHOT says its thread (social-app §3.5)"),
+    sign(
+        &SOCIAL_APP,
+        Mark::With("TEXT_MESSAGE_START", "threadId"),
+        "TEXT_MESSAGE_START says its thread (social-app §4)",
+    ),
+    sign(
+        &SOCIAL_APP,
+        Mark::With("TEXT_MESSAGE_CONTENT", "threadId"),
+        "TEXT_MESSAGE_CONTENT says its thread (social-app §4)",
+    ),
     sign(&AG_UI_SNAKE, Mark::With("RUN_STARTED", "thread_id"), "RUN_STARTED has a thread_id"),
     sign(&AG_UI_SNAKE, Mark::With("RUN_FINISHED", "thread_id"), "RUN_FINISHED has a thread_id"),
     sign(&AG_UI_SNAKE, Mark::With("TOOL_CALL_RESULT", "message_id"), "TOOL_CALL_RESULT has a message_id"),

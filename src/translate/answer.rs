@@ -14,6 +14,7 @@ use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, answer};
 use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, message_id, remove, set};
+use std::collections::VecDeque;
 
 /// Under the home of canonical material: how many bytes of the answer each piece has, as JSON spells it.
 const PIECES: &str = "$pieces";
@@ -24,22 +25,38 @@ const BESIDE: &str = ":ui_schema";
 /// Under the home of canonical material: the answer that an end said beside the text that had been streamed.
 const BESIDE_TEXT: &str = "$answer";
 
+/// Messages that are remembered at once; the oldest is forgotten first.
+const STREAMED_LIMIT: usize = 1024;
+
 /// The reading side: messages that the agent streamed all the same, and whether any text of them has come.
 #[derive(Debug, Default)]
-pub(super) struct Reading(Vec<(Json<'static>, bool)>);
+pub(super) struct Reading(VecDeque<(Json<'static>, bool)>);
 
 impl Reading {
-    /// Takes note of an event that was read.
+    /// Takes note of an event that was read. A piece opens its message as well as a start does.
     pub fn note(&mut self, event: &Event<'_>) {
-        match event.kind {
-            Kind::TextMessageStart => self.0.push((message_id(&event.members), false)),
-            Kind::TextMessageContent | Kind::TextMessageChunk => {
-                let id = message_id(&event.members);
-                let open = self.0.iter_mut().find(|(open, _)| open.same(&id));
-                open.into_iter().for_each(|(_, has_text)| *has_text = true);
-            }
-            _ => {}
+        if !matches!(event.kind, Kind::TextMessageStart | Kind::TextMessageContent | Kind::TextMessageChunk) {
+            return;
         }
+        let said = event.get(Field::MessageId).map(|_| message_id(&event.members));
+        let at = match &said {
+            Some(id) => self.0.iter().rposition(|(open, _)| open.same(id)),
+            // A chunk without an id goes on with the message before it.
+            None => self.0.len().checked_sub(1),
+        };
+        let at = match (at, said) {
+            (Some(at), _) => at,
+            (None, Some(id)) => {
+                if self.0.len() == STREAMED_LIMIT {
+                    self.0.pop_front();
+                }
+                self.0.push_back((id, false));
+                self.0.len() - 1
+            }
+            (None, None) => return,
+        };
+        let has_text = event.get(Field::Delta).is_some_and(|delta| !delta.is("") && !delta.is_null());
+        self.0[at].1 |= has_text;
     }
 
     /// The end of a message: with all of it, unless it was streamed.
@@ -53,7 +70,7 @@ impl Reading {
         let beside = carry::take(&mut parts.event.members, BESIDE_TEXT).map(Json::into_owned);
         let Parts { mut event, mut own, .. } = parts;
         let id = message_id(&event.members);
-        let open = self.0.iter().position(|(open, _)| open.same(&id)).map(|at| self.0.swap_remove(at));
+        let open = self.0.iter().position(|(open, _)| open.same(&id)).and_then(|at| self.0.remove(at));
         // Without a name there is no message to speak of: the guard says what is wrong with such an event.
         let is_named = event.get(Field::MessageId).is_some();
         if open.is_none() && is_named {

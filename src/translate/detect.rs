@@ -21,16 +21,23 @@ pub struct Found {
 /// How many events are looked at for members that tell the dialect; types are looked at as long as none was told.
 const LOOKED_AT: u32 = 16;
 
+/// How many bytes of events are kept for the reader that takes over; the first event is kept whatever its size.
+const KEPT: usize = 256 << 10;
+
 /// Looks for signs in a stream.
 #[derive(Debug, Default)]
 pub(super) struct Detector {
     events: u32,
     settled: bool,
+    /// the first events, until a sign is found
+    before: Vec<String>,
+    /// bytes of those
+    kept: usize,
 }
 
 impl Detector {
-    /// The sign that the next event shows, if it is the first.
-    pub fn look(&mut self, data: &str) -> Option<&'static Sign> {
+    /// The sign that the next event shows, if it is the first, and the events before it as far as they were kept.
+    pub fn look(&mut self, data: &str) -> Option<(&'static Sign, Vec<String>)> {
         if self.settled {
             return None;
         }
@@ -39,7 +46,11 @@ impl Detector {
             .next()
             .filter(|sign| self.events <= LOOKED_AT || matches!(sign.mark, crate::dialect::Mark::Type(_)));
         self.settled = found.is_some();
-        found
+        if found.is_none() && self.events <= LOOKED_AT && (self.events == 1 || self.kept + data.len() <= KEPT) {
+            self.kept += data.len();
+            self.before.push(data.to_owned());
+        }
+        found.map(|sign| (sign, std::mem::take(&mut self.before)))
     }
 }
 

@@ -5,6 +5,7 @@
 //! that id begins anew; what was heard is left out then.
 
 use super::framed::Frame;
+use super::report::Loss;
 use crate::codec::json;
 use crate::event::{Field, get};
 use std::borrow::Cow;
@@ -59,11 +60,11 @@ impl Follow {
         Follow { run, first: None, last: None, place: Place::New }
     }
 
-    /// Whether the frame is new and belongs to the run.
-    pub(super) fn takes(&mut self, frame: &Frame<'_>) -> bool {
+    /// As what the frame is left out: `None` when it is new and belongs to the run.
+    pub(super) fn left_out(&mut self, frame: &Frame<'_>) -> Option<Loss> {
         let id = frame.id.filter(|id| !id.is_empty() && id.len() <= ID_LIMIT);
         if self.heard(id) {
-            return false;
+            return Some(Loss::Repeated);
         }
         if self.last.as_deref() != id {
             self.last = id.map(Into::into);
@@ -71,7 +72,7 @@ impl Follow {
         if self.first.is_none() {
             self.first.clone_from(&self.last);
         }
-        self.is_ours(frame.data)
+        (!self.is_ours(frame.data)).then_some(Loss::OtherRun)
     }
 
     /// The id to go on from. None while the last frame had none: what came before it would come again.
@@ -137,7 +138,13 @@ mod tests {
     }
 
     fn ids(follow: &mut Follow, frames: &[&str]) -> Vec<String> {
-        let taken = frames.iter().filter(|id| follow.takes(&frame(id, "{}")));
+        let taken = frames.iter().filter(|id| match follow.left_out(&frame(id, "{}")) {
+            None => true,
+            Some(loss) => {
+                assert_eq!(loss, Loss::Repeated);
+                false
+            }
+        });
         taken.map(|id| (*id).to_owned()).collect()
     }
 
@@ -157,8 +164,8 @@ mod tests {
         ];
         let mut follow = Follow::new(Some("7"));
         for (data, taken) in rows {
-            assert_eq!(follow.takes(&frame("", data)), taken, "{data}");
-            assert!(Follow::new(None).takes(&frame("", data)));
+            assert_eq!(follow.left_out(&frame("", data)), (!taken).then_some(Loss::OtherRun), "{data}");
+            assert_eq!(Follow::new(None).left_out(&frame("", data)), None);
         }
     }
 

@@ -38,8 +38,8 @@ pub(super) struct Reader {
     last: Option<(usize, &'static Row)>,
     /// whether an event has come
     begun: bool,
-    /// what tells the dialect, where nobody else does, and the first frame, which is read again then
-    detector: Option<(Detector, String)>,
+    /// what tells the dialect, where nobody else does
+    detector: Option<Detector>,
 }
 
 /// An event of the dialect, taken apart by its row.
@@ -83,23 +83,14 @@ impl Reader {
 
     /// Turns to the dialect that this frame is a sign of, if it is the first.
     fn detect(&mut self, data: &str, sink: &mut impl Sink) {
-        let Some((detector, opening)) = &mut self.detector else {
+        let Some((sign, before)) = self.detector.as_mut().and_then(|detector| detector.look(data)) else {
             return;
         };
-        let Some(sign) = detector.look(data) else {
-            if opening.is_empty() {
-                data.clone_into(opening);
-            }
-            return;
-        };
-        let opening = std::mem::take(opening);
         sink.report().turn(sign);
         *self = Reader::new(Side::new(sign.dialect));
-        // What the start of the run said counts for the rest of it; it has been heard.
-        self.frame(
-            &opening,
-            &mut Unheard(Report { read: vec![0; sign.dialect.other() + 1].into(), ..Report::default() }),
-        );
+        // What was said so far counts for the rest of it: which messages and calls are open. It has been heard.
+        let mut unheard = Unheard(Report { read: vec![0; sign.dialect.other() + 1].into(), ..Report::default() });
+        before.iter().for_each(|data| self.frame(data, &mut unheard));
     }
 
     /// What is remembered of calls that have no result yet, in bytes.
@@ -336,7 +327,7 @@ impl Reader {
     }
 
     /// An event that stands for another one: `extra["ag-ui"].type` says for which.
-    fn restore(&self, kind: Kind, parts: Parts<'_>, sink: &mut impl Sink) {
+    fn restore(&mut self, kind: Kind, parts: Parts<'_>, sink: &mut impl Sink) {
         if noted::is_whole(kind) {
             return sink.event(noted::read(kind, parts, self.dialect.name));
         }
@@ -352,6 +343,7 @@ impl Reader {
             Key::Known(field) => kind.slot(*field).is_some() || restored.contains(field),
             Key::Other(_) => true,
         });
+        self.answers.note(&event);
         sink.event(event);
     }
 

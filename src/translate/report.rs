@@ -93,6 +93,10 @@ closed! {
         UnknownPart = "unknown_part",
         /// what protobuf cannot say, in an event too large to carry it (`codec::proto`)
         Rounded = "rounded",
+        /// a frame of another run, in a stream that outlives runs
+        OtherRun = "other_run",
+        /// a frame that was heard before, in a stream that was asked to go on
+        Repeated = "repeated",
     }
 }
 

@@ -75,7 +75,7 @@ impl Stream {
             follow: None,
             reader: Reader::new(agent),
             guard: Guard::new(ids, agent.dialect, client.dialect),
-            writer: Writer::new(client, !std::ptr::eq(agent.dialect, client.dialect)),
+            writer: Writer::new(client),
             report: Report {
                 agent: agent.dialect.name,
                 client: client.dialect.name,
@@ -150,7 +150,7 @@ impl Stream {
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Stream { frames, follow, reader, guard, writer, report, dialects, waiting } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
-        frames.push(bytes, &mut |frame| if takes(follow, &frame) { sink.frame(reader, frame) } else { Ok(()) })?;
+        frames.push(bytes, &mut |frame| sink.followed(follow, reader, frame))?;
         self.room()
     }
 
@@ -172,7 +172,7 @@ impl Stream {
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Stream { frames, follow, reader, guard, writer, report, dialects, waiting } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
-        frames.finish(&mut |frame| if takes(follow, &frame) { sink.frame(reader, frame) } else { Ok(()) })?;
+        frames.finish(&mut |frame| sink.followed(follow, reader, frame))?;
         reader.finish(&mut sink);
         self.room()?;
         if self.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
@@ -224,11 +224,6 @@ impl Stream {
     }
 }
 
-/// Whether a frame is the run's.
-fn takes(follow: &mut Option<Box<Follow>>, frame: &Frame<'_>) -> bool {
-    follow.as_mut().is_none_or(|follow| follow.takes(frame))
-}
-
 /// Guard and writer behind the reader.
 struct Pipe<'p, 'o> {
     guard: &'p mut Guard,
@@ -240,6 +235,22 @@ struct Pipe<'p, 'o> {
 }
 
 impl Pipe<'_, '_> {
+    /// Takes a frame if it is the run's.
+    fn followed(
+        &mut self,
+        follow: &mut Option<Box<Follow>>,
+        reader: &mut Reader,
+        frame: Frame<'_>,
+    ) -> Result<(), Fault> {
+        match follow.as_mut().and_then(|follow| follow.left_out(&frame)) {
+            None => self.frame(reader, frame),
+            Some(loss) => {
+                self.to.report.loss(loss);
+                Ok(())
+            }
+        }
+    }
+
     fn frame(&mut self, reader: &mut Reader, Frame { data, dropped, .. }: Frame<'_>) -> Result<(), Fault> {
         (0..dropped).for_each(|_| self.to.report.loss(Loss::UnknownPart));
         if let Some(trace) = &mut self.to.report.trace {

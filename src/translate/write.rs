@@ -35,8 +35,6 @@ pub(super) struct Writer {
     /// what writes each kind, by its number: looked up once
     rows: Box<[Option<(usize, &'static Row)>]>,
     patience: Patience,
-    /// whether the agent speaks another dialect, so that the version said is ours
-    translates: bool,
     /// the row of content, where the dialect has output blocks
     pub(super) blocks: Option<&'static Row>,
     pub(super) texts: Writing,
@@ -112,13 +110,12 @@ impl Patience {
 }
 
 impl Writer {
-    pub fn new(side: Side, translates: bool) -> Self {
+    pub fn new(side: Side) -> Self {
         let content = side.dialect.row_of(Kind::TextMessageContent, side.pin).map(|(_, row)| row);
         Writer {
             side,
             rows: Kind::ALL.iter().map(|kind| side.dialect.row_of(*kind, side.pin)).collect(),
             patience: Patience::of(side),
-            translates,
             blocks: content.filter(|row| row.shape == Shape::Output),
             texts: Writing::default(),
             talks: Talks::default(),
@@ -182,7 +179,7 @@ impl Writer {
         to.report.written[self.side.dialect.label_of(event.kind)] += 1;
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
         // declares what it emits" [spec versioning]
-        if event.kind == Kind::RunStarted && self.translates {
+        if event.kind == Kind::RunStarted && to.report.agent != to.report.client {
             event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
         }
         if self.framing == Framing::Proto {

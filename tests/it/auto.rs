@@ -39,6 +39,40 @@ fn the_start_of_the_run_is_remembered_when_a_later_event_tells_the_dialect() {
     assert_eq!(told, named);
 }
 
+/// A text that was streamed is not said again by its end, wherever in the run the dialect was told: by the end itself, or by
+/// an event that says its thread.
+#[test]
+fn a_text_that_was_streamed_is_said_once() {
+    let opened = "data: {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"m\",\"role\":\"assistant\"}\n\n";
+    for (opener, kind) in [
+        (opened, r#""type":"TEXT_MESSAGE_CONTENT""#),
+        ("", r#""type":"TEXT_MESSAGE_CHUNK""#),
+        ("", r#""type":"TEXT_MESSAGE_CONTENT""#),
+        ("", r#""type":"TEXT_MESSAGE_CONTENT","threadId":"t""#),
+    ] {
+        let said = [
+            "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n",
+            opener,
+            &format!("data: {{{kind},\"messageId\":\"m\",\"delta\":\"Hello\"}}\n\n"),
+            "data: {\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"m\",\"answer\":\"Hello\"}\n\n",
+            "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n",
+        ]
+        .concat();
+        for agent in [Side::auto(), side("social-app")] {
+            let told = hear(agent, side("ag-ui"), [said.as_bytes()]).0;
+            assert_eq!(told.matches(r#""delta":"Hello""#).count(), 1, "{kind}: {told}");
+        }
+    }
+}
+
+/// A dialect that is told by the start of the run is translated: the version said is ours.
+#[test]
+fn the_version_is_that_of_what_is_written() {
+    let said = "data: {\"type\":\"RUN_STARTED\",\"thread_id\":\"t\",\"run_id\":\"r\"}\n\n";
+    let told = hear(Side::auto(), side("ag-ui"), [said.as_bytes()]).0;
+    assert!(told.contains(r#""protocolVersion":"1.0""#));
+}
+
 #[tokio::test]
 async fn a_route_may_leave_both_dialects_open() {
     let said = golden("hai-to-ag-ui/4-2-chat-agent");

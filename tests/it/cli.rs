@@ -219,7 +219,11 @@ fn a_verdict_is_an_exit_code_and_a_last_line() {
         (&[], WARNED, 0, "FILE: accepted: 2 events, 0 violations, 1 warning"),
         (&["--strict"], WARNED, 1, "FILE: accepted: 2 events, 0 violations, 1 warning"),
         (&[], REJECTED, 1, "FILE: rejected at line 3 (not-open): 3 events, 1 violation, 0 warnings"),
-        (&[], "", 0, "FILE: accepted: 0 events, 0 violations, 1 warning"),
+        // The client ends such a run without an error, and yet it is none.
+        (&[], "", 1, "FILE: accepted: 0 events, 0 violations, 1 warning"),
+        (&[], "<html>\n", 1, "FILE: accepted: 0 events, 0 violations, 1 warning"),
+        (&[], &RUN.replace('\n', "\r"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
+        (&[], &RUN.replace('\n', "\r\n"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
     ];
     for (options, input, code, last) in rows {
         let said = verified(&[&["--dialect", "ag-ui"], *options].concat(), input);
@@ -245,7 +249,7 @@ fn a_report_is_one_json_document() {
     assert_eq!((&finding["line"], &finding["event"], &finding["path"]), (&3.into(), &2.into(), &"".into()));
     let (code, stdout, _) = verified(&["--dialect", "hai", "--format", "json"], "");
     let report: serde_json::Value = serde_json::from_str(&stdout).expect("one document");
-    assert_eq!((code, &report["findings"][0]["rule"]), (Some(0), &"no-events".into()));
+    assert_eq!((code, &report["findings"][0]["rule"]), (Some(1), &"no-events".into()));
 }
 
 #[test]

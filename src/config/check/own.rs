@@ -10,12 +10,30 @@ use std::collections::BTreeMap;
 /// A mapping from a name that Diglot knows to one that the operator chose.
 type Renames = BTreeMap<String, Text>;
 
+/// Names that no dialect can have: the one that is told by what is said, and the keys of [`crate::translate`] in `metadata`.
+const RESERVED: &[&str] = &[dialect::AUTO, "diglot", "diglot.ag-ui"];
+
+/// Members that are the home of what a dialect has no word for.
+const HOMES: &[&str] = &["metadata", "extra"];
+
+/// Members of a request.
+const REQUEST: &[Field] = &[
+    Field::ThreadId,
+    Field::RunId,
+    Field::State,
+    Field::Messages,
+    Field::Tools,
+    Field::Context,
+    Field::ForwardedProps,
+];
+
 impl Check<'_> {
     /// Reads every dialect of the file, so that routes can name them.
     pub(super) fn dialects(&mut self, written: &[Spanned<OwnDialect>]) {
         for (index, one) in written.iter().enumerate() {
-            if let Some(changes) = self.changes(one, &format!("dialects[{index}]")) {
-                self.dialects.push(changes.dialect());
+            match self.changes(one, &format!("dialects[{index}]")) {
+                Some(changes) => self.dialects.push(changes.dialect()),
+                None => self.mistaken.extend(one.value.name.as_ref().map(|name| name.value.clone())),
             }
         }
     }
@@ -40,6 +58,7 @@ impl Check<'_> {
         let before = self.problems.len();
         let events = self.events(base, &own.events, &format!("{at}.events"));
         let fields = self.fields(&own.fields, &format!("{at}.fields"));
+        self.collisions(base, &fields, &own.fields, &format!("{at}.fields"));
         let mut values = self.values_of(Field::Role, &own.roles, &format!("{at}.roles"));
         for (field, words) in &own.values {
             let path = format!("{at}.values.{field}");
@@ -51,6 +70,11 @@ impl Check<'_> {
         let strip = own.strip.iter().enumerate();
         let strip = strip.filter_map(|(index, name)| self.wire_name(name, &format!("{at}.strip[{index}]")));
         let strip: Vec<String> = strip.collect();
+        for (index, name) in strip.iter().enumerate().filter(|(_, name)| is_needed(name, &fields)) {
+            let place = own.strip.get(index).and_then(|written| position(written.defined));
+            let message = format!("`{name}` is a member that events cannot be without");
+            self.note(&format!("{at}.strip[{index}]"), place, message, "strip only what nobody needs to read an event");
+        }
         (self.problems.len() == before).then_some(Changes { name, base, events, fields, values, strip })
     }
 
@@ -64,6 +88,9 @@ impl Check<'_> {
                 format!("{} is no name for a dialect", scalar.shown),
                 "write at most 32 lower-case letters, digits and hyphens, such as `acme-chat`",
             ),
+            name if RESERVED.contains(&name) => {
+                (format!("{} has a meaning of its own", scalar.shown), "give it a name of its own, such as `acme-chat`")
+            }
             name if self.known_dialect(name).is_some() => {
                 (format!("there is a dialect {} already", scalar.shown), "give it a name of its own")
             }
@@ -114,6 +141,21 @@ impl Check<'_> {
         fields
     }
 
+    /// Notes names that are another member's of the same event, message or request, or the home of what is carried.
+    fn collisions(&mut self, base: &'static Dialect, fields: &[(Field, String)], written: &Renames, at: &str) {
+        for (field, name) in fields {
+            let path = format!("{at}.{}", field.camel());
+            let place = written.get(field.camel()).and_then(|text| position(text.defined));
+            if HOMES.contains(&name.as_str()) || *field == Field::Metadata {
+                let message = format!("`{}` is where Diglot keeps what a dialect has no word for", home(name));
+                self.note(&path, place, message, "give the member another name, and leave `metadata` its own");
+            } else if let Some((other, of)) = namesake(base, *field, name, fields) {
+                let message = format!("the member `{}` of {of} is called `{name}` already", other.camel());
+                self.note(&path, place, message, "give each member of an event a name of its own");
+            }
+        }
+    }
+
     fn unknown_field(&mut self, field: &str, path: &str, place: Option<&Text>) {
         let known: Vec<&str> = Field::ALL.iter().map(|field| field.camel()).collect();
         let place = place.and_then(|text| position(text.defined));
@@ -129,8 +171,15 @@ impl Check<'_> {
                 self.note(&path, position(own.defined), message, format!("write {}", quoted(input::ROLES.iter())));
                 continue;
             }
-            let word = self.scalar(&own.value, &path, position(own.defined));
-            values.extend(word.map(|word| (field, canonical.clone(), word.text)));
+            let Some(word) = self.scalar(&own.value, &path, position(own.defined)) else { continue };
+            let stays =
+                field == Field::Role && input::ROLES.contains(&&*word.text) && !written.contains_key(&word.text);
+            let taken = values.iter().any(|(_, _, other): &(Field, String, String)| *other == word.text);
+            if taken || (stays && word.text != *canonical) {
+                let message = format!("another value is called {} already", word.shown);
+                self.note(&path, position(own.defined), message, "give each value a word of its own");
+            }
+            values.push((field, canonical.clone(), word.text));
         }
         values
     }
@@ -175,4 +224,49 @@ impl Check<'_> {
         }
         (self.problems.len() == before).then_some(side)
     }
+}
+
+/// The home that a name is, or `metadata` where that member itself was to be renamed.
+fn home(name: &str) -> &str {
+    HOMES.iter().find(|home| **home == name).copied().unwrap_or(HOMES[0])
+}
+
+/// Another member that has this name, and of what.
+fn namesake(
+    base: &'static Dialect,
+    field: Field,
+    name: &str,
+    fields: &[(Field, String)],
+) -> Option<(Field, &'static str)> {
+    let own = |other: Field| fields.iter().find(|(renamed, _)| *renamed == other).map(|(_, own)| own.as_str());
+    let is_named = |other: Field, names: &[(Field, &'static str)]| {
+        let of_base = || names.iter().find(|(renamed, _)| *renamed == other).map(|(_, name)| *name);
+        match own(other).or_else(of_base) {
+            Some(other) => other == name,
+            // Members are read in either spelling.
+            None => Field::from_wire(name) == Some(other),
+        }
+    };
+    let in_group = |members: &[Field], names: &[(Field, &'static str)]| {
+        let others = members.iter().copied().filter(|_| members.contains(&field));
+        others.filter(|other| *other != field).find(|other| is_named(*other, names))
+    };
+    let events = Kind::ALL.iter().filter_map(|kind| {
+        let names = base.rows.iter().find(|row| row.kind == *kind).map_or(base.names, |row| row.names);
+        let members: Vec<Field> = kind.all_slots().map(|slot| slot.field).collect();
+        Some((in_group(&members, names)?, kind.wire()))
+    });
+    let message = [base.message.says, &[Field::Id, Field::Role, Field::Content]].concat();
+    let message = in_group(&message, base.names).map(|other| (other, "a message"));
+    let request = in_group(REQUEST, base.names).map(|other| (other, "a request"));
+    events.chain(message).chain(request).next()
+}
+
+/// Whether a name is that of a member without which an event is none, or of the place of what is carried.
+fn is_needed(name: &str, fields: &[(Field, String)]) -> bool {
+    let required = Kind::ALL.iter().flat_map(|kind| kind.all_slots()).filter(|slot| slot.required);
+    HOMES.contains(&name)
+        || required.map(|slot| slot.field).any(|field| {
+            Field::from_wire(name) == Some(field) || fields.iter().any(|(known, own)| *known == field && own == name)
+        })
 }

@@ -877,6 +877,42 @@ f:11:13: dialects[3].strip[0]: the value is empty
 ",
     ),
     (
+        "dialects of one's own that could not be told apart again",
+        r#"
+dialects:
+  - {name: auto, extends: hai}
+  - {name: diglot, extends: hai}
+  - name: acme
+    extends: ag-ui
+    fields: {threadId: runId, messageId: extra, stepName: timestamp}
+    roles: {user: a, tool: a, system: assistant}
+    strip: [delta, x]
+  - {name: acme-2, extends: ag-ui, fields: {threadId: runId, runId: threadId}}
+routes:
+  - {path: /a, client: acme, agent: {dialect: auto}, upstream: http://h/}
+"#,
+        r"
+f:2:12: dialects[0].name: `auto` has a meaning of its own
+  hint: give it a name of its own, such as `acme-chat`
+f:3:12: dialects[1].name: `diglot` has a meaning of its own
+  hint: give it a name of its own, such as `acme-chat`
+f:6:24: dialects[2].fields.threadId: the member `runId` of RUN_STARTED is called `runId` already
+  hint: give each member of an event a name of its own
+f:6:42: dialects[2].fields.messageId: `extra` is where Diglot keeps what a dialect has no word for
+  hint: give the member another name, and leave `metadata` its own
+f:6:59: dialects[2].fields.stepName: the member `timestamp` of STEP_STARTED is called `timestamp` already
+  hint: give each member of an event a name of its own
+f:7:19: dialects[2].roles.user: another value is called `a` already
+  hint: give each value a word of its own
+f:7:39: dialects[2].roles.system: another value is called `assistant` already
+  hint: give each value a word of its own
+f:8:13: dialects[2].strip[0]: `delta` is a member that events cannot be without
+  hint: strip only what nobody needs to read an event
+f:11:47: routes[0].agent.dialect: `auto` takes no options
+  hint: write `agent: auto`
+",
+    ),
+    (
         "words for a dialect that has none",
         r"
 routes:

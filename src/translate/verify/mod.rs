@@ -103,10 +103,27 @@ impl Verifier {
             Cut::Lines { .. } | Cut::Nothing { .. } | Cut::Broken { .. } => Ok(()),
         };
         if pushed == Err(TooLarge) {
+            self.too_large(out);
+        }
+    }
+
+    /// A frame is too large, so that nothing behind it can be read.
+    pub fn too_large(&mut self, out: &mut Vec<Finding>) {
+        if !matches!(self.cut, Cut::Broken { .. }) {
             let line = self.here();
             self.cut = Cut::Broken { line };
             self.checks.alone(Rule::FrameTooLarge, line, "the rest of the input was not read", out);
         }
+    }
+
+    /// Takes one message of protobuf as JSON. It counts as a line.
+    pub fn message(&mut self, text: &str, out: &mut Vec<Finding>) {
+        let line = match self.cut {
+            Cut::Lines { line } => line + 1,
+            _ => 1,
+        };
+        self.cut = Cut::Lines { line };
+        self.checks.frame(text, line, out);
     }
 
     /// Takes one line of NDJSON, without its line end.
