@@ -3,7 +3,7 @@
 //!
 //! What the seed does not print is AG-UI's own (a guess), spelt as AG-UI spells it, since the seed spells most members so.
 
-use super::{AG_UI, Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape, Word};
+use super::{AG_UI, Dialect, Home, InputForm, Rest, Row, Says, Shape, Word};
 use crate::event::{Field, Kind};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];
@@ -23,13 +23,7 @@ pub static AG_UI_SNAKE: Dialect = Dialect {
     rest: Rest::Same,
     home: Home::Metadata,
     // The seed prints no messages: AG-UI's own are a guess.
-    message: MessageForm {
-        roles: AG_UI.message.roles,
-        since: &[],
-        says: AG_UI.message.says,
-        parts: Parts::Media,
-        open_since: None,
-    },
+    message: AG_UI.message,
     input: InputForm::Seven,
     names: RUN_IDS,
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.

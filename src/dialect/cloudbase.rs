@@ -2,7 +2,7 @@
 //!
 //! The seed calls itself fully compatible with AG-UI ("完全兼容 AG-UI 协议"): what it does not print is AG-UI's own.
 
-use super::{AG_UI, Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape, Word};
+use super::{AG_UI, Dialect, Home, InputForm, Rest, Row, Says, Shape, Word};
 use crate::event::{Field, Kind};
 
 const fn row(wire: &'static str, kind: Kind, shape: Shape, seed: &'static str) -> Row {
@@ -20,13 +20,7 @@ pub static CLOUDBASE: Dialect = Dialect {
     rest: Rest::Same,
     home: Home::Metadata,
     // 消息格式 names id, role, content, name, toolCallId and four roles; the rest is AG-UI's.
-    message: MessageForm {
-        roles: AG_UI.message.roles,
-        since: &[],
-        says: AG_UI.message.says,
-        parts: Parts::Media,
-        open_since: None,
-    },
+    message: AG_UI.message,
     input: InputForm::Seven,
     names: &[],
     // 常见错误码: what the gateway says itself on a stream is said in these words; which code is which is a guess. Codes of ours

@@ -3,7 +3,7 @@
 //! Every event says its thread and run; a text comes whole at its end; the events of a call repeat what the start of it
 //! said, and arguments are an object. Towards a client of this dialect text and arguments are gathered until they are whole.
 
-use super::{AG_UI, Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape};
+use super::{AG_UI, Dialect, Home, InputForm, Rest, Row, Says, Shape};
 use crate::event::{Field, Kind};
 
 const fn row(
@@ -67,13 +67,7 @@ pub static SOCIAL_APP: Dialect = Dialect {
     rest: Rest::Same,
     home: Home::Metadata,
     // §3.5 names MESSAGES_SNAPSHOT and prints no message: AG-UI's own are a guess.
-    message: MessageForm {
-        roles: AG_UI.message.roles,
-        since: &[],
-        says: AG_UI.message.says,
-        parts: Parts::Media,
-        open_since: None,
-    },
+    message: AG_UI.message,
     input: InputForm::Seven,
     names: &[],
     words: &[],

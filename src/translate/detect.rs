@@ -5,7 +5,7 @@
 use super::carry;
 use crate::codec::json;
 use crate::dialect::{
-    AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, Content, Dialect, HAI, Pin, SIGNS, Side, Sign, Spelling, block,
+    AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, Content, Dialect, HAI, Mark, Pin, SIGNS, Side, Sign, Spelling, block,
 };
 use crate::event::{Field, Json, Key, Members, Type, get};
 
@@ -42,9 +42,14 @@ impl Detector {
             return None;
         }
         self.events += 1;
+        // Later on a type alone can tell, and an event that does not hold the words need not be taken apart.
+        let by_type = |sign: &Sign| matches!(sign.mark, Mark::Type(start) if data.contains(start));
+        if self.events > LOOKED_AT && !SIGNS.iter().any(by_type) {
+            return None;
+        }
         let found = signs(data, self.events == 1)
             .next()
-            .filter(|sign| self.events <= LOOKED_AT || matches!(sign.mark, crate::dialect::Mark::Type(_)));
+            .filter(|sign| self.events <= LOOKED_AT || matches!(sign.mark, Mark::Type(_)));
         self.settled = found.is_some();
         if found.is_none() && self.events <= LOOKED_AT && (self.events == 1 || self.kept + data.len() <= KEPT) {
             self.kept += data.len();
@@ -96,10 +101,12 @@ pub fn form<'e>(side: Side, events: impl Iterator<Item = &'e str>) -> Side {
     let mut side = side;
     let takes = |option: &str| side.dialect.options.contains(&option);
     let (content, fields) = (takes("content"), takes("fields"));
+    // A version that was asked for stays.
+    let versioned = side.dialect.is_versioned() && side.pin == Pin::Any;
     let mut told = false;
     for data in events {
         let Ok(object) = json::object(data) else { continue };
-        if side.dialect.is_versioned() {
+        if versioned {
             side.pin = side.pin.max(version_of(side.dialect, &object));
         }
         let members = object.members;

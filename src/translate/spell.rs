@@ -157,8 +157,12 @@ impl Words {
         })
     }
 
-    /// The members that have words, each once.
-    fn fields(self) -> Vec<Field> {
+    /// Those of `members` that have words, each once. Most events have none of them, so that is asked first.
+    fn fields(self, members: &Members<'_>) -> Vec<Field> {
+        let mut words = self.side.words.iter().chain(self.side.dialect.words);
+        if !words.any(|word| get(members, word.field).is_some()) {
+            return Vec::new();
+        }
         let mut fields: Vec<Field> = self.all().map(|word| word.field).collect();
         fields.sort_unstable();
         fields.dedup();
@@ -205,7 +209,7 @@ impl Words {
         let noted = carry::take(own, WORDS);
         let noted = noted.as_ref().and_then(json::message).unwrap_or_default();
         let mut lost = Members::new();
-        for field in self.fields() {
+        for field in self.fields(members) {
             let Some(value) = get(members, field).cloned().map(Json::into_owned) else { continue };
             let Some(text) = value.text() else { continue };
             let means_it = |said: &&Json<'_>| said.text().is_some_and(|said| *self.meaning(field, &said) == *text);
@@ -231,13 +235,16 @@ pub(super) fn canonical_role(side: Side, said: &str) -> &str {
 /// Puts canonical values in place of a dialect's words.
 pub(super) fn read_words(side: Side, parts: &mut Parts<'_>) {
     let words = Words { side, kind: Some(parts.event.kind) };
-    words.read(words.fields(), &mut parts.event.members, &mut parts.own);
+    words.read(words.fields(&parts.event.members), &mut parts.event.members, &mut parts.own);
 }
 
 /// The same for one member that stood elsewhere, unless it is one of those that were read already.
 pub(super) fn read_word(side: Side, field: Field, parts: &mut Parts<'_>, already: &[Field]) {
     let words = Words { side, kind: Some(parts.event.kind) };
-    if words.fields().contains(&field) && !already.contains(&field) && !parts.restored.contains(&field) {
+    if words.fields(&parts.event.members).contains(&field)
+        && !already.contains(&field)
+        && !parts.restored.contains(&field)
+    {
         words.read(vec![field], &mut parts.event.members, &mut parts.own);
     }
 }
@@ -245,7 +252,7 @@ pub(super) fn read_word(side: Side, field: Field, parts: &mut Parts<'_>, already
 /// The same for the role of a message.
 pub(super) fn read_role(side: Side, message: &mut Members<'_>, own: &mut Members<'_>) {
     let words = Words { side, kind: None };
-    words.read(words.fields(), message, own);
+    words.read(words.fields(message), message, own);
 }
 
 /// Puts a dialect's words in place of canonical values.

@@ -145,8 +145,8 @@ impl Stream {
     /// Takes bytes as they came and appends what they say to `out`, at `now` ms since the epoch.
     ///
     /// # Errors
-    /// When a frame is over the limit, on either side, or what waits for later events is, or the route is strict and the agent broke a rule; everything before
-    /// that was written, and nothing after it will be. [`Stream::fail`] has to say so.
+    /// When a frame is over the limit, on either side, or what waits for later events is, or the route is strict and the
+    /// agent broke a rule; everything before that was written, and nothing after it will be. [`Stream::fail`] has to say so.
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
         let Stream { frames, follow, reader, guard, writer, report, dialects, waiting } = self;
         let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
