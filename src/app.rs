@@ -2,6 +2,7 @@
 
 use crate::admin;
 use crate::config::Config;
+use crate::guard::Guard;
 use crate::proxy::{Cluster, Edge, Gateway, Lifecycle, Listener, Phase, bound, stack};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
@@ -31,6 +32,7 @@ const STATUS_THREADS: usize = 1;
 pub struct App {
     config: Config,
     metrics: Arc<Metrics>,
+    guard: Arc<Guard>,
     data: Vec<Listener>,
     status: Vec<Listener>,
 }
@@ -47,6 +49,8 @@ pub enum StartError {
         /// what the operating system said
         error: std::io::Error,
     },
+    /// a file that the configuration names cannot be used
+    Unusable(String),
     /// something inside cannot be built
     Internal(String),
 }
@@ -57,7 +61,7 @@ impl fmt::Display for StartError {
             StartError::Bind { plane, address, error } => {
                 write!(f, "cannot listen on {address} (listeners.{plane}): {error}; free it or name another address")
             }
-            StartError::Internal(what) => f.write_str(what),
+            StartError::Unusable(what) | StartError::Internal(what) => f.write_str(what),
         }
     }
 }
@@ -79,7 +83,9 @@ impl App {
         };
         let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
-        Ok(App { config, metrics: Arc::new(metrics), data, status })
+        let metrics = Arc::new(metrics);
+        let guard = Guard::new(&config, &metrics).map_err(StartError::Unusable)?;
+        Ok(App { config, metrics, guard: Arc::new(guard), data, status })
     }
 
     /// Where the data plane is bound.
@@ -99,9 +105,9 @@ impl App {
     /// # Errors
     /// When the process cannot be set up.
     pub fn serve(self) -> Result<(), StartError> {
-        let App { config, metrics, data, status } = self;
+        let App { config, metrics, guard, data, status } = self;
         let lifecycle = Lifecycle::default();
-        let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone()));
+        let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard)));
         let clusters = gateway.clusters();
         resolve_now(&clusters)?;
 
@@ -119,6 +125,8 @@ impl App {
         server.add_service(bound("status", Edge::new(routes), status, STATUS_THREADS));
         // Names of agents may move.
         server.add_service(background_service("resolver", Resolver { clusters }));
+        // Keys of issuers rotate, files change, quotas are forgotten.
+        server.add_service(background_service("guard", Watcher { guard }));
 
         let drain = Drain { lifecycle, metrics, timeout: config.drain_timeout, listening };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
@@ -160,6 +168,21 @@ impl BackgroundService for Resolver {
                 _ = shutdown.changed() => return,
                 () = tokio::time::sleep(RESOLVE_EVERY) => resolve(&self.clusters, true).await,
             }
+        }
+    }
+}
+
+/// Keeps what the guard decides with fresh.
+struct Watcher {
+    guard: Arc<Guard>,
+}
+
+#[async_trait]
+impl BackgroundService for Watcher {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        tokio::select! {
+            _ = shutdown.changed() => {}
+            () = self.guard.watch() => {}
         }
     }
 }

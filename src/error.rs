@@ -4,7 +4,9 @@
 //! RUN_ERROR for a failure after it, the `Proxy-Status` token, and the way out. Details of the inside go to the log, never
 //! out.
 
+use http::{HeaderName, HeaderValue};
 use std::borrow::Cow;
+use std::sync::Arc;
 
 macro_rules! rejections {
     ($($name:ident = $status:literal $code:literal $proxy:expr, $text:literal, $hint:literal;)+) => {
@@ -76,6 +78,34 @@ rejections! {
         "The request body is larger than the gateway takes.", "Send less, or raise `limits.request_body`.";
     UnsupportedMediaType = 415 "unsupported_media_type" None,
         "The request body must be JSON without content coding.", "Send `Content-Type: application/json` and no Content-Encoding.";
+    AuthenticationRequired = 401 "authentication_required" None,
+        "The route wants to know who calls.", "Send a credential: `Authorization: Bearer <token>`, or an API key in the header that the detail names.";
+    InvalidToken = 401 "invalid_token" None,
+        "The credential is not accepted.", "Get a new token from the issuer that the route believes, or check the API key.";
+    TokenExpired = 401 "token_expired" None,
+        "The credential has expired.", "Get a new one and send the request again.";
+    KeysUnavailable = 503 "keys_unavailable" None,
+        "Tokens cannot be checked now: the issuer's keys cannot be had.", "Try again shortly; `/readyz?verbose` on the status port says which issuer does not answer.";
+    InsufficientScope = 403 "insufficient_scope" None,
+        "The credential lacks a scope that the route wants.", "Ask for a credential with the scopes that the detail names.";
+    Forbidden = 403 "forbidden" None,
+        "The caller may not use this route.", "Use a credential that the route's `require` lets in.";
+    ToolNotAllowed = 403 "tool_not_allowed" None,
+        "A tool is not allowed on this route.", "Leave the tool out, or add it to `tools` of the route.";
+    ThreadNotOwned = 403 "thread_not_owned" None,
+        "The thread belongs to another caller.", "Begin a thread of your own with a new `threadId`.";
+    OriginNotAllowed = 403 "origin_not_allowed" None,
+        "Pages of this origin may not call the route.", "Add the origin to `cors.origins` of the route.";
+    RateLimited = 429 "rate_limited" None,
+        "Too many requests.", "Wait as long as `Retry-After` says and send the request again.";
+    RateLimitUnavailable = 503 "rate_limit_unavailable" None,
+        "The quota cannot be checked now.", "Try again shortly; see `redis.on_error` in the gateway's configuration.";
+    TooManyStreams = 429 "too_many_streams" None,
+        "The caller has too many runs open.", "Wait until one of them has ended, or raise `max_streams_per_caller` of the route.";
+    Overloaded = 503 "overloaded" None,
+        "The gateway has as many runs open as it takes.", "Try again shortly, or raise `max_streams`.";
+    RunLimitReached = 502 "run_limit_reached" None,
+        "The run got larger or longer than the route lets it.", "Ask for less at once, or raise `run_limits` of the route.";
     Internal = 500 "internal_error" None,
         "The gateway failed.", "Report it with the request id.";
     Draining = 503 "gateway_draining" None,
@@ -117,11 +147,23 @@ pub struct Rejection {
     pub retry_after: Option<String>,
     /// what happened inside, for the log alone
     pub cause: Option<String>,
+    /// the limit or rule that refused, by its name in the configuration
+    pub policy: Option<Arc<str>>,
+    /// fields that the refusal is answered with beside those of its kind
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl From<Kind> for Rejection {
     fn from(kind: Kind) -> Self {
-        Rejection { kind, detail: None, status: None, retry_after: None, cause: None }
+        Rejection {
+            kind,
+            detail: None,
+            status: None,
+            retry_after: None,
+            cause: None,
+            policy: None,
+            headers: Vec::new(),
+        }
     }
 }
 
@@ -137,6 +179,20 @@ impl Rejection {
     #[must_use]
     pub fn cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
+        self
+    }
+
+    /// The same, refused by the limit or rule of this name.
+    #[must_use]
+    pub fn policy(mut self, name: &Arc<str>) -> Self {
+        self.policy = Some(Arc::clone(name));
+        self
+    }
+
+    /// The same, answered with one field more.
+    #[must_use]
+    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
         self
     }
 

@@ -50,6 +50,9 @@ pub mod telemetry;
 pub mod config;
 
 #[cfg(feature = "server")]
+pub mod guard;
+
+#[cfg(feature = "server")]
 pub mod proxy;
 
 #[cfg(feature = "server")]

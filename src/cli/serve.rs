@@ -30,6 +30,10 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
 pub(super) fn serve(app: Result<App, StartError>) -> Exit {
     match app.and_then(App::serve) {
         Ok(()) => Exit::Ok,
+        Err(error @ StartError::Unusable(_)) => {
+            complain(error);
+            Exit::Config
+        }
         Err(error) => {
             complain(error);
             Exit::Unavailable

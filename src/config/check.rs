@@ -17,7 +17,10 @@ use super::{Config, Limits, Route, Template, Timeouts, Upstream};
 use crate::dialect::{self, Dialect, Set, Side};
 use crate::translate::Mode;
 
+mod access;
+mod auth;
 mod own;
+mod rates;
 
 /// Checks `file`, which was read from `text` under the name `name`.
 pub(super) fn check(
@@ -103,12 +106,18 @@ impl Check<'_> {
         let limits = self.limits(&file.limits);
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
         let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
+        let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
+        let auth = self.auth(&file.auth);
+        let rate_limits = self.rate_limits(file);
         self.dialects(&file.dialects);
         let routes = self.routes(&file.routes);
         let (data, status) = listeners?;
         Some(Config {
             data,
             status,
+            trusted_proxies: trusted_proxies?,
+            auth: auth?,
+            rate_limits: rate_limits?,
             limits: limits?,
             keep_alive: keep_alive?,
             drain_timeout: drain_timeout?,
@@ -134,7 +143,21 @@ impl Check<'_> {
         let request_body = self.value(&limits.request_body, "limits.request_body", scalar::size);
         let frame = self.value(&limits.frame, "limits.frame", scalar::size);
         let client_buffer = self.value(&limits.client_buffer, "limits.client_buffer", scalar::size);
-        Some(Limits { request_body: request_body?, frame: frame?, client_buffer: client_buffer? })
+        let header_bytes = self.value(&limits.header_bytes, "limits.header_bytes", scalar::head_size);
+        let headers = self.value(&limits.headers, "limits.headers", scalar::count);
+        let head_timeout = self.value(&limits.head_timeout, "limits.head_timeout", scalar::duration);
+        let body_timeout = self.value(&limits.body_timeout, "limits.body_timeout", scalar::duration);
+        let max_streams = self.optional(limits.max_streams.as_ref(), "limits.max_streams", scalar::count);
+        Some(Limits {
+            request_body: request_body?,
+            frame: frame?,
+            client_buffer: client_buffer?,
+            header_bytes: header_bytes?,
+            headers: headers?.get(),
+            head_timeout: head_timeout?,
+            body_timeout: body_timeout?,
+            max_streams: max_streams?,
+        })
     }
 
     fn routes(&mut self, routes: &Spanned<Vec<Spanned<file::Route>>>) -> Option<Vec<Route>> {
@@ -215,6 +238,7 @@ impl Check<'_> {
         let modes = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
         let guard = self.choice(&route.guard, &format!("{at}.guard"), modes);
         let timeouts = self.timeouts(&route.timeouts, &format!("{at}.timeouts"));
+        let access = self.access(route, at);
         Some(Route {
             name: name?.value,
             path: path?.value,
@@ -228,6 +252,7 @@ impl Check<'_> {
             },
             guard: guard?,
             timeouts: timeouts?,
+            access: access?.into(),
         })
     }
 
@@ -255,9 +280,16 @@ impl Check<'_> {
     fn timeouts(&mut self, written: &file::Timeouts, at: &str) -> Option<Timeouts> {
         let connect = self.value(&written.connect, &format!("{at}.connect"), scalar::duration);
         let first_byte = self.value(&written.first_byte, &format!("{at}.first_byte"), scalar::duration);
+        let first_event = self.optional(written.first_event.as_ref(), &format!("{at}.first_event"), scalar::duration);
         let idle = self.value(&written.idle, &format!("{at}.idle"), scalar::duration);
         let reader = self.value(&written.reader, &format!("{at}.reader"), scalar::duration);
-        Some(Timeouts { connect: connect?, first_byte: first_byte?, idle: idle?, reader: reader? })
+        Some(Timeouts {
+            connect: connect?,
+            first_byte: first_byte?,
+            first_event: first_event?,
+            idle: idle?,
+            reader: reader?,
+        })
     }
 
     fn side(&mut self, written: &Spanned<file::Side>, at: &str) -> Option<Side> {
@@ -390,6 +422,20 @@ impl Check<'_> {
 
     fn value<T>(&mut self, text: &Text, path: &str, read: fn(&str) -> Result<T, Fault>) -> Option<T> {
         self.seen(text, path, read).map(|seen| seen.value)
+    }
+
+    /// A value that may be left out; `None` where what is written cannot be read.
+    #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
+    fn optional<T>(
+        &mut self,
+        text: Option<&Text>,
+        path: &str,
+        read: fn(&str) -> Result<T, Fault>,
+    ) -> Option<Option<T>> {
+        match text {
+            Some(text) => self.value(text, path, read).map(Some),
+            None => Some(None),
+        }
     }
 
     fn seen<T>(&mut self, text: &Text, path: &str, read: fn(&str) -> Result<T, Fault>) -> Option<Seen<T>> {

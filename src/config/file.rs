@@ -12,6 +12,13 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{Location, Spanned};
 
+mod access;
+
+pub use access::{
+    ApiKey, Auth, Cors, Issuer, KeyFile, KeySource, RateLimit, Redis, Require, RunLimits, Tier, UpstreamFile,
+    UpstreamHeader,
+};
+
 /// A scalar as it was written, with its line and column. A default has no position.
 pub type Text = Spanned<String>;
 
@@ -21,6 +28,15 @@ pub type Text = Spanned<String>;
 pub struct File {
     /// Where Diglot listens.
     pub listeners: Listeners,
+    /// Addresses or networks (`10.0.0.0/8`) of the proxies in front: what they say of their clients in `Forwarded` and
+    /// `X-Forwarded-For` is believed. From anybody else both are ignored.
+    pub trusted_proxies: Vec<Text>,
+    /// Whom the gateway believes. With it, every route without `auth` wants a credential of one of its methods.
+    pub auth: Auth,
+    /// Rate limits, for `rate_limits` of routes.
+    pub rate_limits: Vec<Spanned<RateLimit>>,
+    /// Where replicas count together (`shared: true` of a rate limit), and keep whose a thread is.
+    pub redis: Option<Spanned<Redis>>,
     /// How much memory one run may take.
     pub limits: Limits,
     /// How long the agent may be silent before a client is sent an SSE comment, so that no proxy on the way takes the
@@ -38,6 +54,10 @@ impl Default for File {
     fn default() -> File {
         File {
             listeners: Listeners::default(),
+            trusted_proxies: Vec::new(),
+            auth: Auth::default(),
+            rate_limits: Vec::new(),
+            redis: None,
             limits: Limits::default(),
             keep_alive: text("15s"),
             drain_timeout: text("30s"),
@@ -64,7 +84,7 @@ impl Default for Listeners {
     }
 }
 
-/// Sizes, each a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`, `1GiB`.
+/// What one request and one run may take. Sizes are a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
@@ -74,11 +94,33 @@ pub struct Limits {
     pub frame: Text,
     /// How many bytes may wait for one slow client before its agent is made to wait.
     pub client_buffer: Text,
+    /// The largest head of a request, with its target; a larger one is refused. At least 8KiB.
+    pub header_bytes: Text,
+    /// The most fields of a request.
+    pub headers: Text,
+    /// How long the head of a request may take, and the pause before it.
+    pub head_timeout: Text,
+    /// How long the whole body of a request may take.
+    pub body_timeout: Text,
+    /// The most runs at once, of all routes; more are refused with 503. No limit unless set.
+    pub max_streams: Option<Text>,
+    /// Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` are sent beside `RateLimit`: `true` or `false`.
+    pub legacy_headers: Text,
 }
 
 impl Default for Limits {
     fn default() -> Limits {
-        Limits { request_body: text("8MiB"), frame: text("10MiB"), client_buffer: text("64KiB") }
+        Limits {
+            request_body: text("8MiB"),
+            frame: text("10MiB"),
+            client_buffer: text("64KiB"),
+            header_bytes: text("64KiB"),
+            headers: text("100"),
+            head_timeout: text("30s"),
+            body_timeout: text("30s"),
+            max_streams: None,
+            legacy_headers: text("false"),
+        }
     }
 }
 
@@ -112,10 +154,67 @@ pub struct Route {
     /// How long the agent may take.
     #[serde(default)]
     pub timeouts: Timeouts,
+    /// Names of issuers and sources of API keys, one of which a caller's credential has to be from; `none` lets anybody
+    /// call. All of `auth` when left out.
+    pub auth: Option<Spanned<OneOrMany>>,
+    /// What else has to be true of a caller.
+    #[serde(default)]
+    pub require: Require,
+    /// The only tools that a request may offer and the agent may call. Any when left out; `[]` forbids all.
+    pub tools: Option<Vec<Text>>,
+    /// Whether a thread belongs to the caller who opened it (`owned`), or to anybody who knows its id (`shared`).
+    #[serde(default = "threads")]
+    pub threads: Text,
+    /// What becomes of a run whose caller's token expires: it goes on (`finish`), ends with an error (`run_error`), or its
+    /// connection is cut (`close`).
+    #[serde(default = "on_token_expiry")]
+    pub on_token_expiry: Text,
+    /// Names of rate limits. All have to let a request pass.
+    #[serde(default)]
+    pub rate_limits: Vec<Text>,
+    /// The most runs of the route at once; more are refused with 503. No limit unless set.
+    pub max_streams: Option<Text>,
+    /// The most runs of the route at once of one caller, or of one address where callers are not known; more are refused
+    /// with 429. No limit unless set.
+    pub max_streams_per_caller: Option<Text>,
+    /// How large and long one run may get.
+    #[serde(default)]
+    pub run_limits: RunLimits,
+    /// Pages of which origins may call. None but the gateway's own when left out.
+    pub cors: Option<Spanned<Cors>>,
+    /// How a caller hears of a refusal: a status and a problem document (`http`), or a stream with `RUN_ERROR`
+    /// (`run_error`), which the AG-UI client shows better.
+    #[serde(default = "errors")]
+    pub errors: Text,
+    /// Fields of a request that the agent gets as they are. Without it only `x-request-id` and `traceparent` go through.
+    #[serde(default)]
+    pub forward_headers: Vec<Text>,
+    /// Whether the caller's own credential goes to the agent: `true` or `false`.
+    #[serde(default = "forward_credentials")]
+    pub forward_credentials: Text,
+    /// Fields that the gateway sets for the agent, such as its credentials: a value, or `{file: …, prefix: "Bearer "}`.
+    #[serde(default)]
+    pub upstream_headers: BTreeMap<String, Spanned<UpstreamHeader>>,
 }
 
 fn guard() -> Text {
     text("repair")
+}
+
+fn threads() -> Text {
+    text("shared")
+}
+
+fn on_token_expiry() -> Text {
+    text("finish")
+}
+
+fn errors() -> Text {
+    text("http")
+}
+
+fn forward_credentials() -> Text {
+    text("false")
 }
 
 /// How long the agent, and a reader, may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
@@ -126,7 +225,9 @@ pub struct Timeouts {
     pub connect: Text,
     /// From the request to the first byte of the response, connecting included.
     pub first_byte: Text,
-    /// Between two pieces of a response that has begun. There is no limit on the whole run.
+    /// From the request to the first event. No limit of its own unless set.
+    pub first_event: Option<Text>,
+    /// Between two pieces of a response that has begun. There is no limit on the whole run, unless `run_limits` has one.
     pub idle: Text,
     /// From the answer to the POST to the GET of the events, on a route with `events_path`.
     pub reader: Text,
@@ -134,7 +235,13 @@ pub struct Timeouts {
 
 impl Default for Timeouts {
     fn default() -> Timeouts {
-        Timeouts { connect: text("5s"), first_byte: text("60s"), idle: text("5m"), reader: text("60s") }
+        Timeouts {
+            connect: text("5s"),
+            first_byte: text("60s"),
+            first_event: None,
+            idle: text("5m"),
+            reader: text("60s"),
+        }
     }
 }
 
@@ -207,7 +314,7 @@ pub enum OneOrMany {
     Many(Vec<Text>),
 }
 
-fn text(written: &str) -> Text {
+pub(super) fn text(written: &str) -> Text {
     Spanned::new(written.to_owned(), Location::UNKNOWN, Location::UNKNOWN)
 }
 

@@ -10,11 +10,15 @@
 //! A `Config` is made by [`load`] alone, so whoever holds one need not check again.
 
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 
+use self::access::{Access, Auth, RateLimits, TrustedProxies};
 use crate::dialect::Side;
 use crate::translate::Mode;
 
+pub mod access;
 mod check;
 pub mod file;
 pub mod load;
@@ -36,7 +40,13 @@ pub struct Config {
     pub data: Vec<SocketAddr>,
     /// Where the status plane listens. Empty when it is turned off.
     pub status: Vec<SocketAddr>,
-    /// How much memory one run may take.
+    /// Addresses whose `Forwarded` and `X-Forwarded-For` are believed.
+    pub trusted_proxies: TrustedProxies,
+    /// Whom the gateway believes.
+    pub auth: Auth,
+    /// How often callers may call.
+    pub rate_limits: RateLimits,
+    /// How much memory one run may take, and what a request may look like.
     pub limits: Limits,
     /// Silence after which a client is sent a comment. Never zero.
     pub keep_alive: Duration,
@@ -46,7 +56,7 @@ pub struct Config {
     pub routes: Vec<Route>,
 }
 
-/// Sizes in bytes, none of them zero.
+/// What one request and one run may take. Sizes are in bytes; nothing is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The largest request body taken from a client.
@@ -55,6 +65,16 @@ pub struct Limits {
     pub frame: usize,
     /// How much may wait for one slow client before its agent is made to wait.
     pub client_buffer: usize,
+    /// The largest head of a request; at least 8 KiB.
+    pub header_bytes: usize,
+    /// The most fields of a request.
+    pub headers: usize,
+    /// From the first byte of a request, or the end of the one before, to the end of its head.
+    pub head_timeout: Duration,
+    /// For the whole body of a request.
+    pub body_timeout: Duration,
+    /// The most runs at once, of all routes.
+    pub max_streams: Option<NonZeroUsize>,
 }
 
 /// One path and the agent behind it.
@@ -79,6 +99,8 @@ pub struct Route {
     pub guard: Mode,
     /// How long the agent may take.
     pub timeouts: Timeouts,
+    /// Who may call, how often and how much.
+    pub access: Arc<Access>,
 }
 
 /// One address of an agent, taken apart for the connector.
@@ -130,6 +152,8 @@ pub struct Timeouts {
     pub connect: Duration,
     /// From the request to the first byte of the response, connecting included.
     pub first_byte: Duration,
+    /// From the request to the first event; `idle` alone watches over it where there is none.
+    pub first_event: Option<Duration>,
     /// Between two pieces of a response that has begun.
     pub idle: Duration,
     /// From the answer to the POST to the GET of the events.

@@ -6,6 +6,7 @@
 
 use crate::dialect::ToolName;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use http::Uri;
@@ -60,6 +61,27 @@ pub(super) fn size(text: &str) -> Result<usize, Fault> {
         Some(0) => Err(Fault::new("leaves no room at all", "write a size of at least one byte")),
         Some(bytes) => Ok(bytes),
         None => Err(Fault::new("is more memory than a machine can have", HINT)),
+    }
+}
+
+/// The largest head of a request, in bytes.
+pub(super) fn head_size(text: &str) -> Result<usize, Fault> {
+    // hyper has no smaller buffer than this.
+    const LEAST: usize = 8 << 10;
+    match size(text)? {
+        bytes if bytes < LEAST => Err(Fault::new("leaves too little room for a head", "write at least `8KiB`")),
+        bytes if bytes > 1 << 20 => Err(Fault::new("is far more than any head has", "write at most `1MiB`")),
+        bytes => Ok(bytes),
+    }
+}
+
+/// How many: a whole number, not zero.
+pub(super) fn count(text: &str) -> Result<NonZeroUsize, Fault> {
+    const HINT: &str = "write a whole number of at least 1";
+    match text.parse::<usize>().map(NonZeroUsize::new) {
+        Ok(Some(count)) => Ok(count),
+        Ok(None) => Err(Fault::new("allows nothing at all", HINT)),
+        Err(_) => Err(Fault::new("is no number", HINT)),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::preface::{self, Version};
 use super::sending::Sending;
+use crate::guard::peer::Peer;
 use async_trait::async_trait;
 use http::{Request, Response};
 use hyper::body::Incoming;
@@ -21,6 +22,7 @@ use std::net::SocketAddr;
 use std::os::fd::IntoRawFd;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 
@@ -88,6 +90,8 @@ where
         // A task of its own: pingora's holds the frame of its handshake for as long as it lives, nine KiB for every idle
         // stream.
         let (edge, shutdown) = (Arc::clone(self), shutdown.clone());
+        let digest = stream.get_socket_digest();
+        let peer = digest.and_then(|digest| digest.peer_addr()?.as_inet().copied()).map(Peer);
         tokio::spawn(async move {
             // A peer that takes nothing must not hold a run, whichever version it speaks.
             let stream = Sending::new(stream, SEND_TIMEOUT);
@@ -95,7 +99,8 @@ where
             let Ok(Ok((version, stream))) = tokio::time::timeout(HEAD_TIMEOUT, preface::read(stream)).await else {
                 return;
             };
-            let (io, service) = (TokioIo::new(stream), TowerToHyperService::new(edge.service.clone()));
+            let (io, service) =
+                (TokioIo::new(stream), TowerToHyperService::new(From { peer, inner: edge.service.clone() }));
             match version {
                 Version::Http1 => {
                     let connection = edge.http1.serve_connection(io, service);
@@ -109,6 +114,30 @@ where
             }
         });
         None
+    }
+}
+
+/// A service whose requests know where they come from.
+#[derive(Clone)]
+struct From<S> {
+    peer: Option<Peer>,
+    inner: S,
+}
+
+impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for From<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Incoming>) -> S::Future {
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
+        self.inner.call(request)
     }
 }
 

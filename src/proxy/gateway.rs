@@ -14,6 +14,7 @@ use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits, Template};
 use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
+use crate::guard::{self, Guard, Matched, Who};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
 use crate::translate::{Ids, Mode, Stream, detect, request};
@@ -64,6 +65,7 @@ pub struct Gateway {
     connector: Arc<Connector>,
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
+    guard: Arc<Guard>,
 }
 
 /// What a path leads to.
@@ -85,6 +87,8 @@ struct Desk {
 #[derive(Debug)]
 struct Route {
     name: Arc<str>,
+    /// what the guard knows of it, for a run and for its events
+    matched: [Arc<Matched>; 2],
     desk: Option<Desk>,
     client: Side,
     agent: Side,
@@ -108,9 +112,18 @@ impl Route {
 impl Gateway {
     /// A gateway for the routes of `config`. Their hosts are not resolved yet; see [`Gateway::clusters`].
     #[must_use]
-    pub fn new(config: &Config, metrics: Arc<Metrics>, lifecycle: Lifecycle) -> Self {
-        let route = |route: &crate::config::Route| Route {
-            name: route.name.as_str().into(),
+    pub fn new(config: &Config, metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) -> Self {
+        let route = |route: &crate::config::Route, name: Arc<str>, metrics: Arc<RouteMetrics>| Route {
+            matched: [false, true].map(|reads| {
+                Arc::new(Matched {
+                    name: Arc::clone(&name),
+                    path: route.path.clone(),
+                    access: Arc::clone(&route.access),
+                    metrics: Arc::clone(&metrics),
+                    reads,
+                })
+            }),
+            name,
             desk: route.events_path.clone().map(|path| Desk {
                 path,
                 waiting: Waiting::default(),
@@ -121,15 +134,20 @@ impl Gateway {
             learned: Arc::default(),
             guard: route.guard,
             cluster: Arc::new(Cluster::new(route)),
-            metrics: metrics.route(&route.name, route.client, route.agent),
+            metrics,
         };
+        let routes = config.routes.iter().map(|one| {
+            let handles = metrics.route(&one.name, one.client, one.agent);
+            (one.path.clone(), route(one, one.name.as_str().into(), handles))
+        });
         Gateway {
-            routes: config.routes.iter().map(|one| (one.path.clone(), route(one))).collect(),
+            routes: routes.collect(),
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector: Arc::new(Connector::default()),
             metrics,
             lifecycle,
+            guard,
         }
     }
 
@@ -151,10 +169,11 @@ impl Gateway {
     }
 }
 
-impl<'g> Found<'g> {
-    fn route(&self) -> &'g Route {
+impl Found<'_> {
+    fn matched(&self) -> Arc<Matched> {
         match self {
-            Found::Run(route) | Found::Events(route, _) => route,
+            Found::Run(route) => Arc::clone(&route.matched[0]),
+            Found::Events(route, _) => Arc::clone(&route.matched[1]),
         }
     }
 }
@@ -171,17 +190,22 @@ pub fn stack(
 + Send
 + Sync
 + 'static {
-    let answering = Arc::clone(&gateway);
+    let (matching, answering) = (Arc::clone(&gateway), Arc::clone(&gateway));
+    let guard = Arc::clone(&gateway.guard);
+    // The leaf: body, translation, run.
+    let leaf = service_fn(move |request| {
+        let gateway = Arc::clone(&gateway);
+        async move { gateway.answer(request).await }
+    });
     ServiceBuilder::new()
         // An id first, so that everything below, refusals too, is answered and logged with one.
         .map_request(with_request_id)
-        // Then the one place where a refusal becomes an answer, is logged and counted.
+        // Then the route: everything below asks what it wants.
+        .map_request(move |request| matching.with_route(request))
+        // The one place where a refusal becomes an answer, is logged and counted.
         .layer_fn(move |inner| Answer { inner, gateway: Arc::clone(&answering) })
-        // The leaf: route, body, translation, run.
-        .service(service_fn(move |request| {
-            let gateway = Arc::clone(&gateway);
-            async move { gateway.answer(request).await }
-        }))
+        // Policy, gate by gate.
+        .service(guard::gates(&guard, leaf))
 }
 
 fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
@@ -221,10 +245,10 @@ where
 
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
-        let route = self.gateway.find(request.uri().path()).map(|found| Arc::clone(&found.route().name));
+        let matched = request.extensions().get::<Arc<Matched>>().cloned();
         let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
         Box::pin(async move {
-            let route = route.as_deref().unwrap_or_default();
+            let route = matched.as_ref().map_or("", |matched| &*matched.name);
             let mut response = match answer.await {
                 Ok(response) => {
                     gateway.metrics.request(route, response.status().as_u16());
@@ -243,6 +267,15 @@ where
 }
 
 impl Gateway {
+    /// The request, with what it leads to and a place for who calls among its extensions.
+    fn with_route(&self, mut request: Request<Incoming>) -> Request<Incoming> {
+        if let Some(matched) = self.find(request.uri().path()).map(|found| found.matched()) {
+            request.extensions_mut().insert(matched);
+        }
+        request.extensions_mut().insert(Who::default());
+        request
+    }
+
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
         match self.find(request.uri().path()).ok_or(Kind::RouteNotFound)? {
             Found::Run(route) => self.start(route, request).await,

@@ -49,6 +49,9 @@ pub(super) fn refusal(rejection: &Rejection, request_id: &HeaderValue) -> Respon
     if let Some(seconds) = &rejection.retry_after {
         insert(headers, header::RETRY_AFTER, seconds.clone());
     }
+    for (name, value) in &rejection.headers {
+        headers.append(name, value.clone());
+    }
     match rejection.kind {
         Kind::MethodNotAllowed => insert(headers, header::ALLOW, "POST".to_owned()),
         Kind::EventsMethod => insert(headers, header::ALLOW, "GET".to_owned()),

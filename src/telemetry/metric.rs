@@ -4,6 +4,7 @@
 //! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
 //! counting an event is one addition.
 
+use super::label::{AuthMethod, AuthReason, Decision, Refresh};
 use crate::dialect::{Dialect, Side, Sign};
 use crate::translate::{Loss, Repair, Report};
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
@@ -42,6 +43,35 @@ const REPAIRS: Row = Row {
 };
 const LOSSES: Row =
     Row { name: "diglot_losses_total", help: "Events left out on purpose, by reason.", labels: &["route", "reason"] };
+const AUTH: Row = Row {
+    name: "diglot_auth_total",
+    help: "Requests that were let in (result accepted) or not (refused), by how their caller showed who it is, and why.",
+    labels: &["route", "method", "result", "reason"],
+};
+const RATE_LIMIT: Row = Row {
+    name: "diglot_ratelimit_total",
+    help: "Requests by limit and what became of them; the caps of streams are streams:all, streams:route and streams:caller.",
+    labels: &["policy", "decision"],
+};
+const RATE_LIMIT_KEYS: Row =
+    Row { name: "diglot_ratelimit_keys", help: "Callers that limits are counted for.", labels: &[] };
+const RATE_LIMIT_ERRORS: Row = Row {
+    name: "diglot_ratelimit_backend_errors_total",
+    help: "Times that the shared quotas could not be asked.",
+    labels: &[],
+};
+const JWKS_KEYS: Row =
+    Row { name: "diglot_jwks_keys", help: "Keys of an issuer that are in use.", labels: &["issuer"] };
+const JWKS_SUCCESS: Row = Row {
+    name: "diglot_jwks_last_success_timestamp_seconds",
+    help: "When keys of an issuer last came; 0 before the first time.",
+    labels: &["issuer"],
+};
+const JWKS_REFRESHES: Row = Row {
+    name: "diglot_jwks_refreshes_total",
+    help: "Attempts to fetch the keys of an issuer, by result.",
+    labels: &["issuer", "result"],
+};
 const DRAINING: Row = Row { name: "diglot_draining", help: "1 while the gateway is shutting down.", labels: &[] };
 const BUILD: Row = Row { name: "diglot_build_info", help: "Always 1; the version is a label.", labels: &["version"] };
 
@@ -93,6 +123,13 @@ pub struct Metrics {
     repairs: IntCounterVec,
     losses: IntCounterVec,
     draining: IntGauge,
+    auth: IntCounterVec,
+    rate_limit: IntCounterVec,
+    rate_limit_keys: IntGauge,
+    rate_limit_errors: IntCounter,
+    jwks_keys: IntGaugeVec,
+    jwks_success: IntGaugeVec,
+    jwks_refreshes: IntCounterVec,
 }
 
 /// The handles of one route.
@@ -106,6 +143,20 @@ pub struct RouteMetrics {
     ended: Vec<IntCounter>,
     repairs: Vec<IntCounter>,
     losses: Vec<IntCounter>,
+    /// by method, then by reason
+    auth: Vec<Vec<IntCounter>>,
+}
+
+/// The handles of one limit.
+#[derive(Debug)]
+pub struct LimitMetrics(Vec<IntCounter>);
+
+/// The handles of one issuer.
+#[derive(Debug)]
+pub struct IssuerMetrics {
+    keys: IntGauge,
+    success: IntGauge,
+    refreshes: Vec<IntCounter>,
 }
 
 /// Counters of events by type, for each dialect that a side may speak.
@@ -128,8 +179,13 @@ impl Metrics {
             registry.register(Box::new(vec.clone()))?;
             Ok(vec)
         };
-        let draining = IntGauge::new(DRAINING.name, DRAINING.help)?;
-        registry.register(Box::new(draining.clone()))?;
+        let gauge = |row: &Row| -> prometheus::Result<IntGauge> {
+            let gauge = IntGauge::new(row.name, row.help)?;
+            registry.register(Box::new(gauge.clone()))?;
+            Ok(gauge)
+        };
+        let rate_limit_errors = IntCounter::new(RATE_LIMIT_ERRORS.name, RATE_LIMIT_ERRORS.help)?;
+        registry.register(Box::new(rate_limit_errors.clone()))?;
         gauges(&BUILD)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         #[cfg(target_os = "linux")]
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
@@ -141,7 +197,14 @@ impl Metrics {
             requests: counters(&REQUESTS)?,
             repairs: counters(&REPAIRS)?,
             losses: counters(&LOSSES)?,
-            draining,
+            draining: gauge(&DRAINING)?,
+            auth: counters(&AUTH)?,
+            rate_limit: counters(&RATE_LIMIT)?,
+            rate_limit_keys: gauge(&RATE_LIMIT_KEYS)?,
+            rate_limit_errors,
+            jwks_keys: gauges(&JWKS_KEYS)?,
+            jwks_success: gauges(&JWKS_SUCCESS)?,
+            jwks_refreshes: counters(&JWKS_REFRESHES)?,
             registry,
         })
     }
@@ -166,7 +229,44 @@ impl Metrics {
             ended: Outcome::ALL.iter().map(|one| self.streams.with_label_values(&[name, one.label()])).collect(),
             repairs: Repair::ALL.iter().map(|one| self.repairs.with_label_values(&[name, one.label()])).collect(),
             losses: Loss::ALL.iter().map(|one| self.losses.with_label_values(&[name, one.label()])).collect(),
+            auth: AuthMethod::ALL.iter().map(|method| self.auth(name, *method)).collect(),
         })
+    }
+
+    fn auth(&self, route: &str, method: AuthMethod) -> Vec<IntCounter> {
+        let counter = |reason: &AuthReason| {
+            let result = if *reason == AuthReason::Accepted { "accepted" } else { "refused" };
+            self.auth.with_label_values(&[route, method.label(), result, reason.label()])
+        };
+        AuthReason::ALL.iter().map(counter).collect()
+    }
+
+    /// Resolves the handles of a limit; every series of it exists from then on.
+    #[must_use]
+    pub fn limit(&self, policy: &str) -> LimitMetrics {
+        let counter = |one: &Decision| self.rate_limit.with_label_values(&[policy, one.label()]);
+        LimitMetrics(Decision::ALL.iter().map(counter).collect())
+    }
+
+    /// Says for how many callers limits are counted.
+    pub fn limit_keys(&self, count: usize) {
+        self.rate_limit_keys.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Counts that the shared quotas could not be asked.
+    pub fn limit_backend_error(&self) {
+        self.rate_limit_errors.inc();
+    }
+
+    /// Resolves the handles of an issuer; every series of it exists from then on.
+    #[must_use]
+    pub fn issuer(&self, name: &str) -> IssuerMetrics {
+        let refreshes = |one: &Refresh| self.jwks_refreshes.with_label_values(&[name, one.label()]);
+        IssuerMetrics {
+            keys: self.jwks_keys.with_label_values(&[name]),
+            success: self.jwks_success.with_label_values(&[name]),
+            refreshes: Refresh::ALL.iter().map(refreshes).collect(),
+        }
     }
 
     /// Counts an answered request. `route` is a route's name, or empty.
@@ -183,6 +283,28 @@ impl Metrics {
     #[must_use]
     pub fn render(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
+
+impl LimitMetrics {
+    /// Counts what became of a request.
+    pub fn decided(&self, decision: Decision) {
+        self.0[decision as usize].inc();
+    }
+}
+
+impl IssuerMetrics {
+    /// Counts an attempt to fetch keys. Of one that brought some: how many are in use, and when that was, in seconds since
+    /// the epoch.
+    pub fn refreshed(&self, brought: Option<(usize, i64)>) {
+        let result = if let Some((keys, at)) = brought {
+            self.keys.set(i64::try_from(keys).unwrap_or(i64::MAX));
+            self.success.set(at);
+            Refresh::Fetched
+        } else {
+            Refresh::Failed
+        };
+        self.refreshes[result as usize].inc();
     }
 }
 
@@ -210,6 +332,11 @@ impl RouteMetrics {
     /// Counts what of a request the agent's dialect cannot take.
     pub fn downgraded(&self, count: u64) {
         self.losses[Loss::Downgraded as usize].inc_by(count);
+    }
+
+    /// Counts a caller that was let in, or not.
+    pub fn authenticated(&self, method: AuthMethod, reason: AuthReason) {
+        self.auth[method as usize][reason as usize].inc();
     }
 
     /// Counts how a run ended.

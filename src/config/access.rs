@@ -1,0 +1,360 @@
+//! Who may call, how often and how much, as the program runs on it: checked values of `auth`, `rate_limits`, `redis` and the
+//! keys of a route that are about its callers.
+
+use http::{HeaderName, HeaderValue};
+use ipnet::IpNet;
+use std::fmt;
+use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Text that no log, error or page may show. Its `Debug` is `***`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps `text` to itself.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Secret {
+        Secret(text.into())
+    }
+
+    /// The text. Whoever asks for it answers for where it goes.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// Whom the gateway believes.
+#[derive(Debug, Clone, Default)]
+pub struct Auth {
+    /// What the gateway is called in `aud` and in protected resource metadata (RFC 9728): an absolute URL, no slash at its
+    /// end.
+    pub resource: Option<String>,
+    /// Issuers of tokens. No two share a name or an `issuer`.
+    pub issuers: Vec<Issuer>,
+    /// Where API keys are listed. No two, and none of these and an issuer, share a name.
+    pub api_keys: Vec<KeySource>,
+}
+
+/// One issuer of JSON Web Tokens.
+#[derive(Debug, Clone)]
+pub struct Issuer {
+    /// In routes, metrics and logs.
+    pub name: String,
+    /// `iss`, compared exactly.
+    pub issuer: String,
+    /// One of these has to stand in `aud`. Never empty.
+    pub audiences: Vec<String>,
+    /// Where its keys are.
+    pub keys: Keys,
+    /// What its tokens may be signed with. Never empty; of one family with `keys` (HMAC with a secret, signatures with
+    /// public keys).
+    pub algorithms: Vec<Algorithm>,
+    /// What `typ` may say, in lower case and without `application/`. A token without `typ` is taken.
+    pub types: Vec<String>,
+    /// How far clocks may differ; at most 60 s.
+    pub leeway: Duration,
+    /// Which claims say what.
+    pub claims: ClaimNames,
+}
+
+/// Where the keys of an issuer are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Keys {
+    /// `jwks_uri` of `<issuer>/.well-known/openid-configuration`
+    Discovery,
+    /// a JWKS at a URL; https, or http on loopback
+    Url(String),
+    /// a JWKS in a file, read again when it changes
+    JwksFile(PathBuf),
+    /// one or more public keys in PEM, read again when the file changes
+    PemFile(PathBuf),
+    /// a shared secret in a file, read again when it changes; white space at its end is not part of it
+    SecretFile(PathBuf),
+    /// a shared secret from the environment
+    Secret(Secret),
+}
+
+/// Names of claims; a dot steps into an object (`realm_access.roles`), unless the whole name is a claim.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClaimNames {
+    /// who calls; `sub` by default
+    pub subject: String,
+    /// on whose behalf
+    pub tenant: Option<String>,
+    /// which of the quotas
+    pub tier: Option<String>,
+    /// a text with blanks between, or a list; `scope` by default
+    pub scopes: String,
+}
+
+macro_rules! algorithms {
+    ($($name:ident $family:ident),+ $(,)?) => {
+        /// A signature algorithm of JSON Web Tokens (RFC 7518 §3.1, RFC 8037 §3.1). There is no `none`.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "named by the RFCs")]
+        pub enum Algorithm { $($name),+ }
+
+        impl Algorithm {
+            /// Every algorithm.
+            pub const ALL: &'static [Algorithm] = &[$(Algorithm::$name),+];
+
+            /// As the header of a token spells it.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Algorithm::$name => stringify!($name)),+ }
+            }
+
+            /// Whether it is made and checked with one shared secret.
+            #[must_use]
+            pub const fn is_shared(self) -> bool {
+                match self { $(Algorithm::$name => algorithms!(@shared $family)),+ }
+            }
+        }
+    };
+    (@shared secret) => { true };
+    (@shared public) => { false };
+}
+
+algorithms! {
+    HS256 secret, HS384 secret, HS512 secret,
+    RS256 public, RS384 public, RS512 public,
+    PS256 public, PS384 public, PS512 public,
+    ES256 public, ES384 public,
+    EdDSA public,
+}
+
+/// A list of API keys and the header that they come in.
+#[derive(Debug, Clone)]
+pub struct KeySource {
+    /// In routes, metrics and logs.
+    pub name: String,
+    /// Where callers put their key; `authorization` takes it as a bearer token.
+    pub header: HeaderName,
+    /// A file with a list `keys`, read again when it changes.
+    pub file: Option<PathBuf>,
+    /// Keys that stand in the configuration.
+    pub keys: Vec<ApiKey>,
+}
+
+/// One API key: its digest and whom it stands for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    /// In logs; unique in its source.
+    pub id: String,
+    /// SHA-256 of the key.
+    pub sha256: [u8; 32],
+    /// Who calls; the id when left out.
+    pub subject: String,
+    /// On whose behalf.
+    pub tenant: Option<String>,
+    /// Which of the quotas.
+    pub tier: Option<String>,
+    /// What it may do.
+    pub scopes: Vec<String>,
+    /// Seconds since the epoch from which on it is refused.
+    pub expires: Option<u64>,
+}
+
+/// What one route asks of its callers and allows them.
+#[derive(Debug, Clone, Default)]
+pub struct Access {
+    /// Names of issuers and sources of keys; a caller has to come with a credential of one. Empty: anybody may call.
+    pub methods: Vec<String>,
+    /// What else has to be true of a caller.
+    pub require: Require,
+    /// The only tools that requests may offer and the agent may call; any where it is `None`.
+    pub tools: Option<Vec<String>>,
+    /// Whether a thread belongs to the caller who opened it.
+    pub own_threads: bool,
+    /// What becomes of a run whose caller's token expires.
+    pub on_token_expiry: OnExpiry,
+    /// Indices into [`RateLimits::policies`].
+    pub rate_limits: Vec<usize>,
+    /// Most runs of the route at once.
+    pub max_streams: Option<NonZeroUsize>,
+    /// Most runs of the route at once of one caller (one address where callers are not known).
+    pub max_streams_per_caller: Option<NonZeroUsize>,
+    /// How large and long one run may get.
+    pub run: RunLimits,
+    /// Pages of which origins may call; none but the gateway's own where it is `None`.
+    pub cors: Option<Cors>,
+    /// How a caller hears of refusals.
+    pub errors: Errors,
+    /// Fields of a request that the agent gets as they are. Never hop-by-hop fields, nor those that the gateway sets.
+    pub forward_headers: Vec<HeaderName>,
+    /// Whether the caller's own credential is passed on.
+    pub forward_credentials: bool,
+    /// Fields that the agent gets from the gateway: its credentials.
+    pub upstream_headers: Vec<UpstreamHeader>,
+}
+
+/// What has to be true of a caller. Each part that is not empty has to hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Require {
+    /// Each claim has to have, or hold, one of its values.
+    pub claims: Vec<(String, Vec<String>)>,
+    /// All of these.
+    pub scopes: Vec<String>,
+    /// One of these.
+    pub tenants: Vec<String>,
+}
+
+/// What becomes of a run whose caller's token expires.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnExpiry {
+    /// it goes on to its end
+    #[default]
+    Finish,
+    /// it ends with RUN_ERROR, and the body cleanly
+    RunError,
+    /// its connection is cut, without a word
+    Close,
+}
+
+/// How a caller hears of refusals.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Errors {
+    /// a status and a problem document
+    #[default]
+    Http,
+    /// 200 and a stream of one RUN_ERROR
+    RunError,
+}
+
+/// How large and long one run may get.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RunLimits {
+    /// Events for the client.
+    pub events: Option<NonZeroU64>,
+    /// Bytes for the client.
+    pub bytes: Option<NonZeroU64>,
+    /// From the request to the end.
+    pub duration: Option<Duration>,
+}
+
+/// Pages of which origins may call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cors {
+    /// Compared exactly; `None` stands for any origin (`*`), and then `credentials` is false.
+    pub origins: Option<Vec<String>>,
+    /// Whether cookies and client certificates may come along.
+    pub credentials: bool,
+    /// How long a browser may keep the answer to a preflight.
+    pub max_age: Duration,
+}
+
+/// A field that the agent gets from the gateway.
+#[derive(Debug, Clone)]
+pub struct UpstreamHeader {
+    /// its name
+    pub name: HeaderName,
+    /// what it says
+    pub value: UpstreamValue,
+}
+
+/// What a field for the agent says.
+#[derive(Debug, Clone)]
+pub enum UpstreamValue {
+    /// as it was written; marked as sensitive
+    Text(HeaderValue),
+    /// the content of a file behind `prefix`, read again when it changes
+    File {
+        /// such as `Bearer `
+        prefix: String,
+        /// white space at its end is not part of it
+        path: PathBuf,
+    },
+}
+
+/// How often.
+#[derive(Debug, Clone, Default)]
+pub struct RateLimits {
+    /// No two share a name.
+    pub policies: Vec<Policy>,
+    /// Whether `X-RateLimit-*` stand beside `RateLimit`.
+    pub legacy_headers: bool,
+    /// Where quotas are shared between replicas. Present when a policy is shared.
+    pub redis: Option<Redis>,
+}
+
+/// A rate limit.
+#[derive(Debug, Clone)]
+pub struct Policy {
+    /// In routes, metrics, logs and answers.
+    pub name: String,
+    /// Whose requests are counted together.
+    pub key: PolicyKey,
+    /// For everybody, or for those whose tier is not among `tiers`.
+    pub quota: Quota,
+    /// By the name of the tier.
+    pub tiers: Vec<(String, Quota)>,
+    /// Whether replicas count together.
+    pub shared: bool,
+}
+
+/// Whose requests are counted together.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyKey {
+    /// one subject of one tenant; the address where nobody has to say who it is
+    Caller,
+    /// one tenant
+    Tenant,
+    /// one value of a claim
+    Claim(String),
+    /// one address; of IPv6 the /64 network
+    Address,
+    /// one value of a field of the request
+    Header(HeaderName),
+    /// all requests of a route
+    Route,
+}
+
+/// `requests` in each `per`, `burst` of them at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Quota {
+    /// how many come back in `per`
+    pub requests: NonZeroU32,
+    /// never zero; at most a day
+    pub per: Duration,
+    /// how many may come at once; `requests` unless set
+    pub burst: NonZeroU32,
+}
+
+/// Where quotas are shared between replicas.
+#[derive(Debug, Clone)]
+pub struct Redis {
+    /// `redis://` or `rediss://`, with its password
+    pub url: Secret,
+    /// the same for logs, without it
+    pub shown: String,
+    /// what keys begin with
+    pub prefix: String,
+    /// longest wait for an answer
+    pub deadline: Duration,
+    /// what is done without one
+    pub on_error: OnError,
+}
+
+/// What is done while the shared quotas cannot be asked.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum OnError {
+    /// each replica counts by itself
+    #[default]
+    Local,
+    /// everybody may call
+    Allow,
+    /// nobody may
+    Deny,
+}
+
+/// Addresses whose word about their clients is taken.
+pub type TrustedProxies = Vec<IpNet>;

@@ -1,0 +1,289 @@
+//! What the operator writes about callers: whom the gateway believes, who may call, how often and how much.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde_saphyr::Spanned;
+
+use super::{OneOrMany, Text, text};
+
+/// Whom the gateway believes.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Auth {
+    /// The gateway's own URL, for protected resource metadata (RFC 9728) and `WWW-Authenticate`.
+    pub resource: Option<Text>,
+    /// Issuers of JSON Web Tokens.
+    pub issuers: Vec<Spanned<Issuer>>,
+    /// Lists of API keys.
+    pub api_keys: Vec<Spanned<KeySource>>,
+}
+
+/// One issuer of JSON Web Tokens. Its keys are found by OIDC discovery unless one of `jwks_url`, `jwks_file`,
+/// `public_key_file`, `secret_file` and `secret` says otherwise. Files are read again when they change.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Issuer {
+    /// The issuer in routes, metrics and logs. Required.
+    pub name: Option<Text>,
+    /// What `iss` has to say, to the letter. Required.
+    pub issuer: Option<Text>,
+    /// What `aud` has to hold: one value, or a list of which one is enough. Required.
+    pub audience: Option<Spanned<OneOrMany>>,
+    /// A JWKS at an https URL (http on loopback).
+    pub jwks_url: Option<Text>,
+    /// A JWKS in a file.
+    pub jwks_file: Option<Text>,
+    /// Public keys in PEM.
+    pub public_key_file: Option<Text>,
+    /// A file with a shared secret, for HS256, HS384 and HS512.
+    pub secret_file: Option<Text>,
+    /// A shared secret; write it as a variable: `${TOKEN_SECRET}`.
+    pub secret: Option<Text>,
+    /// What its tokens may be signed with. Every algorithm that its keys have when left out.
+    #[serde(default)]
+    pub algorithms: Vec<Text>,
+    /// What `typ` may say; `[JWT, at+jwt]` when left out. A token without `typ` is taken.
+    #[serde(default)]
+    pub types: Vec<Text>,
+    /// How far clocks may differ; at most 60s.
+    #[serde(default = "leeway")]
+    pub leeway: Text,
+    /// The claim that says who calls.
+    #[serde(default = "subject_claim")]
+    pub subject_claim: Text,
+    /// The claim that says on whose behalf. A dot steps into an object: `org.id`.
+    pub tenant_claim: Option<Text>,
+    /// The claim that names the caller's tier.
+    pub tier_claim: Option<Text>,
+    /// The claim that lists scopes: a text with blanks between, or a list.
+    #[serde(default = "scopes_claim")]
+    pub scopes_claim: Text,
+}
+
+fn leeway() -> Text {
+    text("5s")
+}
+
+fn subject_claim() -> Text {
+    text("sub")
+}
+
+fn scopes_claim() -> Text {
+    text("scope")
+}
+
+/// A list of API keys: in a file of its own, here, or both.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct KeySource {
+    /// The list in routes, metrics and logs. Required.
+    pub name: Option<Text>,
+    /// The field that callers put their key in; `authorization` takes it as a bearer token.
+    #[serde(default = "key_header")]
+    pub header: Text,
+    /// A YAML file with `keys`, as below. It is read again when it changes.
+    pub file: Option<Text>,
+    /// Keys that stand here.
+    #[serde(default)]
+    pub keys: Vec<Spanned<ApiKey>>,
+}
+
+fn key_header() -> Text {
+    text("x-api-key")
+}
+
+/// One API key. `diglot token --api-key` makes one and prints its entry.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ApiKey {
+    /// The key in logs, never the key itself. Required, unique in its list.
+    pub id: Option<Text>,
+    /// SHA-256 of the key, 64 hexadecimal digits. Required.
+    pub sha256: Option<Text>,
+    /// Who calls; the `id` when left out.
+    pub subject: Option<Text>,
+    /// On whose behalf.
+    pub tenant: Option<Text>,
+    /// The caller's tier.
+    pub tier: Option<Text>,
+    /// What it may do.
+    #[serde(default)]
+    pub scopes: Vec<Text>,
+    /// From when on it is refused: `2027-01-31` or `2027-01-31T12:00:00Z`.
+    pub expires: Option<Text>,
+}
+
+/// A file of API keys.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct KeyFile {
+    /// The keys.
+    pub keys: Vec<Spanned<ApiKey>>,
+}
+
+/// What has to be true of a caller. Each key that is written has to hold.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Require {
+    /// Claims of its token: each has to be, or hold, one of the values. A dot steps into an object.
+    pub claims: BTreeMap<String, Spanned<OneOrMany>>,
+    /// Scopes, all of them.
+    pub scopes: Vec<Text>,
+    /// Tenants, one of them.
+    pub tenants: Vec<Text>,
+}
+
+/// How large and long one run may get; over it the run ends with `RUN_ERROR`. No limits unless set.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RunLimits {
+    /// Events for the client.
+    pub events: Option<Text>,
+    /// Bytes for the client.
+    pub bytes: Option<Text>,
+    /// From the request to the end.
+    pub duration: Option<Text>,
+}
+
+/// Pages of which origins may call.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cors {
+    /// Such as `https://app.example.com`, or `*` for any. Required.
+    pub origins: Option<Spanned<OneOrMany>>,
+    /// Whether browsers send cookies along: `true` or `false`. Never with `*`.
+    #[serde(default = "credentials")]
+    pub credentials: Text,
+    /// How long a browser may keep the answer to a preflight.
+    #[serde(default = "max_age")]
+    pub max_age: Text,
+}
+
+fn credentials() -> Text {
+    text("false")
+}
+
+fn max_age() -> Text {
+    text("10m")
+}
+
+/// A field for the agent: its value, or the file that holds it.
+#[derive(Debug, Clone)]
+pub enum UpstreamHeader {
+    /// `authorization: Bearer ${AGENT_TOKEN}`
+    Text(String),
+    /// `authorization: {file: /run/secrets/agent, prefix: "Bearer "}`
+    File(Box<UpstreamFile>),
+}
+
+/// The mapping form of a field for the agent.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct UpstreamFile {
+    /// What stands before the content.
+    pub prefix: Option<Text>,
+    /// The file; white space at its end is not part of the value, and it is read again when it changes. Required.
+    pub file: Option<Text>,
+}
+
+/// A rate limit.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RateLimit {
+    /// The limit in routes, metrics, logs and answers. Required.
+    pub name: Option<Text>,
+    /// Whose requests are counted together: `caller` (a subject of a tenant; the address where nobody has to say who it
+    /// is), `tenant`, `claim:<name>`, `address` (of IPv6 the /64 network), `header:<name>`, or `route`.
+    #[serde(default = "limit_key")]
+    pub key: Text,
+    /// How many requests come back in `per`. Required.
+    pub requests: Option<Text>,
+    /// In what time. A duration of at most a day.
+    #[serde(default = "per")]
+    pub per: Text,
+    /// How many may come at once; `requests` when left out.
+    pub burst: Option<Text>,
+    /// Other quotas for callers of a tier, by its name.
+    #[serde(default)]
+    pub tiers: BTreeMap<String, Spanned<Tier>>,
+    /// Whether replicas count together, in `redis`: `true` or `false`.
+    #[serde(default = "shared")]
+    pub shared: Text,
+}
+
+fn limit_key() -> Text {
+    text("caller")
+}
+
+fn per() -> Text {
+    text("1m")
+}
+
+fn shared() -> Text {
+    text("false")
+}
+
+/// The quota of a tier.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Tier {
+    /// How many requests come back in `per` of the rate limit. Required.
+    pub requests: Option<Text>,
+    /// How many may come at once; `requests` when left out.
+    pub burst: Option<Text>,
+}
+
+/// A Redis or Valkey.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redis {
+    /// `redis://host:6379/0`, or `rediss://` for TLS. Put a password in through a variable or `password_file`. Required.
+    pub url: Option<Text>,
+    /// A file with the password.
+    pub password_file: Option<Text>,
+    /// What the names of our keys begin with.
+    #[serde(default = "prefix")]
+    pub prefix: Text,
+    /// How long an answer may take before it is done without.
+    #[serde(default = "deadline")]
+    pub deadline: Text,
+    /// What is done then: each replica counts by itself (`local`), everybody may call (`allow`), or nobody (`deny`).
+    #[serde(default = "on_error")]
+    pub on_error: Text,
+}
+
+fn prefix() -> Text {
+    text("diglot:")
+}
+
+fn deadline() -> Text {
+    text("20ms")
+}
+
+fn on_error() -> Text {
+    text("local")
+}
+
+impl<'de> Deserialize<'de> for UpstreamHeader {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamHeader, D::Error> {
+        struct Either;
+        impl<'de> Visitor<'de> for Either {
+            type Value = UpstreamHeader;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("a value or a mapping such as {file: PATH}")
+            }
+            fn visit_str<E: Error>(self, value: &str) -> Result<UpstreamHeader, E> {
+                Ok(UpstreamHeader::Text(value.to_owned()))
+            }
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UpstreamHeader, A::Error> {
+                UpstreamFile::deserialize(MapAccessDeserializer::new(map))
+                    .map(|file| UpstreamHeader::File(Box::new(file)))
+            }
+        }
+        deserializer.deserialize_any(Either)
+    }
+}

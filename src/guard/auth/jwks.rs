@@ -1,0 +1,1 @@
+//! The keys of issuers: files, JWKS at a URL, OIDC discovery.

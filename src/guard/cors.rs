@@ -1,0 +1,1 @@
+//! Pages of other origins (WHATWG Fetch, §3.2).

@@ -1,0 +1,60 @@
+//! One question in front of a service.
+
+use crate::error::Rejection;
+use futures_util::future::BoxFuture;
+use http::Request;
+use http::request::Parts;
+use std::future::Future;
+use std::task::{Context, Poll};
+use tower::Service;
+
+/// Looks at the head of a request.
+pub trait Gate: Clone + Send + Sync + 'static {
+    /// Lets the request pass, perhaps with something learnt among its extensions.
+    ///
+    /// # Errors
+    /// Why it may not pass.
+    fn pass(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
+}
+
+/// A service behind a gate.
+#[derive(Clone, Debug)]
+pub struct Gated<G, S> {
+    gate: G,
+    inner: S,
+}
+
+impl<G, S> Gated<G, S> {
+    /// `inner` behind `gate`.
+    pub fn new(gate: G, inner: S) -> Self {
+        Gated { gate, inner }
+    }
+}
+
+impl<G, S, B> Service<Request<B>> for Gated<G, S>
+where
+    G: Gate,
+    B: Send + 'static,
+    S: Service<Request<B>, Error = Rejection> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = S::Response;
+    type Error = Rejection;
+    type Future = BoxFuture<'static, Result<S::Response, Rejection>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Rejection>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let gate = self.gate.clone();
+        // The service that was found ready is the one that is called (tower's rule on clones).
+        let fresh = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, fresh);
+        Box::pin(async move {
+            let (mut head, body) = request.into_parts();
+            gate.pass(&mut head).await?;
+            inner.call(Request::from_parts(head, body)).await
+        })
+    }
+}

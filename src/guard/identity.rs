@@ -1,0 +1,54 @@
+//! Who calls, once that is known.
+
+use crate::telemetry::label::AuthMethod;
+use http::request::Parts;
+use std::sync::{Arc, OnceLock};
+use std::time::SystemTime;
+
+/// A caller whose credential was believed.
+#[derive(Clone, Debug)]
+pub struct Identity {
+    /// how it showed who it is
+    pub method: AuthMethod,
+    /// the issuer, or the source of keys, by its name in the configuration
+    pub source: Arc<str>,
+    /// who
+    pub subject: String,
+    /// on whose behalf
+    pub tenant: Option<String>,
+    /// which of the quotas
+    pub tier: Option<String>,
+    /// what it may do
+    pub scopes: Vec<String>,
+    /// when the credential ends
+    pub expires: Option<SystemTime>,
+    /// the id of an API key, for the log
+    pub key_id: Option<String>,
+    /// the claims of a token; empty for an API key
+    pub claims: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Who calls: among the extensions of every request, empty until somebody was believed. Whoever put it there keeps a copy,
+/// and so hears of it too.
+#[derive(Clone, Debug, Default)]
+pub struct Who(Arc<OnceLock<Arc<Identity>>>);
+
+impl Who {
+    /// The caller of a request, if one was believed.
+    #[must_use]
+    pub fn of(head: &Parts) -> Option<&Arc<Identity>> {
+        head.extensions.get::<Who>()?.known()
+    }
+
+    /// The caller, if one was believed.
+    #[must_use]
+    pub fn known(&self) -> Option<&Arc<Identity>> {
+        self.0.get()
+    }
+
+    /// Believes a caller.
+    pub fn believe(&self, identity: Identity) {
+        // One gate says it, once for each request.
+        let _ = self.0.set(Arc::new(identity));
+    }
+}

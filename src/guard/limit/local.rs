@@ -1,0 +1,1 @@
+//! Quotas that this process counts by itself.

@@ -1,0 +1,1 @@
+//! Quotas that replicas count together.

@@ -1,0 +1,116 @@
+//! Policy: who may call, how often and how much, decided before a run exists.
+//!
+//! ```text
+//!   request ─▶ host ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf: a run
+//!                                 (network)     who             may        (caller)    permits
+//! ```
+//! Each gate is one question; it passes a request on, perhaps with something learnt, or refuses it with a
+//! [`Rejection`]. [`gates`] is the list. Cross-origin rules ([`cors`]) stand outside of it, because refusals have to be
+//! readable by pages as well.
+
+pub mod auth;
+mod authorize;
+pub mod cors;
+mod gate;
+mod host;
+mod identity;
+pub mod limit;
+pub mod peer;
+mod streams;
+pub mod thread;
+pub mod upstream;
+
+pub use gate::{Gate, Gated};
+pub use identity::{Identity, Who};
+pub use streams::Permits;
+
+use crate::config::Config;
+use crate::config::access::Access;
+use crate::error::Rejection;
+use crate::telemetry::{Metrics, RouteMetrics};
+use http::{Request, Response};
+use std::sync::Arc;
+use tower::{Service, ServiceBuilder};
+
+/// The route that a request was matched with. It stands among the request's extensions before the first gate.
+#[derive(Debug)]
+pub struct Matched {
+    /// the route in metrics and logs
+    pub name: Arc<str>,
+    /// its path, as configured
+    pub path: String,
+    /// what it asks of callers
+    pub access: Arc<Access>,
+    /// its handles
+    pub metrics: Arc<RouteMetrics>,
+    /// whether the request reads a run that another one started: it is no new run to a limit
+    pub reads: bool,
+}
+
+/// Everything that the gates decide with: shared by all requests.
+#[derive(Debug)]
+pub struct Guard {
+    auth: auth::Authenticator,
+    addresses: peer::Addresses,
+    limits: limit::Limits,
+    streams: streams::Streams,
+    /// whose a thread is
+    pub threads: thread::Threads,
+}
+
+impl Guard {
+    /// A guard for `config`. Files of keys and secrets are read now, and again by [`Guard::watch`]; nothing is fetched.
+    ///
+    /// # Errors
+    /// What of a file that the configuration names cannot be read or used.
+    pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
+        Ok(Guard {
+            auth: auth::Authenticator::new(config, metrics)?,
+            addresses: peer::Addresses::new(config),
+            limits: limit::Limits::new(config, metrics),
+            streams: streams::Streams::new(config, metrics),
+            threads: thread::Threads::new(config),
+        })
+    }
+
+    /// Keeps keys and quotas fresh, until the process ends: never returns.
+    pub async fn watch(&self) {
+        tokio::join!(self.auth.watch(), self.limits.watch());
+    }
+
+    /// Who checks credentials, for the status plane.
+    #[must_use]
+    pub fn auth(&self) -> &auth::Authenticator {
+        &self.auth
+    }
+}
+
+/// The gates in front of `leaf`, outermost first.
+pub fn gates<B, S, R>(
+    guard: &Arc<Guard>,
+    leaf: S,
+) -> impl Service<Request<B>, Response = Response<R>, Error = Rejection, Future: Send> + Clone + Send + Sync + use<B, S, R>
+where
+    B: Send + 'static,
+    R: 'static,
+    S: Service<Request<B>, Response = Response<R>, Error = Rejection> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+{
+    let gate = || Arc::clone(guard);
+    ServiceBuilder::new()
+        // What is no proper HTTP is nobody's request.
+        .layer_fn(|inner| Gated::new(host::Host, inner))
+        // Who calls, as far as the network says; limits below may count by it.
+        .layer_fn(move |inner| Gated::new(peer::Address(gate()), inner))
+        // Floods end before anything expensive is done for them, such as checking a signature.
+        .layer_fn(move |inner| Gated::new(limit::Unknown(gate()), inner))
+        // Who calls.
+        .layer_fn(move |inner| Gated::new(auth::Authenticate(gate()), inner))
+        // Whether they may. Before their quota: what is forbidden costs nothing.
+        .layer_fn(|inner| Gated::new(authorize::Authorize, inner))
+        // How often they may.
+        .layer_fn(move |inner| Gated::new(limit::Known(gate()), inner))
+        // How much at once. Last, since what it gives out is held for as long as the run.
+        .layer_fn(move |inner| Gated::new(streams::Slots(gate()), inner))
+        .service(leaf)
+}

@@ -1,0 +1,108 @@
+//! Closed lists of labels, one enum each: nothing that a client or an agent sends can become another.
+
+macro_rules! labels {
+    ($(#[$doc:meta])* $name:ident { $($(#[$row:meta])* $variant:ident = $label:literal),+ $(,)? }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        pub enum $name { $($(#[$row])* $variant),+ }
+
+        impl $name {
+            /// Every label.
+            pub const ALL: &'static [$name] = &[$($name::$variant),+];
+
+            /// The label in metrics and logs.
+            #[must_use]
+            pub const fn label(self) -> &'static str {
+                match self { $($name::$variant => $label),+ }
+            }
+        }
+    };
+}
+
+labels! {
+    /// How a caller showed who it is.
+    AuthMethod {
+        /// it showed nothing
+        None = "none",
+        /// a JSON Web Token
+        Jwt = "jwt",
+        /// an API key
+        ApiKey = "api_key",
+    }
+}
+
+labels! {
+    /// Why a caller was believed and let in, or not.
+    AuthReason {
+        /// believed, and allowed to call
+        Accepted = "accepted",
+        /// no credential came
+        Missing = "missing",
+        /// several credentials came
+        Ambiguous = "ambiguous",
+        /// what came is no credential of a form that is known
+        Malformed = "malformed",
+        /// longer than any credential
+        TooLarge = "too_large",
+        /// signed in a way that its key is not for, or not at all
+        Algorithm = "algorithm",
+        /// a token for something else, by its `typ`
+        Type = "type",
+        /// an extension that has to be understood and is not (`crit`, `b64`, `zip`)
+        Critical = "critical",
+        /// of nobody whom the route believes
+        Issuer = "issuer",
+        /// of a key that the issuer does not have
+        UnknownKey = "unknown_key",
+        /// the signature is wrong
+        Signature = "signature",
+        /// no longer valid
+        Expired = "expired",
+        /// not valid yet
+        NotYetValid = "not_yet_valid",
+        /// for somebody else
+        Audience = "audience",
+        /// a claim is missing, of a wrong type, or there twice
+        Claims = "claims",
+        /// the issuer's keys could not be had
+        KeysUnavailable = "keys_unavailable",
+        /// no such API key
+        UnknownApiKey = "unknown_api_key",
+        /// lacks a scope
+        Scope = "scope",
+        /// lacks the value of a claim
+        Claim = "claim",
+        /// of a tenant that may not call here
+        Tenant = "tenant",
+        /// offers a tool that is not allowed
+        Tool = "tool",
+        /// asks for somebody else's thread
+        Thread = "thread",
+    }
+}
+
+labels! {
+    /// What became of a request at a limit.
+    Decision {
+        /// within it
+        Allowed = "allowed",
+        /// over it
+        Refused = "refused",
+        /// the shared quota could not be asked; counted by this replica alone
+        Local = "local",
+        /// the shared quota could not be asked; let pass
+        Unchecked = "unchecked",
+        /// the shared quota could not be asked; refused
+        Unavailable = "unavailable",
+    }
+}
+
+labels! {
+    /// What became of an attempt to fetch an issuer's keys.
+    Refresh {
+        /// keys came
+        Fetched = "fetched",
+        /// none came; those from before stay in use
+        Failed = "failed",
+    }
+}
