@@ -11,6 +11,7 @@
 pub mod auth;
 mod authorize;
 pub mod cors;
+mod file;
 mod gate;
 mod host;
 mod identity;
