@@ -73,7 +73,7 @@ impl Guard {
             addresses: peer::Addresses::new(config),
             limits: limit::Limits::new(config, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
-            threads: thread::Threads::new(config),
+            threads: thread::Threads::new(config, metrics, redis.clone()),
             redis,
         })
     }

@@ -214,6 +214,9 @@ impl FileUnusable<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::error!(path = %self.path.display(), cause = shown(self.cause), "file cannot be used; the last good content stays");
+    }
+}
+
 /// The Redis that replicas share does not answer; what is done without it is configured.
 pub struct RedisAway<'a> {
     /// its URL, without a password
