@@ -11,6 +11,7 @@
 pub mod auth;
 mod authorize;
 pub mod cors;
+mod file;
 mod gate;
 mod host;
 mod identity;
@@ -73,7 +74,7 @@ impl Guard {
             addresses: peer::Addresses::new(config),
             limits: limit::Limits::new(&config.rate_limits, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
-            threads: thread::Threads::new(config),
+            threads: thread::Threads::new(config, metrics, redis.clone()),
             redis,
         })
     }

@@ -19,7 +19,7 @@ use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
 use crate::translate::{Ids, Mode, Stream, detect, request};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -280,18 +280,15 @@ impl Gateway {
         match self.find(request.uri().path()).ok_or(Kind::RouteNotFound)? {
             Found::Run(route) => {
                 let standings = Standings::fields(request.extensions());
-                match self.start(route, request).await {
-                    Ok(mut response) => {
-                        response.headers_mut().extend(standings);
-                        Ok(response)
-                    }
-                    Err(mut rejection) => {
-                        rejection.headers.extend(standings);
-                        Err(rejection)
-                    }
-                }
+                announced(self.start(route, request).await, standings)
             }
-            Found::Events(route, thread_id) => events(route, thread_id.as_deref(), request.method(), request.headers()),
+            Found::Events(route, thread_id) => {
+                let (head, _) = request.into_parts();
+                if let Some(thread_id) = &thread_id {
+                    self.guard.threads.read(&route.matched[1], Who::of(&head), thread_id)?;
+                }
+                events(route, thread_id.as_deref(), &head.method, &head.headers)
+            }
         }
     }
 
@@ -316,6 +313,9 @@ impl Gateway {
         let translated = request::translate(&body, client, agent, &fresh)
             .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
         drop(body);
+        // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
+        // known, and who comes back is the caller, or another one who has no business here.
+        self.guard.threads.claim(&route.matched[0], Who::of(&head), &translated.ids.thread_id).await?;
         route.metrics.downgraded(translated.downgraded);
         let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 
@@ -410,6 +410,23 @@ impl Gateway {
                 tokio::spawn(discard(body));
                 Err(rejection)
             }
+        }
+    }
+}
+
+/// An answer or a refusal, with fields that the gates have to say in both.
+fn announced<B>(
+    answer: Result<Response<B>, Rejection>,
+    fields: Vec<(HeaderName, HeaderValue)>,
+) -> Result<Response<B>, Rejection> {
+    match answer {
+        Ok(mut response) => {
+            response.headers_mut().extend(fields);
+            Ok(response)
+        }
+        Err(mut rejection) => {
+            rejection.headers.extend(fields);
+            Err(rejection)
         }
     }
 }
