@@ -145,9 +145,8 @@ impl Limits {
         let questions: Vec<_> = shared.iter().map(question).collect();
         match redis.take(&questions).await {
             Ok(verdicts) => {
-                let passes = verdicts.iter().all(Verdict::is_ok);
                 let verdicts = shared.into_iter().zip(verdicts);
-                said.extend(verdicts.map(|(asked, verdict)| asked.elsewhere(verdict, passes)));
+                said.extend(verdicts.map(|(asked, verdict)| asked.elsewhere(verdict)));
             }
             Err(Away) => {
                 self.metrics.limit_backend_error();
@@ -198,12 +197,10 @@ impl<'l> Asked<'l> {
         }
     }
 
-    /// What Redis said. What it let pass is counted here too, so that a quota that was nearly used up is that still when
-    /// Redis goes away.
-    fn elsewhere(self, verdict: Verdict, passes: bool) -> Said<'l> {
-        if passes {
-            let _ = self.tier.local.take(self.key);
-        }
+    /// What Redis said. It is remembered here, so that what replicas have used up together is that still when Redis goes
+    /// away.
+    fn elsewhere(self, verdict: Verdict) -> Said<'l> {
+        self.tier.local.follow(self.key, verdict.unwrap_or(0));
         let decision = if verdict.is_ok() { Decision::Allowed } else { Decision::Refused };
         Said { asked: self, verdict, decision, taken: None }
     }

@@ -93,7 +93,7 @@ async fn a_redis_that_dies_is_done_without_as_configured_and_asked_again_when_it
         let line = gateway.logged("redis does not answer").await;
         assert!(line["redis"].as_str().is_some_and(|shown| shown.starts_with("redis://127.0.0.1:")), "{line}");
     }
-    // What Redis let pass before counts: one of two is left.
+    // What replicas used up together is used up: one of two is left.
     assert_eq!(admitted(&local, "", 3).await, 1);
     assert_eq!(decided(&local, "local").await, 1.0);
     assert_eq!(admitted(&allow, "", 5).await, 5);
