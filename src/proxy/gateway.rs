@@ -277,7 +277,13 @@ impl Gateway {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
-        match self.find(request.uri().path()).ok_or(Kind::RouteNotFound)? {
+        let path = request.uri().path();
+        let Some(found) = self.find(path) else {
+            // Whoever is to learn how to show who it is cannot show it yet.
+            let document = self.guard.auth().metadata(path).filter(|_| *request.method() == Method::GET);
+            return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(Full::boxed_unsync));
+        };
+        match found {
             Found::Run(route) => self.start(route, request).await,
             Found::Events(route, thread_id) => {
                 let (head, _) = request.into_parts();
