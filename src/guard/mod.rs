@@ -51,6 +51,7 @@ pub struct Matched {
 #[derive(Debug)]
 pub struct Guard {
     auth: auth::Authenticator,
+    host: host::Rules,
     addresses: peer::Addresses,
     limits: limit::Limits,
     streams: streams::Streams,
@@ -66,6 +67,7 @@ impl Guard {
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
         Ok(Guard {
             auth: auth::Authenticator::new(config, metrics)?,
+            host: host::Rules::new(config),
             addresses: peer::Addresses::new(config),
             limits: limit::Limits::new(config, metrics),
             streams: streams::Streams::new(config, metrics),
@@ -99,7 +101,7 @@ where
     let gate = || Arc::clone(guard);
     ServiceBuilder::new()
         // What is no proper HTTP is nobody's request.
-        .layer_fn(|inner| Gated::new(host::Host, inner))
+        .layer_fn(move |inner| Gated::new(host::Host(gate()), inner))
         // Who calls, as far as the network says; limits below may count by it.
         .layer_fn(move |inner| Gated::new(peer::Address(gate()), inner))
         // Floods end before anything expensive is done for them, such as checking a signature.

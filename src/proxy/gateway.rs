@@ -33,9 +33,6 @@ use tokio::time::Instant;
 use tower::{Service, ServiceBuilder, service_fn};
 use uuid::Uuid;
 
-/// Most time that a whole request body may take.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// Most room that is made for a body before any of it has come.
 const FIRST_PIECE: usize = 64 << 10;
 
@@ -390,7 +387,7 @@ impl Gateway {
             }
             Ok(())
         };
-        match tokio::time::timeout(BODY_TIMEOUT, reading).await {
+        match tokio::time::timeout(self.limits.body_timeout, reading).await {
             Err(_) => Err(Kind::RequestTimeout.into()),
             Ok(Ok(())) => Ok(whole.into()),
             Ok(Err(rejection)) => {
