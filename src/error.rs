@@ -213,7 +213,7 @@ impl Rejection {
     /// The problem document (RFC 9457), `instance` being the id of the request.
     #[must_use]
     pub fn problem(&self, instance: &str) -> String {
-        serde_json::json!({
+        let mut problem = serde_json::json!({
             "type": format!("urn:diglot:problem:{}", self.kind.code()),
             "title": self.kind.text(),
             "status": self.status(),
@@ -221,8 +221,11 @@ impl Rejection {
             "instance": instance,
             "code": self.kind.code(),
             "hint": self.kind.hint(),
-        })
-        .to_string()
+        });
+        if let Some(policy) = &self.policy {
+            problem["policy"] = (**policy).into();
+        }
+        problem.to_string()
     }
 }
 

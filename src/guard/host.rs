@@ -26,15 +26,13 @@ impl Rules {
     pub fn new(config: &Config) -> Self {
         Rules { fields: config.limits.headers }
     }
-}
 
-/// The gate.
-#[derive(Clone, Debug)]
-pub struct Host(pub Arc<Guard>);
-
-impl Gate for Host {
-    async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        let most = self.0.host.fields;
+    /// Whether a head is proper.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check(&self, head: &Parts) -> Result<(), Rejection> {
+        let most = self.fields;
         if head.headers.len() > most {
             let detail = format!("The request has more than {most} fields.");
             return Err(Rejection::from(Kind::HeadersTooLarge).detail(detail));
@@ -43,6 +41,16 @@ impl Gate for Host {
             // Whoever sends such a request may have a different idea of where it ends.
             Rejection::from(Kind::InvalidRequest).detail(wrong).header(CONNECTION, HeaderValue::from_static("close"))
         })
+    }
+}
+
+/// The gate.
+#[derive(Clone, Debug)]
+pub struct Host(pub Arc<Guard>);
+
+impl Gate for Host {
+    async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
+        self.0.host.check(head)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Policy: who may call, how often and how much, decided before a run exists.
 //!
 //! ```text
-//!   request ─▶ host ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf: a run
+//!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf: a run
 //!                                 (network)     who             may        (caller)    permits
 //! ```
 //! Each gate is one question; it passes a request on, perhaps with something learnt, or refuses it with a
@@ -53,6 +53,7 @@ pub struct Guard {
     auth: auth::Authenticator,
     host: host::Rules,
     addresses: peer::Addresses,
+    upstream: upstream::Fields,
     limits: limit::Limits,
     streams: streams::Streams,
     /// whose a thread is
@@ -69,6 +70,7 @@ impl Guard {
             auth: auth::Authenticator::new(config, metrics)?,
             host: host::Rules::new(config),
             addresses: peer::Addresses::new(config),
+            upstream: upstream::Fields::new(config)?,
             limits: limit::Limits::new(config, metrics),
             streams: streams::Streams::new(config, metrics),
             threads: thread::Threads::new(config),
@@ -77,7 +79,7 @@ impl Guard {
 
     /// Keeps keys and quotas fresh, until the process ends: never returns.
     pub async fn watch(&self) {
-        tokio::join!(self.auth.watch(), self.limits.watch());
+        tokio::join!(self.auth.watch(), self.upstream.watch(), self.limits.watch());
     }
 
     /// Who checks credentials, for the status plane.
@@ -102,6 +104,8 @@ where
     ServiceBuilder::new()
         // What is no proper HTTP is nobody's request.
         .layer_fn(move |inner| Gated::new(host::Host(gate()), inner))
+        // Pages of strangers are told so before anything is done for them.
+        .layer_fn(|inner| Gated::new(cors::Origins, inner))
         // Who calls, as far as the network says; limits below may count by it.
         .layer_fn(move |inner| Gated::new(peer::Address(gate()), inner))
         // Floods end before anything expensive is done for them, such as checking a signature.
