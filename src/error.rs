@@ -74,6 +74,8 @@ rejections! {
         "A run is answered as text/event-stream.", "Send `Accept: text/event-stream`.";
     RequestTimeout = 408 "request_timeout" None,
         "The request body did not arrive in time.", "Send the whole body without a pause.";
+    HeadersTooLarge = 431 "headers_too_large" None,
+        "The head of the request is larger than the gateway takes.", "Send fewer fields, or raise `limits.headers`.";
     BodyTooLarge = 413 "body_too_large" None,
         "The request body is larger than the gateway takes.", "Send less, or raise `limits.request_body`.";
     UnsupportedMediaType = 415 "unsupported_media_type" None,
@@ -213,7 +215,7 @@ impl Rejection {
     /// The problem document (RFC 9457), `instance` being the id of the request.
     #[must_use]
     pub fn problem(&self, instance: &str) -> String {
-        serde_json::json!({
+        let mut problem = serde_json::json!({
             "type": format!("urn:diglot:problem:{}", self.kind.code()),
             "title": self.kind.text(),
             "status": self.status(),
@@ -221,8 +223,11 @@ impl Rejection {
             "instance": instance,
             "code": self.kind.code(),
             "hint": self.kind.hint(),
-        })
-        .to_string()
+        });
+        if let Some(policy) = &self.policy {
+            problem["policy"] = (**policy).into();
+        }
+        problem.to_string()
     }
 }
 

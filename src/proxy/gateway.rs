@@ -5,6 +5,7 @@
 use super::accept;
 use super::lifecycle::{Lifecycle, Permit, Phase};
 use super::pipe::{Reader, pipe};
+use super::refusal::Answer;
 use super::respond::{self, REQUEST_ID};
 use super::run::{Head, Plan, Run};
 use super::upstream::{Cluster, Connector, LAST_EVENT_ID};
@@ -14,6 +15,7 @@ use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits, Template};
 use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
+use crate::guard::cors::Pages;
 use crate::guard::{self, Guard, Matched, Who};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
@@ -32,9 +34,6 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower::{Service, ServiceBuilder, service_fn};
 use uuid::Uuid;
-
-/// Most time that a whole request body may take.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Most room that is made for a body before any of it has come.
 const FIRST_PIECE: usize = 64 << 10;
@@ -63,13 +62,13 @@ pub struct Gateway {
     limits: Limits,
     keep_alive: Duration,
     connector: Arc<Connector>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
     guard: Arc<Guard>,
 }
 
 /// What a path leads to.
-enum Found<'g> {
+pub(super) enum Found<'g> {
     /// a POST starts a run
     Run(&'g Route),
     /// a GET reads the run of this thread; none where the segment is no id
@@ -78,19 +77,19 @@ enum Found<'g> {
 
 /// Where a route's clients of two steps find their events, and the runs that wait for them there.
 #[derive(Debug)]
-struct Desk {
+pub(super) struct Desk {
     path: Template,
     waiting: Waiting<Reader<Held>>,
     patience: Duration,
 }
 
 #[derive(Debug)]
-struct Route {
+pub(super) struct Route {
     name: Arc<str>,
     /// what the guard knows of it, for a run and for its events
-    matched: [Arc<Matched>; 2],
-    desk: Option<Desk>,
-    client: Side,
+    pub(super) matched: [Arc<Matched>; 2],
+    pub(super) desk: Option<Desk>,
+    pub(super) client: Side,
     agent: Side,
     /// what the agent turned out to speak, where the route leaves it open: later requests are written in that
     learned: Arc<OnceLock<&'static Dialect>>,
@@ -158,7 +157,7 @@ impl Gateway {
     }
 
     /// What a path leads to. Exact paths come first; no template reads one of them.
-    fn find(&self, path: &str) -> Option<Found<'_>> {
+    pub(super) fn find(&self, path: &str) -> Option<Found<'_>> {
         if let Some(route) = self.routes.get(path) {
             return Some(Found::Run(route));
         }
@@ -191,7 +190,8 @@ pub fn stack(
 + Sync
 + 'static {
     let (matching, answering) = (Arc::clone(&gateway), Arc::clone(&gateway));
-    let guard = Arc::clone(&gateway.guard);
+    let (guard, metrics) = (Arc::clone(&gateway.guard), Arc::clone(&gateway.metrics));
+    let asked = Arc::clone(&guard);
     // The leaf: body, translation, run.
     let leaf = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
@@ -202,6 +202,8 @@ pub fn stack(
         .map_request(with_request_id)
         // Then the route: everything below asks what it wants.
         .map_request(move |request| matching.with_route(request))
+        // Pages: outside of the next, so that they can read refusals as well.
+        .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), metrics: Arc::clone(&metrics), inner })
         // The one place where a refusal becomes an answer, is logged and counted.
         .layer_fn(move |inner| Answer { inner, gateway: Arc::clone(&answering) })
         // Policy, gate by gate.
@@ -220,50 +222,6 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
         }
     }
     request
-}
-
-/// Turns refusals into answers.
-#[derive(Clone)]
-struct Answer<S> {
-    inner: S,
-    gateway: Arc<Gateway>,
-}
-
-impl<S> Service<Request<Incoming>> for Answer<S>
-where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Rejection>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = futures_util::future::BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
-        // The leaf is always ready.
-        std::task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
-        let matched = request.extensions().get::<Arc<Matched>>().cloned();
-        let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
-        Box::pin(async move {
-            let route = matched.as_ref().map_or("", |matched| &*matched.name);
-            let mut response = match answer.await {
-                Ok(response) => {
-                    gateway.metrics.request(route, response.status().as_u16());
-                    response
-                }
-                Err(rejection) => {
-                    let request_id = id.to_str().unwrap_or_default();
-                    occurrence::Refused { route, request_id, rejection: &rejection }.emit(&gateway.metrics);
-                    respond::refusal(&rejection, &id).map(Full::boxed_unsync)
-                }
-            };
-            response.headers_mut().insert(REQUEST_ID, id);
-            Ok(response)
-        })
-    }
 }
 
 impl Gateway {
@@ -405,7 +363,7 @@ impl Gateway {
             }
             Ok(())
         };
-        match tokio::time::timeout(BODY_TIMEOUT, reading).await {
+        match tokio::time::timeout(self.limits.body_timeout, reading).await {
             Err(_) => Err(Kind::RequestTimeout.into()),
             Ok(Ok(())) => Ok(whole.into()),
             Ok(Err(rejection)) => {

@@ -34,22 +34,42 @@ pub struct Refused<'a> {
     pub request_id: &'a str,
     /// why
     pub rejection: &'a Rejection,
+    /// the status of the answer: 200 where the client hears of it in an event
+    pub answered: u16,
 }
 
 impl Refused<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &Metrics) {
-        let Refused { route, request_id, rejection } = self;
-        metrics.request(route, rejection.status());
+        let Refused { route, request_id, rejection, answered } = self;
+        metrics.request(route, answered);
         tracing::info!(
             route,
             request_id,
             status = rejection.status(),
             code = rejection.kind.code(),
+            policy = rejection.policy.as_deref(),
             detail = shown(rejection.message()),
             cause = rejection.cause.as_deref().map(shown),
             "request refused"
         );
+    }
+}
+
+/// A browser asked whether a page may call.
+pub struct Preflight<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the status of the answer
+    pub answered: u16,
+}
+
+impl Preflight<'_> {
+    /// Logs and counts it. Quietly: browsers ask before every request of a page.
+    pub fn emit(self, metrics: &Metrics) {
+        let Preflight { route, answered } = self;
+        metrics.request(route, answered);
+        tracing::debug!(route, status = answered, "preflight answered");
     }
 }
 
