@@ -24,6 +24,7 @@ pub mod upstream;
 
 pub use gate::{Gate, Gated};
 pub use identity::{Identity, Who};
+pub use limit::Standings;
 pub use streams::Permits;
 
 use crate::config::Config;
@@ -71,7 +72,7 @@ impl Guard {
         Ok(Guard {
             auth: auth::Authenticator::new(config, metrics)?,
             addresses: peer::Addresses::new(config),
-            limits: limit::Limits::new(config, metrics, redis.clone()),
+            limits: limit::Limits::new(&config.rate_limits, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
             threads: thread::Threads::new(config, metrics, redis.clone()),
             redis,

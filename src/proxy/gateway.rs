@@ -14,7 +14,7 @@ use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits, Template};
 use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
-use crate::guard::{self, Guard, Matched, Who};
+use crate::guard::{self, Guard, Matched, Permits, Standings, Who};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
 use crate::translate::{Ids, Mode, Stream, detect, request};
@@ -54,7 +54,7 @@ const REQUEST_ID_LIMIT: usize = 128;
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 /// What is held while a client takes part in a run.
-type Held = (Permit, Active);
+type Held = (Permit, Active, Permits);
 
 /// Everything that requests are answered with.
 #[derive(Debug)]
@@ -278,7 +278,19 @@ impl Gateway {
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
         match self.find(request.uri().path()).ok_or(Kind::RouteNotFound)? {
-            Found::Run(route) => self.start(route, request).await,
+            Found::Run(route) => {
+                let standings = Standings::fields(request.extensions());
+                match self.start(route, request).await {
+                    Ok(mut response) => {
+                        response.headers_mut().extend(standings);
+                        Ok(response)
+                    }
+                    Err(mut rejection) => {
+                        rejection.headers.extend(standings);
+                        Err(rejection)
+                    }
+                }
+            }
             Found::Events(route, thread_id) => {
                 let (head, _) = request.into_parts();
                 if let Some(thread_id) = &thread_id {
@@ -320,7 +332,8 @@ impl Gateway {
         let stream = Stream::new(agent, client, Some(translated.ids.clone()), limits);
         let mut stream = stream.guarded(route.guard).knowing(translated.known);
         stream.write_as(framing);
-        let held = (permit, route.metrics.open());
+        let slots = head.extensions.get::<Permits>().cloned().unwrap_or_default();
+        let held = (permit, route.metrics.open(), slots);
         let (writer, reader) = pipe(self.limits.client_buffer, held);
         let (answer, answered) = oneshot::channel();
         let plan = Plan {
