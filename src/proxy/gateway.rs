@@ -277,7 +277,13 @@ impl Gateway {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
-        match self.find(request.uri().path()).ok_or(Kind::RouteNotFound)? {
+        let path = request.uri().path();
+        let Some(found) = self.find(path) else {
+            // Whoever is to learn how to show who it is cannot show it yet.
+            let document = self.guard.auth().metadata(path).filter(|_| *request.method() == Method::GET);
+            return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(Full::boxed_unsync));
+        };
+        match found {
             Found::Run(route) => {
                 let standings = Standings::fields(request.extensions());
                 match self.start(route, request).await {
@@ -292,11 +298,9 @@ impl Gateway {
                 }
             }
             Found::Events(route, thread_id) => {
-                let (head, _) = request.into_parts();
-                if let Some(thread_id) = &thread_id {
-                    self.guard.threads.read(&route.matched[1], Who::of(&head), thread_id)?;
-                }
-                events(route, thread_id.as_deref(), &head.method, &head.headers)
+                let who = request.extensions().get::<Who>().and_then(Who::known);
+                self.guard.threads.read(&route.matched[1], who, thread_id.as_deref())?;
+                events(route, thread_id.as_deref(), request.method(), request.headers())
             }
         }
     }

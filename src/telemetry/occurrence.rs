@@ -245,6 +245,54 @@ impl RedisAnswers<'_> {
     }
 }
 
+/// Keys of an issuer came: the first ones, or those after a failure.
+pub struct KeysFetched<'a> {
+    /// the issuer's name in the configuration
+    pub issuer: &'a str,
+    /// how many
+    pub keys: usize,
+}
+
+impl KeysFetched<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(issuer = self.issuer, keys = self.keys, "keys of the issuer fetched");
+    }
+}
+
+/// Keys of an issuer cannot be had. Said once, until they come again.
+pub struct KeysUnavailable<'a> {
+    /// the issuer's name in the configuration
+    pub issuer: &'a str,
+    /// why
+    pub cause: &'a str,
+    /// whether those from before are still in use
+    pub stale: bool,
+}
+
+impl KeysUnavailable<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let KeysUnavailable { issuer, cause, stale } = self;
+        tracing::warn!(issuer, cause = shown(cause), stale, "keys of the issuer cannot be fetched");
+    }
+}
+
+/// Some keys of an issuer cannot be used. Said once for each such set of keys.
+pub struct KeysIgnored<'a> {
+    /// the issuer's name in the configuration
+    pub issuer: &'a str,
+    /// which, and why
+    pub ignored: &'a str,
+}
+
+impl KeysIgnored<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(issuer = self.issuer, ignored = shown(self.ignored), "keys of the issuer left out");
+    }
+}
+
 /// The gateway stops taking runs.
 pub struct Draining {
     /// how long open runs may go on

@@ -1,6 +1,7 @@
 //! API keys: who calls, by a secret that is known here as its digest alone.
 
 use crate::config::access::{ApiKey, KeySource};
+use crate::config::{Problem, load};
 use crate::guard::file::Watched;
 use crate::guard::identity::Identity;
 use crate::telemetry::label::{AuthMethod, AuthReason};
@@ -178,9 +179,17 @@ fn identity(source: &Arc<str>, key: &ApiKey) -> Identity {
     }
 }
 
-/// The keys that stand in a file. The error names places and quotes nothing: what stands there may be a key.
+/// The keys that stand in a file. The error names the places and quotes no line: keys and digests stand there.
 fn key_file(path: &Path) -> Result<Vec<ApiKey>, String> {
-    Err(format!("{}: files of API keys cannot be read yet", path.display()))
+    load::key_file(path).map_err(|problems| {
+        let place = |problem: &Problem| {
+            let line = problem.line.map_or(String::new(), |line| format!("line {line}: "));
+            let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
+            format!("{line}{path}{}", problem.message)
+        };
+        let problems: Vec<String> = problems.as_slice().iter().map(place).collect();
+        problems.join("; ")
+    })
 }
 
 #[cfg(test)]
