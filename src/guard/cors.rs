@@ -66,7 +66,10 @@ where
 {
     type Response = Response<B>;
     type Error = S::Error;
-    type Future = Either<Either<Ready<Result<Response<B>, S::Error>>, S::Future>, BoxFuture<'static, Result<Response<B>, S::Error>>>;
+    type Future = Either<
+        Either<Ready<Result<Response<B>, S::Error>>, S::Future>,
+        BoxFuture<'static, Result<Response<B>, S::Error>>,
+    >;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -115,7 +118,8 @@ pub struct Origins;
 impl Gate for Origins {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         if head.extensions.get::<Page>() == Some(&Page::Foreign) {
-            let what = "The Origin of the request is neither that of the gateway nor among `cors.origins` of the route.";
+            let what =
+                "The Origin of the request is neither that of the gateway nor among `cors.origins` of the route.";
             return Err(Rejection::from(Kind::OriginNotAllowed).detail(what));
         }
         Ok(())

@@ -11,11 +11,13 @@
 pub mod auth;
 mod authorize;
 pub mod cors;
+mod file;
 mod gate;
 mod host;
 mod identity;
 pub mod limit;
 pub mod peer;
+mod redis;
 mod streams;
 pub mod thread;
 pub mod upstream;
@@ -58,6 +60,7 @@ pub struct Guard {
     streams: streams::Streams,
     /// whose a thread is
     pub threads: thread::Threads,
+    redis: Option<Arc<redis::Redis>>,
 }
 
 impl Guard {
@@ -66,20 +69,27 @@ impl Guard {
     /// # Errors
     /// What of a file that the configuration names cannot be read or used.
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
+        let redis = config.rate_limits.redis.as_ref().map(redis::Redis::new).transpose()?.map(Arc::new);
         Ok(Guard {
             auth: auth::Authenticator::new(config, metrics)?,
             host: host::Rules::new(config),
             addresses: peer::Addresses::new(config),
             upstream: upstream::Fields::new(config)?,
-            limits: limit::Limits::new(config, metrics),
+            limits: limit::Limits::new(config, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
             threads: thread::Threads::new(config),
+            redis,
         })
     }
 
-    /// Keeps keys and quotas fresh, until the process ends: never returns.
+    /// Keeps keys, quotas and connections fresh, until the process ends: never returns.
     pub async fn watch(&self) {
-        tokio::join!(self.auth.watch(), self.upstream.watch(), self.limits.watch());
+        let redis = async {
+            if let Some(redis) = &self.redis {
+                redis.watch().await;
+            }
+        };
+        tokio::join!(self.auth.watch(), self.upstream.watch(), self.limits.watch(), redis);
     }
 
     /// Who checks credentials, for the status plane.

@@ -5,6 +5,7 @@
 use super::metric::{Metrics, Outcome, RouteMetrics, Totals};
 use crate::error::Rejection;
 use std::net::SocketAddr;
+use std::path::Path;
 use std::time::Duration;
 
 /// Longest text of a client or an agent in a log line, in characters.
@@ -205,6 +206,62 @@ impl Unresolved<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::warn!(route = self.route, cause = shown(&self.cause), "upstream not resolved");
+    }
+}
+
+/// A file of keys or secrets changed; what it says now is in use.
+pub struct FileChanged<'a> {
+    /// the file
+    pub path: &'a Path,
+}
+
+impl FileChanged<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(path = %self.path.display(), "file read again");
+    }
+}
+
+/// A file of keys or secrets is gone or broken; what it said before stays in use. Said once for each such change.
+pub struct FileUnusable<'a> {
+    /// the file
+    pub path: &'a Path,
+    /// what is wrong with it, without its content
+    pub cause: &'a str,
+}
+
+impl FileUnusable<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::error!(path = %self.path.display(), cause = shown(self.cause), "file cannot be used; the last good content stays");
+    }
+}
+
+/// The Redis that replicas share does not answer; what is done without it is configured.
+pub struct RedisAway<'a> {
+    /// its URL, without a password
+    pub redis: &'a str,
+    /// why
+    pub cause: String,
+}
+
+impl RedisAway<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(redis = self.redis, cause = shown(&self.cause), "redis does not answer");
+    }
+}
+
+/// The Redis that replicas share answers, for the first time or again.
+pub struct RedisAnswers<'a> {
+    /// its URL, without a password
+    pub redis: &'a str,
+}
+
+impl RedisAnswers<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(redis = self.redis, "redis answers");
     }
 }
 
