@@ -15,6 +15,7 @@
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
+//! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
@@ -36,6 +37,7 @@ mod pages;
 mod proto;
 mod requests;
 mod sides;
+mod smuggling;
 mod status;
 mod support;
 mod two_steps;
