@@ -8,6 +8,7 @@
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
 //! - `guard`: what the run guard mends, refuses and counts, a row per rule.
+//! - `h2`: HTTP/2 that no library would write.
 //! - `held`: how much a run may have the gateway hold.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
@@ -29,6 +30,7 @@ mod exact;
 mod faults;
 mod golden;
 mod guard;
+mod h2;
 mod held;
 mod laws;
 mod lifecycle;
