@@ -77,7 +77,7 @@ impl Guard {
             upstream: upstream::Fields::new(config)?,
             limits: limit::Limits::new(config, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
-            threads: thread::Threads::new(config),
+            threads: thread::Threads::new(config, metrics, redis.clone()),
             redis,
         })
     }

@@ -7,7 +7,7 @@
 //! Each proxy writes whom it heard behind what came to it. So the list is read from its end, and only as far as a trusted
 //! proxy wrote it: what stands before is the client's own word. What cannot be read ends the walk at the last trusted hop.
 
-use super::{Gate, Guard};
+use super::{Gate, Guard, Who};
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
 use crate::error::Rejection;
@@ -99,6 +99,9 @@ impl Gate for Address {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         if let Some(client) = self.0.addresses.chain(head).first() {
             head.extensions.insert(Client(*client));
+            if let Some(who) = head.extensions.get::<Who>() {
+                who.at(*client);
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@
 
 use super::accept;
 use super::lifecycle::{Lifecycle, Permit, Phase};
-use super::pipe::{Reader, pipe};
+use super::pipe::{CutOff, Reader, pipe};
 use super::refusal::Answer;
 use super::respond::{self, REQUEST_ID};
 use super::run::{Head, Plan, Run};
@@ -17,10 +17,11 @@ use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::cors::Pages;
 use crate::guard::upstream::is_nominated;
-use crate::guard::{self, Guard, Matched, Who};
+use crate::guard::{self, Guard, Matched, Permits, Who};
+use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
-use crate::translate::{Ids, Mode, Stream, detect, request};
+use crate::translate::{Ids, Mode, Stream, Tools, detect, request};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -29,6 +30,7 @@ use hyper::body::Incoming;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -54,10 +56,10 @@ const REQUEST_ID_LIMIT: usize = 128;
 const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The body of every answer.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub type Body = UnsyncBoxBody<Bytes, CutOff>;
 
 /// What is held while a client takes part in a run.
-type Held = (Permit, Active);
+type Held = (Permit, Active, Option<Permits>);
 
 /// Everything that requests are answered with.
 #[derive(Debug)]
@@ -98,6 +100,8 @@ pub(super) struct Route {
     /// what the agent turned out to speak, where the route leaves it open: later requests are written in that
     learned: Arc<OnceLock<&'static Dialect>>,
     guard: Mode,
+    /// the only tools that may be used
+    tools: Option<Arc<Tools>>,
     cluster: Arc<Cluster>,
     metrics: Arc<RouteMetrics>,
 }
@@ -110,6 +114,21 @@ impl Route {
             None => self.agent,
         }
     }
+
+    /// The refusal of a request that cannot be taken as it is; one that offers what is not allowed is counted.
+    fn unfit(&self, refused: &request::Refused, who: &Who) -> Rejection {
+        if !refused.tool {
+            return Rejection::from(Kind::InvalidRequest).detail(refused.to_string());
+        }
+        let method = who.known().map_or(AuthMethod::None, |identity| identity.method);
+        self.metrics.authenticated(method, AuthReason::Tool);
+        Rejection::from(Kind::ToolNotAllowed).detail(refused.to_string())
+    }
+}
+
+/// A body that is known whole.
+pub(super) fn whole(body: Full<Bytes>) -> Body {
+    body.map_err(|never| match never {}).boxed_unsync()
 }
 
 impl Gateway {
@@ -136,6 +155,7 @@ impl Gateway {
             agent: route.agent,
             learned: Arc::default(),
             guard: route.guard,
+            tools: route.access.tools.as_ref().map(|names| Arc::new(Tools::new(names.iter().map(String::as_str)))),
             cluster: Arc::new(Cluster::new(route)),
             metrics,
         };
@@ -239,9 +259,21 @@ impl Gateway {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
-        match self.find(request.uri().path()).ok_or(Kind::RouteNotFound)? {
+        let path = request.uri().path();
+        let Some(found) = self.find(path) else {
+            // Whoever is to learn how to show who it is cannot show it yet.
+            let document = self.guard.auth().metadata(path).filter(|_| *request.method() == Method::GET);
+            return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(whole));
+        };
+        match found {
             Found::Run(route) => self.start(route, request).await,
-            Found::Events(route, thread_id) => events(route, thread_id.as_deref(), request.method(), request.headers()),
+            Found::Events(route, thread_id) => {
+                let (head, _) = request.into_parts();
+                if let Some(thread_id) = &thread_id {
+                    self.guard.threads.read(&route.matched[1], Who::of(&head), thread_id)?;
+                }
+                events(route, thread_id.as_deref(), &head.method, &head.headers)
+            }
         }
     }
 
@@ -258,22 +290,31 @@ impl Gateway {
         if self.lifecycle.phase() != Phase::Serving {
             return Err(Kind::Draining.into());
         }
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        // Held for as long as the client takes part, which may be longer than this request.
+        let permits = head.extensions.remove::<Permits>();
+        let who = head.extensions.remove::<Who>().unwrap_or_default();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let client = self.client(route, framing, &head.headers, &body);
         let agent = route.agent();
-        let translated = request::translate(&body, client, agent, &fresh)
-            .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
+        let translated = request::translate_allowing(&body, client, agent, &fresh, route.tools.as_deref())
+            .map_err(|refused| route.unfit(&refused, &who))?;
         drop(body);
+        // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
+        // known, and who comes back is the caller, or another one who has no business here.
+        self.guard.threads.claim(&route.matched[0], Who::of(&head), &translated.ids.thread_id).await?;
         route.metrics.downgraded(translated.downgraded);
         let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let stream = Stream::new(agent, client, Some(translated.ids.clone()), limits);
-        let mut stream = stream.guarded(route.guard).knowing(translated.known);
+        let access = &route.matched[0].access;
+        let (events, bytes) = (access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
+        let stream = stream.guarded(route.guard).knowing(translated.known);
+        let mut stream = stream.allowing(route.tools.clone()).within(events, bytes);
         stream.write_as(framing);
-        let held = (permit, route.metrics.open());
+        let held = (permit, route.metrics.open(), permits);
         let (writer, reader) = pipe(self.limits.client_buffer, held);
         let (answer, answered) = oneshot::channel();
         let plan = Plan {
@@ -292,6 +333,8 @@ impl Gateway {
             ids: translated.ids,
             body: translated.body.into(),
             began,
+            access: Arc::clone(access),
+            who,
         };
         let Some(seated) = desk else {
             tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
@@ -307,7 +350,7 @@ impl Gateway {
         seated.seat.offer(reader, run, seated.patience, self.lifecycle.watch(), move || {
             occurrence::Unread { route: &name, request_id: &request_id, thread_id: &thread_id }.emit();
         });
-        Ok(respond::accepted(&ids, &seated.events).map(Full::boxed_unsync))
+        Ok(respond::accepted(&ids, &seated.events).map(whole))
     }
 
     /// What the client of a request speaks.

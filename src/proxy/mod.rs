@@ -13,6 +13,7 @@ mod accept;
 mod answer;
 mod clock;
 mod edge;
+mod end;
 mod gateway;
 mod lifecycle;
 mod pipe;

@@ -1,18 +1,17 @@
 //! The one place where a refusal becomes an answer, is logged and counted.
 
 use super::accept;
-use super::gateway::{Body, Found, Gateway};
+use super::gateway::{Body, Found, Gateway, whole};
 use super::respond::{self, REQUEST_ID};
 use crate::codec::Framing;
 use crate::config::access::Errors;
 use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
-use crate::guard::Matched;
+use crate::guard::{Matched, Who};
 use crate::telemetry::occurrence;
 use crate::translate::Stream;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, Version, header};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -44,6 +43,7 @@ where
     fn call(&mut self, request: Request<Incoming>) -> Self::Future {
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let matched = request.extensions().get::<Arc<Matched>>().cloned();
+        let who = request.extensions().get::<Who>().cloned().unwrap_or_default();
         let listener = self.gateway.listener(&request);
         // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
         // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper takes Content-Length away
@@ -64,9 +64,15 @@ where
                         None => respond::refusal(&rejection, &id),
                     };
                     let (request_id, answered) = (id.to_str().unwrap_or_default(), response.status().as_u16());
-                    let refused = occurrence::Refused { route, request_id, rejection: &rejection, answered };
+                    let refused = occurrence::Refused {
+                        route,
+                        request_id,
+                        caller: who.caller(),
+                        rejection: &rejection,
+                        answered,
+                    };
                     refused.emit(&gateway.metrics);
-                    response.map(BodyExt::boxed_unsync)
+                    response.map(whole)
                 }
             };
             response.headers_mut().insert(REQUEST_ID, id);

@@ -149,6 +149,11 @@ impl Cluster {
         self.timeouts.first_byte
     }
 
+    /// How long it may be until its first event, counted from the request.
+    pub(super) fn first_event(&self) -> Option<Duration> {
+        self.timeouts.first_event
+    }
+
     /// Sends the request to the first agent that takes the connection. Once a byte was sent nobody else is asked: a run
     /// may have begun.
     pub(super) async fn send(&self, connector: &Connector, request: &Outgoing<'_>) -> Result<Box<Session>, Rejection> {

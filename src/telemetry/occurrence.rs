@@ -2,9 +2,10 @@
 //!
 //! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
 
+use super::label::AuthMethod;
 use super::metric::{Metrics, Outcome, RouteMetrics, Totals};
 use crate::error::Rejection;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,12 +27,31 @@ impl Listening {
     }
 }
 
+/// Who calls, as far as that is known. Never a credential.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// the client's address
+    pub address: Option<IpAddr>,
+    /// how it showed who it is
+    pub method: AuthMethod,
+    /// the issuer, or the source of keys
+    pub source: Option<&'a str>,
+    /// who
+    pub subject: Option<&'a str>,
+    /// on whose behalf
+    pub tenant: Option<&'a str>,
+    /// the id of an API key
+    pub key_id: Option<&'a str>,
+}
+
 /// A request was refused before its stream began.
 pub struct Refused<'a> {
     /// the route's name, empty where none matched
     pub route: &'a str,
     /// the request's id
     pub request_id: &'a str,
+    /// who called
+    pub caller: Caller<'a>,
     /// why
     pub rejection: &'a Rejection,
     /// the status of the answer: 200 where the client hears of it in an event
@@ -41,14 +61,20 @@ pub struct Refused<'a> {
 impl Refused<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &Metrics) {
-        let Refused { route, request_id, rejection, answered } = self;
+        let Refused { route, request_id, caller, rejection, answered } = self;
         metrics.request(route, answered);
         tracing::info!(
             route,
             request_id,
             status = rejection.status(),
             code = rejection.kind.code(),
-            policy = rejection.policy.as_deref(),
+            policy = rejection.policy.as_deref().map(shown),
+            client = caller.address.map(tracing::field::display),
+            auth = caller.method.label(),
+            source = caller.source.map(shown),
+            subject = caller.subject.map(shown),
+            tenant = caller.tenant.map(shown),
+            key_id = caller.key_id.map(shown),
             detail = shown(rejection.message()),
             cause = rejection.cause.as_deref().map(shown),
             "request refused"
@@ -105,6 +131,8 @@ pub struct RunEnded<'a> {
     pub thread_id: &'a str,
     /// the run
     pub run_id: &'a str,
+    /// who asked for it
+    pub caller: Caller<'a>,
     /// how it ended
     pub outcome: Outcome,
     /// why, when the gateway ended it
@@ -138,6 +166,12 @@ impl RunEnded<'_> {
                     request_id = self.request_id,
                     thread_id = shown(self.thread_id),
                     run_id = shown(self.run_id),
+                    client = self.caller.address.map(tracing::field::display),
+                    auth = self.caller.method.label(),
+                    source = self.caller.source.map(shown),
+                    subject = self.caller.subject.map(shown),
+                    tenant = self.caller.tenant.map(shown),
+                    key_id = self.caller.key_id.map(shown),
                     outcome = self.outcome.label(),
                     code = self.rejection.map(|rejection| rejection.kind.code()),
                     cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
@@ -153,7 +187,12 @@ impl RunEnded<'_> {
         }
         match self.outcome {
             Outcome::UpstreamError => line!(warn),
-            Outcome::Finished | Outcome::AgentError | Outcome::ClientGone | Outcome::Drained => line!(info),
+            Outcome::Finished
+            | Outcome::AgentError
+            | Outcome::ClientGone
+            | Outcome::Drained
+            | Outcome::Expired
+            | Outcome::Limited => line!(info),
         }
     }
 }
@@ -262,6 +301,54 @@ impl RedisAnswers<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(redis = self.redis, "redis answers");
+    }
+}
+
+/// Keys of an issuer came: the first ones, or those after a failure.
+pub struct KeysFetched<'a> {
+    /// the issuer's name in the configuration
+    pub issuer: &'a str,
+    /// how many
+    pub keys: usize,
+}
+
+impl KeysFetched<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(issuer = self.issuer, keys = self.keys, "keys of the issuer fetched");
+    }
+}
+
+/// Keys of an issuer cannot be had. Said once, until they come again.
+pub struct KeysUnavailable<'a> {
+    /// the issuer's name in the configuration
+    pub issuer: &'a str,
+    /// why
+    pub cause: &'a str,
+    /// whether those from before are still in use
+    pub stale: bool,
+}
+
+impl KeysUnavailable<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let KeysUnavailable { issuer, cause, stale } = self;
+        tracing::warn!(issuer, cause = shown(cause), stale, "keys of the issuer cannot be fetched");
+    }
+}
+
+/// Some keys of an issuer cannot be used. Said once for each such set of keys.
+pub struct KeysIgnored<'a> {
+    /// the issuer's name in the configuration
+    pub issuer: &'a str,
+    /// which, and why
+    pub ignored: &'a str,
+}
+
+impl KeysIgnored<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(issuer = self.issuer, ignored = shown(self.ignored), "keys of the issuer left out");
     }
 }
 
