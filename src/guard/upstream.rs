@@ -5,10 +5,9 @@
 
 use super::file::Watched;
 use super::peer::X_FORWARDED_FOR;
-use super::{Guard, Matched, Who};
+use super::{Guard, Identity, Matched, Who};
 use crate::config::Config;
 use crate::config::access::{Access, UpstreamHeader, UpstreamValue};
-use crate::guard::identity::Identity;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
@@ -58,10 +57,9 @@ impl Fields {
         Ok(Fields { keys: keys.collect(), files })
     }
 
-    /// Reads files again when they change: never returns.
+    /// Reads files again when they change: never returns, unless there are none.
     pub async fn watch(&self) {
         futures_util::future::join_all(self.files.iter().map(|file| file.value.watch())).await;
-        std::future::pending().await
     }
 
     /// The fields that a caller of the route puts its API key in.

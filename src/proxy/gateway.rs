@@ -16,6 +16,7 @@ use crate::config::{Config, Limits, Template};
 use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::cors::Pages;
+use crate::guard::upstream::is_nominated;
 use crate::guard::{self, Guard, Matched, Permits, Standings, Who};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::metric::Active;
@@ -50,6 +51,9 @@ const START_GRACE: Duration = Duration::from_secs(1);
 
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_LIMIT: usize = 128;
+
+/// W3C trace context of a request, on both sides.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The body of every answer.
 pub type Body = UnsyncBoxBody<Bytes, CutOff>;
@@ -322,7 +326,8 @@ impl Gateway {
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
             request_id: head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
-            traceparent: head.headers.get("traceparent").cloned(),
+            traceparent: head.headers.get(&TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
+            fields: Arc::new(self.guard.fields(&head, &route.matched[0])),
             framing,
             agent_framings: accept::framings(route.agent),
             learned: Arc::clone(&route.learned),
