@@ -9,7 +9,9 @@ use std::net::SocketAddr;
 
 use serde_saphyr::{Location, Spanned};
 
-use super::file::{self, File, OneOrMany, SideMapping, Text};
+use super::access::ApiKey;
+use super::file::{self, File, KeyFile, OneOrMany, SideMapping, Text};
+use super::load::Source;
 use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_password};
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
@@ -21,33 +23,50 @@ mod access;
 mod auth;
 mod own;
 mod rates;
+mod secret;
 
-/// Checks `file`, which was read from `text` under the name `name`.
-pub(super) fn check(
-    name: &str,
-    text: &str,
-    file: &File,
-    lookup: &dyn Fn(&str) -> Option<String>,
-) -> Result<Config, Problems> {
-    let mut check =
-        Check { name, text, lookup, dialects: Vec::new(), mistaken: Vec::new(), own: Vec::new(), problems: Vec::new() };
-    match check.config(file) {
-        Some(config) if check.problems.is_empty() => Ok(config),
-        _ => Err(Problems::new(check.problems)),
-    }
+/// Checks `file`, which was read from `source`.
+pub(super) fn check(source: &Source<'_>, file: &File) -> Result<Config, Problems> {
+    let mut check = Check::new(source);
+    let config = check.config(file);
+    check.end(config)
+}
+
+/// Checks the API keys of `file`, which was read from `source`.
+pub(super) fn check_keys(source: &Source<'_>, file: &KeyFile) -> Result<Vec<ApiKey>, Problems> {
+    let mut check = Check::new(source);
+    let keys = check.key_list(&file.keys);
+    check.end(keys)
 }
 
 struct Check<'a> {
-    name: &'a str,
-    text: &'a str,
-    lookup: &'a dyn Fn(&str) -> Option<String>,
+    source: Source<'a>,
     /// Dialects of this file.
     dialects: Vec<&'static Dialect>,
     /// Names of those that have mistakes, which were noted where they are.
     mistaken: Vec<String>,
     /// Where the data plane listens, as far as it could be read: no upstream may lead back there.
     own: Vec<Seen<SocketAddr>>,
+    /// Issuers and lists of API keys, for routes to name.
+    methods: Vec<auth::Method>,
+    /// Rate limits, for routes to name; in the order of the file.
+    policies: Vec<rates::Known>,
     problems: Vec<Problem>,
+}
+
+impl<'a> Check<'a> {
+    fn new(source: &Source<'a>) -> Check<'a> {
+        let (dialects, mistaken, own) = (Vec::new(), Vec::new(), Vec::new());
+        let (methods, policies, problems) = (Vec::new(), Vec::new(), Vec::new());
+        Check { source: *source, dialects, mistaken, own, methods, policies, problems }
+    }
+
+    fn end<T>(self, read: Option<T>) -> Result<T, Problems> {
+        match read {
+            Some(read) if self.problems.is_empty() => Ok(read),
+            _ => Err(Problems::new(self.problems)),
+        }
+    }
 }
 
 /// A scalar with its variables put in, on its way to becoming a value.
@@ -394,16 +413,27 @@ impl Check<'_> {
 
     /// Notes a key that must be there and is not, at the mapping that lacks it.
     fn required<'w, T>(&mut self, value: Option<&'w T>, at: &str, key: &str, whole: Option<Position>) -> Option<&'w T> {
+        let example = match key {
+            "path" => "the path that clients call, such as `path: /agents/chat`",
+            "client" => "what the clients speak, such as `client: ag-ui`",
+            "agent" => "what the agent speaks, such as `agent: hai`",
+            "upstream" => "where the agent is, such as `upstream: http://127.0.0.1:9001/chat`",
+            "name" => "what routes call it, such as `name: acme-chat`",
+            "extends" => "which dialect it changes, such as `extends: ag-ui`",
+            _ => "which dialect it is, such as `dialect: hai`",
+        };
+        self.needed(value, at, key, example, whole)
+    }
+
+    fn needed<'w, T>(
+        &mut self,
+        value: Option<&'w T>,
+        at: &str,
+        key: &str,
+        example: &str,
+        whole: Option<Position>,
+    ) -> Option<&'w T> {
         if value.is_none() {
-            let example = match key {
-                "path" => "the path that clients call, such as `path: /agents/chat`",
-                "client" => "what the clients speak, such as `client: ag-ui`",
-                "agent" => "what the agent speaks, such as `agent: hai`",
-                "upstream" => "where the agent is, such as `upstream: http://127.0.0.1:9001/chat`",
-                "name" => "what routes call it, such as `name: acme-chat`",
-                "extends" => "which dialect it changes, such as `extends: ag-ui`",
-                _ => "which dialect it is, such as `dialect: hai`",
-            };
             self.note(at, whole, format!("the key `{key}` is missing or empty"), format!("add {example}"));
         }
         value
@@ -454,11 +484,13 @@ impl Check<'_> {
                 let value = self.read(one, path, position(written.defined), read);
                 vec![value.map(|value| Seen::new(value, path, written.referenced))]
             }
-            OneOrMany::Many(many) => {
-                let each = |(index, one): (usize, &Text)| self.seen(one, &format!("{path}[{index}]"), read);
-                many.iter().enumerate().map(each).collect()
-            }
+            OneOrMany::Many(many) => self.list(many, path, read),
         }
+    }
+
+    fn list<T>(&mut self, many: &[Text], path: &str, read: fn(&str) -> Result<T, Fault>) -> Vec<Option<Seen<T>>> {
+        let each = |(index, one): (usize, &Text)| self.seen(one, &format!("{path}[{index}]"), read);
+        many.iter().enumerate().map(each).collect()
     }
 
     fn read<T>(
@@ -484,7 +516,7 @@ impl Check<'_> {
 
     fn scalar(&mut self, written: &str, path: &str, position: Option<Position>) -> Option<Scalar> {
         let form = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
-        let (message, hint) = match expand(written, self.lookup) {
+        let (message, hint) = match expand(written, self.source.lookup) {
             Ok(Expanded { text, substituted }) if !text.is_empty() => {
                 let shown = shown(written, substituted);
                 return Some(Scalar { text, shown, substituted });
@@ -508,7 +540,7 @@ impl Check<'_> {
     }
 
     fn note(&mut self, path: &str, position: Option<Position>, message: impl Into<String>, hint: impl Into<String>) {
-        self.problems.push(Problem::of_file(self.name, message).at(path, position, self.text).hint(hint));
+        self.problems.push(Problem::of_file(self.source.name, message).at(path, position, self.source.text).hint(hint));
     }
 }
 

@@ -4,35 +4,37 @@ use std::fs::File as OsFile;
 use std::io::Read;
 use std::path::Path;
 
+use serde::de::DeserializeOwned;
 use serde_saphyr::{Error, Location, MessageFormatter, Options, UserMessageFormatter};
 
-use super::Config;
-use super::check::check;
-use super::file::File;
+use super::access::ApiKey;
+use super::file::{File, KeyFile};
 use super::outline::{NOTHING, Place, Target, place};
 use super::problem::{Position, Problem, Problems, did_you_mean};
+use super::{Config, check};
 
 /// The largest file that is read, in bytes. A configuration with thousands of routes is far smaller.
 const MAX_FILE: usize = 1 << 20;
 
-/// Reads and checks the file at `path`, with the variables of the process.
+/// Reads and checks the file at `path`, with the variables of the process. Relative names of files in it start at its
+/// folder.
 ///
 /// # Errors
 /// Everything that is wrong with it: that it cannot be read, or what [`from_str`] says.
 pub fn from_path(path: &Path) -> Result<Config, Problems> {
-    let name = path.display().to_string();
-    let text = read(path).map_err(|message| {
-        Problem::of_file(&name, message).hint("name a YAML file that this user may read, of at most 1 MiB")
-    })?;
-    from_str(&name, &text)
+    let (name, text) = named(path)?;
+    let file: File = parse(&name, &text)?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    check::check(&Source { name: &name, text: plain(&text), base, lookup: &environment }, &file)
 }
 
-/// Checks `text` as the file `name`, with the variables of the process.
+/// Checks `text` as the file `name`, with the variables of the process. Relative names of files start at the current
+/// folder.
 ///
 /// # Errors
 /// The first mistake in the YAML, or an unknown key; else all wrong values together. Each has its line and column.
 pub fn from_str(name: &str, text: &str) -> Result<Config, Problems> {
-    from_str_with(name, text, &|variable| std::env::var(variable).ok())
+    from_str_with(name, text, &environment)
 }
 
 /// As [`from_str`], with the variables that `lookup` knows.
@@ -40,14 +42,66 @@ pub fn from_str(name: &str, text: &str) -> Result<Config, Problems> {
 /// # Errors
 /// As [`from_str`].
 pub fn from_str_with(name: &str, text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
-    // The mark some editors put before UTF-8 counts as no column.
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    let file: File = serde_saphyr::from_str_with_options(text, options())
-        .map_err(|error| explain(name, text, error.without_snippet()))?;
-    check(name, text, &file, lookup)
+    let file: File = parse(name, text)?;
+    check::check(&Source { name, text: plain(text), base: Path::new(""), lookup }, &file)
 }
 
-fn read(path: &Path) -> Result<String, String> {
+/// Reads and checks a file of API keys, with the variables of the process.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn key_file(path: &Path) -> Result<Vec<ApiKey>, Problems> {
+    key_file_with(path, &environment)
+}
+
+/// As [`key_file`], with the variables that `lookup` knows.
+pub(super) fn key_file_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Vec<ApiKey>, Problems> {
+    let (name, text) = named(path)?;
+    let file: KeyFile = parse(&name, &text)?;
+    let base = path.parent().unwrap_or(Path::new(""));
+    check::check_keys(&Source { name: &name, text: plain(&text), base, lookup }, &file)
+}
+
+/// A text on its way to being checked.
+#[derive(Clone, Copy)]
+pub(super) struct Source<'a> {
+    /// What messages call it.
+    pub(super) name: &'a str,
+    /// As it was read, for excerpts.
+    pub(super) text: &'a str,
+    /// Where relative names of files start.
+    pub(super) base: &'a Path,
+    /// Knows variables.
+    pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
+}
+
+fn environment(variable: &str) -> Option<String> {
+    std::env::var(variable).ok()
+}
+
+/// The mark some editors put before UTF-8 counts as no column.
+fn plain(text: &str) -> &str {
+    text.strip_prefix('\u{feff}').unwrap_or(text)
+}
+
+fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Problem> {
+    let text = plain(text);
+    serde_saphyr::from_str_with_options(text, options()).map_err(|error| explain(name, text, error.without_snippet()))
+}
+
+/// What messages call a file, and its text.
+fn named(path: &Path) -> Result<(String, String), Problem> {
+    let name = path.display().to_string();
+    match read(path) {
+        Ok(text) => Ok((name, text)),
+        Err(message) => {
+            Err(Problem::of_file(&name, message).hint("name a YAML file that this user may read, of at most 1 MiB"))
+        }
+    }
+}
+
+/// The bytes of a file that a configuration names.
+pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     let mut bytes = Vec::new();
     let limit = MAX_FILE as u64 + 1;
@@ -55,7 +109,11 @@ fn read(path: &Path) -> Result<String, String> {
     if bytes.len() > MAX_FILE {
         return Err(format!("is larger than {MAX_FILE} bytes"));
     }
-    String::from_utf8(bytes).map_err(|error| {
+    Ok(bytes)
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    String::from_utf8(bytes(path)?).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
         let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
         format!("is not UTF-8: line {line} holds other bytes")

@@ -42,7 +42,7 @@ pub struct Problem {
     pub message: String,
     /// What to write instead, where that can be said.
     pub hint: Option<String>,
-    /// The line of the file, unless it may hold a password.
+    /// The line of the file, unless it may hold a secret.
     pub excerpt: Option<String>,
 }
 
@@ -68,7 +68,8 @@ impl Problem {
             self.column = Some(column);
             let before = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
             let line = source.lines().nth(before).filter(|line| !line.trim().is_empty());
-            self.excerpt = line.filter(|line| !may_hold_password(line)).map(str::to_owned);
+            let harmless = |line: &&str| !may_hold_password(line) && !is_of_secret(source, before);
+            self.excerpt = line.filter(harmless).map(str::to_owned);
         }
         self
     }
@@ -120,7 +121,8 @@ impl Problems {
     /// The first problem and those after it, put in the order of the file.
     pub(super) fn new(mut problems: Vec<Problem>) -> Problems {
         debug_assert!(!problems.is_empty(), "a configuration was rejected without a reason");
-        problems.sort_by_key(|problem| (problem.line.unwrap_or(u64::MAX), problem.column));
+        // A list of API keys is a file of its own.
+        problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
         Problems(problems)
     }
 
@@ -200,6 +202,28 @@ pub(super) fn may_hold_password(text: &str) -> bool {
         '"' | '\'' => false,
         before => !before.is_whitespace(),
     })
+}
+
+/// Whether a line, or one that it is indented under, has a key whose value no message may repeat.
+fn is_of_secret(source: &str, line: usize) -> bool {
+    const KEYS: &[&str] = &["secret", "sha256", "password", "upstream_headers"];
+    let names_one = |line: &str| {
+        let behind = |key: &str| line.match_indices(key).map(|(at, _)| &line[at + key.len()..]).collect::<Vec<_>>();
+        let is_key = |rest: &&str| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':');
+        KEYS.iter().any(|key| behind(key).iter().any(is_key))
+    };
+    let above: Vec<&str> = source.lines().take(line + 1).collect();
+    let mut indent = usize::MAX;
+    for line in above.into_iter().rev().filter(|line| !line.trim().is_empty()) {
+        let own = line.len() - line.trim_start().len();
+        if own < indent {
+            indent = own;
+            if names_one(line) {
+                return true;
+            }
+        }
+    }
+    false
 }
 
 /// A file may hold anything; a terminal must not be steered by it.

@@ -11,7 +11,13 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::{Template, Upstream, implied_port};
+use super::Template;
+
+mod access;
+mod url;
+
+pub(super) use access::*;
+pub(super) use url::*;
 
 /// The longest duration taken. What is longer is a mistake in the unit, and the sum with a point in time must exist.
 const MAX_DURATION: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -251,73 +257,5 @@ pub(super) fn events(text: &str) -> Result<Template, Fault> {
         Some(template) if template.fill("t", "r").is_some_and(|path| path.parse::<Uri>().is_ok()) => Ok(template),
         Some(_) => Err(Fault::new("is no path", EXAMPLE)),
         None => Err(Fault::new("has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`", EXAMPLE)),
-    }
-}
-
-/// Where an agent is: an `http` or `https` URL.
-pub(super) fn upstream(text: &str) -> Result<Upstream, Fault> {
-    const EXAMPLE: &str = "write a URL such as `http://127.0.0.1:9001/chat`";
-    let Some((scheme, rest)) = text.split_once("://") else {
-        let looks_like_host = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
-        let meant = looks_like_host.then(|| format!("http://{text}"));
-        return Err(Fault::new("has no scheme", EXAMPLE).suggest(meant));
-    };
-    let tls = match scheme.to_ascii_lowercase().as_str() {
-        "http" => false,
-        "https" => true,
-        _ => return Err(Fault::new("has a scheme other than `http` and `https`", EXAMPLE)),
-    };
-    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    if authority.contains('@') {
-        const HINT: &str = "take it out of the URL: whoever reads the configuration or a log would read it too";
-        return Err(Fault::new("carries a user name or password", HINT));
-    }
-    if text.contains('#') {
-        return Err(Fault::new("has a fragment, which is never sent", "take `#` and what follows away"));
-    }
-    if !text.bytes().all(|each| each.is_ascii_graphic()) {
-        let hint = "percent-encode it in the path or query (a space is `%20`); write a host name in its `xn--` form";
-        return Err(Fault::new("holds white space or a character that is not ASCII", hint));
-    }
-    let (host, port) = host_and_port(authority, tls)?;
-    let uri: Uri = text.parse().map_err(|_| Fault::new("is no URL", EXAMPLE))?;
-    // Displayed, a query without a path gets its `/`.
-    let path_and_query = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
-    let mut upstream = Upstream { tls, host, port, path_and_query, url: String::new() };
-    upstream.url = format!("{}://{}{}", if tls { "https" } else { "http" }, upstream.authority(), uri.path());
-    Ok(upstream)
-}
-
-fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16), Fault> {
-    const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
-    const PORT: Fault =
-        Fault::new("has a port that is no number from 1 to 65535", "correct the port, or leave out `:`");
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(bracketed) => {
-            let fault = Fault::new("has an IPv6 address that cannot be read", EXAMPLE);
-            let Some((inside, after)) = bracketed.split_once(']') else { return Err(fault) };
-            let address: Ipv6Addr = inside.parse().map_err(|_| fault)?;
-            (address.to_string(), after)
-        }
-        None => {
-            let colon = authority.find(':').unwrap_or(authority.len());
-            (authority[..colon].to_ascii_lowercase(), &authority[colon..])
-        }
-    };
-    if host.is_empty() {
-        return Err(Fault::new("names no host", EXAMPLE));
-    }
-    let port = match port.strip_prefix(':') {
-        // `u16` also reads `+80`.
-        Some(digits) if digits.bytes().all(|each| each.is_ascii_digit()) => digits.parse().map_err(|_| PORT)?,
-        None if port.is_empty() => implied_port(tls),
-        _ => return Err(PORT),
-    };
-    let letter = |each: u8| each.is_ascii_alphanumeric() || b"-_.:".contains(&each);
-    let empty_label = host.strip_suffix('.').unwrap_or(&host).split('.').any(str::is_empty);
-    match port {
-        0 => Err(PORT),
-        _ if empty_label || !host.bytes().all(letter) => Err(Fault::new("has a host that is no name", EXAMPLE)),
-        port => Ok((host, port)),
     }
 }

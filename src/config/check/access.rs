@@ -1,11 +1,270 @@
 //! Who may call a route, how often and how much.
 
-use super::Check;
-use crate::config::access::Access;
+use std::num::NonZeroUsize;
+
+use http::{HeaderName, HeaderValue, header};
+use serde_saphyr::{Location, Spanned};
+
+use super::{Check, every, position};
+use crate::config::access::{Access, Cors, Errors, OnExpiry, Require, RunLimits, UpstreamHeader, UpstreamValue};
 use crate::config::file;
+use crate::config::scalar;
 
 impl Check<'_> {
-    pub(super) fn access(&mut self, _route: &file::Route, _at: &str) -> Option<Access> {
-        Some(Access::default())
+    pub(super) fn access(&mut self, route: &file::Route, at: &str) -> Option<Access> {
+        let methods = self.methods(route.auth.as_ref(), &format!("{at}.auth"));
+        let require = self.require(&route.require, &format!("{at}.require"));
+        let tools =
+            route.tools.as_ref().map(|tools| every(self.list(tools, &format!("{at}.tools"), scalar::tool_name)));
+        let own_threads = self.choice(&route.threads, &format!("{at}.threads"), &[("shared", false), ("owned", true)]);
+        let endings = &[("finish", OnExpiry::Finish), ("run_error", OnExpiry::RunError), ("close", OnExpiry::Close)];
+        let on_token_expiry = self.choice(&route.on_token_expiry, &format!("{at}.on_token_expiry"), endings);
+        let rate_limits = self.limits_of(route, at);
+        let max_streams = self.streams(route.max_streams.as_ref(), &format!("{at}.max_streams"));
+        let per_caller = self.streams(route.max_streams_per_caller.as_ref(), &format!("{at}.max_streams_per_caller"));
+        let run = self.run_limits(&route.run_limits, &format!("{at}.run_limits"));
+        let cors = route.cors.as_ref().map(|cors| self.cors(cors, &format!("{at}.cors")));
+        let forms = &[("http", Errors::Http), ("run_error", Errors::RunError)];
+        let errors = self.choice(&route.errors, &format!("{at}.errors"), forms);
+        let forward_headers = self.forward_headers(route, at);
+        let forward_credentials = self.truth(&route.forward_credentials, &format!("{at}.forward_credentials"));
+        let upstream_headers = self.upstream_headers(route, forward_headers.as_deref().unwrap_or_default(), at);
+        match methods.as_deref() {
+            Some([]) => self.needs_no_caller(route, at),
+            Some(methods) => self.claims_exist(route, methods, at),
+            None => {}
+        }
+        Some(Access {
+            methods: methods?,
+            require: require?,
+            tools: match tools {
+                Some(tools) => Some(tools?),
+                None => None,
+            },
+            own_threads: own_threads?,
+            on_token_expiry: on_token_expiry?,
+            rate_limits: rate_limits?,
+            max_streams: max_streams?,
+            max_streams_per_caller: per_caller?,
+            run: run?,
+            cors: match cors {
+                Some(cors) => Some(cors?),
+                None => None,
+            },
+            errors: errors?,
+            forward_headers: forward_headers?,
+            forward_credentials: forward_credentials?,
+            upstream_headers: upstream_headers?,
+        })
+    }
+
+    #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
+    fn streams(&mut self, written: Option<&file::Text>, path: &str) -> Option<Option<NonZeroUsize>> {
+        self.optional(written, path, scalar::count)
+    }
+
+    fn require(&mut self, written: &file::Require, at: &str) -> Option<Require> {
+        let mut claims = Vec::new();
+        for (claim, values) in &written.claims {
+            let values = self.some_of(values, &format!("{at}.claims.{claim}"), scalar::word);
+            claims.push(values.map(|values| (claim.clone(), values)));
+        }
+        let scopes = every(self.list(&written.scopes, &format!("{at}.scopes"), scalar::scope));
+        let tenants = every(self.list(&written.tenants, &format!("{at}.tenants"), scalar::word));
+        Some(Require { claims: claims.into_iter().collect::<Option<_>>()?, scopes: scopes?, tenants: tenants? })
+    }
+
+    /// Notes what asks who calls, on a route that anybody may call.
+    fn needs_no_caller(&mut self, route: &file::Route, at: &str) {
+        let require = &route.require;
+        let first = |texts: &[file::Text]| texts.first().map(|text| text.defined);
+        let claims = require.claims.values().next().map(|values| values.defined);
+        let mut needs: Vec<(&str, Option<Location>, &str)> = vec![
+            ("require.claims", claims, "asks for claims"),
+            ("require.scopes", first(&require.scopes), "asks for scopes"),
+            ("require.tenants", first(&require.tenants), "asks for tenants"),
+        ];
+        needs.push((
+            "threads",
+            (route.threads.value.trim() == "owned").then_some(route.threads.defined),
+            "says that callers own threads",
+        ));
+        let expiry = &route.on_token_expiry;
+        needs.push((
+            "on_token_expiry",
+            (expiry.value.trim() != "finish").then_some(expiry.defined),
+            "speaks of tokens",
+        ));
+        let hint = "take it away, or name in `auth` of the route whom it believes; `auth` of the file lists them";
+        for (key, place, what) in needs {
+            if let Some(place) = place {
+                let message = format!("this {what}, and anybody may call the route without saying who it is");
+                self.note(&format!("{at}.{key}"), position(place), message, hint);
+            }
+        }
+        for (index, name) in route.rate_limits.iter().enumerate() {
+            let known = self.policies.iter().find(|known| known.name.as_deref() == Some(name.value.trim()));
+            if let Some(needs) = known.and_then(|known| known.needs) {
+                let message =
+                    format!("this rate limit {needs}, and anybody may call the route without saying who it is");
+                self.note(&format!("{at}.rate_limits[{index}]"), position(name.defined), message, hint);
+            }
+        }
+    }
+
+    /// Notes claims that no caller of the route can have.
+    fn claims_exist(&mut self, route: &file::Route, methods: &[String], at: &str) {
+        let is_keys = |name: &String| self.methods.iter().any(|method| method.name == *name && method.is_keys);
+        if let Some((claim, values)) = route.require.claims.iter().next()
+            && methods.iter().all(is_keys)
+        {
+            let hint = "ask for `scopes` or `tenants`, which API keys have";
+            let message = "API keys have no claims, so nobody could call this route";
+            self.note(&format!("{at}.require.claims.{claim}"), position(values.defined), message, hint);
+        }
+    }
+
+    /// Which rate limits a route has.
+    fn limits_of(&mut self, route: &file::Route, at: &str) -> Option<Vec<usize>> {
+        let names: Vec<Option<String>> = self.policies.iter().map(|known| known.name.clone()).collect();
+        let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
+        let written = self.known_names(&route.rate_limits, &format!("{at}.rate_limits"), "rate limit", &known);
+        let index = |name: String| names.iter().position(|known| known.as_ref() == Some(&name));
+        let mut indices = Vec::new();
+        for (place, name) in written.into_iter().enumerate() {
+            let found = index(name?)?;
+            if indices.contains(&found) {
+                let place_of = position(route.rate_limits[place].defined);
+                let hint = "name each rate limit once";
+                self.note(&format!("{at}.rate_limits[{place}]"), place_of, "this rate limit is already named", hint);
+            }
+            indices.push(found);
+        }
+        Some(indices)
+    }
+
+    fn run_limits(&mut self, written: &file::RunLimits, at: &str) -> Option<RunLimits> {
+        let events = self.optional(written.events.as_ref(), &format!("{at}.events"), scalar::events_count);
+        let bytes = self.optional(written.bytes.as_ref(), &format!("{at}.bytes"), scalar::bytes_count);
+        let duration = self.optional(written.duration.as_ref(), &format!("{at}.duration"), scalar::duration);
+        Some(RunLimits { events: events?, bytes: bytes?, duration: duration? })
+    }
+
+    fn cors(&mut self, written: &Spanned<file::Cors>, at: &str) -> Option<Cors> {
+        let cors = &written.value;
+        let example = "the pages that may call, such as `origins: [https://app.example.com]`";
+        let list = self.needed(cors.origins.as_ref(), at, "origins", example, position(written.defined));
+        let path = format!("{at}.origins");
+        let origins = list.and_then(|list| self.some_of(list, &path, scalar::origin));
+        let credentials = self.truth(&cors.credentials, &format!("{at}.credentials"));
+        let max_age = self.value(&cors.max_age, &format!("{at}.max_age"), scalar::max_age);
+        let (origins, credentials) = (origins?, credentials?);
+        let any = origins.iter().any(Option::is_none);
+        let place = list.and_then(|list| position(list.defined));
+        if any && origins.len() > 1 {
+            let message = "`*` beside other origins would make them useless";
+            self.note(&path, place, message, "write `*` alone, or the origins alone");
+            return None;
+        }
+        if any && credentials {
+            // Fetch Standard §3.3.5: `*` is no match for a request whose credentials mode is "include".
+            let hint =
+                "list the origins, or take `credentials` away: every page on the web could call in its visitors' names";
+            let place = position(cors.credentials.defined);
+            self.note(&format!("{at}.credentials"), place, "credentials do not go with `*`", hint);
+            return None;
+        }
+        let origins = (!any).then(|| origins.into_iter().flatten().collect());
+        Some(Cors { origins, credentials, max_age: max_age? })
+    }
+
+    fn forward_headers(&mut self, route: &file::Route, at: &str) -> Option<Vec<HeaderName>> {
+        let names = self.list(&route.forward_headers, &format!("{at}.forward_headers"), scalar::forwarded_field);
+        let mut good = true;
+        for one in names.iter().flatten() {
+            if self.methods.iter().any(|method| method.key_header.as_ref() == Some(&one.value)) {
+                good = false;
+                let hint = "take it away, and write `forward_credentials: true` if the agent has to see it";
+                let message = format!("`{}` carries API keys of callers", one.value);
+                self.note(&one.path, one.position, message, hint);
+            }
+        }
+        every(names).filter(|_| good)
+    }
+
+    fn upstream_headers(
+        &mut self,
+        route: &file::Route,
+        forwarded: &[HeaderName],
+        at: &str,
+    ) -> Option<Vec<UpstreamHeader>> {
+        let mut headers = Vec::new();
+        for (name, written) in &route.upstream_headers {
+            let path = format!("{at}.upstream_headers.{name}");
+            let place = position(written.defined);
+            let field = match scalar::set_field(name) {
+                Ok(field) => Some(field),
+                Err(fault) => {
+                    let hint =
+                        fault.suggestion.map_or(fault.hint.to_owned(), |meant| format!("did you mean `{meant}`?"));
+                    self.note(&path, place, format!("`{name}` {}", fault.is), hint);
+                    None
+                }
+            };
+            if field.as_ref().is_some_and(|field| forwarded.contains(field)) {
+                let hint = "write it in one of the two; what the gateway sets, callers must not";
+                self.note(&path, place, "this field is in `forward_headers` as well", hint);
+            }
+            if field == Some(header::AUTHORIZATION) && route.forward_credentials.value.trim() == "true" {
+                let hint = "keep one of the two: a request has one `authorization`";
+                self.note(&path, place, "`forward_credentials` passes on the caller's own", hint);
+            }
+            let value = self.upstream_value(written, &path);
+            headers.push(field.zip(value).map(|(name, value)| UpstreamHeader { name, value }));
+        }
+        headers.into_iter().collect()
+    }
+
+    fn upstream_value(&mut self, written: &Spanned<file::UpstreamHeader>, path: &str) -> Option<UpstreamValue> {
+        let place = position(written.defined);
+        let visible = |text: &str| text.bytes().all(|each| matches!(each, b' '..=b'~'));
+        let hint = "write visible ASCII on one line";
+        match &written.value {
+            file::UpstreamHeader::Text(text) => {
+                let text = self.secret(text, path, place)?;
+                let value = HeaderValue::from_str(&text).ok().filter(|_| visible(&text));
+                let Some(mut value) = value else {
+                    self.note(path, place, "the value holds characters that cannot stand in a field", hint);
+                    return None;
+                };
+                value.set_sensitive(true);
+                Some(UpstreamValue::Text(value))
+            }
+            file::UpstreamHeader::File(file) => {
+                let example = "the file that holds the value, such as `file: /run/secrets/agent`";
+                let name = self.needed(file.file.as_ref(), path, "file", example, place);
+                let content = name.and_then(|name| self.file(name, &format!("{path}.file")));
+                let prefix = match &file.prefix {
+                    Some(prefix) => self.prefix(prefix, &format!("{path}.prefix"))?,
+                    None => String::new(),
+                };
+                let (name, (file, content)) = (name?, content?);
+                let content = String::from_utf8(content).unwrap_or_default();
+                let content = content.trim_end();
+                if content.is_empty() || !visible(content) || !visible(&prefix) {
+                    let message = "the file and its prefix are no value of a field";
+                    self.note(&format!("{path}.file"), position(name.defined), message, hint);
+                    return None;
+                }
+                Some(UpstreamValue::File { prefix, path: file })
+            }
+        }
+    }
+
+    /// What stands before the content of a file, with the blanks at its end.
+    fn prefix(&mut self, written: &file::Text, path: &str) -> Option<String> {
+        let blanks = &written.value[written.value.trim_end().len()..];
+        let text = self.secret(&written.value, path, position(written.defined))?;
+        Some(format!("{text}{blanks}"))
     }
 }

@@ -1,15 +1,387 @@
 //! Whom the gateway believes: issuers of tokens, lists of API keys, proxies.
 
-use super::Check;
-use crate::config::access::{Auth, TrustedProxies};
-use crate::config::file::{self, Text};
+use http::HeaderName;
+use serde_saphyr::Spanned;
+
+use super::{Check, Position, Seen, did_you_mean, every, position};
+use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret, TrustedProxies};
+use crate::config::file::{self, OneOrMany, Text};
+use crate::config::{load, scalar};
+
+/// What routes write for "anybody".
+pub(super) const NONE: &str = "none";
+
+/// An issuer or a list of API keys, as routes see it.
+pub(super) struct Method {
+    pub(super) name: String,
+    /// Where its keys come in; `None` for tokens.
+    pub(super) key_header: Option<HeaderName>,
+    /// Whether it is a list of API keys.
+    pub(super) is_keys: bool,
+}
+
+/// Whose keys an issuer signs with.
+struct Found {
+    keys: Keys,
+    /// The length of a secret, in bytes.
+    secret: Option<usize>,
+    /// Where it is written.
+    place: Option<Position>,
+    path: String,
+}
+
+/// What is collected from issuers and lists, to be told apart.
+#[derive(Default)]
+struct Labels {
+    names: Vec<Seen<String>>,
+    issuers: Vec<Seen<String>>,
+}
 
 impl Check<'_> {
-    pub(super) fn trusted_proxies(&mut self, _written: &[Text]) -> Option<TrustedProxies> {
-        Some(Vec::new())
+    pub(super) fn trusted_proxies(&mut self, written: &[Text]) -> Option<TrustedProxies> {
+        every(self.list(written, "trusted_proxies", scalar::network))
     }
 
-    pub(super) fn auth(&mut self, _written: &file::Auth) -> Option<Auth> {
-        Some(Auth::default())
+    pub(super) fn auth(&mut self, written: &file::Auth) -> Option<Auth> {
+        let resource = self.optional(written.resource.as_ref(), "auth.resource", scalar::resource);
+        let mut labels = Labels::default();
+        let mut issuers = Vec::new();
+        for (index, issuer) in written.issuers.iter().enumerate() {
+            issuers.push(self.issuer(issuer, &format!("auth.issuers[{index}]"), &mut labels));
+        }
+        let mut api_keys = Vec::new();
+        for (index, source) in written.api_keys.iter().enumerate() {
+            api_keys.push(self.key_source(source, &format!("auth.api_keys[{index}]"), &mut labels));
+        }
+        let (names, urls): (Vec<_>, Vec<_>) = (labels.names.iter().collect(), labels.issuers.iter().collect());
+        let hint = "give each issuer and each list of API keys a name of its own";
+        self.distinct(&names, |one, other| one == other, "this name is already taken by", hint);
+        let hint = "list each issuer once: its tokens are told by it; several audiences are a list";
+        self.distinct(&urls, |one, other| one == other, "this issuer is already listed as", hint);
+        Some(Auth {
+            resource: resource?,
+            issuers: issuers.into_iter().collect::<Option<_>>()?,
+            api_keys: api_keys.into_iter().collect::<Option<_>>()?,
+        })
+    }
+
+    /// The name of an issuer or of a list of API keys, for routes.
+    fn method_name(
+        &mut self,
+        written: Option<&Text>,
+        at: &str,
+        example: &str,
+        whole: Option<Position>,
+        labels: &mut Labels,
+    ) -> Option<String> {
+        let written = self.needed(written, at, "name", example, whole)?;
+        let path = format!("{at}.name");
+        let name = self.seen(written, &path, scalar::name)?;
+        if name.value == NONE {
+            let message = format!("`{NONE}` stands for no credential at all in routes");
+            self.note(&path, position(written.defined), message, "give it another name");
+            return None;
+        }
+        labels.names.push(name.clone());
+        Some(name.value)
+    }
+
+    fn issuer(&mut self, written: &Spanned<file::Issuer>, at: &str, labels: &mut Labels) -> Option<Issuer> {
+        let issuer = &written.value;
+        let whole = position(written.defined);
+        let name =
+            self.method_name(issuer.name.as_ref(), at, "what routes call it, such as `name: staff`", whole, labels);
+        self.methods.extend(name.clone().map(|name| Method { name, key_header: None, is_keys: false }));
+        let example = "what `iss` of its tokens says, such as `issuer: https://login.example.com`";
+        let iss = self.needed(issuer.issuer.as_ref(), at, "issuer", example, whole);
+        let keys = self.keys(issuer, at);
+        let discovers = keys.as_ref().is_some_and(|found| found.keys == Keys::Discovery);
+        let read = if discovers { scalar::discovered } else { scalar::word };
+        let iss = iss.and_then(|iss| self.seen(iss, &format!("{at}.issuer"), read));
+        labels.issuers.extend(iss.clone());
+        let example = "what `aud` has to hold, such as `audience: https://agents.example.com`";
+        let audience = self.needed(issuer.audience.as_ref(), at, "audience", example, whole);
+        let audiences = audience.and_then(|list| self.some_of(list, &format!("{at}.audience"), scalar::word));
+        let algorithms = self.algorithms(issuer, keys.as_ref(), at);
+        let types = every(self.list(&issuer.types, &format!("{at}.types"), scalar::token_type));
+        let leeway = self.value(&issuer.leeway, &format!("{at}.leeway"), scalar::leeway);
+        let claims = self.claims(issuer, at);
+        Some(Issuer {
+            name: name?,
+            issuer: iss?.value,
+            audiences: audiences?,
+            keys: keys?.keys,
+            algorithms: algorithms?,
+            types: types?,
+            leeway: leeway?,
+            claims: claims?,
+        })
+    }
+
+    fn claims(&mut self, issuer: &file::Issuer, at: &str) -> Option<ClaimNames> {
+        let subject = self.value(&issuer.subject_claim, &format!("{at}.subject_claim"), scalar::word);
+        let tenant = self.optional(issuer.tenant_claim.as_ref(), &format!("{at}.tenant_claim"), scalar::word);
+        let tier = self.optional(issuer.tier_claim.as_ref(), &format!("{at}.tier_claim"), scalar::word);
+        let scopes = self.value(&issuer.scopes_claim, &format!("{at}.scopes_claim"), scalar::word);
+        Some(ClaimNames { subject: subject?, tenant: tenant?, tier: tier?, scopes: scopes? })
+    }
+
+    /// One value or more; none at all is a mistake.
+    pub(super) fn some_of<T>(
+        &mut self,
+        written: &Spanned<OneOrMany>,
+        path: &str,
+        read: fn(&str) -> Result<T, scalar::Fault>,
+    ) -> Option<Vec<T>> {
+        let list = self.values(written, path, read);
+        if list.is_empty() {
+            self.note(path, position(written.defined), "the list is empty", "write one value or more");
+            return None;
+        }
+        every(list)
+    }
+
+    /// Where the keys of an issuer are: one place, or found by discovery.
+    fn keys(&mut self, issuer: &file::Issuer, at: &str) -> Option<Found> {
+        let places = [
+            ("jwks_url", &issuer.jwks_url),
+            ("jwks_file", &issuer.jwks_file),
+            ("public_key_file", &issuer.public_key_file),
+            ("secret_file", &issuer.secret_file),
+            ("secret", &issuer.secret),
+        ];
+        let mut written = places.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?)));
+        let Some((key, text)) = written.next() else {
+            return Some(Found { keys: Keys::Discovery, secret: None, place: None, path: at.to_owned() });
+        };
+        let path = format!("{at}.{key}");
+        if let Some((other, text)) = written.next() {
+            let message = format!("the keys are said to be in `{key}` and in `{other}`");
+            let hint = "write one of them; an issuer with two kinds of keys takes the weaker one, too";
+            self.note(&format!("{at}.{other}"), position(text.defined), message, hint);
+            return None;
+        }
+        let (keys, secret) = match key {
+            "jwks_url" => (Keys::Url(self.value(text, &path, scalar::web_url)?), None),
+            "jwks_file" => (Keys::JwksFile(self.file(text, &path)?.0), None),
+            "public_key_file" => (Keys::PemFile(self.file(text, &path)?.0), None),
+            "secret_file" => {
+                let (file, content) = self.file(text, &path)?;
+                (Keys::SecretFile(file), Some(content.trim_ascii_end().len()))
+            }
+            _ => {
+                let secret = self.secret(&text.value, &path, position(text.defined))?;
+                let length = secret.len();
+                (Keys::Secret(Secret::new(secret)), Some(length))
+            }
+        };
+        Some(Found { keys, secret, place: position(text.defined), path })
+    }
+
+    /// What its tokens may be signed with: of one family with its keys, and no stronger than its secret.
+    fn algorithms(&mut self, issuer: &file::Issuer, found: Option<&Found>, at: &str) -> Option<Vec<Algorithm>> {
+        let path = format!("{at}.algorithms");
+        let written = self.list(&issuer.algorithms, &path, scalar::algorithm);
+        let Some(Found { secret, place, path: keys_path, .. }) = found else { return None };
+        let long_enough = |algorithm: &Algorithm| secret.is_none_or(|length| length >= hash_length(*algorithm));
+        if secret.is_some_and(|length| length < hash_length(Algorithm::HS256)) {
+            let hint = "make one with `openssl rand -base64 48`: whoever has one token can try out secrets without end";
+            self.note(keys_path, *place, "the secret is shorter than 32 bytes (RFC 7518 §3.2)", hint);
+            return None;
+        }
+        if written.is_empty() {
+            let family = Algorithm::ALL.iter().filter(|algorithm| algorithm.is_shared() == secret.is_some());
+            return Some(family.copied().filter(long_enough).collect());
+        }
+        let before = self.problems.len();
+        for one in written.iter().flatten() {
+            let name = one.value.name();
+            match (secret, one.value.is_shared()) {
+                // RFC 8725 §3.1: anybody knows a public key; taken for a secret, it would let anybody write tokens.
+                (None, true) => {
+                    let hint = "take it away, or write `secret_file`: whoever takes a public key for a secret lets anybody \
+                                who has that key write tokens";
+                    self.note(
+                        &one.path,
+                        one.position,
+                        format!("`{name}` is checked with a secret, and these are public keys"),
+                        hint,
+                    );
+                }
+                (Some(_), false) => {
+                    let hint = "take it away, or say where the public keys are, such as `jwks_url`";
+                    self.note(
+                        &one.path,
+                        one.position,
+                        format!("`{name}` is checked with a public key, and this is a secret"),
+                        hint,
+                    );
+                }
+                _ if !long_enough(&one.value) => {
+                    let hint = "make a longer secret, or take the algorithm away";
+                    let message =
+                        format!("`{name}` wants a secret of at least {} bytes (RFC 7518 §3.2)", hash_length(one.value));
+                    self.note(&one.path, one.position, message, hint);
+                }
+                _ => {}
+            }
+        }
+        every(written).filter(|_| self.problems.len() == before)
+    }
+
+    fn key_source(&mut self, written: &Spanned<file::KeySource>, at: &str, labels: &mut Labels) -> Option<KeySource> {
+        let source = &written.value;
+        let whole = position(written.defined);
+        let name =
+            self.method_name(source.name.as_ref(), at, "what routes call it, such as `name: partners`", whole, labels);
+        let header = self.value(&source.header, &format!("{at}.header"), scalar::field);
+        self.methods.extend(name.clone().map(|name| Method { name, key_header: header.clone(), is_keys: true }));
+        let keys = self.listed_keys(&source.keys, at);
+        let file = match &source.file {
+            Some(file) => self.keys_in_file(file, at, keys.as_deref().unwrap_or_default()).map(Some),
+            None => Some(None),
+        };
+        if source.file.is_none() && source.keys.is_empty() {
+            let hint = "add `file`, or a list `keys`, or take the entry away";
+            self.note(at, whole, "there is no key in this list, so nobody could call with one", hint);
+        }
+        Some(KeySource { name: name?, header: header?, file: file?, keys: keys? })
+    }
+
+    /// The file of a list, which is read now to find mistakes, and whose keys must not stand in the list as well.
+    fn keys_in_file(&mut self, written: &Text, at: &str, listed: &[ApiKey]) -> Option<std::path::PathBuf> {
+        let path = format!("{at}.file");
+        let (file, _) = self.file(written, &path)?;
+        match load::key_file_with(&file, self.source.lookup) {
+            Ok(keys) => {
+                let same = |one: &ApiKey, other: &ApiKey| one.id == other.id || one.sha256 == other.sha256;
+                if let Some(twice) = keys.iter().find(|key| listed.iter().any(|listed| same(listed, key))) {
+                    let message = format!("the key `{}` of the file stands in `keys` as well", twice.id);
+                    self.note(&path, position(written.defined), message, "keep one of the two");
+                }
+                Some(file)
+            }
+            Err(problems) => {
+                self.problems.extend(problems.as_slice().iter().cloned());
+                None
+            }
+        }
+    }
+
+    /// The keys of a file of its own.
+    pub(super) fn key_list(&mut self, written: &[Spanned<file::ApiKey>]) -> Option<Vec<ApiKey>> {
+        self.listed_keys(written, "")
+    }
+
+    fn listed_keys(&mut self, written: &[Spanned<file::ApiKey>], at: &str) -> Option<Vec<ApiKey>> {
+        let at = if at.is_empty() { "keys".to_owned() } else { format!("{at}.keys") };
+        let (mut ids, mut digests, mut keys) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, key) in written.iter().enumerate() {
+            keys.push(self.api_key(key, &format!("{at}[{index}]"), &mut ids, &mut digests));
+        }
+        let (ids, digests): (Vec<_>, Vec<_>) = (ids.iter().collect(), digests.iter().collect());
+        self.distinct(&ids, |one, other| one == other, "this id is already taken by", "give each key an id of its own");
+        let hint = "one key stands for one caller: make another key";
+        self.distinct(&digests, |one, other| one == other, "this is the same key as", hint);
+        keys.into_iter().collect()
+    }
+
+    fn api_key(
+        &mut self,
+        written: &Spanned<file::ApiKey>,
+        at: &str,
+        ids: &mut Vec<Seen<String>>,
+        digests: &mut Vec<Seen<[u8; 32]>>,
+    ) -> Option<ApiKey> {
+        let key = &written.value;
+        let whole = position(written.defined);
+        let id = self.needed(key.id.as_ref(), at, "id", "what logs call it, such as `id: alice-1`", whole);
+        let id = id.and_then(|id| self.seen(id, &format!("{at}.id"), scalar::name));
+        ids.extend(id.clone());
+        let example = "the SHA-256 digest of the key: `printf %s KEY | sha256sum`";
+        let text = self.needed(key.sha256.as_ref(), at, "sha256", example, whole);
+        let path = format!("{at}.sha256");
+        // The key itself may stand here by mistake.
+        let sha256 = text.and_then(|text| Some((text, self.secret_value(text, &path, scalar::digest)?)));
+        digests.extend(sha256.map(|(text, digest)| Seen::new(digest, &path, text.referenced)));
+        let subject = self.optional(key.subject.as_ref(), &format!("{at}.subject"), scalar::word);
+        let tenant = self.optional(key.tenant.as_ref(), &format!("{at}.tenant"), scalar::word);
+        let tier = self.optional(key.tier.as_ref(), &format!("{at}.tier"), scalar::word);
+        let scopes = every(self.list(&key.scopes, &format!("{at}.scopes"), scalar::scope));
+        let expires = self.optional(key.expires.as_ref(), &format!("{at}.expires"), scalar::moment);
+        let id = id?.value;
+        Some(ApiKey {
+            subject: subject?.unwrap_or_else(|| id.clone()),
+            id,
+            sha256: sha256?.1,
+            tenant: tenant?,
+            tier: tier?,
+            scopes: scopes?,
+            expires: expires?,
+        })
+    }
+
+    /// The methods that a route names; all of them where it names none, and no method at all where it says so.
+    pub(super) fn methods(&mut self, written: Option<&Spanned<OneOrMany>>, at: &str) -> Option<Vec<String>> {
+        let all: Vec<String> = self.methods.iter().map(|method| method.name.clone()).collect();
+        let Some(written) = written else { return Some(all) };
+        let known: Vec<&str> = all.iter().map(String::as_str).chain([NONE]).collect();
+        let place = position(written.defined);
+        let what = "issuer or list of API keys";
+        let names: Vec<Option<String>> = match &written.value {
+            OneOrMany::One(one) => vec![self.known_name(one, at, place, what, &known)],
+            OneOrMany::Many(many) => self.known_names(many, at, what, &known),
+        };
+        let names: Vec<String> = names.into_iter().collect::<Option<_>>()?;
+        let (message, hint) = match names.as_slice() {
+            [] => ("the list is empty, so nobody could call", format!("write names, or `{NONE}` to let anybody call")),
+            [one] if one == NONE => return Some(Vec::new()),
+            several if several.iter().any(|name| name == NONE) => (
+                "`none` beside names would make them useless",
+                format!("write `auth: {NONE}` alone, or the names alone"),
+            ),
+            _ => return Some(names),
+        };
+        self.note(at, place, message, hint);
+        None
+    }
+
+    /// Each of several names, one of those that are known.
+    pub(super) fn known_names(&mut self, many: &[Text], at: &str, what: &str, known: &[&str]) -> Vec<Option<String>> {
+        let each = |(index, one): (usize, &Text)| {
+            self.known_name(&one.value, &format!("{at}[{index}]"), position(one.defined), what, known)
+        };
+        many.iter().enumerate().map(each).collect()
+    }
+
+    fn known_name(
+        &mut self,
+        written: &str,
+        path: &str,
+        place: Option<Position>,
+        what: &str,
+        known: &[&str],
+    ) -> Option<String> {
+        let scalar = self.scalar(written, path, place)?;
+        if known.contains(&scalar.text.as_str()) {
+            return Some(scalar.text);
+        }
+        let hint = if known.is_empty() {
+            format!("there is no {what} in this file")
+        } else {
+            // The nearest name would tell what a variable holds.
+            did_you_mean(if scalar.substituted { "" } else { &scalar.text }, known)
+        };
+        self.note(path, place, format!("{} is no {what}", scalar.shown), hint);
+        None
+    }
+}
+
+/// RFC 7518 §3.2: "A key of the same size as the hash output … or larger MUST be used".
+fn hash_length(algorithm: Algorithm) -> usize {
+    match algorithm {
+        Algorithm::HS384 => 48,
+        Algorithm::HS512 => 64,
+        _ => 32,
     }
 }

@@ -1,0 +1,234 @@
+//! URLs: of agents, of issuers and their keys, of Redis, and origins of pages.
+
+use std::net::{IpAddr, Ipv6Addr};
+
+use http::Uri;
+
+use super::Fault;
+use crate::config::{Upstream, implied_port};
+
+/// Where an agent is: an `http` or `https` URL.
+pub(in crate::config) fn upstream(text: &str) -> Result<Upstream, Fault> {
+    const EXAMPLE: &str = "write a URL such as `http://127.0.0.1:9001/chat`";
+    let Some((scheme, rest)) = text.split_once("://") else {
+        let looks_like_host = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
+        let meant = looks_like_host.then(|| format!("http://{text}"));
+        return Err(Fault::new("has no scheme", EXAMPLE).suggest(meant));
+    };
+    let tls = match scheme.to_ascii_lowercase().as_str() {
+        "http" => false,
+        "https" => true,
+        _ => return Err(Fault::new("has a scheme other than `http` and `https`", EXAMPLE)),
+    };
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    if authority.contains('@') {
+        const HINT: &str = "take it out of the URL: whoever reads the configuration or a log would read it too";
+        return Err(Fault::new("carries a user name or password", HINT));
+    }
+    if text.contains('#') {
+        return Err(Fault::new("has a fragment, which is never sent", "take `#` and what follows away"));
+    }
+    if !text.bytes().all(|each| each.is_ascii_graphic()) {
+        let hint = "percent-encode it in the path or query (a space is `%20`); write a host name in its `xn--` form";
+        return Err(Fault::new("holds white space or a character that is not ASCII", hint));
+    }
+    let (host, port) = host_and_port(authority, tls)?;
+    let uri: Uri = text.parse().map_err(|_| Fault::new("is no URL", EXAMPLE))?;
+    // Displayed, a query without a path gets its `/`.
+    let path_and_query = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
+    let mut upstream = Upstream { tls, host, port, path_and_query, url: String::new() };
+    upstream.url = format!("{}://{}{}", if tls { "https" } else { "http" }, upstream.authority(), uri.path());
+    Ok(upstream)
+}
+
+fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16), Fault> {
+    const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
+    const PORT: Fault =
+        Fault::new("has a port that is no number from 1 to 65535", "correct the port, or leave out `:`");
+    let (host, port) = match authority.strip_prefix('[') {
+        Some(bracketed) => {
+            let fault = Fault::new("has an IPv6 address that cannot be read", EXAMPLE);
+            let Some((inside, after)) = bracketed.split_once(']') else { return Err(fault) };
+            let address: Ipv6Addr = inside.parse().map_err(|_| fault)?;
+            (address.to_string(), after)
+        }
+        None => {
+            let colon = authority.find(':').unwrap_or(authority.len());
+            (authority[..colon].to_ascii_lowercase(), &authority[colon..])
+        }
+    };
+    if host.is_empty() {
+        return Err(Fault::new("names no host", EXAMPLE));
+    }
+    let port = match port.strip_prefix(':') {
+        // `u16` also reads `+80`.
+        Some(digits) if digits.bytes().all(|each| each.is_ascii_digit()) => digits.parse().map_err(|_| PORT)?,
+        None if port.is_empty() => implied_port(tls),
+        _ => return Err(PORT),
+    };
+    let letter = |each: u8| each.is_ascii_alphanumeric() || b"-_.:".contains(&each);
+    let empty_label = host.strip_suffix('.').unwrap_or(&host).split('.').any(str::is_empty);
+    match port {
+        0 => Err(PORT),
+        _ if empty_label || !host.bytes().all(letter) => Err(Fault::new("has a host that is no name", EXAMPLE)),
+        port => Ok((host, port)),
+    }
+}
+
+/// Where something is fetched from that the gateway believes: https, or http on loopback.
+pub(in crate::config) fn web_url(text: &str) -> Result<String, Fault> {
+    let url = upstream(text)?;
+    let loopback = url.host == "localhost" || url.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if !url.tls && !loopback {
+        const HINT: &str =
+            "write `https://`: what comes over http can be changed on its way; only loopback may do without";
+        return Err(Fault::new("is not an https URL", HINT));
+    }
+    Ok(text.to_owned())
+}
+
+/// An issuer whose keys are found by discovery.
+pub(in crate::config) fn discovered(text: &str) -> Result<String, Fault> {
+    const HINT: &str = "write the issuer's https URL, or say where its keys are: `jwks_url`, `jwks_file`, \
+                        `public_key_file`, `secret_file` or `secret`";
+    // OpenID Connect Discovery 1.0 §2: the issuer is a URL "that uses the https scheme and has no query or fragment
+    // components".
+    match web_url(text) {
+        Ok(url) if !url.contains('?') => Ok(url),
+        _ => Err(Fault::new("is no https URL, so its keys cannot be discovered", HINT)),
+    }
+}
+
+/// The gateway's own URL, as clients know it.
+pub(in crate::config) fn resource(text: &str) -> Result<String, Fault> {
+    web_url(text)?;
+    if text.contains('?') {
+        return Err(Fault::new("has a query", "write the URL without it: it names the gateway, not a request"));
+    }
+    match text.strip_suffix('/') {
+        Some(shorter) => {
+            let meant = Some(shorter.trim_end_matches('/').to_owned());
+            Err(Fault::new("ends with `/`", "take the last slash away").suggest(meant))
+        }
+        None => Ok(text.to_owned()),
+    }
+}
+
+/// The origin of a page, as browsers write it; `None` for `*`, which is any.
+pub(in crate::config) fn origin(text: &str) -> Result<Option<String>, Fault> {
+    const EXAMPLE: &str =
+        "write scheme, host and port as the browser's `Origin` field has them: `https://app.example.com`";
+    match text {
+        "*" => return Ok(None),
+        "null" => {
+            const HINT: &str =
+                "every sandboxed frame and local file has the origin `null`, so it would be no check at all";
+            return Err(Fault::new("is nobody's origin in particular", HINT));
+        }
+        _ if text.contains('*') => {
+            return Err(Fault::new("looks like a pattern", "write each origin in full; `*` alone stands for any"));
+        }
+        _ => {}
+    }
+    let lower = text.to_ascii_lowercase();
+    let Some((scheme, rest)) = lower.split_once("://") else {
+        let named = lower.starts_with(|first: char| first.is_ascii_alphanumeric()).then(|| format!("https://{lower}"));
+        return Err(Fault::new("has no scheme", EXAMPLE).suggest(named));
+    };
+    let is_scheme = scheme.starts_with(|first: char| first.is_ascii_lowercase())
+        && scheme.bytes().all(|each| each.is_ascii_alphanumeric() || b"+-.".contains(&each));
+    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
+    if authority.contains('@') || !is_scheme || !lower.is_ascii() {
+        return Err(Fault::new("is no origin", EXAMPLE));
+    }
+    // Without a scheme's own port there is none to imply; any port but 0 stands for itself.
+    let (host, port) = host_and_port(authority, scheme != "http")?;
+    let shown = if host.contains(':') { format!("[{host}]") } else { host };
+    let implied = matches!((scheme, port), ("http", 80) | ("https", 443));
+    let written = authority.rsplit_once(']').map_or(authority, |(_, after)| after).contains(':');
+    let serialised =
+        if written && !implied { format!("{scheme}://{shown}:{port}") } else { format!("{scheme}://{shown}") };
+    if serialised != text {
+        // RFC 6454 §6.2: lower case, no default port, no path.
+        return Err(Fault::new("is not how a browser writes an origin", EXAMPLE).suggest(Some(serialised)));
+    }
+    Ok(Some(serialised))
+}
+
+/// A Redis: its URL in parts, so that a password can be put in and left out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::config) struct RedisUrl {
+    scheme: &'static str,
+    user: String,
+    password: Option<String>,
+    host: String,
+    database: String,
+}
+
+impl RedisUrl {
+    /// Whether a password stands in it.
+    pub(in crate::config) fn has_password(&self) -> bool {
+        self.password.is_some()
+    }
+
+    /// With this password, which may hold any character.
+    pub(in crate::config) fn with_password(self, password: &str) -> RedisUrl {
+        // RFC 3986 §2.1: what is not unreserved is percent-encoded.
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+        let each = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
+        RedisUrl { password: Some(password.bytes().map(each).collect()), ..self }
+    }
+
+    /// For the client.
+    pub(in crate::config) fn whole(&self) -> String {
+        let RedisUrl { scheme, user, password, host, database } = self;
+        match password {
+            Some(password) => format!("{scheme}://{user}:{password}@{host}{database}"),
+            None if user.is_empty() => self.shown(),
+            None => format!("{scheme}://{user}@{host}{database}"),
+        }
+    }
+
+    /// For logs.
+    pub(in crate::config) fn shown(&self) -> String {
+        format!("{}://{}{}", self.scheme, self.host, self.database)
+    }
+}
+
+/// Where a Redis or Valkey is.
+pub(in crate::config) fn redis(text: &str) -> Result<RedisUrl, Fault> {
+    const EXAMPLE: &str = "write a URL such as `redis://127.0.0.1:6379/0`, or `rediss://` for TLS";
+    const SCHEMES: &[(&str, &str)] = &[("redis://", "redis"), ("rediss://", "rediss")];
+    let found = SCHEMES.iter().find_map(|(start, scheme)| Some((text.strip_prefix(start)?, *scheme)));
+    let Some((rest, scheme)) = found else {
+        return Err(Fault::new("has a scheme other than `redis` and `rediss`", EXAMPLE));
+    };
+    if rest.contains(['?', '#']) {
+        return Err(Fault::new("has a query or a fragment", "take it away; TLS certificates are always checked"));
+    }
+    if !rest.bytes().all(|each| each.is_ascii_graphic()) {
+        return Err(Fault::new("holds white space or a character that is not ASCII", "percent-encode it"));
+    }
+    // A password may hold `/`, but then it is no URL; what is behind the last `@` is the host.
+    let (credentials, rest) = rest.rsplit_once('@').map_or(("", rest), |(before, after)| (before, after));
+    let (user, password) = match credentials.split_once(':') {
+        Some((user, password)) => (user, Some(password.to_owned()).filter(|password| !password.is_empty())),
+        None => (credentials, None),
+    };
+    if credentials.contains('/') {
+        return Err(Fault::new("has a `/` before its host", "write `%2F` for a `/` in a password"));
+    }
+    let (authority, database) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
+    let digits = database.strip_prefix('/').unwrap_or_default();
+    if !digits.bytes().all(|each| each.is_ascii_digit()) || digits.len() > 6 {
+        return Err(Fault::new("names a database that is no number", "write its number behind the host: `/0`"));
+    }
+    host_and_port(authority, true)?;
+    Ok(RedisUrl {
+        scheme,
+        user: user.to_owned(),
+        password,
+        host: authority.to_owned(),
+        database: if digits.is_empty() { String::new() } else { database.to_owned() },
+    })
+}
