@@ -14,7 +14,7 @@ use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits, Template};
 use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
-use crate::guard::{self, Guard, Matched, Permits, Who};
+use crate::guard::{self, Guard, Matched, Permits, Standings, Who};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
@@ -53,7 +53,7 @@ const REQUEST_ID_LIMIT: usize = 128;
 pub type Body = UnsyncBoxBody<Bytes, CutOff>;
 
 /// What is held while a client takes part in a run.
-type Held = (Permit, Active, Option<Permits>);
+type Held = (Permit, Active, Permits);
 
 /// Everything that requests are answered with.
 #[derive(Debug)]
@@ -296,9 +296,31 @@ impl Gateway {
     }
 
     async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
-        match self.find(request.uri().path()).ok_or(Kind::RouteNotFound)? {
-            Found::Run(route) => self.start(route, request).await,
-            Found::Events(route, thread_id) => events(route, thread_id.as_deref(), request.method(), request.headers()),
+        let path = request.uri().path();
+        let Some(found) = self.find(path) else {
+            // Whoever is to learn how to show who it is cannot show it yet.
+            let document = self.guard.auth().metadata(path).filter(|_| *request.method() == Method::GET);
+            return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(whole));
+        };
+        match found {
+            Found::Run(route) => {
+                let standings = Standings::fields(request.extensions());
+                match self.start(route, request).await {
+                    Ok(mut response) => {
+                        response.headers_mut().extend(standings);
+                        Ok(response)
+                    }
+                    Err(mut rejection) => {
+                        rejection.headers.extend(standings);
+                        Err(rejection)
+                    }
+                }
+            }
+            Found::Events(route, thread_id) => {
+                let who = request.extensions().get::<Who>().and_then(Who::known);
+                self.guard.threads.read(&route.matched[1], who, thread_id.as_deref())?;
+                events(route, thread_id.as_deref(), request.method(), request.headers())
+            }
         }
     }
 
@@ -317,8 +339,8 @@ impl Gateway {
         }
         let (mut head, body) = request.into_parts();
         // Held for as long as the client takes part, which may be longer than this request.
-        let permits = head.extensions.remove::<Permits>();
-        let who = head.extensions.remove::<Who>().unwrap_or_default();
+        let permits = head.extensions.remove::<Permits>().unwrap_or_default();
+        let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let client = self.client(route, framing, &head.headers, &body);
@@ -326,6 +348,9 @@ impl Gateway {
         let translated = request::translate_allowing(&body, client, agent, &fresh, route.tools.as_deref())
             .map_err(|refused| route.unfit(&refused, &who))?;
         drop(body);
+        // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
+        // known, and who comes back is the caller, or another one who has no business here.
+        self.guard.threads.claim(&route.matched[0], Who::of(&head), &translated.ids.thread_id).await?;
         route.metrics.downgraded(translated.downgraded);
         let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 

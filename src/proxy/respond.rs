@@ -35,6 +35,16 @@ pub(super) fn accepted(ids: &Ids, events: &str) -> Response<Full<Bytes>> {
     response
 }
 
+/// Protected resource metadata (RFC 9728, section 3.2). Public, so pages of any origin may read it.
+pub(super) fn metadata(document: &str) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::from(document.to_owned()));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("public, max-age=300"));
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, HeaderValue::from_static("*"));
+    response
+}
+
 /// A refusal as a problem document (RFC 9457).
 pub(super) fn refusal(rejection: &Rejection, request_id: &HeaderValue) -> Response<Full<Bytes>> {
     let id = request_id.to_str().unwrap_or_default();

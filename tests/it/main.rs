@@ -13,6 +13,7 @@
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `load`: many events, many streams, memory.
 //! - `pages`: pages that are made from the code, held equal to it.
+//! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `status`: the status plane.
@@ -33,6 +34,7 @@ mod laws;
 mod lifecycle;
 mod load;
 mod pages;
+mod policy;
 mod proto;
 mod requests;
 mod sides;

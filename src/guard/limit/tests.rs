@@ -1,0 +1,1 @@
+//! The limits with a clock of the tests.
