@@ -84,7 +84,6 @@ fn a_tool_that_is_not_allowed_stops_the_run_before_anything_of_its_call_leaves()
 #[test]
 fn a_call_without_a_name_is_of_no_allowed_tool() {
     for event in [
-        r#""type":"TOOL_CALL_START","toolCallId":"c""#,
         r#""type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"{}""#,
         r#""type":"TOOL_CALL_CHUNK","toolCallId":"c","delta":"{}""#,
         r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant","toolCalls":[{"id":"c","type":"function","function":{"arguments":""}}]}]"#,
