@@ -341,17 +341,26 @@ impl Gateway {
             tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
             // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
             // stream begins, and a refusal that comes later is a RUN_ERROR.
-            heard(answered, self.keep_alive).await?;
+            heard(answered, self.keep_alive).await.map_err(|rejection| self.challenged(route, rejection))?;
             return Ok(respond::stream(reader.boxed_unsync(), framing));
         };
         let (ids, request_id) = (plan.ids.clone(), plan.request_id.clone());
         let run = tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
-        heard(answered, START_GRACE.min(self.keep_alive)).await?;
+        let head = heard(answered, START_GRACE.min(self.keep_alive)).await;
+        head.map_err(|rejection| self.challenged(route, rejection))?;
         let (name, thread_id) = (Arc::clone(&route.name), seated.thread_id);
         seated.seat.offer(reader, run, seated.patience, self.lifecycle.watch(), move || {
             occurrence::Unread { route: &name, request_id: &request_id, thread_id: &thread_id }.emit();
         });
         Ok(respond::accepted(&ids, &seated.events).map(whole))
+    }
+
+    /// A refusal by a run whose caller's credential expired before its stream began says how to come with a new one.
+    fn challenged(&self, route: &Route, rejection: Rejection) -> Rejection {
+        match rejection.kind {
+            Kind::TokenExpired => self.guard.auth().refusal(&route.matched[0], AuthReason::Expired),
+            _ => rejection,
+        }
     }
 
     /// What the client of a request speaks.
