@@ -1,12 +1,14 @@
 //! `/livez`, `/readyz` and `/metrics`.
 
+use crate::guard::Guard;
 use crate::proxy::{Lifecycle, Phase};
 use crate::telemetry::Metrics;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::{RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
+use std::fmt::Write;
 use std::sync::Arc;
 
 /// Content type of the text exposition format.
@@ -16,23 +18,44 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 struct Status {
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
+    guard: Arc<Guard>,
 }
 
 /// The routes of the status plane.
-pub fn router(metrics: Arc<Metrics>, lifecycle: Lifecycle) -> Router {
+pub fn router(metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(expose))
-        .with_state(Status { metrics, lifecycle })
+        .with_state(Status { metrics, lifecycle, guard })
 }
 
-/// Ready while runs are taken.
-async fn ready(State(status): State<Status>) -> Response {
-    match status.lifecycle.phase() {
-        Phase::Serving => "ok\n".into_response(),
-        Phase::Draining | Phase::Cut => (StatusCode::SERVICE_UNAVAILABLE, "draining\n").into_response(),
+/// Ready while runs are taken, and every route could tell who calls. With `?verbose` it says what is and what is not, in
+/// the manner of Kubernetes' own servers.
+async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Response {
+    let draining = status.lifecycle.phase() != Phase::Serving;
+    let unusable = status.guard.auth().unusable();
+    let (code, said) = match (draining, unusable.is_empty()) {
+        (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
+        (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "a route has no keys yet; see /readyz?verbose\n"),
+        (false, true) => (StatusCode::OK, "ok\n"),
+    };
+    if !query.is_some_and(|query| query.split('&').any(|one| one.split('=').next() == Some("verbose"))) {
+        return (code, said).into_response();
     }
+    let mut report = String::new();
+    let mut line = |good: bool, text: &str| {
+        let sign = if good { '+' } else { '-' };
+        // A cause may hold what an issuer sent: it gets no line of its own.
+        let text: String = text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect();
+        // Writing to a text never fails.
+        let _ = writeln!(report, "[{sign}] {text}");
+    };
+    line(!draining, if draining { "runs draining" } else { "runs ok" });
+    status.guard.auth().checks().iter().for_each(|check| line(check.good, &check.text));
+    unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
+    report.push_str(if code == StatusCode::OK { "ready\n" } else { "not ready\n" });
+    (code, report).into_response()
 }
 
 async fn expose(State(status): State<Status>) -> Response {

@@ -1,7 +1,10 @@
 //! Who calls, once that is known.
 
 use crate::telemetry::label::AuthMethod;
+use crate::telemetry::occurrence::Caller;
 use http::request::Parts;
+use serde_json::{Map, Value};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -25,13 +28,37 @@ pub struct Identity {
     /// the id of an API key, for the log
     pub key_id: Option<String>,
     /// the claims of a token; empty for an API key
-    pub claims: serde_json::Map<String, serde_json::Value>,
+    pub claims: Map<String, Value>,
+}
+
+impl Identity {
+    /// What its token claims under a name from the configuration; see [`claim`].
+    #[must_use]
+    pub fn claim(&self, name: &str) -> Option<&Value> {
+        claim(&self.claims, name)
+    }
+}
+
+/// A claim by its name. A dot steps into an object, unless the whole name is a claim: those of OpenID Connect that are
+/// nobody's in particular are URLs, with dots.
+#[must_use]
+pub fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+    claims.get(name).or_else(|| {
+        let (outer, inner) = name.split_once('.')?;
+        claim(claims.get(outer)?.as_object()?, inner)
+    })
 }
 
 /// Who calls: among the extensions of every request, empty until somebody was believed. Whoever put it there keeps a copy,
 /// and so hears of it too.
 #[derive(Clone, Debug, Default)]
-pub struct Who(Arc<OnceLock<Arc<Identity>>>);
+pub struct Who(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    identity: OnceLock<Arc<Identity>>,
+    address: OnceLock<IpAddr>,
+}
 
 impl Who {
     /// The caller of a request, if one was believed.
@@ -43,12 +70,59 @@ impl Who {
     /// The caller, if one was believed.
     #[must_use]
     pub fn known(&self) -> Option<&Arc<Identity>> {
-        self.0.get()
+        self.0.identity.get()
     }
 
     /// Believes a caller.
     pub fn believe(&self, identity: Identity) {
         // One gate says it, once for each request.
-        let _ = self.0.set(Arc::new(identity));
+        let _ = self.0.identity.set(Arc::new(identity));
+    }
+
+    /// Takes note of the client's address.
+    pub fn at(&self, address: IpAddr) {
+        // The same.
+        let _ = self.0.address.set(address);
+    }
+
+    /// What the log says of the caller.
+    #[must_use]
+    pub fn caller(&self) -> Caller<'_> {
+        let identity = self.known();
+        Caller {
+            address: self.0.address.get().copied(),
+            method: identity.map_or(AuthMethod::None, |identity| identity.method),
+            source: identity.map(|identity| &*identity.source),
+            subject: identity.map(|identity| identity.subject.as_str()),
+            tenant: identity.and_then(|identity| identity.tenant.as_deref()),
+            key_id: identity.and_then(|identity| identity.key_id.as_deref()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_dot_steps_into_an_object_unless_the_whole_name_is_a_claim() {
+        let claims = json!({
+            "sub": "ada", "realm_access": {"roles": ["admin"], "a.b": 1}, "https://example.com/roles": ["user"],
+            "a": {"b": "inner"}, "a.b": "whole", "list": [{"x": 1}],
+        });
+        let claims = claims.as_object().expect("an object");
+        for (name, value) in [
+            ("sub", json!("ada")),
+            ("realm_access.roles", json!(["admin"])),
+            ("realm_access.a.b", json!(1)),
+            ("https://example.com/roles", json!(["user"])),
+            ("a.b", json!("whole")),
+        ] {
+            assert_eq!(claim(claims, name), Some(&value), "{name}");
+        }
+        for name in ["", ".", "sub.x", "sub.", "realm_access.", "realm_access.none", "list.x", "list.0", "none.x"] {
+            assert_eq!(claim(claims, name), None, "{name}");
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Policy: who may call, how often and how much, decided before a run exists.
 //!
 //! ```text
-//!   request ─▶ host ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf: a run
+//!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf: a run
 //!                                 (network)     who             may        (caller)    permits
 //! ```
 //! Each gate is one question; it passes a request on, perhaps with something learnt, or refuses it with a
@@ -11,17 +11,20 @@
 pub mod auth;
 mod authorize;
 pub mod cors;
+mod file;
 mod gate;
 mod host;
 mod identity;
 pub mod limit;
 pub mod peer;
+mod redis;
 mod streams;
 pub mod thread;
 pub mod upstream;
 
 pub use gate::{Gate, Gated};
 pub use identity::{Identity, Who};
+pub use limit::Standings;
 pub use streams::Permits;
 
 use crate::config::Config;
@@ -51,11 +54,14 @@ pub struct Matched {
 #[derive(Debug)]
 pub struct Guard {
     auth: auth::Authenticator,
+    host: host::Rules,
     addresses: peer::Addresses,
+    upstream: upstream::Fields,
     limits: limit::Limits,
     streams: streams::Streams,
     /// whose a thread is
     pub threads: thread::Threads,
+    redis: Option<Arc<redis::Redis>>,
 }
 
 impl Guard {
@@ -64,18 +70,27 @@ impl Guard {
     /// # Errors
     /// What of a file that the configuration names cannot be read or used.
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
+        let redis = config.rate_limits.redis.as_ref().map(redis::Redis::new).transpose()?.map(Arc::new);
         Ok(Guard {
             auth: auth::Authenticator::new(config, metrics)?,
+            host: host::Rules::new(config),
             addresses: peer::Addresses::new(config),
-            limits: limit::Limits::new(config, metrics),
+            upstream: upstream::Fields::new(config)?,
+            limits: limit::Limits::new(&config.rate_limits, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
-            threads: thread::Threads::new(config),
+            threads: thread::Threads::new(config, metrics, redis.clone()),
+            redis,
         })
     }
 
-    /// Keeps keys and quotas fresh, until the process ends: never returns.
+    /// Keeps keys, quotas and connections fresh, until the process ends: never returns.
     pub async fn watch(&self) {
-        tokio::join!(self.auth.watch(), self.limits.watch());
+        let redis = async {
+            if let Some(redis) = &self.redis {
+                redis.watch().await;
+            }
+        };
+        tokio::join!(self.auth.watch(), self.upstream.watch(), self.limits.watch(), redis);
     }
 
     /// Who checks credentials, for the status plane.
@@ -99,7 +114,9 @@ where
     let gate = || Arc::clone(guard);
     ServiceBuilder::new()
         // What is no proper HTTP is nobody's request.
-        .layer_fn(|inner| Gated::new(host::Host, inner))
+        .layer_fn(move |inner| Gated::new(host::Host(gate()), inner))
+        // Pages of strangers are told so before anything is done for them.
+        .layer_fn(|inner| Gated::new(cors::Origins, inner))
         // Who calls, as far as the network says; limits below may count by it.
         .layer_fn(move |inner| Gated::new(peer::Address(gate()), inner))
         // Floods end before anything expensive is done for them, such as checking a signature.

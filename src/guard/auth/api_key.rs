@@ -1,1 +1,300 @@
-//! API keys.
+//! API keys: who calls, by a secret that is known here as its digest alone.
+
+use crate::config::access::{ApiKey, KeySource};
+use crate::config::{Problem, load};
+use crate::guard::file::Watched;
+use crate::guard::identity::Identity;
+use crate::telemetry::label::{AuthMethod, AuthReason};
+use aws_lc_rs::constant_time::verify_slices_are_equal;
+use aws_lc_rs::digest::{SHA256, digest};
+use futures_util::future::join_all;
+use http::HeaderName;
+use std::collections::HashSet;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The longest key that is looked at, in bytes. Those of `diglot token` have 47.
+const LONGEST: usize = 512;
+
+/// Every source of API keys.
+#[derive(Debug)]
+pub struct ApiKeys {
+    sources: Vec<Source>,
+}
+
+#[derive(Debug)]
+struct Source {
+    name: Arc<str>,
+    header: HeaderName,
+    keys: Listed,
+}
+
+/// The keys of a source.
+#[derive(Debug)]
+enum Listed {
+    /// in the configuration alone
+    Fixed(Index),
+    /// in a file, and in the configuration too
+    Watched(Watched<Index>),
+}
+
+impl ApiKeys {
+    /// The keys of `sources`. Files are read now.
+    ///
+    /// # Errors
+    /// What is wrong with a file.
+    pub fn new(sources: &[KeySource]) -> Result<ApiKeys, String> {
+        let source = |written: &KeySource| {
+            let name: Arc<str> = written.name.as_str().into();
+            let (source, fixed) = (Arc::clone(&name), written.keys.clone());
+            let keys = match written.file.clone() {
+                None => Listed::Fixed(Index::new(&source, &fixed)?),
+                Some(path) => Listed::Watched(Watched::open(&path.clone(), move |_| {
+                    let mut keys = key_file(&path)?;
+                    keys.extend_from_slice(&fixed);
+                    Index::new(&source, &keys)
+                })?),
+            };
+            Ok(Source { name, header: written.header.clone(), keys })
+        };
+        Ok(ApiKeys { sources: sources.iter().map(source).collect::<Result<_, String>>()? })
+    }
+
+    /// The field that keys of a source come in.
+    #[must_use]
+    pub fn header(&self, source: &str) -> Option<&HeaderName> {
+        Some(&self.source(source)?.header)
+    }
+
+    /// Whom a key stands for, by one source.
+    ///
+    /// # Errors
+    /// Why it is not believed.
+    pub fn check(&self, source: &str, presented: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
+        // Nobody hashes a megabyte for a stranger.
+        if presented.len() > LONGEST {
+            return Err(AuthReason::TooLarge);
+        }
+        let source = self.source(source).ok_or(AuthReason::UnknownApiKey)?;
+        let find = |index: &Index| index.find(presented).cloned();
+        let found = match &source.keys {
+            Listed::Fixed(index) => find(index),
+            Listed::Watched(file) => find(&file.get()),
+        };
+        let identity = found.ok_or(AuthReason::UnknownApiKey)?;
+        if identity.expires.is_some_and(|expires| expires <= now) {
+            return Err(AuthReason::Expired);
+        }
+        Ok(identity)
+    }
+
+    /// Reads files again when they change: never returns.
+    pub async fn watch(&self) {
+        join_all(self.sources.iter().map(|source| async {
+            if let Listed::Watched(file) = &source.keys {
+                file.watch().await;
+            }
+        }))
+        .await;
+        // Without a file there is nothing to do, for ever.
+        std::future::pending::<()>().await;
+    }
+
+    fn source(&self, name: &str) -> Option<&Source> {
+        self.sources.iter().find(|source| *source.name == *name)
+    }
+}
+
+/// Keys in the order of their digests, so that one of thousands is found in a few steps.
+#[derive(Debug)]
+struct Index(Vec<Known>);
+
+#[derive(Debug)]
+struct Known {
+    digest: Digest,
+    identity: Identity,
+}
+
+/// SHA-256 of a key. Whoever knows it cannot call, but may try keys against it in private.
+struct Digest([u8; 32]);
+
+/// What a digest is looked up by: too little to learn a key from, enough to leave hardly more than one.
+type Prefix = [u8; 4];
+
+impl Digest {
+    fn prefix(&self) -> Prefix {
+        let [a, b, c, d, ..] = self.0;
+        [a, b, c, d]
+    }
+}
+
+impl std::fmt::Debug for Digest {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl Index {
+    fn new(source: &Arc<str>, keys: &[ApiKey]) -> Result<Index, String> {
+        let mut ids = HashSet::new();
+        if let Some(twice) = keys.iter().find(|key| !ids.insert(key.id.as_str())) {
+            return Err(format!("the id `{}` is given twice, in the file or in the configuration", twice.id));
+        }
+        let known = |key: &ApiKey| Known { digest: Digest(key.sha256), identity: identity(source, key) };
+        let mut known: Vec<Known> = keys.iter().map(known).collect();
+        known.sort_unstable_by_key(|known| known.digest.0);
+        // One key with two identities would be whichever came first.
+        if let Some(same) = known.chunk_by(|one, other| one.digest.0 == other.digest.0).find(|same| same.len() > 1) {
+            let ids: Vec<_> = same.iter().filter_map(|known| known.identity.key_id.as_deref()).collect();
+            return Err(format!("one key has several ids: `{}`", ids.join("`, `")));
+        }
+        Ok(Index(known))
+    }
+
+    fn find(&self, presented: &[u8]) -> Option<&Identity> {
+        let mut digested = Digest([0; 32]);
+        digested.0.copy_from_slice(digest(&SHA256, presented).as_ref());
+        let prefix = digested.prefix();
+        // How long this takes tells at most how a digest begins, and nobody can choose the digest of a guess. The rest is
+        // compared in constant time.
+        let first = self.0.partition_point(|known| known.digest.prefix() < prefix);
+        let alike = self.0[first..].iter().take_while(|known| known.digest.prefix() == prefix);
+        let same = |known: &&Known| verify_slices_are_equal(&known.digest.0, &digested.0).is_ok();
+        Some(&alike.filter(same).last()?.identity)
+    }
+}
+
+fn identity(source: &Arc<str>, key: &ApiKey) -> Identity {
+    Identity {
+        method: AuthMethod::ApiKey,
+        source: Arc::clone(source),
+        subject: key.subject.clone(),
+        tenant: key.tenant.clone(),
+        tier: key.tier.clone(),
+        scopes: key.scopes.clone(),
+        expires: key.expires.map(|seconds| UNIX_EPOCH + Duration::from_secs(seconds)),
+        key_id: Some(key.id.clone()),
+        claims: serde_json::Map::new(),
+    }
+}
+
+/// The keys that stand in a file. The error names the places and quotes no line: keys and digests stand there.
+fn key_file(path: &Path) -> Result<Vec<ApiKey>, String> {
+    load::key_file(path).map_err(|problems| {
+        let place = |problem: &Problem| {
+            let line = problem.line.map_or(String::new(), |line| format!("line {line}: "));
+            let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
+            format!("{line}{path}{}", problem.message)
+        };
+        let problems: Vec<String> = problems.as_slice().iter().map(place).collect();
+        problems.join("; ")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: u64) -> SystemTime {
+        UNIX_EPOCH + Duration::from_secs(seconds)
+    }
+
+    /// The entry of a key.
+    fn entry(id: &str, key: &[u8]) -> ApiKey {
+        let mut sha256 = [0; 32];
+        sha256.copy_from_slice(digest(&SHA256, key).as_ref());
+        let (subject, scopes) = (format!("{id}'s owner"), vec!["run".to_owned()]);
+        ApiKey { id: id.to_owned(), sha256, subject, tenant: None, tier: None, scopes, expires: None }
+    }
+
+    fn source(name: &str, keys: Vec<ApiKey>) -> KeySource {
+        KeySource { name: name.to_owned(), header: HeaderName::from_static("x-api-key"), file: None, keys }
+    }
+
+    #[test]
+    fn a_key_stands_for_its_entry_in_its_own_source_alone() {
+        let full = ApiKey {
+            tenant: Some("acme".to_owned()),
+            tier: Some("gold".to_owned()),
+            expires: Some(100),
+            ..entry("one", b"first key")
+        };
+        let keys = ApiKeys::new(&[
+            source("web", vec![entry("other", b"other key"), full]),
+            source("ops", vec![entry("two", b"second key")]),
+        ]);
+        let keys = keys.expect("usable");
+        let found = keys.check("web", b"first key", at(99)).expect("believed");
+        assert_eq!((found.method, &*found.source, found.subject.as_str()), (AuthMethod::ApiKey, "web", "one's owner"));
+        assert_eq!((found.tenant.as_deref(), found.tier.as_deref()), (Some("acme"), Some("gold")));
+        assert_eq!(
+            (found.scopes, found.expires, found.key_id.as_deref()),
+            (vec!["run".to_owned()], Some(at(100)), Some("one"))
+        );
+        // From `expires` on it is refused.
+        assert_eq!(keys.check("web", b"first key", at(100)).expect_err("expired"), AuthReason::Expired);
+        for (source, key) in
+            [("ops", "first key"), ("web", ""), ("web", "first ke"), ("web", "first key "), ("none", "first key")]
+        {
+            let refused = keys.check(source, key.as_bytes(), at(0)).expect_err("not believed");
+            assert_eq!(refused, AuthReason::UnknownApiKey, "{source} {key:?}");
+        }
+        assert_eq!(keys.header("ops").map(HeaderName::as_str), Some("x-api-key"));
+        assert_eq!(keys.header("none"), None);
+    }
+
+    #[test]
+    fn of_many_keys_each_is_found_and_nothing_between() {
+        let text = |number: usize| format!("key {number}");
+        let entries = (0..5000).map(|number| entry(&number.to_string(), text(number).as_bytes())).collect();
+        let keys = ApiKeys::new(&[source("web", entries)]).expect("usable");
+        for number in 0..5000 {
+            let found = keys.check("web", text(number).as_bytes(), at(0)).expect("believed");
+            assert_eq!(found.key_id, Some(number.to_string()));
+            assert!(keys.check("web", text(number + 5000).as_bytes(), at(0)).is_err());
+        }
+    }
+
+    /// Digests that begin alike, made up, since finding keys for them takes long.
+    #[test]
+    fn digests_that_begin_alike_are_told_apart() {
+        let real = entry("real", b"key");
+        let mut entries = vec![real.clone()];
+        for (place, step) in [(4, 1_u8), (31, 1), (31, 255), (16, 128)] {
+            let mut near = ApiKey { id: format!("near {place} {step}"), ..real.clone() };
+            near.sha256[place] = near.sha256[place].wrapping_add(step);
+            entries.push(near);
+        }
+        let keys = ApiKeys::new(&[source("web", entries.clone())]).expect("usable");
+        assert_eq!(keys.check("web", b"key", at(0)).expect("believed").key_id.as_deref(), Some("real"));
+        let keys = ApiKeys::new(&[source("web", entries.split_off(1))]).expect("usable");
+        assert_eq!(keys.check("web", b"key", at(0)).expect_err("not there"), AuthReason::UnknownApiKey);
+    }
+
+    #[test]
+    fn what_is_longer_than_any_key_is_not_looked_up() {
+        let key = [b'k'; LONGEST + 1];
+        let keys = ApiKeys::new(&[source("web", vec![entry("a", &key), entry("b", &key[1..])])]).expect("usable");
+        assert_eq!(keys.check("web", &key, at(0)).expect_err("too long"), AuthReason::TooLarge);
+        assert!(keys.check("web", &key[1..], at(0)).is_ok());
+    }
+
+    #[test]
+    fn one_key_has_one_entry() {
+        let refused = |keys| ApiKeys::new(&[source("web", keys)]).expect_err("refused");
+        assert_eq!(
+            refused(vec![entry("a", b"1"), entry("b", b"2"), entry("c", b"1")]),
+            "one key has several ids: `a`, `c`"
+        );
+        assert!(refused(vec![entry("a", b"1"), entry("a", b"2")]).contains("the id `a` is given twice"));
+    }
+
+    #[test]
+    fn its_debug_form_shows_no_digest() {
+        let keys = ApiKeys::new(&[source("web", vec![entry("a", b"1")])]).expect("usable");
+        let shown = format!("{keys:?}");
+        let digest = entry("a", b"1").sha256;
+        assert!(shown.contains("***") && !shown.contains(&format!("{digest:?}")), "{shown}");
+    }
+}

@@ -1,1 +1,261 @@
-//! JSON Web Tokens.
+//! JSON Web Tokens (RFC 7519) in their compact form: how one is read, and what has to be true of it.
+//!
+//! ```text
+//!   text ─read─▶ Token ─signature (by the issuer's keys)─▶ believable ─check─▶ Identity
+//!                  └ `iss`, not believed yet, says whose keys
+//! ```
+//! Libraries differ most in what they let pass, so each rule stands here, below the sentence that it follows.
+
+use crate::config::access::{Algorithm, Issuer};
+use crate::guard::identity::Identity;
+use crate::telemetry::label::{AuthMethod, AuthReason};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
+use serde_json::{Map, Value};
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// The longest token that is looked at, in bytes.
+const LONGEST: usize = 8 << 10;
+
+/// The longest name of a caller, tenant or tier, in characters.
+const LONGEST_NAME: usize = 256;
+
+/// The end of the year 9999, in seconds since the epoch. No clock gets there, so whoever says it means something else.
+const END_OF_TIME: f64 = 253_402_300_800.0;
+
+/// A token that was read. Nothing in it is to be believed before its signature was checked.
+pub(super) struct Token<'t> {
+    /// What the signature is over.
+    pub signed: &'t [u8],
+    /// The signature.
+    pub signature: Vec<u8>,
+    /// What it says it is signed with.
+    pub algorithm: Algorithm,
+    /// Which key it says it is signed with. A name to compare, nothing to open or to look up.
+    pub key: Option<String>,
+    kind: Option<String>,
+    claims: Map<String, Value>,
+}
+
+/// Whether a bearer credential is, or wants to be, a JSON Web Token. API keys have no two dots.
+pub(super) fn looks_like_one(credential: &[u8]) -> bool {
+    credential.iter().filter(|byte| **byte == b'.').count() >= 2
+}
+
+impl<'t> Token<'t> {
+    /// Reads a token.
+    ///
+    /// # Errors
+    /// Why it is none that could be believed.
+    pub fn read(text: &'t [u8]) -> Result<Token<'t>, AuthReason> {
+        if text.len() > LONGEST {
+            return Err(AuthReason::TooLarge);
+        }
+        // RFC 7515, section 7.1: BASE64URL(header) || '.' || BASE64URL(payload) || '.' || BASE64URL(signature).
+        let mut parts = text.split(|byte| *byte == b'.');
+        let (Some(header), Some(claims), Some(signature), None) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(AuthReason::Malformed);
+        };
+        let signed = &text[..header.len() + 1 + claims.len()];
+        let header = object(header).map_err(|_| AuthReason::Malformed)?;
+        // Section 4.1.11: "If any of the listed extension Header Parameters are not understood and supported by the
+        // recipient, then the JWS is invalid." None is. `b64` (RFC 7797) and `zip` (RFC 7516) change what is signed.
+        if ["crit", "b64", "zip"].iter().any(|name| header.contains_key(*name)) {
+            return Err(AuthReason::Critical);
+        }
+        let text = |name: &str| match header.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.clone())),
+            Some(_) => Err(AuthReason::Malformed),
+        };
+        // Compared exactly; `none` is in no list. Where else a key might be (`jku`, `x5u`, `jwk`, `x5c`) nobody looks.
+        let algorithm = text("alg")?.and_then(|name| Algorithm::ALL.iter().find(|one| one.name() == name));
+        let algorithm = *algorithm.ok_or(AuthReason::Algorithm)?;
+        let (kind, key) = (text("typ")?, text("kid")?);
+        let claims = object(claims)?;
+        let signature = decode(signature).map_err(|_| AuthReason::Malformed)?;
+        Ok(Token { signed, signature, algorithm, key, kind, claims })
+    }
+
+    /// Who says that they made it: by this the keys are chosen that tell whether it is so.
+    ///
+    /// # Errors
+    /// When it does not say.
+    pub fn issuer(&self) -> Result<&str, AuthReason> {
+        self.claims.get("iss").and_then(Value::as_str).ok_or(AuthReason::Claims)
+    }
+
+    /// Whether an issuer makes tokens like this: looked at before any key is.
+    ///
+    /// # Errors
+    /// What it is in place of that.
+    pub fn fits(&self, issuer: &Issuer) -> Result<(), AuthReason> {
+        if !issuer.algorithms.contains(&self.algorithm) {
+            return Err(AuthReason::Algorithm);
+        }
+        // RFC 7515, section 4.1.9: letters of any case, and `application/` may be left out.
+        let bare = |kind: &String| {
+            let kind = kind.to_ascii_lowercase();
+            kind.strip_prefix("application/").map(str::to_owned).unwrap_or(kind)
+        };
+        match self.kind.as_ref().map(bare) {
+            Some(kind) if !issuer.types.contains(&kind) => Err(AuthReason::Type),
+            _ => Ok(()),
+        }
+    }
+
+    /// Who calls, by a token whose signature was checked with a key of `issuer`.
+    ///
+    /// # Errors
+    /// What of its claims is wrong.
+    pub fn check(self, issuer: &Issuer, name: &Arc<str>, now: SystemTime) -> Result<Identity, AuthReason> {
+        let claims = Claims(&self.claims);
+        // RFC 7519, section 4.1.1: "The "iss" value is a case-sensitive string".
+        if self.issuer()? != issuer.issuer {
+            return Err(AuthReason::Issuer);
+        }
+        let expires = claims.times(issuer.leeway, now)?;
+        claims.audience(&issuer.audiences)?;
+        let names = &issuer.claims;
+        let optional = |name: &Option<String>| name.as_ref().map_or(Ok(None), |name| claims.name(name));
+        Ok(Identity {
+            method: AuthMethod::Jwt,
+            source: Arc::clone(name),
+            subject: claims.name(&names.subject)?.ok_or(AuthReason::Claims)?,
+            tenant: optional(&names.tenant)?,
+            tier: optional(&names.tier)?,
+            scopes: claims.scopes(&names.scopes)?,
+            expires: Some(expires),
+            key_id: None,
+            claims: self.claims,
+        })
+    }
+}
+
+/// The claims of a token whose signature is good.
+struct Claims<'t>(&'t Map<String, Value>);
+
+impl Claims<'_> {
+    /// Whether it is valid now; when it ends.
+    fn times(&self, leeway: Duration, now: SystemTime) -> Result<SystemTime, AuthReason> {
+        let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
+        let leeway = leeway.as_secs_f64();
+        let expires = self.time("exp")?.ok_or(AuthReason::Claims)?;
+        let (from, made) = (self.time("nbf")?, self.time("iat")?);
+        // Section 4.1.4: "the current date/time MUST be before the expiration date/time".
+        if now >= expires + leeway {
+            return Err(AuthReason::Expired);
+        }
+        // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". What was made in the
+        // future was made by a wrong clock, or by nobody.
+        if [from, made].into_iter().flatten().any(|begins| begins > now + leeway) {
+            return Err(AuthReason::NotYetValid);
+        }
+        Ok(UNIX_EPOCH + Duration::from_secs_f64(expires))
+    }
+
+    /// Section 2, NumericDate: "a JSON numeric value representing the number of seconds from 1970-01-01T00:00:00Z".
+    fn time(&self, name: &str) -> Result<Option<f64>, AuthReason> {
+        let Some(value) = self.0.get(name) else { return Ok(None) };
+        let seconds = value.as_f64().filter(|seconds| (0.0..END_OF_TIME).contains(seconds));
+        seconds.map(Some).ok_or(AuthReason::Claims)
+    }
+
+    /// Section 4.1.3: "an array of case-sensitive strings", or "a single case-sensitive string".
+    fn audience(&self, wanted: &[String]) -> Result<(), AuthReason> {
+        let audiences = self.0.get("aud").and_then(texts).ok_or(AuthReason::Claims)?;
+        let wanted = |audience: &&str| wanted.iter().any(|one| one == audience);
+        if audiences.iter().any(wanted) { Ok(()) } else { Err(AuthReason::Audience) }
+    }
+
+    /// A text that goes into fields and logs, unlike others: not empty, not long, and of one line.
+    fn name(&self, path: &str) -> Result<Option<String>, AuthReason> {
+        match self.at(path) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(name))
+                if !name.is_empty() && name.chars().count() <= LONGEST_NAME && !name.chars().any(char::is_control) =>
+            {
+                Ok(Some(name.clone()))
+            }
+            Some(_) => Err(AuthReason::Claims),
+        }
+    }
+
+    /// RFC 6749, section 3.3: "a list of space-delimited, case-sensitive strings"; some write a list.
+    fn scopes(&self, path: &str) -> Result<Vec<String>, AuthReason> {
+        match self.at(path) {
+            None | Some(Value::Null) => Ok(Vec::new()),
+            Some(Value::String(text)) => Ok(text.split(' ').filter(|one| !one.is_empty()).map(str::to_owned).collect()),
+            Some(list) => Ok(texts(list).ok_or(AuthReason::Claims)?.into_iter().map(str::to_owned).collect()),
+        }
+    }
+
+    fn at(&self, path: &str) -> Option<&Value> {
+        claim(self.0, path)
+    }
+}
+
+/// The claim of this name; a dot steps into an object, unless the whole name is a claim.
+fn claim<'v>(claims: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
+    claims.get(path).or_else(|| {
+        let (first, rest) = path.split_once('.')?;
+        claim(claims.get(first)?.as_object()?, rest)
+    })
+}
+
+fn texts(value: &Value) -> Option<Vec<&str>> {
+    match value {
+        Value::String(one) => Some(vec![one]),
+        Value::Array(many) => many.iter().map(Value::as_str).collect(),
+        _ => None,
+    }
+}
+
+/// RFC 7515, section 2: "with all trailing '=' characters omitted and without the inclusion of any line breaks, whitespace,
+/// or other additional characters". Bits that are left over have to be zero as well, or one token has several spellings.
+fn decode(part: &[u8]) -> Result<Vec<u8>, AuthReason> {
+    URL_SAFE_NO_PAD.decode(part).map_err(|_| AuthReason::Malformed)
+}
+
+/// RFC 7519, section 7.2: "a completely valid JSON object"; section 4: "The Claim Names within a JWT Claims Set MUST be
+/// unique", and RFC 7515 section 4 says the same of the header.
+fn object(part: &[u8]) -> Result<Map<String, Value>, AuthReason> {
+    match serde_json::from_slice(&decode(part)?) {
+        Ok(Unique(members)) => Ok(members),
+        Err(error) if error.is_data() => Err(AuthReason::Claims),
+        Err(_) => Err(AuthReason::Malformed),
+    }
+}
+
+/// A JSON object no member of which stands there twice. Two readers that choose differently would see two tokens.
+struct Unique(Map<String, Value>);
+
+impl<'de> Deserialize<'de> for Unique {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Unique, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Unique;
+            fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+                out.write_str("an object")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Unique, A::Error> {
+                let mut members = Map::new();
+                while let Some((name, value)) = map.next_entry()? {
+                    if members.insert(name, value).is_some() {
+                        return Err(A::Error::custom("a member stands there twice"));
+                    }
+                }
+                Ok(Unique(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,32 +1,162 @@
-//! Who calls: finds the credential of a request and has it checked.
+//! Who calls: finds the credential of a request, has it checked, and says how it was refused.
+//!
+//! ```text
+//!   request ─credential─▶ Bearer ─ of the form of a token ─▶ jwt ─ iss ─▶ issuer: jwks, key
+//!                          │   └── else, where keys come as bearer ──▶ api_key
+//!                          └ a field of its own ──────────────────────▶ api_key
+//!   refused ─▶ challenge: 401 and WWW-Authenticate
+//! ```
 
 mod api_key;
+mod challenge;
+mod credential;
+mod fetch;
 mod jwks;
 mod jwt;
+mod key;
 
-use super::{Gate, Guard};
+use self::api_key::ApiKeys;
+use self::challenge::Resource;
+use self::credential::Credential;
+use self::fetch::Fetcher;
+use self::jwks::{Health, Issuer};
+use self::jwt::Token;
+use super::{Gate, Guard, Identity, Matched, Who};
 use crate::config::Config;
 use crate::error::Rejection;
 use crate::telemetry::Metrics;
+use crate::telemetry::label::{AuthMethod, AuthReason};
+use futures_util::future::join_all;
 use http::request::Parts;
+use http::{HeaderName, header};
+use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 /// Checks credentials.
 #[derive(Debug)]
-pub struct Authenticator {}
+pub struct Authenticator {
+    issuers: Vec<Issuer>,
+    /// where an issuer stands in `issuers`, by what its tokens call it
+    by_issuer: HashMap<String, usize>,
+    api_keys: ApiKeys,
+    resource: Option<Resource>,
+    /// routes that want to know who calls, and whom they believe
+    routes: Vec<(String, Vec<String>)>,
+}
+
+/// One line of a report on readiness.
+#[derive(Debug)]
+pub struct Check {
+    /// whether it is as it should be
+    pub good: bool,
+    /// what it is about, and what is wrong with it
+    pub text: String,
+}
+
+/// Why a request is refused, and how its caller tried to show who it is.
+type Refused = (AuthMethod, AuthReason);
 
 impl Authenticator {
     /// As configured. Files are read now; nothing is fetched.
     ///
     /// # Errors
     /// What of a file cannot be read or used.
-    pub fn new(_config: &Config, _metrics: &Arc<Metrics>) -> Result<Self, String> {
-        Ok(Authenticator {})
+    pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, String> {
+        let auth = &config.auth;
+        let fetcher = Fetcher::new()?;
+        let issuers = auth.issuers.iter().map(|issuer| Issuer::new(issuer, &fetcher, metrics));
+        let issuers: Vec<Issuer> = issuers.collect::<Result<_, _>>()?;
+        let url = |name: &str| auth.issuers.iter().find(|one| one.name == name).map(|one| one.issuer.as_str());
+        let guarded = config.routes.iter().filter(|route| !route.access.methods.is_empty());
+        Ok(Authenticator {
+            by_issuer: issuers.iter().enumerate().map(|(at, one)| (one.settings.issuer.clone(), at)).collect(),
+            issuers,
+            api_keys: ApiKeys::new(&auth.api_keys)?,
+            resource: auth.resource.as_deref().map(|resource| Resource::new(resource, &config.routes, url)),
+            routes: guarded.map(|route| (route.name.clone(), route.access.methods.clone())).collect(),
+        })
     }
 
     /// Keeps keys fresh: never returns.
     pub async fn watch(&self) {
-        std::future::pending::<()>().await;
+        tokio::join!(join_all(self.issuers.iter().map(Issuer::watch)), self.api_keys.watch());
+    }
+
+    /// What stands at a path of protected resource metadata (RFC 9728), if one is.
+    #[must_use]
+    pub fn metadata(&self, path: &str) -> Option<&str> {
+        self.resource.as_ref()?.document(path)
+    }
+
+    /// Whether every route can tell who calls, and a line for each issuer. Keys that are old are keys.
+    #[must_use]
+    pub fn checks(&self) -> Vec<Check> {
+        let issuer = |issuer: &Issuer| {
+            let (name, Health { keys, failure }) = (&issuer.name, issuer.health());
+            let text = match (keys, failure) {
+                (0, failure) => format!("no keys yet: {}", failure.as_deref().unwrap_or("not fetched")),
+                (_, Some(failure)) => format!("keys from before: {failure}"),
+                (_, None) => "ok".to_owned(),
+            };
+            Check { good: keys > 0, text: format!("issuer {name} {text}") }
+        };
+        self.issuers.iter().map(issuer).collect()
+    }
+
+    /// Routes that nobody could call now, since no key of theirs is there.
+    #[must_use]
+    pub fn unusable(&self) -> Vec<&str> {
+        let usable = |name: &String| {
+            let issuer = self.issuers.iter().find(|issuer| *issuer.name == **name);
+            issuer.is_none_or(|issuer| issuer.health().keys > 0)
+        };
+        let routes = self.routes.iter().filter(|(_, methods)| !methods.iter().any(usable));
+        routes.map(|(route, _)| route.as_str()).collect()
+    }
+
+    /// The issuers that a route believes.
+    fn issuers_of<'a>(&'a self, matched: &'a Matched) -> impl Iterator<Item = &'a Issuer> {
+        self.issuers.iter().filter(|issuer| matched.access.methods.iter().any(|name| **name == *issuer.name))
+    }
+
+    /// Who calls a route that wants to know it.
+    async fn authenticate(&self, matched: &Matched, head: &Parts, now: SystemTime) -> Result<Identity, Refused> {
+        let fields = self.key_fields(matched);
+        let found = Credential::of(head, &fields).map_err(|reason| (AuthMethod::None, reason))?;
+        let tokens = self.issuers_of(matched).next().is_some();
+        let keys = fields.contains(&&header::AUTHORIZATION);
+        match found {
+            Credential::None => Err((AuthMethod::None, AuthReason::Missing)),
+            Credential::Key(field, key) => self.of_key(matched, field, key, now),
+            Credential::Bearer(token) if tokens && (jwt::looks_like_one(token) || !keys) => {
+                self.of_token(matched, token, now).await.map_err(|reason| (AuthMethod::Jwt, reason))
+            }
+            Credential::Bearer(key) if keys => self.of_key(matched, &header::AUTHORIZATION, key, now),
+            // The route takes neither tokens nor keys there.
+            Credential::Bearer(_) => Err((AuthMethod::None, AuthReason::Malformed)),
+        }
+    }
+
+    async fn of_token(&self, matched: &Matched, token: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
+        let token = Token::read(token)?;
+        let issuer = self.by_issuer.get(token.issuer()?).map(|at| &self.issuers[*at]);
+        let believed = |issuer: &&Issuer| matched.access.methods.iter().any(|name| **name == *issuer.name);
+        issuer.filter(believed).ok_or(AuthReason::Issuer)?.verify(token, now).await
+    }
+
+    /// Whom an API key stands for, by the lists of the route that take it in this field.
+    fn of_key(&self, matched: &Matched, field: &HeaderName, key: &[u8], now: SystemTime) -> Result<Identity, Refused> {
+        let mut reason = AuthReason::UnknownApiKey;
+        for name in matched.access.methods.iter().filter(|name| self.api_keys.header(name) == Some(field)) {
+            match self.api_keys.check(name, key, now) {
+                Ok(identity) => return Ok(identity),
+                // That one list does not know a key says nothing; that another does, and why it is refused, does.
+                Err(AuthReason::UnknownApiKey) => {}
+                Err(telling) => reason = telling,
+            }
+        }
+        Err((AuthMethod::ApiKey, reason))
     }
 }
 
@@ -35,8 +165,22 @@ impl Authenticator {
 pub struct Authenticate(pub Arc<Guard>);
 
 impl Gate for Authenticate {
-    async fn pass(&self, _head: &mut Parts) -> Result<(), Rejection> {
-        let _ = &self.0.auth;
-        Ok(())
+    async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
+        let Some(matched) = head.extensions.get::<Arc<Matched>>().filter(|one| !one.access.methods.is_empty()) else {
+            return Ok(());
+        };
+        let auth = &self.0.auth;
+        match auth.authenticate(matched, head, SystemTime::now()).await {
+            Ok(identity) => {
+                if let Some(who) = head.extensions.get::<Who>() {
+                    who.believe(identity);
+                }
+                Ok(())
+            }
+            Err((method, reason)) => {
+                matched.metrics.authenticated(method, reason);
+                Err(auth.refusal(matched, reason))
+            }
+        }
     }
 }

@@ -1,0 +1,179 @@
+//! How a caller hears that it is not believed, and where it learns whom the gateway would believe.
+
+use super::Authenticator;
+use crate::config::Route;
+use crate::error::{Kind, Rejection};
+use crate::guard::Matched;
+use crate::telemetry::label::AuthReason;
+use http::{HeaderName, HeaderValue, header};
+use serde_json::json;
+use std::collections::HashMap;
+
+/// What RFC 9728, section 3 registers.
+const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
+
+/// The gateway as a protected resource (RFC 9728).
+#[derive(Debug)]
+pub(super) struct Resource {
+    /// `https://gateway.example`, of `https://gateway.example/base`
+    origin: String,
+    /// `/base`, or nothing
+    base: String,
+    /// documents by their path
+    documents: HashMap<String, String>,
+}
+
+impl Resource {
+    /// `issuers` gives what is known of an issuer by its name in the configuration.
+    pub fn new<'c>(url: &str, routes: &[Route], issuer: impl Fn(&str) -> Option<&'c str>) -> Resource {
+        let authority = url.find("://").map_or(0, |scheme| scheme + "://".len());
+        let path = url[authority..].find('/').map_or(url.len(), |slash| authority + slash);
+        let (origin, base) = (url[..path].to_owned(), url[path..].trim_end_matches('/').to_owned());
+        let mut resource = Resource { origin, base, documents: HashMap::new() };
+        let (mut everybody, mut everything) = (Vec::new(), Vec::new());
+        for route in routes {
+            let issuers: Vec<_> = route.access.methods.iter().filter_map(|name| issuer(name)).collect();
+            let scopes: Vec<_> = route.access.require.scopes.iter().map(String::as_str).collect();
+            if !issuers.is_empty() {
+                resource.describe(&route.path, &issuers, &scopes);
+                everybody.extend(issuers);
+                everything.extend(scopes);
+            }
+        }
+        if !everybody.is_empty() {
+            resource.describe("", &everybody, &everything);
+        }
+        resource
+    }
+
+    /// Section 2, of the route at `path`.
+    fn describe(&mut self, path: &str, issuers: &[&str], scopes: &[&str]) {
+        let distinct = |all: &[&str]| {
+            let mut all: Vec<String> = all.iter().map(|&one| one.to_owned()).collect();
+            all.sort();
+            all.dedup();
+            all
+        };
+        let mut document = json!({
+            "resource": format!("{}{}{path}", self.origin, self.base),
+            // "issuer identifiers, as defined in RFC 8414": URLs. Whoever shares a secret with the gateway may have none.
+            "authorization_servers": distinct(issuers).into_iter().filter(|one| one.contains("://")).collect::<Vec<_>>(),
+            "bearer_methods_supported": ["header"],
+        });
+        if !scopes.is_empty() {
+            document["scopes_supported"] = distinct(scopes).into();
+        }
+        self.documents.insert(format!("{WELL_KNOWN}{}{path}", self.base), document.to_string());
+    }
+
+    /// Section 3.1: the well-known text stands "between the host component and the path".
+    fn metadata(&self, path: &str) -> Option<String> {
+        let at = format!("{WELL_KNOWN}{}{path}", self.base);
+        self.documents.contains_key(&at).then(|| format!("{}{at}", self.origin))
+    }
+
+    /// The document at a path.
+    pub fn document(&self, path: &str) -> Option<&str> {
+        self.documents.get(path).map(String::as_str)
+    }
+}
+
+impl Authenticator {
+    /// What a caller who is not believed is answered. Nothing of what it sent is repeated, here or in the log.
+    pub(super) fn refusal(&self, matched: &Matched, reason: AuthReason) -> Rejection {
+        if reason == AuthReason::KeysUnavailable {
+            let mut rejection = Rejection::from(Kind::KeysUnavailable).cause(reason.label());
+            rejection.retry_after = Some(self.retry_after(matched).to_string());
+            return rejection;
+        }
+        let kind = match reason {
+            AuthReason::Missing => Kind::AuthenticationRequired,
+            AuthReason::Expired => Kind::TokenExpired,
+            _ => Kind::InvalidToken,
+        };
+        let mut rejection = Rejection::from(kind).cause(reason.label());
+        rejection.detail = match reason {
+            AuthReason::Missing => Some(self.wanted(matched).into()),
+            reason => description(reason).map(Into::into),
+        };
+        self.challenges(matched, reason).fold(rejection, |rejection, value| {
+            // A name in the configuration that cannot stand in a field is left out with its challenge.
+            match HeaderValue::from_str(&value) {
+                Ok(value) => rejection.header(header::WWW_AUTHENTICATE, value),
+                Err(_) => rejection,
+            }
+        })
+    }
+
+    /// RFC 9110, section 11.6.1: an answer 401 "MUST send a WWW-Authenticate header field containing at least one
+    /// challenge".
+    fn challenges<'a>(&'a self, matched: &'a Matched, reason: AuthReason) -> impl Iterator<Item = String> + 'a {
+        let bearer = self.takes_bearer(matched).then(|| {
+            let mut challenge = r#"Bearer realm="diglot""#.to_owned();
+            // RFC 6750, section 3.1: "If the request lacks any authentication information, the resource server SHOULD NOT
+            // include an error code or other error information."
+            if reason != AuthReason::Missing {
+                let more = description(reason).unwrap_or("The credential is not accepted.");
+                challenge.push_str(&format!(r#", error="invalid_token", error_description="{more}""#));
+            }
+            let metadata = self.resource.as_ref().and_then(|resource| resource.metadata(&matched.path));
+            if let Some(metadata) = metadata.filter(|_| self.issuers_of(matched).next().is_some()) {
+                challenge.push_str(&format!(r#", resource_metadata="{metadata}""#));
+            }
+            challenge
+        });
+        let keys = self.key_fields(matched).into_iter().filter(|field| **field != header::AUTHORIZATION);
+        bearer.into_iter().chain(keys.map(|field| format!(r#"ApiKey realm="diglot", header="{field}""#)))
+    }
+
+    /// What a caller who sent nothing could send.
+    fn wanted(&self, matched: &Matched) -> String {
+        let bearer = self.takes_bearer(matched).then(|| "`Authorization: Bearer <token>`".to_owned());
+        let keys = self.key_fields(matched).into_iter().filter(|field| **field != header::AUTHORIZATION);
+        let ways: Vec<_> = bearer.into_iter().chain(keys.map(|field| format!("an API key in `{field}`"))).collect();
+        format!("The request carries no credential; the route wants {}.", ways.join(" or "))
+    }
+
+    fn takes_bearer(&self, matched: &Matched) -> bool {
+        self.issuers_of(matched).next().is_some() || self.key_fields(matched).contains(&&header::AUTHORIZATION)
+    }
+
+    /// The fields that API keys of a route come in, each once.
+    pub(super) fn key_fields(&self, matched: &Matched) -> Vec<&HeaderName> {
+        let mut fields: Vec<&HeaderName> = Vec::new();
+        for field in matched.access.methods.iter().filter_map(|name| self.api_keys.header(name)) {
+            if !fields.contains(&field) {
+                fields.push(field);
+            }
+        }
+        fields
+    }
+
+    fn retry_after(&self, matched: &Matched) -> u64 {
+        self.issuers_of(matched).map(super::jwks::Issuer::retry_after).min().unwrap_or(1)
+    }
+}
+
+/// What is wrong with a credential, for `detail` and for `error_description` (RFC 6750, section 3: no quotation marks and
+/// no backslash). It says which rule, never what was sent.
+fn description(reason: AuthReason) -> Option<&'static str> {
+    Some(match reason {
+        AuthReason::Ambiguous => "The request carries more than one credential.",
+        AuthReason::Malformed => {
+            "The credential is not of a form that the route takes: one Authorization field with the scheme Bearer, or one API key, never in the URL."
+        }
+        AuthReason::TooLarge => "The credential is too long.",
+        AuthReason::Algorithm => "The token is not signed with an algorithm that its issuer uses.",
+        AuthReason::Type => "The token is of another type (typ) than access tokens of its issuer.",
+        AuthReason::Critical => "The token has an extension that is not supported (crit, b64 or zip).",
+        AuthReason::Issuer => "The token is of an issuer (iss) that the route does not believe.",
+        AuthReason::UnknownKey => "The token is signed with a key that its issuer does not list.",
+        AuthReason::Signature => "The signature of the token is wrong.",
+        AuthReason::Expired => "The credential has expired.",
+        AuthReason::NotYetValid => "The token is not valid yet (nbf or iat).",
+        AuthReason::Audience => "The token is meant for another audience (aud).",
+        AuthReason::Claims => "A claim of the token is missing, there twice, or of a wrong type.",
+        AuthReason::UnknownApiKey => "The API key is not known.",
+        _ => return None,
+    })
+}

@@ -1,0 +1,134 @@
+//! Where a request carries its credential: in one place, once.
+
+use crate::telemetry::label::AuthReason;
+use http::request::Parts;
+use http::{HeaderName, header};
+
+/// What a request carries.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Credential<'r> {
+    /// nothing
+    None,
+    /// `Authorization: Bearer …`
+    Bearer(&'r [u8]),
+    /// an API key in a field of its own
+    Key(&'r HeaderName, &'r [u8]),
+}
+
+impl<'r> Credential<'r> {
+    /// The credential of a request, where API keys may come in `fields`.
+    ///
+    /// # Errors
+    /// When there is more than one, or one that cannot be read.
+    pub fn of(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
+        let (mut found, mut seen) = (Credential::None, 0);
+        for (index, field) in fields.iter().enumerate().filter(|(_, field)| ***field != header::AUTHORIZATION) {
+            // Two lists of keys may share a field.
+            if !fields[..index].contains(field) {
+                for value in head.headers.get_all(*field) {
+                    (found, seen) = (Credential::Key(field, value.as_bytes()), seen + 1);
+                }
+            }
+        }
+        let mut authorization = head.headers.get_all(header::AUTHORIZATION).iter();
+        let (first, more) = (authorization.next(), authorization.count());
+        seen += usize::from(first.is_some()) + more;
+        // RFC 6750, section 2: "Clients MUST NOT use more than one method to transmit the token in each request." Section
+        // 2.3 allows it in the query as well, and says why it should not be: URLs are logged.
+        let in_query = head.uri.query().is_some_and(|query| query.split('&').any(is_token));
+        match (seen + usize::from(in_query), first) {
+            (2.., _) => Err(AuthReason::Ambiguous),
+            (_, _) if in_query => Err(AuthReason::Malformed),
+            (_, Some(value)) => bearer(value.as_bytes()).map(Credential::Bearer).ok_or(AuthReason::Malformed),
+            (_, None) => match found {
+                Credential::Key(_, []) => Err(AuthReason::Malformed),
+                found => Ok(found),
+            },
+        }
+    }
+}
+
+fn is_token(parameter: &str) -> bool {
+    parameter.split('=').next().is_some_and(|name| name.eq_ignore_ascii_case("access_token"))
+}
+
+/// RFC 6750, section 2.1: `credentials = "Bearer" 1*SP b64token`, and the scheme in any case (RFC 9110, section 11.1).
+fn bearer(value: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = value.split_at_checked("Bearer".len())?;
+    if !scheme.eq_ignore_ascii_case(b"Bearer") || token.first() != Some(&b' ') {
+        return None;
+    }
+    let token = token.trim_ascii();
+    let core = token.iter().rposition(|byte| *byte != b'=').map_or(&token[..0], |last| &token[..=last]);
+    let is_b64token = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte);
+    (!core.is_empty() && core.iter().all(is_b64token)).then_some(token)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::Request;
+
+    const KEY: HeaderName = HeaderName::from_static("x-api-key");
+    const OTHER: HeaderName = HeaderName::from_static("x-team-key");
+
+    /// What is found in a request for `uri` with these fields, as text.
+    fn found(uri: &str, fields: &[(&str, &str)]) -> String {
+        let mut request = Request::post(uri);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        let (head, ()) = request.body(()).expect("a request").into_parts();
+        match Credential::of(&head, &[&KEY, &header::AUTHORIZATION, &KEY, &OTHER]) {
+            Ok(Credential::None) => "none".to_owned(),
+            Ok(Credential::Bearer(token)) => format!("bearer {}", String::from_utf8_lossy(token)),
+            Ok(Credential::Key(field, key)) => format!("{field} {}", String::from_utf8_lossy(key)),
+            Err(reason) => reason.label().to_owned(),
+        }
+    }
+
+    #[test]
+    fn one_credential_in_one_place() {
+        for (fields, expected) in [
+            (&[][..], "none"),
+            (&[("authorization", "Bearer abc")], "bearer abc"),
+            (&[("authorization", "bEARER   a-b._~+/c==")], "bearer a-b._~+/c=="),
+            (&[("x-api-key", "k1")], "x-api-key k1"),
+            (&[("x-team-key", "a b, c")], "x-team-key a b, c"),
+            (
+                &[("cookie", "access_token=abc"), ("x-access-token", "abc"), ("proxy-authorization", "Bearer abc")],
+                "none",
+            ),
+            (&[("authorization", "Bearer a"), ("authorization", "Bearer a")], "ambiguous"),
+            (&[("authorization", "Bearer a"), ("x-api-key", "k")], "ambiguous"),
+            (&[("authorization", "Basic YTpi"), ("x-api-key", "k")], "ambiguous"),
+            (&[("x-api-key", "k"), ("x-api-key", "k")], "ambiguous"),
+            (&[("x-api-key", "k"), ("x-team-key", "k")], "ambiguous"),
+            (&[("authorization", "Bearer a, Bearer b")], "malformed"),
+            (&[("authorization", "Bearer a,b")], "malformed"),
+            (&[("authorization", "Bearer a b")], "malformed"),
+            (&[("authorization", "Bearer")], "malformed"),
+            (&[("authorization", "Bearer ")], "malformed"),
+            (&[("authorization", "Bearer ==")], "malformed"),
+            (&[("authorization", "Bearer a=b")], "malformed"),
+            (&[("authorization", "Bearer\ta")], "malformed"),
+            (&[("authorization", "Bearera")], "malformed"),
+            (&[("authorization", "Basic YTpi")], "malformed"),
+            (&[("authorization", "Négotiate a")], "malformed"),
+            (&[("authorization", "")], "malformed"),
+            (&[("x-api-key", "")], "malformed"),
+        ] {
+            assert_eq!(found("/run", fields), expected, "{fields:?}");
+        }
+    }
+
+    #[test]
+    fn a_token_in_the_url_is_none_and_spoils_another() {
+        let token = &[("authorization", "Bearer abc")][..];
+        for uri in ["/run?access_token=abc", "/run?a=1&access_token=abc", "/run?ACCESS_TOKEN=abc", "/run?access_token"]
+        {
+            assert_eq!((found(uri, &[]).as_str(), found(uri, token).as_str()), ("malformed", "ambiguous"), "{uri}");
+        }
+        assert_eq!(found("/run?my_access_token=abc&x=access_token=1", token), "bearer abc");
+    }
+}

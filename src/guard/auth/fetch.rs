@@ -1,0 +1,245 @@
+//! Documents of issuers, over HTTP: small, soon, and from where the configuration says, or not at all.
+
+use bytes::Bytes;
+use http::{Request, StatusCode, Uri, header};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::Incoming;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+
+/// Most time for a document, from the look-up of its host to its last byte: one that drips is given up as well.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The largest document.
+const LARGEST: usize = 1 << 20;
+
+/// What a request says about the sender.
+const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
+
+/// Where a document is. Only `https`, or `http` on this machine, where nobody listens in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Url {
+    tls: bool,
+    host: String,
+    port: u16,
+    authority: String,
+    path: String,
+}
+
+impl Url {
+    /// Reads a URL.
+    ///
+    /// # Errors
+    /// Why nothing is fetched from there.
+    pub fn parse(text: &str) -> Result<Url, String> {
+        let uri: Uri = text.parse().map_err(|_| "is no URL")?;
+        let authority = uri.authority().ok_or("is no absolute URL")?;
+        if authority.as_str().contains('@') {
+            return Err("holds a name or a password".to_owned());
+        }
+        let tls = match uri.scheme_str() {
+            Some("https") => true,
+            Some("http") => false,
+            _ => return Err("is no https URL".to_owned()),
+        };
+        let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
+        let url = Url {
+            tls,
+            port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
+            authority: authority.as_str().to_owned(),
+            path: uri.path_and_query().map_or("/", |path| path.as_str()).to_owned(),
+            host,
+        };
+        if !url.tls && !url.is_loopback() {
+            return Err("is no https URL, which every host but this one has to be asked by".to_owned());
+        }
+        Ok(url)
+    }
+
+    /// Whether this machine itself is asked.
+    pub fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
+    }
+}
+
+/// A document, and for how long it may be kept.
+#[derive(Debug)]
+pub(super) struct Document {
+    pub body: Bytes,
+    pub max_age: Option<Duration>,
+}
+
+/// Fetches documents.
+#[derive(Clone)]
+pub(super) struct Fetcher {
+    tls: TlsConnector,
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Fetcher")
+    }
+}
+
+impl Fetcher {
+    /// With the certificates that the system trusts, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    ///
+    /// # Errors
+    /// When TLS cannot be set up.
+    pub fn new() -> Result<Fetcher, String> {
+        let mut roots = RootCertStore::empty();
+        // What cannot be used is left out; an issuer that would have needed it is then said not to be trusted.
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        Ok(Fetcher { tls: TlsConnector::from(Arc::new(config)) })
+    }
+
+    /// Fetches a document. A redirect is a failure: it leads to where the configuration does not say.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub async fn get(&self, url: &Url) -> Result<Document, String> {
+        let fetched = tokio::time::timeout(DEADLINE, self.fetch(url)).await;
+        fetched.unwrap_or_else(|_| Err(format!("no whole answer within {} s", DEADLINE.as_secs())))
+    }
+
+    async fn fetch(&self, url: &Url) -> Result<Document, String> {
+        let stream = connect(url).await?;
+        if !url.tls {
+            return exchange(stream, url).await;
+        }
+        let name = ServerName::try_from(url.host.clone()).map_err(|error| error.to_string())?;
+        let stream = self.tls.connect(name, stream).await;
+        exchange(stream.map_err(|error| format!("TLS: {error}"))?, url).await
+    }
+}
+
+async fn connect(url: &Url) -> Result<TcpStream, String> {
+    let found = tokio::net::lookup_host((url.host.as_str(), url.port)).await;
+    let found = found.map_err(|error| format!("the host is not found: {error}"))?;
+    // Plain HTTP stays on this machine, whatever the hosts file calls local.
+    let addresses: Vec<SocketAddr> = found.filter(|address| url.tls || address.ip().is_loopback()).collect();
+    TcpStream::connect(&addresses[..]).await.map_err(|error| format!("cannot be connected to: {error}"))
+}
+
+async fn exchange<S>(stream: S, url: &Url) -> Result<Document, String>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let broken = |error: hyper::Error| format!("the exchange broke: {error}");
+    let request = Request::get(&url.path)
+        .header(header::HOST, &url.authority)
+        .header(header::ACCEPT, "application/json, application/jwk-set+json")
+        .header(header::ACCEPT_ENCODING, "identity")
+        .header(header::USER_AGENT, USER_AGENT)
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| error.to_string())?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
+    let answered = async {
+        let response = sender.send_request(request).await.map_err(broken)?;
+        read(response).await
+    };
+    // Driven here and not in a task, so that giving up closes the connection.
+    tokio::pin!(answered);
+    tokio::select! {
+        document = &mut answered => document,
+        ended = connection => {
+            ended.map_err(broken)?;
+            answered.await
+        }
+    }
+}
+
+async fn read(response: http::Response<Incoming>) -> Result<Document, String> {
+    let (head, body) = response.into_parts();
+    if head.status != StatusCode::OK {
+        let more = if head.status.is_redirection() { ", and redirects are not followed" } else { "" };
+        return Err(format!("status {}{more}", head.status.as_u16()));
+    }
+    if head.headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        return Err("a content coding that was not asked for".to_owned());
+    }
+    let body = Limited::new(body, LARGEST).collect().await;
+    let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
+        true => format!("larger than {LARGEST} bytes"),
+        false => format!("the body broke off: {error}"),
+    })?;
+    Ok(Document { body: body.to_bytes(), max_age: max_age(&head.headers) })
+}
+
+/// RFC 9111, section 5.2.2.1: "max-age"; a document that is not to be kept at all (5.2.2.4 and 5.2.2.5) is old at once.
+fn max_age(headers: &http::HeaderMap) -> Option<Duration> {
+    let fields = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|field| field.to_str().ok());
+    let mut directives = fields.flat_map(|field| field.split(',')).map(|one| one.trim().to_ascii_lowercase());
+    directives.find_map(|directive| match directive.split_once('=') {
+        Some(("max-age", seconds)) => seconds.trim_matches('"').parse().ok().map(Duration::from_secs),
+        None if directive == "no-store" || directive == "no-cache" => Some(Duration::ZERO),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_https_or_this_machine_is_asked() {
+        for good in ["https://idp.example/keys?a=b", "http://127.0.0.1:1/", "http://[::1]:80/k", "http://localhost/"] {
+            assert!(Url::parse(good).is_ok(), "{good}");
+        }
+        for bad in [
+            "http://idp.example/keys",
+            "http://169.254.169.254/latest",
+            "http://localhost.example/",
+            "http://127.0.0.1.example/",
+            "ftp://127.0.0.1/",
+            "file:///etc/passwd",
+            "/keys",
+            "idp.example",
+            "https://user:secret@idp.example/",
+            "http://127.0.0.1@idp.example/",
+            "",
+        ] {
+            let why = Url::parse(bad).expect_err(bad);
+            assert!(!why.contains("secret"), "{why}");
+        }
+        let url = Url::parse("https://[2001:db8::1]/keys?a=b").expect("a URL");
+        assert_eq!(
+            (&*url.host, url.port, &*url.authority, &*url.path),
+            ("2001:db8::1", 443, "[2001:db8::1]", "/keys?a=b")
+        );
+    }
+
+    #[test]
+    fn how_long_a_document_may_be_kept() {
+        let said = |text: &'static str| {
+            let mut headers = http::HeaderMap::new();
+            headers.insert(header::CACHE_CONTROL, http::HeaderValue::from_static(text));
+            max_age(&headers).map(|age| age.as_secs())
+        };
+        for (text, seconds) in [
+            ("public, max-age=600", Some(600)),
+            ("Max-Age=\"60\"", Some(60)),
+            ("no-store", Some(0)),
+            ("s-maxage=5", None),
+            ("max-age=soon", None),
+            ("max-age=-1", None),
+            ("", None),
+        ] {
+            assert_eq!(said(text), seconds, "{text}");
+        }
+        assert_eq!(max_age(&http::HeaderMap::new()), None);
+    }
+}

@@ -1,0 +1,1 @@
+//! Tokens that have to be refused, and those that must not be.

@@ -1,0 +1,243 @@
+//! Files that the guard reads: keys and secrets. They change while the gateway runs, without a word to it.
+
+use crate::telemetry::occurrence;
+use arc_swap::ArcSwap;
+use aws_lc_rs::digest::{SHA256, digest};
+use std::fmt;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// How often a file is looked at.
+const POLL: Duration = Duration::from_secs(2);
+
+/// How long a changed file has to stay as it is: one that is being written is not taken in the middle.
+const SETTLE: Duration = Duration::from_millis(100);
+
+/// The largest file that is read, as with a configuration: thousands of API keys, or more keys of an issuer than one has.
+const LIMIT: usize = 1 << 20;
+
+/// What is made of a file's content. The error says what is wrong with it, and quotes nothing.
+type Parse<T> = Box<dyn Fn(&[u8]) -> Result<T, String> + Send + Sync>;
+
+/// A file and what it means, kept fresh by [`Watched::watch`].
+///
+/// It is compared by content: a mounted Secret changes by a link to another folder, and the times of its files say
+/// nothing. A file that is gone or broken changes nothing: what it meant before stays in use.
+pub struct Watched<T> {
+    path: PathBuf,
+    parse: Parse<T>,
+    value: ArcSwap<T>,
+    /// what was found there last, usable or not: nothing is said twice
+    seen: Mutex<Seen>,
+}
+
+/// What stands in a file, without keeping it: its digest, or why it cannot be read.
+type Seen = Result<[u8; 32], String>;
+
+impl<T> Watched<T> {
+    /// Reads the file for the first time.
+    ///
+    /// # Errors
+    /// Why it cannot be read or used, with its path.
+    pub fn open(
+        path: &Path,
+        parse: impl Fn(&[u8]) -> Result<T, String> + Send + Sync + 'static,
+    ) -> Result<Self, String> {
+        let named = |cause| format!("{}: {cause}", path.display());
+        let content = read(path).map_err(named)?;
+        let value = parse(&content).map_err(named)?;
+        Ok(Watched {
+            path: path.to_owned(),
+            parse: Box::new(parse),
+            value: ArcSwap::from_pointee(value),
+            seen: Mutex::new(Ok(fingerprint(&content))),
+        })
+    }
+
+    /// What the file means now. Cheap enough for every request; not to be kept.
+    pub fn get(&self) -> arc_swap::Guard<Arc<T>> {
+        self.value.load()
+    }
+
+    /// Looks at the file from time to time: never returns.
+    pub async fn watch(&self) {
+        loop {
+            tokio::time::sleep(POLL).await;
+            self.look().await;
+        }
+    }
+
+    async fn look(&self) {
+        let (_, first) = self.read().await;
+        if first == *self.seen() {
+            return;
+        }
+        tokio::time::sleep(SETTLE).await;
+        let (content, second) = self.read().await;
+        if first != second {
+            return;
+        }
+        self.seen().clone_from(&second);
+        let path = &self.path;
+        match content.and_then(|content| (self.parse)(&content)) {
+            Ok(value) => {
+                self.value.store(Arc::new(value));
+                occurrence::FileChanged { path }.emit();
+            }
+            Err(cause) => occurrence::FileUnusable { path, cause: &cause }.emit(),
+        }
+    }
+
+    async fn read(&self) -> (Result<Vec<u8>, String>, Seen) {
+        let path = self.path.clone();
+        // A disk or a network that hangs must not hold up whatever else is watched.
+        let content = tokio::task::spawn_blocking(move || read(&path)).await;
+        let content = content.unwrap_or_else(|error| Err(error.to_string()));
+        let seen = content.as_deref().map(fingerprint).map_err(String::clone);
+        (content, seen)
+    }
+
+    fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<T> fmt::Debug for Watched<T> {
+    /// Without the content, which is a secret more often than not.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Watched").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
+    // Opening a pipe would wait for whoever writes to it, and its content could be read only once.
+    if !path.metadata().map_err(cannot)?.is_file() {
+        return Err("is no regular file".to_owned());
+    }
+    let mut content = Vec::new();
+    File::open(path).map_err(cannot)?.take(LIMIT as u64 + 1).read_to_end(&mut content).map_err(cannot)?;
+    if content.len() > LIMIT {
+        return Err(format!("is larger than {LIMIT} bytes"));
+    }
+    Ok(content)
+}
+
+fn fingerprint(content: &[u8]) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest(&SHA256, content).as_ref());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// A folder that is gone when the test is.
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(test: &str) -> Folder {
+            let path = std::env::temp_dir().join(format!("diglot-file-{}-{test}", std::process::id()));
+            std::fs::create_dir_all(&path).expect("a folder");
+            Folder(path)
+        }
+
+        fn file(&self, content: &str) -> PathBuf {
+            let path = self.0.join("file");
+            std::fs::write(&path, content).expect("a file");
+            path
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = std::fs::remove_dir_all(&self.0);
+        }
+    }
+
+    fn number(content: &[u8]) -> Result<u32, String> {
+        std::str::from_utf8(content).ok().and_then(|text| text.trim().parse().ok()).ok_or("is no number".to_owned())
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_changed_file_is_taken_and_a_broken_or_missing_one_changes_nothing() {
+        let folder = Folder::new("changes");
+        let path = folder.file("1\n");
+        let parsed = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&parsed);
+        let watched = Watched::open(&path, move |content| {
+            count.fetch_add(1, Ordering::Relaxed);
+            number(content)
+        });
+        let watched = watched.expect("a number");
+        for (content, value, times) in [("1\n", 1, 1), ("2", 2, 2), ("two", 2, 3), ("two", 2, 3), ("3", 3, 4)] {
+            folder.file(content);
+            watched.look().await;
+            assert_eq!((**watched.get(), parsed.load(Ordering::Relaxed)), (value, times), "{content}");
+        }
+        std::fs::remove_file(&path).expect("a file");
+        watched.look().await;
+        assert_eq!(**watched.get(), 3);
+        folder.file("4");
+        watched.look().await;
+        assert_eq!(**watched.get(), 4);
+    }
+
+    /// A mounted Secret: the name is a link into a folder that is replaced as a whole.
+    #[tokio::test(start_paused = true)]
+    async fn a_link_that_leads_elsewhere_is_a_change() {
+        let folder = Folder::new("links");
+        for (name, content) in [("a", "1"), ("b", "2")] {
+            std::fs::create_dir_all(folder.0.join(name)).expect("a folder");
+            std::fs::write(folder.0.join(name).join("key"), content).expect("a file");
+        }
+        let link = folder.0.join("data");
+        std::os::unix::fs::symlink(folder.0.join("a"), &link).expect("a link");
+        let watched = Watched::open(&link.join("key"), number).expect("a number");
+        std::fs::remove_file(&link).expect("a link");
+        std::os::unix::fs::symlink(folder.0.join("b"), &link).expect("a link");
+        watched.look().await;
+        assert_eq!(**watched.get(), 2);
+    }
+
+    /// Time stands still but for the pause between the two looks, in which the writer goes on.
+    #[tokio::test(start_paused = true)]
+    async fn a_file_that_is_being_written_is_left_alone() {
+        let folder = Folder::new("writing");
+        let path = folder.file("1");
+        let watched = Watched::open(&path, number).expect("a number");
+        folder.file("2");
+        let writer = async {
+            tokio::time::sleep(SETTLE / 2).await;
+            folder.file("22");
+        };
+        tokio::join!(watched.look(), writer);
+        assert_eq!(**watched.get(), 1);
+        watched.look().await;
+        assert_eq!(**watched.get(), 22);
+    }
+
+    #[test]
+    fn what_cannot_be_a_file_of_ours_is_refused_with_its_path() {
+        let folder = Folder::new("refused");
+        let refused =
+            |path: &Path| Watched::open(path, number).expect_err("no file").replace(path.to_str().unwrap(), "F");
+        assert_eq!(refused(&folder.0), "F: is no regular file");
+        assert_eq!(refused(Path::new("/dev/zero")), "F: is no regular file");
+        assert!(refused(&folder.0.join("absent")).starts_with("F: cannot be read: "));
+        assert_eq!(refused(&folder.file("x")), "F: is no number");
+        assert_eq!(refused(&folder.file(&" ".repeat(LIMIT + 1))), format!("F: is larger than {LIMIT} bytes"));
+    }
+
+    #[test]
+    fn its_debug_form_shows_no_content() {
+        let folder = Folder::new("debug");
+        let watched = Watched::open(&folder.file("planted"), |content| Ok(content.to_vec())).expect("a file");
+        assert!(!format!("{watched:?}").contains("planted") && !format!("{watched:?}").contains("112"));
+    }
+}
