@@ -94,6 +94,8 @@ rejections! {
         "A tool is not allowed on this route.", "Leave the tool out, or add it to `tools` of the route.";
     ThreadNotOwned = 403 "thread_not_owned" None,
         "The thread belongs to another caller.", "Begin a thread of your own with a new `threadId`.";
+    ThreadsUnavailable = 503 "threads_unavailable" None,
+        "Whose thread this is cannot be found out now.", "Try again shortly; see `redis.on_error` in the gateway's configuration.";
     OriginNotAllowed = 403 "origin_not_allowed" None,
         "Pages of this origin may not call the route.", "Add the origin to `cors.origins` of the route.";
     RateLimited = 429 "rate_limited" None,

@@ -1,15 +1,181 @@
 //! Whether a caller may use a route.
 
-use super::Gate;
-use crate::error::Rejection;
+use super::{Gate, Identity, Matched, Who};
+use crate::config::access::Require;
+use crate::error::{Kind, Rejection};
+use crate::telemetry::label::{AuthMethod, AuthReason};
+use http::header::{HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
+use serde_json::Value;
+use std::sync::Arc;
 
 /// The gate.
 #[derive(Clone, Debug)]
 pub struct Authorize;
 
 impl Gate for Authorize {
-    async fn pass(&self, _head: &mut Parts) -> Result<(), Rejection> {
-        Ok(())
+    async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
+        // Without a route there is nothing to use; the leaf says so.
+        let Some(route) = head.extensions.get::<Arc<Matched>>() else { return Ok(()) };
+        let caller = Who::of(head).map(|caller| &**caller);
+        let method = caller.map_or(AuthMethod::None, |caller| caller.method);
+        let refused = match caller {
+            Some(caller) => refusal(&route.access.require, caller),
+            None if route.access.methods.is_empty() && route.access.require == Require::default() => None,
+            // The gate before this one lets nobody come here; should it ever, this one does not either.
+            None => Some((AuthReason::Missing, Kind::AuthenticationRequired.into())),
+        };
+        match refused {
+            None => {
+                route.metrics.authenticated(method, AuthReason::Accepted);
+                Ok(())
+            }
+            Some((reason, rejection)) => {
+                route.metrics.authenticated(method, reason);
+                Err(rejection)
+            }
+        }
+    }
+}
+
+/// The first requirement that a caller does not meet. It is named; what the caller has is not, since answers are kept by
+/// proxies and shown by pages.
+fn refusal(require: &Require, caller: &Identity) -> Option<(AuthReason, Rejection)> {
+    if !require.tenants.is_empty() && !caller.tenant.as_ref().is_some_and(|own| require.tenants.contains(own)) {
+        let rejection = Rejection::from(Kind::Forbidden).detail("The route is for certain tenants.");
+        return Some((AuthReason::Tenant, rejection.policy(&"require.tenants".into())));
+    }
+    let lacks = |(name, values): &&(String, Vec<String>)| {
+        let claim = caller.claim(name);
+        !claim.is_some_and(|claim| values.iter().any(|value| holds(claim, value)))
+    };
+    if let Some((name, _)) = require.claims.iter().find(lacks) {
+        let detail = format!("The route wants a certain value of the claim `{name}`.");
+        let rejection = Rejection::from(Kind::Forbidden).detail(detail);
+        return Some((AuthReason::Claim, rejection.policy(&format!("require.claims.{name}").into())));
+    }
+    if require.scopes.iter().all(|scope| caller.scopes.contains(scope)) {
+        return None;
+    }
+    let scopes = require.scopes.join(" ");
+    let rejection = Rejection::from(Kind::InsufficientScope)
+        .detail(format!("The route wants the scopes `{scopes}`, all of them."))
+        .policy(&"require.scopes".into())
+        .header(WWW_AUTHENTICATE, challenge(&scopes));
+    Some((AuthReason::Scope, rejection))
+}
+
+/// Whether a claim is `wanted`, or a list that holds it. Numbers and truth values are compared as they are written.
+fn holds(claim: &Value, wanted: &str) -> bool {
+    match claim {
+        Value::String(text) => text == wanted,
+        Value::Number(_) | Value::Bool(_) => claim.to_string() == wanted,
+        // A list in a list is no value of anything.
+        Value::Array(values) => values.iter().any(|value| !value.is_array() && holds(value, wanted)),
+        Value::Null | Value::Object(_) => false,
+    }
+}
+
+/// RFC 6750, section 3.1: "insufficient_scope: The request requires higher privileges than provided by the access token. The
+/// resource server SHOULD respond with the HTTP 403 (Forbidden) status code and MAY include the "scope" attribute with the
+/// scope necessary to access the protected resource."
+fn challenge(scopes: &str) -> HeaderValue {
+    const PLAIN: HeaderValue = HeaderValue::from_static(r#"Bearer error="insufficient_scope""#);
+    // Section 3: values of "scope" have no quotation mark and no backslash. What has one can be no scope of OAuth.
+    if scopes.contains(['"', '\\']) {
+        return PLAIN;
+    }
+    HeaderValue::try_from(format!(r#"Bearer error="insufficient_scope", scope="{scopes}""#)).unwrap_or(PLAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn caller(tenant: Option<&str>, scopes: &[&str], claims: Value) -> Identity {
+        let Value::Object(claims) = claims else { panic!("claims are an object") };
+        Identity {
+            method: AuthMethod::Jwt,
+            source: "corp".into(),
+            subject: "ada".to_owned(),
+            tenant: tenant.map(str::to_owned),
+            tier: None,
+            scopes: scopes.iter().map(|scope| (*scope).to_owned()).collect(),
+            expires: None,
+            key_id: None,
+            claims,
+        }
+    }
+
+    fn texts(texts: &[&str]) -> Vec<String> {
+        texts.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_claim_has_one_of_the_values_or_holds_it() {
+        let require =
+            Require { claims: vec![("group".to_owned(), texts(&["7", "true", "staff"]))], ..Require::default() };
+        let passes = |claims| refusal(&require, &caller(None, &[], claims)).is_none();
+        for value in
+            [json!("staff"), json!("7"), json!(7), json!(true), json!(["x", "staff"]), json!([7]), json!([null, true])]
+        {
+            assert!(passes(json!({ "group": value.clone() })), "{value}");
+        }
+        for value in [
+            json!("Staff"),
+            json!("staff "),
+            json!(7.5),
+            json!(false),
+            json!(null),
+            json!([]),
+            json!([["staff"]]),
+            json!({"staff": 1}),
+        ] {
+            assert!(!passes(json!({ "group": value.clone() })), "{value}");
+        }
+        assert!(!passes(json!({ "other": "staff" })));
+        let (reason, rejection) = refusal(&require, &caller(None, &[], json!({"group": "planted"}))).expect("refused");
+        assert_eq!((reason, rejection.kind, rejection.status()), (AuthReason::Claim, Kind::Forbidden, 403));
+        assert_eq!(rejection.policy.as_deref(), Some("require.claims.group"));
+        assert_eq!(rejection.message(), "The route wants a certain value of the claim `group`.");
+    }
+
+    #[test]
+    fn every_claim_and_every_scope_but_any_tenant() {
+        let require = Require {
+            claims: vec![("a".to_owned(), texts(&["1"])), ("b.c".to_owned(), texts(&["2"]))],
+            scopes: texts(&["run", "read"]),
+            tenants: texts(&["acme", "umbrella"]),
+        };
+        let claims = || json!({"a": 1, "b": {"c": 2}});
+        let reason = |tenant, scopes: &[&str], claims| {
+            refusal(&require, &caller(tenant, scopes, claims)).map(|(reason, _)| reason)
+        };
+        assert_eq!(reason(Some("umbrella"), &["read", "more", "run"], claims()), None);
+        assert_eq!(reason(Some("acm"), &["read", "run"], claims()), Some(AuthReason::Tenant));
+        assert_eq!(reason(None, &["read", "run"], claims()), Some(AuthReason::Tenant));
+        assert_eq!(reason(Some("acme"), &["read", "run"], json!({"a": 1})), Some(AuthReason::Claim));
+        assert_eq!(reason(Some("acme"), &["read"], claims()), Some(AuthReason::Scope));
+        assert_eq!(reason(Some("acme"), &[], claims()), Some(AuthReason::Scope));
+        // A key has no claims, so it never has one that is wanted.
+        let key = Identity { method: AuthMethod::ApiKey, ..caller(Some("acme"), &["read", "run"], json!({})) };
+        assert_eq!(refusal(&require, &key).map(|(reason, _)| reason), Some(AuthReason::Claim));
+    }
+
+    #[test]
+    fn a_lack_of_scope_is_answered_with_all_that_are_wanted() {
+        let require = Require { scopes: texts(&["run", "read"]), ..Require::default() };
+        let (_, rejection) = refusal(&require, &caller(None, &["read", "planted"], json!({}))).expect("refused");
+        assert_eq!((rejection.kind, rejection.status()), (Kind::InsufficientScope, 403));
+        let [(name, value)] = &rejection.headers[..] else { panic!("one field") };
+        assert_eq!(
+            (name.as_str(), value.as_bytes()),
+            ("www-authenticate", br#"Bearer error="insufficient_scope", scope="run read""#.as_slice())
+        );
+        assert_eq!(rejection.message(), "The route wants the scopes `run read`, all of them.");
+        for odd in ["a\"b", "a\\b", "a\nb"] {
+            assert_eq!(challenge(odd), r#"Bearer error="insufficient_scope""#, "{odd:?}");
+        }
     }
 }

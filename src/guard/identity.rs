@@ -2,6 +2,7 @@
 
 use crate::telemetry::label::AuthMethod;
 use http::request::Parts;
+use serde_json::{Map, Value};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -25,7 +26,25 @@ pub struct Identity {
     /// the id of an API key, for the log
     pub key_id: Option<String>,
     /// the claims of a token; empty for an API key
-    pub claims: serde_json::Map<String, serde_json::Value>,
+    pub claims: Map<String, Value>,
+}
+
+impl Identity {
+    /// What its token claims under a name from the configuration; see [`claim`].
+    #[must_use]
+    pub fn claim(&self, name: &str) -> Option<&Value> {
+        claim(&self.claims, name)
+    }
+}
+
+/// A claim by its name. A dot steps into an object, unless the whole name is a claim: those of OpenID Connect that are
+/// nobody's in particular are URLs, with dots.
+#[must_use]
+pub fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+    claims.get(name).or_else(|| {
+        let (outer, inner) = name.split_once('.')?;
+        claim(claims.get(outer)?.as_object()?, inner)
+    })
 }
 
 /// Who calls: among the extensions of every request, empty until somebody was believed. Whoever put it there keeps a copy,
@@ -50,5 +69,32 @@ impl Who {
     pub fn believe(&self, identity: Identity) {
         // One gate says it, once for each request.
         let _ = self.0.set(Arc::new(identity));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_dot_steps_into_an_object_unless_the_whole_name_is_a_claim() {
+        let claims = json!({
+            "sub": "ada", "realm_access": {"roles": ["admin"], "a.b": 1}, "https://example.com/roles": ["user"],
+            "a": {"b": "inner"}, "a.b": "whole", "list": [{"x": 1}],
+        });
+        let claims = claims.as_object().expect("an object");
+        for (name, value) in [
+            ("sub", json!("ada")),
+            ("realm_access.roles", json!(["admin"])),
+            ("realm_access.a.b", json!(1)),
+            ("https://example.com/roles", json!(["user"])),
+            ("a.b", json!("whole")),
+        ] {
+            assert_eq!(claim(claims, name), Some(&value), "{name}");
+        }
+        for name in ["", ".", "sub.x", "sub.", "realm_access.", "realm_access.none", "list.x", "list.0", "none.x"] {
+            assert_eq!(claim(claims, name), None, "{name}");
+        }
     }
 }

@@ -17,6 +17,7 @@ mod host;
 mod identity;
 pub mod limit;
 pub mod peer;
+mod redis;
 mod streams;
 pub mod thread;
 pub mod upstream;
@@ -57,6 +58,7 @@ pub struct Guard {
     streams: streams::Streams,
     /// whose a thread is
     pub threads: thread::Threads,
+    redis: Option<Arc<redis::Redis>>,
 }
 
 impl Guard {
@@ -65,18 +67,25 @@ impl Guard {
     /// # Errors
     /// What of a file that the configuration names cannot be read or used.
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
+        let redis = config.rate_limits.redis.as_ref().map(redis::Redis::new).transpose()?.map(Arc::new);
         Ok(Guard {
             auth: auth::Authenticator::new(config, metrics)?,
             addresses: peer::Addresses::new(config),
-            limits: limit::Limits::new(config, metrics),
+            limits: limit::Limits::new(config, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
-            threads: thread::Threads::new(config),
+            threads: thread::Threads::new(config, metrics, redis.clone()),
+            redis,
         })
     }
 
-    /// Keeps keys and quotas fresh, until the process ends: never returns.
+    /// Keeps keys, quotas and connections fresh, until the process ends: never returns.
     pub async fn watch(&self) {
-        tokio::join!(self.auth.watch(), self.limits.watch());
+        let redis = async {
+            if let Some(redis) = &self.redis {
+                redis.watch().await;
+            }
+        };
+        tokio::join!(self.auth.watch(), self.limits.watch(), redis);
     }
 
     /// Who checks credentials, for the status plane.

@@ -285,7 +285,13 @@ impl Gateway {
         };
         match found {
             Found::Run(route) => self.start(route, request).await,
-            Found::Events(route, thread_id) => events(route, thread_id.as_deref(), request.method(), request.headers()),
+            Found::Events(route, thread_id) => {
+                let (head, _) = request.into_parts();
+                if let Some(thread_id) = &thread_id {
+                    self.guard.threads.read(&route.matched[1], Who::of(&head), thread_id)?;
+                }
+                events(route, thread_id.as_deref(), &head.method, &head.headers)
+            }
         }
     }
 
@@ -310,6 +316,9 @@ impl Gateway {
         let translated = request::translate(&body, client, agent, &fresh)
             .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
         drop(body);
+        // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
+        // known, and who comes back is the caller, or another one who has no business here.
+        self.guard.threads.claim(&route.matched[0], Who::of(&head), &translated.ids.thread_id).await?;
         route.metrics.downgraded(translated.downgraded);
         let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 

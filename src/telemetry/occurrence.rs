@@ -265,6 +265,34 @@ impl KeysIgnored<'_> {
     }
 }
 
+/// The Redis that replicas share does not answer; what is done without it is configured.
+pub struct RedisAway<'a> {
+    /// its URL, without a password
+    pub redis: &'a str,
+    /// why
+    pub cause: String,
+}
+
+impl RedisAway<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(redis = self.redis, cause = shown(&self.cause), "redis does not answer");
+    }
+}
+
+/// The Redis that replicas share answers, for the first time or again.
+pub struct RedisAnswers<'a> {
+    /// its URL, without a password
+    pub redis: &'a str,
+}
+
+impl RedisAnswers<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(redis = self.redis, "redis answers");
+    }
+}
+
 /// The gateway stops taking runs.
 pub struct Draining {
     /// how long open runs may go on

@@ -1,1 +1,0 @@
-//! Quotas that replicas count together.

@@ -1,0 +1,191 @@
+//! One connection to a Redis or Valkey, for all that replicas decide together: quotas, and whose a thread is.
+//!
+//! ```text
+//!   Unknown ──connected──▶ Up ◀──────────────────────┐
+//!      │                    │ a question found no     │ connected again, and a probe was answered in time
+//!      │                    ▼ answer in time          │
+//!      └────failed───────▶ Away ──────────────────────┘
+//! ```
+//! [`Redis::watch`] alone connects; requests never do. Before the first attempt has ended they wait for it, no longer than
+//! their deadline. While it is away they do without at once, so that a Redis that hangs does not cost each of them the
+//! deadline.
+
+use crate::config::access;
+use crate::telemetry::occurrence;
+use redis::aio::MultiplexedConnection;
+use redis::{AsyncConnectionConfig, Client, RedisResult, Script};
+use std::fmt;
+use std::future::Future;
+use std::time::Duration;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+use tokio_rustls::rustls::crypto;
+
+/// For connecting: TCP, TLS and the log-in.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// From the beginning of one attempt to connect to that of the next.
+const ATTEMPT_EVERY: Duration = Duration::from_millis(500);
+
+/// How often a connection is tried out by itself. It finds a Redis that went away before a request does, and keeps what
+/// stands between here and there from closing a connection that nobody uses.
+const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// What the users of the connection do, in one line: a script that writes. A PING would be answered by a Redis that is
+/// full, is a replica, or gives this user no right to scripts.
+const PROBE: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
+
+/// A Redis that answers most of the time.
+pub struct Redis {
+    client: Client,
+    shown: String,
+    prefix: String,
+    deadline: Duration,
+    link: watch::Sender<Link>,
+}
+
+/// What is known of the connection.
+#[derive(Clone)]
+enum Link {
+    Unknown,
+    Up(Connection),
+    Away,
+}
+
+/// A connection, and which one it is: its failure says nothing about the one that came after it.
+#[derive(Clone)]
+struct Connection {
+    number: u64,
+    inner: MultiplexedConnection,
+}
+
+/// There was no answer in time, or none that is of use. It has been logged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Away;
+
+impl Redis {
+    /// As configured. Nothing is connected to yet; see [`Redis::watch`].
+    ///
+    /// # Errors
+    /// When the URL is none of a Redis.
+    pub fn new(config: &access::Redis) -> Result<Redis, String> {
+        let shown = config.shown.clone();
+        let client = Client::open(config.url.expose());
+        let client = client.map_err(|error| format!("redis.url: {shown} cannot be used: {error}"))?;
+        // The crate takes what the process has, and panics where that is open. An error says that it has one already.
+        let _ = crypto::ring::default_provider().install_default();
+        let (prefix, deadline) = (config.prefix.clone(), config.deadline);
+        Ok(Redis { client, shown, prefix, deadline, link: watch::Sender::new(Link::Unknown) })
+    }
+
+    /// What the names of our keys begin with.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// Asks something, and waits for the answer no longer than the deadline. Whatever failed, the next attempt to connect
+    /// is the watcher's.
+    ///
+    /// # Errors
+    /// [`Away`] when there is no answer.
+    pub async fn ask<T, F>(&self, question: impl FnOnce(MultiplexedConnection) -> F) -> Result<T, Away>
+    where
+        F: Future<Output = RedisResult<T>>,
+    {
+        let end = Instant::now() + self.deadline;
+        let connection = self.connection(end).await.ok_or(Away)?;
+        match timeout_at(end, question(connection.inner)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(error)) => Err(self.lost(connection.number, error)),
+            Err(_) => Err(self.lost(connection.number, format!("no answer within {:?}", self.deadline))),
+        }
+    }
+
+    /// The connection, if there is one now; before the first attempt has ended, the one that comes of it.
+    async fn connection(&self, end: Instant) -> Option<Connection> {
+        let now = |link: &Link| match link {
+            Link::Up(connection) => Some(connection.clone()),
+            Link::Unknown | Link::Away => None,
+        };
+        let unknown = matches!(*self.link.borrow(), Link::Unknown);
+        if !unknown {
+            return now(&self.link.borrow());
+        }
+        let mut link = self.link.subscribe();
+        let known = timeout_at(end, link.wait_for(|link| !matches!(link, Link::Unknown))).await;
+        known.ok()?.ok().and_then(|link| now(&link))
+    }
+
+    /// Does without the connection of that number from now on. Says so once.
+    fn lost(&self, number: u64, cause: impl fmt::Display) -> Away {
+        let away = self.link.send_if_modified(|link| {
+            let mine = matches!(link, Link::Up(connection) if connection.number == number);
+            if mine {
+                *link = Link::Away;
+            }
+            mine
+        });
+        if away {
+            occurrence::RedisAway { redis: &self.shown, cause: cause.to_string() }.emit();
+        }
+        Away
+    }
+
+    /// Connects, and again whenever the connection is lost: never returns.
+    pub async fn watch(&self) {
+        let mut links = self.link.subscribe();
+        for number in 0.. {
+            let began = Instant::now();
+            match self.connect().await {
+                Ok(inner) => {
+                    self.link.send_replace(Link::Up(Connection { number, inner }));
+                    occurrence::RedisAnswers { redis: &self.shown }.emit();
+                    tokio::select! {
+                        _ = links.wait_for(|link| matches!(link, Link::Away)) => {}
+                        () = self.keep_probing() => {}
+                    }
+                }
+                Err(cause) => {
+                    if !matches!(self.link.send_replace(Link::Away), Link::Away) {
+                        occurrence::RedisAway { redis: &self.shown, cause }.emit();
+                    }
+                }
+            }
+            // A connection that lasted for a while is made again at once: perhaps one answer was late.
+            sleep_until(began + ATTEMPT_EVERY).await;
+        }
+    }
+
+    async fn connect(&self) -> Result<MultiplexedConnection, String> {
+        // How long an answer may take is decided where it is waited for.
+        let config = AsyncConnectionConfig::new().set_connection_timeout(Some(CONNECT_TIMEOUT));
+        let config = config.set_response_timeout(None);
+        let connection = self.client.get_multiplexed_async_connection_with_config(&config).await;
+        let connection = connection.map_err(|error| error.to_string())?;
+        match timeout(self.deadline, self.probe(connection.clone())).await {
+            Ok(Ok(())) => Ok(connection),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(_) => Err(format!("no answer within {:?}", self.deadline)),
+        }
+    }
+
+    async fn keep_probing(&self) {
+        loop {
+            sleep(PROBE_EVERY).await;
+            // Who waits beside this sees what came of it.
+            let _ = self.ask(|connection| self.probe(connection)).await;
+        }
+    }
+
+    async fn probe(&self, mut connection: MultiplexedConnection) -> RedisResult<()> {
+        let key = format!("{}probe", self.prefix);
+        Script::new(PROBE).key(key).invoke_async(&mut connection).await
+    }
+}
+
+impl fmt::Debug for Redis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Redis").field("url", &self.shown).finish_non_exhaustive()
+    }
+}
