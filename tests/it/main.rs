@@ -9,13 +9,16 @@
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
 //! - `guard`: what the run guard mends, refuses and counts, a row per rule.
+//! - `h2`: HTTP/2 that no library would write.
 //! - `held`: how much a run may have the gateway hold.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
+//! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
+//! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
@@ -30,14 +33,17 @@ mod exact;
 mod faults;
 mod golden;
 mod guard;
+mod h2;
 mod held;
 mod laws;
 mod lifecycle;
+mod limits;
 mod load;
 mod pages;
 mod proto;
 mod requests;
 mod sides;
+mod smuggling;
 mod status;
 mod support;
 mod two_steps;
