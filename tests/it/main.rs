@@ -2,6 +2,7 @@
 //!
 //! - `access`: API keys, what routes want of their callers, whose a thread is; `diglot token`.
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
+//! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said.
 //! - `auto`: routes whose dialects are told by what is said.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
@@ -23,6 +24,7 @@
 
 mod access;
 mod architecture;
+mod auth;
 mod auto;
 mod cli;
 mod client;

@@ -47,7 +47,7 @@ pub struct Issuer {
     #[serde(default)]
     pub algorithms: Vec<Text>,
     /// What `typ` may say; `[JWT, at+jwt]` when left out. A token without `typ` is taken.
-    #[serde(default)]
+    #[serde(default = "types")]
     pub types: Vec<Text>,
     /// How far clocks may differ; at most 60s.
     #[serde(default = "leeway")]
@@ -62,6 +62,10 @@ pub struct Issuer {
     /// The claim that lists scopes: a text with blanks between, or a list.
     #[serde(default = "scopes_claim")]
     pub scopes_claim: Text,
+}
+
+fn types() -> Vec<Text> {
+    vec![text("JWT"), text("at+jwt")]
 }
 
 fn leeway() -> Text {

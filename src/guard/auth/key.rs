@@ -203,7 +203,7 @@ impl Key {
             ("EC", Some("P-384")) => on_curve(Algorithm::ES384, 48, &bytes("x")?, &bytes("y")?, &allowed)?,
             ("OKP", Some("Ed25519")) => edwards(&bytes("x")?, &allowed)?,
             ("EC" | "OKP", _) => return Err("is on a curve that is not supported"),
-            ("oct", _) => return Err("is a shared secret; those are set with `secret_file`"),
+            ("oct", _) => return Err("is a shared secret, which `secret_file` is for"),
             _ => return Err("is of a kind that is not known (`kty`)"),
         };
         Key { id: text("kid")?.map(Into::into), uses }.useful()
