@@ -19,7 +19,7 @@ use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
 use crate::translate::{Ids, Mode, Stream, detect, request};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -286,16 +286,7 @@ impl Gateway {
         match found {
             Found::Run(route) => {
                 let standings = Standings::fields(request.extensions());
-                match self.start(route, request).await {
-                    Ok(mut response) => {
-                        response.headers_mut().extend(standings);
-                        Ok(response)
-                    }
-                    Err(mut rejection) => {
-                        rejection.headers.extend(standings);
-                        Err(rejection)
-                    }
-                }
+                announced(self.start(route, request).await, standings)
             }
             Found::Events(route, thread_id) => {
                 let who = request.extensions().get::<Who>().and_then(Who::known);
@@ -423,6 +414,23 @@ impl Gateway {
                 tokio::spawn(discard(body));
                 Err(rejection)
             }
+        }
+    }
+}
+
+/// An answer or a refusal, with fields that the gates have to say in both.
+fn announced<B>(
+    answer: Result<Response<B>, Rejection>,
+    fields: Vec<(HeaderName, HeaderValue)>,
+) -> Result<Response<B>, Rejection> {
+    match answer {
+        Ok(mut response) => {
+            response.headers_mut().extend(fields);
+            Ok(response)
+        }
+        Err(mut rejection) => {
+            rejection.headers.extend(fields);
+            Err(rejection)
         }
     }
 }

@@ -13,6 +13,7 @@
 //! - `held`: how much a run may have the gateway hold.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
+//! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `proto`: the protobuf transport, both ways.
@@ -35,6 +36,7 @@ mod guard;
 mod held;
 mod laws;
 mod lifecycle;
+mod limits;
 mod load;
 mod pages;
 mod proto;
