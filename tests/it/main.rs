@@ -10,6 +10,7 @@
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
 //! - `guard`: what the run guard mends, refuses and counts, a row per rule.
+//! - `h2`: HTTP/2 that no library would write.
 //! - `held`: how much a run may have the gateway hold.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
@@ -18,6 +19,7 @@
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
+//! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
@@ -33,6 +35,7 @@ mod exact;
 mod faults;
 mod golden;
 mod guard;
+mod h2;
 mod held;
 mod laws;
 mod lifecycle;
@@ -42,6 +45,7 @@ mod pages;
 mod proto;
 mod requests;
 mod sides;
+mod smuggling;
 mod status;
 mod support;
 mod two_steps;
