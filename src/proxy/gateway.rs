@@ -293,7 +293,7 @@ impl Gateway {
         let (mut head, body) = request.into_parts();
         // Held for as long as the client takes part, which may be longer than this request.
         let permits = head.extensions.remove::<Permits>();
-        let who = head.extensions.remove::<Who>().unwrap_or_default();
+        let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let client = self.client(route, framing, &head.headers, &body);
