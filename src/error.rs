@@ -138,6 +138,19 @@ rejections! {
         "An event of the agent is larger than the gateway takes.", "Send smaller events, or raise `limits.frame`.";
 }
 
+impl Kind {
+    /// The problem type that others know as well (draft-ietf-httpapi-ratelimit-headers-10 §5), where there is one.
+    const fn registered_problem(self) -> Option<&'static str> {
+        match self {
+            Kind::RateLimited | Kind::TooManyStreams => {
+                Some("https://iana.org/assignments/http-problem-types#quota-exceeded")
+            }
+            Kind::Overloaded => Some("https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"),
+            _ => None,
+        }
+    }
+}
+
 /// One refusal or failure.
 #[derive(Clone, Debug)]
 pub struct Rejection {
@@ -147,7 +160,7 @@ pub struct Rejection {
     pub detail: Option<Cow<'static, str>>,
     /// status to answer with in place of the row's own (a status of the agent that says more)
     pub status: Option<u16>,
-    /// the agent's `Retry-After`, passed on
+    /// `Retry-After`: the agent's, passed on, or that of a limit
     pub retry_after: Option<String>,
     /// what happened inside, for the log alone
     pub cause: Option<String>,
@@ -215,8 +228,9 @@ impl Rejection {
     /// The problem document (RFC 9457), `instance` being the id of the request.
     #[must_use]
     pub fn problem(&self, instance: &str) -> String {
+        let registered = self.kind.registered_problem();
         let mut problem = serde_json::json!({
-            "type": format!("urn:diglot:problem:{}", self.kind.code()),
+            "type": registered.map_or_else(|| format!("urn:diglot:problem:{}", self.kind.code()), str::to_owned),
             "title": self.kind.text(),
             "status": self.status(),
             "detail": self.message(),
@@ -226,6 +240,10 @@ impl Rejection {
         });
         if let Some(policy) = &self.policy {
             problem["policy"] = (**policy).into();
+            // "violated-policies" is the member that both registered types have.
+            if registered.is_some() {
+                problem["violated-policies"] = serde_json::json!([**policy]);
+            }
         }
         problem.to_string()
     }

@@ -24,6 +24,7 @@ pub mod upstream;
 
 pub use gate::{Gate, Gated};
 pub use identity::{Identity, Who};
+pub use limit::Standings;
 pub use streams::Permits;
 
 use crate::config::Config;
@@ -75,7 +76,7 @@ impl Guard {
             host: host::Rules::new(config),
             addresses: peer::Addresses::new(config),
             upstream: upstream::Fields::new(config)?,
-            limits: limit::Limits::new(config, metrics, redis.clone()),
+            limits: limit::Limits::new(&config.rate_limits, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
             threads: thread::Threads::new(config, metrics, redis.clone()),
             redis,

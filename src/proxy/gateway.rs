@@ -17,7 +17,7 @@ use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::cors::Pages;
 use crate::guard::upstream::is_nominated;
-use crate::guard::{self, Guard, Matched, Permits, Who};
+use crate::guard::{self, Guard, Matched, Permits, Standings, Who};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
@@ -59,7 +59,7 @@ const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 pub type Body = UnsyncBoxBody<Bytes, CutOff>;
 
 /// What is held while a client takes part in a run.
-type Held = (Permit, Active, Option<Permits>);
+type Held = (Permit, Active, Permits);
 
 /// Everything that requests are answered with.
 #[derive(Debug)]
@@ -266,13 +266,14 @@ impl Gateway {
             return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(whole));
         };
         match found {
-            Found::Run(route) => self.start(route, request).await,
+            Found::Run(route) => {
+                let standings = Standings::fields(request.extensions());
+                announced(self.start(route, request).await, standings)
+            }
             Found::Events(route, thread_id) => {
-                let (head, _) = request.into_parts();
-                if let Some(thread_id) = &thread_id {
-                    self.guard.threads.read(&route.matched[1], Who::of(&head), thread_id)?;
-                }
-                events(route, thread_id.as_deref(), &head.method, &head.headers)
+                let who = request.extensions().get::<Who>().and_then(Who::known);
+                self.guard.threads.read(&route.matched[1], who, thread_id.as_deref())?;
+                events(route, thread_id.as_deref(), request.method(), request.headers())
             }
         }
     }
@@ -292,7 +293,7 @@ impl Gateway {
         }
         let (mut head, body) = request.into_parts();
         // Held for as long as the client takes part, which may be longer than this request.
-        let permits = head.extensions.remove::<Permits>();
+        let permits = head.extensions.remove::<Permits>().unwrap_or_default();
         let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
@@ -303,7 +304,7 @@ impl Gateway {
         drop(body);
         // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
         // known, and who comes back is the caller, or another one who has no business here.
-        self.guard.threads.claim(&route.matched[0], Who::of(&head), &translated.ids.thread_id).await?;
+        self.guard.threads.claim(&route.matched[0], who.known(), &translated.ids.thread_id).await?;
         route.metrics.downgraded(translated.downgraded);
         let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 
@@ -340,17 +341,26 @@ impl Gateway {
             tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
             // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
             // stream begins, and a refusal that comes later is a RUN_ERROR.
-            heard(answered, self.keep_alive).await?;
+            heard(answered, self.keep_alive).await.map_err(|rejection| self.challenged(route, rejection))?;
             return Ok(respond::stream(reader.boxed_unsync(), framing));
         };
         let (ids, request_id) = (plan.ids.clone(), plan.request_id.clone());
         let run = tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
-        heard(answered, START_GRACE.min(self.keep_alive)).await?;
+        let head = heard(answered, START_GRACE.min(self.keep_alive)).await;
+        head.map_err(|rejection| self.challenged(route, rejection))?;
         let (name, thread_id) = (Arc::clone(&route.name), seated.thread_id);
         seated.seat.offer(reader, run, seated.patience, self.lifecycle.watch(), move || {
             occurrence::Unread { route: &name, request_id: &request_id, thread_id: &thread_id }.emit();
         });
         Ok(respond::accepted(&ids, &seated.events).map(whole))
+    }
+
+    /// A refusal by a run whose caller's credential expired before its stream began says how to come with a new one.
+    fn challenged(&self, route: &Route, rejection: Rejection) -> Rejection {
+        match rejection.kind {
+            Kind::TokenExpired => self.guard.auth().refusal(&route.matched[0], AuthReason::Expired),
+            _ => rejection,
+        }
     }
 
     /// What the client of a request speaks.
@@ -403,6 +413,23 @@ impl Gateway {
                 tokio::spawn(discard(body));
                 Err(rejection)
             }
+        }
+    }
+}
+
+/// An answer or a refusal, with fields that the gates have to say in both.
+fn announced<B>(
+    answer: Result<Response<B>, Rejection>,
+    fields: Vec<(HeaderName, HeaderValue)>,
+) -> Result<Response<B>, Rejection> {
+    match answer {
+        Ok(mut response) => {
+            response.headers_mut().extend(fields);
+            Ok(response)
+        }
+        Err(mut rejection) => {
+            rejection.headers.extend(fields);
+            Err(rejection)
         }
     }
 }

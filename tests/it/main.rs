@@ -14,8 +14,10 @@
 //! - `held`: how much a run may have the gateway hold.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
+//! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
 //! - `pages`: pages that are made from the code, held equal to it.
+//! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
@@ -38,8 +40,10 @@ mod h2;
 mod held;
 mod laws;
 mod lifecycle;
+mod limits;
 mod load;
 mod pages;
+mod policy;
 mod proto;
 mod requests;
 mod sides;

@@ -1,1 +1,155 @@
 //! Quotas that this process counts by itself.
+
+use crate::config::access::Quota;
+use governor::RateLimiter;
+use governor::clock::{Clock, DefaultClock, Reference};
+use governor::middleware::StateInformationMiddleware;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Most callers that a limiter counts one by one; about 10 MiB. Those that come later share the buckets.
+const KNOWN: usize = 100_000;
+
+/// How many buckets those share whom nobody vouches for: a flood of addresses or made up fields fills these and no more.
+const BUCKETS: u64 = 1 << 16;
+
+/// Whose requests are counted together, hashed: a name takes as much memory as any other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Key {
+    /// somebody vouches for who it is
+    Known(u64),
+    /// anybody could have said so
+    Anybody(u64),
+}
+
+/// One quota, counted for each key: GCRA.
+pub struct Local<C: Clock = DefaultClock> {
+    limiter: RateLimiter<Key, Store, C, StateInformationMiddleware>,
+    store: Store,
+    interval: Duration,
+}
+
+/// A request that was counted.
+#[derive(Clone, Copy, Debug)]
+pub struct Taken<I> {
+    /// how many more may come at once
+    pub remaining: u32,
+    at: I,
+}
+
+/// The time in which one request comes back. Rounded up, so that never more than the quota do.
+pub fn interval(quota: Quota) -> Duration {
+    let nanos = quota.per.as_nanos().div_ceil(u128::from(quota.requests.get())).max(1);
+    Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
+}
+
+impl Local {
+    /// Counts by the clock of the machine, which no change of the time of day moves.
+    pub fn new(quota: Quota) -> Local {
+        Local::with_clock(quota, DefaultClock::default())
+    }
+}
+
+impl<C: Clock> Local<C> {
+    /// Counts by a clock.
+    pub fn with_clock(quota: Quota, clock: C) -> Local<C> {
+        let (interval, burst) = (interval(quota), quota.burst);
+        // None comes back in no time at all; an interval is never that short.
+        let governors = governor::Quota::with_period(interval).unwrap_or(governor::Quota::per_second(burst));
+        let governors = governors.allow_burst(burst);
+        let store = Store::default();
+        Local { limiter: RateLimiter::new(governors, store.clone(), clock), store, interval }
+    }
+
+    /// Counts a request, if it is within the quota.
+    ///
+    /// # Errors
+    /// How long to wait before one is.
+    pub fn take(&self, key: Key) -> Result<Taken<C::Instant>, Duration> {
+        let at = self.limiter.clock().now();
+        match self.limiter.check_key(&key) {
+            Ok(now) => Ok(Taken { remaining: now.remaining_burst_capacity(), at }),
+            Err(not) => Err(not.wait_time_from(self.limiter.clock().now())),
+        }
+    }
+
+    /// Takes back that a request was counted, which was then refused for another reason. What was taken longer ago than it
+    /// takes to come back has come back by itself.
+    pub fn give_back(&self, key: Key, taken: Taken<C::Instant>) {
+        if Duration::from(self.limiter.clock().now().duration_since(taken.at)) < self.interval {
+            let less = |arrival: Option<Nanos>| match arrival {
+                Some(arrival) => Ok(((), arrival.saturating_sub(self.interval.into()))),
+                None => Err(()),
+            };
+            // Who was forgotten meanwhile has a full quota.
+            let _ = self.store.measure_and_replace(&key, less);
+        }
+    }
+
+    /// Forgets those whose quota is whole, and gives their memory back.
+    pub fn forget(&self) {
+        self.limiter.retain_recent();
+        self.limiter.shrink_to_fit();
+    }
+
+    /// For how many keys it counts.
+    pub fn keys(&self) -> usize {
+        self.limiter.len()
+    }
+}
+
+impl<C: Clock> fmt::Debug for Local<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Local").field("interval", &self.interval).finish_non_exhaustive()
+    }
+}
+
+/// When the next request of each key is due (GCRA's theoretical arrival time).
+#[derive(Clone, Default)]
+struct Store(Arc<Maps>);
+
+#[derive(Default)]
+struct Maps {
+    known: DashMapStateStore<u64>,
+    buckets: DashMapStateStore<u64>,
+}
+
+impl StateStore for Store {
+    type Key = Key;
+
+    fn measure_and_replace<T, F, E>(&self, key: &Key, f: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        let Maps { known, buckets } = &*self.0;
+        match *key {
+            // Length last: it looks at every shard of the map.
+            Key::Known(hash) if known.contains_key(&hash) || known.len() < KNOWN => known.measure_and_replace(&hash, f),
+            Key::Known(hash) | Key::Anybody(hash) => buckets.measure_and_replace(&(hash % BUCKETS), f),
+        }
+    }
+}
+
+impl ShrinkableKeyedStateStore<Key> for Store {
+    fn retain_recent(&self, drop_below: Nanos) {
+        self.0.known.retain_recent(drop_below);
+        self.0.buckets.retain_recent(drop_below);
+    }
+
+    fn shrink_to_fit(&self) {
+        self.0.known.shrink_to_fit();
+        self.0.buckets.shrink_to_fit();
+    }
+
+    fn len(&self) -> usize {
+        self.0.known.len() + self.0.buckets.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
