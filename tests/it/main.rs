@@ -1,6 +1,7 @@
 //! The integration tests, one binary. A line per module on what belongs there:
 //!
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
+//! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said.
 //! - `auto`: routes whose dialects are told by what is said.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
@@ -27,6 +28,7 @@
 //! - `verify`: what the gateway writes, held against the verifier.
 
 mod architecture;
+mod auth;
 mod auto;
 mod cli;
 mod client;
