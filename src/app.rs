@@ -119,10 +119,10 @@ impl App {
         let listening = listening.collect();
         // Data plane: as many threads as the machine has.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        server.add_service(bound("data", Edge::new(stack(gateway)), data, threads));
+        server.add_service(bound("data", Edge::new(stack(gateway), &config.limits), data, threads));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
-        server.add_service(bound("status", Edge::new(routes), status, STATUS_THREADS));
+        server.add_service(bound("status", Edge::new(routes, &config.limits), status, STATUS_THREADS));
         // Names of agents may move.
         server.add_service(background_service("resolver", Resolver { clusters }));
         // Keys of issuers rotate, files change, quotas are forgotten.

@@ -74,6 +74,8 @@ rejections! {
         "A run is answered as text/event-stream.", "Send `Accept: text/event-stream`.";
     RequestTimeout = 408 "request_timeout" None,
         "The request body did not arrive in time.", "Send the whole body without a pause.";
+    HeadersTooLarge = 431 "headers_too_large" None,
+        "The head of the request is larger than the gateway takes.", "Send fewer fields, or raise `limits.headers`.";
     BodyTooLarge = 413 "body_too_large" None,
         "The request body is larger than the gateway takes.", "Send less, or raise `limits.request_body`.";
     UnsupportedMediaType = 415 "unsupported_media_type" None,
@@ -236,9 +238,12 @@ impl Rejection {
             "code": self.kind.code(),
             "hint": self.kind.hint(),
         });
-        // "violated-policies" is the member that both registered types have.
-        if let (Some(policy), Some(_)) = (&self.policy, registered) {
-            problem["violated-policies"] = serde_json::json!([**policy]);
+        if let Some(policy) = &self.policy {
+            problem["policy"] = (**policy).into();
+            // "violated-policies" is the member that both registered types have.
+            if registered.is_some() {
+                problem["violated-policies"] = serde_json::json!([**policy]);
+            }
         }
         problem.to_string()
     }

@@ -351,6 +351,9 @@ impl<W: Write> Work<'_, W> {
                     (Kind::UpstreamTruncated, Some(what.unwrap_or_else(|| fault.to_string())))
                 }
                 Fault::Framing(_) => (Kind::FrameTooLarge, Some(fault.to_string())),
+                // Routes have these; a translation is asked for neither.
+                Fault::Tool => (Kind::ToolNotAllowed, Some(fault.to_string())),
+                Fault::Limit(_) => (Kind::RunLimitReached, Some(fault.to_string())),
                 // Said above, with its place.
                 Fault::Violation => (Kind::ProtocolViolation, None),
             };

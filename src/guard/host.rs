@@ -1,15 +1,204 @@
 //! Whether a request says properly whom it is for.
+//!
+//! Routing never looks at `Host`; but agents, proxies and logs behind us might, and a request that names two hosts means
+//! something else to each of them.
 
-use super::Gate;
-use crate::error::Rejection;
+use super::{Gate, Guard};
+use crate::config::Config;
+use crate::error::{Kind, Rejection};
+use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
+use http::uri::Scheme;
+use http::{HeaderValue, Method, Uri, Version};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+
+/// What the head of a request may look like.
+#[derive(Debug)]
+pub struct Rules {
+    /// most fields; hyper counts those of HTTP/1, and nobody those of HTTP/2
+    fields: usize,
+}
+
+impl Rules {
+    /// As configured.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        Rules { fields: config.limits.headers }
+    }
+
+    /// Whether a head is proper.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check(&self, head: &Parts) -> Result<(), Rejection> {
+        let most = self.fields;
+        // The request's id is ours, and always there.
+        if head.headers.len() > most + 1 {
+            let detail = format!("The request has more than {most} fields.");
+            return Err(Rejection::from(Kind::HeadersTooLarge).detail(detail));
+        }
+        check(head).map_err(|wrong| {
+            // Whoever sends such a request may have a different idea of where it ends.
+            Rejection::from(Kind::InvalidRequest).detail(wrong).header(CONNECTION, HeaderValue::from_static("close"))
+        })
+    }
+}
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct Host;
+pub struct Host(pub Arc<Guard>);
 
 impl Gate for Host {
-    async fn pass(&self, _head: &mut Parts) -> Result<(), Rejection> {
-        Ok(())
+    async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
+        self.0.host.check(head)
+    }
+}
+
+fn check(head: &Parts) -> Result<(), &'static str> {
+    // The authority form is CONNECT's and the asterisk form that of OPTIONS to the server itself [RFC 9112 §3.2]; nothing
+    // of either is served here.
+    if head.method == Method::CONNECT {
+        return Err("CONNECT is not served.");
+    }
+    if !head.uri.path().starts_with('/') {
+        return Err("The request target has to be a path or an absolute URL.");
+    }
+    transfer_coding(head)?;
+    let mut lines = head.headers.get_all(HOST).iter();
+    let (host, more) = (lines.next(), lines.next().is_some());
+    // "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that lacks a Host header
+    // field and to any request message that contains more than one Host header field line or a Host header field with an
+    // invalid field value." [RFC 9112 §3.2]
+    if more {
+        return Err("There is more than one Host field.");
+    }
+    // [RFC 9113 §8.3.1] has the same in `:authority`, which is the authority of the target here.
+    let target = head.uri.authority().map(http::uri::Authority::as_str);
+    if host.is_none() && head.version >= Version::HTTP_11 && (head.version < Version::HTTP_2 || target.is_none()) {
+        return Err("The Host field is missing.");
+    }
+    let host = host.map(|host| host.to_str().unwrap_or_default());
+    if ![host, target].into_iter().flatten().all(is_authority) {
+        return Err("The host that the request names is none.");
+    }
+    match (host, target) {
+        // "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an entity that
+        // differs from the entity in the ':authority' pseudo-header field." [RFC 9113 §8.3.1] The absolute form of HTTP/1
+        // overrules Host [RFC 9112 §3.2.2]; who sends two hosts does not mean it well.
+        (Some(host), Some(target)) if !is_same(host, target, &head.uri) => {
+            Err("The request target and the Host field name different hosts.")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// hyper takes whatever ends in `chunked` and takes only the chunks off.
+fn transfer_coding(head: &Parts) -> Result<(), &'static str> {
+    let mut lines = head.headers.get_all(TRANSFER_ENCODING).iter();
+    let Some(coding) = lines.next() else { return Ok(()) };
+    // "A sender MUST NOT apply the chunked transfer coding more than once to a message body." [RFC 9112 §6.1]
+    if lines.next().is_some() || !coding.as_bytes().eq_ignore_ascii_case(b"chunked") {
+        return Err("The only transfer coding that is taken is `chunked`, once.");
+    }
+    Ok(())
+}
+
+/// `uri-host [ ":" port ]` [RFC 9110 §7.2] with the characters that names of hosts have: no user, no path, no list.
+pub(super) fn is_authority(text: &str) -> bool {
+    let (host, port) = match text.strip_prefix('[') {
+        Some(rest) => match rest.split_once(']') {
+            Some((address, rest)) if address.parse::<Ipv6Addr>().is_ok() => {
+                ("ip", rest.strip_prefix(':').or(Some(rest)))
+            }
+            _ => return false,
+        },
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    let is_name = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-' | b'_' | b'~');
+    // "A recipient that processes such a URI reference [an empty host] MUST reject it as invalid" [RFC 9110 §4.2.1].
+    !host.is_empty() && host.bytes().all(is_name) && port.is_none_or(|port| port.is_empty() || is_port(port))
+}
+
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|c| c.is_ascii_digit()) && text.parse::<u16>().is_ok()
+}
+
+fn is_same(host: &str, target: &str, uri: &Uri) -> bool {
+    let implied = if uri.scheme() == Some(&Scheme::HTTPS) { ":443" } else { ":80" };
+    let bare =
+        |text: &'_ str| text.strip_suffix(implied).or(text.strip_suffix(':')).unwrap_or(text).to_ascii_lowercase();
+    bare(host) == bare(target)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn judge(version: Version, method: &str, target: &str, fields: &[(&str, &str)]) -> bool {
+        let mut request = http::Request::builder().method(method).uri(target).version(version);
+        for (name, value) in fields {
+            request = request.header(*name, *value);
+        }
+        check(&request.body(()).expect("a request").into_parts().0).is_ok()
+    }
+
+    #[test]
+    fn the_host_of_a_request_is_one_host() {
+        let good = ["a", "A.example:8080", "127.0.0.1", "[::1]", "[::1]:80", "a_b-c.d:", "xn--bcher-kva.example"];
+        let bad = [
+            "", ":80", "u@a", "u:p@a", "a/b", "/a", "a,b", "a b", "a?b", "a#b", "a\\b", "a%2eb", "[::1", "[a]",
+            "[::1]x", "a:b", "a:99999", "a:1:2", "::1", "http://a", "a:+8", "a\u{e9}",
+        ];
+        for (hosts, expected) in [(&good[..], true), (&bad[..], false)] {
+            for host in hosts {
+                assert_eq!(judge(Version::HTTP_11, "POST", "/run", &[("host", host)]), expected, "{host:?}");
+            }
+        }
+        assert!(!judge(Version::HTTP_11, "POST", "/run", &[]));
+        assert!(!judge(Version::HTTP_11, "POST", "/run", &[("host", "a"), ("host", "a")]));
+        assert!(judge(Version::HTTP_10, "POST", "/run", &[]));
+        assert!(!judge(Version::HTTP_2, "POST", "/run", &[]));
+        assert!(judge(Version::HTTP_2, "POST", "/run", &[("host", "a")]));
+        assert!(judge(Version::HTTP_2, "POST", "http://a/run", &[]));
+    }
+
+    #[test]
+    fn a_target_that_names_a_host_names_that_of_the_host_field() {
+        for version in [Version::HTTP_11, Version::HTTP_2] {
+            let rows = [
+                ("http://a/run", "a", true),
+                ("http://A:80/run", "a", true),
+                ("https://a/run", "a:443", true),
+                ("http://a/run", "a:443", false),
+                ("http://a/run", "b", false),
+                ("http://a/run", "a.b", false),
+                ("http://a:81/run", "a", false),
+                ("http://u@a/run", "a", false),
+            ];
+            for (target, host, expected) in rows {
+                assert_eq!(judge(version, "POST", target, &[("host", host)]), expected, "{target} {host}");
+            }
+        }
+        assert!(!judge(Version::HTTP_11, "CONNECT", "a:443", &[("host", "a:443")]));
+        assert!(!judge(Version::HTTP_11, "OPTIONS", "*", &[("host", "a")]));
+    }
+
+    #[test]
+    fn a_body_comes_in_chunks_or_with_a_length() {
+        let rows = [
+            (&["chunked"][..], true),
+            (&["Chunked"], true),
+            (&["chunked", "chunked"], false),
+            (&["chunked, chunked"], false),
+            (&["gzip, chunked"], false),
+            (&["identity"], false),
+            (&["chunked;a=b"], false),
+        ];
+        for (codings, expected) in rows {
+            let mut fields = vec![("host", "a")];
+            fields.extend(codings.iter().map(|coding| ("transfer-encoding", *coding)));
+            assert_eq!(judge(Version::HTTP_11, "POST", "/run", &fields), expected, "{codings:?}");
+        }
     }
 }

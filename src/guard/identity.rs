@@ -1,8 +1,10 @@
 //! Who calls, once that is known.
 
 use crate::telemetry::label::AuthMethod;
+use crate::telemetry::occurrence::Caller;
 use http::request::Parts;
 use serde_json::{Map, Value};
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -50,7 +52,13 @@ pub fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value
 /// Who calls: among the extensions of every request, empty until somebody was believed. Whoever put it there keeps a copy,
 /// and so hears of it too.
 #[derive(Clone, Debug, Default)]
-pub struct Who(Arc<OnceLock<Arc<Identity>>>);
+pub struct Who(Arc<Known>);
+
+#[derive(Debug, Default)]
+struct Known {
+    identity: OnceLock<Arc<Identity>>,
+    address: OnceLock<IpAddr>,
+}
 
 impl Who {
     /// The caller of a request, if one was believed.
@@ -62,13 +70,33 @@ impl Who {
     /// The caller, if one was believed.
     #[must_use]
     pub fn known(&self) -> Option<&Arc<Identity>> {
-        self.0.get()
+        self.0.identity.get()
     }
 
     /// Believes a caller.
     pub fn believe(&self, identity: Identity) {
         // One gate says it, once for each request.
-        let _ = self.0.set(Arc::new(identity));
+        let _ = self.0.identity.set(Arc::new(identity));
+    }
+
+    /// Takes note of the client's address.
+    pub fn at(&self, address: IpAddr) {
+        // The same.
+        let _ = self.0.address.set(address);
+    }
+
+    /// What the log says of the caller.
+    #[must_use]
+    pub fn caller(&self) -> Caller<'_> {
+        let identity = self.known();
+        Caller {
+            address: self.0.address.get().copied(),
+            method: identity.map_or(AuthMethod::None, |identity| identity.method),
+            source: identity.map(|identity| &*identity.source),
+            subject: identity.map(|identity| identity.subject.as_str()),
+            tenant: identity.and_then(|identity| identity.tenant.as_deref()),
+            key_id: identity.and_then(|identity| identity.key_id.as_deref()),
+        }
     }
 }
 

@@ -98,8 +98,10 @@ impl Threads {
     ///
     /// # Errors
     /// That it is another one's.
-    pub fn read(&self, route: &Matched, who: Option<&Arc<Identity>>, thread_id: &str) -> Result<(), Rejection> {
-        let (Some(owners), Some(who)) = (self.routes.get(&*route.name), who) else { return Ok(()) };
+    pub fn read(&self, route: &Matched, who: Option<&Arc<Identity>>, thread_id: Option<&str>) -> Result<(), Rejection> {
+        let (Some(owners), Some(who), Some(thread_id)) = (self.routes.get(&*route.name), who, thread_id) else {
+            return Ok(());
+        };
         let (thread, owner) = (thread(&route.name, thread_id), owner(who));
         // A run waits in the process that started it, and that remembers whose thread it is: nothing is asked.
         if owners.owner(&thread).is_none_or(|own| own == owner) { Ok(()) } else { Err(refused(route, who)) }

@@ -2,6 +2,7 @@
 
 use super::preface::{self, Version};
 use super::sending::Sending;
+use crate::config::Limits;
 use crate::guard::peer::Peer;
 use async_trait::async_trait;
 use http::{Request, Response};
@@ -26,23 +27,20 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 
-/// From the accepted connection to what tells its version, and from there to the end of the first request head: two
-/// clocks, so a peer that is late with both takes up to twice as long. And from one request of a connection to the end of
-/// the next one's head.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-
 /// How long a client may take nothing while bytes wait for it. Then its connection is closed, its runs end as those of a
 /// client that left, and their agents are let go. The default of nginx's `send_timeout`.
 const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Most bytes of a request head, and of what hyper buffers of an HTTP/1 connection.
-const HEAD_LIMIT: u32 = 64 << 10;
-
-/// Most header fields of a request.
-const HEADERS_LIMIT: usize = 100;
-
 /// Streams that one HTTP/2 connection may have open.
 const H2_STREAMS: u32 = 256;
+
+/// Streams of one HTTP/2 connection that were reset before we took them up ("rapid reset", CVE-2023-44487). Nobody does
+/// that by accident more often than once in a while; the next one ends the connection with GOAWAY. What h2 does by itself.
+const H2_RESETS: usize = 20;
+
+/// Streams of one HTTP/2 connection that we have to reset for an error of the peer ("MadeYouReset", CVE-2025-8671) before
+/// the connection ends with GOAWAY. hyper's own limit of 1024 is for proxies that reset for reasons of their own.
+const H2_FAULTS: usize = 64;
 
 /// Silence after which an HTTP/2 peer is asked whether it is still there.
 const H2_PING: Duration = Duration::from_secs(30);
@@ -51,28 +49,43 @@ const H2_PING: Duration = Duration::from_secs(30);
 const BACKLOG: i32 = 4096;
 
 /// Serves `S` on every connection of a listener, over HTTP/1.1 or HTTP/2 with prior knowledge.
+///
+/// What HTTP/1 and hyper leave no room for saying properly is answered with a bare status and the end of the connection:
+/// 400 for a head that is none, 431 for one that is too large or has too many fields, 414 for a target of 64 KiB and more.
+/// A head that is late ends the connection without an answer. Of HTTP/2, h2 answers a list of fields that is too large
+/// with a bare 431, ends a CONTINUATION without end (so many frames as the list may fill, and a few) and a flood of empty
+/// DATA with GOAWAY, and holds back PING and SETTINGS until their answers are written.
 #[derive(Clone, Debug)]
 pub struct Edge<S> {
     service: S,
+    head_timeout: Duration,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
 
 impl<S> Edge<S> {
-    /// An edge with the limits of this module.
-    pub fn new(service: S) -> Self {
+    /// An edge with the limits of `config` and of this module.
+    ///
+    /// `head_timeout` runs from the accepted connection to what tells its version, and from there to the end of the first
+    /// request head: two clocks, so a peer that is late with both takes up to twice as long. And from one request of a
+    /// connection to the end of the next one's head.
+    pub fn new(service: S, limits: &Limits) -> Self {
         let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
         http1
             .timer(TokioTimer::new())
-            .header_read_timeout(HEAD_TIMEOUT)
-            .max_buf_size(HEAD_LIMIT as usize)
-            .max_headers(HEADERS_LIMIT);
+            .header_read_timeout(limits.head_timeout)
+            // What hyper buffers of a connection at all; never below its minimum of 8 KiB, by the configuration's check.
+            .max_buf_size(limits.header_bytes)
+            .max_header_size(limits.header_bytes)
+            .max_headers(limits.headers);
         http2
             .timer(TokioTimer::new())
-            .max_header_list_size(HEAD_LIMIT)
+            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
             .max_concurrent_streams(H2_STREAMS)
+            .max_pending_accept_reset_streams(H2_RESETS)
+            .max_local_error_reset_streams(H2_FAULTS)
             .keep_alive_interval(H2_PING);
-        Edge { service, http1, http2 }
+        Edge { service, head_timeout: limits.head_timeout, http1, http2 }
     }
 }
 
@@ -96,7 +109,7 @@ where
             // A peer that takes nothing must not hold a run, whichever version it speaks.
             let stream = Sending::new(stream, SEND_TIMEOUT);
             // A peer that says nothing must not hold a connection; hyper's own timer starts with the version.
-            let Ok(Ok((version, stream))) = tokio::time::timeout(HEAD_TIMEOUT, preface::read(stream)).await else {
+            let Ok(Ok((version, stream))) = tokio::time::timeout(edge.head_timeout, preface::read(stream)).await else {
                 return;
             };
             let (io, service) =
@@ -235,16 +248,31 @@ mod tests {
     use tokio::time::{Instant, timeout};
     use tower::service_fn;
 
+    fn limits() -> Limits {
+        let seconds = Duration::from_secs(30);
+        Limits {
+            request_body: 1 << 20,
+            frame: 1 << 20,
+            client_buffer: 1 << 16,
+            header_bytes: 1 << 16,
+            headers: 100,
+            head_timeout: seconds,
+            body_timeout: seconds,
+            max_streams: None,
+        }
+    }
+
     /// The body of the answer is dropped with the connection, and by that a run knows that its client has left.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_loses_its_connection() {
         let (mut client, stream) = tokio::io::duplex(1 << 10);
         let (writer, reader) = pipe(1 << 10, ());
         let body = Arc::new(Mutex::new(Some(reader)));
-        let edge = Arc::new(Edge::new(service_fn(move |_| {
+        let service = service_fn(move |_| {
             let body = body.lock().expect("nobody panics").take().expect("one request");
             async move { Ok::<_, Infallible>(Response::new(body)) }
-        })));
+        });
+        let edge = Arc::new(Edge::new(service, &limits()));
         let (_process, shutdown) = watch::channel(false);
         edge.process_new(Box::new(stream), &shutdown).await;
         client.write_all(b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n").await.expect("room");

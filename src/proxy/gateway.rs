@@ -4,7 +4,8 @@
 
 use super::accept;
 use super::lifecycle::{Lifecycle, Permit, Phase};
-use super::pipe::{Reader, pipe};
+use super::pipe::{CutOff, Reader, pipe};
+use super::refusal::Answer;
 use super::respond::{self, REQUEST_ID};
 use super::run::{Head, Plan, Run};
 use super::upstream::{Cluster, Connector, LAST_EVENT_ID};
@@ -14,10 +15,13 @@ use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits, Template};
 use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
+use crate::guard::cors::Pages;
+use crate::guard::upstream::is_nominated;
 use crate::guard::{self, Guard, Matched, Permits, Standings, Who};
+use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
-use crate::translate::{Ids, Mode, Stream, detect, request};
+use crate::translate::{Ids, Mode, Stream, Tools, detect, request};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -26,15 +30,13 @@ use hyper::body::Incoming;
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::future::Future;
+use std::num::NonZero;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tower::{Service, ServiceBuilder, service_fn};
 use uuid::Uuid;
-
-/// Most time that a whole request body may take.
-const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Most room that is made for a body before any of it has come.
 const FIRST_PIECE: usize = 64 << 10;
@@ -50,8 +52,11 @@ const START_GRACE: Duration = Duration::from_secs(1);
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_LIMIT: usize = 128;
 
+/// W3C trace context of a request, on both sides.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// The body of every answer.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+pub type Body = UnsyncBoxBody<Bytes, CutOff>;
 
 /// What is held while a client takes part in a run.
 type Held = (Permit, Active, Permits);
@@ -63,13 +68,13 @@ pub struct Gateway {
     limits: Limits,
     keep_alive: Duration,
     connector: Arc<Connector>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
     guard: Arc<Guard>,
 }
 
 /// What a path leads to.
-enum Found<'g> {
+pub(super) enum Found<'g> {
     /// a POST starts a run
     Run(&'g Route),
     /// a GET reads the run of this thread; none where the segment is no id
@@ -78,23 +83,25 @@ enum Found<'g> {
 
 /// Where a route's clients of two steps find their events, and the runs that wait for them there.
 #[derive(Debug)]
-struct Desk {
+pub(super) struct Desk {
     path: Template,
     waiting: Waiting<Reader<Held>>,
     patience: Duration,
 }
 
 #[derive(Debug)]
-struct Route {
+pub(super) struct Route {
     name: Arc<str>,
     /// what the guard knows of it, for a run and for its events
-    matched: [Arc<Matched>; 2],
-    desk: Option<Desk>,
-    client: Side,
+    pub(super) matched: [Arc<Matched>; 2],
+    pub(super) desk: Option<Desk>,
+    pub(super) client: Side,
     agent: Side,
     /// what the agent turned out to speak, where the route leaves it open: later requests are written in that
     learned: Arc<OnceLock<&'static Dialect>>,
     guard: Mode,
+    /// the only tools that may be used
+    tools: Option<Arc<Tools>>,
     cluster: Arc<Cluster>,
     metrics: Arc<RouteMetrics>,
 }
@@ -107,6 +114,34 @@ impl Route {
             None => self.agent,
         }
     }
+
+    /// The refusal of a request that cannot be taken as it is; one that offers what is not allowed is counted.
+    fn unfit(&self, refused: &request::Refused, who: &Who) -> Rejection {
+        if !refused.tool {
+            return Rejection::from(Kind::InvalidRequest).detail(refused.to_string());
+        }
+        let method = who.known().map_or(AuthMethod::None, |identity| identity.method);
+        self.metrics.authenticated(method, AuthReason::Tool);
+        Rejection::from(Kind::ToolNotAllowed).detail(refused.to_string())
+    }
+}
+
+/// What the client of a request speaks, and what it was told by where the route leaves it open.
+fn client_of(route: &Route, framing: Framing, body: &[u8]) -> (Side, Option<&'static str>) {
+    if !route.client.auto {
+        return (route.client, None);
+    }
+    let found = match framing {
+        Framing::Proto => detect::Found { side: Side::new(&AG_UI), because: "it accepts protobuf (AG-UI 1.0)" },
+        // What is no UTF-8 is refused in a moment.
+        Framing::Sse => detect::request(std::str::from_utf8(body).unwrap_or_default()),
+    };
+    (found.side, Some(found.because))
+}
+
+/// A body that is known whole.
+pub(super) fn whole(body: Full<Bytes>) -> Body {
+    body.map_err(|never| match never {}).boxed_unsync()
 }
 
 impl Gateway {
@@ -133,6 +168,7 @@ impl Gateway {
             agent: route.agent,
             learned: Arc::default(),
             guard: route.guard,
+            tools: route.access.tools.as_ref().map(|names| Arc::new(Tools::new(names.iter().map(String::as_str)))),
             cluster: Arc::new(Cluster::new(route)),
             metrics,
         };
@@ -158,7 +194,7 @@ impl Gateway {
     }
 
     /// What a path leads to. Exact paths come first; no template reads one of them.
-    fn find(&self, path: &str) -> Option<Found<'_>> {
+    pub(super) fn find(&self, path: &str) -> Option<Found<'_>> {
         if let Some(route) = self.routes.get(path) {
             return Some(Found::Run(route));
         }
@@ -191,7 +227,8 @@ pub fn stack(
 + Sync
 + 'static {
     let (matching, answering) = (Arc::clone(&gateway), Arc::clone(&gateway));
-    let guard = Arc::clone(&gateway.guard);
+    let (guard, metrics) = (Arc::clone(&gateway.guard), Arc::clone(&gateway.metrics));
+    let asked = Arc::clone(&guard);
     // The leaf: body, translation, run.
     let leaf = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
@@ -202,6 +239,8 @@ pub fn stack(
         .map_request(with_request_id)
         // Then the route: everything below asks what it wants.
         .map_request(move |request| matching.with_route(request))
+        // Pages: outside of the next, so that they can read refusals as well.
+        .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), metrics: Arc::clone(&metrics), inner })
         // The one place where a refusal becomes an answer, is logged and counted.
         .layer_fn(move |inner| Answer { inner, gateway: Arc::clone(&answering) })
         // Policy, gate by gate.
@@ -222,50 +261,6 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
     request
 }
 
-/// Turns refusals into answers.
-#[derive(Clone)]
-struct Answer<S> {
-    inner: S,
-    gateway: Arc<Gateway>,
-}
-
-impl<S> Service<Request<Incoming>> for Answer<S>
-where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Rejection>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = futures_util::future::BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
-        // The leaf is always ready.
-        std::task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
-        let matched = request.extensions().get::<Arc<Matched>>().cloned();
-        let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
-        Box::pin(async move {
-            let route = matched.as_ref().map_or("", |matched| &*matched.name);
-            let mut response = match answer.await {
-                Ok(response) => {
-                    gateway.metrics.request(route, response.status().as_u16());
-                    response
-                }
-                Err(rejection) => {
-                    let request_id = id.to_str().unwrap_or_default();
-                    occurrence::Refused { route, request_id, rejection: &rejection }.emit(&gateway.metrics);
-                    respond::refusal(&rejection, &id).map(Full::boxed_unsync)
-                }
-            };
-            response.headers_mut().insert(REQUEST_ID, id);
-            Ok(response)
-        })
-    }
-}
-
 impl Gateway {
     /// The request, with what it leads to and a place for who calls among its extensions.
     fn with_route(&self, mut request: Request<Incoming>) -> Request<Incoming> {
@@ -281,7 +276,7 @@ impl Gateway {
         let Some(found) = self.find(path) else {
             // Whoever is to learn how to show who it is cannot show it yet.
             let document = self.guard.auth().metadata(path).filter(|_| *request.method() == Method::GET);
-            return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(Full::boxed_unsync));
+            return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(whole));
         };
         match found {
             Found::Run(route) => {
@@ -289,11 +284,9 @@ impl Gateway {
                 announced(self.start(route, request).await, standings)
             }
             Found::Events(route, thread_id) => {
-                let (head, _) = request.into_parts();
-                if let Some(thread_id) = &thread_id {
-                    self.guard.threads.read(&route.matched[1], Who::of(&head), thread_id)?;
-                }
-                events(route, thread_id.as_deref(), &head.method, &head.headers)
+                let who = request.extensions().get::<Who>().and_then(Who::known);
+                self.guard.threads.read(&route.matched[1], who, thread_id.as_deref())?;
+                events(route, thread_id.as_deref(), request.method(), request.headers())
             }
         }
     }
@@ -311,26 +304,36 @@ impl Gateway {
         if self.lifecycle.phase() != Phase::Serving {
             return Err(Kind::Draining.into());
         }
-        let (head, body) = request.into_parts();
+        let (mut head, body) = request.into_parts();
+        // Held for as long as the client takes part, which may be longer than this request.
+        let permits = head.extensions.remove::<Permits>().unwrap_or_default();
+        let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let client = self.client(route, framing, &head.headers, &body);
+        let (client, because) = client_of(route, framing, &body);
         let agent = route.agent();
-        let translated = request::translate(&body, client, agent, &fresh)
-            .map_err(|refused| Rejection::from(Kind::InvalidRequest).detail(refused.to_string()))?;
+        let translated = request::translate_allowing(&body, client, agent, &fresh, route.tools.as_deref())
+            .map_err(|refused| route.unfit(&refused, &who))?;
+        if let Some(because) = because {
+            let request_id = head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+            let dialect = client.dialect.name;
+            occurrence::Detected { route: &route.name, request_id, side: "client", dialect, because }.emit();
+        }
         drop(body);
         // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
         // known, and who comes back is the caller, or another one who has no business here.
-        self.guard.threads.claim(&route.matched[0], Who::of(&head), &translated.ids.thread_id).await?;
+        self.guard.threads.claim(&route.matched[0], who.known(), &translated.ids.thread_id).await?;
         route.metrics.downgraded(translated.downgraded);
         let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let stream = Stream::new(agent, client, Some(translated.ids.clone()), limits);
-        let mut stream = stream.guarded(route.guard).knowing(translated.known);
+        let access = &route.matched[0].access;
+        let (events, bytes) = (access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
+        let stream = stream.guarded(route.guard).knowing(translated.known);
+        let mut stream = stream.allowing(route.tools.clone()).within(events, bytes);
         stream.write_as(framing);
-        let slots = head.extensions.get::<Permits>().cloned().unwrap_or_default();
-        let held = (permit, route.metrics.open(), slots);
+        let held = (permit, route.metrics.open(), permits);
         let (writer, reader) = pipe(self.limits.client_buffer, held);
         let (answer, answered) = oneshot::channel();
         let plan = Plan {
@@ -341,45 +344,41 @@ impl Gateway {
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
             request_id: head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
-            traceparent: head.headers.get("traceparent").cloned(),
+            traceparent: head.headers.get(&TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
+            fields: Arc::new(self.guard.fields(&head, &route.matched[0])),
             framing,
             agent_framings: accept::framings(route.agent),
             learned: Arc::clone(&route.learned),
             ids: translated.ids,
             body: translated.body.into(),
             began,
+            access: Arc::clone(access),
+            who,
         };
         let Some(seated) = desk else {
             tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
             // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
             // stream begins, and a refusal that comes later is a RUN_ERROR.
-            heard(answered, self.keep_alive).await?;
+            heard(answered, self.keep_alive).await.map_err(|rejection| self.challenged(route, rejection))?;
             return Ok(respond::stream(reader.boxed_unsync(), framing));
         };
         let (ids, request_id) = (plan.ids.clone(), plan.request_id.clone());
         let run = tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
-        heard(answered, START_GRACE.min(self.keep_alive)).await?;
+        let head = heard(answered, START_GRACE.min(self.keep_alive)).await;
+        head.map_err(|rejection| self.challenged(route, rejection))?;
         let (name, thread_id) = (Arc::clone(&route.name), seated.thread_id);
         seated.seat.offer(reader, run, seated.patience, self.lifecycle.watch(), move || {
             occurrence::Unread { route: &name, request_id: &request_id, thread_id: &thread_id }.emit();
         });
-        Ok(respond::accepted(&ids, &seated.events).map(Full::boxed_unsync))
+        Ok(respond::accepted(&ids, &seated.events).map(whole))
     }
 
-    /// What the client of a request speaks.
-    fn client(&self, route: &Route, framing: Framing, headers: &HeaderMap, body: &[u8]) -> Side {
-        if !route.client.auto {
-            return route.client;
+    /// A refusal by a run whose caller's credential expired before its stream began says how to come with a new one.
+    fn challenged(&self, route: &Route, rejection: Rejection) -> Rejection {
+        match rejection.kind {
+            Kind::TokenExpired => self.guard.auth().refusal(&route.matched[0], AuthReason::Expired),
+            _ => rejection,
         }
-        let found = match framing {
-            Framing::Proto => detect::Found { side: Side::new(&AG_UI), because: "it accepts protobuf (AG-UI 1.0)" },
-            // What is no UTF-8 is refused in a moment.
-            Framing::Sse => detect::request(std::str::from_utf8(body).unwrap_or_default()),
-        };
-        let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
-        let (dialect, because) = (found.side.dialect.name, found.because);
-        occurrence::Detected { route: &route.name, request_id, side: "client", dialect, because }.emit();
-        found.side
     }
 
     async fn read(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Rejection> {
@@ -409,7 +408,7 @@ impl Gateway {
             }
             Ok(())
         };
-        match tokio::time::timeout(BODY_TIMEOUT, reading).await {
+        match tokio::time::timeout(self.limits.body_timeout, reading).await {
             Err(_) => Err(Kind::RequestTimeout.into()),
             Ok(Ok(())) => Ok(whole.into()),
             Ok(Err(rejection)) => {

@@ -1,11 +1,10 @@
 //! The pipe between a run and its client: bounded bytes, one writer, one reader.
 //!
 //! Whatever the run wrote since the client last took something leaves as one body frame, so that events which came
-//! together leave together. The bound is the client's whole backlog; the run waits at it, and with the run the agent.
+//! together leave together; a run that is cut off takes it back. The bound is the client's whole backlog; the run waits at it, and with the run the agent.
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -20,6 +19,19 @@ pub(super) struct Reader<T> {
     shared: Arc<Shared>,
     _held: T,
 }
+
+/// The run was cut off: its body has no proper end, so that nobody takes what came of it for the whole. HTTP/1 says so by a
+/// connection that closes before the last chunk, HTTP/2 by a reset of the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CutOff;
+
+impl std::fmt::Display for CutOff {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("the run was cut off")
+    }
+}
+
+impl std::error::Error for CutOff {}
 
 /// The client has left.
 #[derive(Debug, PartialEq, Eq)]
@@ -48,6 +60,8 @@ enum End {
     #[default]
     Open,
     Finished,
+    /// without a last word; what was not read by then is dropped
+    Cut,
     Gone,
 }
 
@@ -81,6 +95,17 @@ impl Writer {
         drop(state);
         wake(reader);
         Ok(())
+    }
+
+    /// Ends the body with an error, at once.
+    pub(super) fn cut(&self) {
+        let mut state = self.0.state();
+        if state.end == End::Open {
+            (state.end, state.bytes) = (End::Cut, Vec::new());
+        }
+        let reader = state.reader.take();
+        drop(state);
+        wake(reader);
     }
 
     fn poll_write(&self, bytes: &mut Vec<u8>, cx: &mut Context<'_>) -> Poll<Result<(), Gone>> {
@@ -152,9 +177,9 @@ fn wake(waker: Option<Waker>) {
 
 impl<T: Unpin> Body for Reader<T> {
     type Data = Bytes;
-    type Error = Infallible;
+    type Error = CutOff;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
         let mut state = self.shared.state();
         if !state.bytes.is_empty() {
             let bytes = std::mem::take(&mut state.bytes);
@@ -163,8 +188,10 @@ impl<T: Unpin> Body for Reader<T> {
             wake(room);
             return Poll::Ready(Some(Ok(Frame::data(bytes.into()))));
         }
-        if state.end == End::Finished {
-            return Poll::Ready(None);
+        match state.end {
+            End::Finished => return Poll::Ready(None),
+            End::Cut => return Poll::Ready(Some(Err(CutOff))),
+            End::Open | End::Gone => {}
         }
         state.reader = Some(cx.waker().clone());
         Poll::Pending
@@ -188,7 +215,7 @@ mod tests {
     use std::task::Wake;
 
     async fn next(reader: &mut Reader<()>) -> Option<Bytes> {
-        reader.frame().await.map(|frame| frame.expect("infallible").into_data().expect("data"))
+        reader.frame().await.map(|frame| frame.expect("not cut off").into_data().expect("data"))
     }
 
     #[tokio::test]
@@ -201,6 +228,17 @@ mod tests {
         drop(writer);
         assert_eq!(next(&mut reader).await.expect("data"), "c");
         assert!(next(&mut reader).await.is_none());
+    }
+
+    #[tokio::test]
+    async fn a_run_that_is_cut_off_has_no_proper_end() {
+        let (writer, mut reader) = pipe(64, ());
+        writer.write(&mut b"a".to_vec()).await.expect("room");
+        assert_eq!(next(&mut reader).await.expect("data"), "a");
+        writer.write(&mut b"b".to_vec()).await.expect("room");
+        writer.cut();
+        let end = reader.frame().await.expect("no end").expect_err("no data");
+        assert_eq!(end, CutOff);
     }
 
     #[tokio::test]

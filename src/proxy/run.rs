@@ -9,22 +9,25 @@
 //! While it waits for the agent it also waits for the client to leave, for the gateway's end, and for its own clock, which
 //! sends keep-alives and ends an agent that fell silent.
 
-use super::clock::{Clock, Silent};
+use super::clock::{Clock, Over};
+use super::end::{End, Interrupt};
 use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
 use super::upstream::{Cluster, Connector, Session};
 use crate::codec::{Framing, sse};
+use crate::config::access::{Access, OnExpiry};
 use crate::dialect::Dialect;
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::telemetry::metric::{Outcome, Totals};
+use crate::guard::Who;
+use crate::telemetry::metric::Totals;
 use crate::telemetry::{RouteMetrics, occurrence};
 use crate::translate::{Fault, Ids, Stream};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -53,6 +56,8 @@ pub(super) struct Plan {
     pub keep_alive: Duration,
     pub request_id: String,
     pub traceparent: Option<HeaderValue>,
+    /// what the agent hears about the caller
+    pub fields: Arc<HeaderMap>,
     /// how the client is told events
     pub framing: Framing,
     /// how the agent may tell them
@@ -62,37 +67,31 @@ pub(super) struct Plan {
     pub ids: Ids,
     pub body: Bytes,
     pub began: Instant,
+    /// what the route asks of its callers and lets them have
+    pub access: Arc<Access>,
+    /// who asked for the run
+    pub who: Who,
 }
 
-/// Why waiting for the agent stopped.
-enum Interrupt {
-    ClientGone,
-    Cut,
-    Idle,
-}
-
-/// How a run came to its end.
-enum End {
-    /// the terminal event of the agent has left
-    Said(Ending),
-    /// the gateway had to end it
-    Failed(Rejection),
-    ClientGone,
-    Drained,
-}
-
-impl End {
-    /// The same; the log also says why the agent did not go on when it was asked to.
-    fn because(self, failure: Option<Rejection>) -> End {
-        match (self, failure) {
-            (End::Failed(rejection), Some(failure)) => {
-                let own = rejection.cause.clone().unwrap_or_default();
-                let other = failure.cause.as_deref().unwrap_or_default();
-                let cause = format!("{own}; asked to go on: {} {other}", failure.kind.code());
-                End::Failed(rejection.cause(cause.trim_start_matches("; ")))
+impl Plan {
+    /// The clock of the run, which starts now.
+    fn clock(&self) -> Clock {
+        let mut clock = Clock::new(self.keep_alive, self.cluster.first_byte());
+        let mut bound = |after: Option<Duration>, over| {
+            if let Some(after) = after {
+                clock.bound(self.began, after, over);
             }
-            (end, _) => end,
-        }
+        };
+        bound(self.cluster.first_event(), Over::NoEvent);
+        bound(self.access.run.duration, Over::Long);
+        let expires = self.who.known().and_then(|identity| identity.expires);
+        // The wall clock is asked once: whoever sets it later neither ends a run nor lets it go on.
+        let left = expires.filter(|_| self.access.on_token_expiry != OnExpiry::Finish).map(|expires| {
+            let left = expires.duration_since(SystemTime::now()).unwrap_or_default();
+            self.began.elapsed().saturating_add(left)
+        });
+        bound(left, Over::Expired);
+        clock
     }
 }
 
@@ -112,7 +111,7 @@ pub(super) struct Run {
 
 impl Run {
     pub(super) fn new(plan: Plan, stream: Stream, pipe: Writer, head: oneshot::Sender<Head>) -> Self {
-        let clock = Clock::new(plan.keep_alive, plan.cluster.first_byte());
+        let clock = plan.clock();
         Run {
             plan,
             stream,
@@ -146,6 +145,7 @@ impl Run {
             connector: Arc::clone(&self.plan.connector),
             request_id: self.plan.request_id.clone(),
             traceparent: self.plan.traceparent.take(),
+            fields: Arc::clone(&self.plan.fields),
         };
         let body = std::mem::take(&mut self.plan.body);
         let Some(template) = cluster.events().cloned() else {
@@ -169,8 +169,8 @@ impl Run {
     async fn answer<T>(&mut self, asking: BoxFuture<'static, Result<T, Rejection>>) -> Result<T, End> {
         match self.attend(asking).await {
             Ok(answer) => answer.map_err(End::Failed),
-            Err(Interrupt::Idle) => Err(End::Failed(Kind::UpstreamTimeout.into())),
-            Err(interrupt) => Err(interrupted(interrupt)),
+            Err(Interrupt::Over(Over::Silent)) => Err(End::Failed(Kind::UpstreamTimeout.into())),
+            Err(interrupt) => Err(End::of_interrupt(interrupt, &self.plan)),
         }
     }
 
@@ -211,9 +211,13 @@ impl Run {
                 return End::ClientGone;
             }
             let Some(end) = end else {
-                // An agent that floods never lets the run wait, so the gateway's end is looked for here as well.
+                // An agent that floods never lets the run wait, so the gateway's end and the run's bounds are looked for
+                // here as well.
                 if self.plan.lifecycle.is_cut() {
                     return End::Drained;
+                }
+                if let Some(over) = self.clock.passed() {
+                    return End::over(over, &self.plan);
                 }
                 continue;
             };
@@ -285,7 +289,7 @@ impl Run {
             first = Some(tokio::select! {
                 biased;
                 read = session.body(|bytes| piece.take(bytes)) => read,
-                interrupt = waiting => return Err(interrupted(interrupt)),
+                interrupt = waiting => return Err(End::of_interrupt(interrupt, &self.plan)),
             });
         }
         let mut read = first;
@@ -303,7 +307,7 @@ impl Run {
         // A read that fails at its end has read what came before.
         self.plan.metrics.bytes_read(bytes);
         match fault {
-            Some(fault) => Err(End::Failed(fault_of(fault, &self.stream))),
+            Some(fault) => Err(End::of_fault(fault, &self.stream, &self.plan)),
             None => last.map_err(End::Failed),
         }
     }
@@ -311,7 +315,7 @@ impl Run {
     fn finish(&mut self) -> End {
         match self.stream.finish(now(), &mut self.out) {
             Ok(()) => End::Said(self.stream.ending().unwrap_or(Ending::Failed)),
-            Err(fault) => End::Failed(fault_of(fault, &self.stream)),
+            Err(fault) => End::of_fault(fault, &self.stream, &self.plan),
         }
     }
 
@@ -336,7 +340,7 @@ impl Run {
                 () = pipe.gone() => return Interrupt::ClientGone,
                 () = plan.lifecycle.cut() => return Interrupt::Cut,
                 tick = clock.tick() => match tick {
-                    Err(Silent) => return Interrupt::Idle,
+                    Err(over) => return Interrupt::Over(over),
                     // Before the client was answered there is nothing to keep alive, and protobuf has no word for it.
                     Ok(true) if plan.framing == Framing::Sse && head.as_ref().is_none_or(oneshot::Sender::is_closed) => {
                         let mut comment = Vec::new();
@@ -358,6 +362,7 @@ impl Run {
         }
         if self.first_event.is_none() {
             self.first_event = Some(self.plan.began.elapsed());
+            self.clock.lift(Over::NoEvent);
         }
         self.plan.metrics.bytes_written(self.out.len());
         self.bytes += self.out.len() as u64;
@@ -366,6 +371,8 @@ impl Run {
             written = self.pipe.write(&mut self.out) => written?,
             // A client that does not read cannot hold the process back for longer than its drain, and may read yet.
             () = self.plan.lifecycle.cut() => self.pipe.push(&mut self.out)?,
+            // Nor keep its run beyond a bound.
+            () = self.clock.ended() => self.pipe.push(&mut self.out)?,
         }
         self.clock.told();
         Ok(())
@@ -373,22 +380,21 @@ impl Run {
 
     /// Says the last word to the client, the log and the metrics.
     async fn close(&mut self, end: End) {
-        let (outcome, rejection) = match end {
-            End::Said(Ending::Finished) => (Outcome::Finished, None),
-            End::Said(Ending::Failed) => (Outcome::AgentError, None),
-            End::Failed(rejection) => (Outcome::UpstreamError, Some(rejection)),
-            End::ClientGone => (Outcome::ClientGone, None),
-            End::Drained => (Outcome::Drained, Some(Kind::Draining.into())),
-        };
+        let cut = matches!(end, End::Expired) && self.plan.access.on_token_expiry == OnExpiry::Close;
+        let (outcome, rejection) = end.told();
         if let Some(rejection) = &rejection {
             let refused = match self.head.take() {
                 Some(head) => head.send(Err(rejection.clone())).is_ok(),
                 None => false,
             };
-            if !refused {
-                self.stream.fail(rejection.kind.code(), rejection.message(), now(), &mut self.out);
-                // A client that left meanwhile misses nothing it could hear.
-                let _ = self.hand_over().await;
+            match (refused, cut) {
+                (true, _) => {}
+                (false, true) => self.pipe.cut(),
+                (false, false) => {
+                    self.stream.fail(rejection.kind.code(), rejection.message(), now(), &mut self.out);
+                    // A client that left meanwhile misses nothing it could hear.
+                    let _ = self.hand_over().await;
+                }
             }
         }
         // What was read and made no event for the client is counted as well.
@@ -398,6 +404,7 @@ impl Run {
             request_id: &self.plan.request_id,
             thread_id: &self.plan.ids.thread_id.text().unwrap_or_default(),
             run_id: &self.plan.ids.run_id.text().unwrap_or_default(),
+            caller: self.plan.who.caller(),
             outcome,
             rejection: rejection.as_ref(),
             first_event: self.first_event,
@@ -423,25 +430,6 @@ impl Piece<'_> {
         if let Err(fault) = self.stream.push(bytes, now(), self.out) {
             self.fault = Some(fault);
         }
-    }
-}
-
-fn interrupted(interrupt: Interrupt) -> End {
-    match interrupt {
-        Interrupt::ClientGone => End::ClientGone,
-        Interrupt::Cut => End::Drained,
-        Interrupt::Idle => End::Failed(Kind::UpstreamIdle.into()),
-    }
-}
-
-fn fault_of(fault: Fault, stream: &Stream) -> Rejection {
-    match fault {
-        Fault::Truncated => Kind::UpstreamTruncated.into(),
-        Fault::Violation => {
-            let rejection = Rejection::from(Kind::ProtocolViolation);
-            stream.offence().map_or(rejection.clone(), |offence| rejection.detail(offence.to_string()))
-        }
-        Fault::Framing(fault) => Rejection::from(Kind::FrameTooLarge).cause(fault),
     }
 }
 

@@ -149,6 +149,11 @@ impl Cluster {
         self.timeouts.first_byte
     }
 
+    /// How long it may be until its first event, counted from the request.
+    pub(super) fn first_event(&self) -> Option<Duration> {
+        self.timeouts.first_event
+    }
+
     /// Sends the request to the first agent that takes the connection. Once a byte was sent nobody else is asked: a run
     /// may have begun.
     pub(super) async fn send(&self, connector: &Connector, request: &Outgoing<'_>) -> Result<Box<Session>, Rejection> {
@@ -244,6 +249,8 @@ pub(super) struct Outgoing<'a> {
     pub request_id: &'a str,
     /// W3C trace context of the client, passed on
     pub traceparent: Option<&'a http::HeaderValue>,
+    /// what the agent hears about the caller; fields of the request itself are not among it, or overruled
+    pub fields: &'a http::HeaderMap,
 }
 
 /// What an agent is asked for.
@@ -340,7 +347,10 @@ fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BE
         Errand::Start(_) => (http::Method::POST, upstream.path_and_query.as_str(), "application/json"),
         Errand::Events { path, .. } => (http::Method::GET, *path, "text/event-stream"),
     };
-    let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(8))?;
+    let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(16))?;
+    for (name, value) in request.fields {
+        head.append_header(name, value)?;
+    }
     head.insert_header(header::HOST, upstream.authority())?;
     match &request.errand {
         Errand::Run(body) | Errand::Start(body) => {

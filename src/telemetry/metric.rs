@@ -88,12 +88,23 @@ pub enum Outcome {
     ClientGone,
     /// the gateway was shutting down
     Drained,
+    /// the caller's credential expired, and the route lets no run outlive it
+    Expired,
+    /// the run got as large or as long as the route lets it
+    Limited,
 }
 
 impl Outcome {
     /// Every outcome.
-    pub const ALL: &'static [Outcome] =
-        &[Outcome::Finished, Outcome::AgentError, Outcome::UpstreamError, Outcome::ClientGone, Outcome::Drained];
+    pub const ALL: &'static [Outcome] = &[
+        Outcome::Finished,
+        Outcome::AgentError,
+        Outcome::UpstreamError,
+        Outcome::ClientGone,
+        Outcome::Drained,
+        Outcome::Expired,
+        Outcome::Limited,
+    ];
 
     /// The label in metrics and logs.
     #[must_use]
@@ -104,6 +115,8 @@ impl Outcome {
             Outcome::UpstreamError => "upstream_error",
             Outcome::ClientGone => "client_gone",
             Outcome::Drained => "drained",
+            Outcome::Expired => "expired",
+            Outcome::Limited => "limited",
         }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
 
+use super::label::AuthMethod;
 use super::metric::{Metrics, Outcome, RouteMetrics, Totals};
 use crate::error::Rejection;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
@@ -26,30 +27,75 @@ impl Listening {
     }
 }
 
+/// Who calls, as far as that is known. Never a credential.
+#[derive(Clone, Copy, Debug)]
+pub struct Caller<'a> {
+    /// the client's address
+    pub address: Option<IpAddr>,
+    /// how it showed who it is
+    pub method: AuthMethod,
+    /// the issuer, or the source of keys
+    pub source: Option<&'a str>,
+    /// who
+    pub subject: Option<&'a str>,
+    /// on whose behalf
+    pub tenant: Option<&'a str>,
+    /// the id of an API key
+    pub key_id: Option<&'a str>,
+}
+
 /// A request was refused before its stream began.
 pub struct Refused<'a> {
     /// the route's name, empty where none matched
     pub route: &'a str,
     /// the request's id
     pub request_id: &'a str,
+    /// who called
+    pub caller: Caller<'a>,
     /// why
     pub rejection: &'a Rejection,
+    /// the status of the answer: 200 where the client hears of it in an event
+    pub answered: u16,
 }
 
 impl Refused<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &Metrics) {
-        let Refused { route, request_id, rejection } = self;
-        metrics.request(route, rejection.status());
+        let Refused { route, request_id, caller, rejection, answered } = self;
+        metrics.request(route, answered);
         tracing::info!(
             route,
             request_id,
             status = rejection.status(),
             code = rejection.kind.code(),
+            policy = rejection.policy.as_deref().map(shown),
+            client = caller.address.map(tracing::field::display),
+            auth = caller.method.label(),
+            source = caller.source.map(shown),
+            subject = caller.subject.map(shown),
+            tenant = caller.tenant.map(shown),
+            key_id = caller.key_id.map(shown),
             detail = shown(rejection.message()),
             cause = rejection.cause.as_deref().map(shown),
             "request refused"
         );
+    }
+}
+
+/// A browser asked whether a page may call.
+pub struct Preflight<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the status of the answer
+    pub answered: u16,
+}
+
+impl Preflight<'_> {
+    /// Logs and counts it. Quietly: browsers ask before every request of a page.
+    pub fn emit(self, metrics: &Metrics) {
+        let Preflight { route, answered } = self;
+        metrics.request(route, answered);
+        tracing::debug!(route, status = answered, "preflight answered");
     }
 }
 
@@ -85,6 +131,8 @@ pub struct RunEnded<'a> {
     pub thread_id: &'a str,
     /// the run
     pub run_id: &'a str,
+    /// who asked for it
+    pub caller: Caller<'a>,
     /// how it ended
     pub outcome: Outcome,
     /// why, when the gateway ended it
@@ -118,6 +166,12 @@ impl RunEnded<'_> {
                     request_id = self.request_id,
                     thread_id = shown(self.thread_id),
                     run_id = shown(self.run_id),
+                    client = self.caller.address.map(tracing::field::display),
+                    auth = self.caller.method.label(),
+                    source = self.caller.source.map(shown),
+                    subject = self.caller.subject.map(shown),
+                    tenant = self.caller.tenant.map(shown),
+                    key_id = self.caller.key_id.map(shown),
                     outcome = self.outcome.label(),
                     code = self.rejection.map(|rejection| rejection.kind.code()),
                     cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
@@ -133,7 +187,12 @@ impl RunEnded<'_> {
         }
         match self.outcome {
             Outcome::UpstreamError => line!(warn),
-            Outcome::Finished | Outcome::AgentError | Outcome::ClientGone | Outcome::Drained => line!(info),
+            Outcome::Finished
+            | Outcome::AgentError
+            | Outcome::ClientGone
+            | Outcome::Drained
+            | Outcome::Expired
+            | Outcome::Limited => line!(info),
         }
     }
 }

@@ -8,6 +8,7 @@ use super::calls::Calls;
 use super::conform::{self, OURS};
 use super::names::{self, Names};
 use super::report::{Breach, Loss, Repair, Report};
+use super::tools::Made;
 use super::{Ids, carry, held};
 use crate::codec::json;
 use crate::dialect::{Dialect, Home, Shape};
@@ -60,6 +61,8 @@ impl std::fmt::Display for Offence {
 pub struct Known {
     names: Names,
     calls: Calls,
+    /// calls with their tools, where the route allows only some
+    pub(super) made: Made,
 }
 
 impl Known {
@@ -67,7 +70,7 @@ impl Known {
     pub(super) fn of(messages: &[Message<'_>]) -> Known {
         let mut calls = Calls::default();
         messages.iter().for_each(|message| calls.told(message));
-        Known { names: Names::of_conversation(messages), calls }
+        Known { names: Names::of_conversation(messages), calls, made: Made::default() }
     }
 }
 

@@ -11,6 +11,7 @@
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
 mod answer;
+mod budget;
 mod call;
 mod calls;
 mod carry;
@@ -44,13 +45,16 @@ pub mod stream;
 mod subagent;
 mod text;
 mod thought;
+mod tools;
 pub mod trace;
 pub mod verify;
 mod write;
 
+pub use budget::Bound;
 pub use guard::{Known, Mode, Offence};
 pub use report::{Breach, Loss, Repair, Report, Turned};
 pub use stream::{Fault, Stream};
+pub use tools::Tools;
 
 use crate::event::{Event, Json};
 

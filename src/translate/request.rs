@@ -2,7 +2,7 @@
 
 use super::guard::Known;
 use super::message::Carries;
-use super::{Ids, carry, interrupt, message, names, part, spell};
+use super::{Ids, Tools, carry, interrupt, message, names, part, spell, tools};
 use crate::codec::json;
 use crate::dialect::{Home, InputForm, Pin, Side, Spelling};
 use crate::event::input::Message;
@@ -35,6 +35,15 @@ pub struct Refused {
     pub pointer: String,
     /// what is wrong with it
     pub reason: String,
+    /// whether it can be read, and offers a tool that is not allowed
+    pub tool: bool,
+}
+
+impl Refused {
+    /// A tool that is not allowed.
+    pub(super) fn tool(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
+        Refused { pointer: pointer.into(), reason: reason.into(), tool: true }
+    }
 }
 
 impl fmt::Display for Refused {
@@ -46,7 +55,7 @@ impl fmt::Display for Refused {
 impl std::error::Error for Refused {}
 
 fn refused<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T, Refused> {
-    Err(Refused { pointer: pointer.into(), reason: reason.into() })
+    Err(Refused { pointer: pointer.into(), reason: reason.into(), tool: false })
 }
 
 /// Translates a request body. `fresh` gives ids where the request has none; the agent hears them, and every event of the
@@ -55,9 +64,29 @@ fn refused<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T
 /// # Errors
 /// When the body is no run input of the client's dialect.
 pub fn translate(body: &[u8], client: Side, agent: Side, fresh: &Ids) -> Result<Translated, Refused> {
+    translate_allowing(body, client, agent, fresh, None)
+}
+
+/// The same for a route that allows only some tools.
+///
+/// # Errors
+/// As [`translate`], and when a tool is offered that is not allowed.
+pub fn translate_allowing(
+    body: &[u8],
+    client: Side,
+    agent: Side,
+    fresh: &Ids,
+    tools: Option<&Tools>,
+) -> Result<Translated, Refused> {
     let mut input = decode(text(body)?, client, fresh)?;
     // The client has the names that were made for it, the agent its own.
-    let known = Known::of(&input.messages);
+    let mut known = Known::of(&input.messages);
+    if let Some(tools) = tools {
+        if let Some(refused) = tools.refuse(&input, &[client, agent]) {
+            return Err(refused);
+        }
+        known.made = tools::made(&input.messages);
+    }
     names::restore(&mut input.messages);
     let ids = Ids { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let (body, downgraded) = encode(input, agent);

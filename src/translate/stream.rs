@@ -1,10 +1,12 @@
 //! One run's event stream, translated as it comes.
 
+use super::budget::{Bound, Budget};
 use super::follow::Follow;
 use super::framed::{Frame, Frames};
 use super::guard::{Guard, Known, Mode, Offence};
 use super::read::Reader;
 use super::report::{Loss, Report};
+use super::tools::{Tools, Watch};
 use super::write::{Outlet, Writer};
 use super::{Ids, Sink, held};
 use crate::codec::sse::{self, Limits};
@@ -12,6 +14,7 @@ use crate::codec::{Framing, proto};
 use crate::dialect::{Dialect, Side};
 use crate::event::run::Ending;
 use crate::event::{Event, Field, Json, Kind};
+use std::sync::Arc;
 
 /// Translates the event stream of one run from the agent's dialect to the client's.
 ///
@@ -32,6 +35,7 @@ pub struct Stream {
     follow: Option<Box<Follow>>,
     reader: Reader,
     guard: Guard,
+    tools: Watch,
     writer: Writer,
     report: Report,
     dialects: Dialects,
@@ -51,6 +55,10 @@ pub enum Fault {
     Truncated,
     /// The agent broke a rule, and the route is strict; [`Stream::offence`] says which.
     Violation,
+    /// The agent called a tool that is not allowed; [`Stream::stranger`] says which.
+    Tool,
+    /// The run would get larger for its client than it may.
+    Limit(Bound),
 }
 
 impl std::fmt::Display for Fault {
@@ -59,6 +67,9 @@ impl std::fmt::Display for Fault {
             Fault::Framing(fault) => fault.fmt(f),
             Fault::Truncated => f.write_str("the stream ended without a terminal event"),
             Fault::Violation => f.write_str("the agent broke a rule of the protocol"),
+            Fault::Tool => f.write_str("the agent called a tool that is not allowed"),
+            Fault::Limit(Bound::Events) => f.write_str("the run has as many events as it may have"),
+            Fault::Limit(Bound::Bytes) => f.write_str("the run has as many bytes as it may have"),
         }
     }
 }
@@ -75,6 +86,7 @@ impl Stream {
             follow: None,
             reader: Reader::new(agent),
             guard: Guard::new(ids, agent.dialect, client.dialect),
+            tools: Watch::new(agent, client),
             writer: Writer::new(client),
             report: Report {
                 agent: agent.dialect.name,
@@ -97,8 +109,23 @@ impl Stream {
 
     /// The same stream in a conversation that holds something already.
     #[must_use]
-    pub fn knowing(mut self, known: Known) -> Self {
+    pub fn knowing(mut self, mut known: Known) -> Self {
+        self.tools.know(std::mem::take(&mut known.made));
         self.guard.know(known);
+        self
+    }
+
+    /// The same stream of an agent that may call these tools alone; any where it is `None`.
+    #[must_use]
+    pub fn allowing(mut self, tools: Option<Arc<Tools>>) -> Self {
+        self.tools.allow(tools);
+        self
+    }
+
+    /// The same stream, of which the client gets at most so many events and bytes, and [`Stream::fail`].
+    #[must_use]
+    pub fn within(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
+        self.writer.budget = Budget::of(events, bytes);
         self
     }
 
@@ -146,10 +173,11 @@ impl Stream {
     ///
     /// # Errors
     /// When a frame is over the limit, on either side, or what waits for later events is, or the route is strict and the
-    /// agent broke a rule; everything before that was written, and nothing after it will be. [`Stream::fail`] has to say so.
+    /// agent broke a rule, or it called a tool that is not allowed, or said more than the client may get; everything before that was written, and nothing after it will be. [`Stream::fail`] has to say so.
     pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, follow, reader, guard, writer, report, dialects, waiting } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
+        let Stream { frames, follow, reader, guard, tools, writer, report, dialects, waiting } = self;
+        let to = Outlet { out, report, now };
+        let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
         frames.push(bytes, &mut |frame| sink.followed(follow, reader, frame))?;
         self.room()
     }
@@ -159,8 +187,9 @@ impl Stream {
     /// # Errors
     /// As [`Stream::push`].
     pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { reader, guard, writer, report, dialects, waiting, .. } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
+        let Stream { reader, guard, tools, writer, report, dialects, waiting, .. } = self;
+        let to = Outlet { out, report, now };
+        let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
         sink.frame(reader, Frame::whole(data))?;
         self.room()
     }
@@ -170,8 +199,9 @@ impl Stream {
     /// # Errors
     /// When the run had no terminal event, or as [`Stream::push`]: then [`Stream::fail`] has to say one.
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, follow, reader, guard, writer, report, dialects, waiting } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
+        let Stream { frames, follow, reader, guard, tools, writer, report, dialects, waiting } = self;
+        let to = Outlet { out, report, now };
+        let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
         frames.finish(&mut |frame| sink.followed(follow, reader, frame))?;
         reader.finish(&mut sink);
         self.room()?;
@@ -183,17 +213,21 @@ impl Stream {
         if self.ending().is_some() {
             return;
         }
-        let Stream { reader, guard, writer, report, dialects, waiting, .. } = self;
-        let mut sink = Pipe { guard, writer, to: Outlet { out, report, now }, dialects: *dialects, waiting: *waiting };
+        let Stream { reader, guard, tools, writer, report, dialects, waiting, .. } = self;
+        let to = Outlet { out, report, now };
+        let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
         reader.finish(&mut sink);
         let error = Event::new(Kind::RunError).with(Field::Message, Json::string(message));
         // Whatever found no room, the error does, and behind a terminal event that found none as well.
         sink.writer.full = false;
+        sink.writer.budget.last_word();
+        sink.tools.said();
         sink.last_word(error.with(Field::Code, Json::string(code)));
     }
 
     /// Whether everything that was said found room in a frame.
     fn room(&self) -> Result<(), Fault> {
+        go_on(&self.tools, &self.writer)?;
         if !self.writer.full {
             return Ok(());
         }
@@ -203,7 +237,13 @@ impl Stream {
     /// How the run ended, once its terminal event was written.
     #[must_use]
     pub fn ending(&self) -> Option<Ending> {
-        self.guard.ending().filter(|_| !self.writer.full)
+        self.guard.ending().filter(|_| !self.writer.full && go_on(&self.tools, &self.writer).is_ok())
+    }
+
+    /// The tool that the agent called and may not, as far as an error may repeat it.
+    #[must_use]
+    pub fn stranger(&self) -> Option<&str> {
+        self.tools.stranger()
     }
 
     /// The first rule that the agent broke, on a strict route.
@@ -227,6 +267,7 @@ impl Stream {
 /// Guard and writer behind the reader.
 struct Pipe<'p, 'o> {
     guard: &'p mut Guard,
+    tools: &'p mut Watch,
     writer: &'p mut Writer,
     to: Outlet<'o>,
     dialects: Dialects,
@@ -257,6 +298,7 @@ impl Pipe<'_, '_> {
             trace.frame(data, self.dialects.0);
         }
         reader.frame(data, self);
+        go_on(self.tools, self.writer)?;
         if let Some(limit) = self.beyond(reader) {
             return Err(Fault::Framing(sse::Fault::FrameTooLarge { limit }));
         }
@@ -282,17 +324,28 @@ impl Pipe<'_, '_> {
 impl Sink for Pipe<'_, '_> {
     fn event(&mut self, event: Event<'_>) {
         let Outlet { out, report, now } = &mut self.to;
-        let (writer, now, dialects) = (&mut *self.writer, *now, self.dialects);
+        let (tools, writer, now, dialects) = (&mut *self.tools, &mut *self.writer, *now, self.dialects);
         if let Some(trace) = &mut report.trace {
             trace.canonical(&event, dialects.0);
         }
         self.guard.event(event, report, &mut |event, report| {
-            write(writer, event, dialects, &mut Outlet { out, report, now });
+            if tools.passes(&event, report) {
+                write(writer, event, dialects, &mut Outlet { out, report, now });
+            }
         });
     }
 
     fn report(&mut self) -> &mut Report {
         self.to.report
+    }
+}
+
+/// Whether what was said so far lets the run go on.
+fn go_on(tools: &Watch, writer: &Writer) -> Result<(), Fault> {
+    match writer.budget.passed() {
+        _ if tools.stopped() => Err(Fault::Tool),
+        Some(bound) => Err(Fault::Limit(bound)),
+        None => Ok(()),
     }
 }
 

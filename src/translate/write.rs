@@ -3,6 +3,7 @@
 //! One arm per [`Shape`]; which shape an event has is the dialect table's business.
 
 use super::answer::{self, Taken};
+use super::budget::Budget;
 use super::call::{self, Calls, Gathered};
 use super::chunk::Chunks;
 use super::collaboration::Talks;
@@ -54,6 +55,8 @@ pub(super) struct Writer {
     pub framing: Framing,
     /// whether an event found no room in a frame: nothing is written any more
     pub full: bool,
+    /// how much may still leave
+    pub budget: Budget,
 }
 
 /// An event on its way out, sorted by what the dialect's row says.
@@ -132,6 +135,7 @@ impl Writer {
             scratch: String::new(),
             framing: Framing::Sse,
             full: false,
+            budget: Budget::default(),
         }
     }
 
@@ -176,20 +180,28 @@ impl Writer {
         if self.full {
             return;
         }
-        to.report.written[self.side.dialect.label_of(event.kind)] += 1;
+        let (before, label) = (to.out.len(), self.side.dialect.label_of(event.kind));
         // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
         // declares what it emits" [spec versioning]
         if event.kind == Kind::RunStarted && to.report.agent != to.report.client {
             event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
         }
-        if self.framing == Framing::Proto {
-            return self.message(&event, to);
-        }
         match event.source {
+            _ if self.framing == Framing::Proto => self.message(&event, to),
             Some(source) => sse::frame(to.out, source),
             None => self.frame(to.out, event.kind.wire(), |object| {
                 event.members.iter().for_each(|member| object.copy(member, false));
             }),
+        }
+        self.count((label, event.kind), before, to);
+    }
+
+    /// Counts the frame that was written from `before` on, or takes it back where the run may not get so large.
+    fn count(&mut self, (label, kind): (usize, Kind), before: usize, to: &mut Outlet<'_>) {
+        if self.budget.admits(kind, to.out.len() - before) {
+            to.report.written[label] += 1;
+        } else {
+            to.out.truncate(before);
         }
     }
 
@@ -347,8 +359,9 @@ impl Writer {
         if !wrapped || event.members.len() != 2 || !held.kind.is_some_and(|kind| kind.is(wire)) {
             return false;
         }
-        to.report.written[dialect.row(wire).map_or_else(|| dialect.other(), |(label, _)| label)] += 1;
+        let (before, label) = (to.out.len(), dialect.row(wire).map_or_else(|| dialect.other(), |(label, _)| label));
         self.send(to.out, wire, value.as_str());
+        self.count((label, event.kind), before, to);
         true
     }
 
@@ -406,7 +419,7 @@ impl Writer {
         if row.shape == Shape::Output && self.side.content == Content::Blocks {
             self.texts.fill(&said);
         }
-        to.report.written[label] += 1;
+        let (before, kind) = (to.out.len(), row.kind);
         let (snake, home) = (self.side.fields == Spelling::Snake, self.side.dialect.home);
         let mut row = row;
         carry::restore_numbers(&mut said.members, &mut said.own);
@@ -428,6 +441,7 @@ impl Writer {
                 object.member(place, carried.as_str());
             }
         });
+        self.count((label, kind), before, to);
     }
 
     /// Says what is canonical as the dialect says it.
@@ -492,11 +506,12 @@ impl Writer {
         let name = format!("{CANONICAL_PREFIX}{}", event.kind.wire());
         let value = to_value(&event);
         let label = self.row_of(Kind::Custom).map_or_else(|| self.side.dialect.other(), |(label, _)| label);
-        to.report.written[label] += 1;
+        let before = to.out.len();
         self.frame(to.out, Kind::Custom.wire(), |object| {
             object.member(Field::Name.camel(), Json::string(&name).as_str());
             object.member(Field::Value.camel(), value.as_str());
         });
+        self.count((label, Kind::Custom), before, to);
     }
 
     pub(super) fn put_content(&mut self, content: &'static Row, said: Said<'_>, to: &mut Outlet<'_>) {

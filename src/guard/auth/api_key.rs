@@ -1,6 +1,7 @@
 //! API keys: who calls, by a secret that is known here as its digest alone.
 
 use crate::config::access::{ApiKey, KeySource};
+use crate::config::{Problem, load};
 use crate::guard::file::Watched;
 use crate::guard::identity::Identity;
 use crate::telemetry::label::{AuthMethod, AuthReason};
@@ -97,7 +98,7 @@ impl ApiKeys {
         }))
         .await;
         // Without a file there is nothing to do, for ever.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn source(&self, name: &str) -> Option<&Source> {
@@ -142,7 +143,7 @@ impl Index {
         }
         let known = |key: &ApiKey| Known { digest: Digest(key.sha256), identity: identity(source, key) };
         let mut known: Vec<Known> = keys.iter().map(known).collect();
-        known.sort_unstable_by(|one, other| one.digest.0.cmp(&other.digest.0));
+        known.sort_unstable_by_key(|known| known.digest.0);
         // One key with two identities would be whichever came first.
         if let Some(same) = known.chunk_by(|one, other| one.digest.0 == other.digest.0).find(|same| same.len() > 1) {
             let ids: Vec<_> = same.iter().filter_map(|known| known.identity.key_id.as_deref()).collect();
@@ -178,9 +179,17 @@ fn identity(source: &Arc<str>, key: &ApiKey) -> Identity {
     }
 }
 
-/// The keys that stand in a file. The error names places and quotes nothing: what stands there may be a key.
+/// The keys that stand in a file. The error names the places and quotes no line: keys and digests stand there.
 fn key_file(path: &Path) -> Result<Vec<ApiKey>, String> {
-    Err(format!("{}: files of API keys cannot be read yet", path.display()))
+    load::key_file(path).map_err(|problems| {
+        let place = |problem: &Problem| {
+            let line = problem.line.map_or(String::new(), |line| format!("line {line}: "));
+            let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
+            format!("{line}{path}{}", problem.message)
+        };
+        let problems: Vec<String> = problems.as_slice().iter().map(place).collect();
+        problems.join("; ")
+    })
 }
 
 #[cfg(test)]
