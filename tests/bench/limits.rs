@@ -21,7 +21,9 @@ const ROUNDS: usize = 20_000;
 
 /// Median nanoseconds of a request on a route with these limits.
 async fn measure(top: &str, route: &str) -> u128 {
-    let yaml = format!("{top}\nroutes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"http://127.0.0.1:9\", {route}}}\n");
+    let yaml = format!(
+        "{top}\nroutes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"http://127.0.0.1:9\", {route}}}\n"
+    );
     let file = std::env::temp_dir().join(format!("diglot-bench-{}.yaml", std::process::id()));
     std::fs::write(&file, yaml).expect("a file in the temporary folder");
     let config: Config = diglot::config::load::from_path(&file).unwrap_or_else(|problems| panic!("{problems}"));
@@ -61,9 +63,8 @@ async fn measure(top: &str, route: &str) -> u128 {
 
 #[tokio::main]
 async fn main() -> Result<(), Infallible> {
-    let policy = |key: &str, more: &str| {
-        format!("rate_limits: [{{name: one, key: {key}, requests: 1000000, per: 1s{more}}}]")
-    };
+    let policy =
+        |key: &str, more: &str| format!("rate_limits: [{{name: one, key: {key}, requests: 1000000, per: 1s{more}}}]");
     println!("{:>8} ns  no limit", measure("", "").await);
     println!("{:>8} ns  one rate limit, counted here", measure(&policy("caller", ""), "rate_limits: [one]").await);
     println!("{:>8} ns  a cap of runs for a caller", measure("", "max_streams_per_caller: 8").await);
