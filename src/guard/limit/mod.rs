@@ -106,11 +106,13 @@ impl Limits {
         loop {
             tokio::time::sleep(FORGET_EVERY).await;
             let mut keys = 0;
-            for tier in self.policies.iter().flat_map(|policy| policy.tiers.iter().chain([&policy.everybody])) {
-                tier.local.forget();
-                keys += tier.local.keys();
-                // Some milliseconds for a full one, and the connection to Redis is served by the same thread.
-                tokio::task::yield_now().await;
+            for policy in &self.policies {
+                for tier in policy.tiers.iter().chain([&policy.everybody]) {
+                    tier.local.forget();
+                    keys += tier.local.keys();
+                    // Some milliseconds for a full one, and the connection to Redis is served by the same thread.
+                    tokio::task::yield_now().await;
+                }
             }
             self.metrics.limit_keys(keys);
         }
