@@ -6,8 +6,10 @@
 //! - `auto`: routes whose dialects are told by what is said.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
+//! - `cors`: pages of other origins.
 //! - `exact`: JSON compared with its digits, for the two modules below.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
+//! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
 //! - `guard`: what the run guard mends, refuses and counts, a row per rule.
 //! - `h2`: HTTP/2 that no library would write.
@@ -17,6 +19,7 @@
 //! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
 //! - `pages`: pages that are made from the code, held equal to it.
+//! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
@@ -31,8 +34,10 @@ mod auth;
 mod auto;
 mod cli;
 mod client;
+mod cors;
 mod exact;
 mod faults;
+mod forwarded;
 mod golden;
 mod guard;
 mod h2;
@@ -42,6 +47,7 @@ mod lifecycle;
 mod limits;
 mod load;
 mod pages;
+mod policy;
 mod proto;
 mod requests;
 mod sides;

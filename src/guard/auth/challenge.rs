@@ -80,7 +80,7 @@ impl Resource {
 
 impl Authenticator {
     /// What a caller who is not believed is answered. Nothing of what it sent is repeated, here or in the log.
-    pub(super) fn refusal(&self, matched: &Matched, reason: AuthReason) -> Rejection {
+    pub fn refusal(&self, matched: &Matched, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
             let mut rejection = Rejection::from(Kind::KeysUnavailable).cause(reason.label());
             rejection.retry_after = Some(self.retry_after(matched).to_string());

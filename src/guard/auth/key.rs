@@ -43,7 +43,7 @@ struct Key {
 
 enum Verifier {
     Public(ParsedPublicKey),
-    Shared(hmac::Key),
+    Shared(Box<hmac::Key>),
 }
 
 impl fmt::Debug for KeySet {
@@ -113,7 +113,7 @@ impl KeySet {
                 Algorithm::HS512 => hmac::HMAC_SHA512,
                 _ => return None,
             };
-            Some((*algorithm, Verifier::Shared(hmac::Key::new(hash, secret))))
+            Some((*algorithm, Verifier::Shared(Box::new(hmac::Key::new(hash, secret)))))
         };
         let key = Key { id: None, uses: allowed.iter().filter_map(shared).collect() };
         Ok(KeySet { keys: vec![key.useful().map_err(str::to_owned)?], ignored: None })

@@ -1,0 +1,174 @@
+//! A credential that expires while its run goes on: `on_token_expiry`.
+
+use super::super::support::agent::{Agent, Step, write};
+use super::super::support::client::{Answer, Client, End, INPUT, ask, post};
+use super::super::support::eventually;
+use super::super::support::gateway::{Gateway, Setup};
+use super::super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, events, failed, refused, types};
+use super::{HAI_BEGUN, outcome, playing, with};
+use aws_lc_rs::digest::{SHA256, digest};
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+const KEY: &str = "a-key-that-nobody-else-has";
+const FIELD: &str = "X-Api-Key: a-key-that-nobody-else-has\r\n";
+
+/// How many seconds the key is good for: keys expire at whole seconds, and a gateway takes a while to start.
+const GOOD_FOR: u64 = 3;
+
+/// `auth` with one key that expires soon.
+fn auth() -> String {
+    let sha256: String = digest(&SHA256, KEY.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let expires = date(now + GOOD_FOR);
+    format!(
+        "auth: {{api_keys: [{{name: staff, keys: [{{id: one, subject: alice, tenant: acme, sha256: {sha256}, expires: \"{expires}\"}}]}}]}}"
+    )
+}
+
+/// RFC 3339, from seconds since the epoch.
+fn date(seconds: u64) -> String {
+    let (mut days, rest) = (seconds / 86_400, seconds % 86_400);
+    let is_leap = |year: u64| year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let mut month = 0;
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    while days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    let (hour, minute, second) = (rest / 3600, rest / 60 % 60, rest % 60);
+    format!("{year}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", month + 1, days + 1)
+}
+
+async fn before(agent: &Agent, policy: &str) -> Gateway {
+    with(agent, &auth(), &format!("on_token_expiry: {policy}")).await
+}
+
+async fn run(to: SocketAddr, path: &str) -> Answer {
+    ask(to, post(path, FIELD, INPUT)).await
+}
+
+/// The line of a run in the log says who asked for it, and never with what.
+async fn logged(gateway: &mut Gateway) {
+    let line = gateway.logged("run ended").await;
+    for (field, value) in [
+        ("outcome", "expired"),
+        ("code", "token_expired"),
+        ("auth", "api_key"),
+        ("source", "staff"),
+        ("subject", "alice"),
+        ("tenant", "acme"),
+        ("key_id", "one"),
+        ("client", "127.0.0.1"),
+    ] {
+        assert_eq!(line[field], value, "{line}");
+    }
+    assert!(!line.to_string().contains(KEY), "{line}");
+}
+
+#[tokio::test]
+async fn a_run_ends_with_an_error_when_its_credential_expires() {
+    let agent = playing(&begun());
+    let mut gateway = before(&agent, "run_error").await;
+    let (run, hai) = tokio::join!(run(gateway.data, "/run"), run(gateway.data, "/to-hai"));
+    failed(&run, "token_expired", BEGUN);
+    failed(&hai, "token_expired", HAI_BEGUN);
+    for route in ["run", "to-hai"] {
+        logged(&mut gateway).await;
+        gateway.reaches(&outcome(route, "expired"), 1.0).await;
+    }
+}
+
+/// What a client has heard then is no run, and it cannot take it for one.
+#[tokio::test]
+async fn a_run_is_cut_off_when_its_credential_expires() {
+    let agent = playing(&begun());
+    let mut gateway = before(&agent, "close").await;
+    let (run, hai) = tokio::join!(run(gateway.data, "/run"), run(gateway.data, "/to-hai"));
+    for (answer, heard) in [(run, BEGUN), (hai, HAI_BEGUN)] {
+        assert_eq!((answer.status, answer.end), (200, End::Cut), "{}", answer.text());
+        assert_eq!(types(&events(answer.text())), heard);
+    }
+    for route in ["run", "to-hai"] {
+        logged(&mut gateway).await;
+        gateway.reaches(&outcome(route, "expired"), 1.0).await;
+    }
+}
+
+#[tokio::test]
+async fn a_run_goes_on_to_its_end_unless_the_route_says_otherwise() {
+    let steps = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
+    let agent = Agent::playing(steps);
+    let gateway = before(&agent, "finish").await;
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", FIELD, INPUT)).await;
+    let mut answer = client.head().await;
+    let heard = client.until("你好\"}\n\n").await;
+    // A request that comes later is refused; it never gets as far as the agent.
+    eventually("the end of the credential", async || {
+        let body = INPUT.replace("messages", "massages");
+        (ask(gateway.data, post("/run", FIELD, &body)).await.status == 401).then_some(())
+    })
+    .await;
+    agent.go();
+    (answer.body, answer.end) = client.rest().await;
+    answer.body = [heard.as_bytes(), &answer.body].concat();
+    super::succeeded(&answer, WHOLE);
+}
+
+/// Neither an agent that floods nor a client that does not read outruns the clock.
+#[tokio::test]
+async fn a_flood_does_not_outrun_the_credential() {
+    let flood = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Flood(SAID.as_bytes().to_vec(), usize::MAX)];
+    let agent = Agent::playing(flood);
+    let mut gateway = before(&agent, "close").await;
+    let mut stalled = Client::narrow(gateway.data).await;
+    stalled.send(post("/to-hai", FIELD, INPUT)).await;
+    let mut reading = Client::connect(gateway.data).await;
+    reading.send(post("/run", FIELD, INPUT)).await;
+    assert_eq!(reading.answer().await.end, End::Cut);
+    for _ in 0..2 {
+        assert_eq!(gateway.logged("run ended").await["outcome"], "expired");
+    }
+    assert_eq!(stalled.answer().await.end, End::Cut);
+}
+
+/// Before the stream has begun there is a better way to say it.
+#[tokio::test]
+async fn a_run_that_was_not_answered_yet_is_refused() {
+    let agent = Agent::playing(vec![Step::Read, Step::Stay]);
+    for policy in ["run_error", "close"] {
+        let gateway = before(&agent, policy).await;
+        let answer = run(gateway.data, "/run").await;
+        refused(&answer, 401, "token_expired");
+        // RFC 9110 §11.6.1: an answer 401 "MUST send a WWW-Authenticate header field".
+        assert!(answer.header("www-authenticate").is_some(), "{:?}", answer.headers);
+        gateway.reaches(&outcome("run", "expired"), 1.0).await;
+    }
+}
+
+/// Of two steps the first has the caller: what the second one comes with opens its door, and no more.
+#[tokio::test]
+async fn a_run_of_two_steps_ends_with_the_credential_that_started_it() {
+    let agent = playing(&begun());
+    for (policy, end) in [("run_error", End::Clean), ("close", End::Cut)] {
+        let route = format!(
+            "routes: [{{name: two, path: /two, events_path: \"/two/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: \"{}\", on_token_expiry: {policy}}}]",
+            agent.url()
+        );
+        let mut gateway = Gateway::start(Setup { routes: &route, top: &auth(), ..Setup::default() }).await;
+        assert_eq!(ask(gateway.data, post("/two", FIELD, INPUT)).await.status, 202);
+        let get = format!("GET /two/t1/events HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{FIELD}\r\n");
+        let answer = ask(gateway.data, get).await;
+        assert_eq!((answer.status, answer.end), (200, end), "{}", answer.text());
+        let error = usize::from(end == End::Clean);
+        assert_eq!(answer.text().matches("token_expired").count(), error, "{}", answer.text());
+        assert!(answer.text().contains("RUN_STARTED") && !answer.text().contains("RUN_FINISHED"), "{}", answer.text());
+        logged(&mut gateway).await;
+    }
+}
