@@ -126,6 +126,19 @@ impl Route {
     }
 }
 
+/// What the client of a request speaks, and what it was told by where the route leaves it open.
+fn client_of(route: &Route, framing: Framing, body: &[u8]) -> (Side, Option<&'static str>) {
+    if !route.client.auto {
+        return (route.client, None);
+    }
+    let found = match framing {
+        Framing::Proto => detect::Found { side: Side::new(&AG_UI), because: "it accepts protobuf (AG-UI 1.0)" },
+        // What is no UTF-8 is refused in a moment.
+        Framing::Sse => detect::request(std::str::from_utf8(body).unwrap_or_default()),
+    };
+    (found.side, Some(found.because))
+}
+
 /// A body that is known whole.
 pub(super) fn whole(body: Full<Bytes>) -> Body {
     body.map_err(|never| match never {}).boxed_unsync()
@@ -297,10 +310,15 @@ impl Gateway {
         let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
         let body = self.read(&head.headers, body).await?;
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let client = self.client(route, framing, &head.headers, &body);
+        let (client, because) = client_of(route, framing, &body);
         let agent = route.agent();
         let translated = request::translate_allowing(&body, client, agent, &fresh, route.tools.as_deref())
             .map_err(|refused| route.unfit(&refused, &who))?;
+        if let Some(because) = because {
+            let request_id = head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
+            let dialect = client.dialect.name;
+            occurrence::Detected { route: &route.name, request_id, side: "client", dialect, because }.emit();
+        }
         drop(body);
         // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
         // known, and who comes back is the caller, or another one who has no business here.
@@ -361,22 +379,6 @@ impl Gateway {
             Kind::TokenExpired => self.guard.auth().refusal(&route.matched[0], AuthReason::Expired),
             _ => rejection,
         }
-    }
-
-    /// What the client of a request speaks.
-    fn client(&self, route: &Route, framing: Framing, headers: &HeaderMap, body: &[u8]) -> Side {
-        if !route.client.auto {
-            return route.client;
-        }
-        let found = match framing {
-            Framing::Proto => detect::Found { side: Side::new(&AG_UI), because: "it accepts protobuf (AG-UI 1.0)" },
-            // What is no UTF-8 is refused in a moment.
-            Framing::Sse => detect::request(std::str::from_utf8(body).unwrap_or_default()),
-        };
-        let request_id = headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default();
-        let (dialect, because) = (found.side.dialect.name, found.because);
-        occurrence::Detected { route: &route.name, request_id, side: "client", dialect, because }.emit();
-        found.side
     }
 
     async fn read(&self, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Rejection> {

@@ -154,6 +154,8 @@ impl Watch {
                 let input = event.get(Field::Input).and_then(json::message);
                 return self.tells(input.as_ref().and_then(|input| get(input, Field::Messages)), report);
             }
+            // A client of a dialect that does not know the type gets the event as what it was (`write`).
+            Kind::Custom => return wrapped(event).is_none_or(|inner| self.passes(&inner, report)),
             _ => None,
         };
         let stranger = called.filter(|name| !tools.allows(name, &self.sides) && !self.asks(report, name));
@@ -195,6 +197,14 @@ impl Watch {
         let learned = dialect::by_name(report.agent).filter(|_| self.sides[0].auto);
         learned.is_some_and(|dialect| Side::new(dialect).asks_by() == Some(name))
     }
+}
+
+/// The event that a CUSTOM event `<dialect>.<TYPE>` holds.
+fn wrapped<'a>(event: &'a Event<'_>) -> Option<Event<'a>> {
+    let name = event.text(Field::Name)?;
+    let object = event.get(Field::Value).and_then(|value| json::object(value.as_str()).ok())?;
+    let kind = Kind::from_wire(&object.kind.as_ref().and_then(Json::text)?).filter(|kind| *kind != Kind::Custom)?;
+    name.contains('.').then(|| Event { members: object.members, ..Event::new(kind) })
 }
 
 /// A name from outside, cut to what an error should repeat of it.

@@ -3,7 +3,7 @@
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, Client, End, INPUT, ask, post};
 use super::super::support::eventually;
-use super::super::support::gateway::Gateway;
+use super::super::support::gateway::{Gateway, Setup};
 use super::super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, events, failed, refused, types};
 use super::{HAI_BEGUN, outcome, playing, with};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -149,5 +149,26 @@ async fn a_run_that_was_not_answered_yet_is_refused() {
         // RFC 9110 §11.6.1: an answer 401 "MUST send a WWW-Authenticate header field".
         assert!(answer.header("www-authenticate").is_some(), "{:?}", answer.headers);
         gateway.reaches(&outcome("run", "expired"), 1.0).await;
+    }
+}
+
+/// Of two steps the first has the caller: what the second one comes with opens its door, and no more.
+#[tokio::test]
+async fn a_run_of_two_steps_ends_with_the_credential_that_started_it() {
+    let agent = playing(&begun());
+    for (policy, end) in [("run_error", End::Clean), ("close", End::Cut)] {
+        let route = format!(
+            "routes: [{{name: two, path: /two, events_path: \"/two/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: \"{}\", on_token_expiry: {policy}}}]",
+            agent.url()
+        );
+        let mut gateway = Gateway::start(Setup { routes: &route, top: &auth(), ..Setup::default() }).await;
+        assert_eq!(ask(gateway.data, post("/two", FIELD, INPUT)).await.status, 202);
+        let get = format!("GET /two/t1/events HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{FIELD}\r\n");
+        let answer = ask(gateway.data, get).await;
+        assert_eq!((answer.status, answer.end), (200, end), "{}", answer.text());
+        let error = usize::from(end == End::Clean);
+        assert_eq!(answer.text().matches("token_expired").count(), error, "{}", answer.text());
+        assert!(answer.text().contains("RUN_STARTED") && !answer.text().contains("RUN_FINISHED"), "{}", answer.text());
+        logged(&mut gateway).await;
     }
 }

@@ -58,13 +58,23 @@ const CALLS: &[(&str, &str)] = &[
         "hai",
         r#""type":"MESSAGE_SNAPSHOT","messages":[{"id":"a","role":"assistant","content":"","toolCalls":[{"id":"c","type":"function","function":{"name":"TOOL","arguments":"{}"}}]}]"#,
     ),
+    // What HAI has no word for, and a client of HAI would get as it came.
+    ("hai", r#""type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"TOOL","delta":"{}""#),
+    (
+        "ag-ui",
+        r#""type":"CUSTOM","name":"hai.TOOL_CALL_CHUNK","value":{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"TOOL"}"#,
+    ),
     ("cloudbase", r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"TOOL""#),
+    (
+        "social-app",
+        r#""type":"TOOL_CALL_START","messageId":"m","toolCallId":"c","toolCallName":"TOOL","stage":"worker""#,
+    ),
 ];
 
 #[test]
 fn a_tool_that_is_not_allowed_stops_the_run_before_anything_of_its_call_leaves() {
     for (agent, call) in CALLS {
-        for client in ["ag-ui", "ag-ui-0", "hai", "cloudbase"] {
+        for client in ["ag-ui", "ag-ui-0", "ag-ui-snake", "hai", "cloudbase", "social-app"] {
             for mode in [Mode::Repair, Mode::Report] {
                 let strange = call.replace("TOOL\"", "delete_all\"");
                 let (heard, fault, name) = hear(side(agent), side(client), mode, &[START, &strange, FINISH]);
@@ -182,15 +192,28 @@ fn calls_that_the_conversation_holds_already_are_not_judged() {
 /// What an agent puts beside the name, for the client's dialect to take in its place.
 #[test]
 fn no_name_is_smuggled_past_in_metadata() {
-    let start = r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"search","metadata":{"hai":{"toolCallName":"delete_all","tool_call_name":"delete_all"}}"#;
-    let snapshot = r#""type":"MESSAGES_SNAPSHOT","messages":[{"id":"a","role":"assistant","content":"x","metadata":{"hai":{"toolCalls":[{"id":"c","type":"function","function":{"name":"delete_all","arguments":""}}]}}}]"#;
-    for event in [start, snapshot] {
-        let (heard, _, _) = hear(side("ag-ui"), side("hai"), Mode::Repair, &[START, event, FINISH]);
-        for frame in heard.split("\n\n").filter(|frame| !frame.is_empty()) {
-            let event: serde_json::Value = serde_json::from_str(frame.trim_start_matches("data: ")).expect("JSON");
-            assert_ne!(event["toolCallName"], "delete_all", "{frame}");
-            assert_ne!(event["tool_call_name"], "delete_all", "{frame}");
-            assert_eq!(event["messages"][0]["toolCalls"], serde_json::Value::Null, "{frame}");
+    let names = ["toolCallName", "tool_call_name", "toolcallname", "tool_name", "name"];
+    for client in ["ag-ui-0", "ag-ui-snake", "hai", "cloudbase", "social-app"] {
+        let own: Vec<_> = names.iter().map(|name| format!(r#""{name}":"delete_all""#)).collect();
+        let start = format!(
+            r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"search","metadata":{{"{client}":{{{}}}}}"#,
+            own.join(",")
+        );
+        let calls = r#"[{"id":"c","type":"function","function":{"name":"delete_all","arguments":""}}]"#;
+        let snapshot = format!(
+            r#""type":"MESSAGES_SNAPSHOT","messages":[{{"id":"a","role":"assistant","content":"x","metadata":{{"{client}":{{"toolCalls":{calls},"tool_calls":{calls}}}}}}}]"#
+        );
+        for event in [&start, &snapshot] {
+            let (heard, _, _) = hear(side("ag-ui"), side(client), Mode::Repair, &[START, event, FINISH]);
+            let data = heard.lines().filter_map(|line| line.strip_prefix("data: "));
+            for event in data.map(|data| serde_json::from_str::<serde_json::Value>(data).expect("JSON")) {
+                for name in &names[..2] {
+                    assert_ne!(event[name], "delete_all", "{client}: {event}");
+                }
+                for calls in ["toolCalls", "tool_calls"] {
+                    assert_eq!(event["messages"][0][calls], serde_json::Value::Null, "{client}: {event}");
+                }
+            }
         }
     }
 }
