@@ -238,9 +238,12 @@ impl Rejection {
             "code": self.kind.code(),
             "hint": self.kind.hint(),
         });
-        // "violated-policies" is the member that both registered types have.
-        if let (Some(policy), Some(_)) = (&self.policy, registered) {
-            problem["violated-policies"] = serde_json::json!([**policy]);
+        if let Some(policy) = &self.policy {
+            problem["policy"] = (**policy).into();
+            // "violated-policies" is the member that both registered types have.
+            if registered.is_some() {
+                problem["violated-policies"] = serde_json::json!([**policy]);
+            }
         }
         problem.to_string()
     }

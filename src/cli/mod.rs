@@ -10,6 +10,7 @@ mod mock_agent;
 mod recording;
 mod serve;
 mod side;
+mod token;
 mod translate;
 mod verify;
 
@@ -68,6 +69,8 @@ enum Command {
     Verify(verify::Arguments),
     /// Name the dialect of a recorded stream or request, and say what tells it
     Detect(detect::Arguments),
+    /// Make tokens and API keys to try a gateway with
+    Token(Box<token::Arguments>),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
 }
@@ -83,6 +86,7 @@ pub fn main() -> ExitCode {
             Command::Translate(arguments) => translate::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
             Command::Detect(arguments) => detect::run(&arguments),
+            Command::Token(arguments) => token::run(&arguments),
             Command::MockAgent(arguments) => mock_agent::run(&arguments),
         },
         Err(error) => {

@@ -84,18 +84,20 @@ fn plain(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Problem> {
+fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Problems> {
     let text = plain(text);
-    serde_saphyr::from_str_with_options(text, options()).map_err(|error| explain(name, text, error.without_snippet()))
+    serde_saphyr::from_str_with_options(text, options())
+        .map_err(|error| explain(name, text, error.without_snippet()).into())
 }
 
 /// What messages call a file, and its text.
-fn named(path: &Path) -> Result<(String, String), Problem> {
+fn named(path: &Path) -> Result<(String, String), Problems> {
     let name = path.display().to_string();
     match read(path) {
         Ok(text) => Ok((name, text)),
         Err(message) => {
-            Err(Problem::of_file(&name, message).hint("name a YAML file that this user may read, of at most 1 MiB"))
+            let hint = "name a YAML file that this user may read, of at most 1 MiB";
+            Err(Problem::of_file(&name, message).hint(hint).into())
         }
     }
 }

@@ -33,6 +33,14 @@ mod variable;
 pub use problem::{Problem, Problems};
 pub use template::Template;
 
+/// A duration that is not zero, as a configuration spells it: `500ms`, `15s`, `5m`, `1h`.
+///
+/// # Errors
+/// What is wrong with the text, and the way out.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    scalar::duration(text).map_err(|fault| format!("{}; {}", fault.is, fault.hint))
+}
+
 /// A checked configuration.
 #[derive(Debug, Clone)]
 pub struct Config {

@@ -192,10 +192,14 @@ fn distance(left: &str, right: &str) -> usize {
     above[right.len()]
 }
 
-/// Whether a text could be a URL with a user name or a password, which no message may repeat: an `@` behind something.
+/// Whether a text could be a URL with a user name, a password or a key, which no message may repeat: an `@` behind something,
+/// or a query.
 pub(super) fn may_hold_password(text: &str) -> bool {
     // The path `/@me` holds none, but a password may end in `/`.
     let in_url = text.contains("://");
+    if in_url && text.split_once('?').is_some_and(|(_, query)| query.contains('=')) {
+        return true;
+    }
     let mut before_at = text.match_indices('@').filter_map(|(at, _)| text[..at].chars().next_back());
     before_at.any(|before| match before {
         '/' => in_url,

@@ -9,12 +9,17 @@ use serde::de::value::Error as Refusal;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::file::{File, Limits, Listeners, OwnDialect, Route, SideMapping, Timeouts};
+use super::file::{
+    ApiKey, Auth, Cors, File, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit, Redis, Require,
+    Route, RunLimits, SideMapping, Tier, Timeouts, UpstreamFile,
+};
 use super::load::{from_path, from_str_with};
 use super::{Config, Problem, Problems};
 use crate::dialect::{Content, Spelling};
 
 mod broken;
+mod broken_callers;
+mod callers;
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
@@ -39,7 +44,7 @@ fn committed(name: &str) -> PathBuf {
 #[test]
 fn each_broken_file_is_told_what_is_wrong_with_it() {
     let mut differences = String::new();
-    for (cause, text, expected) in broken::BROKEN {
+    for (cause, text, expected) in broken::BROKEN.iter().chain(broken_callers::BROKEN) {
         let text = text.strip_prefix('\n').unwrap_or(text);
         let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
         let problems = read(&text).expect_err(cause);
@@ -125,7 +130,8 @@ fn a_file_that_cannot_be_read_is_named() {
 fn every_value_of_the_complete_file_is_the_default() {
     let complete = from_path(&committed("diglot.yaml")).unwrap_or_else(|problems| panic!("{problems}"));
     let route = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/chat\"}]";
-    let default = read(route).unwrap_or_else(|problems| panic!("{problems}"));
+    let default_config = read(route).unwrap_or_else(|problems| panic!("{problems}"));
+    let default = &default_config;
     assert_eq!((&complete.data, &complete.status), (&default.data, &default.status));
     assert_eq!(complete.limits, default.limits);
     assert_eq!((complete.keep_alive, complete.drain_timeout), (default.keep_alive, default.drain_timeout));
@@ -133,6 +139,11 @@ fn every_value_of_the_complete_file_is_the_default() {
     assert_eq!((sample.name.as_str(), sample.path.as_str()), ("chat", "/agents/chat"));
     assert_eq!((sample.timeouts, sample.guard), (default.timeouts, default.guard));
     assert_eq!(sample.upstreams, default.upstreams);
+    // Secrets have no `Eq`; what these print is all that they hold, since nothing secret is set.
+    assert_eq!(format!("{:?}", sample.access), format!("{:?}", default.access));
+    assert_eq!(format!("{:?}", complete.auth), format!("{:?}", default_config.auth));
+    assert_eq!(format!("{:?}", complete.rate_limits), format!("{:?}", default_config.rate_limits));
+    assert_eq!(complete.trusted_proxies, default_config.trusted_proxies);
     for (sample, default) in [(&sample.client, &default.client), (&sample.agent, &default.agent)] {
         assert_eq!(sample.dialect.name, default.dialect.name);
         assert!(sample.content == default.content && sample.fields == default.fields);
@@ -151,6 +162,18 @@ fn every_key_is_in_the_complete_file() {
         keys_of::<Timeouts>(),
         keys_of::<SideMapping>(),
         keys_of::<OwnDialect>(),
+        keys_of::<Auth>(),
+        keys_of::<Issuer>(),
+        keys_of::<KeySource>(),
+        keys_of::<ApiKey>(),
+        keys_of::<KeyFile>(),
+        keys_of::<Require>(),
+        keys_of::<RunLimits>(),
+        keys_of::<Cors>(),
+        keys_of::<UpstreamFile>(),
+        keys_of::<RateLimit>(),
+        keys_of::<Tier>(),
+        keys_of::<Redis>(),
     ];
     for key in keys.concat() {
         assert!(text.contains(&format!("{key}:")), "{key} is not in it");

@@ -69,7 +69,8 @@ fn refusal(require: &Require, caller: &Identity) -> Option<(AuthReason, Rejectio
 fn holds(claim: &Value, wanted: &str) -> bool {
     match claim {
         Value::String(text) => text == wanted,
-        Value::Number(_) | Value::Bool(_) => claim.to_string() == wanted,
+        Value::Number(number) => number.to_string().as_str() == wanted,
+        Value::Bool(truth) => wanted == if *truth { "true" } else { "false" },
         // A list in a list is no value of anything.
         Value::Array(values) => values.iter().any(|value| !value.is_array() && holds(value, wanted)),
         Value::Null | Value::Object(_) => false,

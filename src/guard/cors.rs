@@ -1,1 +1,198 @@
-//! Pages of other origins (WHATWG Fetch, §3.2).
+//! Pages of other origins (WHATWG Fetch §3.3).
+//!
+//! ```text
+//!   request ─▶ Pages: whose page? ─▶ what turns refusals into answers ─▶ gates: Origins, … ─▶ leaf
+//!                │ a preflight of a page that may call: 204
+//!   answer  ◀────┴─ with what the page may read of it
+//! ```
+//! [`Pages`] stands outside of what answers refusals, so that a page can read those. A page of an origin that is neither
+//! allowed nor the gateway's own is refused, not only kept from reading: a request without `Content-Type` needs no
+//! preflight, and would have its agent run before the browser looks at the answer.
+
+use super::{Gate, Guard, Matched};
+use crate::config::access::Cors;
+use crate::error::{Kind, Rejection};
+use crate::telemetry::{Metrics, occurrence};
+use futures_util::future::{BoxFuture, Either, Ready, ready};
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use tower::Service;
+
+/// Fields that a page may send to every route; those of its credentials and of `forward_headers` come on top.
+const REQUEST_FIELDS: [HeaderName; 6] = [
+    header::CONTENT_TYPE,
+    header::ACCEPT,
+    header::AUTHORIZATION,
+    HeaderName::from_static("x-request-id"),
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("last-event-id"),
+];
+
+/// Fields of answers that a page may read beside the few that it always may.
+const EXPOSED: &str = "x-request-id, retry-after, ratelimit, ratelimit-policy, x-ratelimit-limit, x-ratelimit-remaining, \
+    x-ratelimit-reset, www-authenticate, proxy-status, location";
+
+/// Whose page sent a request. Among its extensions behind [`Pages`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Page {
+    /// nobody's, or of the gateway's own origin: nothing has to be said
+    Own,
+    /// of an origin that may call; this is how it is told so
+    Allowed(HeaderValue),
+    /// of another one
+    Foreign,
+}
+
+/// Tells pages what they may, in front of everything that answers.
+#[derive(Clone, Debug)]
+pub struct Pages<S> {
+    /// who knows whose host we are
+    pub guard: Arc<Guard>,
+    /// where preflights are counted
+    pub metrics: Arc<Metrics>,
+    /// what answers everything else
+    pub inner: S,
+}
+
+impl<S, A, B> Service<Request<A>> for Pages<S>
+where
+    S: Service<Request<A>, Response = Response<B>>,
+    S::Future: Send + 'static,
+    S::Error: Send + 'static,
+    B: Default + Send + 'static,
+{
+    type Response = Response<B>;
+    type Error = S::Error;
+    type Future = Either<
+        Either<Ready<Result<Response<B>, S::Error>>, S::Future>,
+        BoxFuture<'static, Result<Response<B>, S::Error>>,
+    >;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<A>) -> Self::Future {
+        // A path that is no route's says nothing to pages.
+        let Some(matched) = request.extensions().get::<Arc<Matched>>().cloned() else {
+            return Either::Left(Either::Right(self.inner.call(request)));
+        };
+        let (mut head, body) = request.into_parts();
+        let cors = matched.access.cors.as_ref();
+        let page = self.guard.page(&head, cors);
+        if let (Page::Allowed(origin), Some(cors)) = (&page, cors)
+            && is_preflight(&head)
+            && self.guard.host.check(&head).is_ok()
+        {
+            let mut response = self.guard.preflight(&head, &matched, cors);
+            tell(response.headers_mut(), cors, origin);
+            occurrence::Preflight { route: &matched.name, answered: response.status().as_u16() }.emit(&self.metrics);
+            return Either::Left(Either::Left(ready(Ok(response))));
+        }
+        head.extensions.insert(page.clone());
+        let answer = self.inner.call(Request::from_parts(head, body));
+        if cors.is_none() {
+            return Either::Left(Either::Right(answer));
+        }
+        Either::Right(Box::pin(async move {
+            let mut response = answer.await?;
+            let headers = response.headers_mut();
+            // Also where no page asked: a cache has to know that the next answer may differ.
+            headers.append(header::VARY, HeaderValue::from_static("Origin"));
+            if let (Page::Allowed(origin), Some(cors)) = (&page, &matched.access.cors) {
+                tell(headers, cors, origin);
+                headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+            }
+            Ok(response)
+        }))
+    }
+}
+
+/// The gate that keeps foreign pages out.
+#[derive(Clone, Debug)]
+pub struct Origins;
+
+impl Gate for Origins {
+    async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
+        if head.extensions.get::<Page>() == Some(&Page::Foreign) {
+            let what =
+                "The Origin of the request is neither that of the gateway nor among `cors.origins` of the route.";
+            return Err(Rejection::from(Kind::OriginNotAllowed).detail(what));
+        }
+        Ok(())
+    }
+}
+
+impl Guard {
+    fn page(&self, head: &Parts, cors: Option<&Cors>) -> Page {
+        let mut lines = head.headers.get_all(header::ORIGIN).iter();
+        let Some(origin) = lines.next() else { return Page::Own };
+        if lines.next().is_some() {
+            return Page::Foreign;
+        }
+        match cors.map(|cors| &cors.origins) {
+            // "A wildcard never with credentials" is the configuration's promise.
+            Some(None) => return Page::Allowed(HeaderValue::from_static("*")),
+            // Compared as bytes: a browser serializes each origin in one way only.
+            Some(Some(origins)) if origins.iter().any(|own| own.as_bytes() == origin.as_bytes()) => {
+                return Page::Allowed(origin.clone());
+            }
+            _ => {}
+        }
+        let origin = origin.to_str().unwrap_or_default();
+        // Whether the client's connection has TLS is not known where a proxy ends it.
+        let authority = origin.strip_prefix("https://").or(origin.strip_prefix("http://"));
+        let own = authority.is_some() && authority == self.addresses.host(head);
+        if own { Page::Own } else { Page::Foreign }
+    }
+
+    /// The answer to a question before a request, before anybody has to say who they are: a browser sends no credentials
+    /// with it.
+    fn preflight<B: Default>(&self, head: &Parts, matched: &Matched, cors: &Cors) -> Response<B> {
+        let mut response = Response::new(B::default());
+        *response.status_mut() = StatusCode::NO_CONTENT;
+        let headers = response.headers_mut();
+        let method = if matched.reads { "GET" } else { "POST" };
+        headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(method));
+        if let Some(fields) = self.requested(head, matched) {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, fields);
+        }
+        headers.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
+        let vary = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers";
+        headers.insert(header::VARY, HeaderValue::from_static(vary));
+        if let Some(id) = head.headers.get("x-request-id") {
+            headers.insert("x-request-id", id.clone());
+        }
+        response
+    }
+
+    /// Those of the fields that a page wants to send which it may.
+    fn requested(&self, head: &Parts, matched: &Matched) -> Option<HeaderValue> {
+        let lines = head.headers.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter();
+        let wanted = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
+        let may = |field: &HeaderName| {
+            REQUEST_FIELDS.contains(field)
+                || matched.access.forward_headers.contains(field)
+                || self.upstream.credentials(&matched.access).any(|own| own == field)
+        };
+        let fields: Vec<_> = wanted.filter_map(|name| name.trim().parse().ok()).filter(may).collect();
+        let fields: Vec<_> = fields.iter().map(HeaderName::as_str).collect();
+        (!fields.is_empty()).then(|| HeaderValue::try_from(fields.join(", ")).ok()).flatten()
+    }
+}
+
+/// "A CORS-preflight request is a CORS request that [...] uses `OPTIONS` as method and includes" this field [§3.3.2].
+fn is_preflight(head: &Parts) -> bool {
+    head.method == Method::OPTIONS && head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+/// Says that the page may read the answer.
+fn tell(headers: &mut HeaderMap, cors: &Cors, origin: &HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
+    if cors.credentials {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));
+    }
+}

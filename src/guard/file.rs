@@ -16,8 +16,8 @@ const POLL: Duration = Duration::from_secs(2);
 /// How long a changed file has to stay as it is: one that is being written is not taken in the middle.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// The largest file that is read: tens of thousands of API keys.
-const LIMIT: usize = 8 << 20;
+/// The largest file that is read, as with a configuration: thousands of API keys, or more keys of an issuer than one has.
+const LIMIT: usize = 1 << 20;
 
 /// What is made of a file's content. The error says what is wrong with it, and quotes nothing.
 type Parse<T> = Box<dyn Fn(&[u8]) -> Result<T, String> + Send + Sync>;

@@ -26,6 +26,23 @@ impl Rules {
     pub fn new(config: &Config) -> Self {
         Rules { fields: config.limits.headers }
     }
+
+    /// Whether a head is proper.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub(super) fn check(&self, head: &Parts) -> Result<(), Rejection> {
+        let most = self.fields;
+        // The request's id is ours, and always there.
+        if head.headers.len() > most + 1 {
+            let detail = format!("The request has more than {most} fields.");
+            return Err(Rejection::from(Kind::HeadersTooLarge).detail(detail));
+        }
+        check(head).map_err(|wrong| {
+            // Whoever sends such a request may have a different idea of where it ends.
+            Rejection::from(Kind::InvalidRequest).detail(wrong).header(CONNECTION, HeaderValue::from_static("close"))
+        })
+    }
 }
 
 /// The gate.
@@ -34,15 +51,7 @@ pub struct Host(pub Arc<Guard>);
 
 impl Gate for Host {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        let most = self.0.host.fields;
-        if head.headers.len() > most {
-            let detail = format!("The request has more than {most} fields.");
-            return Err(Rejection::from(Kind::HeadersTooLarge).detail(detail));
-        }
-        check(head).map_err(|wrong| {
-            // Whoever sends such a request may have a different idea of where it ends.
-            Rejection::from(Kind::InvalidRequest).detail(wrong).header(CONNECTION, HeaderValue::from_static("close"))
-        })
+        self.0.host.check(head)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Policy: who may call, how often and how much, decided before a run exists.
 //!
 //! ```text
-//!   request ─▶ host ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf: a run
+//!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf: a run
 //!                                 (network)     who             may        (caller)    permits
 //! ```
 //! Each gate is one question; it passes a request on, perhaps with something learnt, or refuses it with a
@@ -56,6 +56,7 @@ pub struct Guard {
     auth: auth::Authenticator,
     host: host::Rules,
     addresses: peer::Addresses,
+    upstream: upstream::Fields,
     limits: limit::Limits,
     streams: streams::Streams,
     /// whose a thread is
@@ -74,6 +75,7 @@ impl Guard {
             auth: auth::Authenticator::new(config, metrics)?,
             host: host::Rules::new(config),
             addresses: peer::Addresses::new(config),
+            upstream: upstream::Fields::new(config)?,
             limits: limit::Limits::new(&config.rate_limits, metrics, redis.clone()),
             streams: streams::Streams::new(config, metrics),
             threads: thread::Threads::new(config, metrics, redis.clone()),
@@ -88,7 +90,7 @@ impl Guard {
                 redis.watch().await;
             }
         };
-        tokio::join!(self.auth.watch(), self.limits.watch(), redis);
+        tokio::join!(self.auth.watch(), self.upstream.watch(), self.limits.watch(), redis);
     }
 
     /// Who checks credentials, for the status plane.
@@ -113,6 +115,8 @@ where
     ServiceBuilder::new()
         // What is no proper HTTP is nobody's request.
         .layer_fn(move |inner| Gated::new(host::Host(gate()), inner))
+        // Pages of strangers are told so before anything is done for them.
+        .layer_fn(|inner| Gated::new(cors::Origins, inner))
         // Who calls, as far as the network says; limits below may count by it.
         .layer_fn(move |inner| Gated::new(peer::Address(gate()), inner))
         // Floods end before anything expensive is done for them, such as checking a signature.

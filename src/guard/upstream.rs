@@ -1,1 +1,257 @@
 //! What the agent hears about its caller: fields that are passed on, that say who calls, and that are the gateway's own.
+//!
+//! A request to an agent is built from nothing, so whatever is not added here does not get there: no cookie, no credential,
+//! no field that looks like one of ours.
+
+use super::file::Watched;
+use super::peer::X_FORWARDED_FOR;
+use super::{Guard, Identity, Matched, Who};
+use crate::config::Config;
+use crate::config::access::{Access, UpstreamHeader, UpstreamValue};
+use http::header::{self, HeaderName};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, Version};
+use std::fmt::Write;
+use std::path::PathBuf;
+
+const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+const SUBJECT: HeaderName = HeaderName::from_static("x-diglot-subject");
+const TENANT: HeaderName = HeaderName::from_static("x-diglot-tenant");
+const SCOPES: HeaderName = HeaderName::from_static("x-diglot-scopes");
+const METHOD: HeaderName = HeaderName::from_static("x-diglot-method");
+const TIER: HeaderName = HeaderName::from_static("x-diglot-tier");
+
+/// What requests to agents are given from the configuration.
+#[derive(Debug)]
+pub struct Fields {
+    /// the field of each source of API keys, by its name
+    keys: Vec<(String, HeaderName)>,
+    files: Vec<Secret>,
+}
+
+/// The value of a field that stands in a file.
+#[derive(Debug)]
+struct Secret {
+    path: PathBuf,
+    prefix: String,
+    value: Watched<HeaderValue>,
+}
+
+impl Fields {
+    /// As configured.
+    ///
+    /// # Errors
+    /// The first file that cannot be used, and why.
+    pub fn new(config: &Config) -> Result<Self, String> {
+        let keys = config.auth.api_keys.iter().map(|source| (source.name.clone(), source.header.clone()));
+        let mut files: Vec<Secret> = Vec::new();
+        for UpstreamHeader { value, .. } in config.routes.iter().flat_map(|route| &route.access.upstream_headers) {
+            let UpstreamValue::File { prefix, path } = value else { continue };
+            if !files.iter().any(|file| file.path == *path && file.prefix == *prefix) {
+                let before = prefix.clone();
+                let value = Watched::open(path, move |content| secret(&before, content))?;
+                files.push(Secret { path: path.clone(), prefix: prefix.clone(), value });
+            }
+        }
+        Ok(Fields { keys: keys.collect(), files })
+    }
+
+    /// Reads files again when they change: never returns, unless there are none.
+    pub async fn watch(&self) {
+        futures_util::future::join_all(self.files.iter().map(|file| file.value.watch())).await;
+    }
+
+    /// The fields that a caller of the route puts its API key in.
+    pub(super) fn credentials<'f>(&'f self, access: &'f Access) -> impl Iterator<Item = &'f HeaderName> {
+        self.keys.iter().filter(|(name, _)| access.methods.contains(name)).map(|(_, field)| field)
+    }
+
+    fn own(&self, value: &UpstreamValue) -> Option<HeaderValue> {
+        match value {
+            UpstreamValue::Text(text) => Some(text.clone()),
+            UpstreamValue::File { prefix, path } => {
+                let file = self.files.iter().find(|file| file.path == *path && file.prefix == *prefix)?;
+                Some(HeaderValue::clone(&file.value.get()))
+            }
+        }
+    }
+}
+
+/// The value that the content of a file makes.
+fn secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
+    let content = content.trim_ascii_end();
+    if content.is_empty() {
+        return Err("is empty".to_owned());
+    }
+    let value = HeaderValue::from_bytes(&[prefix.as_bytes(), content].concat());
+    let mut value = value.map_err(|_| "holds bytes that cannot stand in a field of a request".to_owned())?;
+    value.set_sensitive(true);
+    Ok(value)
+}
+
+impl Guard {
+    /// The fields that the agent of a run gets beside those that every request has.
+    #[must_use]
+    pub fn fields(&self, head: &Parts, matched: &Matched) -> HeaderMap {
+        let (access, mut fields) = (&matched.access, HeaderMap::new());
+        for name in &access.forward_headers {
+            pass_on(name, head, &mut fields);
+        }
+        if access.forward_credentials {
+            pass_on(&header::AUTHORIZATION, head, &mut fields);
+            for name in self.upstream.credentials(access).filter(|name| **name != header::AUTHORIZATION) {
+                pass_on(name, head, &mut fields);
+            }
+        }
+        self.describe(head, &mut fields);
+        if let Some(identity) = Who::of(head) {
+            introduce(identity, &mut fields);
+        }
+        // Last: the operator's own word stands.
+        for UpstreamHeader { name, value } in &access.upstream_headers {
+            if let Some(value) = self.upstream.own(value) {
+                fields.insert(name, value);
+            }
+        }
+        fields
+    }
+
+    /// Says where the request came from and by way of whom.
+    fn describe(&self, head: &Parts, fields: &mut HeaderMap) {
+        let mut set = |name: HeaderName, value: &str| {
+            if let Ok(value) = HeaderValue::from_str(value) {
+                fields.insert(name, value);
+            }
+        };
+        // Only what trusted proxies vouch for: many agents take the first address for the client's, so what a client
+        // wrote in front of it must not be there.
+        let chain: Vec<_> = self.addresses.chain(head).iter().map(ToString::to_string).collect();
+        if !chain.is_empty() {
+            set(X_FORWARDED_FOR, &chain.join(", "));
+        }
+        set(X_FORWARDED_PROTO, self.addresses.scheme(head));
+        if let Some(host) = self.addresses.host(head) {
+            set(X_FORWARDED_HOST, host);
+        }
+        // "An intermediary [...] MUST send its own Via header field" with the version that the message came in
+        // [RFC 9110 §7.6.3].
+        let version = match head.version {
+            Version::HTTP_10 => "1.0 diglot",
+            Version::HTTP_2 => "2.0 diglot",
+            _ => "1.1 diglot",
+        };
+        set(header::VIA, version);
+    }
+}
+
+impl super::peer::Addresses {
+    /// The host that the client asked for: what a trusted proxy says, or the `Host` of the request.
+    pub(super) fn host<'h>(&self, head: &'h Parts) -> Option<&'h str> {
+        let said = |name: &HeaderName| head.headers.get(name).and_then(|host| host.to_str().ok());
+        let told = said(&X_FORWARDED_HOST).filter(|host| self.trusts_peer_of(head) && super::host::is_authority(host));
+        let own = || said(&header::HOST).or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
+        told.or_else(own)
+    }
+
+    /// The scheme that the client asked with, as far as a trusted proxy says it. Our own listeners speak no TLS.
+    fn scheme(&self, head: &Parts) -> &'static str {
+        let told = head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer_of(head));
+        if told.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https")) { "https" } else { "http" }
+    }
+}
+
+/// Copies all lines of a field.
+///
+/// "Intermediaries MUST parse a received Connection header field before a message is forwarded and, for each
+/// connection-option in this field, remove any header or trailer field(s) from the message with the same name"
+/// [RFC 9110 §7.6.1].
+fn pass_on(name: &HeaderName, head: &Parts, fields: &mut HeaderMap) {
+    if !is_nominated(&head.headers, name) {
+        for line in head.headers.get_all(name) {
+            fields.append(name, line.clone());
+        }
+    }
+}
+
+/// Whether a field is for this connection alone.
+#[must_use]
+pub fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
+    let lines = headers.get_all(header::CONNECTION).iter();
+    let mut options = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
+    options.any(|option| option.trim().eq_ignore_ascii_case(name.as_str()))
+}
+
+/// Says who calls.
+fn introduce(identity: &Identity, fields: &mut HeaderMap) {
+    let scopes: Vec<_> = identity.scopes.iter().map(|scope| plain(scope)).collect();
+    let said = [
+        (SUBJECT, Some(plain(&identity.subject))),
+        (TENANT, identity.tenant.as_deref().map(plain)),
+        (SCOPES, (!scopes.is_empty()).then(|| scopes.join(" "))),
+        (METHOD, Some(identity.method.label().to_owned())),
+        (TIER, identity.tier.as_deref().map(plain)),
+    ];
+    for (name, value) in said {
+        if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+            fields.insert(name, value);
+        }
+    }
+}
+
+/// Text as visible ASCII: every other byte of its UTF-8, and `%` itself, is percent-encoded, so that decoding gives back
+/// exactly the text, and nothing that somebody has put into a name looks like two values or two lines.
+fn plain(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_graphic() && byte != b'%' {
+            plain.push(char::from(byte));
+        } else {
+            // Writing to a string does not fail.
+            let _ = write!(plain, "%{byte:02X}");
+        }
+    }
+    plain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_visible_ascii_whatever_it_was() {
+        for (text, expected) in [
+            ("auth0|123", "auth0|123"),
+            ("100%", "100%25"),
+            ("a b", "a%20b"),
+            ("a\r\nX-Diglot-Tier: gold", "a%0D%0AX-Diglot-Tier:%20gold"),
+            ("Zoë", "Zo%C3%AB"),
+            ("", ""),
+        ] {
+            assert_eq!(plain(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_secret_of_a_file_ends_before_its_line_does() {
+        let value = secret("Bearer ", b"abc\n").expect("a value");
+        assert_eq!(value.as_bytes(), b"Bearer abc");
+        assert!(value.is_sensitive());
+        for broken in [&b""[..], b" \n", b"a\nb", b"a\0"] {
+            assert!(secret("", broken).is_err(), "{broken:?}");
+        }
+    }
+
+    #[test]
+    fn a_field_of_the_connection_is_not_passed_on() {
+        let request = http::Request::post("/").header("connection", "close, X-One").header("connection", "x-two");
+        let request = request.header("x-one", "1").header("x-two", "2").header("x-three", "3").header("x-three", "4");
+        let (head, ()) = request.body(()).expect("a request").into_parts();
+        let mut fields = HeaderMap::new();
+        for name in ["x-one", "x-two", "x-three"] {
+            pass_on(&HeaderName::from_static(name), &head, &mut fields);
+        }
+        let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        assert_eq!(fields, [("x-three", &b"3"[..]), ("x-three", b"4")]);
+    }
+}

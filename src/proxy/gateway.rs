@@ -5,6 +5,7 @@
 use super::accept;
 use super::lifecycle::{Lifecycle, Permit, Phase};
 use super::pipe::{CutOff, Reader, pipe};
+use super::refusal::Answer;
 use super::respond::{self, REQUEST_ID};
 use super::run::{Head, Plan, Run};
 use super::upstream::{Cluster, Connector, LAST_EVENT_ID};
@@ -14,13 +15,15 @@ use crate::codec::sse::Limits as FrameLimits;
 use crate::config::{Config, Limits, Template};
 use crate::dialect::{AG_UI, Dialect, Side};
 use crate::error::{Kind, Rejection};
+use crate::guard::cors::Pages;
+use crate::guard::upstream::is_nominated;
 use crate::guard::{self, Guard, Matched, Permits, Standings, Who};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::metric::Active;
 use crate::telemetry::{Metrics, RouteMetrics, occurrence};
 use crate::translate::{Ids, Mode, Stream, Tools, detect, request};
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
@@ -49,6 +52,9 @@ const START_GRACE: Duration = Duration::from_secs(1);
 /// Longest request id that is taken over from a client.
 const REQUEST_ID_LIMIT: usize = 128;
 
+/// W3C trace context of a request, on both sides.
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
 /// The body of every answer.
 pub type Body = UnsyncBoxBody<Bytes, CutOff>;
 
@@ -62,13 +68,13 @@ pub struct Gateway {
     limits: Limits,
     keep_alive: Duration,
     connector: Arc<Connector>,
-    metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
     guard: Arc<Guard>,
 }
 
 /// What a path leads to.
-enum Found<'g> {
+pub(super) enum Found<'g> {
     /// a POST starts a run
     Run(&'g Route),
     /// a GET reads the run of this thread; none where the segment is no id
@@ -77,19 +83,19 @@ enum Found<'g> {
 
 /// Where a route's clients of two steps find their events, and the runs that wait for them there.
 #[derive(Debug)]
-struct Desk {
+pub(super) struct Desk {
     path: Template,
     waiting: Waiting<Reader<Held>>,
     patience: Duration,
 }
 
 #[derive(Debug)]
-struct Route {
+pub(super) struct Route {
     name: Arc<str>,
     /// what the guard knows of it, for a run and for its events
-    matched: [Arc<Matched>; 2],
-    desk: Option<Desk>,
-    client: Side,
+    pub(super) matched: [Arc<Matched>; 2],
+    pub(super) desk: Option<Desk>,
+    pub(super) client: Side,
     agent: Side,
     /// what the agent turned out to speak, where the route leaves it open: later requests are written in that
     learned: Arc<OnceLock<&'static Dialect>>,
@@ -134,7 +140,7 @@ fn client_of(route: &Route, framing: Framing, body: &[u8]) -> (Side, Option<&'st
 }
 
 /// A body that is known whole.
-fn whole(body: Full<Bytes>) -> Body {
+pub(super) fn whole(body: Full<Bytes>) -> Body {
     body.map_err(|never| match never {}).boxed_unsync()
 }
 
@@ -188,7 +194,7 @@ impl Gateway {
     }
 
     /// What a path leads to. Exact paths come first; no template reads one of them.
-    fn find(&self, path: &str) -> Option<Found<'_>> {
+    pub(super) fn find(&self, path: &str) -> Option<Found<'_>> {
         if let Some(route) = self.routes.get(path) {
             return Some(Found::Run(route));
         }
@@ -221,7 +227,8 @@ pub fn stack(
 + Sync
 + 'static {
     let (matching, answering) = (Arc::clone(&gateway), Arc::clone(&gateway));
-    let guard = Arc::clone(&gateway.guard);
+    let (guard, metrics) = (Arc::clone(&gateway.guard), Arc::clone(&gateway.metrics));
+    let asked = Arc::clone(&guard);
     // The leaf: body, translation, run.
     let leaf = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
@@ -232,6 +239,8 @@ pub fn stack(
         .map_request(with_request_id)
         // Then the route: everything below asks what it wants.
         .map_request(move |request| matching.with_route(request))
+        // Pages: outside of the next, so that they can read refusals as well.
+        .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), metrics: Arc::clone(&metrics), inner })
         // The one place where a refusal becomes an answer, is logged and counted.
         .layer_fn(move |inner| Answer { inner, gateway: Arc::clone(&answering) })
         // Policy, gate by gate.
@@ -250,52 +259,6 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
         }
     }
     request
-}
-
-/// Turns refusals into answers.
-#[derive(Clone)]
-struct Answer<S> {
-    inner: S,
-    gateway: Arc<Gateway>,
-}
-
-impl<S> Service<Request<Incoming>> for Answer<S>
-where
-    S: Service<Request<Incoming>, Response = Response<Body>, Error = Rejection>,
-    S::Future: Send + 'static,
-{
-    type Response = Response<Body>;
-    type Error = Infallible;
-    type Future = futures_util::future::BoxFuture<'static, Result<Self::Response, Infallible>>;
-
-    fn poll_ready(&mut self, _: &mut std::task::Context<'_>) -> std::task::Poll<Result<(), Infallible>> {
-        // The leaf is always ready.
-        std::task::Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<Incoming>) -> Self::Future {
-        let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
-        let matched = request.extensions().get::<Arc<Matched>>().cloned();
-        let who = request.extensions().get::<Who>().cloned().unwrap_or_default();
-        let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
-        Box::pin(async move {
-            let route = matched.as_ref().map_or("", |matched| &*matched.name);
-            let mut response = match answer.await {
-                Ok(response) => {
-                    gateway.metrics.request(route, response.status().as_u16());
-                    response
-                }
-                Err(rejection) => {
-                    let request_id = id.to_str().unwrap_or_default();
-                    let caller = who.caller();
-                    occurrence::Refused { route, request_id, caller, rejection: &rejection }.emit(&gateway.metrics);
-                    respond::refusal(&rejection, &id).map(whole)
-                }
-            };
-            response.headers_mut().insert(REQUEST_ID, id);
-            Ok(response)
-        })
-    }
 }
 
 impl Gateway {
@@ -318,16 +281,7 @@ impl Gateway {
         match found {
             Found::Run(route) => {
                 let standings = Standings::fields(request.extensions());
-                match self.start(route, request).await {
-                    Ok(mut response) => {
-                        response.headers_mut().extend(standings);
-                        Ok(response)
-                    }
-                    Err(mut rejection) => {
-                        rejection.headers.extend(standings);
-                        Err(rejection)
-                    }
-                }
+                announced(self.start(route, request).await, standings)
             }
             Found::Events(route, thread_id) => {
                 let who = request.extensions().get::<Who>().and_then(Who::known);
@@ -368,7 +322,7 @@ impl Gateway {
         drop(body);
         // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
         // known, and who comes back is the caller, or another one who has no business here.
-        self.guard.threads.claim(&route.matched[0], Who::of(&head), &translated.ids.thread_id).await?;
+        self.guard.threads.claim(&route.matched[0], who.known(), &translated.ids.thread_id).await?;
         route.metrics.downgraded(translated.downgraded);
         let desk = route.desk.as_ref().map(|desk| desk.seat(&translated.ids)).transpose()?;
 
@@ -390,7 +344,8 @@ impl Gateway {
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
             request_id: head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default().to_owned(),
-            traceparent: head.headers.get("traceparent").cloned(),
+            traceparent: head.headers.get(&TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
+            fields: Arc::new(self.guard.fields(&head, &route.matched[0])),
             framing,
             agent_framings: accept::framings(route.agent),
             learned: Arc::clone(&route.learned),
@@ -460,6 +415,23 @@ impl Gateway {
                 tokio::spawn(discard(body));
                 Err(rejection)
             }
+        }
+    }
+}
+
+/// An answer or a refusal, with fields that the gates have to say in both.
+fn announced<B>(
+    answer: Result<Response<B>, Rejection>,
+    fields: Vec<(HeaderName, HeaderValue)>,
+) -> Result<Response<B>, Rejection> {
+    match answer {
+        Ok(mut response) => {
+            response.headers_mut().extend(fields);
+            Ok(response)
+        }
+        Err(mut rejection) => {
+            rejection.headers.extend(fields);
+            Err(rejection)
         }
     }
 }

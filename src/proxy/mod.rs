@@ -18,6 +18,7 @@ mod gateway;
 mod lifecycle;
 mod pipe;
 mod preface;
+mod refusal;
 mod respond;
 mod run;
 mod sending;

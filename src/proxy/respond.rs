@@ -4,7 +4,7 @@ use crate::codec::Framing;
 use crate::error::{Kind, Rejection};
 use crate::translate::Ids;
 use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
 /// The id of a request, on both sides.
@@ -53,6 +53,21 @@ pub(super) fn refusal(rejection: &Rejection, request_id: &HeaderValue) -> Respon
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    explain(rejection, headers);
+    response
+}
+
+/// A refusal as a stream of one event, for a client that shows nothing else properly.
+pub(super) fn failed(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<Full<Bytes>> {
+    let mut response = stream(Full::from(event), framing);
+    explain(rejection, response.headers_mut());
+    // A challenge belongs to 401 [RFC 9110 §11.6.1].
+    response.headers_mut().remove(header::WWW_AUTHENTICATE);
+    response
+}
+
+/// What the fields of an answer say about a refusal.
+fn explain(rejection: &Rejection, headers: &mut HeaderMap) {
     if let Some(token) = rejection.kind.proxy_status() {
         insert(headers, PROXY_STATUS, format!("diglot; error={token}"));
     }
@@ -72,10 +87,9 @@ pub(super) fn refusal(rejection: &Rejection, request_id: &HeaderValue) -> Respon
         }
         _ => {}
     }
-    response
 }
 
-fn insert(headers: &mut http::HeaderMap, name: HeaderName, value: String) {
+fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
     if let Ok(value) = HeaderValue::from_str(&value) {
         headers.insert(name, value);
     }

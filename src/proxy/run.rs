@@ -27,7 +27,7 @@ use crate::translate::{Fault, Ids, Stream};
 use bytes::Bytes;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use std::future::Future;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -56,6 +56,8 @@ pub(super) struct Plan {
     pub keep_alive: Duration,
     pub request_id: String,
     pub traceparent: Option<HeaderValue>,
+    /// what the agent hears about the caller
+    pub fields: Arc<HeaderMap>,
     /// how the client is told events
     pub framing: Framing,
     /// how the agent may tell them
@@ -143,6 +145,7 @@ impl Run {
             connector: Arc::clone(&self.plan.connector),
             request_id: self.plan.request_id.clone(),
             traceparent: self.plan.traceparent.take(),
+            fields: Arc::clone(&self.plan.fields),
         };
         let body = std::mem::take(&mut self.plan.body);
         let Some(template) = cluster.events().cloned() else {

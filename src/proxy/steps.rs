@@ -14,7 +14,7 @@ use crate::config::Template;
 use crate::error::{Kind, Rejection};
 use crate::translate::Ids;
 use bytes::Bytes;
-use http::HeaderValue;
+use http::{HeaderMap, HeaderValue};
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +32,8 @@ pub(super) struct Call {
     pub connector: Arc<Connector>,
     pub request_id: String,
     pub traceparent: Option<HeaderValue>,
+    /// what the agent hears about the caller, in both steps
+    pub fields: Arc<HeaderMap>,
 }
 
 impl Call {
@@ -68,7 +70,8 @@ impl Call {
     }
 
     fn outgoing<'a>(&'a self, errand: Errand<'a>) -> Outgoing<'a> {
-        Outgoing { errand, request_id: &self.request_id, traceparent: self.traceparent.as_ref() }
+        let (request_id, traceparent) = (self.request_id.as_str(), self.traceparent.as_ref());
+        Outgoing { errand, request_id, traceparent, fields: &self.fields }
     }
 }
 

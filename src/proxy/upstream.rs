@@ -249,6 +249,8 @@ pub(super) struct Outgoing<'a> {
     pub request_id: &'a str,
     /// W3C trace context of the client, passed on
     pub traceparent: Option<&'a http::HeaderValue>,
+    /// what the agent hears about the caller; fields of the request itself are not among it, or overruled
+    pub fields: &'a http::HeaderMap,
 }
 
 /// What an agent is asked for.
@@ -345,7 +347,10 @@ fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BE
         Errand::Start(_) => (http::Method::POST, upstream.path_and_query.as_str(), "application/json"),
         Errand::Events { path, .. } => (http::Method::GET, *path, "text/event-stream"),
     };
-    let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(8))?;
+    let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(16))?;
+    for (name, value) in request.fields {
+        head.append_header(name, value)?;
+    }
     head.insert_header(header::HOST, upstream.authority())?;
     match &request.errand {
         Errand::Run(body) | Errand::Start(body) => {

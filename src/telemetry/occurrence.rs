@@ -54,13 +54,15 @@ pub struct Refused<'a> {
     pub caller: Caller<'a>,
     /// why
     pub rejection: &'a Rejection,
+    /// the status of the answer: 200 where the client hears of it in an event
+    pub answered: u16,
 }
 
 impl Refused<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &Metrics) {
-        let Refused { route, request_id, caller, rejection } = self;
-        metrics.request(route, rejection.status());
+        let Refused { route, request_id, caller, rejection, answered } = self;
+        metrics.request(route, answered);
         tracing::info!(
             route,
             request_id,
@@ -77,6 +79,23 @@ impl Refused<'_> {
             cause = rejection.cause.as_deref().map(shown),
             "request refused"
         );
+    }
+}
+
+/// A browser asked whether a page may call.
+pub struct Preflight<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the status of the answer
+    pub answered: u16,
+}
+
+impl Preflight<'_> {
+    /// Logs and counts it. Quietly: browsers ask before every request of a page.
+    pub fn emit(self, metrics: &Metrics) {
+        let Preflight { route, answered } = self;
+        metrics.request(route, answered);
+        tracing::debug!(route, status = answered, "preflight answered");
     }
 }
 

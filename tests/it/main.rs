@@ -1,43 +1,57 @@
 //! The integration tests, one binary. A line per module on what belongs there:
 //!
+//! - `access`: API keys, what routes want of their callers, whose a thread is; `diglot token`.
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
+//! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said.
 //! - `auto`: routes whose dialects are told by what is said.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
+//! - `cors`: pages of other origins.
 //! - `exact`: JSON compared with its digits, for the two modules below.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
+//! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
 //! - `guard`: what the run guard mends, refuses and counts, a row per rule.
+//! - `h2`: HTTP/2 that no library would write.
 //! - `held`: how much a run may have the gateway hold.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
+//! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
 //! - `requests`: what reaches the agent, and what is refused before.
+//! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
 //! - `verify`: what the gateway writes, held against the verifier.
 
+mod access;
 mod architecture;
+mod auth;
 mod auto;
 mod cli;
 mod client;
+mod cors;
 mod exact;
 mod faults;
+mod forwarded;
 mod golden;
 mod guard;
+mod h2;
 mod held;
 mod laws;
 mod lifecycle;
+mod limits;
 mod load;
 mod pages;
 mod policy;
 mod proto;
 mod requests;
 mod sides;
+mod smuggling;
 mod status;
 mod support;
 mod two_steps;

@@ -228,6 +228,10 @@ async fn the_agent_gets_what_the_gateway_says_and_nothing_of_the_client() {
         ("host", host.as_str()),
         ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
         ("user-agent", version),
+        ("via", "1.1 diglot"),
+        ("x-forwarded-for", "127.0.0.1"),
+        ("x-forwarded-host", "gateway"),
+        ("x-forwarded-proto", "http"),
         ("x-request-id", "id-1"),
     ];
     assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value)));

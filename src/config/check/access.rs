@@ -30,7 +30,10 @@ impl Check<'_> {
         let forward_credentials = self.truth(&route.forward_credentials, &format!("{at}.forward_credentials"));
         let upstream_headers = self.upstream_headers(route, forward_headers.as_deref().unwrap_or_default(), at);
         match methods.as_deref() {
-            Some([]) => self.needs_no_caller(route, at),
+            Some([]) => {
+                let ends = on_token_expiry.is_some_and(|what| what != OnExpiry::Finish);
+                self.needs_no_caller(route, (own_threads == Some(true), ends), at);
+            }
             Some(methods) => self.claims_exist(route, methods, at),
             None => {}
         }
@@ -75,7 +78,7 @@ impl Check<'_> {
     }
 
     /// Notes what asks who calls, on a route that anybody may call.
-    fn needs_no_caller(&mut self, route: &file::Route, at: &str) {
+    fn needs_no_caller(&mut self, route: &file::Route, (owned, ends): (bool, bool), at: &str) {
         let require = &route.require;
         let first = |texts: &[file::Text]| texts.first().map(|text| text.defined);
         let claims = require.claims.values().next().map(|values| values.defined);
@@ -84,17 +87,8 @@ impl Check<'_> {
             ("require.scopes", first(&require.scopes), "asks for scopes"),
             ("require.tenants", first(&require.tenants), "asks for tenants"),
         ];
-        needs.push((
-            "threads",
-            (route.threads.value.trim() == "owned").then_some(route.threads.defined),
-            "says that callers own threads",
-        ));
-        let expiry = &route.on_token_expiry;
-        needs.push((
-            "on_token_expiry",
-            (expiry.value.trim() != "finish").then_some(expiry.defined),
-            "speaks of tokens",
-        ));
+        needs.push(("threads", owned.then_some(route.threads.defined), "says that callers own threads"));
+        needs.push(("on_token_expiry", ends.then_some(route.on_token_expiry.defined), "speaks of tokens"));
         let hint = "take it away, or name in `auth` of the route whom it believes; `auth` of the file lists them";
         for (key, place, what) in needs {
             if let Some(place) = place {

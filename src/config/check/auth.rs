@@ -182,7 +182,7 @@ impl Check<'_> {
     fn algorithms(&mut self, issuer: &file::Issuer, found: Option<&Found>, at: &str) -> Option<Vec<Algorithm>> {
         let path = format!("{at}.algorithms");
         let written = self.list(&issuer.algorithms, &path, scalar::algorithm);
-        let Some(Found { secret, place, path: keys_path, .. }) = found else { return None };
+        let Found { secret, place, path: keys_path, .. } = found?;
         let long_enough = |algorithm: &Algorithm| secret.is_none_or(|length| length >= hash_length(*algorithm));
         if secret.is_some_and(|length| length < hash_length(Algorithm::HS256)) {
             let hint = "make one with `openssl rand -base64 48`: whoever has one token can try out secrets without end";

@@ -26,18 +26,13 @@ impl Check<'_> {
         let mut policies = Vec::new();
         for (index, written) in file.rate_limits.iter().enumerate() {
             let at = format!("rate_limits[{index}]");
-            let policy = self.policy(written, &at, &mut names);
-            if policy.as_ref().is_some_and(|policy| policy.shared) && file.redis.is_none() {
-                let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or let each replica count by itself";
-                let place = position(written.value.shared.defined);
-                self.note(
-                    &format!("{at}.shared"),
-                    place,
-                    "replicas count together in `redis`, and there is none",
-                    hint,
-                );
-            }
-            policies.push(policy);
+            policies.push(self.policy(written, &at, &mut names));
+        }
+        let alone = file.rate_limits.iter().enumerate().filter(|_| file.redis.is_none());
+        for (index, limit) in alone.filter(|(_, limit)| limit.value.shared.value.trim() == "true") {
+            let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or let each replica count by itself";
+            let message = "replicas count together in `redis`, and there is none";
+            self.note(&format!("rate_limits[{index}].shared"), position(limit.value.shared.defined), message, hint);
         }
         let all: Vec<&Seen<String>> = names.iter().collect();
         let hint = "give each rate limit a name of its own";

@@ -5,7 +5,7 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, Error, MapAccess, Visitor};
+use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde_saphyr::Spanned;
 
 use super::{OneOrMany, Text, text};
@@ -47,7 +47,7 @@ pub struct Issuer {
     #[serde(default)]
     pub algorithms: Vec<Text>,
     /// What `typ` may say; `[JWT, at+jwt]` when left out. A token without `typ` is taken.
-    #[serde(default)]
+    #[serde(default = "types")]
     pub types: Vec<Text>,
     /// How far clocks may differ; at most 60s.
     #[serde(default = "leeway")]
@@ -62,6 +62,10 @@ pub struct Issuer {
     /// The claim that lists scopes: a text with blanks between, or a list.
     #[serde(default = "scopes_claim")]
     pub scopes_claim: Text,
+}
+
+fn types() -> Vec<Text> {
+    vec![text("JWT"), text("at+jwt")]
 }
 
 fn leeway() -> Text {
@@ -278,6 +282,19 @@ impl<'de> Deserialize<'de> for UpstreamHeader {
             }
             fn visit_str<E: Error>(self, value: &str) -> Result<UpstreamHeader, E> {
                 Ok(UpstreamHeader::Text(value.to_owned()))
+            }
+            // The reader would repeat a number or a truth value in its message, and it may be a secret.
+            fn visit_bool<E: Error>(self, _: bool) -> Result<UpstreamHeader, E> {
+                Err(E::invalid_type(Unexpected::Other("a truth value"), &self))
+            }
+            fn visit_u64<E: Error>(self, _: u64) -> Result<UpstreamHeader, E> {
+                Err(E::invalid_type(Unexpected::Other("a number"), &self))
+            }
+            fn visit_i64<E: Error>(self, _: i64) -> Result<UpstreamHeader, E> {
+                Err(E::invalid_type(Unexpected::Other("a number"), &self))
+            }
+            fn visit_f64<E: Error>(self, _: f64) -> Result<UpstreamHeader, E> {
+                Err(E::invalid_type(Unexpected::Other("a number"), &self))
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UpstreamHeader, A::Error> {
                 UpstreamFile::deserialize(MapAccessDeserializer::new(map))

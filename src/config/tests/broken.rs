@@ -100,7 +100,7 @@ routes:
 ",
         r"
 f:3:16: routes[0].timeouts.total: unknown key `total`
-  hint: known here: `connect`, `first_byte`, `idle`, `reader`
+  hint: known here: `connect`, `first_byte`, `first_event`, `idle`, `reader`
 ",
     ),
     (

@@ -98,7 +98,7 @@ impl ApiKeys {
         }))
         .await;
         // Without a file there is nothing to do, for ever.
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     fn source(&self, name: &str) -> Option<&Source> {
@@ -143,7 +143,7 @@ impl Index {
         }
         let known = |key: &ApiKey| Known { digest: Digest(key.sha256), identity: identity(source, key) };
         let mut known: Vec<Known> = keys.iter().map(known).collect();
-        known.sort_unstable_by(|one, other| one.digest.0.cmp(&other.digest.0));
+        known.sort_unstable_by_key(|known| known.digest.0);
         // One key with two identities would be whichever came first.
         if let Some(same) = known.chunk_by(|one, other| one.digest.0 == other.digest.0).find(|same| same.len() > 1) {
             let ids: Vec<_> = same.iter().filter_map(|known| known.identity.key_id.as_deref()).collect();

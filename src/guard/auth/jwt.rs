@@ -7,7 +7,7 @@
 //! Libraries differ most in what they let pass, so each rule stands here, below the sentence that it follows.
 
 use crate::config::access::{Algorithm, Issuer};
-use crate::guard::identity::Identity;
+use crate::guard::identity::{Identity, claim};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -175,7 +175,7 @@ impl Claims<'_> {
 
     /// A text that goes into fields and logs, unlike others: not empty, not long, and of one line.
     fn name(&self, path: &str) -> Result<Option<String>, AuthReason> {
-        match self.at(path) {
+        match claim(self.0, path) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(name))
                 if !name.is_empty() && name.chars().count() <= LONGEST_NAME && !name.chars().any(char::is_control) =>
@@ -188,24 +188,12 @@ impl Claims<'_> {
 
     /// RFC 6749, section 3.3: "a list of space-delimited, case-sensitive strings"; some write a list.
     fn scopes(&self, path: &str) -> Result<Vec<String>, AuthReason> {
-        match self.at(path) {
+        match claim(self.0, path) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::String(text)) => Ok(text.split(' ').filter(|one| !one.is_empty()).map(str::to_owned).collect()),
             Some(list) => Ok(texts(list).ok_or(AuthReason::Claims)?.into_iter().map(str::to_owned).collect()),
         }
     }
-
-    fn at(&self, path: &str) -> Option<&Value> {
-        claim(self.0, path)
-    }
-}
-
-/// The claim of this name; a dot steps into an object, unless the whole name is a claim.
-fn claim<'v>(claims: &'v Map<String, Value>, path: &str) -> Option<&'v Value> {
-    claims.get(path).or_else(|| {
-        let (first, rest) = path.split_once('.')?;
-        claim(claims.get(first)?.as_object()?, rest)
-    })
 }
 
 fn texts(value: &Value) -> Option<Vec<&str>> {

@@ -43,7 +43,7 @@ struct Key {
 
 enum Verifier {
     Public(ParsedPublicKey),
-    Shared(hmac::Key),
+    Shared(Box<hmac::Key>),
 }
 
 impl fmt::Debug for KeySet {
@@ -113,7 +113,7 @@ impl KeySet {
                 Algorithm::HS512 => hmac::HMAC_SHA512,
                 _ => return None,
             };
-            Some((*algorithm, Verifier::Shared(hmac::Key::new(hash, secret))))
+            Some((*algorithm, Verifier::Shared(Box::new(hmac::Key::new(hash, secret)))))
         };
         let key = Key { id: None, uses: allowed.iter().filter_map(shared).collect() };
         Ok(KeySet { keys: vec![key.useful().map_err(str::to_owned)?], ignored: None })
@@ -203,7 +203,7 @@ impl Key {
             ("EC", Some("P-384")) => on_curve(Algorithm::ES384, 48, &bytes("x")?, &bytes("y")?, &allowed)?,
             ("OKP", Some("Ed25519")) => edwards(&bytes("x")?, &allowed)?,
             ("EC" | "OKP", _) => return Err("is on a curve that is not supported"),
-            ("oct", _) => return Err("is a shared secret; those are set with `secret_file`"),
+            ("oct", _) => return Err("is a shared secret, which `secret_file` is for"),
             _ => return Err("is of a kind that is not known (`kty`)"),
         };
         Key { id: text("kid")?.map(Into::into), uses }.useful()

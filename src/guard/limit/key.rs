@@ -7,7 +7,7 @@ use crate::guard::{Identity, Matched, Who};
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderName;
 use http::request::Parts;
-use serde_json::{Map, Value};
+use serde_json::Value;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -64,7 +64,7 @@ impl<'r> Whose<'r> {
                 // Those without a tenant have nothing in common.
                 None => return caller(who, name),
             },
-            (PolicyKey::Claim(path), Some(who)) => match claim(&who.claims, path) {
+            (PolicyKey::Claim(path), Some(who)) => match who.claim(path) {
                 Some(Value::String(text)) => return vouched(b"claim", who, text.as_bytes(), name),
                 Some(value) => return vouched(b"claim", who, value.to_string().as_bytes(), name),
                 None => return caller(who, name),
@@ -122,15 +122,6 @@ fn vouched(kind: &[u8], who: &Identity, value: &[u8], name: &mut impl Name) -> b
     name.part(who.source.as_bytes());
     name.part(value);
     true
-}
-
-/// The claim of that name, or the one that its dots lead to.
-fn claim<'c>(claims: &'c Map<String, Value>, path: &str) -> Option<&'c Value> {
-    if let Some(whole) = claims.get(path) {
-        return Some(whole);
-    }
-    let (first, rest) = path.split_once('.')?;
-    claim(claims.get(first)?.as_object()?, rest)
 }
 
 struct Hashed<'h, H>(&'h mut H);

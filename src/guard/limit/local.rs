@@ -55,7 +55,8 @@ impl Local {
 }
 
 impl<C: Clock> Local<C> {
-    fn with_clock(quota: Quota, clock: C) -> Local<C> {
+    /// Counts by a clock.
+    pub fn with_clock(quota: Quota, clock: C) -> Local<C> {
         let (interval, burst) = (interval(quota), quota.burst);
         // None comes back in no time at all; an interval is never that short.
         let governors = governor::Quota::with_period(interval).unwrap_or(governor::Quota::per_second(burst));

@@ -102,21 +102,21 @@ export async function startAgent(dialect, pace) {
 
 /** `diglot serve` with one route `/r` from `client` to the agent at `upstream`. */
 export async function startGateway({ client, agent, upstream }) {
-  const folder = await mkdtemp(path.join(tmpdir(), "diglot-interop-"));
-  const file = path.join(folder, "diglot.yaml");
-  await writeFile(
-    file,
-    `listeners:
-  data: "127.0.0.1:0"
-  status: "127.0.0.1:0"
-routes:
+  const gateway = await serve(`routes:
   - name: r
     path: /r
     client: ${client}
     agent: ${agent}
     upstream: "${upstream}"
-`,
-  );
+`);
+  return { url: `${gateway.url}/r`, stop: gateway.stop };
+}
+
+/** `diglot serve` with `yaml` on free ports: its data plane's URL, and the lines that it printed so far. */
+export async function serve(yaml) {
+  const folder = await mkdtemp(path.join(tmpdir(), "diglot-interop-"));
+  const file = path.join(folder, "diglot.yaml");
+  await writeFile(file, `listeners: {data: "127.0.0.1:0", status: "127.0.0.1:0"}\n${yaml}`);
   const gateway = new Diglot(["serve", "--config", file]);
   const address = await gateway.until((line) => listeningOn("data", line));
   const stop = async () => {
@@ -126,7 +126,7 @@ routes:
       await rm(folder, { recursive: true });
     }
   };
-  return { url: `http://${address}/r`, stop };
+  return { url: `http://${address}`, printed: gateway.printed, stop };
 }
 
 /** The address in the JSON log line that says a plane is listening, or undefined for any other line. */

@@ -24,6 +24,10 @@ pub struct Setup<'a> {
     pub guard: &'a str,
     /// the routes as YAML, in place of those three; `top` is above them
     pub routes: &'a str,
+    /// variables of its environment
+    pub env: &'a [(&'a str, &'a str)],
+    /// whether it is not waited for until it is ready
+    pub unready: bool,
 }
 
 impl Setup<'_> {
@@ -150,7 +154,9 @@ impl Gateway {
     /// Starts a gateway and waits until it is ready.
     pub async fn start(setup: Setup<'_>) -> Gateway {
         let file = File::new(&setup.yaml());
-        let mut process = Process::start(diglot().arg("serve").arg("--config").arg(file.path()), false);
+        let mut command = diglot();
+        command.envs(setup.env.iter().copied()).arg("serve").arg("--config").arg(file.path());
+        let mut process = Process::start(&mut command, false);
         let (mut data, mut status) = (None, None);
         while data.is_none() || status.is_none() {
             let line = process.line().await.expect("the gateway goes on");
@@ -161,6 +167,9 @@ impl Gateway {
             }
         }
         let gateway = Gateway { process, data: data.expect("bound"), status: status.expect("bound"), _file: file };
+        if setup.unready {
+            return gateway;
+        }
         eventually("readiness", async || (gateway.ask("/readyz").await.status == 200).then_some(())).await;
         gateway
     }

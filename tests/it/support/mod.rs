@@ -7,6 +7,7 @@
 pub mod agent;
 pub mod client;
 pub mod gateway;
+pub mod redis;
 pub mod sse;
 
 use std::future::Future;

@@ -1,1 +1,600 @@
-//! Tokens that have to be refused, and those that must not be.
+//! Tokens that have to be refused, and those that must not be: every key is made here, every signature is real.
+
+use super::*;
+use crate::config::access::{ClaimNames, Keys, Secret};
+use crate::guard::auth::key::KeySet;
+use aws_lc_rs::encoding::AsDer;
+use aws_lc_rs::hmac;
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::rsa::KeySize;
+use aws_lc_rs::signature::{self as sign, EcdsaKeyPair, Ed25519KeyPair, KeyPair, RsaKeyPair};
+use base64::engine::general_purpose::STANDARD;
+use serde_json::json;
+use std::sync::LazyLock;
+
+/// Now, in these tests.
+const NOW: u64 = 1_800_000_000;
+const ISSUER: &str = "https://idp.example";
+const SECRET: &[u8] = b"a secret of thirty-two bytes and then some for HS512, sixty-four or more";
+
+/// Keys of an issuer; made once, since RSA takes its time.
+struct Pairs {
+    rsa: RsaKeyPair,
+    p256: EcdsaKeyPair,
+    p384: EcdsaKeyPair,
+    ed: Ed25519KeyPair,
+}
+
+static PAIRS: LazyLock<Pairs> = LazyLock::new(|| {
+    let ecdsa = |how| EcdsaKeyPair::generate(how).expect("a key");
+    Pairs {
+        rsa: RsaKeyPair::generate(KeySize::Rsa2048).expect("a key"),
+        p256: ecdsa(&sign::ECDSA_P256_SHA256_FIXED_SIGNING),
+        p384: ecdsa(&sign::ECDSA_P384_SHA384_FIXED_SIGNING),
+        ed: Ed25519KeyPair::generate().expect("a key"),
+    }
+});
+
+/// A public key of 1024 bits, which the library does not make any more.
+const SMALL: &str = "-----BEGIN PUBLIC KEY-----\n\
+MIGfMA0GCSqGSIb3DQEBAQUAA4GNADCBiQKBgQClf+2OMV0vFpqbLTJU5DQ9wEDa\n\
+ep7WiCFdwPqxfeZVL9fmpUsLUl66+Kvz/fomazP+Htl53mGISRCMyXzowBZLZkaA\n\
+qfJlj3YmGWoPFR6aN+evW6J1rZh5thbicBSm64hAOhKtOydxzMy2JcF3Q5Obwq75\n\
+QdisiuZmyt2bcOi/KQIDAQAB\n\
+-----END PUBLIC KEY-----\n";
+
+fn b64(bytes: impl AsRef<[u8]>) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// Signs as `algorithm` wants it.
+fn signature(algorithm: &str, text: &[u8]) -> Vec<u8> {
+    let pairs = &*PAIRS;
+    let rsa = |how| {
+        let mut signature = vec![0; pairs.rsa.public_modulus_len()];
+        pairs.rsa.sign(how, &SystemRandom::new(), text, &mut signature).expect("a signature");
+        signature
+    };
+    let shared = |how| hmac::sign(&hmac::Key::new(how, SECRET), text).as_ref().to_vec();
+    let ecdsa = |pair: &EcdsaKeyPair| pair.sign(&SystemRandom::new(), text).expect("a signature").as_ref().to_vec();
+    match algorithm {
+        "RS256" => rsa(&sign::RSA_PKCS1_SHA256),
+        "RS384" => rsa(&sign::RSA_PKCS1_SHA384),
+        "RS512" => rsa(&sign::RSA_PKCS1_SHA512),
+        "PS256" => rsa(&sign::RSA_PSS_SHA256),
+        "PS384" => rsa(&sign::RSA_PSS_SHA384),
+        "PS512" => rsa(&sign::RSA_PSS_SHA512),
+        "ES256" => ecdsa(&pairs.p256),
+        "ES384" => ecdsa(&pairs.p384),
+        "EdDSA" => pairs.ed.sign(text).as_ref().to_vec(),
+        "HS256" => shared(hmac::HMAC_SHA256),
+        "HS384" => shared(hmac::HMAC_SHA384),
+        "HS512" => shared(hmac::HMAC_SHA512),
+        other => panic!("{other}"),
+    }
+}
+
+/// A token of these two texts, signed with `algorithm`.
+fn token(header: &str, claims: &str, algorithm: &str) -> String {
+    let text = format!("{}.{}", b64(header), b64(claims));
+    let signature = signature(algorithm, text.as_bytes());
+    format!("{text}.{}", b64(signature))
+}
+
+fn header(algorithm: &str) -> String {
+    let kid = match algorithm.as_bytes() {
+        [b'R' | b'P', b'S', ..] => "rsa",
+        b"ES256" => "p256",
+        b"ES384" => "p384",
+        _ => "ed",
+    };
+    json!({"alg": algorithm, "kid": kid, "typ": "JWT"}).to_string()
+}
+
+fn claims() -> Value {
+    json!({"iss": ISSUER, "aud": "agents", "sub": "ada", "exp": NOW + 60, "iat": NOW - 60, "nbf": NOW - 60})
+}
+
+/// The claims with some changed; `null` takes one away.
+fn with(changes: Value) -> String {
+    let mut claims = claims();
+    for (name, value) in changes.as_object().expect("changes") {
+        match value {
+            Value::Null => drop(claims.as_object_mut().expect("claims").remove(name)),
+            value => claims[name] = value.clone(),
+        }
+    }
+    claims.to_string()
+}
+
+fn issuer() -> Issuer {
+    Issuer {
+        name: "corp".to_owned(),
+        issuer: ISSUER.to_owned(),
+        audiences: vec!["agents".to_owned(), "chat".to_owned()],
+        keys: Keys::Secret(Secret::new("")),
+        algorithms: Algorithm::ALL.iter().copied().filter(|one| !one.is_shared()).collect(),
+        types: vec!["jwt".to_owned(), "at+jwt".to_owned()],
+        leeway: Duration::from_secs(5),
+        claims: ClaimNames {
+            subject: "sub".to_owned(),
+            tenant: Some("org.id".to_owned()),
+            tier: Some("plan".to_owned()),
+            scopes: "scope".to_owned(),
+        },
+    }
+}
+
+/// A public key as a JWK, by the name of its pair.
+fn jwk(name: &str) -> Value {
+    let pairs = &*PAIRS;
+    let rsa = |der: &[u8], size: usize| {
+        // A SubjectPublicKeyInfo ends with the modulus, two bytes of DER, and the exponent 65537.
+        let (modulus, e) = (&der[..der.len() - 5], &der[der.len() - 3..]);
+        json!({"kty": "RSA", "kid": name, "n": b64(&modulus[modulus.len() - size..]), "e": b64(e)})
+    };
+    let point = |curve: &str, point: &[u8]| {
+        let (x, y) = point[1..].split_at((point.len() - 1) / 2);
+        json!({"kty": "EC", "crv": curve, "kid": name, "x": b64(x), "y": b64(y)})
+    };
+    match name {
+        "rsa" => rsa(pairs.rsa.public_key().as_der().expect("a key").as_ref(), 256),
+        "small" => {
+            let text: String = SMALL.lines().filter(|line| !line.starts_with('-')).collect();
+            rsa(&STANDARD.decode(text).expect("base64"), 128)
+        }
+        "p256" => point("P-256", pairs.p256.public_key().as_ref()),
+        "p384" => point("P-384", pairs.p384.public_key().as_ref()),
+        _ => json!({"kty": "OKP", "crv": "Ed25519", "kid": name, "x": b64(pairs.ed.public_key())}),
+    }
+}
+
+fn all_keys() -> KeySet {
+    jwks(["rsa", "p256", "p384", "ed"].map(jwk).to_vec()).expect("keys")
+}
+
+fn jwks(keys: Vec<Value>) -> Result<KeySet, String> {
+    KeySet::from_jwks(json!({"keys": keys}).to_string().as_bytes(), &issuer().algorithms)
+}
+
+fn pem(label: &str, der: &[u8]) -> String {
+    let text = STANDARD.encode(der);
+    let lines: Vec<_> = text.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).expect("ASCII")).collect();
+    format!("a comment\n-----BEGIN {label}-----\n{}\n-----END {label}-----\n", lines.join("\n"))
+}
+
+/// The whole check, as the gate does it.
+fn check(text: &str, issuer: &Issuer, keys: &KeySet) -> Result<Identity, AuthReason> {
+    let token = Token::read(text.as_bytes())?;
+    if token.issuer()? != issuer.issuer {
+        return Err(AuthReason::Issuer);
+    }
+    token.fits(issuer)?;
+    keys.verify(token.key.as_deref(), token.algorithm, token.signed, &token.signature)?;
+    token.check(issuer, &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW))
+}
+
+#[track_caller]
+fn refused(text: &str, reason: AuthReason) {
+    assert_eq!(check(text, &issuer(), &all_keys()).expect_err("refused"), reason, "{text}");
+}
+
+#[test]
+fn a_token_of_every_algorithm_is_believed_and_of_no_other_key() {
+    for algorithm in Algorithm::ALL.iter().filter(|one| !one.is_shared()) {
+        let text = token(&header(algorithm.name()), &claims().to_string(), algorithm.name());
+        let identity = check(&text, &issuer(), &all_keys()).expect("believed");
+        assert_eq!((identity.subject.as_str(), &*identity.source), ("ada", "corp"));
+        assert_eq!(identity.expires, Some(UNIX_EPOCH + Duration::from_secs(NOW + 60)));
+        let narrow =
+            Issuer { algorithms: issuer().algorithms.into_iter().filter(|one| one != algorithm).collect(), ..issuer() };
+        assert_eq!(check(&text, &narrow, &all_keys()).expect_err("refused"), AuthReason::Algorithm);
+    }
+    let shared = Issuer { algorithms: vec![Algorithm::HS256, Algorithm::HS384, Algorithm::HS512], ..issuer() };
+    let keys = KeySet::from_secret(SECRET, &shared.algorithms).expect("long enough");
+    for algorithm in ["HS256", "HS384", "HS512"] {
+        let text = token(&header(algorithm), &claims().to_string(), algorithm);
+        assert!(check(&text, &shared, &keys).is_ok(), "{algorithm}");
+        let other = KeySet::from_secret(&[b'x'; 64], &shared.algorithms).expect("long enough");
+        assert_eq!(check(&text, &shared, &other).expect_err("refused"), AuthReason::Signature);
+    }
+}
+
+#[test]
+fn the_key_says_what_it_is_for_not_the_token() {
+    let good = claims().to_string();
+    for (head, with, reason) in [
+        (json!({"alg": "none", "kid": "rsa"}), "RS256", AuthReason::Algorithm),
+        (json!({"alg": "None", "kid": "rsa"}), "RS256", AuthReason::Algorithm),
+        (json!({"alg": "NONE"}), "RS256", AuthReason::Algorithm),
+        (json!({"alg": "rs256", "kid": "rsa"}), "RS256", AuthReason::Algorithm),
+        (json!({"alg": "", "kid": "rsa"}), "RS256", AuthReason::Algorithm),
+        (json!({"kid": "rsa"}), "RS256", AuthReason::Algorithm),
+        (json!({"alg": "HS256", "kid": "rsa"}), "HS256", AuthReason::Algorithm),
+        (json!({"alg": "RS256", "kid": "p256"}), "ES256", AuthReason::Algorithm),
+        (json!({"alg": "ES256", "kid": "rsa"}), "ES256", AuthReason::Algorithm),
+        (json!({"alg": "ES384", "kid": "p256"}), "ES256", AuthReason::Algorithm),
+        (json!({"alg": "PS256", "kid": "rsa"}), "RS256", AuthReason::Signature),
+        (json!({"alg": "RS384", "kid": "rsa"}), "RS256", AuthReason::Signature),
+        (json!({"alg": ["RS256"], "kid": "rsa"}), "RS256", AuthReason::Malformed),
+        (json!({"alg": 256, "kid": "rsa"}), "RS256", AuthReason::Malformed),
+    ] {
+        refused(&token(&head.to_string(), &good, with), reason);
+    }
+    // Without a signature at all.
+    refused(&format!("{}.{}.", b64(r#"{"alg":"none"}"#), b64(&good)), AuthReason::Algorithm);
+    refused(&format!("{}.{}.", b64(header("RS256")), b64(&good)), AuthReason::Signature);
+}
+
+/// The classic: an RSA public key, which everybody has, as the secret of an HMAC.
+#[test]
+fn a_public_key_is_no_secret() {
+    let der = PAIRS.rsa.public_key().as_der().expect("a key");
+    let file = pem("PUBLIC KEY", der.as_ref());
+    let text = format!("{}.{}", b64(json!({"alg": "HS256", "kid": "rsa"}).to_string()), b64(claims().to_string()));
+    for secret in [file.as_bytes(), file.trim_end().as_bytes(), der.as_ref()] {
+        let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), text.as_bytes());
+        let forged = format!("{text}.{}", b64(tag));
+        refused(&forged, AuthReason::Algorithm);
+        // Even where somebody lists the algorithm beside public keys.
+        let wide = Issuer { algorithms: Algorithm::ALL.to_vec(), ..issuer() };
+        let keys = KeySet::from_pem(file.as_bytes(), &wide.algorithms).expect("a key");
+        assert!(check(&forged, &wide, &keys).is_err());
+        assert_eq!(check(&forged, &wide, &all_keys()).expect_err("refused"), AuthReason::Algorithm);
+    }
+}
+
+#[test]
+fn a_header_holds_only_what_is_understood() {
+    let good = claims().to_string();
+    let head = |more: &str| format!(r#"{{"alg":"RS256","kid":"rsa"{more}}}"#);
+    for (more, reason) in [
+        (r#","crit":["exp"],"exp":1"#, AuthReason::Critical),
+        (r#","crit":[]"#, AuthReason::Critical),
+        (r#","crit":["b64"],"b64":false"#, AuthReason::Critical),
+        (r#","b64":true"#, AuthReason::Critical),
+        (r#","zip":"DEF""#, AuthReason::Critical),
+        (r#","typ":"JWE""#, AuthReason::Type),
+        (r#","typ":"id+jwt""#, AuthReason::Type),
+        (r#","typ":"application/dpop+jwt""#, AuthReason::Type),
+        (r#","typ":"""#, AuthReason::Type),
+        (r#","typ":7"#, AuthReason::Malformed),
+        (r#","alg":"none""#, AuthReason::Malformed),
+        (r#","kid":"p256""#, AuthReason::Malformed),
+    ] {
+        refused(&token(&head(more), &good, "RS256"), reason);
+    }
+    for kid in
+        [json!("../../../dev/null"), json!("RSA"), json!("rsa "), json!("' OR 1=1 --"), json!(""), json!("rs\u{0}a")]
+    {
+        refused(&token(&json!({"alg": "RS256", "kid": kid}).to_string(), &good, "RS256"), AuthReason::UnknownKey);
+    }
+    for kid in [json!(["rsa"]), json!({"a": 1}), json!(1), json!(null)] {
+        refused(&token(&json!({"alg": "RS256", "kid": kid}).to_string(), &good, "RS256"), AuthReason::Malformed);
+    }
+    for more in [
+        r#","typ":"JWT""#,
+        r#","typ":"at+JWT""#,
+        r#","typ":"application/at+jwt""#,
+        r#","typ":"APPLICATION/JWT""#,
+        "",
+        // Where other keys might be is nobody's business: the signature is held against the issuer's.
+        r#","jku":"https://evil.example/keys","x5u":"http://169.254.169.254/","x5c":["AAAA"],"x5t":"AAAA""#,
+    ] {
+        assert!(check(&token(&head(more), &good, "RS256"), &issuer(), &all_keys()).is_ok(), "{more}");
+    }
+}
+
+/// A key that comes with the token is the attacker's own.
+#[test]
+fn a_key_in_the_header_is_not_used() {
+    let mine = EcdsaKeyPair::generate(&sign::ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+    let (x, y) = mine.public_key().as_ref()[1..].split_at(32);
+    let own = json!({"kty": "EC", "crv": "P-256", "kid": "p256", "x": b64(x), "y": b64(y)});
+    for head in [
+        json!({"alg": "ES256", "kid": "p256", "jwk": own}),
+        json!({"alg": "ES256", "kid": "p256", "jku": "https://evil.example/keys"}),
+        json!({"alg": "ES256", "kid": "p256", "x5c": [STANDARD.encode(mine.public_key())]}),
+        json!({"alg": "ES256", "jwk": own}),
+    ] {
+        let text = format!("{}.{}", b64(head.to_string()), b64(claims().to_string()));
+        let signature = mine.sign(&SystemRandom::new(), text.as_bytes()).expect("a signature");
+        refused(&format!("{text}.{}", b64(signature)), AuthReason::Signature);
+    }
+}
+
+#[test]
+fn a_token_has_one_spelling() {
+    let good = token(&header("RS256"), &claims().to_string(), "RS256");
+    let parts: Vec<&str> = good.split('.').collect();
+    let [head, body, tail] = parts[..] else { panic!("three parts") };
+    for bad in [
+        String::new(),
+        ".".to_owned(),
+        "..".to_owned(),
+        format!("{head}.{body}"),
+        format!("{good}."),
+        format!(".{good}"),
+        format!("{good}.{tail}"),
+        format!("{head}.{body}.{tail}.{tail}.{tail}"),
+        format!("{head}=.{body}.{tail}"),
+        format!("{head}.{body}==.{tail}"),
+        format!("{good}=="),
+        format!("{good}\n"),
+        format!(" {good}"),
+        format!("{head}.{body}. {tail}"),
+        format!("{head}.{body}.{}", STANDARD.encode(signature("RS256", format!("{head}.{body}").as_bytes()))),
+        format!("{}.{body}.{tail}", b64("[]")),
+        format!("{}.{body}.{tail}", b64("\"alg\"")),
+        format!("{}.{body}.{tail}", b64("")),
+        format!("{}.{body}.{tail}", b64([b"\xef\xbb\xbf", header("RS256").as_bytes()].concat())),
+        format!("{}.{body}.{tail}", b64(header("RS256") + "{}")),
+        format!("{}.{body}.{tail}", b64(b"{\"alg\":\"RS256\",\"kid\":\"\xff\"}")),
+        token(&header("RS256"), "not json", "RS256"),
+        token(&header("RS256"), "{\"exp\":NaN}", "RS256"),
+        token(&header("RS256"), "{\"exp\":1e999}", "RS256"),
+        token(&header("RS256"), &format!("{{\"a\":{}", "[".repeat(3000)), "RS256"),
+    ] {
+        refused(&bad, AuthReason::Malformed);
+    }
+    // The last letter of 256 bytes holds four bits that say nothing: they have to be zero.
+    let last = tail.chars().last().expect("a signature");
+    let alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    let at = alphabet.find(last).expect("base64url");
+    for bits in 1..16 {
+        let other = alphabet.as_bytes()[at | bits] as char;
+        if other != last {
+            refused(&format!("{}{other}", &good[..good.len() - 1]), AuthReason::Malformed);
+        }
+    }
+    let huge = with(json!({"padding": "x".repeat(8 << 10)}));
+    refused(&token(&header("RS256"), &huge, "RS256"), AuthReason::TooLarge);
+}
+
+#[test]
+fn a_signature_is_of_the_very_bytes_and_of_one_form() {
+    let good = token(&header("ES256"), &claims().to_string(), "ES256");
+    let (signed, tail) = good.rsplit_once('.').expect("a signature");
+    let raw = URL_SAFE_NO_PAD.decode(tail).expect("base64url");
+    let asn1 = EcdsaKeyPair::from_pkcs8(
+        &sign::ECDSA_P256_SHA256_ASN1_SIGNING,
+        PAIRS.p256.to_pkcs8v1().expect("a key").as_ref(),
+    );
+    let der = asn1.expect("a key").sign(&SystemRandom::new(), signed.as_bytes()).expect("a signature");
+    let mut flipped = raw.clone();
+    flipped[10] ^= 1;
+    for bad in [der.as_ref(), &flipped, &raw[..63], &[&raw[..], &[0]].concat(), &[0; 64], &[]] {
+        refused(&format!("{signed}.{}", b64(bad)), AuthReason::Signature);
+    }
+    // The same claims, other bytes.
+    let spaced = format!("{}.{}.{tail}", b64(header("ES256")), b64(claims().to_string() + " "));
+    refused(&spaced, AuthReason::Signature);
+}
+
+#[test]
+fn times_are_numbers_and_now_lies_between_them() {
+    let far = 253_402_300_800_u64;
+    for (changes, reason) in [
+        (json!({"exp": null}), AuthReason::Claims),
+        (json!({"exp": "1800000060"}), AuthReason::Claims),
+        (json!({"exp": [NOW + 60]}), AuthReason::Claims),
+        (json!({"exp": true}), AuthReason::Claims),
+        (json!({"exp": -1}), AuthReason::Claims),
+        (json!({"exp": far}), AuthReason::Claims),
+        (json!({"exp": u64::MAX}), AuthReason::Claims),
+        (json!({"exp": 1e300}), AuthReason::Claims),
+        (json!({"exp": 0}), AuthReason::Expired),
+        (json!({"exp": NOW - 5}), AuthReason::Expired),
+        (json!({"exp": NOW - 3600}), AuthReason::Expired),
+        (json!({"nbf": NOW + 6}), AuthReason::NotYetValid),
+        (json!({"nbf": (NOW + 6).to_string()}), AuthReason::Claims),
+        (json!({"nbf": -5}), AuthReason::Claims),
+        (json!({"nbf": {}}), AuthReason::Claims),
+        (json!({"iat": NOW + 6}), AuthReason::NotYetValid),
+        (json!({"iat": "yesterday"}), AuthReason::Claims),
+    ] {
+        refused(&token(&header("EdDSA"), &with(changes), "EdDSA"), reason);
+    }
+    for changes in [
+        json!({"exp": NOW - 4}),
+        json!({"exp": NOW as f64 + 0.5}),
+        json!({"exp": far - 1}),
+        json!({"nbf": NOW + 5, "iat": NOW + 5}),
+        json!({"nbf": null, "iat": null}),
+        json!({"iat": 0}),
+    ] {
+        let text = token(&header("EdDSA"), &with(changes), "EdDSA");
+        assert!(check(&text, &issuer(), &all_keys()).is_ok(), "{text}");
+    }
+}
+
+#[test]
+fn a_token_says_of_whom_by_whom_and_for_whom() {
+    for (changes, reason) in [
+        (json!({"iss": null}), AuthReason::Claims),
+        (json!({"iss": [ISSUER]}), AuthReason::Claims),
+        (json!({"iss": {"url": ISSUER}}), AuthReason::Claims),
+        (json!({"iss": "https://idp.example/"}), AuthReason::Issuer),
+        (json!({"iss": "https://IDP.example"}), AuthReason::Issuer),
+        (json!({"iss": "https://idp.example.evil.example"}), AuthReason::Issuer),
+        (json!({"aud": null}), AuthReason::Claims),
+        (json!({"aud": 7}), AuthReason::Claims),
+        (json!({"aud": {"agents": true}}), AuthReason::Claims),
+        (json!({"aud": ["agents", 7]}), AuthReason::Claims),
+        (json!({"aud": []}), AuthReason::Audience),
+        (json!({"aud": ""}), AuthReason::Audience),
+        (json!({"aud": "Agents"}), AuthReason::Audience),
+        (json!({"aud": "agents chat"}), AuthReason::Audience),
+        (json!({"aud": ["other"]}), AuthReason::Audience),
+        (json!({"sub": null}), AuthReason::Claims),
+        (json!({"sub": ""}), AuthReason::Claims),
+        (json!({"sub": 7}), AuthReason::Claims),
+        (json!({"sub": ["ada"]}), AuthReason::Claims),
+        (json!({"sub": "ada\r\nX-Diglot-Tenant: other"}), AuthReason::Claims),
+        (json!({"sub": "ada\u{85}"}), AuthReason::Claims),
+        (json!({"sub": "a".repeat(257)}), AuthReason::Claims),
+        (json!({"org": {"id": 7}}), AuthReason::Claims),
+        (json!({"org": {"id": "a\nb"}}), AuthReason::Claims),
+        (json!({"plan": ["gold"]}), AuthReason::Claims),
+        (json!({"scope": 7}), AuthReason::Claims),
+        (json!({"scope": ["run", 7]}), AuthReason::Claims),
+    ] {
+        refused(&token(&header("EdDSA"), &with(changes), "EdDSA"), reason);
+    }
+    let twice = claims().to_string().replacen('{', r#"{"sub":"root","#, 1);
+    refused(&token(&header("EdDSA"), &twice, "EdDSA"), AuthReason::Claims);
+    let twice = claims().to_string().replacen('{', r#"{"exp":9999999999,"#, 1);
+    refused(&token(&header("EdDSA"), &twice, "EdDSA"), AuthReason::Claims);
+    refused(&token(&header("EdDSA"), "[]", "EdDSA"), AuthReason::Claims);
+}
+
+#[test]
+fn who_calls_is_what_the_claims_say() {
+    let believed =
+        |changes| check(&token(&header("EdDSA"), &with(changes), "EdDSA"), &issuer(), &all_keys()).expect("good");
+    let identity = believed(json!({
+        "aud": ["x", "chat"], "sub": "a".repeat(256), "org": {"id": "acme"}, "plan": "gold", "scope": "run  read",
+    }));
+    assert_eq!(
+        (identity.subject.len(), identity.tenant.as_deref(), identity.tier.as_deref()),
+        (256, Some("acme"), Some("gold"))
+    );
+    assert_eq!(identity.scopes, ["run", "read"]);
+    assert_eq!((identity.method, identity.claims["org"]["id"].as_str()), (AuthMethod::Jwt, Some("acme")));
+    // A claim whose whole name has a dot comes first; scopes may be a list.
+    let identity = believed(json!({"org.id": "whole", "org": {"id": "stepped"}, "scope": ["run", "read it"]}));
+    assert_eq!(
+        (identity.tenant.as_deref(), identity.scopes),
+        (Some("whole"), vec!["run".to_owned(), "read it".to_owned()])
+    );
+    let identity = believed(json!({"org": "acme"}));
+    assert_eq!((identity.tenant, identity.tier, identity.scopes), (None, None, Vec::new()));
+}
+
+#[test]
+fn good_keys_of_a_mixed_set_work_and_the_others_are_said() {
+    let changed = |name: &str, changes: Value| {
+        let mut key = jwk(name);
+        for (member, value) in changes.as_object().expect("changes") {
+            key[member] = value.clone();
+        }
+        key
+    };
+    let without = |name: &str, member: &str| {
+        let mut key = jwk(name);
+        key.as_object_mut().expect("a key").remove(member);
+        key
+    };
+    let bad = [
+        json!({"kty": "AKP", "alg": "ML-DSA-65", "pub": "AAAA"}),
+        json!({"kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA"}),
+        json!({"kty": "OKP", "crv": "Ed448", "x": "AA"}),
+        json!({"kty": "oct", "k": b64(SECRET)}),
+        json!({"kty": ["RSA"]}),
+        json!({"kid": "nothing"}),
+        json!("a text"),
+        json!(null),
+        changed("rsa", json!({"use": "enc"})),
+        changed("rsa", json!({"alg": "RSA-OAEP"})),
+        changed("rsa", json!({"alg": "ES256"})),
+        changed("rsa", json!({"key_ops": ["encrypt"]})),
+        changed("rsa", json!({"key_ops": "verify"})),
+        changed("rsa", json!({"n": "not base64url!"})),
+        changed("rsa", json!({"n": ""})),
+        changed("rsa", json!({"n": 7})),
+        changed("rsa", json!({"e": "AQ"})),
+        changed("rsa", json!({"e": "AA"})),
+        changed("rsa", json!({"d": "AQAB"})),
+        changed("rsa", json!({"kid": 7})),
+        without("rsa", "e"),
+        jwk("small"),
+        changed("p256", json!({"crv": "P-384"})),
+        changed("p256", json!({"x": b64([7; 32])})),
+        changed("p256", json!({"x": b64([7; 33])})),
+        without("p256", "y"),
+        changed("ed", json!({"x": b64([7; 31])})),
+    ];
+    for key in &bad {
+        let alone = jwks(vec![key.clone()]).expect_err("no key");
+        assert!(alone.starts_with("holds no key that can be used: key 1 "), "{alone}: {key}");
+    }
+    let mut mixed = bad.to_vec();
+    mixed.push(changed("p256", json!({"use": "sig", "key_ops": ["verify"], "alg": "ES256", "x5c": ["AAAA"]})));
+    let keys = jwks(mixed).expect("one is good");
+    assert_eq!((keys.len(), keys.ignored.as_deref().map(|said| said.split("; ").count())), (1, Some(bad.len())));
+    let text = token(&header("ES256"), &claims().to_string(), "ES256");
+    assert!(check(&text, &issuer(), &keys).is_ok());
+    for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[]}"#, "<html>", "\u{feff}{\"keys\":[]}"] {
+        assert!(KeySet::from_jwks(text.as_bytes(), &issuer().algorithms).is_err(), "{text}");
+    }
+    let many = jwks(vec![jwk("ed"); 101]).expect("keys");
+    assert_eq!((many.len(), many.ignored.as_deref()), (100, Some("more than 100 keys")));
+}
+
+#[test]
+fn keys_are_told_apart_by_their_ids_and_tried_where_that_says_nothing() {
+    let other = EcdsaKeyPair::generate(&sign::ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+    let (x, y) = other.public_key().as_ref()[1..].split_at(32);
+    let other = json!({"kty": "EC", "crv": "P-256", "kid": "p256", "x": b64(x), "y": b64(y)});
+    let good = claims().to_string();
+    let named = token(&header("ES256"), &good, "ES256");
+    let nameless = token(r#"{"alg":"ES256"}"#, &good, "ES256");
+    // Two keys of one id: either may be the one.
+    for keys in [vec![other.clone(), jwk("p256")], vec![jwk("p256"), other.clone()]] {
+        let keys = jwks(keys).expect("keys");
+        assert!(check(&named, &issuer(), &keys).is_ok() && check(&nameless, &issuer(), &keys).is_ok());
+    }
+    assert_eq!(
+        check(&named, &issuer(), &jwks(vec![other.clone()]).expect("a key")).expect_err("wrong"),
+        AuthReason::Signature
+    );
+    assert_eq!(
+        check(&nameless, &issuer(), &jwks(vec![jwk("rsa")]).expect("a key")).expect_err("none"),
+        AuthReason::UnknownKey
+    );
+    // Nobody has the gateway try keys without end.
+    let mut many = vec![other; 8];
+    many.push(jwk("p256"));
+    assert_eq!(check(&nameless, &issuer(), &jwks(many).expect("keys")).expect_err("too many"), AuthReason::Signature);
+}
+
+#[test]
+fn keys_in_pem() {
+    let pairs = &*PAIRS;
+    let spki = |pair: &RsaKeyPair| pem("PUBLIC KEY", pair.public_key().as_der().expect("a key").as_ref());
+    let file = [
+        pem("RSA PUBLIC KEY", pairs.rsa.public_key().as_ref()),
+        pem("PUBLIC KEY", pairs.p256.public_key().as_der().expect("a key").as_ref()),
+        pem("PUBLIC KEY", pairs.p384.public_key().as_der().expect("a key").as_ref()),
+        pem("PUBLIC KEY", pairs.ed.public_key().as_der().expect("a key").as_ref()),
+    ];
+    let keys = KeySet::from_pem(file.concat().as_bytes(), &issuer().algorithms).expect("keys");
+    for algorithm in ["RS256", "PS512", "ES256", "ES384", "EdDSA"] {
+        let text = token(&header(algorithm), &claims().to_string(), algorithm);
+        assert!(check(&text, &issuer(), &keys).is_ok(), "{algorithm}");
+    }
+    let windows = spki(&pairs.rsa).replace('\n', "\r\n");
+    assert_eq!(KeySet::from_pem(windows.as_bytes(), &issuer().algorithms).expect("a key").len(), 1);
+    let private = pem("PRIVATE KEY", pairs.p256.to_pkcs8v1().expect("a key").as_ref());
+    for (bad, why) in [
+        (SMALL.to_owned(), "2048"),
+        (private, "private key"),
+        (pem("PUBLIC KEY", b"junk"), "fits no algorithm"),
+        (pem("CERTIFICATE", b"junk"), "no certificate"),
+        (pem("X509 CRL", b"junk"), "neither"),
+        ("-----BEGIN PUBLIC KEY-----\n!!!\n-----END PUBLIC KEY-----\n".to_owned(), "base64"),
+        (String::new(), "no PEM block"),
+    ] {
+        let said = KeySet::from_pem(bad.as_bytes(), &issuer().algorithms).expect_err("refused");
+        assert!(said.contains(why), "{said}");
+    }
+    let only = [Algorithm::ES256];
+    assert!(KeySet::from_pem(file[0].as_bytes(), &only).expect_err("refused").contains("fits no algorithm"));
+    assert!(KeySet::from_secret(&[b'x'; 31], &[Algorithm::HS256]).expect_err("short").contains("32 bytes"));
+}
+
+#[test]
+fn no_debug_form_shows_a_key() {
+    let keys = KeySet::from_secret(SECRET, &[Algorithm::HS256]).expect("a key");
+    assert_eq!(format!("{keys:?}"), "KeySet { keys: 1, .. }");
+}

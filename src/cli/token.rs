@@ -1,0 +1,292 @@
+//! `diglot token`: credentials to try a gateway with. Tokens that are signed here, API keys, and keys to sign with.
+
+use super::{Exit, complain, say};
+use crate::config::access::{Issuer, Keys};
+use crate::config::{self, load};
+use aws_lc_rs::digest::{SHA256, digest};
+use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
+use aws_lc_rs::signature::Ed25519KeyPair;
+use base64::Engine;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use clap::ArgGroup;
+use jsonwebtoken::jwk::{Jwk, JwkSet, PublicKeyUse};
+use jsonwebtoken::{Algorithm, AlgorithmFamily, EncodingKey, Header, encode};
+use serde_json::{Map, Value, json};
+use std::fs::{self, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What every key begins with, so that scanners of source code find one that was left there.
+const KEY_PREFIX: &str = "dgl_";
+
+/// What `--help` says below the options.
+const AFTER_HELP: &str = "\
+stdout is the credential alone, so that it can be kept in a variable; what else is to be known is on stderr.
+
+A token, signed with the key of an issuer, or with what a configuration says of one:
+  TOKEN=$(diglot token --secret-file secret --issuer https://issuer.test --audience diglot --subject ada)
+  TOKEN=$(diglot token --config diglot.yaml --issuer-name corp --subject ada --claim tenant=acme --scope run)
+  curl -H \"Authorization: Bearer $TOKEN\" …
+
+A key pair for an issuer of your own, without openssl: `jwks_file: dev.jwks.json` in the configuration, and then
+  diglot token --keypair dev
+  diglot token --private-key dev.pem --issuer https://issuer.test --audience diglot --subject ada
+
+An API key, and its entry for the configuration or its file of keys, which holds the digest of the key alone:
+  KEY=$(diglot token --api-key --id ci --tier gold 2>> keys.yaml)
+  printf %s \"$KEY\" | diglot token --digest
+
+Exit codes: 0 ok, 2 usage, 69 a file or a key cannot be used, 78 bad configuration.";
+
+#[derive(clap::Args)]
+#[command(
+    after_help = AFTER_HELP,
+    group = ArgGroup::new("what").required(true).multiple(true)
+        .args(["secret_file", "private_key", "config", "api_key", "digest", "keypair"]),
+)]
+pub(super) struct Arguments {
+    /// Sign a token with the secret in this file; white space at its end is not part of it
+    #[arg(long, value_name = "FILE", conflicts_with = "private_key", help_heading = "Tokens")]
+    secret_file: Option<PathBuf>,
+    /// Sign a token with the private key in this PEM file (PKCS#8, or PKCS#1 for RSA)
+    #[arg(long, value_name = "FILE", help_heading = "Tokens")]
+    private_key: Option<PathBuf>,
+    /// Take issuer, audience and secret from this configuration
+    #[arg(long, value_name = "FILE", requires = "issuer_name", help_heading = "Tokens")]
+    config: Option<PathBuf>,
+    /// Which issuer of the configuration, by its `name`
+    #[arg(long, value_name = "NAME", requires = "config", help_heading = "Tokens")]
+    issuer_name: Option<String>,
+    /// `iss`: who says so
+    #[arg(long, value_name = "URL", help_heading = "Tokens")]
+    issuer: Option<String>,
+    /// `aud`: for whom; may be repeated
+    #[arg(long, help_heading = "Tokens")]
+    audience: Vec<String>,
+    /// `exp`: how long it is good for, such as `90s`, `5m`, `1h`
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = config::duration, help_heading = "Tokens")]
+    expires: Duration,
+    /// Another claim, or another value of one: JSON where it is that, text otherwise (`exp=1` makes a token that has
+    /// expired); may be repeated
+    #[arg(long, value_name = "NAME=VALUE", value_parser = claim, help_heading = "Tokens")]
+    claim: Vec<(String, Value)>,
+    /// What it is signed with, such as `RS256`; what its key is for when left out
+    #[arg(long, help_heading = "Tokens")]
+    algorithm: Option<Algorithm>,
+    /// `kid`: which of the issuer's keys it is signed with
+    #[arg(long, help_heading = "Tokens")]
+    kid: Option<String>,
+    /// Write a new pair of Ed25519 keys: NAME.pem to sign with, NAME.jwks.json for the gateway
+    #[arg(long, value_name = "NAME", conflicts_with_all = TOKENS, help_heading = "Keys to sign with")]
+    keypair: Option<String>,
+    /// Make a new API key
+    #[arg(long, conflicts_with_all = TOKENS, conflicts_with = "keypair", help_heading = "API keys")]
+    api_key: bool,
+    /// Read an API key from stdin and print its digest
+    #[arg(long, conflicts_with_all = TOKENS, conflicts_with_all = ["keypair", "api_key"], help_heading = "API keys")]
+    digest: bool,
+    /// What logs call the API key
+    #[arg(long, requires = "api_key", help_heading = "API keys")]
+    id: Option<String>,
+    /// Its tenant
+    #[arg(long, requires = "api_key", help_heading = "API keys")]
+    tenant: Option<String>,
+    /// Its tier
+    #[arg(long, requires = "api_key", help_heading = "API keys")]
+    tier: Option<String>,
+    /// Who calls; the id of an API key when left out
+    #[arg(long, help_heading = "Both")]
+    subject: Option<String>,
+    /// What it may do; may be repeated
+    #[arg(long, help_heading = "Both")]
+    scope: Vec<String>,
+}
+
+/// What only a token is made of.
+const TOKENS: [&str; 7] = ["secret_file", "private_key", "config", "issuer", "audience", "claim", "algorithm"];
+
+/// Why there is nothing to print.
+type Failure = (Exit, String);
+
+fn unusable(what: impl std::fmt::Display) -> Failure {
+    (Exit::Unavailable, what.to_string())
+}
+
+pub(super) fn run(arguments: &Arguments) -> Exit {
+    let made = if arguments.api_key {
+        api_key(arguments)
+    } else if arguments.digest {
+        digest_of_stdin()
+    } else if let Some(name) = &arguments.keypair {
+        keypair(name, arguments.kid.clone())
+    } else {
+        token(arguments)
+    };
+    match made {
+        Ok(line) => {
+            say(line);
+            Exit::Ok
+        }
+        Err((exit, what)) => {
+            complain(what);
+            exit
+        }
+    }
+}
+
+fn claim(text: &str) -> Result<(String, Value), String> {
+    let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
+    let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
+    Ok((name.to_owned(), value))
+}
+
+fn token(arguments: &Arguments) -> Result<String, Failure> {
+    let configured =
+        arguments.config.as_deref().map(|file| issuer(file, arguments.issuer_name.as_deref())).transpose()?;
+    let key = signing_key(arguments, configured.as_ref())?;
+    let claims = claims(arguments, configured.as_ref())?;
+    let algorithms = match arguments.algorithm {
+        Some(algorithm) => vec![algorithm],
+        None => algorithms(key.family(), configured.as_ref()),
+    };
+    let sign = |algorithm: &Algorithm| {
+        let header = Header { kid: arguments.kid.clone(), ..Header::new(*algorithm) };
+        encode(&header, &claims, &key).ok()
+    };
+    // Which of two curves a key is on shows when it signs.
+    let signed = algorithms.iter().find_map(sign);
+    signed.ok_or_else(|| unusable(format_args!("the key cannot sign with {algorithms:?}")))
+}
+
+/// An issuer of a configuration.
+fn issuer(file: &Path, name: Option<&str>) -> Result<Issuer, Failure> {
+    let config = load::from_path(file).map_err(|problems| (Exit::Config, problems.to_string()))?;
+    let names: Vec<_> = config.auth.issuers.iter().map(|issuer| format!("`{}`", issuer.name)).collect();
+    let found = config.auth.issuers.into_iter().find(|issuer| Some(issuer.name.as_str()) == name);
+    found.ok_or_else(|| (Exit::Usage, format!("--issuer-name: {} has {}", file.display(), listed(&names))))
+}
+
+fn listed(names: &[String]) -> String {
+    if names.is_empty() { "no issuers".to_owned() } else { names.join(", ") }
+}
+
+fn signing_key(arguments: &Arguments, configured: Option<&Issuer>) -> Result<EncodingKey, Failure> {
+    let secret = |content: &[u8]| EncodingKey::from_secret(content.trim_ascii_end());
+    match (&arguments.secret_file, &arguments.private_key, configured.map(|issuer| &issuer.keys)) {
+        (Some(file), ..) | (None, None, Some(Keys::SecretFile(file))) => Ok(secret(&read(file)?)),
+        (None, Some(file), _) => {
+            let pem = read(file)?;
+            let read = EncodingKey::from_ed_pem(&pem).or_else(|_| EncodingKey::from_ec_pem(&pem));
+            let read = read.or_else(|_| EncodingKey::from_rsa_pem(&pem));
+            read.map_err(|_| unusable(format_args!("{}: is no private key in PEM that can be read", file.display())))
+        }
+        (None, None, Some(Keys::Secret(configured))) => Ok(secret(configured.expose().as_bytes())),
+        (None, None, _) => {
+            Err((Exit::Usage, "the issuer has public keys: name the private one with --private-key".to_owned()))
+        }
+    }
+}
+
+fn algorithms(family: AlgorithmFamily, configured: Option<&Issuer>) -> Vec<Algorithm> {
+    let usual: &[Algorithm] = match family {
+        AlgorithmFamily::Hmac => &[Algorithm::HS256],
+        AlgorithmFamily::Rsa => &[Algorithm::RS256],
+        AlgorithmFamily::Ec => &[Algorithm::ES256, Algorithm::ES384],
+        AlgorithmFamily::Ed => &[Algorithm::EdDSA],
+    };
+    match configured {
+        Some(issuer) => issuer.algorithms.iter().filter_map(|algorithm| algorithm.name().parse().ok()).collect(),
+        None => usual.to_vec(),
+    }
+}
+
+fn claims(arguments: &Arguments, configured: Option<&Issuer>) -> Result<Map<String, Value>, Failure> {
+    let missing = |option: &str| (Exit::Usage, format!("a token needs {option}; see `diglot token --help`"));
+    let issuer = arguments.issuer.as_ref().or(configured.map(|issuer| &issuer.issuer));
+    let mut audiences = arguments.audience.clone();
+    if audiences.is_empty() {
+        audiences.extend(configured.and_then(|issuer| issuer.audiences.first().cloned()));
+    }
+    let audience = match audiences.as_slice() {
+        [] => return Err(missing("--audience")),
+        [one] => json!(one),
+        several => json!(several),
+    };
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let mut claims = Map::new();
+    claims.insert("iss".to_owned(), json!(issuer.ok_or_else(|| missing("--issuer"))?));
+    claims.insert("aud".to_owned(), audience);
+    claims.insert("sub".to_owned(), json!(arguments.subject.as_ref().ok_or_else(|| missing("--subject"))?));
+    claims.insert("iat".to_owned(), json!(now.as_secs()));
+    claims.insert("exp".to_owned(), json!((now + arguments.expires).as_secs()));
+    if !arguments.scope.is_empty() {
+        claims.insert("scope".to_owned(), json!(arguments.scope.join(" ")));
+    }
+    claims.extend(arguments.claim.iter().cloned());
+    Ok(claims)
+}
+
+fn api_key(arguments: &Arguments) -> Result<String, Failure> {
+    let key = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::<32>()?));
+    let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", hex(&random::<4>()?))), Ok)?;
+    // JSON is YAML, and its quotes keep an id such as `on` a text.
+    let mut entry = format!("{{id: {}, sha256: {}", json!(id), hex(digest(&SHA256, key.as_bytes()).as_ref()));
+    let more = [("subject", &arguments.subject), ("tenant", &arguments.tenant), ("tier", &arguments.tier)];
+    for (name, value) in more.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
+        entry += &format!(", {name}: {}", json!(value));
+    }
+    if !arguments.scope.is_empty() {
+        entry += &format!(", scopes: {}", json!(arguments.scope));
+    }
+    // As it can stand below `keys:`; no complaint, so without our name before it.
+    let _ = writeln!(io::stderr(), "  - {entry}}}");
+    Ok(key)
+}
+
+fn random<const BYTES: usize>() -> Result<[u8; BYTES], Failure> {
+    let mut bytes = [0; BYTES];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| unusable("the system has no random numbers"))?;
+    Ok(bytes)
+}
+
+fn digest_of_stdin() -> Result<String, Failure> {
+    let mut key = Vec::new();
+    io::stdin().read_to_end(&mut key).map_err(|error| unusable(format_args!("stdin: {error}")))?;
+    let key = key.trim_ascii_end();
+    if key.is_empty() { Err(unusable("stdin: holds no key")) } else { Ok(hex(digest(&SHA256, key).as_ref())) }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Writes a key pair and names its files.
+fn keypair(name: &str, kid: Option<String>) -> Result<String, Failure> {
+    let failed = |_| unusable("the keys cannot be made");
+    let pair = Ed25519KeyPair::generate().map_err(failed)?;
+    let private: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
+    let public = Jwk::from_encoding_key(&EncodingKey::from_ed_der(private.as_ref()), Algorithm::EdDSA);
+    let mut public = public.map_err(unusable)?;
+    (public.common.public_key_use, public.common.key_id) = (Some(PublicKeyUse::Signature), kid);
+    let jwks = serde_json::to_string_pretty(&JwkSet { keys: vec![public] }).map_err(unusable)?;
+    // RFC 7468, section 10. A key of this kind fits on the one line that the section allows.
+    let pem = STANDARD.encode(private.as_ref());
+    let pem = format!("-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----");
+    let files = [(format!("{name}.pem"), pem, 0o600), (format!("{name}.jwks.json"), jwks, 0o644)];
+    for (path, content, mode) in &files {
+        write_new(path, content, *mode).map_err(|error| unusable(format_args!("{path}: {error}")))?;
+    }
+    Ok(files.map(|(path, ..)| path).join("\n"))
+}
+
+/// Writes a file that is not there yet: a key that is in use is not lost by a slip.
+fn write_new(path: &str, content: &str, mode: u32) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
+    writeln!(file, "{content}")
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(path).map_err(|error| unusable(format_args!("{}: {error}", path.display())))
+}

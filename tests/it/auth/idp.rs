@@ -1,0 +1,175 @@
+//! An issuer: a key pair that signs, and a server that answers for its keys as a test says.
+
+use aws_lc_rs::rand::SystemRandom;
+use aws_lc_rs::signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair, KeyPair};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio_rustls::TlsAcceptor;
+
+/// What tokens are for, unless a test says otherwise.
+pub const AUDIENCE: &str = "agents";
+
+/// A key of an issuer.
+pub struct Signer {
+    pub kid: String,
+    pair: EcdsaKeyPair,
+}
+
+impl Signer {
+    pub fn new(kid: &str) -> Signer {
+        let pair = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
+        Signer { kid: kid.to_owned(), pair }
+    }
+
+    pub fn jwk(&self) -> Value {
+        let (x, y) = self.pair.public_key().as_ref()[1..].split_at(32);
+        let b64 = |bytes| URL_SAFE_NO_PAD.encode(bytes);
+        json!({"kty": "EC", "crv": "P-256", "use": "sig", "kid": self.kid, "x": b64(x), "y": b64(y)})
+    }
+
+    /// A token of `issuer` that is good for a minute.
+    pub fn token(&self, issuer: &str) -> String {
+        self.signed(&claims(issuer))
+    }
+
+    pub fn signed(&self, claims: &Value) -> String {
+        let head = json!({"alg": "ES256", "typ": "JWT", "kid": self.kid}).to_string();
+        let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(head), URL_SAFE_NO_PAD.encode(claims.to_string()));
+        let signature = self.pair.sign(&SystemRandom::new(), text.as_bytes()).expect("a signature");
+        format!("{text}.{}", URL_SAFE_NO_PAD.encode(signature))
+    }
+}
+
+/// Claims of a token that is good for a minute.
+pub fn claims(issuer: &str) -> Value {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("a clock").as_secs();
+    json!({"iss": issuer, "aud": AUDIENCE, "sub": "ada", "iat": now, "exp": now + 60})
+}
+
+/// A set of keys.
+pub fn jwks(signers: &[&Signer]) -> String {
+    json!({"keys": signers.iter().map(|signer| signer.jwk()).collect::<Vec<_>>()}).to_string()
+}
+
+/// How the server answers.
+#[derive(Clone, Debug)]
+pub enum Reply {
+    /// with these bytes, and closes
+    Bytes(Vec<u8>),
+    /// with these bytes, and then nothing, for ever
+    Stall(Vec<u8>),
+}
+
+/// A JSON document.
+pub fn document(body: &str) -> Reply {
+    answer("200 OK", "application/json", body)
+}
+
+pub fn answer(status: &str, kind: &str, body: &str) -> Reply {
+    let length = body.len();
+    Reply::Bytes(format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}").into())
+}
+
+/// The server of an issuer.
+pub struct Idp {
+    pub address: SocketAddr,
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    replies: Mutex<HashMap<String, Reply>>,
+    asked: Mutex<HashMap<String, usize>>,
+    open: watch::Sender<bool>,
+    tls: Option<TlsAcceptor>,
+}
+
+impl Idp {
+    pub async fn start() -> Idp {
+        Idp::listening(None).await
+    }
+
+    /// One that speaks TLS.
+    pub async fn secured(tls: TlsAcceptor) -> Idp {
+        Idp::listening(Some(tls)).await
+    }
+
+    async fn listening(tls: Option<TlsAcceptor>) -> Idp {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("bound");
+        let (replies, asked, open) = (Mutex::default(), Mutex::default(), watch::Sender::new(true));
+        let shared = Arc::new(Shared { replies, asked, open, tls });
+        tokio::spawn({
+            let shared = Arc::clone(&shared);
+            async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    let shared = Arc::clone(&shared);
+                    tokio::spawn(async move {
+                        // A gateway that gives up breaks the connection; the test sees what it made of it.
+                        match &shared.tls {
+                            Some(tls) => shared.serve(tls.accept(stream).await?).await,
+                            None => shared.serve(stream).await,
+                        }
+                    });
+                }
+            }
+        });
+        Idp { address, shared }
+    }
+
+    /// What its tokens say in `iss`.
+    pub fn issuer(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// The configuration of an issuer whose keys are at `/keys`.
+    pub fn by_url(&self) -> String {
+        format!("name: corp, issuer: '{}', audience: {AUDIENCE}, jwks_url: '{}/keys'", self.issuer(), self.issuer())
+    }
+
+    pub fn says(&self, path: &str, reply: Reply) {
+        self.shared.replies.lock().expect("nobody panics").insert(path.to_owned(), reply);
+    }
+
+    /// How often a path was asked for.
+    pub fn asked(&self, path: &str) -> usize {
+        self.shared.asked.lock().expect("nobody panics").get(path).copied().unwrap_or(0)
+    }
+
+    /// Whether answers are given or held back.
+    pub fn open(&self, open: bool) {
+        self.shared.open.send_replace(open);
+    }
+}
+
+impl Shared {
+    async fn serve<S: AsyncRead + AsyncWrite + Unpin>(&self, mut stream: S) -> std::io::Result<()> {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            if stream.read_buf(&mut head).await? == 0 {
+                return Ok(());
+            }
+        }
+        let head = String::from_utf8(head).expect("a head in ASCII");
+        let path = head.strip_prefix("GET ").and_then(|rest| rest.split(' ').next()).expect("a GET").to_owned();
+        *self.asked.lock().expect("nobody panics").entry(path.clone()).or_default() += 1;
+        let mut open = self.open.subscribe();
+        let _ = open.wait_for(|open| *open).await;
+        let reply = self.replies.lock().expect("nobody panics").get(&path).cloned();
+        match reply.unwrap_or_else(|| answer("404 Not Found", "text/plain", "")) {
+            Reply::Bytes(bytes) => stream.write_all(&bytes).await?,
+            Reply::Stall(bytes) => {
+                stream.write_all(&bytes).await?;
+                while stream.read(&mut [0; 64]).await? > 0 {}
+            }
+        }
+        stream.shutdown().await
+    }
+}

@@ -1,0 +1,250 @@
+//! Issuers that rotate, lie, stall, flood and fall (`failures.md`, rows 39 to 43).
+
+use super::super::support::agent::{Agent, Step, write};
+use super::super::support::client::Answer;
+use super::super::support::gateway::{File, Gateway, Setup};
+use super::super::support::sse::{HEAD, WHOLE, refused, succeeded, whole};
+use super::super::support::{eventually, soon};
+use super::idp::{AUDIENCE, Idp, Reply, Signer, answer, document, jwks};
+use super::{call, with};
+use futures_util::future::join_all;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+const CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/auth/ca.pem");
+
+/// An agent that says a whole run to everybody.
+fn agent() -> Agent {
+    Agent::playing(vec![Step::Read, write(HEAD), write(whole())])
+}
+
+/// A gateway that believes one issuer, not yet ready.
+async fn believing(agent: &Agent, issuer: &str) -> Gateway {
+    let top = format!("auth: {{issuers: [{{{issuer}}}]}}");
+    Gateway::start(Setup { upstreams: &[agent.url()], top: &top, unready: true, ..Setup::default() }).await
+}
+
+async fn ready(gateway: &Gateway) {
+    eventually("readiness", async || (gateway.ask("/readyz").await.status == 200).then_some(())).await;
+}
+
+#[track_caller]
+fn accepted(answer: &Answer) {
+    succeeded(answer, WHOLE);
+}
+
+#[tokio::test]
+async fn a_new_key_is_taken_at_once_and_a_removed_one_refused() {
+    let (agent, idp, old, new) = (agent(), Idp::start().await, Signer::new("old"), Signer::new("new"));
+    idp.says("/keys", document(&jwks(&[&old])));
+    let gateway = believing(&agent, &idp.by_url()).await;
+    ready(&gateway).await;
+    let (old_token, new_token) = (old.token(&idp.issuer()), new.token(&idp.issuer()));
+    accepted(&call(&gateway, &old_token).await);
+    idp.says("/keys", document(&jwks(&[&new])));
+    accepted(&call(&gateway, &new_token).await);
+    refused(&call(&gateway, &old_token).await, 401, "invalid_token");
+    // One fetch at the start, one for the new key, and none within the cool-down for the old one.
+    assert_eq!(idp.asked("/keys"), 2);
+    assert_eq!(gateway.metric(r#"diglot_jwks_refreshes_total{issuer="corp",result="fetched"}"#).await, 2.0);
+    assert_eq!(gateway.metric(r#"diglot_jwks_keys{issuer="corp"}"#).await, 1.0);
+    assert!(gateway.metric(r#"diglot_jwks_last_success_timestamp_seconds{issuer="corp"}"#).await > 1.7e9);
+}
+
+#[tokio::test]
+async fn a_flood_of_unknown_keys_costs_one_fetch_and_no_time() {
+    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
+    idp.says("/keys", document(&jwks(&[&signer])));
+    let gateway = believing(&agent, &idp.by_url()).await;
+    ready(&gateway).await;
+    let strangers: Vec<_> = (0..64).map(|n| Signer::new(&format!("k{n}")).token(&idp.issuer())).collect();
+    for answer in join_all(strangers.iter().map(|token| call(&gateway, token))).await {
+        refused(&answer, 401, "invalid_token");
+    }
+    let began = Instant::now();
+    for token in &strangers[..16] {
+        refused(&call(&gateway, token).await, 401, "invalid_token");
+    }
+    assert!(began.elapsed() < Duration::from_secs(1), "refusals do not wait: {:?}", began.elapsed());
+    assert_eq!(idp.asked("/keys"), 2);
+    accepted(&call(&gateway, &signer.token(&idp.issuer())).await);
+    gateway.reaches(r#"diglot_auth_total{method="jwt",reason="unknown_key",result="refused",route="run"}"#, 80.0).await;
+}
+
+#[tokio::test]
+async fn a_herd_at_a_cold_start_waits_for_one_fetch() {
+    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
+    idp.says("/keys", document(&jwks(&[&signer])));
+    idp.open(false);
+    let gateway = believing(&agent, &idp.by_url()).await;
+    assert_eq!(gateway.ask("/readyz").await.status, 503);
+    let token = signer.token(&idp.issuer());
+    let herd = join_all((0..32).map(|_| call(&gateway, &token)));
+    let opening = async {
+        eventually("the fetch", async || (idp.asked("/keys") == 1).then_some(())).await;
+        idp.open(true);
+    };
+    let (answers, ()) = tokio::join!(herd, opening);
+    answers.iter().for_each(accepted);
+    assert_eq!(idp.asked("/keys"), 1);
+    ready(&gateway).await;
+}
+
+/// Whatever the server of the issuer does, nobody is let in, nobody waits for long, and the gateway recovers by itself.
+#[tokio::test]
+async fn a_gateway_starts_without_its_issuer_and_says_so() {
+    let huge = format!("{{\"keys\":[],\"padding\":\"{}\"}}", "x".repeat(1 << 20));
+    let endless = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}", "x".repeat(2 << 20));
+    let elsewhere = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n";
+    let cases = [
+        ("500", answer("500 Internal Server Error", "text/plain", "oops"), "status 500"),
+        ("garbage", document("<html>"), "is no JSON"),
+        ("nothing", document(""), "is no JSON"),
+        ("no list", document("[]"), "no list `keys`"),
+        ("no keys", document(r#"{"keys":[]}"#), "holds no key"),
+        ("odd keys", document(r#"{"keys":[{"kty":"AKP"},7]}"#), "holds no key that can be used"),
+        ("huge", document(&huge), "larger than"),
+        ("endless", Reply::Bytes(endless.into()), "larger than"),
+        ("redirect", Reply::Bytes(elsewhere.to_vec()), "redirects are not followed"),
+        ("no HTTP", Reply::Bytes(b"\x16\x03\x01nonsense\r\n\r\n".to_vec()), "the exchange broke"),
+        ("cut", Reply::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec()), "broke off"),
+        ("closed", Reply::Bytes(Vec::new()), "the exchange broke"),
+        ("stalled head", Reply::Stall(Vec::new()), "no whole answer"),
+        ("stalled body", Reply::Stall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec()), "no whole answer"),
+    ];
+    join_all(cases.into_iter().map(async |(case, reply, cause)| {
+        let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
+        idp.says("/keys", reply);
+        idp.says("/elsewhere", document(&jwks(&[&signer])));
+        let gateway = believing(&agent, &idp.by_url()).await;
+        let token = signer.token(&idp.issuer());
+        let began = Instant::now();
+        let answer = call(&gateway, &token).await;
+        assert!(began.elapsed() < Duration::from_secs(4), "{case}: {:?}", began.elapsed());
+        refused(&answer, 503, "keys_unavailable");
+        let wait: u64 = answer.header("retry-after").and_then(|text| text.parse().ok()).expect("seconds");
+        assert!((1..=61).contains(&wait), "{case}: {wait}");
+        refused(&with(&gateway, "").await, 401, "authentication_required");
+        assert_eq!(gateway.ask("/readyz").await.status, 503, "{case}");
+        let report = eventually("the cause", async || {
+            let report = gateway.ask("/readyz?verbose").await;
+            report.text().contains(cause).then(|| report.text().to_owned())
+        });
+        let report = report.await;
+        assert!(report.contains("[+] runs ok\n[-] issuer corp no keys yet: "), "{case}: {report}");
+        assert!(report.ends_with("[-] route auto has no keys yet\nnot ready\n"), "{case}: {report}");
+        idp.says("/keys", document(&jwks(&[&signer])));
+        ready(&gateway).await;
+        accepted(&call(&gateway, &token).await);
+        assert_eq!(gateway.ask("/readyz?verbose").await.text(), "[+] runs ok\n[+] issuer corp ok\nready\n");
+        assert_eq!(idp.asked("/elsewhere"), 0);
+    }))
+    .await;
+}
+
+#[tokio::test]
+async fn keys_from_before_serve_while_the_issuer_is_away() {
+    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
+    idp.says("/keys", document(&jwks(&[&signer])));
+    let mut gateway = believing(&agent, &idp.by_url()).await;
+    ready(&gateway).await;
+    for reply in [document("{}"), answer("503 Service Unavailable", "text/plain", "")] {
+        idp.says("/keys", reply);
+    }
+    refused(&call(&gateway, &Signer::new("other").token(&idp.issuer())).await, 401, "invalid_token");
+    accepted(&call(&gateway, &signer.token(&idp.issuer())).await);
+    let report = gateway.ask("/readyz?verbose").await;
+    assert_eq!(report.status, 200);
+    let expected = "[+] runs ok\n[+] issuer corp keys from before: JWKS: status 503\nready\n";
+    assert_eq!(report.text(), expected);
+    let line = gateway.logged("keys of the issuer cannot be fetched").await;
+    assert_eq!((&line["level"], &line["issuer"], &line["stale"]), (&"WARN".into(), &"corp".into(), &true.into()));
+    assert_eq!(line["cause"], "JWKS: status 503");
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_used_are_said_once_and_the_others_work() {
+    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
+    let keys = format!(r#"{{"keys":[{{"kty":"AKP","kid":"planted"}},{}]}}"#, signer.jwk());
+    idp.says("/keys", document(&keys));
+    let mut gateway = believing(&agent, &idp.by_url()).await;
+    ready(&gateway).await;
+    accepted(&call(&gateway, &signer.token(&idp.issuer())).await);
+    let line = gateway.logged("keys of the issuer left out").await;
+    assert_eq!(line["ignored"], "key 1 is of a kind that is not known (`kty`)");
+}
+
+#[tokio::test]
+async fn the_keys_of_an_issuer_are_discovered() {
+    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
+    let discovery = |issuer: &str, keys: &str| document(&format!(r#"{{"issuer":"{issuer}","jwks_uri":"{keys}"}}"#));
+    let (issuer, keys) = (idp.issuer(), format!("{}/keys", idp.issuer()));
+    let at = "/.well-known/openid-configuration";
+    idp.says("/keys", document(&jwks(&[&signer])));
+    idp.says(at, discovery("https://other.example", &keys));
+    let gateway = believing(&agent, &format!("name: corp, issuer: '{issuer}', audience: {AUDIENCE}")).await;
+    let says = async |cause: &str| {
+        eventually(cause, async || gateway.ask("/readyz?verbose").await.text().contains(cause).then_some(())).await;
+    };
+    says("the document is about another issuer").await;
+    idp.says(at, discovery(&issuer, "http://keys.example/"));
+    says("`jwks_uri` is no https URL").await;
+    idp.says(at, document("{}"));
+    says("the document is about another issuer").await;
+    assert_eq!(idp.asked("/keys"), 0);
+    idp.says(at, discovery(&issuer, &keys));
+    ready(&gateway).await;
+    accepted(&call(&gateway, &signer.token(&issuer)).await);
+}
+
+#[tokio::test]
+async fn keys_in_a_file_change_with_it() {
+    let (agent, old, new) = (agent(), Signer::new("old"), Signer::new("new"));
+    let (issuer, file) = ("https://idp.example", File::new(&jwks(&[&old])));
+    let settings =
+        format!("name: corp, issuer: '{issuer}', audience: {AUDIENCE}, jwks_file: '{}'", file.path().display());
+    let mut gateway = believing(&agent, &settings).await;
+    ready(&gateway).await;
+    accepted(&call(&gateway, &old.token(issuer)).await);
+    std::fs::write(file.path(), "half").expect("a file");
+    soon("the log", gateway.logged("file cannot be used; the last good content stays")).await;
+    accepted(&call(&gateway, &old.token(issuer)).await);
+    std::fs::write(file.path(), jwks(&[&new])).expect("a file");
+    soon("the log", gateway.logged("file read again")).await;
+    accepted(&call(&gateway, &new.token(issuer)).await);
+    refused(&call(&gateway, &old.token(issuer)).await, 401, "invalid_token");
+}
+
+#[tokio::test]
+async fn issuers_are_asked_over_tls_that_is_checked() {
+    let pem =
+        |name: &str| std::fs::read(format!("{}/tests/it/auth/{name}", env!("CARGO_MANIFEST_DIR"))).expect("a file");
+    let chain = vec![CertificateDer::from_pem_slice(&pem("leaf.pem")).expect("a certificate")];
+    let key = PrivateKeyDer::from_pem_slice(&pem("leaf.key.pem")).expect("a key");
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
+    let config = config.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+    let config = config.with_single_cert(chain, key).expect("a pair");
+    let idp = Idp::secured(TlsAcceptor::from(Arc::new(config))).await;
+    let (agent, signer) = (agent(), Signer::new("good"));
+    idp.says("/keys", document(&jwks(&[&signer])));
+    let issuer = format!("https://localhost:{}", idp.address.port());
+    let top = format!(
+        "auth: {{issuers: [{{name: corp, issuer: '{issuer}', audience: {AUDIENCE}, jwks_url: '{issuer}/keys'}}]}}"
+    );
+    let start = async |env| {
+        Gateway::start(Setup { upstreams: &[agent.url()], top: &top, env, unready: true, ..Setup::default() }).await
+    };
+    let gateway = start(&[("SSL_CERT_FILE", CA), ("SSL_CERT_DIR", "")]).await;
+    ready(&gateway).await;
+    accepted(&call(&gateway, &signer.token(&issuer)).await);
+    // Without that authority the certificate is worth nothing.
+    let gateway = start(&[]).await;
+    let untrusted = async || gateway.ask("/readyz?verbose").await.text().contains("TLS: invalid peer").then_some(());
+    eventually("the cause", untrusted).await;
+    refused(&call(&gateway, &signer.token(&issuer)).await, 503, "keys_unavailable");
+}

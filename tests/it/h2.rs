@@ -1,0 +1,191 @@
+//! HTTP/2 with frames that no library would write, and requests that are two things at once.
+
+use super::support::agent::Agent;
+use super::support::client::INPUT;
+use super::support::gateway::{Gateway, Setup};
+use super::support::soon;
+use super::support::sse::{HEAD, whole};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::handshake;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// Types and flags of frames [RFC 9113 §6].
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const GOAWAY: u8 = 7;
+const CONTINUATION: u8 = 9;
+const END_STREAM: u8 = 1;
+const END_HEADERS: u8 = 4;
+
+fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A field as "Literal Header Field without Indexing -- New Name" [RFC 7541 §6.2.2], its texts shorter than 127.
+fn field(name: &str, value: &str) -> Vec<u8> {
+    let length = |text: &str| u8::try_from(text.len()).expect("short");
+    [&[0, length(name)], name.as_bytes(), &[length(value)], value.as_bytes()].concat()
+}
+
+/// `POST http://a/run`, with more fields.
+fn head(more: &[(&str, &str)]) -> Vec<u8> {
+    let own = [(":method", "POST"), (":scheme", "http"), (":path", "/run"), (":authority", "a")];
+    own.iter().chain(more).flat_map(|(name, value)| field(name, value)).collect()
+}
+
+fn agent() -> Agent {
+    Agent::answering(HEAD.to_owned() + &whole())
+}
+
+/// Sends frames on a new connection and gives the types of those that come back, until a stream ends or the connection
+/// does.
+async fn answer(gateway: &Gateway, frames: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+    let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
+    stream.write_all(&begin).await.expect("it reads");
+    // A gateway that has seen enough may close while we still write.
+    let _ = stream.write_all(frames).await;
+    let mut types = Vec::new();
+    soon("the end", async {
+        let mut head = [0; 9];
+        while stream.read_exact(&mut head).await.is_ok() {
+            types.push(head[3]);
+            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize;
+            let ended = head[3] == RST_STREAM || head[3] == DATA && head[4] & END_STREAM != 0;
+            if stream.read_exact(&mut vec![0; length]).await.is_err() || ended {
+                break;
+            }
+        }
+    })
+    .await;
+    types
+}
+
+/// "Malformed requests [...] MUST be treated as a stream error" [RFC 9113 §8.1.1].
+#[tokio::test]
+async fn a_malformed_request_ends_its_stream() {
+    let agent = agent();
+    let gateway = Gateway::before(&agent).await;
+    let rows: &[&[(&str, &str)]] = &[
+        &[("connection", "close")],
+        &[("transfer-encoding", "chunked")],
+        &[("upgrade", "h2c")],
+        &[("keep-alive", "1")],
+        &[("te", "gzip")],
+        &[("x", "1\r\nhost: b")],
+        &[("x", "1\n2")],
+        &[("x", "1\0")],
+        &[("X-Upper", "1")],
+        &[("x y", "1")],
+        &[("", "1")],
+        &[(":path", "/other")],
+        &[(":unknown", "1")],
+        &[("x", "1"), (":method", "GET")],
+    ];
+    for more in rows {
+        let types = answer(&gateway, &frame(HEADERS, END_HEADERS | END_STREAM, 1, &head(more))).await;
+        assert!(types.contains(&RST_STREAM) || types.contains(&GOAWAY), "{more:?}: {types:?}");
+        assert!(!types.contains(&HEADERS), "{more:?}: {types:?}");
+    }
+    // "A request or response is also malformed if the value of a content-length header field does not equal the sum of
+    // the DATA frame payload lengths" [§8.1.1].
+    for length in ["1", "100000", "+139"] {
+        let head = frame(HEADERS, END_HEADERS, 1, &head(&[("content-length", length)]));
+        let types = answer(&gateway, &[head, frame(DATA, END_STREAM, 1, INPUT.as_bytes())].concat()).await;
+        assert!(types.contains(&RST_STREAM) || types.contains(&GOAWAY), "{length}: {types:?}");
+    }
+    assert_eq!(agent.connections(), 0);
+    // The same frames, well formed, are a run.
+    let sent = [frame(HEADERS, END_HEADERS, 1, &head(&[])), frame(DATA, END_STREAM, 1, INPUT.as_bytes())].concat();
+    assert!(answer(&gateway, &sent).await.contains(&HEADERS));
+    assert_eq!(agent.connections(), 1);
+}
+
+/// CVE-2023-44487, CVE-2025-8671, CVE-2024-27316 and their kin.
+#[tokio::test]
+async fn floods_end_the_connection() {
+    let agent = agent();
+    let gateway = Gateway::before(&agent).await;
+    let ids = || (0..2000).map(|stream| 2 * stream + 1);
+    let opened = |stream| frame(HEADERS, END_HEADERS, stream, &head(&[]));
+    // Rapid reset: 8 is CANCEL.
+    let reset = |stream| [opened(stream), frame(RST_STREAM, 0, stream, &[0, 0, 0, 8])].concat();
+    // MadeYouReset: a window update of nothing is a stream error of the peer, so we have to reset.
+    let made = |stream| [opened(stream), frame(8, 0, stream, &[0; 4])].concat();
+    // A list of fields without end.
+    let endless = || {
+        let more = field("x", &"y".repeat(100)).repeat(100);
+        let mut frames = frame(HEADERS, END_STREAM, 1, &head(&[]));
+        (0..100).for_each(|_| frames.extend(frame(CONTINUATION, 0, 1, &more)));
+        frames
+    };
+    let empty = || {
+        let mut frames = frame(HEADERS, 0, 1, &head(&[]));
+        (0..100_000).for_each(|_| frames.extend(frame(CONTINUATION, 0, 1, &[])));
+        frames
+    };
+    let data = || {
+        let mut frames = opened(1);
+        (0..100_000).for_each(|_| frames.extend(frame(DATA, 0, 1, &[])));
+        frames
+    };
+    let floods = [
+        ("rapid reset", ids().flat_map(reset).collect()),
+        ("made you reset", ids().flat_map(made).collect()),
+        ("continuation", endless()),
+        ("empty continuation", empty()),
+        ("empty data", data()),
+    ];
+    for (name, flood) in floods {
+        let flood: Vec<u8> = flood;
+        let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+        let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
+        stream.write_all(&begin).await.expect("it reads");
+        let (mut from, mut to) = stream.into_split();
+        let sending = tokio::spawn(async move { to.write_all(&flood).await.map(|()| to) });
+        let mut heard = Vec::new();
+        // Nobody says goodbye, so an end comes from the gateway alone.
+        let _ = soon(name, from.read_to_end(&mut heard)).await;
+        drop(sending.await);
+    }
+    assert_eq!(agent.connections(), 0);
+    // Whoever behaves hears nothing of it.
+    assert_eq!(status(&gateway, &[]).await, 200);
+}
+
+async fn status(gateway: &Gateway, fields: &[(&str, &str)]) -> u16 {
+    let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+    let (mut sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let mut request = http::Request::post("http://gateway/run");
+    for (name, value) in fields {
+        request = request.header(*name, *value);
+    }
+    let request = request.body(Full::new(Bytes::from(INPUT))).expect("a request");
+    let response = soon("an answer", sender.send_request(request)).await.expect("an answer");
+    let status = response.status().as_u16();
+    soon("a body", response.into_body().collect()).await.expect("a clean end");
+    status
+}
+
+/// "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an entity that differs
+/// from the entity in the ':authority' pseudo-header field." [RFC 9113 §8.3.1]
+#[tokio::test]
+async fn a_request_has_one_host_and_few_fields() {
+    let agent = agent();
+    let top = "limits: {headers: 10, header_bytes: 8KiB}";
+    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
+    assert_eq!(status(&gateway, &[("host", "gateway")]).await, 200);
+    assert_eq!(agent.connections(), 1);
+    assert_eq!(status(&gateway, &[("host", "other")]).await, 400);
+    assert_eq!(status(&gateway, &[("host", "gateway"), ("host", "gateway")]).await, 400);
+    assert_eq!(status(&gateway, &[("x", "1"); 20]).await, 431);
+    assert_eq!(status(&gateway, &[("x", &"1".repeat(16 << 10))]).await, 431);
+    assert_eq!(agent.connections(), 1);
+}

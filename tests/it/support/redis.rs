@@ -1,0 +1,68 @@
+//! A real `redis-server`, which a test may kill, stop and bring back.
+
+use super::gateway::Process;
+use std::net::TcpListener;
+use std::process::Command;
+
+/// A Redis on a port of its own that keeps nothing on disk.
+pub struct Redis {
+    process: Process,
+    port: u16,
+}
+
+impl Redis {
+    pub async fn start() -> Redis {
+        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        Redis { process: Redis::serving(free.port()).await, port: free.port() }
+    }
+
+    /// Starts a server and waits until it takes connections.
+    async fn serving(port: u16) -> Process {
+        let installed = Command::new("redis-server").arg("--version").output();
+        assert!(
+            installed.is_ok_and(|output| output.status.success()),
+            "these tests need redis-server: run `.githooks/setup tests`, or install the package redis-server (or valkey, with its redis-server)"
+        );
+        let mut command = Command::new("redis-server");
+        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        let mut process = Process::start(&mut command, true);
+        loop {
+            let line = process.line().await.expect("redis-server goes on");
+            if line.contains("eady to accept connections") {
+                return process;
+            }
+        }
+    }
+
+    /// `redis` of a configuration.
+    pub fn yaml(&self, more: &str) -> String {
+        format!("redis: {{url: \"redis://127.0.0.1:{}\"{more}}}\n", self.port)
+    }
+
+    /// Ends it as `kill -9` does. What it knew is gone.
+    pub async fn kill(&mut self) {
+        self.process.signal("KILL");
+        self.process.exit().await;
+    }
+
+    /// Starts it again where it was.
+    pub async fn come_back(&mut self) {
+        self.process = Redis::serving(self.port).await;
+    }
+
+    /// Lets it hang: connections stay open, and nothing answers.
+    pub fn hang(&self) {
+        self.process.signal("STOP");
+    }
+
+    /// Lets it go on.
+    pub fn go_on(&self) {
+        self.process.signal("CONT");
+    }
+
+    /// What `redis-cli` says to a command.
+    pub fn ask(&self, words: &[&str]) -> String {
+        let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(words).output();
+        String::from_utf8(output.expect("redis-cli comes with redis-server").stdout).expect("text")
+    }
+}
