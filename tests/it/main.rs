@@ -1,5 +1,6 @@
 //! The integration tests, one binary. A line per module on what belongs there:
 //!
+//! - `access`: API keys, what routes want of their callers, whose a thread is; `diglot token`.
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
 //! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said.
 //! - `auto`: routes whose dialects are told by what is said.
@@ -24,6 +25,7 @@
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
 //! - `verify`: what the gateway writes, held against the verifier.
 
+mod access;
 mod architecture;
 mod auth;
 mod auto;

@@ -80,7 +80,9 @@ pub fn succeeded(answer: &Answer, expected: &[&str]) {
 /// The problem type of a code: one of our own, unless draft-ietf-httpapi-ratelimit-headers-10 has registered one.
 fn problem_type(code: &str) -> String {
     match code {
-        "rate_limited" | "too_many_streams" => "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned(),
+        "rate_limited" | "too_many_streams" => {
+            "https://iana.org/assignments/http-problem-types#quota-exceeded".to_owned()
+        }
         "overloaded" => "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity".to_owned(),
         own => format!("urn:diglot:problem:{own}"),
     }

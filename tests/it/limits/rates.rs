@@ -1,0 +1,157 @@
+//! Quotas that the gateway counts by itself.
+
+use super::super::support::client::{INPUT, ask, post};
+use super::super::support::eventually;
+use super::super::support::gateway::{Gateway, Setup};
+use super::super::support::sse::{WHOLE, refused, succeeded};
+use super::{admitted, api_keys, counted, gateway, prompt, run, storm, violated};
+use std::time::{Duration, Instant};
+
+const FEW: &str = "rate_limits: [{name: few, key: address, requests: 2, per: 1h}]";
+
+#[tokio::test]
+async fn a_quota_passes_its_burst_then_refuses_and_always_says_how_the_caller_stands() {
+    let agent = prompt();
+    let mut gateway = gateway(&agent, FEW, "rate_limits: [few]").await;
+    for standing in [r#""few";r=1;t=1800"#, r#""few";r=0;t=1800"#] {
+        let answer = run(&gateway, "").await;
+        succeeded(&answer, WHOLE);
+        assert_eq!(answer.header("ratelimit-policy"), Some(r#""few";q=2;w=3600"#));
+        assert_eq!(answer.header("ratelimit"), Some(standing));
+        assert_eq!((answer.header("retry-after"), answer.header("x-ratelimit-limit")), (None, None));
+    }
+    let answer = run(&gateway, "X-Request-Id: over-it\r\n").await;
+    let problem = refused(&answer, 429, "rate_limited");
+    assert_eq!(violated(&problem), ["few"]);
+    assert_eq!(problem["instance"], "over-it");
+    assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("few")), "{problem}");
+    assert_eq!(answer.header("retry-after"), Some("1800"));
+    assert_eq!(answer.header("ratelimit-policy"), Some(r#""few";q=2;w=3600"#));
+    assert_eq!(answer.header("ratelimit"), Some(r#""few";r=0;t=1800"#));
+    // The agent heard nothing of it.
+    assert_eq!(agent.connections(), 2);
+    let count = async |decision| {
+        gateway.metric(&format!("diglot_ratelimit_total{{decision=\"{decision}\",policy=\"few\"}}")).await
+    };
+    assert_eq!((count("allowed").await, count("refused").await), (2.0, 1.0));
+    let line = gateway.logged("request refused").await;
+    assert_eq!(
+        (&line["code"], &line["status"], &line["request_id"]),
+        (&"rate_limited".into(), &429.into(), &"over-it".into())
+    );
+}
+
+#[tokio::test]
+async fn older_clients_get_their_fields_where_that_is_wanted() {
+    let top = format!("{FEW}\nlimits: {{legacy_headers: true}}");
+    let gateway = gateway(&prompt(), &top, "rate_limits: [few]").await;
+    for (status, remaining) in [(200, "1"), (200, "0"), (429, "0")] {
+        let answer = run(&gateway, "").await;
+        assert_eq!(answer.status, status, "{}", answer.text());
+        let fields = ["limit", "remaining", "reset"].map(|name| answer.header(&format!("x-ratelimit-{name}")));
+        assert_eq!(fields, [Some("2"), Some(remaining), Some("1800")]);
+    }
+}
+
+#[tokio::test]
+async fn whoever_waits_as_long_as_retry_after_says_passes() {
+    let gateway =
+        gateway(&prompt(), "rate_limits: [{name: slow, key: address, requests: 1, per: 1s}]", "rate_limits: [slow]")
+            .await;
+    let began = Instant::now();
+    succeeded(&run(&gateway, "").await, WHOLE);
+    let answer = run(&gateway, "").await;
+    refused(&answer, 429, "rate_limited");
+    let (heard, seconds) = (Instant::now(), answer.header("retry-after").and_then(|text| text.parse().ok()));
+    let wait = Duration::from_secs(seconds.expect("whole seconds"));
+    assert_eq!(wait, Duration::from_secs(1));
+    // Asking does not make the wait longer. The last one that is refused was asked before the wait was over.
+    let passed = eventually("a run that is let in", async || {
+        let asked = Instant::now();
+        let admitted = counted(&run(&gateway, "").await) == 1;
+        assert!(admitted || asked < heard + wait, "a retry after Retry-After is refused");
+        admitted.then(Instant::now)
+    })
+    .await;
+    assert!(passed >= began + Duration::from_millis(990), "{:?}", passed - began);
+}
+
+#[tokio::test]
+async fn of_64_callers_at_once_as_many_pass_as_the_quota_lets() {
+    let agent = prompt();
+    let top = "rate_limits: [{name: some, key: address, requests: 10, per: 24h, burst: 100}]";
+    let gateway = gateway(&agent, top, "rate_limits: [some]").await;
+    assert_eq!(storm(&[&gateway], 256).await, 100);
+    assert_eq!(agent.connections(), 100);
+}
+
+#[tokio::test]
+async fn tiers_have_quotas_of_their_own_and_one_caller_does_not_hurt_another() {
+    let agent = prompt();
+    let top = api_keys(&[("ada", Some("gold")), ("bob", Some("gold")), ("eve", None), ("mallory", Some("lead"))])
+        + "rate_limits: [{name: standard, requests: 1, per: 24h, tiers: {gold: {requests: 2, burst: 4}}}]";
+    let gateway = gateway(&agent, &top, "rate_limits: [standard]").await;
+    let of = |owner: &str| format!("X-Api-Key: {owner}\r\n");
+    // A flood of one.
+    assert_eq!(admitted(&gateway, &of("ada"), 50).await, 4);
+    assert_eq!(admitted(&gateway, &of("eve"), 3).await, 1);
+    assert_eq!(admitted(&gateway, &of("bob"), 6).await, 4);
+    // A tier that has no quota of its own has everybody's.
+    assert_eq!(admitted(&gateway, &of("mallory"), 3).await, 1);
+    let answer = run(&gateway, &of("bob")).await;
+    refused(&answer, 429, "rate_limited");
+    assert_eq!(answer.header("ratelimit-policy"), Some(r#""standard";q=2;w=86400"#));
+    // Whoever is nobody is refused for that, and costs nobody anything.
+    refused(&run(&gateway, &of("nobody")).await, 401, "invalid_token");
+    assert_eq!(agent.connections(), 10);
+}
+
+#[tokio::test]
+async fn no_way_of_asking_makes_one_caller_into_two() {
+    let gateway = gateway(&prompt(), FEW, "rate_limits: [few]").await;
+    assert_eq!(admitted(&gateway, "", 2).await, 2);
+    for cheat in [
+        "X-Forwarded-For: 10.0.0.1\r\n",
+        "X-Forwarded-For: 10.0.0.2, 127.0.0.1\r\n",
+        "Forwarded: for=10.0.0.3\r\n",
+        "X-Real-IP: 10.0.0.4\r\n",
+        "User-Agent: another\r\n",
+        "Cookie: session=new\r\n",
+        "X-Request-Id: fresh\r\n",
+    ] {
+        assert_eq!(counted(&run(&gateway, cheat).await), 0, "{cheat}");
+    }
+    let other = post("/run?fresh=1", "", INPUT).replace("Host: gateway", "Host: elsewhere");
+    assert_eq!(counted(&ask(gateway.data, other).await), 0);
+}
+
+#[tokio::test]
+async fn fields_and_routes_are_counted_as_configured() {
+    let agent = prompt();
+    let top = "rate_limits:\n  - {name: team, key: \"header:x-team\", requests: 1, per: 24h}\n  - {name: busy, key: route, requests: 2, per: 24h}";
+    let route = |path: &str, limit: &str| {
+        format!(
+            "  - {{name: {path}, path: /{path}, client: ag-ui, agent: ag-ui, upstream: \"{}\", rate_limits: [{limit}]}}\n",
+            agent.url()
+        )
+    };
+    let routes = format!("routes:\n{}{}{}", route("run", "team"), route("left", "busy"), route("right", "busy"));
+    let gateway = Gateway::start(Setup { top, routes: &routes, ..Setup::default() }).await;
+    // None is one team, and lines of one name are one value (RFC 9110 §5.3).
+    for (fields, passes) in [
+        ("", 1),
+        ("X-Team: a\r\n", 1),
+        ("X-Team: a, b\r\n", 1),
+        ("", 0),
+        ("X-Team: a\r\nX-Team: b\r\n", 0),
+        ("x-team: a\r\n", 0),
+    ] {
+        assert_eq!(counted(&run(&gateway, fields).await), passes, "{fields}");
+    }
+    let ask = async |path: &str| counted(&ask(gateway.data, post(path, "", INPUT)).await);
+    let mut passed = Vec::new();
+    for path in ["/left", "/left", "/left", "/right", "/right", "/right"] {
+        passed.push(ask(path).await);
+    }
+    assert_eq!(passed, [1, 1, 0, 1, 1, 0]);
+}
