@@ -21,6 +21,7 @@
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
+//! - `refusals`: refusals that a client hears of in events.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
 //! - `status`: the status plane.
@@ -49,6 +50,7 @@ mod load;
 mod pages;
 mod policy;
 mod proto;
+mod refusals;
 mod requests;
 mod sides;
 mod smuggling;
