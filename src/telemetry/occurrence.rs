@@ -276,34 +276,6 @@ impl FileUnusable<'_> {
     }
 }
 
-/// The Redis that replicas share does not answer; what is done without it is configured.
-pub struct RedisAway<'a> {
-    /// its URL, without a password
-    pub redis: &'a str,
-    /// why
-    pub cause: String,
-}
-
-impl RedisAway<'_> {
-    /// Logs it.
-    pub fn emit(self) {
-        tracing::warn!(redis = self.redis, cause = shown(&self.cause), "redis does not answer");
-    }
-}
-
-/// The Redis that replicas share answers, for the first time or again.
-pub struct RedisAnswers<'a> {
-    /// its URL, without a password
-    pub redis: &'a str,
-}
-
-impl RedisAnswers<'_> {
-    /// Logs it.
-    pub fn emit(self) {
-        tracing::info!(redis = self.redis, "redis answers");
-    }
-}
-
 /// Keys of an issuer came: the first ones, or those after a failure.
 pub struct KeysFetched<'a> {
     /// the issuer's name in the configuration
@@ -349,6 +321,34 @@ impl KeysIgnored<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::warn!(issuer = self.issuer, ignored = shown(self.ignored), "keys of the issuer left out");
+    }
+}
+
+/// The Redis that replicas share does not answer; what is done without it is configured.
+pub struct RedisAway<'a> {
+    /// its URL, without a password
+    pub redis: &'a str,
+    /// why
+    pub cause: String,
+}
+
+impl RedisAway<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(redis = self.redis, cause = shown(&self.cause), "redis does not answer");
+    }
+}
+
+/// The Redis that replicas share answers, for the first time or again.
+pub struct RedisAnswers<'a> {
+    /// its URL, without a password
+    pub redis: &'a str,
+}
+
+impl RedisAnswers<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(redis = self.redis, "redis answers");
     }
 }
 
