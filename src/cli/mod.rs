@@ -2,6 +2,7 @@
 //! a closed pipe ends a command quietly.
 
 mod check;
+mod config;
 mod demo;
 mod detect;
 mod explain;
@@ -61,8 +62,10 @@ enum Command {
     Serve(serve::Arguments),
     /// Run a gateway with agents of its own, to try it: no configuration, no network
     Demo(demo::Arguments),
-    /// Say what is wrong with a configuration file
+    /// Say what is wrong with a configuration file, and who may call its routes
     Check(check::Arguments),
+    /// Print a configuration with all defaults, and without its secrets
+    Config(config::Arguments),
     /// Translate a recorded stream or request, offline
     Translate(Box<translate::Arguments>),
     /// Say whether the real client would accept a recorded stream, and what else is wrong with it
@@ -83,6 +86,7 @@ pub fn main() -> ExitCode {
             Command::Serve(arguments) => serve::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
+            Command::Config(arguments) => config::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
             Command::Detect(arguments) => detect::run(&arguments),

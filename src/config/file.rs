@@ -7,9 +7,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::{Deserialize, Serialize};
 use serde_saphyr::{Location, Spanned};
 
 mod access;
@@ -23,7 +23,7 @@ pub use access::{
 pub type Text = Spanned<String>;
 
 /// The whole file. Every key but `routes` may be left out.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct File {
     /// Where Diglot listens.
@@ -36,6 +36,7 @@ pub struct File {
     /// Rate limits, for `rate_limits` of routes.
     pub rate_limits: Vec<Spanned<RateLimit>>,
     /// Where replicas count together (`shared: true` of a rate limit), and keep whose a thread is.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub redis: Option<Spanned<Redis>>,
     /// How much memory one run may take.
     pub limits: Limits,
@@ -68,7 +69,7 @@ impl Default for File {
 }
 
 /// Listen addresses, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787`; port 0 takes a free one.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Listeners {
     /// The data plane: what clients connect to. One address or a list.
@@ -85,7 +86,7 @@ impl Default for Listeners {
 }
 
 /// What one request and one run may take. Sizes are a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Limits {
     /// The largest request body taken from a client; a larger one is refused.
@@ -103,6 +104,7 @@ pub struct Limits {
     /// How long the whole body of a request may take.
     pub body_timeout: Text,
     /// The most runs at once, of all routes; more are refused with 503. No limit unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_streams: Option<Text>,
     /// Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` are sent beside `RateLimit`: `true` or `false`.
     pub legacy_headers: Text,
@@ -127,25 +129,32 @@ impl Default for Limits {
 /// One path of the data plane and the agent behind it.
 ///
 /// The keys without a default are `Option` here, so that a file without them is told of all of them at once.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Route {
     /// The route in metrics and logs; the path when left out. No two routes share one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Text>,
     /// The path that clients POST to, matched exactly. Required. No two routes share one.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub path: Option<Text>,
     /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its segments; what
     /// they POST is answered 202 then. Without it the events are the answer to the POST.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub events_path: Option<Text>,
     /// What the clients speak. Required.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<Spanned<Side>>,
     /// What the agent speaks. Required.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Spanned<Side>>,
     /// Where the agent is: one `http` or `https` URL, or a list over which runs are spread. Required. No two of a list
     /// share host and port.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub upstream: Option<Spanned<OneOrMany>>,
     /// Where an agent of two steps has its events: a path on the host of `upstream`, with `{thread_id}` and, where it is
     /// wanted, `{run_id}` in it. Without it the agent answers what is POSTed to it with the events.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub events: Option<Text>,
     /// What is done about an agent that breaks a rule of its protocol: it is mended (`repair`), ends the run with an error
     /// (`strict`), or is counted alone (`report`).
@@ -156,11 +165,13 @@ pub struct Route {
     pub timeouts: Timeouts,
     /// Names of issuers and sources of API keys, one of which a caller's credential has to be from; `none` lets anybody
     /// call. All of `auth` when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub auth: Option<Spanned<OneOrMany>>,
     /// What else has to be true of a caller.
     #[serde(default)]
     pub require: Require,
     /// The only tools that a request may offer and the agent may call. Any when left out; `[]` forbids all.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<Text>>,
     /// Whether a thread belongs to the caller who opened it (`owned`), or to anybody who knows its id (`shared`).
     #[serde(default = "threads")]
@@ -173,14 +184,17 @@ pub struct Route {
     #[serde(default)]
     pub rate_limits: Vec<Text>,
     /// The most runs of the route at once; more are refused with 503. No limit unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_streams: Option<Text>,
     /// The most runs of the route at once of one caller, or of one address where callers are not known; more are refused
     /// with 429. No limit unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub max_streams_per_caller: Option<Text>,
     /// How large and long one run may get.
     #[serde(default)]
     pub run_limits: RunLimits,
     /// Pages of which origins may call. None but the gateway's own when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub cors: Option<Spanned<Cors>>,
     /// How a caller hears of a refusal: a status and a problem document (`http`), or a stream with `RUN_ERROR`
     /// (`run_error`), which the AG-UI client shows better.
@@ -218,7 +232,7 @@ fn forward_credentials() -> Text {
 }
 
 /// How long the agent, and a reader, may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Timeouts {
     /// To accept a connection, the TLS handshake included.
@@ -226,6 +240,7 @@ pub struct Timeouts {
     /// From the request to the first byte of the response, connecting included.
     pub first_byte: Text,
     /// From the request to the first event. No limit of its own unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub first_event: Option<Text>,
     /// Between two pieces of a response that has begun. There is no limit on the whole run, unless `run_limits` has one.
     pub idle: Text,
@@ -246,7 +261,8 @@ impl Default for Timeouts {
 }
 
 /// A dialect and its options: a name alone, or a mapping.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
 pub enum Side {
     /// `client: ag-ui`
     Name(String),
@@ -255,22 +271,28 @@ pub enum Side {
 }
 
 /// The mapping form of a side. Which options a dialect takes is said by the dialect.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct SideMapping {
     /// The dialect's name. Required.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub dialect: Option<Text>,
     /// How streamed text is written to it: as plain strings (`string`) or as output blocks (`blocks`). Both are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub content: Option<Text>,
     /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub fields: Option<Text>,
     /// The tool of the client that asks its user what an interrupt of the agent asks; at most 64 bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupt_tool: Option<Text>,
     /// Which version of AG-UI the peer has, such as `0.0.45`: what it has no word for is said otherwise. Without it
     /// everything is written as the oldest takes it, and so do all. `0.1` stands for Python's 0.1.x.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub pin: Option<Text>,
     /// In what timestamps count: `ms`, `s`, or `auto`, which takes numbers below 10^11 for seconds and writes
     /// milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub timestamp: Option<Text>,
     /// Words for roles: from AG-UI's role to the peer's word.
     #[serde(default)]
@@ -281,12 +303,14 @@ pub struct SideMapping {
 }
 
 /// A dialect of one's own: a built-in one with other names, words and strip rules. What is left out stays as it is there.
-#[derive(Debug, Clone, Deserialize)]
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OwnDialect {
     /// What routes call it. Required; no dialect of that name may be built in.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub name: Option<Text>,
     /// The dialect that it changes. Required; one that stands above it in the file may be named, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub extends: Option<Text>,
     /// Types of events: from the extended dialect's to its own.
     #[serde(default)]
@@ -306,7 +330,8 @@ pub struct OwnDialect {
 }
 
 /// One scalar or a list of scalars.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Serialize)]
+#[serde(untagged)]
 pub enum OneOrMany {
     /// `data: 127.0.0.1:8787`
     One(String),

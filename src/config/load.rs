@@ -22,10 +22,16 @@ const MAX_FILE: usize = 1 << 20;
 /// # Errors
 /// Everything that is wrong with it: that it cannot be read, or what [`from_str`] says.
 pub fn from_path(path: &Path) -> Result<Config, Problems> {
+    checked(path).map(|(_, config)| config)
+}
+
+/// As [`from_path`], with what is written in the file.
+pub(super) fn checked(path: &Path) -> Result<(File, Config), Problems> {
     let (name, text) = named(path)?;
     let file: File = parse(&name, &text)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    check::check(&Source { name: &name, text: plain(&text), base, lookup: &environment }, &file)
+    let config = check::check(&Source { name: &name, text: plain(&text), base, lookup: &environment }, &file)?;
+    Ok((file, config))
 }
 
 /// Checks `text` as the file `name`, with the variables of the process. Relative names of files start at the current

@@ -20,6 +20,7 @@ use crate::translate::Mode;
 
 pub mod access;
 mod check;
+pub mod effective;
 pub mod file;
 pub mod load;
 mod outline;

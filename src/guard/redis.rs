@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   Unknown ──connected──▶ Up ◀──────────────────────┐
-//!      │                    │ a question found no     │ connected again, and a probe was answered in time
-//!      │                    ▼ answer in time          │
+//!      │                    │ an error, or no answer  │ connected again, and a probe was answered in time
+//!      │                    ▼ to anybody for a while  │
 //!      └────failed───────▶ Away ──────────────────────┘
 //! ```
 //! [`Redis::watch`] alone connects; requests never do. Before the first attempt has ended they wait for it, no longer than
@@ -16,6 +16,7 @@ use redis::aio::MultiplexedConnection;
 use redis::{AsyncConnectionConfig, Client, RedisResult, Script};
 use std::fmt;
 use std::future::Future;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
@@ -31,6 +32,9 @@ const ATTEMPT_EVERY: Duration = Duration::from_millis(500);
 /// stands between here and there from closing a connection that nobody uses.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
 
+/// How long nobody may get an answer in time before that is taken for more than a stray delay.
+const PATIENCE: Duration = Duration::from_millis(100);
+
 /// What the users of the connection do, in one line: a script that writes. A PING would be answered by a Redis that is
 /// full, is a replica, or gives this user no right to scripts.
 const PROBE: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
@@ -42,6 +46,9 @@ pub struct Redis {
     prefix: String,
     deadline: Duration,
     link: watch::Sender<Link>,
+    born: Instant,
+    /// since when nobody got an answer in time, in µs from `born`; 0 while everybody does
+    silent: AtomicU64,
 }
 
 /// What is known of the connection.
@@ -59,7 +66,7 @@ struct Connection {
     inner: MultiplexedConnection,
 }
 
-/// There was no answer in time, or none that is of use. It has been logged.
+/// There was no answer in time, or none that is of use. When it lasts, that has been logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away;
 
@@ -75,7 +82,8 @@ impl Redis {
         // The crate takes what the process has, and panics where that is open. An error says that it has one already.
         let _ = crypto::ring::default_provider().install_default();
         let (prefix, deadline) = (config.prefix.clone(), config.deadline);
-        Ok(Redis { client, shown, prefix, deadline, link: watch::Sender::new(Link::Unknown) })
+        let link = watch::Sender::new(Link::Unknown);
+        Ok(Redis { client, shown, prefix, deadline, link, born: Instant::now(), silent: AtomicU64::new(0) })
     }
 
     /// What the names of our keys begin with.
@@ -84,8 +92,7 @@ impl Redis {
         &self.prefix
     }
 
-    /// Asks something, and waits for the answer no longer than the deadline. Whatever failed, the next attempt to connect
-    /// is the watcher's.
+    /// Asks something, and waits for the answer no longer than the deadline.
     ///
     /// # Errors
     /// [`Away`] when there is no answer.
@@ -96,9 +103,23 @@ impl Redis {
         let end = Instant::now() + self.deadline;
         let connection = self.connection(end).await.ok_or(Away)?;
         match timeout_at(end, question(connection.inner)).await {
-            Ok(Ok(answer)) => Ok(answer),
+            Ok(Ok(answer)) => {
+                self.silent.store(0, Ordering::Relaxed);
+                Ok(answer)
+            }
             Ok(Err(error)) => Err(self.lost(connection.number, error)),
-            Err(_) => Err(self.lost(connection.number, format!("no answer within {:?}", self.deadline))),
+            Err(_) => Err(self.late(connection.number)),
+        }
+    }
+
+    /// An answer did not come in time. One that is late says little; when all are, the connection is lost.
+    fn late(&self, number: u64) -> Away {
+        let now = u64::try_from(self.born.elapsed().as_micros()).unwrap_or(u64::MAX).max(1);
+        match self.silent.compare_exchange(0, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Err(since) if Duration::from_micros(now.saturating_sub(since)) >= PATIENCE => {
+                self.lost(number, format!("no answer within {:?}", self.deadline))
+            }
+            _ => Away,
         }
     }
 
@@ -139,6 +160,7 @@ impl Redis {
             let began = Instant::now();
             match self.connect().await {
                 Ok(inner) => {
+                    self.silent.store(0, Ordering::Relaxed);
                     self.link.send_replace(Link::Up(Connection { number, inner }));
                     occurrence::RedisAnswers { redis: &self.shown }.emit();
                     tokio::select! {
@@ -152,7 +174,7 @@ impl Redis {
                     }
                 }
             }
-            // A connection that lasted for a while is made again at once: perhaps one answer was late.
+            // A connection that lasted for a while is made again at once.
             sleep_until(began + ATTEMPT_EVERY).await;
         }
     }

@@ -3,6 +3,7 @@
 use super::support::agent::{Agent, Request, Step, write};
 use super::support::client::{Answer, INPUT, ask, post};
 use super::support::gateway::{File, Gateway, Setup, diglot};
+use super::support::redis::Redis;
 use super::support::sse::{HEAD, refused, whole};
 use aws_lc_rs::digest::{SHA256, digest};
 
@@ -285,6 +286,80 @@ async fn a_run_that_waits_is_read_by_its_owner_alone() {
     let answer = read("ada", "t1").await;
     answered(&answer);
     assert!(answer.text().contains("RUN_FINISHED"), "{}", answer.text());
+}
+
+/// A replica whose threads are owned, with a Redis and what is done without it.
+async fn replica(agent: &Agent, redis: &Redis, on_error: &str) -> Gateway {
+    let top = auth() + &redis.yaml(&format!(", deadline: 1s, on_error: {on_error}"));
+    let route = format!(
+        "routes:\n  - {{name: owned, path: /owned, client: ag-ui, agent: ag-ui, upstream: {}, auth: web, threads: owned}}\n",
+        agent.url()
+    );
+    // The first run waits for the connection, no longer than the deadline.
+    Gateway::start(Setup { top: &top, routes: &route, ..Setup::default() }).await
+}
+
+#[tokio::test]
+async fn replicas_agree_on_whose_a_thread_is_and_remember_it_without_redis() {
+    let agent = agent();
+    let mut redis = Redis::start().await;
+    let mut one = replica(&agent, &redis, "local").await;
+    let mut two = replica(&agent, &redis, "local").await;
+    let (first, second, third) = (thread(r#""t1""#), thread(r#""t2""#), thread(r#""t3""#));
+    answered(&run(&one, "owned", "ada", &first).await);
+    refused(&run(&two, "owned", "bob", &first).await, 403, "thread_not_owned");
+    answered(&run(&two, "owned", "ada-2", &first).await);
+    // What stands there says nobody's name, and goes by itself a day behind the last run.
+    let keys = redis.ask(&["KEYS", "diglot:thread:*"]);
+    assert_eq!(keys.lines().filter(|key| !key.is_empty()).count(), 1, "{keys}");
+    let value = redis.ask(&["GET", keys.trim_end()]);
+    assert!(["t1", "ada", "acme"].iter().all(|name| !keys.contains(name) && !value.contains(name)), "{keys} {value}");
+    let kept: i64 = redis.ask(&["TTL", keys.trim_end()]).trim_end().parse().expect("a number");
+    assert!((86_000..=86_400).contains(&kept), "{kept}");
+
+    redis.kill().await;
+    for gateway in [&mut one, &mut two] {
+        gateway.logged("redis does not answer").await;
+    }
+    for gateway in [&one, &two] {
+        refused(&run(gateway, "owned", "bob", &first).await, 403, "thread_not_owned");
+        answered(&run(gateway, "owned", "ada", &first).await);
+    }
+    answered(&run(&one, "owned", "bob", &second).await);
+    assert!(one.metric("diglot_ratelimit_backend_errors_total").await > 0.0);
+
+    // It comes back with nothing in it; the replicas still know.
+    redis.come_back().await;
+    for gateway in [&mut one, &mut two] {
+        gateway.logged("redis answers").await;
+    }
+    refused(&run(&one, "owned", "ada", &second).await, 403, "thread_not_owned");
+    refused(&run(&two, "owned", "bob", &first).await, 403, "thread_not_owned");
+    // From its owner's next run on, the other one knows as well.
+    answered(&run(&one, "owned", "bob", &second).await);
+    refused(&run(&two, "owned", "ada", &second).await, 403, "thread_not_owned");
+    answered(&run(&two, "owned", "ada", &third).await);
+    refused(&run(&one, "owned", "bob", &third).await, 403, "thread_not_owned");
+}
+
+#[tokio::test]
+async fn without_redis_threads_are_nobodys_or_everybodys_where_that_is_wanted() {
+    let agent = agent();
+    let mut redis = Redis::start().await;
+    let mut deny = replica(&agent, &redis, "deny").await;
+    let mut allow = replica(&agent, &redis, "allow").await;
+    answered(&run(&deny, "owned", "ada", INPUT).await);
+    refused(&run(&allow, "owned", "bob", INPUT).await, 403, "thread_not_owned");
+    redis.kill().await;
+    for gateway in [&mut deny, &mut allow] {
+        gateway.logged("redis does not answer").await;
+    }
+    let let_in = agent.connections();
+    let answer = run(&deny, "owned", "ada", INPUT).await;
+    refused(&answer, 503, "threads_unavailable");
+    assert_eq!(answer.header("retry-after"), Some("1"));
+    assert_eq!(agent.connections(), let_in);
+    answered(&run(&allow, "owned", "bob", INPUT).await);
 }
 
 /// What `diglot token` prints with these arguments: exit code, stdout, stderr.

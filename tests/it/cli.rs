@@ -267,3 +267,89 @@ fn what_cannot_be_verified_has_an_exit_code_of_its_own() {
         assert!(stderr.starts_with(says), "{stderr}");
     }
 }
+
+/// What a command says about a configuration: exit code, stdout, stderr.
+fn configured(command: &str, file: &std::path::Path) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } =
+        diglot().arg(command).arg(file).env("KEY", "hunter2").output().expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+/// A configuration with a secret in every place that may hold one.
+const SECRETS: &str = r#"
+listeners: {data: ["0.0.0.0:0", "127.0.0.1:0"]}
+auth:
+  issuers: [{name: staff, issuer: staff, audience: x, secret: "hunter2-hunter2-hunter2-hunter2-hunter2"}]
+  api_keys:
+    - {name: keys, keys: [{id: a, sha256: c018c41c1afaf2c0b66c64f97d0ee135657b699ad260f299234cd40a5d625e0e}]}
+redis: {url: "redis://me:hunter2@127.0.0.1/1"}
+keep_alive: ${MISSING:-1s}
+routes:
+  - path: /a
+    client: ag-ui
+    agent: {dialect: hai, content: blocks}
+    upstream: ["http://h:1/?key=hunter2&k=${KEY}", "http://${MISSING:-i}/"]
+    upstream_headers: {authorization: Bearer hunter2, x-a: "${KEY}", x-b: "${MISSING:-hunter2}"}
+  - {path: /b, client: ag-ui, agent: hai, upstream: "http://h/", auth: none}
+"#;
+
+#[test]
+fn what_is_in_effect_is_printed_without_a_secret() {
+    let file = File::new(SECRETS);
+    let (code, stdout, stderr) = configured("config", file.path());
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    assert!(!stdout.contains("hunter2"), "{stdout}");
+    for line in [
+        "keep_alive: ${MISSING:-1s}",
+        "drain_timeout: 30s",
+        "    secret: \"***\"",
+        "    - HS256",
+        "      sha256: c018c41c…",
+        "  url: redis://***@127.0.0.1/1",
+        "  - http://h:1/?key=***&k=${KEY}",
+        "    authorization: \"***\"",
+        "    x-a: ${KEY}",
+        "    x-b: \"***\"",
+        "  - staff",
+        "  auth: none",
+    ] {
+        assert!(stdout.lines().any(|printed| printed == line), "{line} is not in\n{stdout}");
+    }
+}
+
+#[test]
+fn what_is_printed_means_the_same_when_it_is_read_again() {
+    let complete = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/config/diglot.yaml"));
+    let (code, stdout, stderr) = configured("config", complete);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    let again = File::new(&stdout);
+    assert_eq!(configured("config", again.path()), (Some(0), stdout.clone(), String::new()));
+    // Sections stand in the order of the complete file.
+    let sections = |text: &str| {
+        let keys = text.lines().filter_map(|line| line.split_once(':').map(|(key, _)| key.to_owned()));
+        keys.filter(|key| key.bytes().all(|each| each.is_ascii_lowercase() || each == b'_')).collect::<Vec<_>>()
+    };
+    assert_eq!(sections(&stdout), sections(&std::fs::read_to_string(complete).expect("the complete file")));
+}
+
+#[test]
+fn a_wrong_configuration_is_not_printed() {
+    let file = File::new("routes: [{path: /a, upstream_headers: {a: hunter2, b: [hunter2]}}]");
+    let (code, stdout, stderr) = configured("config", file.path());
+    assert_eq!((code, stdout.as_str()), (Some(78), ""));
+    assert!(stderr.contains("routes[0].upstream_headers.b") && !stderr.contains("hunter2"), "{stderr}");
+}
+
+#[test]
+fn check_says_who_may_call_and_warns_of_open_routes() {
+    let file = File::new(SECRETS);
+    let (code, stdout, stderr) = configured("check", file.path());
+    assert_eq!(code, Some(0));
+    let route = |start: &str| stdout.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
+    assert!(route("  /a  ").ends_with(", for staff, keys"), "{stdout}");
+    assert!(route("  /b  ").ends_with(", for anybody"), "{stdout}");
+    assert_eq!(stderr, "diglot: warning: whoever reaches 0.0.0.0:0 may call /b; `auth` would ask who it is\n");
+    let local = File::new(&SECRETS.replace("[\"0.0.0.0:0\", \"127.0.0.1:0\"]", "\"127.0.0.1:0\""));
+    assert_eq!(configured("check", local.path()).2, "");
+}

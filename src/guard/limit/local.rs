@@ -8,6 +8,7 @@ use governor::nanos::Nanos;
 use governor::state::StateStore;
 use governor::state::keyed::{DashMapStateStore, ShrinkableKeyedStateStore};
 use std::fmt;
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,9 @@ pub struct Local<C: Clock = DefaultClock> {
     limiter: RateLimiter<Key, Store, C, StateInformationMiddleware>,
     store: Store,
     interval: Duration,
+    burst: NonZeroU32,
+    /// what arrivals are counted from
+    start: C::Instant,
 }
 
 /// A request that was counted.
@@ -62,7 +66,8 @@ impl<C: Clock> Local<C> {
         let governors = governor::Quota::with_period(interval).unwrap_or(governor::Quota::per_second(burst));
         let governors = governors.allow_burst(burst);
         let store = Store::default();
-        Local { limiter: RateLimiter::new(governors, store.clone(), clock), store, interval }
+        let start = clock.now();
+        Local { limiter: RateLimiter::new(governors, store.clone(), clock), store, interval, burst, start }
     }
 
     /// Counts a request, if it is within the quota.
@@ -88,6 +93,19 @@ impl<C: Clock> Local<C> {
             // Who was forgotten meanwhile has a full quota.
             let _ = self.store.measure_and_replace(&key, less);
         }
+    }
+
+    /// Learns what is left of a quota that is counted elsewhere too: here no more than that is left from now on.
+    pub fn follow(&self, key: Key, remaining: u32) {
+        let used = self.burst.get().saturating_sub(remaining);
+        let now = self.limiter.clock().now().duration_since(self.start);
+        let due = now + Nanos::from(self.interval.saturating_mul(used));
+        // A key that is not there yet has nothing to be compared with.
+        let later = |arrival: Option<Nanos>| match arrival {
+            Some(arrival) if arrival >= due => Err(()),
+            _ => Ok(((), due)),
+        };
+        let _ = self.store.measure_and_replace(&key, later);
     }
 
     /// Forgets those whose quota is whole, and gives their memory back.

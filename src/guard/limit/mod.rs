@@ -34,7 +34,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How often callers that were quiet are forgotten.
-const FORGET_EVERY: Duration = Duration::from_secs(60);
+const FORGET_EVERY: Duration = Duration::from_secs(10);
 
 /// The rate limits of the gateway.
 #[derive(Debug)]
@@ -105,12 +105,16 @@ impl Limits {
     pub async fn watch(&self) {
         loop {
             tokio::time::sleep(FORGET_EVERY).await;
-            let quotas = self.policies.iter().flat_map(|policy| policy.tiers.iter().chain([&policy.everybody]));
-            let keys = quotas.map(|tier| {
-                tier.local.forget();
-                tier.local.keys()
-            });
-            self.metrics.limit_keys(keys.sum());
+            let mut keys = 0;
+            for policy in &self.policies {
+                for tier in policy.tiers.iter().chain([&policy.everybody]) {
+                    tier.local.forget();
+                    keys += tier.local.keys();
+                    // Some milliseconds for a full one, and the connection to Redis is served by the same thread.
+                    tokio::task::yield_now().await;
+                }
+            }
+            self.metrics.limit_keys(keys);
         }
     }
 
@@ -145,9 +149,8 @@ impl Limits {
         let questions: Vec<_> = shared.iter().map(question).collect();
         match redis.take(&questions).await {
             Ok(verdicts) => {
-                let passes = verdicts.iter().all(Verdict::is_ok);
                 let verdicts = shared.into_iter().zip(verdicts);
-                said.extend(verdicts.map(|(asked, verdict)| asked.elsewhere(verdict, passes)));
+                said.extend(verdicts.map(|(asked, verdict)| asked.elsewhere(verdict)));
             }
             Err(Away) => {
                 self.metrics.limit_backend_error();
@@ -198,12 +201,10 @@ impl<'l> Asked<'l> {
         }
     }
 
-    /// What Redis said. What it let pass is counted here too, so that a quota that was nearly used up is that still when
-    /// Redis goes away.
-    fn elsewhere(self, verdict: Verdict, passes: bool) -> Said<'l> {
-        if passes {
-            let _ = self.tier.local.take(self.key);
-        }
+    /// What Redis said. It is remembered here, so that what replicas have used up together is that still when Redis goes
+    /// away.
+    fn elsewhere(self, verdict: Verdict) -> Said<'l> {
+        self.tier.local.follow(self.key, verdict.unwrap_or(0));
         let decision = if verdict.is_ok() { Decision::Allowed } else { Decision::Refused };
         Said { asked: self, verdict, decision, taken: None }
     }

@@ -115,6 +115,19 @@ fn what_was_counted_is_given_back_unless_it_came_back_by_itself() {
     assert!(limiter.take(ONE).is_err(), "the first came back twice");
 }
 
+#[test]
+fn a_quota_that_is_counted_elsewhere_goes_on_here_from_what_is_left_of_it() {
+    let (limiter, clock) = limiter(quota(60, MINUTE, 10));
+    clock.advance(MINUTE);
+    limiter.follow(ONE, 7);
+    // An answer that was overtaken by another one gives nothing back.
+    limiter.follow(ONE, 4);
+    limiter.follow(ONE, 6);
+    assert_eq!((0..20).filter(|_| limiter.take(ONE).is_ok()).count(), 4);
+    clock.advance(Duration::from_secs(3));
+    assert_eq!((0..20).filter(|_| limiter.take(ONE).is_ok()).count(), 3);
+}
+
 fn identity(subject: &str, tenant: Option<&str>) -> Identity {
     Identity {
         method: AuthMethod::Jwt,

@@ -155,3 +155,22 @@ async fn fields_and_routes_are_counted_as_configured() {
     }
     assert_eq!(passed, [1, 1, 0, 1, 1, 0]);
 }
+
+#[tokio::test]
+async fn whoever_tries_credentials_out_is_counted_by_address_and_costs_nobody_their_quota() {
+    let top = api_keys(&[("ada", None)])
+        + "rate_limits:\n  - {name: floods, key: address, requests: 5, per: 24h}\n  - {name: standard, requests: 9, per: 24h}";
+    let agent = prompt();
+    let gateway = gateway(&agent, &top, "rate_limits: [standard, floods]").await;
+    let answer = run(&gateway, "X-Api-Key: ada\r\n").await;
+    succeeded(&answer, WHOLE);
+    assert_eq!(answer.header("ratelimit-policy"), Some(r#""floods";q=5;w=86400, "standard";q=9;w=86400"#));
+    for _ in 0..4 {
+        refused(&run(&gateway, "X-Api-Key: guessed\r\n").await, 401, "invalid_token");
+    }
+    for key in ["guessed", "ada"] {
+        let answer = run(&gateway, &format!("X-Api-Key: {key}\r\n")).await;
+        assert_eq!(violated(&refused(&answer, 429, "rate_limited")), ["floods"]);
+    }
+    assert_eq!(gateway.metric("diglot_ratelimit_total{decision=\"allowed\",policy=\"standard\"}").await, 1.0);
+}

@@ -1,6 +1,6 @@
 //! Quotas of several gateways over one real Redis, which is killed, stopped and brought back.
 
-use super::super::support::gateway::Gateway;
+use super::super::support::gateway::{Gateway, Setup};
 use super::super::support::redis::Redis;
 use super::super::support::sse::{WHOLE, refused, succeeded};
 use super::{admitted, api_keys, counted, gateway, prompt, run, storm};
@@ -93,7 +93,7 @@ async fn a_redis_that_dies_is_done_without_as_configured_and_asked_again_when_it
         let line = gateway.logged("redis does not answer").await;
         assert!(line["redis"].as_str().is_some_and(|shown| shown.starts_with("redis://127.0.0.1:")), "{line}");
     }
-    // What Redis let pass before counts: one of two is left.
+    // What replicas used up together is used up: one of two is left.
     assert_eq!(admitted(&local, "", 3).await, 1);
     assert_eq!(decided(&local, "local").await, 1.0);
     assert_eq!(admitted(&allow, "", 5).await, 5);
@@ -182,13 +182,33 @@ async fn redis_learns_no_subjects_and_forgets_quotas_that_are_whole() {
 }
 
 #[tokio::test]
+async fn redis_is_asked_over_tls_and_with_a_password() {
+    let redis = Redis::closed("planted").await;
+    let agent = prompt();
+    let routes = format!(
+        "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", rate_limits: [few]}}\n",
+        agent.url()
+    );
+    let top = format!(
+        "redis: {{url: \"rediss://:planted@127.0.0.1:{}\", deadline: 1s}}\nrate_limits: [{{name: few, key: address, requests: 1, per: 24h, shared: true}}]",
+        redis.port()
+    );
+    let ca = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/auth/ca.pem");
+    let env: &[_] = &[("SSL_CERT_FILE", ca), ("SSL_CERT_DIR", "")];
+    let mut gateway = Gateway::start(Setup { top: &top, routes: &routes, env, ..Setup::default() }).await;
+    let line = gateway.logged("redis answers").await;
+    assert!(!line.to_string().contains("planted"), "{line}");
+    assert_eq!(admitted(&gateway, "", 3).await, 1);
+    assert_eq!(decided(&gateway, "allowed").await, 1.0);
+}
+
+#[tokio::test]
 async fn a_password_is_not_said_and_tls_to_a_server_without_is_no_answer() {
     let redis = Redis::start().await;
-    let port =
-        redis.yaml("").split("127.0.0.1:").nth(1).and_then(|rest| rest.split('"').next()).expect("a port").to_owned();
-    for url in [format!("redis://:planted@127.0.0.1:{port}"), format!("rediss://:planted@127.0.0.1:{port}")] {
+    for scheme in ["redis", "rediss"] {
         let top = format!(
-            "redis: {{url: \"{url}\"}}\nrate_limits: [{{name: few, key: address, requests: 1, per: 24h, shared: true}}]"
+            "redis: {{url: \"{scheme}://:planted@127.0.0.1:{}\"}}\nrate_limits: [{{name: few, key: address, requests: 1, per: 24h, shared: true}}]",
+            redis.port()
         );
         let mut gateway = gateway(&prompt(), &top, "rate_limits: [few]").await;
         let line = gateway.logged("redis does not answer").await;

@@ -1,7 +1,7 @@
 //! Runs that are open at once.
 
 use super::super::support::agent::{Agent, Step, write};
-use super::super::support::client::{Answer, Client, INPUT, post};
+use super::super::support::client::{Answer, Client, INPUT, ask, post};
 use super::super::support::eventually;
 use super::super::support::gateway::{Gateway, Setup};
 use super::super::support::sse::{CLOSED, FINISHED, HEAD, WHOLE, begun, refused, succeeded};
@@ -117,4 +117,38 @@ async fn a_route_and_the_gateway_have_so_many_runs_at_once() {
     }
     first.reset();
     let _second = room(&gateway, "").await;
+}
+
+#[tokio::test]
+async fn a_run_that_waits_for_its_reader_is_open_and_reading_it_is_no_second_one() {
+    let agent = halfway();
+    let top = "rate_limits: [{name: few, key: address, requests: 3, per: 24h}]";
+    let routes = format!(
+        "routes:\n  - {{name: run, path: /run, events_path: \"/run/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: \"{}\", rate_limits: [few], max_streams_per_caller: 1}}\n",
+        agent.url()
+    );
+    let gateway = Gateway::start(Setup { top, routes: &routes, ..Setup::default() }).await;
+    let start = async || ask(gateway.data, post("/run", "Connection: close\r\n", INPUT)).await;
+    let started = start().await;
+    assert_eq!(
+        (started.status, started.header("ratelimit")),
+        (202, Some(r#""few";r=2;t=28800"#)),
+        "{}",
+        started.text()
+    );
+    refused(&start().await, 429, "too_many_streams");
+    let mut reader = Client::connect(gateway.data).await;
+    reader.send("GET /run/t1/events HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n\r\n").await;
+    let answer = reader.head().await;
+    assert_eq!((answer.status, answer.header("ratelimit")), (200, None));
+    refused(&start().await, 429, "too_many_streams");
+    // Each start was counted once, and reading was not: the quota of three is used up when there is room again.
+    agent.go();
+    reader.rest().await;
+    let answer = eventually("another refusal", async || {
+        let answer = start().await;
+        (answer.header("retry-after") != Some("1")).then_some(answer)
+    })
+    .await;
+    refused(&answer, 429, "rate_limited");
 }

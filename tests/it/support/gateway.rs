@@ -3,6 +3,7 @@
 use super::client::{self, Answer};
 use super::{eventually, soon};
 use serde_json::Value;
+use std::collections::VecDeque;
 use std::io::{BufRead, BufReader, Read};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -147,6 +148,8 @@ pub struct Gateway {
     pub process: Process,
     pub data: SocketAddr,
     pub status: SocketAddr,
+    /// lines of the log that came before it listened
+    early: VecDeque<Value>,
     _file: File,
 }
 
@@ -158,6 +161,7 @@ impl Gateway {
         command.envs(setup.env.iter().copied()).arg("serve").arg("--config").arg(file.path());
         let mut process = Process::start(&mut command, false);
         let (mut data, mut status) = (None, None);
+        let mut early = VecDeque::new();
         while data.is_none() || status.is_none() {
             let line = process.line().await.expect("the gateway goes on");
             let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
@@ -165,8 +169,10 @@ impl Gateway {
                 let address = line["address"].as_str().and_then(|text| text.parse().ok());
                 if line["plane"] == "data" { data = address } else { status = address }
             }
+            early.push_back(line);
         }
-        let gateway = Gateway { process, data: data.expect("bound"), status: status.expect("bound"), _file: file };
+        let (data, status) = (data.expect("bound"), status.expect("bound"));
+        let gateway = Gateway { process, data, status, early, _file: file };
         if setup.unready {
             return gateway;
         }
@@ -200,8 +206,14 @@ impl Gateway {
     /// The next line of the log with this message.
     pub async fn logged(&mut self, message: &str) -> Value {
         loop {
-            let line = self.process.line().await.unwrap_or_else(|| panic!("the log ended before {message:?}"));
-            let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
+            let line = match self.early.pop_front() {
+                Some(line) => line,
+                None => {
+                    let line = self.process.line().await;
+                    let line = line.unwrap_or_else(|| panic!("the log ended before {message:?}"));
+                    serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+                }
+            };
             if line["message"] == message {
                 return line;
             }

@@ -12,19 +12,33 @@ pub struct Redis {
 
 impl Redis {
     pub async fn start() -> Redis {
+        Redis::with(&[]).await
+    }
+
+    /// A Redis that speaks nothing but TLS, as the test's own authority certifies, and wants a password.
+    pub async fn closed(password: &str) -> Redis {
+        let pem = |name: &str| format!("{}/tests/it/auth/{name}", env!("CARGO_MANIFEST_DIR"));
+        let (ca, chain, key) = (pem("ca.pem"), pem("leaf.pem"), pem("leaf.key.pem"));
+        let tls = ["--tls-ca-cert-file", &ca, "--tls-cert-file", &chain, "--tls-key-file", &key];
+        Redis::with(&[&tls[..], &["--tls-auth-clients", "no", "--requirepass", password]].concat()).await
+    }
+
+    async fn with(more: &[&str]) -> Redis {
         let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
-        Redis { process: Redis::serving(free.port()).await, port: free.port() }
+        Redis { process: Redis::serving(free.port(), more).await, port: free.port() }
     }
 
     /// Starts a server and waits until it takes connections.
-    async fn serving(port: u16) -> Process {
+    async fn serving(port: u16, more: &[&str]) -> Process {
         let installed = Command::new("redis-server").arg("--version").output();
         assert!(
             installed.is_ok_and(|output| output.status.success()),
-            "these tests need redis-server: run `.githooks/setup tests`, or install the package redis-server (or valkey, with its redis-server)"
+            "these tests need redis-server: run `.githooks/setup tests`, or install the package redis-server"
         );
+        let (tcp, tls) = if more.is_empty() { (port, 0) } else { (0, port) };
         let mut command = Command::new("redis-server");
-        command.args(["--port", &port.to_string(), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+        command.args(["--port", &tcp.to_string(), "--tls-port", &tls.to_string(), "--bind", "127.0.0.1"]);
+        command.args(["--save", "", "--appendonly", "no"]).args(more);
         let mut process = Process::start(&mut command, true);
         loop {
             let line = process.line().await.expect("redis-server goes on");
@@ -32,6 +46,10 @@ impl Redis {
                 return process;
             }
         }
+    }
+
+    pub fn port(&self) -> u16 {
+        self.port
     }
 
     /// `redis` of a configuration.
@@ -47,7 +65,7 @@ impl Redis {
 
     /// Starts it again where it was.
     pub async fn come_back(&mut self) {
-        self.process = Redis::serving(self.port).await;
+        self.process = Redis::serving(self.port, &[]).await;
     }
 
     /// Lets it hang: connections stay open, and nothing answers.

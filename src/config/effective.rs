@@ -1,0 +1,156 @@
+//! A configuration as it is in effect, for people: what was written and every default, without a secret.
+//!
+//! References such as `${NAME}` stay as they are. Where a secret stands, `***` is shown; of the digest of an API key its
+//! beginning, which tells keys apart.
+
+use std::path::Path;
+
+use serde_saphyr::{Location, Spanned};
+
+use super::Config;
+use super::file::{File, OneOrMany, UpstreamHeader, text};
+use super::load::checked;
+use super::problem::Problems;
+
+/// What is shown in place of a secret.
+const MASK: &str = "***";
+
+/// The file at `path`, checked, as YAML in the order of the complete file.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn from_path(path: &Path) -> Result<String, Problems> {
+    let (mut file, config) = checked(path)?;
+    fill(&mut file, &config);
+    mask(&mut file);
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(&file, options).map_err(|error| {
+        // Texts, lists and mappings can be written; this would be a mistake of ours.
+        super::Problem::of_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
+    })
+}
+
+/// Writes down what follows from other keys: who may call a route, and what tokens may be signed with.
+fn fill(file: &mut File, config: &Config) {
+    for (written, issuer) in file.auth.issuers.iter_mut().map(inner).zip(&config.auth.issuers) {
+        if written.algorithms.is_empty() {
+            written.algorithms = issuer.algorithms.iter().map(|algorithm| text(algorithm.name())).collect();
+        }
+    }
+    for (written, route) in file.routes.value.iter_mut().map(inner).zip(&config.routes) {
+        let methods = &route.access.methods;
+        let names = || OneOrMany::Many(methods.iter().map(|name| text(name)).collect());
+        let all = if methods.is_empty() { OneOrMany::One("none".to_owned()) } else { names() };
+        written.auth.get_or_insert(Spanned::new(all, Location::UNKNOWN, Location::UNKNOWN));
+    }
+}
+
+fn mask(file: &mut File) {
+    for issuer in file.auth.issuers.iter_mut().map(inner) {
+        for url in [&mut issuer.issuer, &mut issuer.jwks_url].into_iter().flatten() {
+            url.value = without_credentials(&url.value);
+        }
+        if let Some(secret) = &mut issuer.secret {
+            secret.value = masked(&secret.value);
+        }
+    }
+    for key in file.auth.api_keys.iter_mut().flat_map(|source| &mut source.value.keys).map(inner) {
+        for digest in key.sha256.iter_mut().filter(|digest| !is_reference(&digest.value)) {
+            digest.value = digest.value.chars().take(8).chain(['…']).collect();
+        }
+    }
+    for redis in file.redis.iter_mut().map(inner) {
+        if let Some(url) = &mut redis.url {
+            url.value = without_credentials(&url.value);
+        }
+    }
+    for route in file.routes.value.iter_mut().map(inner) {
+        match route.upstream.as_mut().map(inner) {
+            Some(OneOrMany::One(url)) => *url = without_credentials(url),
+            Some(OneOrMany::Many(urls)) => urls.iter_mut().for_each(|url| url.value = without_credentials(&url.value)),
+            None => {}
+        }
+        if let Some(events) = &mut route.events {
+            events.value = without_credentials(&events.value);
+        }
+        for header in route.upstream_headers.values_mut().map(inner) {
+            match header {
+                UpstreamHeader::Text(text) => *text = masked(text),
+                UpstreamHeader::File(file) => {
+                    for prefix in file.prefix.iter_mut().filter(|prefix| !is_scheme(&prefix.value)) {
+                        prefix.value = masked(&prefix.value);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn inner<T>(spanned: &mut Spanned<T>) -> &mut T {
+    &mut spanned.value
+}
+
+/// A secret as it is shown: a reference tells nothing, everything else could.
+fn masked(text: &str) -> String {
+    if is_reference(text) { text.to_owned() } else { MASK.to_owned() }
+}
+
+/// Whether a text is one reference without a default.
+fn is_reference(text: &str) -> bool {
+    let name = text.trim().strip_prefix("${").and_then(|rest| rest.strip_suffix('}'));
+    name.is_some_and(|name| name.bytes().all(|each| each.is_ascii_alphanumeric() || each == b'_'))
+}
+
+/// Whether a prefix is the name of an authentication scheme alone, such as `Bearer `.
+fn is_scheme(text: &str) -> bool {
+    text.trim().len() < 16 && text.trim().bytes().all(|each| each.is_ascii_alphabetic())
+}
+
+/// A URL, or a path, without user name and password and without the values of its query.
+fn without_credentials(text: &str) -> String {
+    let (before, query) = text.split_once('?').map_or((text, None), |(before, query)| (before, Some(query)));
+    let mut shown = match (before.split_once("://"), before.rfind('@')) {
+        (Some((scheme, _)), Some(at)) if at > scheme.len() => format!("{scheme}://{MASK}{}", &before[at..]),
+        _ => before.to_owned(),
+    };
+    if let Some(query) = query {
+        let each = |pair: &str| match pair.split_once('=') {
+            Some((name, value)) => format!("{name}={}", place_or_mask(value)),
+            None => place_or_mask(pair),
+        };
+        shown += &format!("?{}", query.split('&').map(each).collect::<Vec<_>>().join("&"));
+    }
+    shown
+}
+
+/// A value of a query: what stands for the ids of a run is no secret.
+fn place_or_mask(value: &str) -> String {
+    if matches!(value, "{thread_id}" | "{run_id}") { value.to_owned() } else { masked(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_reference, without_credentials};
+
+    #[test]
+    fn urls_keep_what_is_no_secret() {
+        for (url, shown) in [
+            ("http://h:80/a", "http://h:80/a"),
+            ("redis://:hunter2@h/0", "redis://***@h/0"),
+            ("redis://me:hun/ter2@h/0", "redis://***@h/0"),
+            ("${REDIS:-redis://me:hunter2@h}", "${REDIS:-redis://***@h}"),
+            ("http://h/a?key=hunter2&b=${KEY}&hunter2", "http://h/a?key=***&b=${KEY}&***"),
+            ("/runs/{thread_id}?run={run_id}&k=hunter2", "/runs/{thread_id}?run={run_id}&k=***"),
+            ("${URL}", "${URL}"),
+            ("/@me", "/@me"),
+        ] {
+            assert_eq!(without_credentials(url), shown);
+        }
+    }
+
+    #[test]
+    fn a_reference_with_a_default_may_hold_a_secret() {
+        assert!(is_reference("${A_1}") && is_reference(" ${A}\n"));
+        assert!(!is_reference("${A:-hunter2}") && !is_reference("x${A}") && !is_reference("${A}${B:-}"));
+    }
+}
