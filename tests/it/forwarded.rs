@@ -226,3 +226,20 @@ async fn the_status_plane_is_not_on_the_data_plane() {
         assert_eq!(answer.header("server"), None);
     }
 }
+
+/// Row 53: what an agent says about its connection, itself or pages stays between it and the gateway.
+#[tokio::test]
+async fn fields_of_the_agents_answer_end_here() {
+    let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close, x-secret\r\nX-Secret: 1\r\n\
+        Server: agent\r\nX-Powered-By: agent\r\nSet-Cookie: a=b\r\nAccess-Control-Allow-Origin: *\r\nVary: X\r\n\
+        Keep-Alive: timeout=1\r\nWWW-Authenticate: Basic\r\nX-Request-Id: agent\r\nRateLimit: \"agent\";r=0\r\n\r\n";
+    let agent = Agent::answering(head.to_owned() + &whole());
+    let gateway = open(&agent, "", "").await;
+    let answer = ask(gateway.data, post("/run", "", INPUT)).await;
+    succeeded(&answer, WHOLE);
+    let mut names: Vec<_> = answer.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
+    names.sort_unstable();
+    let own = ["cache-control", "content-type", "date", "transfer-encoding", "x-accel-buffering", "x-request-id"];
+    assert_eq!(names, own);
+    assert_ne!(answer.header("x-request-id"), Some("agent"));
+}

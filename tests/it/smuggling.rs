@@ -351,3 +351,21 @@ async fn heads_have_limits_that_are_configured() {
     .await;
     assert_eq!(statuses(wide.data, &target(70 << 10)).await, [414]);
 }
+
+/// Row 26: whoever holds connections without a request holds nobody else up.
+#[tokio::test]
+async fn idle_connections_hold_nobody_up() {
+    let agent = agent();
+    let gateway = Gateway::before(&agent).await;
+    let mut held = Vec::new();
+    for number in 0..400 {
+        let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+        let said: &[u8] = [&b""[..], b"POST /run HTTP/1.1\r\nHost: a\r\nX: ", b"PRI * HTTP/2.0\r\n"][number % 3];
+        stream.write_all(said).await.expect("it reads");
+        held.push(stream);
+    }
+    let began = std::time::Instant::now();
+    assert_eq!(ask(gateway.data, post("/run", "", INPUT)).await.status, 200);
+    // "healthy client < 0.5 s", and as much again for a machine that builds meanwhile.
+    assert!(began.elapsed() < std::time::Duration::from_secs(1), "{:?}", began.elapsed());
+}
