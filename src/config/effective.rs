@@ -9,7 +9,7 @@ use serde_saphyr::{Location, Spanned};
 
 use super::Config;
 use super::file::{File, OneOrMany, UpstreamHeader, text};
-use super::load::checked;
+use super::load::{checked, environment};
 use super::problem::Problems;
 
 /// What is shown in place of a secret.
@@ -20,7 +20,7 @@ const MASK: &str = "***";
 /// # Errors
 /// Everything that is wrong with it.
 pub fn from_path(path: &Path) -> Result<String, Problems> {
-    let (mut file, config) = checked(path)?;
+    let (mut file, config) = checked(path, &environment)?;
     fill(&mut file, &config);
     mask(&mut file);
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };

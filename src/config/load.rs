@@ -22,15 +22,20 @@ const MAX_FILE: usize = 1 << 20;
 /// # Errors
 /// Everything that is wrong with it: that it cannot be read, or what [`from_str`] says.
 pub fn from_path(path: &Path) -> Result<Config, Problems> {
-    checked(path).map(|(_, config)| config)
+    from_path_with(path, &environment)
+}
+
+/// As [`from_path`], with the variables that `lookup` knows.
+pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
+    checked(path, lookup).map(|(_, config)| config)
 }
 
 /// As [`from_path`], with what is written in the file.
-pub(super) fn checked(path: &Path) -> Result<(File, Config), Problems> {
+pub(super) fn checked(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(File, Config), Problems> {
     let (name, text) = named(path)?;
     let file: File = parse(&name, &text)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    let config = check::check(&Source { name: &name, text: plain(&text), base, lookup: &environment }, &file)?;
+    let config = check::check(&Source { name: &name, text: plain(&text), base, lookup }, &file)?;
     Ok((file, config))
 }
 
@@ -81,7 +86,7 @@ pub(super) struct Source<'a> {
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
 }
 
-fn environment(variable: &str) -> Option<String> {
+pub(super) fn environment(variable: &str) -> Option<String> {
     std::env::var(variable).ok()
 }
 

@@ -1,5 +1,6 @@
 //! The committed files load, the complete one equals the defaults, and each broken one is told what is wrong with it.
 
+use aws_lc_rs::digest::{SHA256, digest};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use super::file::{
     ApiKey, Auth, Cors, File, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit, Redis, Require,
     Route, RunLimits, SideMapping, Tier, Timeouts, UpstreamFile,
 };
-use super::load::{from_path, from_str_with};
+use super::load::{self, from_path, from_str_with};
 use super::{Config, Problem, Problems};
 use crate::dialect::{Content, Spelling};
 
@@ -210,11 +211,43 @@ fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
 
 #[test]
 fn the_examples_load_without_any_variable_set() {
-    let none = |_: &str| None;
-    for (name, routes) in [("hai-agent.yaml", 1), ("hai-client.yaml", 2), ("social-app.yaml", 2)] {
-        let text = std::fs::read_to_string(committed("examples").join(name)).expect(name);
-        let config = from_str_with(name, &text, &none).unwrap_or_else(|problems| panic!("{problems}"));
-        assert_eq!(config.routes.len(), routes, "{name}");
+    let mut files: Vec<String> = std::fs::read_dir(committed("examples"))
+        .expect("the examples")
+        .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
+        .filter(|name| name.ends_with(".yaml"))
+        .collect();
+    files.sort();
+    let expected = [
+        ("api-keys.yaml", "chat: partners internal; evaluate: internal"),
+        ("hai-agent.yaml", "chat: "),
+        ("hai-client.yaml", "assistant: ; faq: "),
+        ("jwt.yaml", "chat: staff"),
+        ("own-dialect.yaml", "acme: ; platform: "),
+        ("public-demo.yaml", "demo: "),
+        ("redis-limits.yaml", "chat: staff"),
+        ("social-app.yaml", "social: ; social-client: "),
+    ];
+    for (name, callers) in expected {
+        let config = load::from_path_with(&committed("examples").join(name), &|_| None)
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        let who = config.routes.iter().map(|route| format!("{}: {}", route.name, route.access.methods.join(" ")));
+        assert_eq!(who.collect::<Vec<_>>().join("; "), callers, "{name}");
+    }
+    assert_eq!(files, expected.map(|(name, _)| name), "each example has its row");
+}
+
+#[test]
+fn the_digests_of_the_examples_are_those_of_the_keys_in_their_comments() {
+    let keys = ["dgl_example-bronze-5f0c1e", "dgl_example-gold-8a2b7d", "dgl_example-ci-91d4e3"];
+    let text = ["api-keys.yaml", "api-keys/keys.yaml"]
+        .map(|name| std::fs::read_to_string(committed("examples").join(name)).expect(name))
+        .concat();
+    for key in keys {
+        let digest: String =
+            digest(&SHA256, key.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let place = text.rfind(key).expect(key);
+        let next = &text[place..][text[place..].find("sha256: ").expect(key) + "sha256: ".len()..];
+        assert_eq!(&next[..64], digest, "{key}");
     }
 }
 
