@@ -275,7 +275,8 @@ impl Gateway {
         let path = request.uri().path();
         let Some(found) = self.find(path) else {
             // Whoever is to learn how to show who it is cannot show it yet.
-            let document = self.guard.auth().metadata(path).filter(|_| *request.method() == Method::GET);
+            let reads = matches!(*request.method(), Method::GET | Method::HEAD);
+            let document = self.guard.auth().metadata(path).filter(|_| reads);
             return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(whole));
         };
         match found {

@@ -151,7 +151,7 @@ fn config(keys: &std::path::Path) -> Config {
     - {{name: public, issuer: 'https://idp.example', audience: agents, jwks_file: '{}', tenant_claim: tenant}}
     - {{name: own, issuer: 'https://own.example', audience: agents, secret: {SECRET}, tenant_claim: tenant}}
   api_keys: [{{name: team, keys: [{{id: k1, sha256: {digest}}}]}}]
-rate_limits: [{{name: fair, requests: 1000000000}}]
+rate_limits: [{{name: fair, requests: 1000000, per: 1s}}]
 routes:
   - {{name: open, path: /open, client: ag-ui, agent: ag-ui, upstream: 'http://127.0.0.1:1/', auth: none, rate_limits: [fair]}}
   - {{name: keys, path: /keys, client: ag-ui, agent: ag-ui, upstream: 'http://127.0.0.1:1/', auth: team, rate_limits: [fair]}}

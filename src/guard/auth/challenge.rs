@@ -1,6 +1,7 @@
 //! How a caller hears that it is not believed, and where it learns whom the gateway would believe.
 
 use super::Authenticator;
+use super::jwks::Issuer;
 use crate::config::Route;
 use crate::error::{Kind, Rejection};
 use crate::guard::Matched;
@@ -96,13 +97,9 @@ impl Authenticator {
             AuthReason::Missing => Some(self.wanted(matched).into()),
             reason => description(reason).map(Into::into),
         };
-        self.challenges(matched, reason).fold(rejection, |rejection, value| {
-            // A name in the configuration that cannot stand in a field is left out with its challenge.
-            match HeaderValue::from_str(&value) {
-                Ok(value) => rejection.header(header::WWW_AUTHENTICATE, value),
-                Err(_) => rejection,
-            }
-        })
+        // Each is made of what may stand in a field.
+        let challenges = self.challenges(matched, reason).filter_map(|value| HeaderValue::try_from(value).ok());
+        challenges.fold(rejection, |rejection, value| rejection.header(header::WWW_AUTHENTICATE, value))
     }
 
     /// RFC 9110, section 11.6.1: an answer 401 "MUST send a WWW-Authenticate header field containing at least one
@@ -117,7 +114,9 @@ impl Authenticator {
                 challenge.push_str(&format!(r#", error="invalid_token", error_description="{more}""#));
             }
             let metadata = self.resource.as_ref().and_then(|resource| resource.metadata(&matched.path));
-            if let Some(metadata) = metadata.filter(|_| self.issuers_of(matched).next().is_some()) {
+            // A path that cannot stand between quotation marks is left out: the challenge matters more.
+            let plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte));
+            if let Some(metadata) = metadata.filter(plain) {
                 challenge.push_str(&format!(r#", resource_metadata="{metadata}""#));
             }
             challenge
@@ -150,7 +149,8 @@ impl Authenticator {
     }
 
     fn retry_after(&self, matched: &Matched) -> u64 {
-        self.issuers_of(matched).map(super::jwks::Issuer::retry_after).min().unwrap_or(1)
+        let without = self.issuers_of(matched).filter(|issuer| issuer.health().keys == 0);
+        without.map(Issuer::retry_after).min().unwrap_or(1)
     }
 }
 
@@ -176,4 +176,47 @@ fn description(reason: AuthReason) -> Option<&'static str> {
         AuthReason::UnknownApiKey => "The API key is not known.",
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// RFC 9728, section 3.1: `https://resource.example.com/resource1` has its metadata at
+    /// `https://resource.example.com/.well-known/oauth-protected-resource/resource1`.
+    #[test]
+    fn metadata_stands_between_host_and_path() {
+        for (url, at, resource) in [
+            ("https://resource.example.com", "", "https://resource.example.com/resource1"),
+            ("https://resource.example.com:8443/a/b", "/a/b", "https://resource.example.com:8443/a/b/resource1"),
+        ] {
+            let mut known = Resource::new(url, &[], |_| None);
+            known.describe(
+                "/resource1",
+                &["https://b.example", "https://a.example", "shared", "https://a.example"],
+                &[],
+            );
+            let path = format!("/.well-known/oauth-protected-resource{at}/resource1");
+            let origin = url.strip_suffix(at).expect("an origin");
+            assert_eq!(known.metadata("/resource1").as_deref(), Some(&*format!("{origin}{path}")));
+            let document: serde_json::Value =
+                serde_json::from_str(known.document(&path).expect("a document")).expect("JSON");
+            let expected = json!({
+                "resource": resource, "bearer_methods_supported": ["header"],
+                "authorization_servers": ["https://a.example", "https://b.example"],
+            });
+            assert_eq!(document, expected);
+            assert_eq!((known.metadata("/other"), known.document("/")), (None, None));
+        }
+    }
+
+    /// RFC 6750, section 3: "Values for the "error" and "error_description" attributes MUST NOT include characters outside
+    /// the set %x20-21 / %x23-5B / %x5D-7E."
+    #[test]
+    fn every_reason_for_a_401_can_be_said_in_a_challenge() {
+        let allowed = |c: char| matches!(c, ' '..='!' | '#'..='[' | ']'..='~');
+        let said: Vec<_> = AuthReason::ALL.iter().filter_map(|reason| description(*reason)).collect();
+        assert_eq!(said.len(), 14);
+        assert!(said.iter().all(|text| text.chars().all(allowed) && text.ends_with('.')), "{said:?}");
+    }
 }

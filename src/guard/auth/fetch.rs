@@ -8,7 +8,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -80,9 +80,10 @@ pub(super) struct Document {
 }
 
 /// Fetches documents.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Fetcher {
-    tls: TlsConnector,
+    /// made when it is first needed: most gateways have no issuer elsewhere, and reading certificates takes its time
+    tls: Arc<OnceLock<TlsConnector>>,
 }
 
 impl fmt::Debug for Fetcher {
@@ -92,20 +93,6 @@ impl fmt::Debug for Fetcher {
 }
 
 impl Fetcher {
-    /// With the certificates that the system trusts, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
-    ///
-    /// # Errors
-    /// When TLS cannot be set up.
-    pub fn new() -> Result<Fetcher, String> {
-        let mut roots = RootCertStore::empty();
-        // What cannot be used is left out; an issuer that would have needed it is then said not to be trusted.
-        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
-        let config = config.with_root_certificates(roots).with_no_client_auth();
-        Ok(Fetcher { tls: TlsConnector::from(Arc::new(config)) })
-    }
-
     /// Fetches a document. A redirect is a failure: it leads to where the configuration does not say.
     ///
     /// # Errors
@@ -121,8 +108,25 @@ impl Fetcher {
             return exchange(stream, url).await;
         }
         let name = ServerName::try_from(url.host.clone()).map_err(|error| error.to_string())?;
-        let stream = self.tls.connect(name, stream).await;
+        let stream = self.tls()?.connect(name, stream).await;
         exchange(stream.map_err(|error| format!("TLS: {error}"))?, url).await
+    }
+
+    /// TLS with the certificates that the system trusts, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
+    fn tls(&self) -> Result<&TlsConnector, String> {
+        if let Some(tls) = self.tls.get() {
+            return Ok(tls);
+        }
+        let mut roots = RootCertStore::empty();
+        // One that cannot be used is left out; an issuer that would have needed it is then said not to be trusted.
+        let (usable, _) = roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        if usable == 0 {
+            return Err("TLS: this machine trusts no certificates; set SSL_CERT_FILE".to_owned());
+        }
+        let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
+        let config = config.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+        let config = config.with_root_certificates(roots).with_no_client_auth();
+        Ok(self.tls.get_or_init(|| TlsConnector::from(Arc::new(config))))
     }
 }
 

@@ -36,7 +36,7 @@ const PAUSE: Duration = Duration::from_secs(1);
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// How long a request waits for keys that are being fetched.
-const PATIENCE: Duration = Duration::from_millis(1500);
+const PATIENCE: Duration = Duration::from_millis(1200);
 
 /// One issuer, with its keys.
 #[derive(Debug)]
@@ -80,6 +80,27 @@ struct State {
     next: Instant,
     /// why the last one failed
     failure: Option<String>,
+}
+
+impl State {
+    /// Asks for a fetch, since somebody named a key that is not known; whether one is to begin.
+    fn ask(&mut self, now: Instant) -> bool {
+        let due = !self.fetching && now >= self.refetch;
+        if due {
+            (self.fetching, self.refetch) = (true, now + COOL_DOWN);
+        }
+        due
+    }
+}
+
+/// For how long keys are used that may be kept for `max_age`.
+fn fresh(max_age: Option<Duration>) -> Duration {
+    max_age.unwrap_or(*FRESH.start()).clamp(*FRESH.start(), *FRESH.end())
+}
+
+/// How long to wait after so many failures in a row: at least one.
+fn pause(failures: u32) -> Duration {
+    PAUSE.saturating_mul(1 << (failures - 1).min(6)).min(LONGEST_PAUSE)
 }
 
 /// What can be said about the keys of an issuer.
@@ -237,7 +258,7 @@ impl Remote {
                         occurrence::KeysUnavailable { issuer: &self.name, cause: &cause, stale }.emit();
                     }
                     failures += 1;
-                    (PAUSE.saturating_mul(1 << (failures - 1).min(6)).min(LONGEST_PAUSE), Some(cause))
+                    (pause(failures), Some(cause))
                 }
             };
             let next = Instant::now() + wait;
@@ -273,8 +294,7 @@ impl Remote {
         };
         let document = self.fetcher.get(&url).await.map_err(|why| format!("JWKS: {why}"))?;
         let keys = KeySet::from_jwks(&document.body, &self.settings.algorithms);
-        let fresh = document.max_age.unwrap_or(*FRESH.start()).clamp(*FRESH.start(), *FRESH.end());
-        Ok((keys.map_err(|why| format!("JWKS: the document {why}"))?, fresh))
+        Ok((keys.map_err(|why| format!("JWKS: the document {why}"))?, fresh(document.max_age)))
     }
 
     /// Where the issuer says that its keys are.
@@ -301,20 +321,48 @@ impl Remote {
     async fn newer(&self) {
         let mut state = self.state.subscribe();
         let ended = state.borrow().ended;
-        let asked = self.state.send_if_modified(|state| {
-            let now = Instant::now();
-            let due = !state.fetching && self.keys.load().is_some() && now >= state.refetch;
-            if due {
-                (state.fetching, state.refetch) = (true, now + COOL_DOWN);
-            }
-            due
-        });
-        if asked {
+        let some = self.keys.load().is_some();
+        if some && self.state.send_if_modified(|state| state.ask(Instant::now())) {
             self.wake.notify_one();
         }
         if state.borrow_and_update().fetching {
             // Whether it came in time is seen by looking for the key again.
             let _ = timeout(PATIENCE, state.wait_for(|state| state.ended > ended)).await;
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unknown_keys_are_asked_for_once_in_a_cool_down() {
+        let began = Instant::now();
+        let at = |seconds| began + Duration::from_secs(seconds);
+        let mut state = State { fetching: true, ended: 0, refetch: began, next: began, failure: None };
+        assert!(!state.ask(at(0)), "one fetch at once");
+        state.fetching = false;
+        // The fetch at the start is nobody's fault: the first unknown key may be a new one.
+        assert!(state.ask(at(1)) && state.fetching);
+        state.fetching = false;
+        assert!(!state.ask(at(2)) && !state.ask(at(30)) && !state.fetching);
+        assert!(state.ask(at(31)));
+    }
+
+    #[test]
+    fn keys_are_used_for_five_minutes_to_a_day() {
+        for (said, used) in
+            [(None, 300), (Some(0), 300), (Some(600), 600), (Some(86_400), 86_400), (Some(u64::MAX), 86_400)]
+        {
+            assert_eq!(fresh(said.map(Duration::from_secs)).as_secs(), used, "{said:?}");
+        }
+    }
+
+    #[test]
+    fn pauses_after_failures_get_longer_up_to_a_minute() {
+        let pauses: Vec<u64> = (1..=9).map(|failures| pause(failures).as_secs()).collect();
+        assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+        assert_eq!(pause(u32::MAX), LONGEST_PAUSE);
     }
 }

@@ -64,7 +64,7 @@ impl Authenticator {
     /// What of a file cannot be read or used.
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, String> {
         let auth = &config.auth;
-        let fetcher = Fetcher::new()?;
+        let fetcher = Fetcher::default();
         let issuers = auth.issuers.iter().map(|issuer| Issuer::new(issuer, &fetcher, metrics));
         let issuers: Vec<Issuer> = issuers.collect::<Result<_, _>>()?;
         let url = |name: &str| auth.issuers.iter().find(|one| one.name == name).map(|one| one.issuer.as_str());
