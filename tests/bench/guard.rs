@@ -87,7 +87,7 @@ fn main() {
     let public = "https://idp.example";
     let rows = [
         ("anybody", "open", None),
-        ("API key", "keys", Some(("x-api-key", API_KEY.to_owned()))),
+        ("API key, of 10,000", "keys", Some(("x-api-key", API_KEY.to_owned()))),
         (
             "HS256",
             "tokens",
@@ -145,12 +145,14 @@ fn main() {
 fn config(keys: &std::path::Path) -> Config {
     let digest: String =
         digest(&SHA256, API_KEY.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    // One of thousands: how many there are must not show.
+    let others: String = (0..9_999).map(|id| format!(", {{id: o{id}, sha256: {id:064x}}}")).collect();
     let text = format!(
         "auth:
   issuers:
     - {{name: public, issuer: 'https://idp.example', audience: agents, jwks_file: '{}', tenant_claim: tenant}}
     - {{name: own, issuer: 'https://own.example', audience: agents, secret: {SECRET}, tenant_claim: tenant}}
-  api_keys: [{{name: team, keys: [{{id: k1, sha256: {digest}}}]}}]
+  api_keys: [{{name: team, keys: [{{id: k1, sha256: {digest}}}{others}]}}]
 rate_limits: [{{name: fair, requests: 1000000, per: 1s}}]
 routes:
   - {{name: open, path: /open, client: ag-ui, agent: ag-ui, upstream: 'http://127.0.0.1:1/', auth: none, rate_limits: [fair]}}
