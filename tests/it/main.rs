@@ -23,6 +23,7 @@
 //! - `proto`: the protobuf transport, both ways.
 //! - `refusals`: refusals that a client hears of in events.
 //! - `requests`: what reaches the agent, and what is refused before.
+//! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
@@ -52,6 +53,7 @@ mod policy;
 mod proto;
 mod refusals;
 mod requests;
+mod secrets;
 mod sides;
 mod smuggling;
 mod status;

@@ -1,0 +1,140 @@
+//! Nothing that is secret gets out: one secret is planted in each place that has one, whatever can go wrong with it goes
+//! wrong, and then logs (also at `debug`), metrics, readiness, answers and what the commands say about the file are searched.
+
+use super::support::agent::Agent;
+use super::support::client::{INPUT, ask, post};
+use super::support::gateway::{File, Gateway, Setup, diglot};
+use super::support::sse::{HEAD, whole};
+use aws_lc_rs::digest::{SHA256, digest};
+use jsonwebtoken::{EncodingKey, Header, encode, get_current_timestamp};
+use serde_json::json;
+
+/// Stands in every secret of this test; no other text has it.
+const MARK: &str = "pl4nt3d";
+
+fn planted(what: &str) -> String {
+    format!("{MARK}-{what}-0123456789abcdef0123456789abcdef")
+}
+
+fn token(secret: &str, more: &[(&str, &str)]) -> String {
+    let mut claims = json!({
+        "iss": "https://own.example", "aud": "diglot", "sub": "ada", "exp": get_current_timestamp() + 60, "scope": "run",
+        "note": planted("claim"),
+    });
+    for (name, value) in more {
+        claims[*name] = json!(value);
+    }
+    encode(&Header::default(), &claims, &EncodingKey::from_secret(secret.as_bytes())).expect("a token")
+}
+
+/// A configuration with a secret in each place, most of them out of the environment.
+fn yaml(agent: &str) -> (String, Vec<(&'static str, String)>) {
+    let sha256: String =
+        digest(&SHA256, planted("key").as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let top = format!(
+        "auth:
+  issuers: [{{name: own, issuer: 'https://own.example', audience: diglot, secret: '${{TOKEN_SECRET}}'}}]
+  api_keys: [{{name: keys, keys: [{{id: k1, sha256: {sha256}, scopes: [run]}}]}}]
+rate_limits:
+  - {{name: once, requests: 1, per: 1h}}
+  - {{name: together, requests: 1000, per: 1s, shared: true}}
+redis: {{url: 'redis://:${{REDIS_PASSWORD}}@127.0.0.1:1/0'}}
+"
+    );
+    let route = |name: &str, upstream: &str, more: &str| {
+        format!(
+            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: '{upstream}?key=${{AGENT_QUERY}}', \
+             upstream_headers: {{authorization: 'Bearer ${{AGENT_TOKEN}}', x-key: {}}}{more}}}\n",
+            planted("written")
+        )
+    };
+    let nowhere = "http://127.0.0.1:1/";
+    let routes = [
+        route("run", agent, ", require: {scopes: [run]}, tools: [], rate_limits: [together], threads: owned"),
+        route("once", agent, ", rate_limits: [once]"),
+        route("events", agent, ", errors: run_error, require: {scopes: [more]}"),
+        route("gone", nowhere, ""),
+        route("own", agent, ", forward_credentials: true, upstream_headers: {}").replacen(
+            &format!("upstream_headers: {{authorization: 'Bearer ${{AGENT_TOKEN}}', x-key: {}}}, ", planted("written")),
+            "",
+            1,
+        ),
+    ];
+    let variables = [
+        ("TOKEN_SECRET", planted("secret")),
+        ("REDIS_PASSWORD", planted("password")),
+        ("AGENT_QUERY", planted("query")),
+        ("AGENT_TOKEN", planted("agent")),
+    ];
+    (format!("{top}routes:\n{}", routes.concat()), variables.into())
+}
+
+#[tokio::test]
+async fn no_secret_gets_out() {
+    let agent = Agent::answering(format!("{HEAD}{}", whole()));
+    let (yaml, variables) = yaml(agent.url().trim_end_matches("?kept=1"));
+    let mut env: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    env.push(("DIGLOT_LOG", "debug"));
+    let (top, routes) = yaml.split_once("routes:\n").expect("routes");
+    let routes = format!("routes:\n{routes}");
+    let mut gateway = Gateway::start(Setup { top, routes: &routes, env: &env, ..Setup::default() }).await;
+
+    let secret = planted("secret");
+    let good = token(&secret, &[]);
+    let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
+    let offers =
+        INPUT.replace("\"tools\":[]", &format!("\"tools\":[{{\"name\":\"t\",\"note\":\"{}\"}}]", planted("tool")));
+    let broken = format!("{{\"messages\":[{{\"content\":\"{}\"", planted("body"));
+    let mut said = String::new();
+    let mut statuses = Vec::new();
+    let query = format!("/run?access_token={}", planted("url"));
+    for (path, fields, body) in [
+        ("/run", bearer(&good), INPUT),
+        ("/run", format!("X-Api-Key: {}\r\nCookie: a={}\r\n", planted("key"), planted("cookie")), INPUT),
+        ("/own", bearer(&good), INPUT),
+        ("/run", bearer(&good), &*offers),
+        ("/run", bearer(&good), &*broken),
+        ("/run", bearer(&token(&secret, &[("aud", &planted("audience"))])), INPUT),
+        ("/run", bearer(&token(&secret, &[("iss", &planted("issuer"))])), INPUT),
+        ("/run", bearer(&token(&planted("wrong"), &[])), INPUT),
+        ("/run", bearer(&planted("bearer")), INPUT),
+        ("/run", format!("Authorization: Basic {}\r\n", planted("basic")), INPUT),
+        ("/run", format!("X-Api-Key: {}\r\n", planted("unknown")), INPUT),
+        ("/run", format!("{}X-Api-Key: {}\r\n", bearer(&good), planted("key")), INPUT),
+        (&*query, String::new(), INPUT),
+        ("/once", bearer(&good), INPUT),
+        ("/once", bearer(&good), INPUT),
+        ("/events", bearer(&good), INPUT),
+        ("/gone", bearer(&good), INPUT),
+        (&*format!("/{}", planted("path")), bearer(&good), INPUT),
+    ] {
+        let answer = ask(gateway.data, post(path, &format!("Connection: close\r\n{fields}"), body)).await;
+        statuses.push(answer.status);
+        said += &format!("{:?}\n{}\n", answer.headers, answer.text());
+    }
+    // What was to go wrong did; else there was nothing to tell.
+    // The second caller asks for the thread of the first.
+    assert_eq!(statuses, [200, 403, 200, 403, 400, 401, 401, 401, 401, 401, 401, 401, 401, 200, 429, 200, 502, 404]);
+
+    for page in ["/metrics", "/readyz?verbose"] {
+        said += gateway.ask(page).await.text();
+    }
+    gateway.process.signal("TERM");
+    let mut lines = 0;
+    while let Some(line) = gateway.process.line().await {
+        said += &format!("{line}\n");
+        lines += 1;
+    }
+    assert!(lines > 18 && said.contains("\"request refused\"") && said.contains("\"run ended\""), "the log was heard");
+
+    let file = File::new(&yaml);
+    for command in ["check", "config"] {
+        let output = diglot().envs(variables.iter().cloned()).arg(command).arg(file.path()).output().expect("it runs");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        said += &String::from_utf8_lossy(&output.stdout);
+        said += &String::from_utf8_lossy(&output.stderr);
+    }
+    // Ids that a client chose may be told, and the text of the path is in no place but its own request.
+    let found: Vec<&str> = said.lines().filter(|line| line.contains(MARK) || line.contains(&good)).collect();
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}
