@@ -12,6 +12,7 @@
 mod accept;
 mod answer;
 mod clock;
+mod desk;
 mod edge;
 mod end;
 mod gateway;
@@ -19,14 +20,18 @@ mod lifecycle;
 mod pipe;
 mod preface;
 mod refusal;
+mod request_body;
 mod respond;
 mod run;
 mod sending;
+mod stack;
+mod start;
 mod steps;
 mod upstream;
 mod waiting;
 
 pub use edge::{Edge, Listener, bound};
-pub use gateway::{Gateway, stack};
+pub use gateway::Gateway;
 pub use lifecycle::{Lifecycle, Phase};
+pub use stack::stack;
 pub use upstream::{Cluster, Connector};

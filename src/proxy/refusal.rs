@@ -2,9 +2,10 @@
 
 use super::accept;
 use super::gateway::{Body, Found, Gateway, whole};
-use super::respond::{self, REQUEST_ID};
+use super::respond;
 use crate::codec::Framing;
 use crate::config::access::Errors;
+use crate::config::field::REQUEST_ID;
 use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who};
@@ -115,7 +116,7 @@ impl Gateway {
     /// stream. The first of two steps is answered with JSON, so there refusals stay what they are.
     fn listener(&self, request: &Request<Incoming>) -> Option<Listener> {
         let Found::Run(route) = self.find(request.uri().path())? else { return None };
-        if route.matched[0].access.errors != Errors::RunError || route.desk.is_some() {
+        if route.starting.access.errors != Errors::RunError || route.desk.is_some() {
             return None;
         }
         let framing = accept::framing(request.headers(), route.client).ok()?;
