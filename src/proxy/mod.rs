@@ -18,6 +18,7 @@ mod end;
 mod gateway;
 mod lifecycle;
 mod pipe;
+mod plan;
 mod preface;
 mod refusal;
 mod request_body;

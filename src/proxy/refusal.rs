@@ -1,6 +1,7 @@
 //! The one place where a refusal becomes an answer, is logged and counted.
 
 use super::accept;
+use super::clock::now;
 use super::gateway::{Body, Found, Gateway, whole};
 use super::respond;
 use crate::codec::Framing;
@@ -17,7 +18,6 @@ use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tower::Service;
 
 /// Turns refusals into answers.
@@ -105,8 +105,7 @@ impl Listener {
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
         let message = format!("{} {}", rejection.message(), rejection.kind.hint());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        stream.fail(rejection.kind.code(), &message, i64::try_from(now.as_millis()).unwrap_or_default(), &mut out);
+        stream.fail(rejection.kind.code(), &message, now(), &mut out);
         out
     }
 }
