@@ -75,7 +75,7 @@ rejections! {
     RequestTimeout = 408 "request_timeout" None,
         "The request body did not arrive in time.", "Send the whole body without a pause.";
     HeadersTooLarge = 431 "headers_too_large" None,
-        "The head of the request is larger than the gateway takes.", "Send fewer fields, or raise `limits.headers`.";
+        "The head of the request is larger than the gateway takes.", "Send fewer or shorter fields, or raise `limits.headers` or `limits.header_bytes`.";
     BodyTooLarge = 413 "body_too_large" None,
         "The request body is larger than the gateway takes.", "Send less, or raise `limits.request_body`.";
     UnsupportedMediaType = 415 "unsupported_media_type" None,

@@ -5,21 +5,26 @@
 //!
 //! ```text
 //!                       +--------------------------- one run ----------------------------+
-//!  client dialect  -->  | guard -> decode input -> RunInput -> encode input              | --> agent dialect
+//!  client dialect  -->  | guard: who may? -> decode input -> RunInput -> encode input    | --> agent dialect
 //!  client dialect  <--  | encode <- run guard <- canonical events <- decode <- SSE       | <-- agent dialect
 //!                       +------------------------------------------------------------------+
 //!    DATA PLANE proxy/        TABLES dialect/*.rs (data only)        STATUS PLANE admin/
 //! ```
 //!
 //! # Life of a run
-//! 1. pingora accepts, hyper reads the request ([`proxy`]); the tower stack gives it an id and answers refusals.
-//! 2. [`translate::request`] reads the body in the client's dialect and writes it in the agent's.
-//! 3. A task of its own asks the agent through pingora's connector, in one step or in two (POST, then GET of the events),
+//! 1. pingora accepts, hyper reads the request ([`proxy`]); the tower stack gives it an id, finds its route and answers
+//!    refusals, which are rows of one table ([`error`]).
+//! 2. The gates of the [`guard`] ask one question each: is it proper HTTP, of which page and address, who calls, may they,
+//!    how often, how many at once. Keys of issuers, files of secrets and the Redis of the replicas are kept fresh beside
+//!    the requests, never by them, but for a key that was not seen before.
+//! 3. [`translate::request`] reads the body in the client's dialect and writes it in the agent's; tools that the route does
+//!    not allow are refused there, and then the thread of another caller.
+//! 4. A task of its own asks the agent through pingora's connector, in one step or in two (POST, then GET of the events),
 //!    and pushes what it answers into a [`translate::Stream`]: frames ([`codec::sse`], or [`codec::proto`] between AG-UI
 //!    sides) become canonical events ([`event`]), pass the run guard, and leave in the client's dialect and framing.
-//! 4. The client's body reads from a bounded pipe; a client of two steps comes for that end with a GET. Keep-alives, a
-//!    client that leaves, an agent that dies and the end of the process all meet in that task, which always says one
-//!    terminal event.
+//! 5. The client's body reads from a bounded pipe; a client of two steps comes for that end with a GET. Keep-alives, a
+//!    client that leaves, an agent that dies, a credential that expires, the bounds of the run and the end of the process
+//!    all meet in that task, which says one terminal event.
 //!
 //! # Code map
 //! The modules stand in the order of their dependencies: each may use what stands above it. `event` to `translate` are
@@ -29,8 +34,14 @@
 //! - The core does no I/O, reads no clock and draws no random number.
 //! - A wire name of an event is written in `event/` or `dialect/` and nowhere else.
 //! - No code knows a pair of dialects; a dialect is described against [`event`] alone.
-//! - A run has one terminal event, and its body ends cleanly, whatever the agent does.
-//! - Nothing that a client or an agent sends becomes a metric label.
+//! - A run that a client listens to has one terminal event, and its body ends cleanly, whatever the agent does. The one
+//!   exception is asked for: with `on_token_expiry: close` the connection is cut when the caller's credential expires.
+//! - A request that is refused by a gate starts no run: its agent never hears of it, and its body is not kept.
+//! - No field of a request reaches the agent but what a list names, and no field of a client tells the agent who calls.
+//! - A credential, and what it is checked against, reaches no log, metric, answer, page or `Debug`. Of a caller the log has
+//!   its address, issuer, subject, tenant and the id of its key.
+//! - Nothing that a client or an agent sends becomes a metric label, and neither does who it is: labels are names from the
+//!   configuration and closed lists.
 
 pub mod event;
 

@@ -38,7 +38,7 @@ pub struct File {
     /// Where replicas count together (`shared: true` of a rate limit), and keep whose a thread is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub redis: Option<Spanned<Redis>>,
-    /// How much memory one run may take.
+    /// How much requests, events and clients may take, and how many runs there may be at once.
     pub limits: Limits,
     /// How long the agent may be silent before a client is sent an SSE comment, so that no proxy on the way takes the
     /// connection for dead. A duration.

@@ -21,6 +21,7 @@ use crate::translate::Mode;
 pub mod access;
 mod check;
 pub mod effective;
+pub mod field;
 pub mod file;
 pub mod load;
 mod outline;

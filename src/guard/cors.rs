@@ -11,13 +11,14 @@
 
 use super::{Gate, Guard, Matched};
 use crate::config::access::Cors;
+use crate::config::field;
 use crate::error::{Kind, Rejection};
 use crate::telemetry::{Metrics, occurrence};
 use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use tower::Service;
 
@@ -26,14 +27,27 @@ const REQUEST_FIELDS: [HeaderName; 6] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
     header::AUTHORIZATION,
-    HeaderName::from_static("x-request-id"),
-    HeaderName::from_static("traceparent"),
-    HeaderName::from_static("last-event-id"),
+    field::REQUEST_ID,
+    field::TRACEPARENT,
+    field::LAST_EVENT_ID,
 ];
 
 /// Fields of answers that a page may read beside the few that it always may.
-const EXPOSED: &str = "x-request-id, retry-after, ratelimit, ratelimit-policy, x-ratelimit-limit, x-ratelimit-remaining, \
-    x-ratelimit-reset, www-authenticate, proxy-status, location";
+const EXPOSED: [HeaderName; 10] = [
+    field::REQUEST_ID,
+    header::RETRY_AFTER,
+    field::RATE_LIMIT,
+    field::RATE_LIMIT_POLICY,
+    field::LEGACY_LIMIT,
+    field::LEGACY_REMAINING,
+    field::LEGACY_RESET,
+    header::WWW_AUTHENTICATE,
+    field::PROXY_STATUS,
+    header::LOCATION,
+];
+
+/// The same as a list, written once.
+static EXPOSED_LIST: LazyLock<HeaderValue> = LazyLock::new(|| listed(&EXPOSED).unwrap_or(HeaderValue::from_static("")));
 
 /// Whose page sent a request. Among its extensions behind [`Pages`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -104,7 +118,7 @@ where
             headers.append(header::VARY, HeaderValue::from_static("Origin"));
             if let (Page::Allowed(origin), Some(cors)) = (&page, &matched.access.cors) {
                 tell(headers, cors, origin);
-                headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, HeaderValue::from_static(EXPOSED));
+                headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_LIST.clone());
             }
             Ok(response)
         }))
@@ -163,8 +177,8 @@ impl Guard {
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
         let vary = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers";
         headers.insert(header::VARY, HeaderValue::from_static(vary));
-        if let Some(id) = head.headers.get("x-request-id") {
-            headers.insert("x-request-id", id.clone());
+        if let Some(id) = head.headers.get(field::REQUEST_ID) {
+            headers.insert(field::REQUEST_ID, id.clone());
         }
         response
     }
@@ -179,9 +193,14 @@ impl Guard {
                 || self.upstream.credentials(&matched.access).any(|own| own == field)
         };
         let fields: Vec<_> = wanted.filter_map(|name| name.trim().parse().ok()).filter(may).collect();
-        let fields: Vec<_> = fields.iter().map(HeaderName::as_str).collect();
-        (!fields.is_empty()).then(|| HeaderValue::try_from(fields.join(", ")).ok()).flatten()
+        if fields.is_empty() { None } else { listed(&fields) }
     }
+}
+
+/// Names in one value, with commas between.
+fn listed(fields: &[HeaderName]) -> Option<HeaderValue> {
+    let names: Vec<_> = fields.iter().map(HeaderName::as_str).collect();
+    HeaderValue::try_from(names.join(", ")).ok()
 }
 
 /// "A CORS-preflight request is a CORS request that [...] uses `OPTIONS` as method and includes" this field [§3.3.2].

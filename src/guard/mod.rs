@@ -1,12 +1,17 @@
 //! Policy: who may call, how often and how much, decided before a run exists.
 //!
 //! ```text
-//!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf: a run
-//!                                 (network)     who             may        (caller)    permits
+//!   request ─▶ host ─▶ origin ─▶ address ─▶ limits ─▶ authenticate ─▶ authorize ─▶ limits ─▶ streams ─▶ the leaf:
+//!              proper  whose     by way     of        who calls       whether      of        how many   a run
+//!              HTTP    page      of whom    anybody                   they may     callers   at once
 //! ```
-//! Each gate is one question; it passes a request on, perhaps with something learnt, or refuses it with a
-//! [`Rejection`]. [`gates`] is the list. Cross-origin rules ([`cors`]) stand outside of it, because refusals have to be
-//! readable by pages as well.
+//! Each gate is one question; it passes a request on, perhaps with something learnt among its extensions, or refuses it
+//! with a [`Rejection`]. [`gates`] is the list, with the reason of each place; what stands in front of it (the request's id,
+//! its route, [`cors`], and what turns refusals into answers) is listed by `proxy::stack`.
+//!
+//! Three questions are asked behind the gates, because they need the body or the agent: which tools a request offers
+//! (`translate::request`), whose its thread is ([`thread`]), and what its agent hears of the caller
+//! ([`upstream`]).
 
 pub mod auth;
 mod authorize;

@@ -10,15 +10,13 @@
 use super::{Gate, Guard, Who};
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
+use crate::config::field::X_FORWARDED_FOR;
 use crate::error::Rejection;
-use http::header::{FORWARDED, HeaderName};
+use http::header::FORWARDED;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
-
-/// What a proxy of old writes in place of `Forwarded`.
-pub(super) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// Most proxies on the way of a request that are looked at. More than any real chain has; a longer list is somebody's
 /// attempt to keep us busy.

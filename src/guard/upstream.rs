@@ -4,23 +4,17 @@
 //! no field that looks like one of ours.
 
 use super::file::Watched;
-use super::peer::X_FORWARDED_FOR;
 use super::{Guard, Identity, Matched, Who};
 use crate::config::Config;
 use crate::config::access::{Access, UpstreamHeader, UpstreamValue};
+use crate::config::field::{
+    METHOD, SCOPES, SUBJECT, TENANT, TIER, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
+};
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
 use std::fmt::Write;
 use std::path::PathBuf;
-
-const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
-const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
-const SUBJECT: HeaderName = HeaderName::from_static("x-diglot-subject");
-const TENANT: HeaderName = HeaderName::from_static("x-diglot-tenant");
-const SCOPES: HeaderName = HeaderName::from_static("x-diglot-scopes");
-const METHOD: HeaderName = HeaderName::from_static("x-diglot-method");
-const TIER: HeaderName = HeaderName::from_static("x-diglot-tier");
 
 /// What requests to agents are given from the configuration.
 #[derive(Debug)]

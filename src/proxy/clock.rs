@@ -1,7 +1,7 @@
-//! The clock of one run.
+//! The clock of one run, and that on the wall.
 
 use std::pin::Pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, Sleep};
 
 /// Why a run may not go on.
@@ -106,6 +106,15 @@ impl Clock {
         self.set();
         Ok(due)
     }
+}
+
+/// The time of day, in ms since the epoch.
+pub(super) fn now() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .ok()
+        .and_then(|since| i64::try_from(since.as_millis()).ok())
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! How a run comes to its end, and what the client, the log and the metrics hear of that.
 
 use super::clock::Over;
-use super::run::Plan;
+use super::plan::Plan;
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::telemetry::metric::Outcome;
@@ -62,7 +62,9 @@ impl End {
                 let rejection = Rejection::from(Kind::ProtocolViolation);
                 stream.offence().map_or(rejection.clone(), |offence| rejection.detail(offence.to_string()))
             }
-            Fault::Framing(fault) => Rejection::from(Kind::FrameTooLarge).cause(fault),
+            Fault::Framing(fault) => Rejection::from(Kind::FrameTooLarge)
+                .detail(format!("The agent sent more than the gateway takes: {fault}."))
+                .cause(fault),
             Fault::Tool => Rejection::from(Kind::ToolNotAllowed).detail(match stream.stranger() {
                 None | Some("") => {
                     "The agent called a tool without a name, which is not allowed on this route.".to_owned()

@@ -12,21 +12,27 @@
 mod accept;
 mod answer;
 mod clock;
+mod desk;
 mod edge;
 mod end;
 mod gateway;
 mod lifecycle;
 mod pipe;
+mod plan;
 mod preface;
 mod refusal;
+mod request_body;
 mod respond;
 mod run;
 mod sending;
+mod stack;
+mod start;
 mod steps;
 mod upstream;
 mod waiting;
 
 pub use edge::{Edge, Listener, bound};
-pub use gateway::{Gateway, stack};
+pub use gateway::Gateway;
 pub use lifecycle::{Lifecycle, Phase};
+pub use stack::stack;
 pub use upstream::{Cluster, Connector};

@@ -1,10 +1,12 @@
 //! The one place where a refusal becomes an answer, is logged and counted.
 
 use super::accept;
+use super::clock::now;
 use super::gateway::{Body, Found, Gateway, whole};
-use super::respond::{self, REQUEST_ID};
+use super::respond;
 use crate::codec::Framing;
 use crate::config::access::Errors;
+use crate::config::field::REQUEST_ID;
 use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who};
@@ -16,7 +18,6 @@ use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::{SystemTime, UNIX_EPOCH};
 use tower::Service;
 
 /// Turns refusals into answers.
@@ -104,8 +105,7 @@ impl Listener {
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
         let message = format!("{} {}", rejection.message(), rejection.kind.hint());
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        stream.fail(rejection.kind.code(), &message, i64::try_from(now.as_millis()).unwrap_or_default(), &mut out);
+        stream.fail(rejection.kind.code(), &message, now(), &mut out);
         out
     }
 }
@@ -115,7 +115,7 @@ impl Gateway {
     /// stream. The first of two steps is answered with JSON, so there refusals stay what they are.
     fn listener(&self, request: &Request<Incoming>) -> Option<Listener> {
         let Found::Run(route) = self.find(request.uri().path())? else { return None };
-        if route.matched[0].access.errors != Errors::RunError || route.desk.is_some() {
+        if route.starting.access.errors != Errors::RunError || route.desk.is_some() {
             return None;
         }
         let framing = accept::framing(request.headers(), route.client).ok()?;

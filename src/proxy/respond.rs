@@ -1,15 +1,13 @@
 //! Answers that are not the stream itself: its head, and refusals.
 
 use crate::codec::Framing;
+use crate::config::field::PROXY_STATUS;
 use crate::error::{Kind, Rejection};
 use crate::translate::Ids;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
-/// The id of a request, on both sides.
-pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
-const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The head of a stream of events. Nothing between here and the client may store, compress or gather it.

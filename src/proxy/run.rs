@@ -9,30 +9,25 @@
 //! While it waits for the agent it also waits for the client to leave, for the gateway's end, and for its own clock, which
 //! sends keep-alives and ends an agent that fell silent.
 
-use super::clock::{Clock, Over};
+use super::clock::{Clock, Over, now};
 use super::end::{End, Interrupt};
-use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
+use super::plan::Plan;
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
 use super::upstream::{Cluster, Connector, Session};
 use crate::codec::{Framing, sse};
-use crate::config::access::{Access, OnExpiry};
-use crate::dialect::Dialect;
+use crate::config::access::OnExpiry;
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::guard::Who;
 use crate::telemetry::metric::Totals;
-use crate::telemetry::{RouteMetrics, occurrence};
-use crate::translate::{Fault, Ids, Stream};
-use bytes::Bytes;
+use crate::telemetry::occurrence;
+use crate::translate::{Fault, Stream};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use http::{HeaderMap, HeaderValue};
 use std::future::Future;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
 
 /// Bytes for the client that are gathered before they are handed over, when the agent has more ready.
 const BATCH: usize = 32 << 10;
@@ -45,55 +40,6 @@ const REST_LIMIT: usize = 64 << 10;
 
 /// What the client is answered with, as soon as it is known.
 pub(super) type Head = Result<(), Rejection>;
-
-/// Everything that a run needs from the route it belongs to.
-pub(super) struct Plan {
-    pub route: Arc<str>,
-    pub cluster: Arc<Cluster>,
-    pub connector: Arc<Connector>,
-    pub metrics: Arc<RouteMetrics>,
-    pub lifecycle: Watch,
-    pub keep_alive: Duration,
-    pub request_id: String,
-    pub traceparent: Option<HeaderValue>,
-    /// what the agent hears about the caller
-    pub fields: Arc<HeaderMap>,
-    /// how the client is told events
-    pub framing: Framing,
-    /// how the agent may tell them
-    pub agent_framings: &'static [Framing],
-    /// where to note what the agent turned out to speak
-    pub learned: Arc<OnceLock<&'static Dialect>>,
-    pub ids: Ids,
-    pub body: Bytes,
-    pub began: Instant,
-    /// what the route asks of its callers and lets them have
-    pub access: Arc<Access>,
-    /// who asked for the run
-    pub who: Who,
-}
-
-impl Plan {
-    /// The clock of the run, which starts now.
-    fn clock(&self) -> Clock {
-        let mut clock = Clock::new(self.keep_alive, self.cluster.first_byte());
-        let mut bound = |after: Option<Duration>, over| {
-            if let Some(after) = after {
-                clock.bound(self.began, after, over);
-            }
-        };
-        bound(self.cluster.first_event(), Over::NoEvent);
-        bound(self.access.run.duration, Over::Long);
-        let expires = self.who.known().and_then(|identity| identity.expires);
-        // The wall clock is asked once: whoever sets it later neither ends a run nor lets it go on.
-        let left = expires.filter(|_| self.access.on_token_expiry != OnExpiry::Finish).map(|expires| {
-            let left = expires.duration_since(SystemTime::now()).unwrap_or_default();
-            self.began.elapsed().saturating_add(left)
-        });
-        bound(left, Over::Expired);
-        clock
-    }
-}
 
 pub(super) struct Run {
     plan: Plan,
@@ -431,15 +377,6 @@ impl Piece<'_> {
             self.fault = Some(fault);
         }
     }
-}
-
-/// ms since the epoch.
-fn now() -> i64 {
-    SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .ok()
-        .and_then(|since| i64::try_from(since.as_millis()).ok())
-        .unwrap_or(0)
 }
 
 /// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.

@@ -1,5 +1,6 @@
 //! The agent's side of the network: pingora resolves, balances, connects and reads.
 
+use crate::config::field::{LAST_EVENT_ID, REQUEST_ID, TRACEPARENT};
 use crate::config::{Route, Template, Timeouts, Upstream};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::occurrence;
@@ -32,9 +33,6 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Addresses of one route that a run tries before it gives up.
 const ATTEMPTS: usize = 4;
-
-/// Field of the id behind which a stream goes on (WHATWG HTML §9.2.4), on both sides.
-pub(super) const LAST_EVENT_ID: &str = "last-event-id";
 
 /// What a request says about the sender.
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
@@ -364,9 +362,9 @@ fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BE
     head.insert_header(header::ACCEPT, accept)?;
     head.insert_header(header::ACCEPT_ENCODING, "identity")?;
     head.insert_header(header::USER_AGENT, USER_AGENT)?;
-    head.insert_header("x-request-id", request.request_id)?;
+    head.insert_header(REQUEST_ID, request.request_id)?;
     if let Some(traceparent) = request.traceparent {
-        head.insert_header("traceparent", traceparent)?;
+        head.insert_header(TRACEPARENT, traceparent)?;
     }
     Ok(head)
 }

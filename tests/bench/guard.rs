@@ -1,7 +1,8 @@
 //! Time of the whole list of gates for one request, in process: `cargo bench --bench guard`.
 //!
-//! Each row is a route with one way to show who calls, with a rate limit behind it; the first one is open to anybody. The
-//! figure is the median over many requests. The targets: 60 µs with RS256, 15 µs with an API key.
+//! Each row is a route. The first ones are open to anybody and differ by their limits; the others have one way to show who
+//! calls, with a rate limit behind it. The figure is the median over many requests. The targets: 60 µs with RS256, 15 µs
+//! with an API key. The row of shared limits wants a `redis-server` at the URL in `REDIS`.
 
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -85,8 +86,10 @@ fn main() {
     let secret = hmac::Key::new(HMAC_SHA256, SECRET.as_bytes());
     let bearer = |token: String| Some(("authorization", format!("Bearer {token}")));
     let public = "https://idp.example";
-    let rows = [
-        ("anybody", "open", None),
+    let mut rows = vec![
+        ("anybody, no limit", "bare", None),
+        ("anybody, a rate limit", "open", None),
+        ("anybody, a cap of runs", "capped", None),
         ("API key, of 10,000", "keys", Some(("x-api-key", API_KEY.to_owned()))),
         (
             "HS256",
@@ -104,6 +107,12 @@ fn main() {
         ),
         ("EdDSA", "tokens", bearer(token(public, "EdDSA", |text| ed.sign(text).as_ref().to_vec()))),
     ];
+    if config.rate_limits.redis.is_some() {
+        rows.insert(2, ("anybody, a limit in Redis", "shared", None));
+        // It alone connects.
+        let guard = Arc::clone(&guard);
+        runtime.spawn(async move { guard.watch().await });
+    }
     for (name, path, credential) in rows {
         let route = config.routes.iter().find(|route| route.name == path).expect("a route");
         let matched = Arc::new(Matched {
@@ -138,7 +147,7 @@ fn main() {
             })
             .collect();
         times.sort_unstable();
-        println!("{name:<20} {:>7.1} µs", times[ROUNDS / 2] as f64 / 1e3);
+        println!("{name:<25} {:>7.1} µs", times[ROUNDS / 2] as f64 / 1e3);
     }
 }
 
@@ -147,19 +156,38 @@ fn config(keys: &std::path::Path) -> Config {
         digest(&SHA256, API_KEY.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     // One of thousands: how many there are must not show.
     let others: String = (0..9_999).map(|id| format!(", {{id: o{id}, sha256: {id:064x}}}")).collect();
+    let route = |name: &str, more: &str| {
+        format!(
+            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: 'http://127.0.0.1:1/', {more}}}\n"
+        )
+    };
+    let (redis, together, shared) = match std::env::var("REDIS") {
+        Ok(url) => (
+            format!("redis: {{url: '{url}'}}"),
+            ", {name: together, requests: 1000000, per: 1s, shared: true}",
+            route("shared", "auth: none, rate_limits: [together]"),
+        ),
+        Err(_) => (String::new(), "", String::new()),
+    };
+    let routes = [
+        route("bare", "auth: none"),
+        route("open", "auth: none, rate_limits: [fair]"),
+        route("capped", "auth: none, max_streams_per_caller: 8"),
+        route("keys", "auth: team, rate_limits: [fair]"),
+        route("tokens", "auth: [public, own], require: {scopes: [chat]}, rate_limits: [fair]"),
+    ];
     let text = format!(
         "auth:
   issuers:
     - {{name: public, issuer: 'https://idp.example', audience: agents, jwks_file: '{}', tenant_claim: tenant}}
     - {{name: own, issuer: 'https://own.example', audience: agents, secret: {SECRET}, tenant_claim: tenant}}
   api_keys: [{{name: team, keys: [{{id: k1, sha256: {digest}}}{others}]}}]
-rate_limits: [{{name: fair, requests: 1000000, per: 1s}}]
+rate_limits: [{{name: fair, requests: 1000000, per: 1s}}{together}]
+{redis}
 routes:
-  - {{name: open, path: /open, client: ag-ui, agent: ag-ui, upstream: 'http://127.0.0.1:1/', auth: none, rate_limits: [fair]}}
-  - {{name: keys, path: /keys, client: ag-ui, agent: ag-ui, upstream: 'http://127.0.0.1:1/', auth: team, rate_limits: [fair]}}
-  - {{name: tokens, path: /tokens, client: ag-ui, agent: ag-ui, upstream: 'http://127.0.0.1:1/', auth: [public, own], require: {{scopes: [chat]}}, rate_limits: [fair]}}
-",
-        keys.display()
+{}{shared}",
+        keys.display(),
+        routes.concat()
     );
     load::from_str("bench.yaml", &text).unwrap_or_else(|problems| panic!("{problems}"))
 }

@@ -4,13 +4,8 @@ use super::support::agent::{Agent, Request, Step, write};
 use super::support::client::{Answer, INPUT, ask, post};
 use super::support::gateway::{File, Gateway, Setup, diglot};
 use super::support::redis::Redis;
+use super::support::sha256;
 use super::support::sse::{HEAD, refused, whole};
-use aws_lc_rs::digest::{SHA256, digest};
-
-/// The digest of a key, as an entry has it.
-fn sha256(key: &str) -> String {
-    digest(&SHA256, key.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
 
 /// An entry: its id, with `-key` behind it the key itself, and what else stands there.
 fn entry(id: &str, more: &str) -> String {

@@ -4,6 +4,8 @@
 //! - `idp`: an issuer that follows a script, and signs for real.
 //! - `issuers`: issuers that rotate, lie, stall, flood and fall.
 //! - `refusals`: challenges, metadata, counters, and what never reaches a log.
+//! - `ca.pem`, `leaf.pem`, `leaf.key.pem`: an authority (its key was thrown away), and the certificate and key of an issuer
+//!   at `localhost` and `127.0.0.1`, good until 2126. They are believed by these tests alone; the key protects nothing.
 
 mod idp;
 mod issuers;

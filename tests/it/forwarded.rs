@@ -3,8 +3,8 @@
 use super::support::agent::{Agent, Request, Step, write};
 use super::support::client::{Answer, INPUT, ask, post};
 use super::support::gateway::{File, Gateway, Setup};
+use super::support::sha256;
 use super::support::sse::{HEAD, WHOLE, refused, succeeded, whole};
-use aws_lc_rs::digest::{SHA256, digest};
 
 /// The key of the only caller, and who it is.
 const KEY: &str = "dg_0123456789abcdef0123456789abcdef";
@@ -15,7 +15,7 @@ fn agent() -> Agent {
 
 /// A route that wants an API key, with more keys of the route and of the top level.
 async fn guarded(agent: &Agent, top: &str, more: &str) -> Gateway {
-    let digest: String = digest(&SHA256, KEY.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let digest = sha256(KEY);
     let top = format!(
         "{top}\nauth:\n  api_keys:\n    - name: keys\n      keys:\n        - {{id: one, sha256: {digest}, subject: \"Zoë Q\", tenant: acme, tier: gold, scopes: [read, \"write:all\"]}}"
     );

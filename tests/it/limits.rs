@@ -11,8 +11,8 @@ mod streams;
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, INPUT, ask, post};
 use super::support::gateway::{Gateway, Setup};
+use super::support::sha256;
 use super::support::sse::{HEAD, whole};
-use aws_lc_rs::digest::{SHA256, digest};
 use serde_json::Value;
 
 /// An agent that answers every request with a whole run.
@@ -77,8 +77,7 @@ async fn storm(gateways: &[&Gateway], requests: usize) -> usize {
 /// `auth` of a configuration with API keys: each is its owner's name; of some a tier.
 fn api_keys(owners: &[(&str, Option<&str>)]) -> String {
     let key = |(owner, tier): &(&str, Option<&str>)| {
-        let digest: String =
-            digest(&SHA256, owner.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        let digest = sha256(owner);
         let tier = tier.map(|tier| format!(", tier: {tier}")).unwrap_or_default();
         format!("{{id: {owner}, sha256: {digest}{tier}}}")
     };

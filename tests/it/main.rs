@@ -2,7 +2,7 @@
 //!
 //! - `access`: API keys, what routes want of their callers, whose a thread is; `diglot token`.
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
-//! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said.
+//! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said; an authority for one server's TLS.
 //! - `auto`: routes whose dialects are told by what is said.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
@@ -11,7 +11,7 @@
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
-//! - `guard`: what the run guard mends, refuses and counts, a row per rule.
+//! - `guard`: what the run guard of a stream mends, refuses and counts, a row per rule.
 //! - `h2`: HTTP/2 that no library would write.
 //! - `held`: how much a run may have the gateway hold.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
@@ -24,11 +24,13 @@
 //! - `refusals`: refusals that a client hears of in events.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
+//! - `sides`: words and errors of an operator's own dialect, and how much an older agent is not told.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
 //! - `verify`: what the gateway writes, held against the verifier.
+//! - `wild`: whatever an agent says, what leaves is accepted.
 
 mod access;
 mod architecture;

@@ -9,6 +9,7 @@ use ipnet::IpNet;
 
 use super::{Fault, duration, duration_or_zero, size};
 use crate::config::access::{Algorithm, PolicyKey};
+use crate::config::field::{FORWARDED_PREFIX, IDENTITY_PREFIX, LAST_EVENT_ID, REQUEST_ID, TRACEPARENT};
 
 /// An address, or a network of them.
 pub(in crate::config) fn network(text: &str) -> Result<IpNet, Fault> {
@@ -169,24 +170,14 @@ fn own_field(name: &HeaderName) -> Option<Fault> {
         "expect",
         "max-forwards",
     ];
-    const MESSAGE: &[&str] = &[
-        "host",
-        "content-length",
-        "content-type",
-        "content-encoding",
-        "accept",
-        "accept-encoding",
-        "range",
-        "last-event-id",
-        "x-request-id",
-        "traceparent",
-        "via",
-    ];
+    const MESSAGE: &[&str] =
+        &["host", "content-length", "content-type", "content-encoding", "accept", "accept-encoding", "range", "via"];
+    const OURS: [HeaderName; 3] = [LAST_EVENT_ID, REQUEST_ID, TRACEPARENT];
     if HOP.contains(&name.as_str()) {
         let hint = "take it away: it is about one connection (RFC 9110 §7.6.1), and the agent has another";
         return Some(Fault::new("belongs to a connection, not to a request", hint));
     }
-    if MESSAGE.contains(&name.as_str()) || name.as_str().starts_with("x-diglot-") {
+    if MESSAGE.contains(&name.as_str()) || OURS.contains(name) || name.as_str().starts_with(IDENTITY_PREFIX) {
         return Some(Fault::new(
             "is written by the gateway itself",
             "take it away: the agent gets it anyway, where it has one",
@@ -202,7 +193,7 @@ pub(in crate::config) fn forwarded_field(text: &str) -> Result<HeaderName, Fault
         const HINT: &str = "take it away, and write `forward_credentials: true` if the agent has to see it";
         return Err(Fault::new("carries the caller's credentials", HINT));
     }
-    if name == header::FORWARDED || name.as_str().starts_with("x-forwarded-") || name.as_str() == "x-real-ip" {
+    if name == header::FORWARDED || name.as_str().starts_with(FORWARDED_PREFIX) || name.as_str() == "x-real-ip" {
         const HINT: &str = "take it away: a caller can write any address in it";
         return Err(Fault::new("says where a request comes from, and anybody can write it", HINT));
     }

@@ -2,17 +2,12 @@
 //! (draft-ietf-httpapi-ratelimit-headers-10), and what many clients read in place of them.
 
 use crate::config::access::Quota;
+use crate::config::field::{LEGACY_LIMIT, LEGACY_REMAINING, LEGACY_RESET, RATE_LIMIT, RATE_LIMIT_POLICY};
 use crate::error::Rejection;
 use http::{Extensions, HeaderName, HeaderValue};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
-
-const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
-const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// What a limit says of itself, written out once.
 #[derive(Debug)]

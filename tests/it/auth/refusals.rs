@@ -3,6 +3,7 @@
 use super::super::support::agent::Agent;
 use super::super::support::client::{INPUT, ask, post, run};
 use super::super::support::gateway::{File, Gateway, Setup};
+use super::super::support::sha256;
 use super::super::support::sse::{HEAD, WHOLE, refused, succeeded, whole};
 use super::idp::{AUDIENCE, Signer, claims, jwks};
 use serde_json::{Value, json};
@@ -12,11 +13,7 @@ const ISSUER: &str = "https://idp.example";
 /// A gateway with a route for tokens, one for API keys, one for both and one for anybody.
 async fn gateway(agent: &Agent, signer: &Signer) -> (Gateway, File) {
     let file = File::new(&jwks(&[signer]));
-    let digest: String = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, b"key-1")
-        .as_ref()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
+    let digest = sha256("key-1");
     let top = format!(
         "auth:\n  resource: https://gw.example/base\n  issuers:\n    - {{name: corp, issuer: '{ISSUER}', audience: {AUDIENCE}, jwks_file: '{}'}}\n  api_keys:\n    - {{name: team, keys: [{{id: k1, sha256: {digest}}}]}}\n    - {{name: bearers, header: authorization, keys: [{{id: k2, sha256: {digest}}}]}}",
         file.path().display()

@@ -2,11 +2,10 @@
 
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, Client, End, INPUT, ask, post};
-use super::super::support::eventually;
 use super::super::support::gateway::{Gateway, Setup};
 use super::super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, events, failed, refused, types};
+use super::super::support::{eventually, sha256};
 use super::{HAI_BEGUN, outcome, playing, with};
-use aws_lc_rs::digest::{SHA256, digest};
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -18,7 +17,7 @@ const GOOD_FOR: u64 = 3;
 
 /// `auth` with one key that expires soon.
 fn auth() -> String {
-    let sha256: String = digest(&SHA256, KEY.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    let sha256 = sha256(KEY);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
     let expires = date(now + GOOD_FOR);
     format!(

@@ -10,6 +10,7 @@ pub mod gateway;
 pub mod redis;
 pub mod sse;
 
+use aws_lc_rs::digest::{SHA256, digest};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::{interval, timeout};
@@ -37,4 +38,9 @@ pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) 
         }
     })
     .await
+}
+
+/// The digest of an API key, as its entry in a configuration has it.
+pub fn sha256(key: &str) -> String {
+    digest(&SHA256, key.as_bytes()).as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }

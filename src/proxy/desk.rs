@@ -1,0 +1,109 @@
+//! Where clients of two steps find their events: a run gets its place before the agent is asked, and a GET takes it there.
+
+use super::accept;
+use super::gateway::{Body, Route, whole};
+use super::lifecycle::{Permit, Watch};
+use super::pipe::Reader;
+use super::respond;
+use super::waiting::{Seat, Waiting};
+use crate::config::field::LAST_EVENT_ID;
+use crate::config::{self, Template};
+use crate::error::{Kind, Rejection};
+use crate::guard::Permits;
+use crate::telemetry::metric::Active;
+use crate::telemetry::occurrence;
+use crate::translate::Ids;
+use http::{HeaderMap, Method, Response};
+use http_body_util::BodyExt;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::task::JoinHandle;
+
+/// What is held while a client takes part in a run.
+pub(super) type Held = (Permit, Active, Permits);
+
+/// Where a route's clients of two steps find their events, and the runs that wait for them there.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub path: Template,
+    waiting: Waiting<Reader<Held>>,
+    patience: Duration,
+}
+
+/// A run's place among those that wait, and where its client finds it.
+pub(super) struct Seated {
+    seat: Seat<Reader<Held>>,
+    thread_id: String,
+    events: String,
+    patience: Duration,
+}
+
+impl Desk {
+    /// The desk of a route, if it has one.
+    pub(super) fn new(route: &config::Route) -> Option<Self> {
+        let path = route.events_path.clone()?;
+        Some(Desk { path, waiting: Waiting::default(), patience: route.timeouts.reader })
+    }
+
+    /// Takes the place of a run.
+    ///
+    /// # Errors
+    /// Its client could not ask for it, another run of the thread waits, or too many wait.
+    pub(super) fn seat(&self, ids: &Ids) -> Result<Seated, Rejection> {
+        let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
+        // What cannot be asked for again is not begun.
+        let events =
+            self.path.fill(&thread_id, "").filter(|path| self.path.thread_id(path) == Some(Some(thread_id.clone())));
+        let unfit =
+            || Rejection::from(Kind::InvalidRequest).detail("/threadId: cannot stand in the path of the run's events");
+        let events = events.ok_or_else(unfit)?;
+        let seat = self.waiting.reserve(thread_id.clone())?;
+        Ok(Seated { seat, thread_id, events, patience: self.patience })
+    }
+}
+
+impl Seated {
+    /// The answer to the first step.
+    pub(super) fn accepted(&self, ids: &Ids) -> Response<Body> {
+        respond::accepted(ids, &self.events).map(whole)
+    }
+
+    /// Leaves the run to whoever comes for it in time.
+    pub(super) fn offer(
+        self,
+        reader: Reader<Held>,
+        run: JoinHandle<()>,
+        lifecycle: Watch,
+        route: Arc<str>,
+        request_id: String,
+    ) {
+        let Seated { seat, thread_id, patience, .. } = self;
+        seat.offer(reader, run, patience, lifecycle, move || {
+            occurrence::Unread { route: &route, request_id: &request_id, thread_id: &thread_id }.emit();
+        });
+    }
+}
+
+/// The second step: the stream of a run that waits for it.
+///
+/// # Errors
+/// It is no GET, asks for what there is not, or nothing waits there.
+pub(super) fn events(
+    route: &Route,
+    thread_id: Option<&str>,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Response<Body>, Rejection> {
+    if *method != Method::GET {
+        return Err(Kind::EventsMethod.into());
+    }
+    let framing = accept::framing(headers, route.client)?;
+    // Silently beginning in the middle would lose what the client has not read.
+    if headers.get(LAST_EVENT_ID).is_some_and(|id| !id.is_empty()) {
+        return Err(Kind::ResumptionUnsupported.into());
+    }
+    // A run that waits is open: it may be read while the gateway drains.
+    let waiting = route.desk.as_ref().map(|desk| &desk.waiting);
+    let reader = waiting.zip(thread_id).and_then(|(waiting, thread_id)| waiting.take(thread_id));
+    Ok(respond::stream(reader.ok_or(Kind::NothingToRead)?.boxed_unsync(), framing))
+}

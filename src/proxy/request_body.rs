@@ -1,0 +1,86 @@
+//! The body of a request: read whole, within its bounds.
+
+use crate::config::Limits;
+use crate::error::{Kind, Rejection};
+use bytes::Bytes;
+use http::{HeaderMap, header};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use std::time::Duration;
+
+/// Most room that is made for a body before any of it has come.
+const FIRST_PIECE: usize = 64 << 10;
+
+/// How much of a refused body is still read, and for how long.
+const DISCARD_LIMIT: usize = 64 << 20;
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Refuses what is no JSON by its own account.
+///
+/// # Errors
+/// `unsupported_media_type`.
+pub(super) fn check(headers: &HeaderMap) -> Result<(), Rejection> {
+    let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
+    // The AG-UI client merges a type that the application set with its own into one list.
+    let json = |kind: &String| kind.contains("application/json") || kind.contains("+json");
+    if !text(header::CONTENT_TYPE).as_ref().is_none_or(json) {
+        return Err(Kind::UnsupportedMediaType.into());
+    }
+    if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        return Err(Kind::UnsupportedMediaType.into());
+    }
+    Ok(())
+}
+
+/// Reads it to its end, or refuses it as too large or too slow.
+pub(super) async fn read(limits: &Limits, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Rejection> {
+    let limit = limits.request_body;
+    let too_large =
+        || Rejection::from(Kind::BodyTooLarge).detail(format!("The request body is larger than {limit} bytes."));
+    let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
+    if announced.is_some_and(|length| length > limit) {
+        // A client that waits to be asked for the body is not asked.
+        if !headers.contains_key(header::EXPECT) {
+            tokio::spawn(discard(body));
+        }
+        return Err(too_large());
+    }
+    let mut whole = Vec::with_capacity(announced.unwrap_or_default().min(FIRST_PIECE));
+    let reading = async {
+        while let Some(frame) = body.frame().await {
+            let frame = frame.map_err(|error| {
+                Rejection::from(Kind::InvalidRequest).detail("The request body broke off.").cause(error)
+            })?;
+            let Ok(data) = frame.into_data() else { continue };
+            if whole.len() + data.len() > limit {
+                return Err(too_large());
+            }
+            whole.extend_from_slice(&data);
+        }
+        Ok(())
+    };
+    match tokio::time::timeout(limits.body_timeout, reading).await {
+        Err(_) => Err(Kind::RequestTimeout.into()),
+        Ok(Ok(())) => Ok(whole.into()),
+        Ok(Err(rejection)) => {
+            tokio::spawn(discard(body));
+            Err(rejection)
+        }
+    }
+}
+
+/// Reads on for a while after a refusal: a client that still sends would otherwise find the connection broken before it
+/// has read why.
+async fn discard(mut body: Incoming) {
+    let rest = async {
+        let mut left = DISCARD_LIMIT;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                return;
+            }
+        }
+    };
+    // Whatever is left after that is not waited for.
+    let _ = tokio::time::timeout(DISCARD_TIMEOUT, rest).await;
+}
