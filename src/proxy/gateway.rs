@@ -377,7 +377,7 @@ impl Gateway {
     /// A refusal by a run whose caller's credential expired before its stream began says how to come with a new one.
     fn challenged(&self, route: &Route, rejection: Rejection) -> Rejection {
         match rejection.kind {
-            Kind::TokenExpired => self.guard.auth().refusal(&route.matched[0], AuthReason::Expired),
+            Kind::TokenExpired => self.guard.auth().refusal(&route.matched[0], AuthMethod::Jwt, AuthReason::Expired),
             _ => rejection,
         }
     }

@@ -5,7 +5,7 @@
 //! - `issuers`: issuers that rotate, lie, stall, flood and fall.
 //! - `refusals`: challenges, metadata, counters, and what never reaches a log.
 
-mod idp;
+pub mod idp;
 mod issuers;
 mod refusals;
 

@@ -170,7 +170,7 @@ fn check(text: &str, issuer: &Issuer, keys: &KeySet) -> Result<Identity, AuthRea
         return Err(AuthReason::Issuer);
     }
     token.fits(issuer)?;
-    keys.verify(token.key.as_deref(), token.algorithm, token.signed, &token.signature)?;
+    keys.verify(&token)?;
     token.check(issuer, &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW))
 }
 
@@ -185,7 +185,8 @@ fn a_token_of_every_algorithm_is_believed_and_of_no_other_key() {
         let text = token(&header(algorithm.name()), &claims().to_string(), algorithm.name());
         let identity = check(&text, &issuer(), &all_keys()).expect("believed");
         assert_eq!((identity.subject.as_str(), &*identity.source), ("ada", "corp"));
-        assert_eq!(identity.expires, Some(UNIX_EPOCH + Duration::from_secs(NOW + 60)));
+        // The leeway of the issuer counts: what is let in within it may also go on within it.
+        assert_eq!(identity.expires, Some(UNIX_EPOCH + Duration::from_secs(NOW + 60 + 5)));
         let narrow =
             Issuer { algorithms: issuer().algorithms.into_iter().filter(|one| one != algorithm).collect(), ..issuer() };
         assert_eq!(check(&text, &narrow, &all_keys()).expect_err("refused"), AuthReason::Algorithm);
@@ -254,6 +255,13 @@ fn a_header_holds_only_what_is_understood() {
         (r#","crit":["b64"],"b64":false"#, AuthReason::Critical),
         (r#","b64":true"#, AuthReason::Critical),
         (r#","zip":"DEF""#, AuthReason::Critical),
+        // Keys of the sender's choice are refused, whatever they are and however good the signature is.
+        (r#","jku":"https://evil.example/keys""#, AuthReason::Critical),
+        (r#","x5u":"http://169.254.169.254/""#, AuthReason::Critical),
+        (r#","x5c":["AAAA"]"#, AuthReason::Critical),
+        (r#","jwk":{"kty":"oct","k":"AAAA"}"#, AuthReason::Critical),
+        (r#","jku":null"#, AuthReason::Critical),
+        (r#","jwk":7"#, AuthReason::Critical),
         (r#","typ":"JWE""#, AuthReason::Type),
         (r#","typ":"id+jwt""#, AuthReason::Type),
         (r#","typ":"application/dpop+jwt""#, AuthReason::Type),
@@ -278,8 +286,9 @@ fn a_header_holds_only_what_is_understood() {
         r#","typ":"application/at+jwt""#,
         r#","typ":"APPLICATION/JWT""#,
         "",
-        // Where other keys might be is nobody's business: the signature is held against the issuer's.
-        r#","jku":"https://evil.example/keys","x5u":"http://169.254.169.254/","x5c":["AAAA"],"x5t":"AAAA""#,
+        // Names of keys, in place of keys.
+        r#","x5t":"AAAA","x5t#S256":"AAAA""#,
+        r#","cty":"json","nonce":"1""#,
     ] {
         assert!(check(&token(&head(more), &good, "RS256"), &issuer(), &all_keys()).is_ok(), "{more}");
     }
@@ -299,7 +308,7 @@ fn a_key_in_the_header_is_not_used() {
     ] {
         let text = format!("{}.{}", b64(head.to_string()), b64(claims().to_string()));
         let signature = mine.sign(&SystemRandom::new(), text.as_bytes()).expect("a signature");
-        refused(&format!("{text}.{}", b64(signature)), AuthReason::Signature);
+        refused(&format!("{text}.{}", b64(signature)), AuthReason::Critical);
     }
 }
 
@@ -485,6 +494,9 @@ fn good_keys_of_a_mixed_set_work_and_the_others_are_said() {
         key.as_object_mut().expect("a key").remove(member);
         key
     };
+    // The same point, its coordinates cut in the wrong place.
+    let point = &PAIRS.p256.public_key().as_ref()[1..];
+    let moved = (b64(&point[..31]), b64(&point[31..]));
     let bad = [
         json!({"kty": "AKP", "alg": "ML-DSA-65", "pub": "AAAA"}),
         json!({"kty": "EC", "crv": "secp256k1", "x": "AA", "y": "AA"}),
@@ -504,6 +516,23 @@ fn good_keys_of_a_mixed_set_work_and_the_others_are_said() {
         changed("rsa", json!({"n": 7})),
         changed("rsa", json!({"e": "AQ"})),
         changed("rsa", json!({"e": "AA"})),
+        changed("rsa", json!({"e": ""})),
+        changed("rsa", json!({"e": "BA"})),
+        changed("rsa", json!({"e": "AQAB="})),
+        changed("rsa", json!({"e": b64([0xff; 9])})),
+        changed("rsa", json!({"n": b64([0xff; 255])})),
+        changed("rsa", json!({"n": b64([0xff; 1025])})),
+        changed("rsa", json!({"kty": "rsa"})),
+        changed("rsa", json!({"kty": "oct", "k": b64(SECRET)})),
+        changed("rsa", json!({"use": null})),
+        changed("rsa", json!({"use": "SIG"})),
+        changed("rsa", json!({"alg": null})),
+        changed("rsa", json!({"alg": "HS256"})),
+        changed("rsa", json!({"alg": "none"})),
+        changed("rsa", json!({"key_ops": null})),
+        changed("rsa", json!({"key_ops": []})),
+        changed("rsa", json!({"key_ops": ["verify", 7]})),
+        changed("rsa", json!({"d": null})),
         changed("rsa", json!({"d": "AQAB"})),
         changed("rsa", json!({"kid": 7})),
         without("rsa", "e"),
@@ -511,8 +540,15 @@ fn good_keys_of_a_mixed_set_work_and_the_others_are_said() {
         changed("p256", json!({"crv": "P-384"})),
         changed("p256", json!({"x": b64([7; 32])})),
         changed("p256", json!({"x": b64([7; 33])})),
+        changed("p256", json!({"x": moved.0, "y": moved.1})),
+        changed("p256", json!({"kty": "OKP"})),
+        changed("p256", json!({"crv": "P-521"})),
+        changed("p256", json!({"crv": "Ed25519"})),
+        changed("p384", json!({"crv": "P-256"})),
         without("p256", "y"),
         changed("ed", json!({"x": b64([7; 31])})),
+        changed("ed", json!({"kty": "EC", "y": b64([7; 32])})),
+        changed("ed", json!({"crv": "P-256"})),
     ];
     for key in &bad {
         let alone = jwks(vec![key.clone()]).expect_err("no key");
@@ -527,8 +563,36 @@ fn good_keys_of_a_mixed_set_work_and_the_others_are_said() {
     for text in ["", "[]", "{}", r#"{"keys":{}}"#, r#"{"keys":[]}"#, "<html>", "\u{feff}{\"keys\":[]}"] {
         assert!(KeySet::from_jwks(text.as_bytes(), &issuer().algorithms).is_err(), "{text}");
     }
+    // The sign of a DER integer, which some write along.
+    let n = URL_SAFE_NO_PAD.decode(jwk("rsa")["n"].as_str().expect("a modulus")).expect("base64url");
+    let signed = jwks(vec![changed("rsa", json!({"n": b64([&[0], &n[..]].concat())}))]).expect("a key");
+    assert!(check(&token(&header("RS256"), &claims().to_string(), "RS256"), &issuer(), &signed).is_ok());
     let many = jwks(vec![jwk("ed"); 101]).expect("keys");
     assert_eq!((many.len(), many.ignored.as_deref()), (100, Some("more than 100 keys")));
+}
+
+/// Points whose order is eight at most, as they are encoded; the second halves differ in their sign alone. With such a key
+/// anybody can sign.
+#[test]
+fn a_point_of_small_order_is_no_key() {
+    let zero = [0; 32];
+    let one = |first: u8, last: u8| [&[first], &zero[..30], &[last]].concat();
+    let minus_one = [&[0xec], &[0xff; 30][..], &[0x7f]].concat();
+    // RFC 8032, section 5.1: y of the points of order eight.
+    let eighth = |text: &str| STANDARD.decode(text).expect("base64");
+    for point in [
+        one(1, 0),
+        zero.to_vec(),
+        one(0, 0x80),
+        minus_one,
+        eighth("JuiVj8KyJ7BFw/SJ8u+Y8NXfrAXTxjM5sTgCiG1T/AU="),
+        eighth("JuiVj8KyJ7BFw/SJ8u+Y8NXfrAXTxjM5sTgCiG1T/IU="),
+        eighth("xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA3o="),
+        eighth("xxdqcD1N2E+6PAt2DRBnDyogU/osOczGTsf9d5KsA/o="),
+    ] {
+        let said = jwks(vec![json!({"kty": "OKP", "crv": "Ed25519", "x": b64(&point)})]);
+        assert!(said.as_ref().is_err_and(|said| said.ends_with("is a point of small order")), "{said:?}: {point:02x?}");
+    }
 }
 
 #[test]
@@ -575,6 +639,12 @@ fn keys_in_pem() {
     }
     let windows = spki(&pairs.rsa).replace('\n', "\r\n");
     assert_eq!(KeySet::from_pem(windows.as_bytes(), &issuer().algorithms).expect("a key").len(), 1);
+    // What the program of the test of TLS shows: a key on P-256 in a certificate.
+    let certificate = include_bytes!("../../../../tests/it/auth/leaf.pem");
+    assert_eq!(KeySet::from_pem(certificate, &[Algorithm::ES256]).expect("a key").len(), 1);
+    assert!(KeySet::from_pem(certificate, &[Algorithm::RS256]).expect_err("refused").contains("fits no algorithm"));
+    let mut off = pairs.p256.public_key().as_der().expect("a key").as_ref().to_vec();
+    *off.last_mut().expect("a byte") ^= 1;
     let private = pem("PRIVATE KEY", pairs.p256.to_pkcs8v1().expect("a key").as_ref());
     for (bad, why) in [
         (SMALL.to_owned(), "2048"),
@@ -583,6 +653,10 @@ fn keys_in_pem() {
         (pem("CERTIFICATE", b"junk"), "no certificate"),
         (pem("X509 CRL", b"junk"), "neither"),
         ("-----BEGIN PUBLIC KEY-----\n!!!\n-----END PUBLIC KEY-----\n".to_owned(), "base64"),
+        (file[0].clone() + "-----BEGIN PUBLIC KEY-----\nAAAA\n", "without an end"),
+        (pem("RSA PRIVATE KEY", pairs.rsa.public_key().as_ref()), "private key"),
+        (pem("EC PUBLIC KEY", pairs.p256.public_key().as_ref()), "neither"),
+        (pem("PUBLIC KEY", &off), "no point of its curve"),
         (String::new(), "no PEM block"),
     ] {
         let said = KeySet::from_pem(bad.as_bytes(), &issuer().algorithms).expect_err("refused");
@@ -590,7 +664,10 @@ fn keys_in_pem() {
     }
     let only = [Algorithm::ES256];
     assert!(KeySet::from_pem(file[0].as_bytes(), &only).expect_err("refused").contains("fits no algorithm"));
-    assert!(KeySet::from_secret(&[b'x'; 31], &[Algorithm::HS256]).expect_err("short").contains("32 bytes"));
+    for short in [&[b'x'; 31][..], &[]] {
+        assert!(KeySet::from_secret(short, &[Algorithm::HS256]).expect_err("short").contains("32 bytes"));
+    }
+    assert!(KeySet::from_secret(SECRET, &issuer().algorithms).expect_err("public").contains("fits no algorithm"));
 }
 
 #[test]
