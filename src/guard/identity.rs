@@ -23,7 +23,7 @@ pub struct Identity {
     pub tier: Option<String>,
     /// what it may do
     pub scopes: Vec<String>,
-    /// when the credential ends
+    /// from when on the credential is taken no longer: of a token, its `exp` and the leeway of its issuer
     pub expires: Option<SystemTime>,
     /// the id of an API key, for the log
     pub key_id: Option<String>,

@@ -175,7 +175,7 @@ impl Gateway {
         };
         head.map_err(|rejection| match rejection.kind {
             // A caller whose credential expired before its stream began is told how to come with a new one.
-            Kind::TokenExpired => self.guard.auth().refusal(&route.starting, AuthReason::Expired),
+            Kind::TokenExpired => self.guard.auth().refusal(&route.starting, AuthMethod::Jwt, AuthReason::Expired),
             _ => rejection,
         })
     }

@@ -48,7 +48,7 @@ labels! {
         Algorithm = "algorithm",
         /// a token for something else, by its `typ`
         Type = "type",
-        /// an extension that has to be understood and is not (`crit`, `b64`, `zip`)
+        /// an extension that has to be understood and is not (`crit`, `b64`, `zip`), or a key that comes with the token
         Critical = "critical",
         /// of nobody whom the route believes
         Issuer = "issuer",

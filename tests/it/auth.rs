@@ -7,7 +7,7 @@
 //! - `ca.pem`, `leaf.pem`, `leaf.key.pem`: an authority (its key was thrown away), and the certificate and key of an issuer
 //!   at `localhost` and `127.0.0.1`, good until 2126. They are believed by these tests alone; the key protects nothing.
 
-mod idp;
+pub mod idp;
 mod issuers;
 mod refusals;
 

@@ -5,7 +5,7 @@ use super::jwks::Issuer;
 use crate::config::Route;
 use crate::error::{Kind, Rejection};
 use crate::guard::Matched;
-use crate::telemetry::label::AuthReason;
+use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::{HeaderName, HeaderValue, header};
 use serde_json::json;
 use std::collections::HashMap;
@@ -81,7 +81,7 @@ impl Resource {
 
 impl Authenticator {
     /// What a caller who is not believed is answered. Nothing of what it sent is repeated, here or in the log.
-    pub fn refusal(&self, matched: &Matched, reason: AuthReason) -> Rejection {
+    pub fn refusal(&self, matched: &Matched, method: AuthMethod, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
             let mut rejection = Rejection::from(Kind::KeysUnavailable).cause(reason.label());
             rejection.retry_after = Some(self.retry_after(matched).to_string());
@@ -98,20 +98,25 @@ impl Authenticator {
             reason => description(reason).map(Into::into),
         };
         // Each is made of what may stand in a field.
-        let challenges = self.challenges(matched, reason).filter_map(|value| HeaderValue::try_from(value).ok());
+        let challenges = self
+            .challenges(matched, error(method, reason), reason)
+            .filter_map(|value| HeaderValue::try_from(value).ok());
         challenges.fold(rejection, |rejection, value| rejection.header(header::WWW_AUTHENTICATE, value))
     }
 
     /// RFC 9110, section 11.6.1: an answer 401 "MUST send a WWW-Authenticate header field containing at least one
     /// challenge".
-    fn challenges<'a>(&'a self, matched: &'a Matched, reason: AuthReason) -> impl Iterator<Item = String> + 'a {
+    fn challenges<'a>(
+        &'a self,
+        matched: &'a Matched,
+        error: Option<&str>,
+        reason: AuthReason,
+    ) -> impl Iterator<Item = String> + 'a {
         let bearer = self.takes_bearer(matched).then(|| {
             let mut challenge = r#"Bearer realm="diglot""#.to_owned();
-            // RFC 6750, section 3.1: "If the request lacks any authentication information, the resource server SHOULD NOT
-            // include an error code or other error information."
-            if reason != AuthReason::Missing {
+            if let Some(error) = error {
                 let more = description(reason).unwrap_or("The credential is not accepted.");
-                challenge.push_str(&format!(r#", error="invalid_token", error_description="{more}""#));
+                challenge.push_str(&format!(r#", error="{error}", error_description="{more}""#));
             }
             let metadata = self.resource.as_ref().and_then(|resource| resource.metadata(&matched.path));
             // A path that cannot stand between quotation marks is left out: the challenge matters more.
@@ -154,6 +159,20 @@ impl Authenticator {
     }
 }
 
+/// What RFC 6750, section 3.1 calls it: `invalid_request` is a request that "uses more than one method for including an
+/// access token, or is otherwise malformed", `invalid_token` a token that is "expired, revoked, malformed, or invalid for
+/// other reasons". The section would answer the former with 400. Here it is 401 as well: whoever sends two credentials, or
+/// one that is no bearer token, has not said who it is, and the challenge of a 401 says how to.
+fn error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
+    match (method, reason) {
+        // "If the request lacks any authentication information, the resource server SHOULD NOT include an error code".
+        (_, AuthReason::Missing) => None,
+        // Nothing was there yet that could be taken for a token or an API key.
+        (AuthMethod::None, AuthReason::Ambiguous | AuthReason::Malformed) => Some("invalid_request"),
+        _ => Some("invalid_token"),
+    }
+}
+
 /// What is wrong with a credential, for `detail` and for `error_description` (RFC 6750, section 3: no quotation marks and
 /// no backslash). It says which rule, never what was sent.
 fn description(reason: AuthReason) -> Option<&'static str> {
@@ -165,7 +184,9 @@ fn description(reason: AuthReason) -> Option<&'static str> {
         AuthReason::TooLarge => "The credential is too long.",
         AuthReason::Algorithm => "The token is not signed with an algorithm that its issuer uses.",
         AuthReason::Type => "The token is of another type (typ) than access tokens of its issuer.",
-        AuthReason::Critical => "The token has an extension that is not supported (crit, b64 or zip).",
+        AuthReason::Critical => {
+            "The header of the token has a member that is not supported (crit, b64, zip, jku, jwk, x5u or x5c)."
+        }
         AuthReason::Issuer => "The token is of an issuer (iss) that the route does not believe.",
         AuthReason::UnknownKey => "The token is signed with a key that its issuer does not list.",
         AuthReason::Signature => "The signature of the token is wrong.",

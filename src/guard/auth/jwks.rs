@@ -5,6 +5,8 @@
 //!              ▼                                                                              │
 //!   asleep ────┴── a request names an unknown key (once per 30 s) ──▶ fetching ──▶ keys, or those from before
 //! ```
+//! A key without a name is as good as unknown when no key fits the signature: it may have been replaced.
+//!
 //! One task fetches, so there is never more than one fetch of an issuer at once, however many requests wait for it.
 
 use super::fetch::{Fetcher, Url};
@@ -74,7 +76,7 @@ struct State {
     fetching: bool,
     /// fetches that ended
     ended: u64,
-    /// from when on an unknown key is a reason to fetch
+    /// from when on an unknown key is a reason to fetch again
     refetch: Instant,
     /// when the next one begins by itself
     next: Instant,
@@ -155,7 +157,7 @@ impl Issuer {
     pub async fn verify(&self, token: Token<'_>, now: SystemTime) -> Result<Identity, AuthReason> {
         token.fits(&self.settings)?;
         match (&self.source, self.signed(&token)) {
-            (Source::Remote(remote), Err(AuthReason::UnknownKey | AuthReason::KeysUnavailable)) => {
+            (Source::Remote(remote), Err(_)) if !self.keys().is_some_and(|keys| keys.names(&token)) => {
                 remote.newer().await;
                 self.signed(&token)?;
             }
@@ -165,8 +167,7 @@ impl Issuer {
     }
 
     fn signed(&self, token: &Token<'_>) -> Result<(), AuthReason> {
-        let keys = self.keys().ok_or(AuthReason::KeysUnavailable)?;
-        keys.verify(token.key.as_deref(), token.algorithm, token.signed, &token.signature)
+        self.keys().ok_or(AuthReason::KeysUnavailable)?.verify(token)
     }
 
     fn keys(&self) -> Option<Arc<KeySet>> {

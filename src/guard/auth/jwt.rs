@@ -4,7 +4,11 @@
 //!   text ─read─▶ Token ─signature (by the issuer's keys)─▶ believable ─check─▶ Identity
 //!                  └ `iss`, not believed yet, says whose keys
 //! ```
-//! Libraries differ most in what they let pass, so each rule stands here, below the sentence that it follows.
+//! Keys and signatures are the library's business (`key`). Its `decode` with a `Validation` is not enough for the rest: it
+//! wants the key before anybody has read whose token it is; it sees neither `crit`, `b64`, `zip` and `typ` nor `iat`, nor
+//! how long a token is; a claim that stands there twice passes unless it is one of five; a list will do for `iss`; times
+//! are rounded to seconds, and the moment of `exp` itself still counts; an `aud` of a wrong type counts as none unless it is
+//! required; and the clock is its own, which no test can set. So each rule stands here, below the sentence that it follows.
 
 use crate::config::access::{Algorithm, Issuer};
 use crate::guard::identity::{Identity, claim};
@@ -46,7 +50,9 @@ pub(super) fn looks_like_one(credential: &[u8]) -> bool {
 }
 
 impl<'t> Token<'t> {
-    /// Reads a token.
+    /// Reads a token. Its header may say which of the issuer's keys it is signed with (`kid`, `x5t`, `x5t#S256`). One that
+    /// brings a key along, or says where to find one (`jwk`, `jku`, `x5c`, `x5u`), is refused, even if it is signed as it
+    /// should be: no access token needs that, and who sends it hopes for a gateway that believes it. Nothing is fetched.
     ///
     /// # Errors
     /// Why it is none that could be believed.
@@ -64,8 +70,9 @@ impl<'t> Token<'t> {
         let signed = &text[..header.len() + 1 + claims.len()];
         let header = object(header).map_err(|_| AuthReason::Malformed)?;
         // Section 4.1.11: "If any of the listed extension Header Parameters are not understood and supported by the
-        // recipient, then the JWS is invalid." None is. `b64` (RFC 7797) and `zip` (RFC 7516) change what is signed.
-        if ["crit", "b64", "zip"].iter().any(|name| header.contains_key(*name)) {
+        // recipient, then the JWS is invalid." None is. `b64` (RFC 7797) and `zip` (RFC 7516) change what is signed; the
+        // others are keys of the sender's choice (RFC 7515, sections 4.1.2, 4.1.3, 4.1.5 and 4.1.6).
+        if ["crit", "b64", "zip", "jku", "jwk", "x5u", "x5c"].iter().any(|name| header.contains_key(*name)) {
             return Err(AuthReason::Critical);
         }
         let text = |name: &str| match header.get(name) {
@@ -73,7 +80,7 @@ impl<'t> Token<'t> {
             Some(Value::String(text)) => Ok(Some(text.clone())),
             Some(_) => Err(AuthReason::Malformed),
         };
-        // Compared exactly; `none` is in no list. Where else a key might be (`jku`, `x5u`, `jwk`, `x5c`) nobody looks.
+        // Compared exactly; `none` is in no list.
         let algorithm = text("alg")?.and_then(|name| Algorithm::ALL.iter().find(|one| one.name() == name));
         let algorithm = *algorithm.ok_or(AuthReason::Algorithm)?;
         let (kind, key) = (text("typ")?, text("kid")?);
@@ -141,7 +148,7 @@ impl<'t> Token<'t> {
 struct Claims<'t>(&'t Map<String, Value>);
 
 impl Claims<'_> {
-    /// Whether it is valid now; when it ends.
+    /// Whether it is valid now; until when it is taken, which a run that it began may last as well.
     fn times(&self, leeway: Duration, now: SystemTime) -> Result<SystemTime, AuthReason> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = leeway.as_secs_f64();
@@ -156,7 +163,7 @@ impl Claims<'_> {
         if [from, made].into_iter().flatten().any(|begins| begins > now + leeway) {
             return Err(AuthReason::NotYetValid);
         }
-        Ok(UNIX_EPOCH + Duration::from_secs_f64(expires))
+        Ok(UNIX_EPOCH + Duration::from_secs_f64(expires + leeway))
     }
 
     /// Section 2, NumericDate: "a JSON numeric value representing the number of seconds from 1970-01-01T00:00:00Z".

@@ -1,17 +1,24 @@
 //! Keys that signatures are checked with: read from a JWKS (RFC 7517), from PEM, or from a shared secret.
 //!
-//! A key is prepared once for each algorithm that it may be used with, and for no other: what a token says about its
-//! algorithm chooses among these, and can never make a key do what it is not for.
+//! `jsonwebtoken` reads keys and checks signatures. It looks into a key only when it checks a signature with it, and takes
+//! every key for what it is given as; so what a key is and what it may be used for is found out here, once, before there is
+//! a token: what a token says about its algorithm chooses among these, and can never make a key do what it is not for.
 
+use super::jwt::Token;
 use crate::config::access::Algorithm;
 use crate::telemetry::label::AuthReason;
 use aws_lc_rs::encoding::AsDer;
-use aws_lc_rs::hmac;
 use aws_lc_rs::rsa::PublicEncryptingKey;
-use aws_lc_rs::signature::{self, ParsedPublicKey, RsaParameters, RsaPublicKeyComponents, VerificationAlgorithm};
-use base64::Engine;
-use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use serde_json::{Map, Value};
+use aws_lc_rs::signature::{
+    ECDSA_P256_SHA256_FIXED, ECDSA_P384_SHA384_FIXED, EcdsaVerificationAlgorithm, ParsedPublicKey,
+    RsaPublicKeyComponents,
+};
+use jsonwebtoken::crypto::aws_lc::DEFAULT_PROVIDER;
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{DecodingKey, DecodingKeyKind};
+use pem::Pem;
+use serde::Deserialize;
+use serde_json::Value;
 use std::fmt;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::ParsedCertificate;
@@ -28,6 +35,9 @@ const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 /// RFC 7518, section 3.2: "A key of the same size as the hash output or larger MUST be used"; that of HS256, the smallest.
 const SECRET_BYTES: usize = 32;
 
+/// Messages that a point is tried with. The test has all points that they have to tell.
+const PROBES: u8 = 32;
+
 /// The keys of an issuer.
 pub(super) struct KeySet {
     keys: Vec<Key>,
@@ -38,12 +48,8 @@ pub(super) struct KeySet {
 /// One key, with every algorithm that it may be used with.
 struct Key {
     id: Option<Box<str>>,
-    uses: Vec<(Algorithm, Verifier)>,
-}
-
-enum Verifier {
-    Public(ParsedPublicKey),
-    Shared(Box<hmac::Key>),
+    algorithms: Vec<Algorithm>,
+    key: DecodingKey,
 }
 
 impl fmt::Debug for KeySet {
@@ -65,7 +71,7 @@ impl KeySet {
         let listed = document.get("keys").and_then(Value::as_array).ok_or("is no JWKS: it has no list `keys`")?;
         let (mut keys, mut ignored) = (Vec::new(), Vec::new());
         for (index, entry) in listed.iter().enumerate().take(MOST_KEYS) {
-            match entry.as_object().ok_or("is no object").and_then(|jwk| Key::from_jwk(jwk, allowed)) {
+            match Key::from_jwk(entry, allowed) {
                 Ok(key) => keys.push(key),
                 Err(why) => ignored.push(format!("key {} {why}", index + 1)),
             }
@@ -81,20 +87,21 @@ impl KeySet {
         }
     }
 
-    /// Public keys and certificates in PEM. Each has to be of use: whoever wrote the file meant it.
+    /// Public keys and certificates in PEM (RFC 7468). Each has to be of use: whoever wrote the file meant it.
     ///
     /// # Errors
     /// What is wrong with the file.
     pub fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
-        let text = std::str::from_utf8(text).map_err(|_| "is no text")?;
-        let mut keys = Vec::new();
-        for (index, (label, der)) in blocks(text).into_iter().enumerate() {
-            let key = der.ok_or("is no base64".to_owned()).and_then(|der| Key::from_block(label, &der, allowed));
-            keys.push(key.map_err(|why| format!("block {} {why}", index + 1))?);
+        let blocks = pem::parse_many(text).map_err(|_| "holds a PEM block with a broken frame or that is no base64")?;
+        // The parser passes over a block that does not end.
+        if String::from_utf8_lossy(text).matches("-----BEGIN ").count() != blocks.len() {
+            return Err("holds a PEM block without an end".to_owned());
         }
-        if keys.is_empty() {
+        if blocks.is_empty() {
             return Err("holds no PEM block (`-----BEGIN PUBLIC KEY-----`)".to_owned());
         }
+        let key = |(index, block)| Key::from_block(block, allowed).map_err(|why| format!("block {} {why}", index + 1));
+        let keys = blocks.iter().enumerate().map(key).collect::<Result<_, _>>()?;
         Ok(KeySet { keys, ignored: None })
     }
 
@@ -106,16 +113,8 @@ impl KeySet {
         if secret.len() < SECRET_BYTES {
             return Err(format!("is shorter than the {SECRET_BYTES} bytes that a secret needs"));
         }
-        let shared = |algorithm: &Algorithm| {
-            let hash = match algorithm {
-                Algorithm::HS256 => hmac::HMAC_SHA256,
-                Algorithm::HS384 => hmac::HMAC_SHA384,
-                Algorithm::HS512 => hmac::HMAC_SHA512,
-                _ => return None,
-            };
-            Some((*algorithm, Verifier::Shared(Box::new(hmac::Key::new(hash, secret)))))
-        };
-        let key = Key { id: None, uses: allowed.iter().filter_map(shared).collect() };
+        let algorithms = allowed.iter().copied().filter(|one| one.is_shared()).collect();
+        let key = Key { id: None, algorithms, key: DecodingKey::from_secret(secret) };
         Ok(KeySet { keys: vec![key.useful().map_err(str::to_owned)?], ignored: None })
     }
 
@@ -124,210 +123,166 @@ impl KeySet {
         self.keys.len()
     }
 
-    /// Checks a signature with the keys of this id; with all that fit where there is none.
+    /// Whether the very key that a token names is here. Where none is, keys that came later may have it.
+    pub fn names(&self, token: &Token<'_>) -> bool {
+        token.key.is_some() && self.keys.iter().any(|key| key.id.as_deref() == token.key.as_deref())
+    }
+
+    /// Checks the signature of a token with the key that it names; with all that fit where there is none.
     ///
     /// # Errors
     /// Why it is not good.
-    pub fn verify(
-        &self,
-        id: Option<&str>,
-        algorithm: Algorithm,
-        signed: &[u8],
-        signature: &[u8],
-    ) -> Result<(), AuthReason> {
+    pub fn verify(&self, token: &Token<'_>) -> Result<(), AuthReason> {
         // RFC 7517, section 4.5: a key without an id cannot be told from the one that a token names.
-        let named = || self.keys.iter().filter(|key| id.is_none() || key.id.is_none() || key.id.as_deref() == id);
-        let mut fitting = named().filter_map(|key| key.for_algorithm(algorithm)).take(MOST_TRIES).peekable();
+        let may_be = |key: &&Key| token.key.is_none() || key.id.is_none() || key.id.as_deref() == token.key.as_deref();
+        let fits = |key: &&Key| key.algorithms.contains(&token.algorithm);
+        let mut fitting = self.keys.iter().filter(may_be).filter(fits).take(MOST_TRIES).peekable();
         if fitting.peek().is_none() {
             // Of a key that is there, the algorithm is wrong; otherwise the key may be a new one.
-            let known = id.is_some() && named().next().is_some();
-            return Err(if known { AuthReason::Algorithm } else { AuthReason::UnknownKey });
+            return Err(if self.names(token) { AuthReason::Algorithm } else { AuthReason::UnknownKey });
         }
-        match fitting.any(|verifier| verifier.verify(signed, signature)) {
+        match fitting.any(|key| signed(token.algorithm, &key.key, token.signed, &token.signature)) {
             true => Ok(()),
             false => Err(AuthReason::Signature),
         }
     }
 }
 
-impl Verifier {
-    fn verify(&self, signed: &[u8], signature: &[u8]) -> bool {
-        match self {
-            Verifier::Public(key) => key.verify_sig(signed, signature).is_ok(),
-            Verifier::Shared(key) => hmac::verify(key, signed, signature).is_ok(),
-        }
-    }
+/// Whether `signature` was made over `text` with this algorithm and this key. A key of another family is none for it.
+fn signed(algorithm: Algorithm, key: &DecodingKey, text: &[u8], signature: &Vec<u8>) -> bool {
+    let verifier = algorithm.name().parse().and_then(|algorithm| (DEFAULT_PROVIDER.verifier_factory)(&algorithm, key));
+    verifier.is_ok_and(|verifier| verifier.verify(text, signature).is_ok())
 }
 
 impl Key {
-    fn for_algorithm(&self, algorithm: Algorithm) -> Option<&Verifier> {
-        self.uses.iter().find(|(own, _)| *own == algorithm).map(|(_, verifier)| verifier)
-    }
-
     fn useful(self) -> Result<Key, &'static str> {
-        if self.uses.is_empty() { Err("fits no algorithm of the issuer's `algorithms`") } else { Ok(self) }
+        if self.algorithms.is_empty() { Err("fits no algorithm of the issuer's `algorithms`") } else { Ok(self) }
     }
 
     /// One member of `keys`. The error is about its place, and quotes nothing of it.
-    fn from_jwk(jwk: &Map<String, Value>, allowed: &[Algorithm]) -> Result<Key, &'static str> {
-        let text = |name: &str| match jwk.get(name) {
-            None => Ok(None),
-            Some(Value::String(text)) => Ok(Some(text.as_str())),
-            Some(_) => Err("has a member of a wrong type"),
-        };
+    fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<Key, &'static str> {
+        let members = entry.as_object().ok_or("is no object")?;
+        if members.contains_key("d") {
+            return Err("is a private key, which nobody may publish");
+        }
+        // The library takes `null` for a member that is not there, and so a key for one without bounds.
+        let bounds = ["use", "key_ops", "alg", "kid"];
+        if bounds.iter().any(|name| members.get(*name).is_some_and(Value::is_null)) {
+            return Err("has a member of a wrong type");
+        }
+        let jwk = Jwk::deserialize(entry).map_err(|_| "has a member of a wrong type")?;
         // RFC 7517, section 4.2: "sig" (signature), "enc" (encryption).
-        if text("use")?.is_some_and(|purpose| purpose != "sig") {
+        if jwk.common.public_key_use.as_ref().is_some_and(|purpose| *purpose != PublicKeyUse::Signature) {
             return Err("is not for signatures (`use`)");
         }
         // Section 4.3: "verify" (verify digital signature or MAC).
-        if let Some(operations) = jwk.get("key_ops") {
-            let verifies = |operations: &Vec<Value>| operations.iter().any(|operation| operation == "verify");
-            if !operations.as_array().is_some_and(verifies) {
-                return Err("is not for checking signatures (`key_ops`)");
-            }
+        if jwk.common.key_operations.as_ref().is_some_and(|operations| !operations.contains(&KeyOperations::Verify)) {
+            return Err("is not for checking signatures (`key_ops`)");
         }
-        if jwk.contains_key("d") {
-            return Err("is a private key, which nobody may publish");
-        }
-        // Section 4.4: "The "alg" (algorithm) parameter identifies the algorithm intended for use with the key."
-        let only = text("alg")?;
-        let allowed: Vec<_> =
-            allowed.iter().copied().filter(|one| only.is_none_or(|only| only == one.name())).collect();
-        let bytes = |name: &str| {
-            let written = text(name)?.ok_or("lacks a member")?;
-            URL_SAFE_NO_PAD.decode(written).map_err(|_| "has a member that is no base64url")
-        };
-        let uses = match (text("kty")?.ok_or("has no `kty`")?, text("crv")?) {
-            ("RSA", _) => from_components(&bytes("n")?, &bytes("e")?, &allowed)?,
-            ("EC", Some("P-256")) => on_curve(Algorithm::ES256, 32, &bytes("x")?, &bytes("y")?, &allowed)?,
-            ("EC", Some("P-384")) => on_curve(Algorithm::ES384, 48, &bytes("x")?, &bytes("y")?, &allowed)?,
-            ("OKP", Some("Ed25519")) => edwards(&bytes("x")?, &allowed)?,
-            ("EC" | "OKP", _) => return Err("is on a curve that is not supported"),
-            ("oct", _) => return Err("is a shared secret, which `secret_file` is for"),
-            _ => return Err("is of a kind that is not known (`kty`)"),
-        };
-        Key { id: text("kid")?.map(Into::into), uses }.useful()
+        Key::checked(&jwk, allowed)
     }
 
     /// One block of PEM.
-    fn from_block(label: &str, der: &[u8], allowed: &[Algorithm]) -> Result<Key, String> {
-        let certified;
-        let der = match label {
-            "PUBLIC KEY" | "RSA PUBLIC KEY" => der,
+    fn from_block(block: &Pem, allowed: &[Algorithm]) -> Result<Key, &'static str> {
+        let public = match block.tag() {
+            "PUBLIC KEY" | "RSA PUBLIC KEY" => pem::encode(block),
+            // The library takes whatever looks like a key in a certificate; there is one place where it stands.
             "CERTIFICATE" => {
-                let certificate = CertificateDer::from(der);
+                let certificate = CertificateDer::from(block.contents());
                 let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| "is no certificate")?;
-                certified = parsed.subject_public_key_info();
-                certified.as_ref()
+                pem::encode(&Pem::new("PUBLIC KEY", parsed.subject_public_key_info().as_ref()))
             }
+            // The library would take it as well.
             label if label.ends_with("PRIVATE KEY") => {
-                return Err("is a private key; the gateway wants the public one".to_owned());
+                return Err("is a private key; the gateway wants the public one");
             }
-            _ => return Err("is neither a public key nor a certificate".to_owned()),
+            _ => return Err("is neither a public key nor a certificate"),
         };
-        let parse = |algorithm: &Algorithm| {
-            let key = ParsedPublicKey::new(verification(*algorithm)?, der).ok()?;
-            Some((*algorithm, Verifier::Public(key)))
-        };
-        let uses: Vec<_> = allowed.iter().filter_map(parse).collect();
-        for (algorithm, verifier) in &uses {
-            if let (Some(_), Verifier::Public(key)) = (rsa(*algorithm), verifier) {
-                large_enough(key)?;
+        let public = public.as_bytes();
+        let key = DecodingKey::from_rsa_pem(public)
+            .or_else(|_| DecodingKey::from_ec_pem(public))
+            .or_else(|_| DecodingKey::from_ed_pem(public));
+        let jwk = key.and_then(|key| Jwk::from_decoding_key(&key, None));
+        Key::checked(&jwk.map_err(|_| "is no key that is known, and fits no algorithm")?, allowed)
+    }
+
+    /// A key that can be used, for what it can be used.
+    fn checked(jwk: &Jwk, allowed: &[Algorithm]) -> Result<Key, &'static str> {
+        use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
+        let key = DecodingKey::from_jwk(jwk);
+        let key = || key.map_err(|_| "has a member that is no base64url");
+        let (key, fitting): (_, &[_]) = match &jwk.algorithm {
+            AlgorithmParameters::RSA(_) => (rsa(&key()?)?, &[RS256, RS384, RS512, PS256, PS384, PS512]),
+            AlgorithmParameters::EllipticCurve(point) => {
+                let (algorithm, how, size): (&[_], &'static EcdsaVerificationAlgorithm, _) = match point.curve {
+                    EllipticCurve::P256 => (&[ES256], &ECDSA_P256_SHA256_FIXED, 32),
+                    EllipticCurve::P384 => (&[ES384], &ECDSA_P384_SHA384_FIXED, 48),
+                    _ => return Err("is on a curve that is not supported"),
+                };
+                full_size(&[&point.x, &point.y], size)?;
+                (on_curve(key()?, how)?, algorithm)
             }
-        }
-        Ok(Key { id: None, uses }.useful()?)
+            AlgorithmParameters::OctetKeyPair(point) if point.curve == EllipticCurve::Ed25519 => {
+                full_size(&[&point.x], 32)?;
+                (of_large_order(key()?)?, &[EdDSA])
+            }
+            AlgorithmParameters::OctetKeyPair(_) => return Err("is on a curve that is not supported"),
+            AlgorithmParameters::OctetKey(_) => return Err("is a shared secret, which `secret_file` is for"),
+            AlgorithmParameters::Other(other) => return Err(unknown(other.fields.get("kty"))),
+            _ => return Err(unknown(None)),
+        };
+        // RFC 7517, section 4.4: "The "alg" (algorithm) parameter identifies the algorithm intended for use with the key."
+        let only = jwk.common.key_algorithm.map(|only| only.to_string());
+        let algorithms = allowed
+            .iter()
+            .copied()
+            .filter(|one| fitting.contains(one) && only.as_ref().is_none_or(|only| only == one.name()));
+        Key { id: jwk.common.key_id.as_deref().map(Into::into), algorithms: algorithms.collect(), key }.useful()
     }
 }
 
-type Uses = Vec<(Algorithm, Verifier)>;
+/// Why a key is none that the library knows.
+fn unknown(kind: Option<&Value>) -> &'static str {
+    match kind.and_then(Value::as_str) {
+        Some("RSA" | "EC" | "OKP" | "oct") => {
+            "lacks a member, or has one of a wrong type, or a curve that is not known"
+        }
+        _ => "is of a kind that is not known (`kty`)",
+    }
+}
 
-/// An RSA key of its modulus and exponent (RFC 7518, section 6.3.1).
-fn from_components(n: &[u8], e: &[u8], allowed: &[Algorithm]) -> Result<Uses, &'static str> {
-    // Some write the sign of a DER integer along.
+/// An RSA key of its modulus and exponent (RFC 7518, section 6.3.1): large enough, and with an exponent that is one. The
+/// library checks this at each signature; a key that can never be used should be said to be none.
+fn rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
+    let DecodingKeyKind::RsaModulusExponent { n, e } = key.kind() else { return Err("is a broken RSA key") };
+    // Section 6.3.1.1: "implementers have found that some cryptographic libraries prefix an extra zero-valued octet".
     let bare = |number: &[u8]| number.iter().copied().skip_while(|byte| *byte == 0).collect::<Vec<u8>>();
     let components = RsaPublicKeyComponents { n: bare(n), e: bare(e) };
-    let mut uses = Uses::new();
-    for (algorithm, parameters) in allowed.iter().filter_map(|one| Some((*one, rsa(*one)?))) {
-        let key = components.to_parsed_public_key(parameters).map_err(|_| "is a broken RSA key")?;
-        large_enough(&key)?;
-        uses.push((algorithm, Verifier::Public(key)));
-    }
-    Ok(uses)
-}
-
-/// The library checks the size of a key at each signature; a key that can never be used should be said to be none.
-fn large_enough(key: &ParsedPublicKey) -> Result<(), &'static str> {
-    let der = key.as_der().map_err(|_| "is a broken RSA key")?;
+    let der = components.as_der().map_err(|_| "is a broken RSA key")?;
     let bits = PublicEncryptingKey::from_der(der.as_ref()).map(|key| key.key_size_bits());
     match bits {
-        Ok(bits) if RSA_BITS.contains(&bits) => Ok(()),
+        Ok(bits) if RSA_BITS.contains(&bits) => Ok(DecodingKey::from_rsa_raw_components(&components.n, &components.e)),
         _ => Err("is an RSA key of less than 2048 or more than 8192 bits, or a broken one"),
     }
 }
 
-/// A point of a curve (RFC 7518, section 6.2.1: "The length of this octet string MUST be the full size of a coordinate").
-fn on_curve(
-    algorithm: Algorithm,
-    size: usize,
-    x: &[u8],
-    y: &[u8],
-    allowed: &[Algorithm],
-) -> Result<Uses, &'static str> {
-    if x.len() != size || y.len() != size {
-        return Err("has a coordinate of a wrong length");
-    }
-    // SEC 1, section 2.3.3: an uncompressed point.
-    raw(algorithm, &[&[4], x, y].concat(), allowed)
+/// RFC 7518, section 6.2.1.2: "The length of this octet string MUST be the full size of a coordinate for the curve".
+fn full_size(coordinates: &[&String], bytes: usize) -> Result<(), &'static str> {
+    // Six bits a letter.
+    let whole = coordinates.iter().all(|text| text.len() == (bytes * 8).div_ceil(6));
+    if whole { Ok(()) } else { Err("has a coordinate of a wrong length") }
 }
 
-/// RFC 8037, section 2.
-fn edwards(x: &[u8], allowed: &[Algorithm]) -> Result<Uses, &'static str> {
-    if x.len() != 32 {
-        return Err("has a coordinate of a wrong length");
-    }
-    raw(Algorithm::EdDSA, x, allowed)
+fn on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) -> Result<DecodingKey, &'static str> {
+    let parsed = key.try_get_as_bytes().is_ok_and(|point| ParsedPublicKey::new(how, point).is_ok());
+    if parsed { Ok(key) } else { Err("is no point of its curve") }
 }
 
-fn raw(algorithm: Algorithm, bytes: &[u8], allowed: &[Algorithm]) -> Result<Uses, &'static str> {
-    let Some(how) = verification(algorithm).filter(|_| allowed.contains(&algorithm)) else {
-        return Ok(Uses::new());
-    };
-    let key = ParsedPublicKey::new(how, bytes).map_err(|_| "is no point of its curve")?;
-    Ok(vec![(algorithm, Verifier::Public(key))])
-}
-
-fn verification(algorithm: Algorithm) -> Option<&'static dyn VerificationAlgorithm> {
-    Some(match algorithm {
-        // RFC 7518, section 3.4: the signature is R and S one after the other, of fixed length; not DER.
-        Algorithm::ES256 => &signature::ECDSA_P256_SHA256_FIXED,
-        Algorithm::ES384 => &signature::ECDSA_P384_SHA384_FIXED,
-        Algorithm::EdDSA => &signature::ED25519,
-        _ => return rsa(algorithm).map(|parameters| parameters as &dyn VerificationAlgorithm),
-    })
-}
-
-fn rsa(algorithm: Algorithm) -> Option<&'static RsaParameters> {
-    Some(match algorithm {
-        Algorithm::RS256 => &signature::RSA_PKCS1_2048_8192_SHA256,
-        Algorithm::RS384 => &signature::RSA_PKCS1_2048_8192_SHA384,
-        Algorithm::RS512 => &signature::RSA_PKCS1_2048_8192_SHA512,
-        Algorithm::PS256 => &signature::RSA_PSS_2048_8192_SHA256,
-        Algorithm::PS384 => &signature::RSA_PSS_2048_8192_SHA384,
-        Algorithm::PS512 => &signature::RSA_PSS_2048_8192_SHA512,
-        _ => return None,
-    })
-}
-
-/// The blocks of a PEM file (RFC 7468) as (label, content); what stands between them is a comment.
-fn blocks(text: &str) -> Vec<(&str, Option<Vec<u8>>)> {
-    let begins = |line: &'_ str| line.strip_prefix("-----BEGIN ")?.strip_suffix("-----").map(str::len);
-    let mut blocks = Vec::new();
-    let mut lines = text.lines().map(str::trim);
-    while let Some(line) = lines.next() {
-        let Some(length) = begins(line) else { continue };
-        let label = &line["-----BEGIN ".len()..][..length];
-        let content: String = lines.by_ref().take_while(|line| !line.starts_with("-----END ")).collect();
-        blocks.push((label, STANDARD.decode(content).ok()));
-    }
-    blocks
+/// A point of a small order has signatures that anybody can make: the neutral element with zero is one, of every message
+/// whose hash is a multiple of the order. The order is eight at most, so a few messages are enough to tell.
+fn of_large_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
+    let mut nothing = vec![0; 64];
+    nothing[0] = 1;
+    let forged = (0..PROBES).any(|message| signed(Algorithm::EdDSA, &key, &[message], &nothing));
+    if forged { Err("is a point of small order") } else { Ok(key) }
 }

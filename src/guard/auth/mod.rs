@@ -179,7 +179,7 @@ impl Gate for Authenticate {
             }
             Err((method, reason)) => {
                 matched.metrics.authenticated(method, reason);
-                Err(auth.refusal(matched, reason))
+                Err(auth.refusal(matched, method, reason))
             }
         }
     }

@@ -8,6 +8,7 @@ use super::super::support::{eventually, soon};
 use super::idp::{AUDIENCE, Idp, Reply, Signer, answer, document, jwks};
 use super::{call, with};
 use futures_util::future::join_all;
+use serde_json::json;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio_rustls::TlsAcceptor;
@@ -54,6 +55,32 @@ async fn a_new_key_is_taken_at_once_and_a_removed_one_refused() {
     assert_eq!(gateway.metric(r#"diglot_jwks_refreshes_total{issuer="corp",result="fetched"}"#).await, 2.0);
     assert_eq!(gateway.metric(r#"diglot_jwks_keys{issuer="corp"}"#).await, 1.0);
     assert!(gateway.metric(r#"diglot_jwks_last_success_timestamp_seconds{issuer="corp"}"#).await > 1.7e9);
+}
+
+/// Where keys have no ids, a new one shows by signatures that no key fits.
+#[tokio::test]
+async fn a_new_key_without_an_id_is_taken_at_once_as_well() {
+    let (agent, idp, old, new) = (agent(), Idp::start().await, Signer::new("old"), Signer::new("new"));
+    let nameless = |signer: &Signer| {
+        let mut key = signer.jwk();
+        key.as_object_mut().expect("a key").remove("kid");
+        document(&json!({"keys": [key]}).to_string())
+    };
+    idp.says("/keys", nameless(&old));
+    let gateway = believing(&agent, &idp.by_url()).await;
+    ready(&gateway).await;
+    let (old_token, new_token) = (old.token(&idp.issuer()), new.token(&idp.issuer()));
+    accepted(&call(&gateway, &old_token).await);
+    assert_eq!(idp.asked("/keys"), 1);
+    idp.says("/keys", nameless(&new));
+    accepted(&call(&gateway, &new_token).await);
+    let strangers: Vec<_> = (0..16).map(|n| Signer::new(&format!("k{n}")).token(&idp.issuer())).collect();
+    for answer in join_all(strangers.iter().chain([&old_token]).map(|token| call(&gateway, token))).await {
+        refused(&answer, 401, "invalid_token");
+    }
+    // One fetch at the start, one for the new key, and none within the cool-down for whoever else signs.
+    assert_eq!(idp.asked("/keys"), 2);
+    gateway.reaches(r#"diglot_auth_total{method="jwt",reason="signature",result="refused",route="run"}"#, 17.0).await;
 }
 
 #[tokio::test]

@@ -93,6 +93,20 @@ async fn a_caller_hears_what_is_wanted_and_what_was_wrong() {
     let both = format!("{}X-Api-Key: key-1\r\n", bearer(&signer.token(ISSUER)));
     let problem = refused(&ask("/both", &both).await, 401, "invalid_token");
     assert_eq!(problem["detail"], "The request carries more than one credential.");
+    // RFC 6750, section 3.1: a request that is malformed, and a token that is.
+    let error = async |fields: &str| {
+        let answer = ask("/run", fields).await;
+        refused(&answer, 401, "invalid_token");
+        let challenge = answer.header("www-authenticate").expect("a challenge").to_owned();
+        let error = challenge.split(", error=\"").nth(1).and_then(|rest| rest.split('"').next());
+        error.expect("an error").to_owned()
+    };
+    let token = bearer(&signer.signed(&chat));
+    assert_eq!(error(&format!("{token}{token}")).await, "invalid_request");
+    assert_eq!(error("Authorization: Basic YTpi\r\n").await, "invalid_request");
+    assert_eq!(error("Authorization: Bearer a b\r\n").await, "invalid_request");
+    assert_eq!(error(&bearer("a.b.c")).await, "invalid_token");
+    assert_eq!(error(&bearer("abc")).await, "invalid_token");
 
     succeeded(&ask("/open", &bearer("whatever")).await, WHOLE);
 }

@@ -1,13 +1,20 @@
 //! A credential that expires while its run goes on: `on_token_expiry`.
 
+use super::super::auth::idp::{AUDIENCE, Signer, claims, jwks};
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Answer, Client, End, INPUT, ask, post};
-use super::super::support::gateway::{Gateway, Setup};
+use super::super::support::gateway::{File, Gateway, Setup};
 use super::super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, events, failed, refused, types};
-use super::super::support::{eventually, sha256};
+use super::super::support::{eventually, sha256, soon};
 use super::{HAI_BEGUN, outcome, playing, with};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::handshake;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::json;
 use std::net::SocketAddr;
 use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::net::TcpStream;
 
 const KEY: &str = "a-key-that-nobody-else-has";
 const FIELD: &str = "X-Api-Key: a-key-that-nobody-else-has\r\n";
@@ -170,4 +177,83 @@ async fn a_run_of_two_steps_ends_with_the_credential_that_started_it() {
         assert!(answer.text().contains("RUN_STARTED") && !answer.text().contains("RUN_FINISHED"), "{}", answer.text());
         logged(&mut gateway).await;
     }
+}
+
+const ISSUER: &str = "https://idp.example";
+
+/// A gateway that believes tokens of `signer` for ten seconds after they expired.
+async fn believing(agent: &Agent, signer: &Signer, policy: &str) -> (Gateway, File) {
+    let file = File::new(&jwks(&[signer]));
+    let top = format!(
+        "auth: {{issuers: [{{name: corp, issuer: '{ISSUER}', audience: {AUDIENCE}, leeway: 10s, jwks_file: '{}'}}]}}",
+        file.path().display()
+    );
+    (with(agent, &top, &format!("on_token_expiry: {policy}")).await, file)
+}
+
+/// A token that expired already, and that the gateway takes for a few seconds still.
+fn expiring(signer: &Signer) -> String {
+    let mut claims = claims(ISSUER);
+    let now = claims["iat"].as_u64().expect("seconds");
+    claims["iat"] = json!(now - 60);
+    claims["exp"] = json!(now - 10 + GOOD_FOR);
+    signer.signed(&claims)
+}
+
+/// What is let in within the leeway of its issuer goes on within it, and no longer.
+#[tokio::test]
+async fn a_run_ends_with_the_leeway_of_its_token() {
+    let (agent, signer) = (playing(&begun()), Signer::new("good"));
+    for (policy, end) in [("run_error", End::Clean), ("close", End::Cut)] {
+        let (mut gateway, _file) = believing(&agent, &signer, policy).await;
+        let token = expiring(&signer);
+        let fields = format!("Authorization: Bearer {token}\r\n");
+        let answer = ask(gateway.data, post("/run", &fields, INPUT)).await;
+        assert_eq!((answer.status, answer.end), (200, end), "{}", answer.text());
+        match end {
+            End::Clean => drop(failed(&answer, "token_expired", BEGUN)),
+            _ => assert_eq!(types(&events(answer.text())), BEGUN),
+        }
+        let line = gateway.logged("run ended").await;
+        for (field, value) in
+            [("outcome", "expired"), ("code", "token_expired"), ("auth", "jwt"), ("source", "corp"), ("subject", "ada")]
+        {
+            assert_eq!(line[field], value, "{line}");
+        }
+        assert!(!line.to_string().contains(&token), "{line}");
+        gateway.reaches(&outcome("run", "expired"), 1.0).await;
+        refused(&ask(gateway.data, post("/run", &fields, INPUT)).await, 401, "token_expired");
+    }
+}
+
+/// RFC 9113, section 8.1: a response is whole when its stream ends; one that is reset is not.
+#[tokio::test]
+async fn a_stream_of_http_2_is_reset_when_its_token_expires() {
+    let (agent, signer) = (playing(&begun()), Signer::new("good"));
+    let (mut gateway, _file) = believing(&agent, &signer, "close").await;
+    let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+    let (mut sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    let request = |token: &str| {
+        let request = http::Request::post("http://gateway/run").header("authorization", format!("Bearer {token}"));
+        request.body(Full::new(Bytes::from(INPUT))).expect("a request")
+    };
+    let response = soon("an answer", sender.send_request(request(&expiring(&signer)))).await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let (mut body, mut heard) = (response.into_body(), Vec::new());
+    let broken = soon("the end", async {
+        loop {
+            match body.frame().await.expect("no whole body") {
+                Ok(frame) => heard.extend(frame.into_data().expect("data")),
+                Err(broken) => return broken,
+            }
+        }
+    });
+    let broken = broken.await;
+    assert!(!broken.is_closed() && !broken.is_incomplete_message(), "{broken:?}");
+    assert_eq!(types(&events(std::str::from_utf8(&heard).expect("text"))), BEGUN);
+    assert_eq!(gateway.logged("run ended").await["outcome"], "expired");
+    // The connection is another matter: it serves the next request.
+    let again = soon("an answer", sender.send_request(request(&signer.token(ISSUER)))).await.expect("an answer");
+    assert_eq!(again.status(), 200);
 }
