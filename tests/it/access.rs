@@ -6,6 +6,7 @@ use super::support::gateway::{File, Gateway, Setup, diglot};
 use super::support::redis::Redis;
 use super::support::sha256;
 use super::support::sse::{HEAD, refused, whole};
+use futures_util::future::join_all;
 
 /// An entry: its id, with `-key` behind it the key itself, and what else stands there.
 fn entry(id: &str, more: &str) -> String {
@@ -92,9 +93,15 @@ async fn a_key_lets_its_holder_in_where_its_list_is_believed() {
     }
     // A key of one list is none of another, nor in another list's field.
     let bearer = |key: &str| format!("Authorization: Bearer {key}\r\n");
-    for fields in [bearer("ada-key"), "X-Api-Key: ops-key\r\n".to_owned(), bearer(&"k".repeat(600))] {
-        let answer = ask(gateway.data, post("/ops", &fields, INPUT)).await;
-        assert_eq!(answer.status, 401, "{fields}: {}", answer.text());
+    for (path, fields) in [
+        ("/ops", bearer("ada-key")),
+        ("/any", bearer("ada-key")),
+        ("/ops", "X-Api-Key: ops-key\r\n".to_owned()),
+        ("/any", "X-Api-Key: ops-key\r\n".to_owned()),
+        ("/ops", bearer(&"k".repeat(600))),
+    ] {
+        let answer = ask(gateway.data, post(path, &fields, INPUT)).await;
+        assert_eq!(answer.status, 401, "{path} {fields}: {}", answer.text());
     }
     assert_eq!(agent.connections(), let_in);
     for (route, method, result, reason, count) in [
@@ -116,8 +123,26 @@ async fn a_key_lets_its_holder_in_where_its_list_is_believed() {
 
 #[tokio::test]
 async fn a_file_of_keys_is_read_again_and_a_broken_one_changes_nothing() {
+    // Somebody wrote the key in place of its digest; a key that is in the configuration as well; a file that is gone.
+    let planted = format!("{{id: four, sha256: {PLANTED}}}");
+    let rows = [
+        (Some(keys(&[entry("two", ""), planted])), "line 3: keys[1].sha256: "),
+        (Some(keys(&[entry("own", "")])), "`own`"),
+        (None, "cannot be read"),
+    ];
+    // A file is looked at every two seconds, so all of them are at the same time.
+    join_all(rows.map(|(broken, what)| follows_its_file(broken, what))).await;
+}
+
+const PLANTED: &str = "planted-secret";
+
+fn keys(entries: &[String]) -> String {
+    format!("keys:\n  - {}\n", entries.join("\n  - "))
+}
+
+/// A gateway whose file of keys changes, breaks, and is whole again.
+async fn follows_its_file(broken: Option<String>, what: &str) {
     let agent = agent();
-    let keys = |entries: &[String]| format!("keys:\n  - {}\n", entries.join("\n  - "));
     let file = File::new(&keys(&[entry("one", ""), entry("two", "")]));
     let auth =
         format!("auth: {{api_keys: [{{name: web, file: {}, keys: [{}]}}]}}\n", file.path().display(), entry("own", ""));
@@ -137,23 +162,16 @@ async fn a_file_of_keys_is_read_again_and_a_broken_one_changes_nothing() {
     assert_eq!((said["level"].as_str(), said["path"].as_str()), (Some("INFO"), file.path().to_str()));
     good(&gateway, &["two", "three", "own"]).await;
 
-    // Somebody wrote the key in place of its digest; a key that is in the configuration as well; a file that is gone.
-    let planted = "planted-secret";
-    let broken = keys(&[entry("two", ""), format!("{{id: four, sha256: {planted}}}")]);
-    let twice = keys(&[entry("own", "")]);
-    for (content, what) in
-        [(Some(broken), "line 3: keys[1].sha256: "), (Some(twice), "`own`"), (None, "cannot be read")]
-    {
-        match content {
-            Some(content) => std::fs::write(file.path(), content).expect("a file"),
-            None => std::fs::remove_file(file.path()).expect("a file"),
-        }
-        let said = gateway.logged("file cannot be used; the last good content stays").await;
-        assert_eq!((said["level"].as_str(), said["path"].as_str()), (Some("ERROR"), file.path().to_str()));
-        let cause = said["cause"].as_str().expect("a cause");
-        assert!(cause.contains(what) && !cause.contains(planted) && !cause.contains(&sha256("two-key")), "{cause}");
-        good(&gateway, &["two", "three", "own"]).await;
+    match broken {
+        Some(content) => std::fs::write(file.path(), content).expect("a file"),
+        None => std::fs::remove_file(file.path()).expect("a file"),
     }
+    let said = gateway.logged("file cannot be used; the last good content stays").await;
+    assert_eq!((said["level"].as_str(), said["path"].as_str()), (Some("ERROR"), file.path().to_str()));
+    let cause = said["cause"].as_str().expect("a cause");
+    assert!(cause.contains(what) && !cause.contains(PLANTED) && !cause.contains(&sha256("two-key")), "{cause}");
+    good(&gateway, &["two", "three", "own"]).await;
+
     std::fs::write(file.path(), keys(&[entry("one", "")])).expect("a file");
     gateway.logged("file read again").await;
     good(&gateway, &["one", "own"]).await;

@@ -6,8 +6,8 @@
 use super::support::agent::Agent;
 use super::support::client::{INPUT, ask, post};
 use super::support::gateway::{Gateway, Setup};
-use super::support::soon;
 use super::support::sse::{HEAD, refused, whole};
+use super::support::{eventually, soon};
 use futures_util::future::join_all;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -297,14 +297,15 @@ async fn no_other_spelling_of_a_path_reaches_the_agent() {
 async fn slow_requests_end() {
     let agent = agent();
     let gateway = before(&agent).await;
-    for silent in ["", "P", "PRI * HTT", "POST /run HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n"] {
+    let heads = ["", "P", "PRI * HTT", "POST /run HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n"].map(async |silent| {
         assert!(hear(gateway.data, silent.as_bytes()).await.is_empty(), "{silent:?}");
-    }
-    for (fields, body) in [("Content-Length: 100\r\n", "{"), (TE, "1\r\n{\r\n"), (TE, "1")] {
+    });
+    let bodies = [("Content-Length: 100\r\n", "{"), (TE, "1\r\n{\r\n"), (TE, "1")].map(async |(fields, body)| {
         let answer = ask(gateway.data, raw(fields, body)).await;
         refused(&answer, 408, "request_timeout");
         assert_eq!(answer.header("connection"), Some("close"));
-    }
+    });
+    tokio::join!(join_all(heads), join_all(bodies));
     assert_eq!(agent.connections(), 0);
 }
 
@@ -364,8 +365,11 @@ async fn idle_connections_hold_nobody_up() {
         stream.write_all(said).await.expect("it reads");
         held.push(stream);
     }
-    let began = std::time::Instant::now();
-    assert_eq!(ask(gateway.data, post("/run", "", INPUT)).await.status, 200);
-    // "healthy client < 0.5 s", and as much again for a machine that builds meanwhile.
-    assert!(began.elapsed() < std::time::Duration::from_secs(1), "{:?}", began.elapsed());
+    // "healthy client < 0.5 s". A machine that is busy may delay one of them; those that are held delay each.
+    eventually("a run in less than half a second", async || {
+        let began = std::time::Instant::now();
+        assert_eq!(ask(gateway.data, post("/run", "", INPUT)).await.status, 200);
+        (began.elapsed() < std::time::Duration::from_millis(500)).then_some(())
+    })
+    .await;
 }

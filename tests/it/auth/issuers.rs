@@ -1,7 +1,7 @@
 //! Issuers that rotate, lie, stall, flood and fall (`failures.md`, rows 39 to 43).
 
 use super::super::support::agent::{Agent, Step, write};
-use super::super::support::client::Answer;
+use super::super::support::client::{Answer, INPUT, ask, post};
 use super::super::support::gateway::{File, Gateway, Setup};
 use super::super::support::sse::{HEAD, WHOLE, refused, succeeded, whole};
 use super::super::support::{eventually, soon};
@@ -120,6 +120,42 @@ async fn a_herd_at_a_cold_start_waits_for_one_fetch() {
     answers.iter().for_each(accepted);
     assert_eq!(idp.asked("/keys"), 1);
     ready(&gateway).await;
+}
+
+/// Two issuers are believed, each on a route of its own, and both use a key of the same name.
+#[tokio::test]
+async fn a_token_is_good_where_its_issuer_is_believed() {
+    let (agent, signers) = (agent(), [Signer::new("key"), Signer::new("key")]);
+    let issuers = ["https://one.example", "https://two.example"];
+    let files: Vec<_> = signers.iter().map(|signer| File::new(&jwks(&[signer]))).collect();
+    let issuer = |at: usize| {
+        let file = files[at].path().display();
+        format!("{{name: i{at}, issuer: '{}', audience: {AUDIENCE}, jwks_file: '{file}'}}", issuers[at])
+    };
+    let route = |name: &str, auth: &str| {
+        format!(
+            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: '{}', auth: {auth}}}\n",
+            agent.url()
+        )
+    };
+    let top = format!("auth: {{issuers: [{}, {}]}}", issuer(0), issuer(1));
+    let routes = ["routes:\n".to_owned(), route("r0", "i0"), route("r1", "[i1]"), route("both", "[i0, i1]")].concat();
+    let gateway = Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await;
+    let ask = async |path: &str, token: &str| {
+        ask(gateway.data, post(path, &format!("Authorization: Bearer {token}\r\n"), INPUT)).await
+    };
+    for (at, signer) in signers.iter().enumerate() {
+        let token = signer.token(issuers[at]);
+        accepted(&ask(&format!("/r{at}"), &token).await);
+        accepted(&ask("/both", &token).await);
+        refused(&ask(&format!("/r{}", 1 - at), &token).await, 401, "invalid_token");
+        // Whoever signs for one issuer does not speak for the other.
+        let forged = signer.token(issuers[1 - at]);
+        for path in ["/r0", "/r1", "/both"] {
+            refused(&ask(path, &forged).await, 401, "invalid_token");
+        }
+    }
+    assert_eq!(agent.connections(), 4);
 }
 
 /// Whatever the server of the issuer does, nobody is let in, nobody waits for long, and the gateway recovers by itself.

@@ -8,28 +8,52 @@ use super::super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, beg
 use super::super::support::{eventually, sha256, soon};
 use super::{HAI_BEGUN, outcome, playing, with};
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::handshake;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use serde_json::json;
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::net::TcpStream;
 
-const KEY: &str = "a-key-that-nobody-else-has";
-const FIELD: &str = "X-Api-Key: a-key-that-nobody-else-has\r\n";
+/// What a key begins with; the second at which it expires is its end.
+const KEY: &str = "a-key-that-nobody-else-has-";
 
-/// How many seconds the key is good for: keys expire at whole seconds, and a gateway takes a while to start.
-const GOOD_FOR: u64 = 3;
+/// A key that expires soon, and yet leaves time for a run to begin. Keys expire at whole seconds.
+struct Key(u64);
 
-/// `auth` with one key that expires soon.
-fn auth() -> String {
-    let sha256 = sha256(KEY);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
-    let expires = date(now + GOOD_FOR);
-    format!(
-        "auth: {{api_keys: [{{name: staff, keys: [{{id: one, subject: alice, tenant: acme, sha256: {sha256}, expires: \"{expires}\"}}]}}]}}"
-    )
+impl Key {
+    /// `auth` with a key for each of the next 30 seconds: nobody knows how long a gateway takes to start.
+    fn auth() -> String {
+        let key = |second: u64| {
+            let key = format!("{KEY}{second}");
+            let sha256 = sha256(&key);
+            let expires = date(second);
+            format!("{{id: k{second}, subject: alice, tenant: acme, sha256: {sha256}, expires: \"{expires}\"}}")
+        };
+        let now = now().as_secs();
+        let keys: Vec<_> = (now..now + 30).map(key).collect();
+        format!("auth: {{api_keys: [{{name: staff, keys: [{}]}}]}}", keys.join(", "))
+    }
+
+    /// The one that is good for a second and a half, or for a little longer.
+    fn soon() -> Key {
+        Key((now() + Duration::from_millis(1500)).as_secs() + 1)
+    }
+
+    /// The field that it is sent in.
+    fn field(&self) -> String {
+        format!("X-Api-Key: {KEY}{}\r\n", self.0)
+    }
+
+    fn id(&self) -> String {
+        format!("k{}", self.0)
+    }
+}
+
+fn now() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970")
 }
 
 /// RFC 3339, from seconds since the epoch.
@@ -52,15 +76,15 @@ fn date(seconds: u64) -> String {
 }
 
 async fn before(agent: &Agent, policy: &str) -> Gateway {
-    with(agent, &auth(), &format!("on_token_expiry: {policy}")).await
+    with(agent, &Key::auth(), &format!("on_token_expiry: {policy}")).await
 }
 
-async fn run(to: SocketAddr, path: &str) -> Answer {
-    ask(to, post(path, FIELD, INPUT)).await
+async fn run(to: SocketAddr, path: &str, key: &Key) -> Answer {
+    ask(to, post(path, &key.field(), INPUT)).await
 }
 
 /// The line of a run in the log says who asked for it, and never with what.
-async fn logged(gateway: &mut Gateway) {
+async fn logged(gateway: &mut Gateway, key: &Key) {
     let line = gateway.logged("run ended").await;
     for (field, value) in [
         ("outcome", "expired"),
@@ -69,7 +93,7 @@ async fn logged(gateway: &mut Gateway) {
         ("source", "staff"),
         ("subject", "alice"),
         ("tenant", "acme"),
-        ("key_id", "one"),
+        ("key_id", key.id().as_str()),
         ("client", "127.0.0.1"),
     ] {
         assert_eq!(line[field], value, "{line}");
@@ -81,11 +105,12 @@ async fn logged(gateway: &mut Gateway) {
 async fn a_run_ends_with_an_error_when_its_credential_expires() {
     let agent = playing(&begun());
     let mut gateway = before(&agent, "run_error").await;
-    let (run, hai) = tokio::join!(run(gateway.data, "/run"), run(gateway.data, "/to-hai"));
+    let key = Key::soon();
+    let (run, hai) = tokio::join!(run(gateway.data, "/run", &key), run(gateway.data, "/to-hai", &key));
     failed(&run, "token_expired", BEGUN);
     failed(&hai, "token_expired", HAI_BEGUN);
     for route in ["run", "to-hai"] {
-        logged(&mut gateway).await;
+        logged(&mut gateway, &key).await;
         gateway.reaches(&outcome(route, "expired"), 1.0).await;
     }
 }
@@ -95,13 +120,14 @@ async fn a_run_ends_with_an_error_when_its_credential_expires() {
 async fn a_run_is_cut_off_when_its_credential_expires() {
     let agent = playing(&begun());
     let mut gateway = before(&agent, "close").await;
-    let (run, hai) = tokio::join!(run(gateway.data, "/run"), run(gateway.data, "/to-hai"));
+    let key = Key::soon();
+    let (run, hai) = tokio::join!(run(gateway.data, "/run", &key), run(gateway.data, "/to-hai", &key));
     for (answer, heard) in [(run, BEGUN), (hai, HAI_BEGUN)] {
         assert_eq!((answer.status, answer.end), (200, End::Cut), "{}", answer.text());
         assert_eq!(types(&events(answer.text())), heard);
     }
     for route in ["run", "to-hai"] {
-        logged(&mut gateway).await;
+        logged(&mut gateway, &key).await;
         gateway.reaches(&outcome(route, "expired"), 1.0).await;
     }
 }
@@ -111,14 +137,15 @@ async fn a_run_goes_on_to_its_end_unless_the_route_says_otherwise() {
     let steps = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
     let agent = Agent::playing(steps);
     let gateway = before(&agent, "finish").await;
+    let field = Key::soon().field();
     let mut client = Client::connect(gateway.data).await;
-    client.send(post("/run", FIELD, INPUT)).await;
+    client.send(post("/run", &field, INPUT)).await;
     let mut answer = client.head().await;
     let heard = client.until("你好\"}\n\n").await;
     // A request that comes later is refused; it never gets as far as the agent.
     eventually("the end of the credential", async || {
         let body = INPUT.replace("messages", "massages");
-        (ask(gateway.data, post("/run", FIELD, &body)).await.status == 401).then_some(())
+        (ask(gateway.data, post("/run", &field, &body)).await.status == 401).then_some(())
     })
     .await;
     agent.go();
@@ -133,10 +160,11 @@ async fn a_flood_does_not_outrun_the_credential() {
     let flood = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Flood(SAID.as_bytes().to_vec(), usize::MAX)];
     let agent = Agent::playing(flood);
     let mut gateway = before(&agent, "close").await;
+    let field = Key::soon().field();
     let mut stalled = Client::narrow(gateway.data).await;
-    stalled.send(post("/to-hai", FIELD, INPUT)).await;
+    stalled.send(post("/to-hai", &field, INPUT)).await;
     let mut reading = Client::connect(gateway.data).await;
-    reading.send(post("/run", FIELD, INPUT)).await;
+    reading.send(post("/run", &field, INPUT)).await;
     assert_eq!(reading.answer().await.end, End::Cut);
     for _ in 0..2 {
         assert_eq!(gateway.logged("run ended").await["outcome"], "expired");
@@ -148,38 +176,45 @@ async fn a_flood_does_not_outrun_the_credential() {
 #[tokio::test]
 async fn a_run_that_was_not_answered_yet_is_refused() {
     let agent = Agent::playing(vec![Step::Read, Step::Stay]);
-    for policy in ["run_error", "close"] {
+    join_all(["run_error", "close"].map(async |policy| {
         let gateway = before(&agent, policy).await;
-        let answer = run(gateway.data, "/run").await;
+        let answer = run(gateway.data, "/run", &Key::soon()).await;
         refused(&answer, 401, "token_expired");
         // RFC 9110 §11.6.1: an answer 401 "MUST send a WWW-Authenticate header field".
         assert!(answer.header("www-authenticate").is_some(), "{:?}", answer.headers);
         gateway.reaches(&outcome("run", "expired"), 1.0).await;
-    }
+    }))
+    .await;
 }
 
 /// Of two steps the first has the caller: what the second one comes with opens its door, and no more.
 #[tokio::test]
 async fn a_run_of_two_steps_ends_with_the_credential_that_started_it() {
     let agent = playing(&begun());
-    for (policy, end) in [("run_error", End::Clean), ("close", End::Cut)] {
+    join_all([("run_error", End::Clean), ("close", End::Cut)].map(async |(policy, end)| {
         let route = format!(
             "routes: [{{name: two, path: /two, events_path: \"/two/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: \"{}\", on_token_expiry: {policy}}}]",
             agent.url()
         );
-        let mut gateway = Gateway::start(Setup { routes: &route, top: &auth(), ..Setup::default() }).await;
-        assert_eq!(ask(gateway.data, post("/two", FIELD, INPUT)).await.status, 202);
-        let get = format!("GET /two/t1/events HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{FIELD}\r\n");
+        let mut gateway = Gateway::start(Setup { routes: &route, top: &Key::auth(), ..Setup::default() }).await;
+        let key = Key::soon();
+        let field = key.field();
+        assert_eq!(ask(gateway.data, post("/two", &field, INPUT)).await.status, 202);
+        let get = format!("GET /two/t1/events HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{field}\r\n");
         let answer = ask(gateway.data, get).await;
         assert_eq!((answer.status, answer.end), (200, end), "{}", answer.text());
         let error = usize::from(end == End::Clean);
         assert_eq!(answer.text().matches("token_expired").count(), error, "{}", answer.text());
         assert!(answer.text().contains("RUN_STARTED") && !answer.text().contains("RUN_FINISHED"), "{}", answer.text());
-        logged(&mut gateway).await;
-    }
+        logged(&mut gateway, &key).await;
+    }))
+    .await;
 }
 
 const ISSUER: &str = "https://idp.example";
+
+/// How many seconds a token is taken for: it is made when its gateway runs already.
+const GOOD_FOR: u64 = 3;
 
 /// A gateway that believes tokens of `signer` for ten seconds after they expired.
 async fn believing(agent: &Agent, signer: &Signer, policy: &str) -> (Gateway, File) {

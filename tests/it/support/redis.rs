@@ -1,13 +1,17 @@
 //! A real `redis-server`, which a test may kill, stop and bring back.
 
 use super::gateway::Process;
-use std::net::TcpListener;
+use socket2::{Domain, Socket, Type};
+use std::net::SocketAddr;
 use std::process::Command;
 
 /// A Redis on a port of its own that keeps nothing on disk.
 pub struct Redis {
     process: Process,
     port: u16,
+    /// Holds the port while no server listens there: the system gives it to nobody else, not even to a connection that goes
+    /// out.
+    _held: Socket,
 }
 
 impl Redis {
@@ -24,8 +28,13 @@ impl Redis {
     }
 
     async fn with(more: &[&str]) -> Redis {
-        let free = TcpListener::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
-        Redis { process: Redis::serving(free.port(), more).await, port: free.port() }
+        let held = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
+        // A server that asks for the same may listen on a port that is bound, as long as nobody else listens.
+        held.set_reuse_address(true).expect("a socket");
+        let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
+        held.bind(&any.into()).expect("a free port");
+        let port = held.local_addr().expect("bound").as_socket().expect("IPv4").port();
+        Redis { process: Redis::serving(port, more).await, port, _held: held }
     }
 
     /// Starts a server and waits until it takes connections.
