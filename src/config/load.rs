@@ -13,8 +13,9 @@ use super::outline::{NOTHING, Place, Target, place};
 use super::problem::{Position, Problem, Problems, did_you_mean};
 use super::{Config, check};
 
-/// The largest file that is read, in bytes. A configuration with thousands of routes is far smaller.
-const MAX_FILE: usize = 1 << 20;
+/// The largest file that is read, in bytes. A configuration with thousands of routes is far smaller, and so is a file of
+/// thousands of API keys.
+pub const MAX_FILE: usize = 1 << 20;
 
 /// Reads and checks the file at `path`, with the variables of the process. Relative names of files in it start at its
 /// folder.
@@ -32,10 +33,12 @@ pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String
 
 /// As [`from_path`], with what is written in the file.
 pub(super) fn checked(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(File, Config), Problems> {
-    let (name, text) = named(path)?;
-    let file: File = parse(&name, &text)?;
+    let name = path.display().to_string();
+    let bytes = content(path).map_err(|message| unreadable(&name, message))?;
+    let text = text(&name, &bytes)?;
+    let file: File = parse(&name, text)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    let config = check::check(&Source { name: &name, text: plain(&text), base, lookup }, &file)?;
+    let config = check::check(&Source { name: &name, text: plain(text), base, lookup }, &file)?;
     Ok((file, config))
 }
 
@@ -57,20 +60,25 @@ pub fn from_str_with(name: &str, text: &str, lookup: &dyn Fn(&str) -> Option<Str
     check::check(&Source { name, text: plain(text), base: Path::new(""), lookup }, &file)
 }
 
-/// Reads and checks a file of API keys, with the variables of the process.
+/// Checks what stands in the file of API keys at `path`, with the variables of the process.
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn key_file(path: &Path) -> Result<Vec<ApiKey>, Problems> {
-    key_file_with(path, &environment)
+pub fn key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKey>, Problems> {
+    key_file_with(path, content, &environment)
 }
 
 /// As [`key_file`], with the variables that `lookup` knows.
-pub(super) fn key_file_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Vec<ApiKey>, Problems> {
-    let (name, text) = named(path)?;
-    let file: KeyFile = parse(&name, &text)?;
+pub(super) fn key_file_with(
+    path: &Path,
+    content: &[u8],
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<Vec<ApiKey>, Problems> {
+    let name = path.display().to_string();
+    let text = text(&name, content)?;
+    let file: KeyFile = parse(&name, text)?;
     let base = path.parent().unwrap_or(Path::new(""));
-    check::check_keys(&Source { name: &name, text: plain(&text), base, lookup }, &file)
+    check::check_keys(&Source { name: &name, text: plain(text), base, lookup }, &file)
 }
 
 /// A text on its way to being checked.
@@ -101,20 +109,20 @@ fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Problems> {
         .map_err(|error| explain(name, text, error.without_snippet()).into())
 }
 
-/// What messages call a file, and its text.
-fn named(path: &Path) -> Result<(String, String), Problems> {
-    let name = path.display().to_string();
-    match read(path) {
-        Ok(text) => Ok((name, text)),
-        Err(message) => {
-            let hint = "name a YAML file that this user may read, of at most 1 MiB";
-            Err(Problem::of_file(&name, message).hint(hint).into())
-        }
+/// The bytes of a file that a configuration names.
+///
+/// # Errors
+/// Why it cannot be read, without its path.
+pub fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+    // Opening a pipe would wait for whoever writes to it, and its content could be read only once.
+    if !path.metadata().map_err(|error| format!("cannot be read: {error}"))?.is_file() {
+        return Err("is no regular file".to_owned());
     }
+    content(path)
 }
 
-/// The bytes of a file that a configuration names.
-pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+/// The bytes of whatever is there; a configuration may come through a pipe.
+fn content(path: &Path) -> Result<Vec<u8>, String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     let mut bytes = Vec::new();
     let limit = MAX_FILE as u64 + 1;
@@ -125,12 +133,16 @@ pub(super) fn bytes(path: &Path) -> Result<Vec<u8>, String> {
     Ok(bytes)
 }
 
-fn read(path: &Path) -> Result<String, String> {
-    String::from_utf8(bytes(path)?).map_err(|error| {
-        let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line = valid.iter().filter(|byte| **byte == b'\n').count() + 1;
-        format!("is not UTF-8: line {line} holds other bytes")
+/// The text of the file that messages call `name`.
+fn text<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, Problems> {
+    std::str::from_utf8(bytes).map_err(|error| {
+        let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
+        unreadable(name, format!("is not UTF-8: line {line} holds other bytes"))
     })
+}
+
+fn unreadable(name: &str, message: String) -> Problems {
+    Problem::of_file(name, message).hint("name a YAML file that this user may read, of at most 1 MiB").into()
 }
 
 /// The reader's limits, far above what a configuration needs and far below what would hurt.

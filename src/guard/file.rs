@@ -1,11 +1,10 @@
 //! Files that the guard reads: keys and secrets. They change while the gateway runs, without a word to it.
 
+use super::digest::{self, Digest};
+use crate::config::load;
 use crate::telemetry::occurrence;
 use arc_swap::ArcSwap;
-use aws_lc_rs::digest::{SHA256, digest};
 use std::fmt;
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -15,9 +14,6 @@ const POLL: Duration = Duration::from_secs(2);
 
 /// How long a changed file has to stay as it is: one that is being written is not taken in the middle.
 const SETTLE: Duration = Duration::from_millis(100);
-
-/// The largest file that is read, as with a configuration: thousands of API keys, or more keys of an issuer than one has.
-const LIMIT: usize = 1 << 20;
 
 /// What is made of a file's content. The error says what is wrong with it, and quotes nothing.
 type Parse<T> = Box<dyn Fn(&[u8]) -> Result<T, String> + Send + Sync>;
@@ -35,7 +31,7 @@ pub struct Watched<T> {
 }
 
 /// What stands in a file, without keeping it: its digest, or why it cannot be read.
-type Seen = Result<[u8; 32], String>;
+type Seen = Result<Digest, String>;
 
 impl<T> Watched<T> {
     /// Reads the file for the first time.
@@ -47,13 +43,13 @@ impl<T> Watched<T> {
         parse: impl Fn(&[u8]) -> Result<T, String> + Send + Sync + 'static,
     ) -> Result<Self, String> {
         let named = |cause| format!("{}: {cause}", path.display());
-        let content = read(path).map_err(named)?;
+        let content = load::bytes(path).map_err(named)?;
         let value = parse(&content).map_err(named)?;
         Ok(Watched {
             path: path.to_owned(),
             parse: Box::new(parse),
             value: ArcSwap::from_pointee(value),
-            seen: Mutex::new(Ok(fingerprint(&content))),
+            seen: Mutex::new(Ok(digest::of(&content))),
         })
     }
 
@@ -94,9 +90,9 @@ impl<T> Watched<T> {
     async fn read(&self) -> (Result<Vec<u8>, String>, Seen) {
         let path = self.path.clone();
         // A disk or a network that hangs must not hold up whatever else is watched.
-        let content = tokio::task::spawn_blocking(move || read(&path)).await;
+        let content = tokio::task::spawn_blocking(move || load::bytes(&path)).await;
         let content = content.unwrap_or_else(|error| Err(error.to_string()));
-        let seen = content.as_deref().map(fingerprint).map_err(String::clone);
+        let seen = content.as_deref().map(digest::of).map_err(String::clone);
         (content, seen)
     }
 
@@ -112,29 +108,10 @@ impl<T> fmt::Debug for Watched<T> {
     }
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, String> {
-    let cannot = |error: std::io::Error| format!("cannot be read: {error}");
-    // Opening a pipe would wait for whoever writes to it, and its content could be read only once.
-    if !path.metadata().map_err(cannot)?.is_file() {
-        return Err("is no regular file".to_owned());
-    }
-    let mut content = Vec::new();
-    File::open(path).map_err(cannot)?.take(LIMIT as u64 + 1).read_to_end(&mut content).map_err(cannot)?;
-    if content.len() > LIMIT {
-        return Err(format!("is larger than {LIMIT} bytes"));
-    }
-    Ok(content)
-}
-
-fn fingerprint(content: &[u8]) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest(&SHA256, content).as_ref());
-    bytes
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::load::MAX_FILE as LIMIT;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     /// A folder that is gone when the test is.

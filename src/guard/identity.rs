@@ -32,7 +32,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What its token claims under a name from the configuration; see [`claim`].
+    /// What its token claims under a name from the configuration, where a dot steps into an object unless the whole name is
+    /// a claim.
     #[must_use]
     pub fn claim(&self, name: &str) -> Option<&Value> {
         claim(&self.claims, name)

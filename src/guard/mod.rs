@@ -16,6 +16,7 @@
 pub mod auth;
 mod authorize;
 pub mod cors;
+mod digest;
 mod file;
 mod gate;
 mod host;

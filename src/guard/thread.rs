@@ -8,6 +8,7 @@
 //! Each replica remembers what it saw. With `redis`, what stands there decides. Where that is nothing, because it lost its
 //! data or was away when the thread was opened, and where it does not answer, the memory does.
 
+use super::digest::{self, Digest};
 use super::redis::{Away, Redis};
 use super::{Identity, Matched};
 use crate::config::Config;
@@ -16,7 +17,6 @@ use crate::error::{Kind, Rejection};
 use crate::event::Json;
 use crate::telemetry::Metrics;
 use crate::telemetry::label::AuthReason;
-use aws_lc_rs::digest::{Context, SHA256};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lru::LruCache;
@@ -144,29 +144,15 @@ fn refused(route: &Matched, who: &Identity) -> Rejection {
     Rejection::from(Kind::ThreadNotOwned).policy(&"threads".into())
 }
 
-/// Ids of threads may be 64 KiB long, and names of callers are nobody's business in Redis: both are kept as digests.
-type Digest = [u8; 32];
+// Ids of threads may be 64 KiB long, and names of callers are nobody's business in Redis: both are kept as digests.
 
 fn thread(route: &str, thread_id: &str) -> Digest {
-    digest(&[Some(route), Some(thread_id)])
+    digest::of_parts(&[Some(route), Some(thread_id)])
 }
 
 /// A subject of a tenant, by whoever vouches for it: two issuers may both know an `admin`.
 fn owner(who: &Identity) -> Digest {
-    digest(&[Some(&who.source), who.tenant.as_deref(), Some(&who.subject)])
-}
-
-/// Parts with their lengths, so that no two lists of them read alike.
-fn digest(parts: &[Option<&str>]) -> Digest {
-    let mut context = Context::new(&SHA256);
-    for part in parts {
-        let length = part.map_or(u64::MAX, |part| part.len() as u64);
-        context.update(&length.to_be_bytes());
-        context.update(part.unwrap_or_default().as_bytes());
-    }
-    let mut digest = Digest::default();
-    digest.copy_from_slice(context.finish().as_ref());
-    digest
+    digest::of_parts(&[Some(&who.source), who.tenant.as_deref(), Some(&who.subject)])
 }
 
 /// The threads of a route that this replica knows, in the order of their last use.
@@ -229,7 +215,7 @@ mod tests {
     use super::*;
 
     fn named(number: usize) -> Digest {
-        digest(&[Some(&number.to_string())])
+        digest::of_parts(&[Some(&number.to_string())])
     }
 
     const ADA: Digest = [1; 32];
@@ -282,7 +268,7 @@ mod tests {
             &[Some("ABC")],
         ];
         for (number, one) in lists.iter().enumerate() {
-            assert!(lists[..number].iter().all(|other| digest(other) != digest(one)), "{one:?}");
+            assert!(lists[..number].iter().all(|other| digest::of_parts(other) != digest::of_parts(one)), "{one:?}");
         }
     }
 }

@@ -4,6 +4,8 @@
 //! the run's state machine ([`Run`]), of values (`conform`), of ids (`names`) and of calls (`calls`); the guard mends where a
 //! rule has one obvious remedy, and drops a stray boundary. What it does about that is the route's choice ([`Mode`]).
 
+mod chunks;
+
 use super::calls::Calls;
 use super::conform::{self, OURS};
 use super::names::{self, Names};
@@ -13,9 +15,9 @@ use super::{Ids, carry, held};
 use crate::codec::json;
 use crate::dialect::{Dialect, Home, Shape};
 use crate::event::input::Message;
-use crate::event::lane::{ChunkStream, Lanes, Piece};
+use crate::event::lane::Lanes;
 use crate::event::owner::{Conflict, Owners};
-use crate::event::run::{Ending, Item, Move, Opened, Run, Violation};
+use crate::event::run::{Ending, Item, Opened, Run, Violation};
 use crate::event::{Event, Field, Json, Key, Kind, Members, get};
 
 /// Stands where neither the request nor the agent named a thread or run (offline translation only).
@@ -248,113 +250,6 @@ impl Guard {
         event
     }
 
-    /// Brings a chunk into the form in which the real client can tell what it is a piece of.
-    fn in_lane<'a>(&mut self, event: Event<'a>, report: &mut Report) -> Event<'a> {
-        let mut event = self.rejoined(event, report);
-        let Some(piece) = Piece::of(event.kind) else {
-            return event;
-        };
-        if event.get(piece.id()).is_none() {
-            let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-            let mut open = self.lanes.open(piece).filter(|stream| owner.is_none() || stream.owner == owner);
-            let (latest, is_one) = (open.next_back().cloned(), open.next().is_none());
-            drop(open);
-            match (latest, is_one) {
-                (Some(stream), true) => return self.go_on(event, stream, report),
-                // "Ambiguous: it carries neither … but N lanes have an open …"
-                (Some(stream), false) => supply(&mut event, piece.id(), stream.id, report),
-                (None, _) => {
-                    let id = self.last_id(piece, owner.as_ref());
-                    supply(&mut event, piece.id(), id, report);
-                }
-            }
-            event = self.owned(event, report);
-        }
-        let Some(id) = event.get(piece.id()).cloned().map(Json::into_owned) else {
-            return event;
-        };
-        if self.run.is_open(started(piece), &id) {
-            return as_content(event, piece, report);
-        }
-        let stream = self.lanes.open(piece).find(|stream| stream.id.same(&id)).cloned();
-        match stream {
-            Some(stream) => self.go_on(event, stream, report),
-            None => self.open_lane(event, piece, id, report),
-        }
-    }
-
-    /// What was chunked and is started or used by another lane than its own, which the client would not close for that, is
-    /// one more chunk.
-    fn rejoined<'a>(&mut self, mut event: Event<'a>, report: &mut Report) -> Event<'a> {
-        let touched = Item::touched_by(event.kind).filter(|(_, step, _)| *step != Move::Close);
-        let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunked(item)) else {
-            return event;
-        };
-        let owner = event.get(Field::SubagentRunId);
-        let id = event.get(piece.id());
-        let is_apart = |stream: &ChunkStream| id.is_some_and(|id| stream.id.same(id)) && stream.owner.as_ref() != owner;
-        if !self.lanes.open(piece).any(is_apart) {
-            return event;
-        }
-        report.repair(Repair::TypeConverted);
-        event.kind = chunk;
-        event.source = None;
-        if piece == Piece::Reasoning {
-            // The role of reasoning is said by the kind of its chunks.
-            event.remove(Field::Role);
-        }
-        self.owned(event, report)
-    }
-
-    /// A chunk of a stream that is open says what that settled, or nothing.
-    fn go_on<'a>(&mut self, mut event: Event<'a>, stream: ChunkStream, report: &mut Report) -> Event<'a> {
-        if event.get(Field::SubagentRunId).is_some_and(|owner| Some(owner) != stream.owner.as_ref()) {
-            set_aside(&mut event, Field::SubagentRunId, report);
-        }
-        for &field in stream.piece.settled() {
-            let settled = stream.settled.iter().find(|(own, _)| *own == field).map(|(_, value)| value);
-            if event.get(field).is_some_and(|said| Some(said) != settled) {
-                set_aside(&mut event, field, report);
-            }
-        }
-        self.lanes.used(stream);
-        event
-    }
-
-    /// "First … must have a messageId / a toolCallId": a chunk without one goes on with the last of its kind.
-    fn last_id(&self, piece: Piece, owner: Option<&Json<'_>>) -> Json<'static> {
-        let last = self.lanes.last(piece).filter(|last| owner.is_none() || last.owner.as_ref() == owner);
-        last.map_or_else(
-            || {
-                let run = self.ids.as_ref().map_or_else(|| Json::string(UNNAMED[1].0), |ids| ids.run_id.clone());
-                run.followed_by(":chunks")
-            },
-            |last| last.id.clone(),
-        )
-    }
-
-    /// "First … must have a toolCallName": that of the last call, if it is the same one.
-    fn open_lane<'a>(
-        &mut self,
-        mut event: Event<'a>,
-        piece: Piece,
-        id: Json<'static>,
-        report: &mut Report,
-    ) -> Event<'a> {
-        if piece == Piece::ToolCall && event.get(Field::ToolCallName).is_none() {
-            let last = self.lanes.last(piece).filter(|last| last.id.same(&id));
-            let name = last.and_then(|last| last.settled.iter().find(|(field, _)| *field == Field::ToolCallName));
-            let name = name.map_or_else(|| Json::string(UNKNOWN_TOOL), |(_, name)| name.clone());
-            supply(&mut event, Field::ToolCallName, name, report);
-        }
-        let said = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
-        let settled = piece.settled().iter().filter_map(said).collect();
-        self.kept += held::kept(&event);
-        let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-        self.lanes.used(ChunkStream { piece, id, owner, settled });
-        event
-    }
-
     /// "The request's ids are the run's ids": an agent's own are replaced and carried.
     fn name_run(&mut self, event: &mut Event<'_>, report: &mut Report) {
         let ids = self.ids.get_or_insert_with(|| Ids::of(event));
@@ -504,37 +399,6 @@ fn set_aside(event: &mut Event<'_>, field: Field, report: &mut Report) {
 fn supply(event: &mut Event<'_>, field: Field, value: Json<'static>, report: &mut Report) {
     report.repair(Repair::MemberSupplied);
     event.set(field, value);
-}
-
-/// What a piece is a piece of when that was started rather than chunked.
-const fn started(piece: Piece) -> Item {
-    match piece {
-        Piece::Text => Item::Text,
-        Piece::Reasoning => Item::ReasoningMessage,
-        Piece::ToolCall => Item::ToolCall,
-    }
-}
-
-/// The chunk that says a piece of such an item.
-const fn chunked(item: Item) -> Option<(Kind, Piece)> {
-    match item {
-        Item::Text => Some((Kind::TextMessageChunk, Piece::Text)),
-        Item::ReasoningMessage => Some((Kind::ReasoningMessageChunk, Piece::Reasoning)),
-        Item::ToolCall => Some((Kind::ToolCallChunk, Piece::ToolCall)),
-        Item::Step | Item::ReasoningSpan | Item::Subagent => None,
-    }
-}
-
-/// A chunk of something that was started is its content.
-fn as_content<'a>(mut event: Event<'a>, piece: Piece, report: &mut Report) -> Event<'a> {
-    for &field in piece.settled() {
-        set_aside(&mut event, field, report);
-    }
-    event.kind = piece.content();
-    let delta = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
-    event.set(Field::Delta, delta);
-    report.repair(Repair::TypeConverted);
-    event
 }
 
 const fn is_use(kind: Kind) -> bool {

@@ -246,7 +246,9 @@ async fn a_thread_is_of_the_subject_and_tenant_that_opened_it() {
     for (caller, id) in strangers {
         let answer = run(&gateway, "owned", caller, &thread(id)).await;
         refused(&answer, 403, "thread_not_owned");
-        assert!(["ada", "acme", "bob"].iter().all(|trace| !answer.text().contains(trace)), "{}", answer.text());
+        // An id may spell `ada` by chance.
+        let said = answer.text().replace(answer.header("x-request-id").expect("an id"), "");
+        assert!(["ada", "acme", "bob"].iter().all(|trace| !said.contains(trace)), "{said}");
     }
     refused(&run(&gateway, "other", "ada", INPUT).await, 403, "thread_not_owned");
     // Two spellings of what is no text, which an agent reads as one id.

@@ -251,8 +251,8 @@ impl Check<'_> {
     /// The file of a list, which is read now to find mistakes, and whose keys must not stand in the list as well.
     fn keys_in_file(&mut self, written: &Text, at: &str, listed: &[ApiKey]) -> Option<std::path::PathBuf> {
         let path = format!("{at}.file");
-        let (file, _) = self.file(written, &path)?;
-        match load::key_file_with(&file, self.source.lookup) {
+        let (file, content) = self.file(written, &path)?;
+        match load::key_file_with(&file, &content, self.source.lookup) {
             Ok(keys) => {
                 let same = |one: &ApiKey, other: &ApiKey| one.id == other.id || one.sha256 == other.sha256;
                 if let Some(twice) = keys.iter().find(|key| listed.iter().any(|listed| same(listed, key))) {

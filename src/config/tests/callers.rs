@@ -218,7 +218,7 @@ routes:
     // White space at the end of a file is not part of the secret: 32 bytes are enough for HS256 alone.
     assert_eq!(config.auth.issuers[0].algorithms, [Algorithm::HS256]);
     let file = config.auth.api_keys[0].file.as_ref().expect("a file");
-    assert_eq!(key_file(file).expect("keys")[0].id, "a");
+    assert_eq!(key_file(file, &fs::read(file).expect("a file")).expect("keys")[0].id, "a");
     // RFC 3986 §2.1: the password is percent-encoded into the URL.
     let redis = config.rate_limits.redis.expect("a Redis");
     assert_eq!(redis.url.expose(), "redis://:a%2Fb%40c%25@127.0.0.1:6379/0");

@@ -2,11 +2,11 @@
 
 use crate::config::access::{ApiKey, KeySource};
 use crate::config::{Problem, load};
+use crate::guard::digest;
 use crate::guard::file::Watched;
 use crate::guard::identity::Identity;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
-use aws_lc_rs::digest::{SHA256, digest};
 use futures_util::future::join_all;
 use http::HeaderName;
 use std::collections::HashSet;
@@ -50,8 +50,8 @@ impl ApiKeys {
             let (source, fixed) = (Arc::clone(&name), written.keys.clone());
             let keys = match written.file.clone() {
                 None => Listed::Fixed(Index::new(&source, &fixed)?),
-                Some(path) => Listed::Watched(Watched::open(&path.clone(), move |_| {
-                    let mut keys = key_file(&path)?;
+                Some(path) => Listed::Watched(Watched::open(&path.clone(), move |content| {
+                    let mut keys = key_file(&path, content)?;
                     keys.extend_from_slice(&fixed);
                     Index::new(&source, &keys)
                 })?),
@@ -117,7 +117,7 @@ struct Known {
 }
 
 /// SHA-256 of a key. Whoever knows it cannot call, but may try keys against it in private.
-struct Digest([u8; 32]);
+struct Digest(digest::Digest);
 
 /// What a digest is looked up by: too little to learn a key from, enough to leave hardly more than one.
 type Prefix = [u8; 4];
@@ -153,8 +153,7 @@ impl Index {
     }
 
     fn find(&self, presented: &[u8]) -> Option<&Identity> {
-        let mut digested = Digest([0; 32]);
-        digested.0.copy_from_slice(digest(&SHA256, presented).as_ref());
+        let digested = Digest(digest::of(presented));
         let prefix = digested.prefix();
         // How long this takes tells at most how a digest begins, and nobody can choose the digest of a guess. The rest is
         // compared in constant time.
@@ -180,8 +179,8 @@ fn identity(source: &Arc<str>, key: &ApiKey) -> Identity {
 }
 
 /// The keys that stand in a file. The error names the places and quotes no line: keys and digests stand there.
-fn key_file(path: &Path) -> Result<Vec<ApiKey>, String> {
-    load::key_file(path).map_err(|problems| {
+fn key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKey>, String> {
+    load::key_file(path, content).map_err(|problems| {
         let place = |problem: &Problem| {
             let line = problem.line.map_or(String::new(), |line| format!("line {line}: "));
             let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
@@ -202,8 +201,7 @@ mod tests {
 
     /// The entry of a key.
     fn entry(id: &str, key: &[u8]) -> ApiKey {
-        let mut sha256 = [0; 32];
-        sha256.copy_from_slice(digest(&SHA256, key).as_ref());
+        let sha256 = digest::of(key);
         let (subject, scopes) = (format!("{id}'s owner"), vec!["run".to_owned()]);
         ApiKey { id: id.to_owned(), sha256, subject, tenant: None, tier: None, scopes, expires: None }
     }
