@@ -64,6 +64,10 @@ fn check(head: &Parts) -> Result<(), &'static str> {
     if !head.uri.path().starts_with('/') {
         return Err("The request target has to be a path or an absolute URL.");
     }
+    // Who asks for something of FTP by way of us takes us for a proxy to anywhere.
+    if head.uri.scheme().is_some_and(|scheme| ![Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
+        return Err("The request target has to be a path or an http or https URL.");
+    }
     transfer_coding(head)?;
     let mut lines = head.headers.get_all(HOST).iter();
     let (host, more) = (lines.next(), lines.next().is_some());
@@ -175,6 +179,7 @@ mod tests {
                 ("http://a/run", "a.b", false),
                 ("http://a:81/run", "a", false),
                 ("http://u@a/run", "a", false),
+                ("ftp://a/run", "a", false),
             ];
             for (target, host, expected) in rows {
                 assert_eq!(judge(version, "POST", target, &[("host", host)]), expected, "{target} {host}");

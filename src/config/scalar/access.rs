@@ -197,6 +197,12 @@ pub(in crate::config) fn forwarded_field(text: &str) -> Result<HeaderName, Fault
         const HINT: &str = "take it away: a caller can write any address in it";
         return Err(Fault::new("says where a request comes from, and anybody can write it", HINT));
     }
+    // CGI, and what came of it such as WSGI, reads `-` as `_`: to many agents `x_diglot_subject` is `x-diglot-subject`
+    // (RFC 3875 §4.1.18).
+    if name.as_str().contains('_') {
+        const HINT: &str = "have callers write it with `-`";
+        return Err(Fault::new("looks like another field to agents that read `_` and `-` as one", HINT));
+    }
     own_field(&name).map_or(Ok(name), Err)
 }
 

@@ -566,7 +566,7 @@ routes:
     client: ag-ui
     agent: hai
     upstream: http://h/
-    forward_headers: [x-a, X-B, authorization, cookie, x-key, te, host, x-diglot-subject, x-forwarded-for, traceparent, "a b"]
+    forward_headers: [x-a, X-B, authorization, cookie, x-key, te, host, x-diglot-subject, x-forwarded-for, traceparent, "a b", x_diglot_subject]
 "#,
         r"
 f:8:28: routes[0].forward_headers[1]: `X-B` is not in lower case
@@ -589,6 +589,8 @@ f:8:108: routes[0].forward_headers[9]: `traceparent` is written by the gateway i
   hint: take it away: the agent gets it anyway, where it has one
 f:8:121: routes[0].forward_headers[10]: `a b` is no name of a field
   hint: write the name of a field in lower case, such as `x-tenant`
+f:8:128: routes[0].forward_headers[11]: `x_diglot_subject` looks like another field to agents that read `_` and `-` as one
+  hint: have callers write it with `-`
 ",
     ),
     (

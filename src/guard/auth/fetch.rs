@@ -10,7 +10,7 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, join, split};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::crypto::ring;
@@ -22,6 +22,10 @@ const DEADLINE: Duration = Duration::from_secs(5);
 
 /// The largest document.
 const LARGEST: usize = 1 << 20;
+
+/// Most that is read for a document: its head, interim responses before it and the frames of its chunks as well, none of
+/// which has an end of its own.
+const MOST_READ: u64 = 4 << 20;
 
 /// What a request says about the sender.
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
@@ -150,6 +154,8 @@ where
         .header(header::USER_AGENT, USER_AGENT)
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
+    let (reads, writes) = split(stream);
+    let stream = join(reads.take(MOST_READ), writes);
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let answered = async {
         let response = sender.send_request(request).await.map_err(broken)?;
@@ -197,6 +203,28 @@ fn max_age(headers: &http::HeaderMap) -> Option<Duration> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tokio::io::AsyncWriteExt;
+
+    /// hyper reads as many interim responses as come, and a server that sends them fast leaves no time to look at a clock.
+    #[tokio::test]
+    async fn a_flood_before_the_answer_ends_the_exchange() {
+        let url = Url::parse("http://127.0.0.1/keys").expect("a URL");
+        for (flood, good) in [(3, true), (1 << 16, false)] {
+            let (client, mut server) = tokio::io::duplex(1 << 16);
+            let answer = async {
+                // hyper takes what comes before it asked for something for a broken connection.
+                let asked = server.read(&mut [0; 1024]).await?;
+                assert!(asked > 0);
+                let early = "HTTP/1.1 103 Early Hints\r\nlink: </style.css>; rel=preload; as=style; nopush; x=0123456789\r\n\r\n";
+                for _ in 0..flood {
+                    server.write_all(early.as_bytes()).await?;
+                }
+                server.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").await
+            };
+            let (_, document) = tokio::join!(answer, exchange(client, &url));
+            assert_eq!(document.is_ok(), good, "{document:?}");
+        }
+    }
 
     #[test]
     fn only_https_or_this_machine_is_asked() {

@@ -15,7 +15,10 @@ use std::time::Duration;
 /// Most callers that a limiter counts one by one; about 10 MiB. Those that come later share the buckets.
 const KNOWN: usize = 100_000;
 
-/// How many buckets those share whom nobody vouches for: a flood of addresses or made up fields fills these and no more.
+/// Most keys that are counted one by one although nobody vouches for them: addresses, and what anybody writes in a field.
+const UNKNOWN: usize = 1 << 16;
+
+/// How many buckets all share who come when there is no room for them: a flood fills these and no more.
 const BUCKETS: u64 = 1 << 16;
 
 /// Whose requests are counted together, hashed: a name takes as much memory as any other.
@@ -133,7 +136,14 @@ struct Store(Arc<Maps>);
 #[derive(Default)]
 struct Maps {
     known: DashMapStateStore<u64>,
+    unknown: DashMapStateStore<u64>,
     buckets: DashMapStateStore<u64>,
+}
+
+impl Maps {
+    fn all(&self) -> [&DashMapStateStore<u64>; 3] {
+        [&self.known, &self.unknown, &self.buckets]
+    }
 }
 
 impl StateStore for Store {
@@ -143,28 +153,31 @@ impl StateStore for Store {
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
-        let Maps { known, buckets } = &*self.0;
-        match *key {
-            // Length last: it looks at every shard of the map.
-            Key::Known(hash) if known.contains_key(&hash) || known.len() < KNOWN => known.measure_and_replace(&hash, f),
-            Key::Known(hash) | Key::Anybody(hash) => buckets.measure_and_replace(&(hash % BUCKETS), f),
+        let Maps { known, unknown, buckets } = &*self.0;
+        let (own, most, hash) = match *key {
+            Key::Known(hash) => (known, KNOWN, hash),
+            Key::Anybody(hash) => (unknown, UNKNOWN, hash),
+        };
+        // Length last: it looks at every shard of the map.
+        if own.contains_key(&hash) || own.len() < most {
+            own.measure_and_replace(&hash, f)
+        } else {
+            buckets.measure_and_replace(&(hash % BUCKETS), f)
         }
     }
 }
 
 impl ShrinkableKeyedStateStore<Key> for Store {
     fn retain_recent(&self, drop_below: Nanos) {
-        self.0.known.retain_recent(drop_below);
-        self.0.buckets.retain_recent(drop_below);
+        self.0.all().iter().for_each(|map| map.retain_recent(drop_below));
     }
 
     fn shrink_to_fit(&self) {
-        self.0.known.shrink_to_fit();
-        self.0.buckets.shrink_to_fit();
+        self.0.all().iter().for_each(|map| map.shrink_to_fit());
     }
 
     fn len(&self) -> usize {
-        self.0.known.len() + self.0.buckets.len()
+        self.0.all().iter().map(|map| map.len()).sum()
     }
 
     fn is_empty(&self) -> bool {

@@ -80,6 +80,15 @@ fn keys_do_not_touch_each_other() {
     assert!((0..1000).all(|key| limiter.take(Key::Known(key)).is_err()));
 }
 
+/// One of 65,536 buckets each would let some 130 of these pay for others.
+#[test]
+fn strangers_do_not_share_a_quota_while_there_is_room() {
+    let (limiter, _) = limiter(quota(1, MINUTE, 1));
+    let seed = RandomState::new();
+    let keys = (0..3000).map(|stranger: u32| Key::Anybody(std::hash::BuildHasher::hash_one(&seed, stranger)));
+    assert_eq!(keys.filter(|key| limiter.take(*key).is_err()).count(), 0);
+}
+
 #[test]
 fn a_flood_of_keys_fills_a_bounded_number_of_places_and_they_are_forgotten() {
     let (limiter, clock) = limiter(quota(60, MINUTE, 60));
@@ -88,11 +97,11 @@ fn a_flood_of_keys_fills_a_bounded_number_of_places_and_they_are_forgotten() {
     for key in 0..300_000 {
         let _ = limiter.take(Key::Anybody(key));
     }
-    assert_eq!(limiter.keys(), 1 + (1 << 16));
+    assert_eq!(limiter.keys(), 1 + 2 * (1 << 16));
     for key in 0..150_000 {
         let _ = limiter.take(Key::Known(key));
     }
-    assert_eq!(limiter.keys(), 100_000 + (1 << 16));
+    assert_eq!(limiter.keys(), 100_000 + 2 * (1 << 16));
     // Who was there before the flood is still counted alone.
     assert_eq!(limiter.take(first).expect("within its quota").remaining, 58);
     clock.advance(2 * MINUTE);
