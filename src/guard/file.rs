@@ -214,7 +214,8 @@ mod tests {
     #[test]
     fn its_debug_form_shows_no_content() {
         let folder = Folder::new("debug");
-        let watched = Watched::open(&folder.file("planted"), |content| Ok(content.to_vec())).expect("a file");
-        assert!(!format!("{watched:?}").contains("planted") && !format!("{watched:?}").contains("112"));
+        let path = folder.file("planted");
+        let watched = Watched::open(&path, |content| Ok(content.to_vec())).expect("a file");
+        assert_eq!(format!("{watched:?}"), format!("Watched {{ path: {path:?}, .. }}"));
     }
 }

@@ -168,6 +168,42 @@ async fn every_refusal_is_counted_once_and_nothing_of_a_credential_is_logged() {
     assert_eq!(causes, ["audience", "missing", "unknown_api_key"]);
 }
 
+/// Whatever becomes of a request, no line of the log and no series holds what it came with.
+#[tokio::test]
+async fn no_credential_is_in_any_line_of_the_log() {
+    let (agent, signer) = (agent(), Signer::new("planted-kid"));
+    let (gateway, _file) = gateway(&agent, &signer).await;
+    let mut good = claims(ISSUER);
+    (good["scope"], good["planted-claim"]) = (json!("chat"), json!("planted-value"));
+    let mut expired = good.clone();
+    expired["exp"] = json!(1_600_000_000);
+    let tokens = [signer.signed(&good), signer.signed(&expired), signer.token(ISSUER)];
+    let mut heard = String::new();
+    for path in ["/run", "/both", "/keys", "/open", "/nowhere", "/run?access_token=planted"] {
+        let bearers = tokens.iter().map(|token| format!("Authorization: Bearer {token}\r\n"));
+        let others = [
+            "X-Api-Key: planted-key\r\n",
+            "X-Api-Key: key-1\r\n",
+            "Authorization: Basic planted\r\nCookie: planted\r\n",
+        ];
+        for field in bearers.chain(others.map(str::to_owned)) {
+            let answer = ask(gateway.data, post(path, &format!("Connection: close\r\n{field}"), INPUT)).await;
+            heard += &format!("{:?}\n{}\n", answer.headers, answer.text());
+        }
+    }
+    heard += gateway.ask("/metrics").await.text();
+    let log = gateway.last_words().await;
+    assert!(log.matches("request refused").count() > 10 && log.matches("run ended").count() > 5, "{log}");
+    for line in log.lines().chain(heard.lines()) {
+        let secrets = ["planted", "key-1"].into_iter().chain(tokens.iter().map(String::as_str));
+        // The signature alone would be enough for whoever has the rest.
+        let signatures = tokens.iter().filter_map(|token| token.rsplit('.').next());
+        for secret in secrets.chain(signatures) {
+            assert!(!line.contains(secret), "{secret} in {line}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_client_learns_whom_the_gateway_believes() {
     let (agent, signer) = (agent(), Signer::new("good"));

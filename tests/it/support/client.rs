@@ -1,7 +1,7 @@
 //! A client on a bare TCP socket. It knows the difference between a body that ended and a connection that was cut, which
 //! the usual ones hide.
 
-use super::soon;
+use super::{WHOLE_BODY, soon, within};
 use socket2::SockRef;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -174,25 +174,32 @@ impl Client {
     /// Reads the body until it holds `text`, and gives what was read.
     pub async fn until(&mut self, text: &str) -> String {
         let mut read = Vec::new();
-        loop {
-            let read_text = String::from_utf8_lossy(&read);
-            if read_text.contains(text) {
-                return read_text.into_owned();
+        let reading = async {
+            loop {
+                let read_text = String::from_utf8_lossy(&read);
+                if read_text.contains(text) {
+                    return read_text.into_owned();
+                }
+                let piece = self.piece().await;
+                read.extend(piece.unwrap_or_else(|end| panic!("{end:?} before {text:?} in {read:?}")));
             }
-            let piece = self.piece().await;
-            read.extend(piece.unwrap_or_else(|end| panic!("{end:?} before {text:?} in {read:?}")));
-        }
+        };
+        within(WHOLE_BODY, text, reading).await
     }
 
     /// Reads what is left of the body.
     pub async fn rest(&mut self) -> (Vec<u8>, End) {
         let mut body = Vec::new();
-        loop {
-            match self.piece().await {
-                Ok(piece) => body.extend(piece),
-                Err(end) => return (body, end),
+        let reading = async {
+            loop {
+                match self.piece().await {
+                    Ok(piece) => body.extend(piece),
+                    Err(end) => return end,
+                }
             }
-        }
+        };
+        let end = within(WHOLE_BODY, "the end of the body", reading).await;
+        (body, end)
     }
 
     /// Reads a whole answer.

@@ -219,4 +219,14 @@ impl Gateway {
             }
         }
     }
+
+    /// Ends it and gives every line of the log that nobody has asked for.
+    pub async fn last_words(mut self) -> String {
+        self.process.signal("TERM");
+        let mut lines: Vec<_> = self.early.iter().map(Value::to_string).collect();
+        while let Some(line) = self.process.line().await {
+            lines.push(line);
+        }
+        lines.join("\n")
+    }
 }

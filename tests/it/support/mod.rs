@@ -18,12 +18,20 @@ use tokio::time::{interval, timeout};
 /// Longest wait for anything that has to happen. Long, since only a test that fails ever waits for it.
 pub const DEADLINE: Duration = Duration::from_secs(20);
 
+/// Longest time for a whole body. Each piece of it may be in time for ever, as keep-alives are.
+pub const WHOLE_BODY: Duration = Duration::from_secs(60);
+
 /// How often a condition is asked for.
 const AGAIN: Duration = Duration::from_millis(10);
 
 /// The result of `future`, which has to come before the deadline.
 pub async fn soon<F: Future>(what: &str, future: F) -> F::Output {
-    timeout(DEADLINE, future).await.unwrap_or_else(|_| panic!("{what}: not within {DEADLINE:?}"))
+    within(DEADLINE, what, future).await
+}
+
+/// The result of `future`, which has to come within that time.
+pub async fn within<F: Future>(limit: Duration, what: &str, future: F) -> F::Output {
+    timeout(limit, future).await.unwrap_or_else(|_| panic!("{what}: not within {limit:?}"))
 }
 
 /// Asks until the answer is something, and gives it.
