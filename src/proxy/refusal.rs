@@ -60,11 +60,14 @@ where
                     response
                 }
                 Err(rejection) => {
+                    let request_id = id.to_str().unwrap_or_default();
                     let response = match listener.filter(|_| is_for_runs(&rejection)) {
-                        Some(listener) => respond::failed(&rejection, listener.error(&rejection), listener.framing),
+                        Some(listener) => {
+                            respond::failed(&rejection, listener.error(&rejection, request_id), listener.framing)
+                        }
                         None => respond::refusal(&rejection, &id),
                     };
-                    let (request_id, answered) = (id.to_str().unwrap_or_default(), response.status().as_u16());
+                    let answered = response.status().as_u16();
                     let refused = occurrence::Refused {
                         route,
                         request_id,
@@ -100,11 +103,12 @@ struct Listener {
 
 impl Listener {
     /// A stream of one RUN_ERROR.
-    fn error(&self, rejection: &Rejection) -> Vec<u8> {
+    fn error(&self, rejection: &Rejection, request_id: &str) -> Vec<u8> {
         let mut out = Vec::new();
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
-        let message = format!("{} {}", rejection.message(), rejection.kind.hint());
+        // Whoever sees the event sees no field of the answer.
+        let message = format!("{} {} (request {request_id})", rejection.message(), rejection.kind.hint());
         stream.fail(rejection.kind.code(), &message, now(), &mut out);
         out
     }

@@ -40,6 +40,7 @@ async fn a_refusal_is_a_run_that_failed() {
     // What happened, and the way out.
     let message = error["message"].as_str().expect("text");
     assert!(message.contains("Authorization: Bearer"), "{message}");
+    assert!(message.contains(answer.header("x-request-id").expect("an id")), "{message}");
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     assert_eq!(answer.header("www-authenticate"), None);
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example"));
@@ -77,7 +78,9 @@ async fn a_refusal_in_events_says_when_to_come_back() {
     let gateway = before(&agent, "http://127.0.0.1:9/").await;
     assert_eq!(ask(gateway.data, post("/once", "", INPUT)).await.status, 200);
     let answer = ask(gateway.data, post("/once", "", INPUT)).await;
-    failed(&answer, "rate_limited", &[]);
+    let error = failed(&answer, "rate_limited", &[]);
+    let seconds = answer.header("retry-after").expect("seconds");
+    assert!(error["message"].as_str().is_some_and(|text| text.contains(&format!(" in {seconds} s."))), "{error}");
     for name in ["retry-after", "ratelimit", "ratelimit-policy"] {
         assert!(answer.header(name).is_some(), "{name}: {:?}", answer.headers);
     }

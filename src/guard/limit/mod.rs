@@ -264,15 +264,17 @@ fn settle(said: Vec<Said<'_>>, standings: &mut Standings) -> Result<(), Rejectio
 impl Said<'_> {
     fn rejection(&self, wait: Duration, standings: &Standings) -> Rejection {
         let (name, Quota { requests, per, burst }) = (&self.asked.policy.name, self.asked.tier.quota);
+        let wait = seconds(wait).max(1);
         let rejection = if matches!(self.decision, Decision::Unavailable) {
             Rejection::from(Kind::RateLimitUnavailable)
                 .detail(format!("The rate limit {name} is counted in Redis, which does not answer now."))
         } else {
             Rejection::from(Kind::RateLimited).detail(format!(
-                "The rate limit {name} is used up: {requests} requests in {per:?}, {burst} of them at once."
+                "The rate limit {name} is used up: {requests} requests in {per:?}, {burst} of them at once. \
+                 The next one passes in {wait} s."
             ))
         };
-        let retry_after = Some(seconds(wait).max(1).to_string());
+        let retry_after = Some(wait.to_string());
         standings.announce(Rejection { retry_after, ..rejection.policy(name) })
     }
 }
