@@ -275,7 +275,10 @@ impl<T> Reader<T> {
     /// The client has come, over HTTP of this version.
     pub(super) fn attach(&self, version: Version) {
         let multiplexed = version == Version::HTTP_2;
-        self.0.state().client = if multiplexed { Client::Multiplexed } else { Client::Connected };
+        let mut state = self.0.state();
+        state.client = if multiplexed { Client::Multiplexed } else { Client::Connected };
+        // A short run has ended by now, and will not look again soon.
+        let _ = state.patience();
     }
 }
 
@@ -504,9 +507,14 @@ mod tests {
         let run = tokio::spawn(writer.finish());
         tokio::time::sleep(10 * SEND_TIMEOUT).await;
         assert_eq!(Arc::strong_count(&held), 2);
+        tokio::time::sleep(SOON).await;
         reader.attach(Version::HTTP_2);
-        timeout(3 * SEND_TIMEOUT, run).await.expect("given up").expect("an end");
+        let since = Instant::now();
+        tokio::time::sleep(SEND_TIMEOUT - SOON).await;
+        assert_eq!(Arc::strong_count(&held), 2);
+        run.await.expect("an end");
         assert_eq!(Arc::strong_count(&held), 1);
+        assert!(since.elapsed() <= SEND_TIMEOUT + SOON, "{:?}", since.elapsed());
     }
 
     /// Its connection sees every byte that it takes, which a pipe above a slow line does not.
