@@ -11,12 +11,12 @@
 
 use super::clock::{Clock, Over, now};
 use super::desk::Held;
-use super::end::{End, Interrupt};
+use super::end::{End, Interrupt, put_away};
 use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
 use super::plan::Plan;
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
-use super::upstream::{Cluster, Connector, Session};
+use super::upstream::Session;
 use crate::codec::{Framing, sse};
 use crate::config::access::OnExpiry;
 use crate::error::{Kind, Rejection};
@@ -33,12 +33,6 @@ use tokio::sync::oneshot;
 
 /// Bytes for the client that are gathered before they are handed over, when the agent has more ready.
 const BATCH: usize = 32 << 10;
-
-/// How long the rest of an agent's response is read after its terminal event, so that the connection can be used again.
-const REST: Duration = Duration::from_secs(1);
-
-/// Most bytes of that rest.
-const REST_LIMIT: usize = 64 << 10;
 
 /// What the client is answered with, as soon as it is known.
 pub(super) type Head = Result<(), Rejection>;
@@ -393,21 +387,5 @@ impl Piece<'_> {
         if let Err(fault) = self.stream.push(bytes, now(), self.out) {
             self.fault = Some(fault);
         }
-    }
-}
-
-/// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
-async fn put_away(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
-    let rest = async {
-        let mut left = REST_LIMIT;
-        while session.body(|bytes| left = left.saturating_sub(bytes.len())).await? {
-            if left == 0 {
-                return Ok(false);
-            }
-        }
-        Ok::<bool, Rejection>(true)
-    };
-    if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
-        cluster.release(connector, session).await;
     }
 }
