@@ -106,11 +106,18 @@ pub fn all_members(object: Object<'_>) -> Members<'_> {
 /// Reads the elements of one JSON array. `None` when the text is no array.
 #[must_use]
 pub fn elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
+    first_elements(value, usize::MAX).map(|(elements, _)| elements)
+}
+
+/// Reads the first `most` elements of one JSON array, and says how many it has: a short text may have millions. `None` when
+/// the text is no array.
+#[must_use]
+pub fn first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
     if value.shape() != Type::Array {
         return None;
     }
     let mut reader = serde_json::Deserializer::from_str(value.as_str());
-    reader.deserialize_seq(ArrayVisitor).ok()
+    reader.deserialize_seq(ArrayVisitor { most }).ok()
 }
 
 /// Reads `text` as one JSON value. `None` when it is none, has something behind it, or nests too deep: text from outside
@@ -217,21 +224,26 @@ impl<'a> Object<'a> {
     }
 }
 
-struct ArrayVisitor;
+struct ArrayVisitor {
+    most: usize,
+}
 
 impl<'de> Visitor<'de> for ArrayVisitor {
-    type Value = Vec<Json<'de>>;
+    type Value = (Vec<Json<'de>>, usize);
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON array")
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
+        let (mut elements, mut count) = (Vec::new(), 0);
         while let Some(value) = seq.next_element::<&'de RawValue>()? {
-            elements.push(Json::trusted(value.get()));
+            if count < self.most {
+                elements.push(Json::trusted(value.get()));
+            }
+            count += 1;
         }
-        Ok(elements)
+        Ok((elements, count))
     }
 }
 

@@ -13,8 +13,9 @@ use crate::guard::Permits;
 use crate::telemetry::metric::Active;
 use crate::telemetry::occurrence;
 use crate::translate::Ids;
-use http::{HeaderMap, Method, Response};
+use http::{Method, Request, Response};
 use http_body_util::BodyExt;
+use hyper::body::Incoming;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
@@ -91,10 +92,10 @@ impl Seated {
 pub(super) fn events(
     route: &Route,
     thread_id: Option<&str>,
-    method: &Method,
-    headers: &HeaderMap,
+    request: &Request<Incoming>,
 ) -> Result<Response<Body>, Rejection> {
-    if *method != Method::GET {
+    let headers = request.headers();
+    if *request.method() != Method::GET {
         return Err(Kind::EventsMethod.into());
     }
     let framing = accept::framing(headers, route.client)?;
@@ -105,5 +106,7 @@ pub(super) fn events(
     // A run that waits is open: it may be read while the gateway drains.
     let waiting = route.desk.as_ref().map(|desk| &desk.waiting);
     let reader = waiting.zip(thread_id).and_then(|(waiting, thread_id)| waiting.take(thread_id));
-    Ok(respond::stream(reader.ok_or(Kind::NothingToRead)?.boxed_unsync(), framing))
+    let reader = reader.ok_or(Kind::NothingToRead)?;
+    reader.attach(request.version());
+    Ok(respond::stream(reader.boxed_unsync(), framing))
 }

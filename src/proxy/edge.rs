@@ -27,9 +27,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tower::Service;
 
-/// How long a client may take nothing while bytes wait for it. Then its connection is closed, its runs end as those of a
-/// client that left, and their agents are let go. The default of nginx's `send_timeout`.
-const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long a client may take nothing while bytes wait for it. Then its connection is closed (over HTTP/2 it may be one
+/// stream that is cut off), its runs end as those of a client that left, and their agents are let go. The default of nginx's `send_timeout`.
+pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Streams that one HTTP/2 connection may have open.
 const H2_STREAMS: u32 = 256;
@@ -241,6 +241,8 @@ where
 mod tests {
     use super::super::pipe::pipe;
     use super::*;
+    use bytes::Bytes;
+    use http_body_util::{BodyExt, Empty};
     use std::convert::Infallible;
     use std::sync::Mutex;
     use tokio::io::AsyncWriteExt;
@@ -282,5 +284,42 @@ mod tests {
         timeout(2 * SEND_TIMEOUT, flood).await.expect("the client is given up");
         assert!(since.elapsed() >= SEND_TIMEOUT);
         drop(client);
+    }
+
+    /// It answers PING, so that its connection lives on; a window that is closed holds neither the run nor what is held for
+    /// it, and a window that is opened again shows that the body was cut off.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_whose_window_stays_closed_loses_its_stream() {
+        let (client, stream) = tokio::io::duplex(1 << 16);
+        let held = Arc::new(());
+        let (writer, reader) = pipe(1 << 10, Arc::clone(&held));
+        let body = Arc::new(Mutex::new(Some(reader)));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let body = body.lock().expect("nobody panics").take().expect("one request");
+            body.attach(request.version());
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let edge = Arc::new(Edge::new(service, &limits()));
+        let (_process, shutdown) = watch::channel(false);
+        edge.process_new(Box::new(stream), &shutdown).await;
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(1);
+        let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
+        let connection = tokio::spawn(connection);
+        let request = Request::get("http://gateway/").body(Empty::<Bytes>::new()).expect("a request");
+        let mut response = sender.send_request(request).await.expect("an answer");
+
+        let since = Instant::now();
+        let flood = async { while writer.write(&mut vec![b'x'; 1 << 10]).await.is_ok() {} };
+        let run = async {
+            tokio::select! { () = flood => {}, () = writer.stalled() => {} }
+        };
+        timeout(2 * SEND_TIMEOUT, run).await.expect("the client is given up");
+        assert!(since.elapsed() >= SEND_TIMEOUT);
+        assert_eq!((Arc::strong_count(&held), connection.is_finished()), (1, false));
+        // Who reads opens the window.
+        let end = async { while response.frame().await.expect("no proper end").is_ok() {} };
+        timeout(SEND_TIMEOUT, end).await.expect("a reset");
+        assert!(!connection.is_finished());
     }
 }

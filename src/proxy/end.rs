@@ -2,10 +2,18 @@
 
 use super::clock::Over;
 use super::plan::Plan;
+use super::upstream::{Cluster, Connector, Session};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::telemetry::metric::Outcome;
 use crate::translate::{Bound, Fault, Stream};
+use std::time::Duration;
+
+/// How long the rest of an agent's response is read after its terminal event, so that the connection can be used again.
+const REST: Duration = Duration::from_secs(1);
+
+/// Most bytes of that rest.
+const REST_LIMIT: usize = 64 << 10;
 
 /// Why waiting for the agent stopped.
 pub(super) enum Interrupt {
@@ -112,4 +120,20 @@ impl End {
 
 fn limited(what: String) -> End {
     End::Limited(Rejection::from(Kind::RunLimitReached).detail(what))
+}
+
+/// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
+pub(super) async fn put_away(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
+    let rest = async {
+        let mut left = REST_LIMIT;
+        while session.body(|bytes| left = left.saturating_sub(bytes.len())).await? {
+            if left == 0 {
+                return Ok(false);
+            }
+        }
+        Ok::<bool, Rejection>(true)
+    };
+    if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
+        cluster.release(connector, session).await;
+    }
 }

@@ -168,7 +168,7 @@ impl Gateway {
             Found::Events(route, thread_id) => {
                 let who = request.extensions().get::<Who>().and_then(Who::known);
                 self.guard.threads.read(&route.reading, who, thread_id.as_deref())?;
-                desk::events(route, thread_id.as_deref(), request.method(), request.headers())
+                desk::events(route, thread_id.as_deref(), &request)
             }
         }
     }

@@ -10,11 +10,13 @@
 //! sends keep-alives and ends an agent that fell silent.
 
 use super::clock::{Clock, Over, now};
-use super::end::{End, Interrupt};
+use super::desk::Held;
+use super::end::{End, Interrupt, put_away};
+use super::lifecycle::Watch;
 use super::pipe::{Gone, Writer};
 use super::plan::Plan;
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
-use super::upstream::{Cluster, Connector, Session};
+use super::upstream::Session;
 use crate::codec::{Framing, sse};
 use crate::config::access::OnExpiry;
 use crate::error::{Kind, Rejection};
@@ -32,12 +34,6 @@ use tokio::sync::oneshot;
 /// Bytes for the client that are gathered before they are handed over, when the agent has more ready.
 const BATCH: usize = 32 << 10;
 
-/// How long the rest of an agent's response is read after its terminal event, so that the connection can be used again.
-const REST: Duration = Duration::from_secs(1);
-
-/// Most bytes of that rest.
-const REST_LIMIT: usize = 64 << 10;
-
 /// What the client is answered with, as soon as it is known.
 pub(super) type Head = Result<(), Rejection>;
 
@@ -46,7 +42,7 @@ pub(super) struct Run {
     stream: Stream,
     /// where an agent of two steps has its events, and how often it was asked to go on
     events: Option<Box<(Arc<Events>, Tries)>>,
-    pipe: Writer,
+    pipe: Writer<Held>,
     head: Option<oneshot::Sender<Head>>,
     clock: Clock,
     out: Vec<u8>,
@@ -56,7 +52,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(plan: Plan, stream: Stream, pipe: Writer, head: oneshot::Sender<Head>) -> Self {
+    pub(super) fn new(plan: Plan, stream: Stream, pipe: Writer<Held>, head: oneshot::Sender<Head>) -> Self {
         let clock = plan.clock();
         Run {
             plan,
@@ -80,7 +76,12 @@ impl Run {
             Ok(session) => self.relay(session).await,
             Err(end) => end,
         };
-        self.close(end).await;
+        let (pipe, mut lifecycle) = self.close(end).await;
+        // Nothing is left of the run but what its client has not read, and what is held for it.
+        tokio::select! {
+            () = pipe.finish() => {}
+            () = lifecycle.cut() => {}
+        }
     }
 
     /// Sends the request and reads the head of the response that is the stream.
@@ -276,7 +277,7 @@ impl Run {
     }
 
     async fn wait(
-        pipe: &Writer,
+        pipe: &Writer<Held>,
         plan: &mut Plan,
         clock: &mut Clock,
         head: &mut Option<oneshot::Sender<Head>>,
@@ -285,17 +286,24 @@ impl Run {
             tokio::select! {
                 () = pipe.gone() => return Interrupt::ClientGone,
                 () = plan.lifecycle.cut() => return Interrupt::Cut,
-                tick = clock.tick() => match tick {
-                    Err(over) => return Interrupt::Over(over),
+                tick = clock.tick() => {
+                    let due = match tick {
+                        Err(over) => return Interrupt::Over(over),
+                        Ok(due) => due,
+                    };
+                    // The agent may say little, so that there is room for a client that takes nothing.
+                    if let Err(Gone) = pipe.check() {
+                        return Interrupt::ClientGone;
+                    }
                     // Before the client was answered there is nothing to keep alive, and protobuf has no word for it.
-                    Ok(true) if plan.framing == Framing::Sse && head.as_ref().is_none_or(oneshot::Sender::is_closed) => {
+                    let heard = head.as_ref().is_none_or(oneshot::Sender::is_closed);
+                    if due && heard && plan.framing == Framing::Sse {
                         let mut comment = Vec::new();
                         sse::comment(&mut comment, "keep-alive");
                         // A client that does not read has bytes waiting; those keep it alive as well.
                         let _ = pipe.write(&mut comment).now_or_never();
                     }
-                    Ok(_) => {}
-                },
+                }
             }
         }
     }
@@ -319,13 +327,15 @@ impl Run {
             () = self.plan.lifecycle.cut() => self.pipe.push(&mut self.out)?,
             // Nor keep its run beyond a bound.
             () = self.clock.ended() => self.pipe.push(&mut self.out)?,
+            // Nor at all, when it reads nothing of what waits for it.
+            () = self.pipe.stalled() => return Err(Gone),
         }
         self.clock.told();
         Ok(())
     }
 
     /// Says the last word to the client, the log and the metrics.
-    async fn close(&mut self, end: End) {
+    async fn close(mut self: Box<Self>, end: End) -> (Writer<Held>, Watch) {
         let cut = matches!(end, End::Expired) && self.plan.access.on_token_expiry == OnExpiry::Close;
         let (outcome, rejection) = end.told();
         if let Some(rejection) = &rejection {
@@ -359,6 +369,7 @@ impl Run {
             bytes: self.bytes,
         }
         .emit(&self.plan.metrics);
+        (self.pipe, self.plan.lifecycle)
     }
 }
 
@@ -376,21 +387,5 @@ impl Piece<'_> {
         if let Err(fault) = self.stream.push(bytes, now(), self.out) {
             self.fault = Some(fault);
         }
-    }
-}
-
-/// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
-async fn put_away(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
-    let rest = async {
-        let mut left = REST_LIMIT;
-        while session.body(|bytes| left = left.saturating_sub(bytes.len())).await? {
-            if left == 0 {
-                return Ok(false);
-            }
-        }
-        Ok::<bool, Rejection>(true)
-    };
-    if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
-        cluster.release(connector, session).await;
     }
 }

@@ -84,11 +84,12 @@ impl Gateway {
         self.guard.threads.claim(&route.starting, asked.who.known(), &ids.thread_id).await?;
         route.metrics.downgraded(rewritten.request.downgraded);
         let Some(desk) = &route.desk else {
-            let framing = asked.framing;
+            let (framing, version) = (asked.framing, asked.head.version);
             let started = self.spawn(route, asked, rewritten);
             // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
             // stream begins, and a refusal that comes later is a RUN_ERROR.
             self.heard(route, started.answered, self.keep_alive).await?;
+            started.reader.attach(version);
             return Ok(respond::stream(started.reader.boxed_unsync(), framing));
         };
         let seated = desk.seat(ids)?;

@@ -161,11 +161,11 @@ fn read_messages(members: &mut Members<'_>, client: Side) -> Result<Vec<Message<
     let Some(list) = remove(members, Field::Messages) else {
         return refused("/messages", "is missing; it must be an array of messages");
     };
-    let Some(elements) = json::elements(&list) else {
+    let Some((elements, count)) = json::first_elements(&list, MESSAGES_LIMIT) else {
         return refused("/messages", "must be an array of messages");
     };
-    if elements.len() > MESSAGES_LIMIT {
-        return refused("/messages", format!("has {} messages; at most {MESSAGES_LIMIT} are taken", elements.len()));
+    if count > MESSAGES_LIMIT {
+        return refused("/messages", format!("has {count} messages; at most {MESSAGES_LIMIT} are taken"));
     }
     let mut messages = Vec::with_capacity(elements.len());
     for (at, element) in elements.iter().enumerate() {
@@ -336,6 +336,21 @@ mod tests {
         agent: &'static crate::dialect::Dialect,
     ) -> String {
         translate(body.as_bytes(), Side::new(client), Side::new(agent), &fresh()).expect("a request").body
+    }
+
+    #[test]
+    fn messages_are_bounded_and_no_more_are_kept_than_are_taken() {
+        let refused = |count: usize| {
+            let body = format!(r#"{{"messages":[{}1]}}"#, "1,".repeat(count - 1));
+            translate(body.as_bytes(), Side::new(&AG_UI), Side::new(&HAI), &fresh())
+                .expect_err("no messages")
+                .to_string()
+        };
+        assert_eq!(refused(MESSAGES_LIMIT), "/messages/0: must be an object");
+        assert_eq!(refused(1_000_000), "/messages: has 1000000 messages; at most 10000 are taken");
+        let list = Json::trusted("[1,2,3]");
+        let (elements, count) = json::first_elements(&list, 2).expect("an array");
+        assert_eq!((elements.iter().map(Json::as_str).collect::<String>().as_str(), count), ("12", 3));
     }
 
     #[test]

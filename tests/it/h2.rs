@@ -17,6 +17,7 @@ const DATA: u8 = 0;
 const HEADERS: u8 = 1;
 const RST_STREAM: u8 = 3;
 const SETTINGS: u8 = 4;
+const PING: u8 = 6;
 const GOAWAY: u8 = 7;
 const CONTINUATION: u8 = 9;
 const END_STREAM: u8 = 1;
@@ -188,4 +189,18 @@ async fn a_request_has_one_host_and_few_fields() {
     assert_eq!(status(&gateway, &[("x", "1"); 20]).await, 431);
     assert_eq!(status(&gateway, &[("x", &"1".repeat(16 << 10))]).await, 431);
     assert_eq!(agent.connections(), 1);
+}
+
+/// A body that never comes is answered for, and PING does not help it.
+#[tokio::test]
+async fn a_body_that_is_late_is_refused() {
+    let agent = agent();
+    let top = "limits: {body_timeout: 1s}";
+    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
+    let opened = frame(HEADERS, END_HEADERS, 1, &head(&[("content-type", "application/json")]));
+    let late = [opened, frame(DATA, 0, 1, &INPUT.as_bytes()[..1]), frame(PING, 0, 0, &[0; 8])].concat();
+    let types = answer(&gateway, &late).await;
+    assert!(types.contains(&PING) && types.contains(&HEADERS), "{types:?}");
+    assert_eq!(agent.connections(), 0);
+    gateway.reaches(r#"diglot_requests_total{code="408",route="run"}"#, 1.0).await;
 }
