@@ -82,7 +82,7 @@ pub fn translate_allowing(
     // The client has the names that were made for it, the agent its own.
     let mut known = Known::of(&input.messages);
     if let Some(tools) = tools {
-        if let Some(refused) = tools.refuse(&input, &[client, agent]) {
+        if let Some(refused) = tools.refuse(&input, client) {
             return Err(refused);
         }
         known.made = tools::made(&input.messages);

@@ -86,7 +86,7 @@ impl Stream {
             follow: None,
             reader: Reader::new(agent),
             guard: Guard::new(ids, agent.dialect, client.dialect),
-            tools: Watch::new(agent, client),
+            tools: Watch::default(),
             writer: Writer::new(client),
             report: Report {
                 agent: agent.dialect.name,
@@ -329,7 +329,7 @@ impl Sink for Pipe<'_, '_> {
             trace.canonical(&event, dialects.0);
         }
         self.guard.event(event, report, &mut |event, report| {
-            if tools.passes(&event, report) {
+            if tools.passes(&event) {
                 write(writer, event, dialects, &mut Outlet { out, report, now });
             }
         });

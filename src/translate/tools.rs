@@ -6,12 +6,12 @@
 //!   events  ─▶ run guard ── TOOL_CALL_START, the first chunk, calls in messages ──▶ the run is stopped, or on to the client
 //! ```
 //! A call is looked at when it begins. Text, arguments and results cost nothing, and a route without a list costs nothing.
-//! The tool by which one side of the route asks its user is never a stranger: its calls are interrupts.
+//! What the gateway itself asks a client's user by ([`Side::asks_by`]) is no call of the agent's: it becomes one behind this
+//! place, and such a client may always offer that tool.
 
-use super::report::Report;
 use super::request::Refused;
 use crate::codec::json;
-use crate::dialect::{self, Side};
+use crate::dialect::Side;
 use crate::event::input::Message;
 use crate::event::{Event, Field, Json, Key, Kind, RunInput, Type, get};
 use std::collections::HashSet;
@@ -37,19 +37,20 @@ impl Tools {
         Tools(names.into_iter().map(Box::from).collect())
     }
 
-    fn allows(&self, name: &str, sides: &[Side]) -> bool {
-        self.0.contains(name) || sides.iter().any(|side| side.asks_by() == Some(name))
+    fn allows(&self, name: &str) -> bool {
+        self.0.contains(name)
     }
 
-    /// The first tool of a request that may not be offered.
-    pub(super) fn refuse(&self, input: &RunInput<'_>, sides: &[Side]) -> Option<Refused> {
+    /// The first tool of a request that may not be offered by this client.
+    pub(super) fn refuse(&self, input: &RunInput<'_>, client: Side) -> Option<Refused> {
         let tools = get(&input.members, Field::Tools).and_then(json::elements).unwrap_or_default();
         tools.iter().enumerate().find_map(|(at, tool)| {
             let place = format!("/{}/{at}", Field::Tools.camel());
             let Some(names) = names(tool) else {
                 return Some(Refused::tool(place, "has no name, so nobody can say whether it is allowed"));
             };
-            let (path, name) = names.into_iter().find(|(_, name)| !self.allows(name, sides))?;
+            let (path, name) =
+                names.into_iter().find(|(_, name)| !self.allows(name) && client.asks_by() != Some(name))?;
             let reason = format!("the tool `{}` is not allowed on this route", shown(&name));
             Some(Refused::tool(place + path, reason))
         })
@@ -97,21 +98,16 @@ fn called(call: &Json<'_>) -> (Option<String>, Option<String>) {
 }
 
 /// Watches over the calls of a run.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Watch {
     /// none: any tool may be called
     tools: Option<Arc<Tools>>,
-    sides: [Side; 2],
     made: Made,
     stranger: Option<String>,
     stopped: bool,
 }
 
 impl Watch {
-    pub fn new(agent: Side, client: Side) -> Self {
-        Watch { tools: None, sides: [agent, client], made: Made::default(), stranger: None, stopped: false }
-    }
-
     /// Allows these alone.
     pub fn allow(&mut self, tools: Option<Arc<Tools>>) {
         self.tools = tools;
@@ -138,7 +134,7 @@ impl Watch {
     }
 
     /// Whether an event may leave.
-    pub fn passes(&mut self, event: &Event<'_>, report: &Report) -> bool {
+    pub fn passes(&mut self, event: &Event<'_>) -> bool {
         if self.stopped {
             return false;
         }
@@ -148,28 +144,28 @@ impl Watch {
             // A call that is begun is made now, whatever the conversation holds.
             Kind::ToolCallStart => name(event),
             Kind::ToolCallChunk if event.get(Field::ToolCallName).is_some() => name(event),
-            Kind::MessagesSnapshot => return self.tells(event.get(Field::Messages), report),
+            Kind::MessagesSnapshot => return self.tells(event.get(Field::Messages)),
             // "The echo of the input": the client takes its messages over.
             Kind::RunStarted => {
                 let input = event.get(Field::Input).and_then(json::message);
-                return self.tells(input.as_ref().and_then(|input| get(input, Field::Messages)), report);
+                return self.tells(input.as_ref().and_then(|input| get(input, Field::Messages)));
             }
             // A client of a dialect that does not know the type gets the event as what it was (`write`).
-            Kind::Custom => return wrapped(event).is_none_or(|inner| self.passes(&inner, report)),
+            Kind::Custom => return wrapped(event).is_none_or(|inner| self.passes(&inner)),
             _ => None,
         };
-        let stranger = called.filter(|name| !tools.allows(name, &self.sides) && !self.asks(report, name));
+        let stranger = called.filter(|name| !tools.allows(name));
         self.stop(stranger)
     }
 
     /// Whether messages that the client stores hold known calls and allowed ones alone.
-    fn tells(&mut self, messages: Option<&Json<'_>>, report: &Report) -> bool {
+    fn tells(&mut self, messages: Option<&Json<'_>>) -> bool {
         let (Some(tools), Some(messages)) = (&self.tools, messages) else { return true };
         let is_strange = |call: &Json<'_>| {
             let (id, name) = called(call);
             let name = name.unwrap_or_default();
             let known = id.is_some_and(|id| self.made.contains(&(id.into(), name.as_str().into())));
-            (!known && !tools.allows(&name, &self.sides) && !self.asks(report, &name)).then_some(name)
+            (!known && !tools.allows(&name)).then_some(name)
         };
         let stranger = json::elements(messages).unwrap_or_default().iter().find_map(|message| {
             // What cannot be taken apart cannot be cleared either.
@@ -190,12 +186,6 @@ impl Watch {
         self.stopped = stranger.is_some();
         self.stranger = stranger.map(|name| shown(&name));
         !self.stopped
-    }
-
-    /// Whether the agent, on a route that leaves its dialect open, turned out to ask its user by this tool.
-    fn asks(&self, report: &Report, name: &str) -> bool {
-        let learned = dialect::by_name(report.agent).filter(|_| self.sides[0].auto);
-        learned.is_some_and(|dialect| Side::new(dialect).asks_by() == Some(name))
     }
 }
 

@@ -118,18 +118,18 @@ fn a_call_without_a_name_is_of_no_allowed_tool() {
     }
 }
 
-/// "The client's own confirmation tool": an interrupt becomes calls of it, and an agent of HAI asks by it.
+/// An interrupt becomes calls of the client's own confirmation tool, which the gateway makes; an agent that calls it by
+/// itself calls a tool like others.
 #[test]
-fn the_tool_that_asks_a_user_is_allowed() {
+fn what_the_gateway_asks_is_no_call_of_the_agent() {
     let interrupt = r#""type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{"type":"interrupt","interrupts":[{"id":"i","reason":"delete?"}]}"#;
     let (heard, fault, _) = hear(side("ag-ui"), side("hai"), Mode::Repair, &[START, interrupt]);
     assert!(fault.is_none() && heard.contains("confirmAction"), "{heard}");
     let call = r#""type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"confirmAction""#;
-    let (heard, fault, _) = hear(side("hai"), side("ag-ui"), Mode::Repair, &[START, call, FINISH]);
-    assert!(fault.is_none() && heard.contains("confirmAction"), "{heard}");
-    // On a route where nobody asks so it is a tool like others.
-    let (_, fault, name) = hear(side("ag-ui"), side("ag-ui"), Mode::Repair, &[START, call, FINISH]);
-    assert_eq!((fault, name.as_deref()), (Some(Fault::Tool), Some("confirmAction")));
+    for (agent, client) in [("hai", "ag-ui"), ("hai", "hai"), ("ag-ui", "hai"), ("ag-ui", "ag-ui")] {
+        let (_, fault, name) = hear(side(agent), side(client), Mode::Repair, &[START, call, FINISH]);
+        assert_eq!((fault, name.as_deref()), (Some(Fault::Tool), Some("confirmAction")), "{agent} to {client}");
+    }
 }
 
 fn request(client: &'static Dialect, messages: &str, tools: &str) -> String {
