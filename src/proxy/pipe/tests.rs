@@ -1,0 +1,203 @@
+//! The pipe, and clients that take their time.
+
+use super::*;
+use futures_util::FutureExt;
+use http_body_util::BodyExt;
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::Wake;
+use std::time::Duration;
+use tokio::time::timeout;
+
+async fn next(reader: &mut Reader<()>) -> Option<Bytes> {
+    reader.frame().await.map(|frame| frame.expect("not cut off").into_data().expect("data"))
+}
+
+#[tokio::test]
+async fn writes_that_wait_together_leave_together_and_the_end_comes_last() {
+    let (writer, mut reader) = pipe(64, ());
+    writer.write(&mut b"a".to_vec()).await.expect("room");
+    writer.write(&mut b"b".to_vec()).await.expect("room");
+    assert_eq!(next(&mut reader).await.expect("data"), "ab");
+    writer.write(&mut b"c".to_vec()).await.expect("room");
+    drop(writer);
+    assert_eq!(next(&mut reader).await.expect("data"), "c");
+    assert!(next(&mut reader).await.is_none());
+}
+
+#[tokio::test]
+async fn a_run_that_is_cut_off_has_no_proper_end() {
+    let (writer, mut reader) = pipe(64, ());
+    writer.write(&mut b"a".to_vec()).await.expect("room");
+    assert_eq!(next(&mut reader).await.expect("data"), "a");
+    writer.write(&mut b"b".to_vec()).await.expect("room");
+    writer.cut();
+    let end = reader.frame().await.expect("no end").expect_err("no data");
+    assert_eq!(end, CutOff);
+}
+
+#[tokio::test]
+async fn a_full_pipe_makes_the_writer_wait() {
+    let (writer, mut reader) = pipe(2, ());
+    writer.write(&mut b"abc".to_vec()).await.expect("room");
+    let mut more = b"d".to_vec();
+    {
+        let mut write = std::pin::pin!(writer.write(&mut more));
+        assert!(futures_util::poll!(write.as_mut()).is_pending());
+        assert_eq!(next(&mut reader).await.expect("data"), "abc");
+        write.await.expect("room");
+    }
+    assert!(more.is_empty());
+}
+
+/// Frames are many and clients leave once: a run that waits for its agent sleeps on while its client reads.
+#[tokio::test]
+async fn only_a_write_that_was_refused_is_woken_by_room() {
+    let (wakes, wakes_of_write) = (Arc::new(Wakes::default()), Arc::new(Wakes::default()));
+    let (writer, mut reader) = pipe(1, ());
+    let mut gone = std::pin::pin!(writer.gone());
+    let waker = Arc::clone(&wakes).into();
+    assert!(gone.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    writer.write(&mut b"a".to_vec()).await.expect("room");
+    assert_eq!(next(&mut reader).await.expect("data"), "a");
+    assert_eq!(wakes.count(), 0);
+
+    writer.write(&mut b"b".to_vec()).await.expect("room");
+    let mut more = b"c".to_vec();
+    let mut write = std::pin::pin!(writer.write(&mut more));
+    let waker = Arc::clone(&wakes_of_write).into();
+    assert!(write.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    assert_eq!(next(&mut reader).await.expect("data"), "b");
+    assert_eq!((wakes.count(), wakes_of_write.count()), (0, 1));
+    drop(reader);
+    assert_eq!(wakes.count(), 1);
+}
+
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wakes {
+    fn count(&self) -> usize {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_leaves_ends_waiting_and_writing() {
+    let (writer, reader) = pipe(1, ());
+    writer.write(&mut b"a".to_vec()).await.expect("room");
+    drop(reader);
+    writer.gone().await;
+    assert_eq!(writer.write(&mut b"b".to_vec()).await, Err(Gone));
+}
+
+const SOON: Duration = Duration::from_secs(1);
+
+/// A pipe of two bytes whose client has come, and a way to see whether anything is held for it.
+fn attached(version: Version) -> (Writer<Arc<()>>, Reader<Arc<()>>, impl Fn() -> bool) {
+    let held = Arc::new(());
+    let (writer, reader) = pipe(2, Arc::clone(&held));
+    reader.attach(version);
+    (writer, reader, move || Arc::strong_count(&held) > 1)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_nothing_over_http_2_is_given_up_while_its_body_is_kept() {
+    let (writer, mut reader, held) = attached(Version::HTTP_2);
+    // A client that nothing waits for is patient for ever.
+    timeout(10 * SEND_TIMEOUT, writer.stalled()).await.expect_err("nothing waits");
+    writer.write(&mut b"abc".to_vec()).await.expect("room");
+    let since = Instant::now();
+    let more = &mut b"d".to_vec();
+    tokio::select! {
+        biased;
+        _ = writer.write(more) => panic!("no room"),
+        () = writer.stalled() => {}
+    }
+    assert!(since.elapsed() >= SEND_TIMEOUT && since.elapsed() <= SEND_TIMEOUT + SOON, "{:?}", since.elapsed());
+    assert!(!held());
+    writer.gone().await;
+    assert_eq!(writer.write(more).await, Err(Gone));
+    assert_eq!(reader.frame().await.expect("no end").expect_err("no data"), CutOff);
+}
+
+/// The run waits for its agent, and only looks at its client now and then.
+#[tokio::test(start_paused = true)]
+async fn a_client_is_given_up_by_looking_and_comments_that_find_no_room_do_not_help_it() {
+    let (writer, _reader, held) = attached(Version::HTTP_2);
+    let since = Instant::now();
+    while writer.check().is_ok() {
+        let _ = writer.write(&mut b":\n\n".to_vec()).now_or_never();
+        tokio::time::sleep(15 * SOON).await;
+    }
+    assert_eq!((since.elapsed(), held()), (SEND_TIMEOUT + 15 * SOON, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_takes_something_now_and_then_is_not_given_up() {
+    let (writer, mut reader, held) = attached(Version::HTTP_2);
+    let mut all = 4 * PIECE;
+    writer.write(&mut vec![0; all]).await.expect("room");
+    let run = tokio::spawn(writer.finish());
+    while all > 0 {
+        tokio::time::sleep(SEND_TIMEOUT - SOON).await;
+        let piece = reader.frame().await.expect("no end").expect("not given up").into_data().expect("data");
+        assert!(piece.len() <= PIECE, "{}", piece.len());
+        all -= piece.len();
+    }
+    assert!(held() && !run.is_finished());
+    assert!(reader.frame().await.is_none());
+    drop(reader);
+    run.await.expect("an end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_held_comes_back_when_the_rest_or_the_end_is_not_taken() {
+    for rest in ["a", ""] {
+        let (writer, reader, held) = attached(Version::HTTP_2);
+        writer.write(&mut rest.into()).await.expect("room");
+        let since = Instant::now();
+        let run = tokio::spawn(writer.finish());
+        tokio::time::sleep(SEND_TIMEOUT - SOON).await;
+        assert!(held());
+        run.await.expect("an end");
+        assert!(!held() && since.elapsed() <= SEND_TIMEOUT + SOON, "{:?}", since.elapsed());
+        drop(reader);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_client_that_is_awaited_is_given_up_only_after_it_came() {
+    let held = Arc::new(());
+    let (writer, mut reader) = pipe(2, Arc::clone(&held));
+    writer.write(&mut b"a".to_vec()).await.expect("room");
+    let run = tokio::spawn(writer.finish());
+    tokio::time::sleep(10 * SEND_TIMEOUT).await;
+    assert_eq!(Arc::strong_count(&held), 2);
+    tokio::time::sleep(SOON).await;
+    reader.attach(Version::HTTP_2);
+    let since = Instant::now();
+    // hyper takes a piece before it looks at the window.
+    assert!(reader.frame().await.expect("no end").is_ok());
+    tokio::time::sleep(SEND_TIMEOUT - SOON).await;
+    assert_eq!(Arc::strong_count(&held), 2);
+    run.await.expect("an end");
+    assert_eq!(Arc::strong_count(&held), 1);
+    assert!(since.elapsed() <= SEND_TIMEOUT + SOON, "{:?}", since.elapsed());
+}
+
+/// Its connection sees every byte that it takes, which a pipe above a slow line does not.
+#[tokio::test(start_paused = true)]
+async fn a_client_over_http_1_is_its_connections_business() {
+    let (writer, _reader, held) = attached(Version::HTTP_11);
+    writer.write(&mut b"abc".to_vec()).await.expect("room");
+    timeout(10 * SEND_TIMEOUT, writer.stalled()).await.expect_err("not given up");
+    writer.finish().await;
+    assert!(held());
+}
