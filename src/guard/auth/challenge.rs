@@ -177,11 +177,11 @@ fn error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
 /// no backslash). It says which rule, never what was sent.
 fn description(reason: AuthReason) -> Option<&'static str> {
     Some(match reason {
-        AuthReason::Ambiguous => "The request carries more than one credential.",
+        AuthReason::Ambiguous => "The request carries more than one credential; send one.",
         AuthReason::Malformed => {
             "The credential is not of a form that the route takes: one Authorization field with the scheme Bearer, or one API key, never in the URL."
         }
-        AuthReason::TooLarge => "The credential is too long.",
+        AuthReason::TooLarge => "The credential is too long: a token has at most 8 KiB, an API key 512 bytes.",
         AuthReason::Algorithm => "The token is not signed with an algorithm that its issuer uses.",
         AuthReason::Type => "The token is of another type (typ) than access tokens of its issuer.",
         AuthReason::Critical => {
@@ -192,7 +192,9 @@ fn description(reason: AuthReason) -> Option<&'static str> {
         AuthReason::Signature => "The signature of the token is wrong.",
         AuthReason::Expired => "The credential has expired.",
         AuthReason::NotYetValid => "The token is not valid yet (nbf or iat).",
-        AuthReason::Audience => "The token is meant for another audience (aud).",
+        AuthReason::Audience => {
+            "The token is meant for another audience (aud); ask its issuer for one for this gateway."
+        }
         AuthReason::Claims => "A claim of the token is missing, there twice, or of a wrong type.",
         AuthReason::UnknownApiKey => "The API key is not known.",
         _ => return None,

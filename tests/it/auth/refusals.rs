@@ -92,7 +92,7 @@ async fn a_caller_hears_what_is_wanted_and_what_was_wrong() {
     succeeded(&ask("/both", "X-Api-Key: key-1\r\n").await, WHOLE);
     let both = format!("{}X-Api-Key: key-1\r\n", bearer(&signer.token(ISSUER)));
     let problem = refused(&ask("/both", &both).await, 401, "invalid_token");
-    assert_eq!(problem["detail"], "The request carries more than one credential.");
+    assert_eq!(problem["detail"], "The request carries more than one credential; send one.");
     // RFC 6750, section 3.1: a request that is malformed, and a token that is.
     let error = async |fields: &str| {
         let answer = ask("/run", fields).await;
