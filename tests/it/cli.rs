@@ -283,6 +283,7 @@ auth:
   issuers: [{name: staff, issuer: staff, audience: x, secret: "hunter2-hunter2-hunter2-hunter2-hunter2"}]
   api_keys:
     - {name: keys, keys: [{id: a, sha256: c018c41c1afaf2c0b66c64f97d0ee135657b699ad260f299234cd40a5d625e0e}]}
+rate_limits: [{name: tight, requests: 60, burst: 7, tiers: {gold: {requests: 600}}}, {name: loose, requests: 61}]
 redis: {url: "redis://me:hunter2@127.0.0.1/1"}
 keep_alive: ${MISSING:-1s}
 routes:
@@ -305,6 +306,10 @@ fn what_is_in_effect_is_printed_without_a_secret() {
         "drain_timeout: 30s",
         "    secret: \"***\"",
         "    - HS256",
+        // Of the limit, of its tier, and of a limit without one.
+        "  burst: \"7\"",
+        "      burst: \"7\"",
+        "  burst: \"61\"",
         "      sha256: c018c41c…",
         "  url: redis://***@127.0.0.1/1",
         "  - http://h:1/?key=***&k=${KEY}",
