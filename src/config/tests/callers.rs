@@ -120,7 +120,7 @@ routes:
 #[test]
 fn what_a_route_asks_and_allows_is_read() {
     let text = r#"
-auth: {issuers: [{name: staff, issuer: "https://a", audience: x}]}
+auth: {issuers: [{name: staff, issuer: "https://a", audience: x, tenant_claim: org}]}
 limits: {max_streams: 9, legacy_headers: true}
 redis: {url: "rediss://me:hunter2@Redis.example:7000/3", deadline: 5ms, on_error: deny, prefix: "a:"}
 rate_limits:
