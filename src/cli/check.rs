@@ -2,7 +2,11 @@
 
 use super::{Exit, complain, say};
 use crate::config::{Config, load};
+use crate::guard::Guard;
+use crate::telemetry::Metrics;
+use std::fmt::Display;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 #[derive(clap::Args)]
 pub(super) struct Arguments {
@@ -11,31 +15,40 @@ pub(super) struct Arguments {
 }
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
-    match load::from_path(&arguments.file) {
-        Ok(config) => {
-            say(format_args!("{}: ok, {} route(s)", arguments.file.display(), config.routes.len()));
-            for route in &config.routes {
-                let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
-                let (client, agent) = (route.client.name(), route.agent.name());
-                let callers = &route.access.methods;
-                let callers = if callers.is_empty() { "anybody".to_owned() } else { callers.join(", ") };
-                say(format_args!(
-                    "  {}  {client} clients at {} -> {agent} agent at {}, for {callers}",
-                    route.name,
-                    route.path,
-                    hosts.join(", ")
-                ));
-            }
-            warn_of_open_routes(&config);
-            Exit::Ok
-        }
-        Err(problems) => {
-            let count = problems.as_slice().len();
-            say(problems);
-            complain(format_args!("{}: {count} problem(s)", arguments.file.display()));
-            Exit::Config
-        }
+    let file = arguments.file.display();
+    let wrong = |problems: &dyn Display, count| {
+        say(problems);
+        complain(format_args!("{file}: {count} problem(s)"));
+        Exit::Config
+    };
+    let config = match load::from_path(&arguments.file) {
+        Ok(config) => config,
+        Err(problems) => return wrong(&problems, problems.as_slice().len()),
+    };
+    if let Err(why) = startable(&config) {
+        return wrong(&format_args!("{file}: {why}"), 1);
     }
+    say(format_args!("{file}: ok, {} route(s)", config.routes.len()));
+    for route in &config.routes {
+        let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
+        let (client, agent) = (route.client.name(), route.agent.name());
+        let callers = &route.access.methods;
+        let callers = if callers.is_empty() { "anybody".to_owned() } else { callers.join(", ") };
+        say(format_args!(
+            "  {}  {client} clients at {} -> {agent} agent at {}, for {callers}",
+            route.name,
+            route.path,
+            hosts.join(", ")
+        ));
+    }
+    warn_of_open_routes(&config);
+    Exit::Ok
+}
+
+/// Whether `serve` could start with it: only the guard knows which keys can check a signature.
+fn startable(config: &Config) -> Result<(), String> {
+    let metrics = Metrics::new().map_err(|error| error.to_string())?;
+    Guard::new(config, &Arc::new(metrics)).map(drop)
 }
 
 /// Says which routes the whole network may call. That may be meant, so it is no mistake.

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_saphyr::{Location, Spanned};
 
 use super::Config;
+use super::access::Quota;
 use super::file::{File, OneOrMany, UpstreamHeader, text};
 use super::load::{checked, environment};
 use super::problem::Problems;
@@ -30,11 +31,21 @@ pub fn from_path(path: &Path) -> Result<String, Problems> {
     })
 }
 
-/// Writes down what follows from other keys: who may call a route, and what tokens may be signed with.
+/// Writes down what follows from other keys: who may call a route, what tokens may be signed with, how many requests may
+/// come at once.
 fn fill(file: &mut File, config: &Config) {
     for (written, issuer) in file.auth.issuers.iter_mut().map(inner).zip(&config.auth.issuers) {
         if written.algorithms.is_empty() {
             written.algorithms = issuer.algorithms.iter().map(|algorithm| text(algorithm.name())).collect();
+        }
+    }
+    for (written, policy) in file.rate_limits.iter_mut().map(inner).zip(&config.rate_limits.policies) {
+        let burst = |quota: &Quota| text(&quota.burst.to_string());
+        written.burst.get_or_insert_with(|| burst(&policy.quota));
+        for (tier, quota) in &policy.tiers {
+            if let Some(tier) = written.tiers.get_mut(tier).map(inner) {
+                tier.burst.get_or_insert_with(|| burst(quota));
+            }
         }
     }
     for (written, route) in file.routes.value.iter_mut().map(inner).zip(&config.routes) {

@@ -386,6 +386,14 @@ impl<'de> Deserialize<'de> for OneOrMany {
             fn visit_i64<E: Error>(self, one: i64) -> Result<OneOrMany, E> {
                 Ok(OneOrMany::One(one.to_string()))
             }
+            // As JSON writes it, so that a claim is compared with the same text: `1.0`, not `1`.
+            fn visit_f64<E: Error>(self, one: f64) -> Result<OneOrMany, E> {
+                Ok(OneOrMany::One(format!("{one:?}")))
+            }
+            // `email_verified: true` is what a claim has to say.
+            fn visit_bool<E: Error>(self, one: bool) -> Result<OneOrMany, E> {
+                Ok(OneOrMany::One(one.to_string()))
+            }
             fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMany, A::Error> {
                 let mut many = Vec::new();
                 while let Some(one) = list.next_element::<Text>()? {

@@ -76,7 +76,13 @@ pub(super) fn key_file_with(
 ) -> Result<Vec<ApiKey>, Problems> {
     let name = path.display().to_string();
     let text = text(&name, content)?;
-    let file: KeyFile = parse(&name, text)?;
+    let file: KeyFile = parse(&name, text).map_err(|problems| match problems.as_slice() {
+        // Whoever leaves `keys:` out has written its list and nothing else.
+        [whole] if whole.path.is_empty() && whole.message.ends_with("found a list") => {
+            whole.clone().hint("put `keys:` on its first line").into()
+        }
+        _ => problems,
+    })?;
     let base = path.parent().unwrap_or(Path::new(""));
     check::check_keys(&Source { name: &name, text: plain(text), base, lookup }, &file)
 }
@@ -149,6 +155,8 @@ fn unreadable(name: &str, message: String) -> Problems {
 fn options() -> Options {
     serde_saphyr::options! {
         with_snippet: false,
+        // YAML 1.2: `no` is a text, such as the name of a country; only `true` and `false` are truth values.
+        strict_booleans: true,
         budget: serde_saphyr::budget! {
             max_depth: 16,
             max_nodes: 100_000,

@@ -283,6 +283,7 @@ auth:
   issuers: [{name: staff, issuer: staff, audience: x, secret: "hunter2-hunter2-hunter2-hunter2-hunter2"}]
   api_keys:
     - {name: keys, keys: [{id: a, sha256: c018c41c1afaf2c0b66c64f97d0ee135657b699ad260f299234cd40a5d625e0e}]}
+rate_limits: [{name: tight, requests: 60, burst: 7, tiers: {gold: {requests: 600}}}, {name: loose, requests: 61}]
 redis: {url: "redis://me:hunter2@127.0.0.1/1"}
 keep_alive: ${MISSING:-1s}
 routes:
@@ -305,6 +306,10 @@ fn what_is_in_effect_is_printed_without_a_secret() {
         "drain_timeout: 30s",
         "    secret: \"***\"",
         "    - HS256",
+        // Of the limit, of its tier, and of a limit without one.
+        "  burst: \"7\"",
+        "      burst: \"7\"",
+        "  burst: \"61\"",
         "      sha256: c018c41c…",
         "  url: redis://***@127.0.0.1/1",
         "  - http://h:1/?key=***&k=${KEY}",
@@ -352,4 +357,47 @@ fn check_says_who_may_call_and_warns_of_open_routes() {
     assert_eq!(stderr, "diglot: warning: whoever reaches 0.0.0.0:0 may call /b; `auth` would ask who it is\n");
     let local = File::new(&SECRETS.replace("[\"0.0.0.0:0\", \"127.0.0.1:0\"]", "\"127.0.0.1:0\""));
     assert_eq!(configured("check", local.path()).2, "");
+}
+
+#[test]
+fn check_refuses_the_keys_that_serve_refuses() {
+    // RFC 8037, appendix A.2, and RFC 8410, sections 10.1 and 10.3.
+    let jwks = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+    let block = |label, text| format!("-----BEGIN {label} KEY-----\n{text}\n-----END {label} KEY-----\n");
+    let public = block("PUBLIC", "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=");
+    let private = block("PRIVATE", "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC");
+    let (none, jwks_hint, pem_hint) = ("", "PEM goes into `public_key_file`", "a JWKS goes into `jwks_file`");
+    for (key, content, more, why, hint) in [
+        ("jwks_file", "garbage", none, "is no JSON", jwks_hint),
+        ("jwks_file", &*public, none, "is no JSON", jwks_hint),
+        ("public_key_file", jwks, none, "holds no PEM block", pem_hint),
+        ("public_key_file", &*private, none, "block 1 is a private key", pem_hint),
+        ("jwks_file", jwks, ", algorithms: [RS256]", "key 1 fits no algorithm of the issuer's `algorithms`", jwks_hint),
+        ("public_key_file", &*public, ", algorithms: [RS256]", "block 1 fits no algorithm", pem_hint),
+        ("jwks_file", jwks, none, none, none),
+        ("public_key_file", &*public, none, none, none),
+    ] {
+        let keys = File::new(content);
+        let name = keys.path().display();
+        let file = File::new(&format!(
+            "listeners: {{data: \"127.0.0.1:0\", status: []}}\n\
+             auth: {{issuers: [{{name: corp, issuer: corp, audience: x, {key}: {name}{more}}}]}}\n\
+             routes: [{{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}}]\n"
+        ));
+        let (code, stdout, stderr) = configured("check", file.path());
+        if why.is_empty() {
+            assert_eq!((code, &*stderr), (Some(0), ""), "{key}: {stdout}");
+            continue;
+        }
+        let shown = file.path().display();
+        let start = format!("{shown}: auth.issuers corp: {key} {name}: ");
+        assert_eq!((code, stderr), (Some(78), format!("diglot: {shown}: 1 problem(s)\n")), "{stdout}");
+        assert!(stdout.starts_with(&start) && stdout.contains(why) && stdout.contains(hint), "{stdout}");
+        assert!(!stdout.contains("ok, ") && !stdout.contains(content), "{stdout}");
+        let Output { status, stderr, .. } =
+            diglot().args(["serve", "--config"]).arg(file.path()).output().expect("the binary starts");
+        let stderr = String::from_utf8(stderr).expect("UTF-8");
+        let said = stdout.strip_prefix(&format!("{shown}: ")).expect("the file");
+        assert!(status.code() == Some(78) && stderr.contains(said), "{stderr}");
+    }
 }

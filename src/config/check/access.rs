@@ -34,7 +34,7 @@ impl Check<'_> {
                 let ends = on_token_expiry.is_some_and(|what| what != OnExpiry::Finish);
                 self.needs_no_caller(route, (own_threads == Some(true), ends), at);
             }
-            Some(methods) => self.claims_exist(route, methods, at),
+            Some(methods) => self.can_be_met(route, methods, at),
             None => {}
         }
         Some(Access {
@@ -106,8 +106,8 @@ impl Check<'_> {
         }
     }
 
-    /// Notes claims that no caller of the route can have.
-    fn claims_exist(&mut self, route: &file::Route, methods: &[String], at: &str) {
+    /// Notes claims and tenants that no caller of the route can have.
+    fn can_be_met(&mut self, route: &file::Route, methods: &[String], at: &str) {
         let is_keys = |name: &String| self.methods.iter().any(|method| method.name == *name && method.is_keys);
         if let Some((claim, values)) = route.require.claims.iter().next()
             && methods.iter().all(is_keys)
@@ -115,6 +115,15 @@ impl Check<'_> {
             let hint = "ask for `scopes` or `tenants`, which API keys have";
             let message = "API keys have no claims, so nobody could call this route";
             self.note(&format!("{at}.require.claims.{claim}"), position(values.defined), message, hint);
+        }
+        let has_tenants = |name: &String| self.methods.iter().any(|method| method.name == *name && method.has_tenants);
+        if let Some(first) = route.require.tenants.first()
+            && !methods.iter().any(has_tenants)
+        {
+            let hint =
+                "add `tenant_claim` to an issuer that the route believes, or `tenant` to API keys; or take it away";
+            let message = "no caller of this route has a tenant, so nobody could call it";
+            self.note(&format!("{at}.require.tenants"), position(first.defined), message, hint);
         }
     }
 

@@ -18,6 +18,8 @@ pub(super) struct Method {
     pub(super) key_header: Option<HeaderName>,
     /// Whether it is a list of API keys.
     pub(super) is_keys: bool,
+    /// Whether one of its callers may be of a tenant. The keys of a file change without a check.
+    pub(super) has_tenants: bool,
 }
 
 /// Whose keys an issuer signs with.
@@ -91,7 +93,8 @@ impl Check<'_> {
         let whole = position(written.defined);
         let name =
             self.method_name(issuer.name.as_ref(), at, "what routes call it, such as `name: staff`", whole, labels);
-        self.methods.extend(name.clone().map(|name| Method { name, key_header: None, is_keys: false }));
+        let has_tenants = issuer.tenant_claim.is_some();
+        self.methods.extend(name.clone().map(|name| Method { name, key_header: None, is_keys: false, has_tenants }));
         let example = "what `iss` of its tokens says, such as `issuer: https://login.example.com`";
         let iss = self.needed(issuer.issuer.as_ref(), at, "issuer", example, whole);
         let keys = self.keys(issuer, at);
@@ -235,7 +238,9 @@ impl Check<'_> {
         let name =
             self.method_name(source.name.as_ref(), at, "what routes call it, such as `name: partners`", whole, labels);
         let header = self.value(&source.header, &format!("{at}.header"), scalar::field);
-        self.methods.extend(name.clone().map(|name| Method { name, key_header: header.clone(), is_keys: true }));
+        let has_tenants = source.file.is_some() || source.keys.iter().any(|key| key.value.tenant.is_some());
+        let method = |name| Method { name, key_header: header.clone(), is_keys: true, has_tenants };
+        self.methods.extend(name.clone().map(method));
         let keys = self.listed_keys(&source.keys, at);
         let file = match &source.file {
             Some(file) => self.keys_in_file(file, at, keys.as_deref().unwrap_or_default()).map(Some),

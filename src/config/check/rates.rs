@@ -60,13 +60,15 @@ impl Check<'_> {
         names.extend(name.clone());
         let key = self.value(&limit.key, &format!("{at}.key"), scalar::policy_key);
         let per = self.value(&limit.per, &format!("{at}.per"), scalar::period);
-        let quota = self.quota(limit.requests.as_ref(), limit.burst.as_ref(), per, at, whole);
+        let quota = self.quota((limit.requests.as_ref(), limit.burst.as_ref()), None, per, at, whole);
+        // A burst that was written is meant: a tier that comes back faster is no leave to send a minute's worth at once.
+        let burst = limit.burst.as_ref().and(quota).map(|quota| quota.burst);
         let mut tiers = Vec::new();
         for (tier, quota) in &limit.tiers {
             let at = format!("{at}.tiers.{tier}");
             let (whole, quota) = (position(quota.defined), &quota.value);
             tiers.push(
-                self.quota(quota.requests.as_ref(), quota.burst.as_ref(), per, &at, whole)
+                self.quota((quota.requests.as_ref(), quota.burst.as_ref()), burst, per, &at, whole)
                     .map(|quota| (tier.clone(), quota)),
             );
         }
@@ -82,10 +84,11 @@ impl Check<'_> {
         Some(Policy { name: name?.value, key: key?, quota: quota?, tiers: tiers?, shared: shared? })
     }
 
+    /// A quota, with the burst that it has when none is written: `requests` where there is no `inherited` one.
     fn quota(
         &mut self,
-        requests: Option<&Text>,
-        burst: Option<&Text>,
+        (requests, burst): (Option<&Text>, Option<&Text>),
+        inherited: Option<NonZeroU32>,
         per: Option<Duration>,
         at: &str,
         whole: Option<super::Position>,
@@ -108,7 +111,7 @@ impl Check<'_> {
         }
         let size = match more {
             Some(burst) => burst?,
-            None => requests,
+            None => inherited.unwrap_or(requests),
         };
         if each.as_nanos() * u128::from(size.get()) > LONGEST.as_nanos() {
             let place = burst.map_or(place, |burst| position(burst.defined));

@@ -267,7 +267,7 @@ pub struct Tier {
     /// How many requests come back in `per` of the rate limit. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests: Option<Text>,
-    /// How many may come at once; `requests` when left out.
+    /// How many may come at once. When left out, the `burst` of the rate limit where that is written, else `requests`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub burst: Option<Text>,
 }

@@ -168,14 +168,14 @@ f:2:3: listeners.data: there is no value here
 ",
     ),
     (
-        "a truth value for an address",
+        "a word for an address",
         r"
 listeners:
   status: no
 ",
         r"
-f:2:3: listeners.status: expected a single value or a list of values, found boolean `false`
-  hint: put the value in quotes if it is meant as text
+f:2:11: listeners.status: `no` is no address to listen on
+  hint: write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up
 ",
     ),
     (

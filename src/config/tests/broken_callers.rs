@@ -502,6 +502,7 @@ routes:
     upstream: http://h/
     require: {claims: {a: []}, scopes: ["a b"], tenants: ["a\tb"]}
   - {path: /b, client: ag-ui, agent: hai, upstream: http://h/, require: {claims: {a: b}}}
+  - {path: /c, client: ag-ui, agent: hai, upstream: http://h/, require: {tenants: [a, b]}}
 "#,
         r#"
 f:8:27: routes[0].require.claims.a: the list is empty
@@ -512,8 +513,12 @@ f:8:41: routes[0].require.scopes[0]: `a b` is no scope
   hint: write one scope of visible ASCII without `"` and `\`; several are a list: `[read, write]`
 f:8:59: routes[0].require.tenants[0]: `a b` holds a control character
   hint: write it on one line, without tabs
+f:8:59: routes[0].require.tenants: no caller of this route has a tenant, so nobody could call it
+  hint: add `tenant_claim` to an issuer that the route believes, or `tenant` to API keys; or take it away
 f:9:86: routes[1].require.claims.a: API keys have no claims, so nobody could call this route
   hint: ask for `scopes` or `tenants`, which API keys have
+f:10:84: routes[2].require.tenants: no caller of this route has a tenant, so nobody could call it
+  hint: add `tenant_claim` to an issuer that the route believes, or `tenant` to API keys; or take it away
 "#,
     ),
     (

@@ -120,12 +120,13 @@ routes:
 #[test]
 fn what_a_route_asks_and_allows_is_read() {
     let text = r#"
-auth: {issuers: [{name: staff, issuer: "https://a", audience: x}]}
+auth: {issuers: [{name: staff, issuer: "https://a", audience: x, tenant_claim: org}]}
 limits: {max_streams: 9, legacy_headers: true}
 redis: {url: "rediss://me:hunter2@Redis.example:7000/3", deadline: 5ms, on_error: deny, prefix: "a:"}
 rate_limits:
   - {name: plain, requests: 60}
   - {name: tight, key: "claim:org.id", requests: 5, per: 10s, burst: 2, tiers: {gold: {requests: 50}, silver: {requests: 9, burst: 3}}, shared: true}
+  - {name: loose, requests: 60, tiers: {gold: {requests: 600}}}
   - {name: field, key: "header:x-team", requests: 1}
 routes:
   - path: /a
@@ -133,7 +134,7 @@ routes:
     agent: hai
     upstream: http://h/
     timeouts: {first_event: 9s}
-    require: {claims: {email_verified: "true", roles: [a, b]}, scopes: [chat], tenants: [t]}
+    require: {claims: {email_verified: true, country: no, level: 1.0, mfa: [true, yes, 2, 0.5], roles: [a, b]}, scopes: [chat], tenants: [t]}
     tools: [search]
     threads: owned
     on_token_expiry: run_error
@@ -153,12 +154,19 @@ routes:
     let access = &first.access;
     assert_eq!(first.timeouts.first_event, Some(Duration::from_secs(9)));
     let texts = |list: &[&str]| list.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
-    let claims = [("email_verified".to_owned(), texts(&["true"])), ("roles".to_owned(), texts(&["a", "b"]))];
+    let claim = |name: &str, values: &[&str]| (name.to_owned(), texts(values));
+    let claims = [
+        claim("country", &["no"]),
+        claim("email_verified", &["true"]),
+        claim("level", &["1.0"]),
+        claim("mfa", &["true", "yes", "2", "0.5"]),
+        claim("roles", &["a", "b"]),
+    ];
     assert_eq!(access.require.claims, claims);
     assert_eq!((&access.require.scopes, &access.require.tenants), (&texts(&["chat"]), &texts(&["t"])));
     assert_eq!((&access.tools, access.own_threads), (&Some(texts(&["search"])), true));
     assert_eq!((access.on_token_expiry, access.errors), (OnExpiry::RunError, Errors::RunError));
-    assert_eq!(access.rate_limits, [2, 0]);
+    assert_eq!(access.rate_limits, [3, 0]);
     assert_eq!(access.max_streams.map(std::num::NonZero::get), Some(3));
     assert_eq!(access.max_streams_per_caller.map(std::num::NonZero::get), Some(2));
     let run = access.run;
@@ -177,13 +185,14 @@ routes:
     assert_eq!(open.cors.as_ref().map(|cors| (&cors.origins, cors.max_age)), Some((&None, Duration::ZERO)));
 
     let limits = &config.rate_limits;
-    let [plain, tight, _] = &*limits.policies else { panic!("three policies") };
+    let [plain, tight, loose, _] = &*limits.policies else { panic!("four policies") };
     assert!(limits.legacy_headers && tight.shared && !plain.shared);
     let quota = |quota: crate::config::access::Quota| (quota.requests.get(), quota.per.as_secs(), quota.burst.get());
     assert_eq!((quota(plain.quota), &plain.key), ((60, 60, 60), &PolicyKey::Caller));
     assert_eq!((quota(tight.quota), &tight.key), ((5, 10, 2), &PolicyKey::Claim("org.id".to_owned())));
     let tiers: Vec<_> = tight.tiers.iter().map(|(name, tier)| (name.as_str(), quota(*tier))).collect();
-    assert_eq!(tiers, [("gold", (50, 10, 50)), ("silver", (9, 10, 3))]);
+    assert_eq!(tiers, [("gold", (50, 10, 2)), ("silver", (9, 10, 3))]);
+    assert_eq!(quota(loose.tiers[0].1), (600, 60, 600));
     let redis = limits.redis.as_ref().expect("a Redis");
     assert_eq!(redis.url.expose(), "rediss://me:hunter2@Redis.example:7000/3");
     assert_eq!((&*redis.shown, &*redis.prefix), ("rediss://Redis.example:7000/3", "a:"));
@@ -238,6 +247,7 @@ fn what_is_wrong_with_a_file_is_said_where_it_stands() {
             &format!("keys:\n  - {{id: a, sha256: {DIGEST}}}\n  - {{id: c, sha256: hunter2, expires: soon}}\n"),
         ),
         ("same.yaml", &format!("keys: [{{id: z, sha256: {DIGEST}}}]\n")),
+        ("list.yaml", &format!("# ours\n- {{id: z, sha256: {DIGEST}}}\n")),
         ("short", "hunter2\n"),
         ("empty", "\n"),
     ];
@@ -249,6 +259,7 @@ auth:
     - {name: k, file: keys.yaml}
     - {name: l, file: more.yaml}
     - {name: m, file: same.yaml, keys: [{id: y, sha256: DIGEST}]}
+    - {name: n, file: list.yaml}
 redis: {url: "redis://:hunter2@h", password_file: empty}
 routes:
   - path: /a
@@ -262,14 +273,16 @@ routes:
     let expected = [
         "DIR/diglot.yaml:2:60: auth.issuers[0].secret_file: the secret is shorter than 32 bytes (RFC 7518 §3.2)",
         "DIR/diglot.yaml:6:23: auth.api_keys[2].file: the key `z` of the file stands in `keys` as well",
-        "DIR/diglot.yaml:7:51: redis.password_file: the file holds no password",
-        "DIR/diglot.yaml:7:51: redis.password_file: `url` has a password as well",
-        "DIR/diglot.yaml:13:40: routes[0].upstream_headers.x-agent.file: the file and its prefix are no value of a field",
+        "DIR/diglot.yaml:8:51: redis.password_file: the file holds no password",
+        "DIR/diglot.yaml:8:51: redis.password_file: `url` has a password as well",
+        "DIR/diglot.yaml:14:40: routes[0].upstream_headers.x-agent.file: the file and its prefix are no value of a field",
         "DIR/keys.yaml:3:87: keys[1].exp: unknown key `exp`",
+        "DIR/list.yaml:2:1: expected a mapping, found a list",
         "DIR/more.yaml:3:21: keys[1].sha256: the value is no SHA-256 digest",
         "DIR/more.yaml:3:39: keys[1].expires: `soon` is no date",
     ];
     assert_eq!(first, expected);
+    assert!(said.contains("found a list\n  hint: put `keys:` on its first line\n"), "{said}");
     assert!(!said.contains("hunter2"), "{said}");
 }
 

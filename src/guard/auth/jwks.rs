@@ -121,12 +121,21 @@ impl Issuer {
         let name: Arc<str> = settings.name.as_str().into();
         let metrics = metrics.issuer(&name);
         let source = match &settings.keys {
-            Keys::JwksFile(path) => file(path, settings, metrics, KeySet::from_jwks)?,
-            Keys::PemFile(path) => file(path, settings, metrics, KeySet::from_pem)?,
+            Keys::JwksFile(path) => file(path, settings, metrics, KeySet::from_jwks).map_err(|why| {
+                let hint = "put a JWKS there, `{\"keys\": [...]}`, with a public key for one of the issuer's `algorithms`; PEM \
+                            goes into `public_key_file`";
+                unusable(&name, "jwks_file", &why, hint)
+            })?,
+            Keys::PemFile(path) => file(path, settings, metrics, KeySet::from_pem).map_err(|why| {
+                let hint = "put public keys or certificates in PEM there, each for one of the issuer's `algorithms`; a JWKS \
+                            goes into `jwks_file`";
+                unusable(&name, "public_key_file", &why, hint)
+            })?,
             // White space at its end is not part of it: editors and `echo` write a line end.
             Keys::SecretFile(path) => {
                 let read = |content: &[u8], all: &[_]| KeySet::from_secret(content.trim_ascii_end(), all);
-                file(path, settings, metrics, read)?
+                let hint = "put a longer secret there, such as one of `openssl rand -base64 48`";
+                file(path, settings, metrics, read).map_err(|why| unusable(&name, "secret_file", &why, hint))?
             }
             Keys::Secret(secret) => {
                 let keys = KeySet::from_secret(secret.expose().as_bytes(), &settings.algorithms);
@@ -193,6 +202,11 @@ impl Issuer {
         let wait = remote.state.borrow().next.saturating_duration_since(Instant::now());
         wait.as_secs() + 1
     }
+}
+
+/// What keeps the gateway from starting, as the other problems of a configuration are said: where, why, the way out.
+fn unusable(issuer: &str, key: &str, why: &str, hint: &str) -> String {
+    format!("auth.issuers {issuer}: {key} {why}\n  hint: {hint}")
 }
 
 /// Keys in a file, as `read` has them.
