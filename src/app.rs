@@ -2,8 +2,11 @@
 
 use crate::admin;
 use crate::config::Config;
+use crate::config::listen::Listen;
 use crate::guard::Guard;
-use crate::proxy::{Cluster, Edge, Gateway, Lifecycle, Listener, Phase, bound, stack};
+use crate::proxy::{
+    Cluster, Connections, Edge, Gateway, Lifecycle, Listener, Phase, Plane, Unbound, raise_descriptors, serving, stack,
+};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use pingora_core::server::configuration::ServerConf;
@@ -45,7 +48,7 @@ pub enum StartError {
         /// data or status
         plane: &'static str,
         /// the address as configured
-        address: SocketAddr,
+        address: String,
         /// what the operating system said
         error: std::io::Error,
     },
@@ -74,13 +77,16 @@ impl App {
     /// # Errors
     /// The first address that cannot be bound.
     pub fn bind(config: Config) -> Result<Self, StartError> {
-        let bind = |plane: &'static str, addresses: &[SocketAddr]| -> Result<Vec<Listener>, StartError> {
-            let listen = |address: &SocketAddr| {
-                let listener = Listener::bind(*address);
-                listener.map_err(|error| StartError::Bind { plane, address: *address, error })
+        let bind = |plane: &'static str, all: &[Listen]| -> Result<Vec<Listener>, StartError> {
+            let bind = |listen: &Listen| {
+                Listener::bind(listen).map_err(|why| match why {
+                    Unbound::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
+                    Unbound::Tls(cause) => StartError::Unusable(cause),
+                })
             };
-            addresses.iter().map(listen).collect()
+            all.iter().map(bind).collect()
         };
+        raise_descriptors(&config);
         let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
@@ -88,16 +94,16 @@ impl App {
         Ok(App { config, metrics, guard: Arc::new(guard), data, status })
     }
 
-    /// Where the data plane is bound.
+    /// Where the data plane is bound, if it is on the network.
     #[must_use]
     pub fn data(&self) -> Option<SocketAddr> {
-        self.data.first().map(|listener| listener.address)
+        self.data.iter().find_map(Listener::address)
     }
 
-    /// Where the status plane is bound.
+    /// Where the status plane is bound, if it is on the network.
     #[must_use]
     pub fn status(&self) -> Option<SocketAddr> {
-        self.status.first().map(|listener| listener.address)
+        self.status.iter().find_map(Listener::address)
     }
 
     /// Serves until a signal ends it: SIGTERM or SIGINT drains, a second one ends at once. Blocks.
@@ -114,15 +120,23 @@ impl App {
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
         let listening = [("data", &data), ("status", &status)].into_iter().flat_map(|(plane, listeners)| {
-            listeners.iter().map(move |listener| occurrence::Listening { plane, address: listener.address })
+            listeners.iter().map(move |listener| {
+                let tls = listener.listen().tls.is_some();
+                occurrence::Listening { plane, address: listener.place(), tls }
+            })
         });
         let listening = listening.collect();
         // Data plane: as many threads as the machine has.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        server.add_service(bound("data", Edge::new(stack(gateway), &config.limits), data, threads));
+        let trusted = &config.trusted_proxies;
+        let connections = Connections::of_clients(&config);
+        let plane = Plane { name: "data", threads, listeners: data, connections, trusted: trusted.clone() };
+        server.add_service(serving(plane, Edge::new(stack(gateway), &config.limits), &metrics));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
-        server.add_service(bound("status", Edge::new(routes, &config.limits), status, STATUS_THREADS));
+        let (threads, connections) = (STATUS_THREADS, Connections::unlimited());
+        let plane = Plane { name: "status", threads, listeners: status, connections, trusted: trusted.clone() };
+        server.add_service(serving(plane, Edge::new(routes, &config.limits), &metrics));
         // Names of agents may move.
         server.add_service(background_service("resolver", Resolver { clusters }));
         // Keys of issuers rotate, files change, quotas are forgotten.

@@ -5,12 +5,12 @@
 //! `?`, so that nothing is made up for it.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
 
 use serde_saphyr::{Location, Spanned};
 
 use super::access::ApiKey;
 use super::file::{self, File, KeyFile, OneOrMany, SideMapping, Text};
+use super::listen::Listen;
 use super::load::Source;
 use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_password};
 use super::scalar::{self, Fault};
@@ -21,6 +21,7 @@ use crate::translate::Mode;
 
 mod access;
 mod auth;
+mod listen;
 mod own;
 mod rates;
 mod secret;
@@ -46,7 +47,7 @@ struct Check<'a> {
     /// Names of those that have mistakes, which were noted where they are.
     mistaken: Vec<String>,
     /// Where the data plane listens, as far as it could be read: no upstream may lead back there.
-    own: Vec<Seen<SocketAddr>>,
+    own: Vec<Seen<Listen>>,
     /// Issuers and lists of API keys, for routes to name.
     methods: Vec<auth::Method>,
     /// Rate limits, for routes to name; in the order of the file.
@@ -121,11 +122,11 @@ impl Labels {
 
 impl Check<'_> {
     fn config(&mut self, file: &File) -> Option<Config> {
-        let listeners = self.listeners(&file.listeners);
+        let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
+        let listeners = self.listeners(&file.listeners, trusted_proxies.as_ref());
         let limits = self.limits(&file.limits);
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
         let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
-        let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
         let auth = self.auth(&file.auth);
         let rate_limits = self.rate_limits(file);
         self.dialects(&file.dialects);
@@ -144,20 +145,6 @@ impl Check<'_> {
         })
     }
 
-    fn listeners(&mut self, listeners: &file::Listeners) -> Option<(Vec<SocketAddr>, Vec<SocketAddr>)> {
-        let data = self.values(&listeners.data, "listeners.data", scalar::address);
-        let status = self.values(&listeners.status, "listeners.status", scalar::address);
-        if data.is_empty() {
-            let hint = "write an address such as `127.0.0.1:8787`, or take the key away to get its default";
-            self.note("listeners.data", position(listeners.data.defined), "there is no address to listen on", hint);
-        }
-        let all: Vec<&Seen<SocketAddr>> = data.iter().chain(&status).flatten().collect();
-        let hint = "give each listener a port of its own";
-        self.distinct(&all, |one, other| overlap(*one, *other), "this address is already taken by", hint);
-        self.own = data.iter().flatten().cloned().collect();
-        Some((every(data)?, every(status)?))
-    }
-
     fn limits(&mut self, limits: &file::Limits) -> Option<Limits> {
         let request_body = self.value(&limits.request_body, "limits.request_body", scalar::size);
         let frame = self.value(&limits.frame, "limits.frame", scalar::size);
@@ -166,6 +153,10 @@ impl Check<'_> {
         let headers = self.value(&limits.headers, "limits.headers", scalar::count);
         let head_timeout = self.value(&limits.head_timeout, "limits.head_timeout", scalar::duration);
         let body_timeout = self.value(&limits.body_timeout, "limits.body_timeout", scalar::duration);
+        let idle_timeout = self.value(&limits.idle_timeout, "limits.idle_timeout", scalar::duration);
+        let connections = self.value(&limits.connections, "limits.connections", scalar::count);
+        let path = "limits.connections_per_address";
+        let connections_per_address = self.optional(limits.connections_per_address.as_ref(), path, scalar::count);
         let max_streams = self.optional(limits.max_streams.as_ref(), "limits.max_streams", scalar::count);
         Some(Limits {
             request_body: request_body?,
@@ -175,6 +166,9 @@ impl Check<'_> {
             headers: headers?.get(),
             head_timeout: head_timeout?,
             body_timeout: body_timeout?,
+            idle_timeout: idle_timeout?,
+            connections: connections?.get(),
+            connections_per_address: connections_per_address?,
             max_streams: max_streams?,
         })
     }
@@ -288,7 +282,7 @@ impl Check<'_> {
             "list each host and port once, all get the same share of runs; another path takes a route of its own";
         self.distinct(&all, same, "this host and port are already listed as", hint);
         for one in &all {
-            if let Some(own) = self.own.iter().find(|own| one.value.leads_to(own.value)) {
+            if let Some(own) = self.own.iter().find(|own| one.value.leads_to(&own.value)) {
                 let message = format!("this is the gateway itself, {}; requests would go round in it", own.place());
                 self.note(&one.path, one.position, message, "write the address and port of the agent");
             }
@@ -567,13 +561,4 @@ fn quoted<T: Display>(names: impl Iterator<Item = T>) -> String {
 
 fn position(location: Location) -> Option<Position> {
     (location != Location::UNKNOWN).then(|| Position { line: location.line(), column: location.column() })
-}
-
-/// Whether the second of two sockets could not be bound: one address and port, or a wildcard of the same family over
-/// it. Port 0 is a new port each time.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let wildcard = one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() != 0
-        && one.port() == other.port()
-        && (one.ip() == other.ip() || (wildcard && one.is_ipv4() == other.is_ipv4()))
 }

@@ -13,11 +13,13 @@ use serde::{Deserialize, Serialize};
 use serde_saphyr::{Location, Spanned};
 
 mod access;
+mod listen;
 
 pub use access::{
     ApiKey, Auth, Cors, Issuer, KeyFile, KeySource, RateLimit, Redis, Require, RunLimits, Tier, UpstreamFile,
     UpstreamHeader,
 };
+pub use listen::{Listeners, SocketEntry, SocketMapping, Sockets, TlsFiles};
 
 /// A scalar as it was written, with its line and column. A default has no position.
 pub type Text = Spanned<String>;
@@ -28,8 +30,9 @@ pub type Text = Spanned<String>;
 pub struct File {
     /// Where Diglot listens.
     pub listeners: Listeners,
-    /// Addresses or networks (`10.0.0.0/8`) of the proxies in front: what they say of their clients in `Forwarded` and
-    /// `X-Forwarded-For` is believed. From anybody else both are ignored.
+    /// Addresses or networks (`10.0.0.0/8`) of the proxies in front, or `unix` for whoever may open a Unix socket: what they
+    /// say of their clients in `Forwarded`, `X-Forwarded-For` and the PROXY protocol is believed. From anybody else it is
+    /// ignored.
     pub trusted_proxies: Vec<Text>,
     /// Whom the gateway believes. With it, every route without `auth` wants a credential of one of its methods.
     pub auth: Auth,
@@ -68,23 +71,6 @@ impl Default for File {
     }
 }
 
-/// Listen addresses, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787`; port 0 takes a free one.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Listeners {
-    /// The data plane: what clients connect to. One address or a list.
-    pub data: Spanned<OneOrMany>,
-    /// Liveness, readiness and metrics, and nothing else. One address or a list; `[]` turns it off. Loopback unless
-    /// set: a deployment puts it on the wildcard (`0.0.0.0:8788`), where kubelet and Prometheus reach it.
-    pub status: Spanned<OneOrMany>,
-}
-
-impl Default for Listeners {
-    fn default() -> Listeners {
-        Listeners { data: one("127.0.0.1:8787"), status: one("127.0.0.1:8788") }
-    }
-}
-
 /// What one request and one run may take. Sizes are a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`.
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
@@ -99,10 +85,19 @@ pub struct Limits {
     pub header_bytes: Text,
     /// The most fields of a request.
     pub headers: Text,
-    /// How long the head of a request may take, and the pause before it.
+    /// How long the head of a request may take.
     pub head_timeout: Text,
     /// How long the whole body of a request may take.
     pub body_timeout: Text,
+    /// How long a connection may do nothing between two requests before it is closed.
+    pub idle_timeout: Text,
+    /// The most connections of clients at once; more are closed at once. Each takes a file descriptor, and another one for
+    /// its agent while a run goes on.
+    pub connections: Text,
+    /// The most connections at once of one address, of IPv6 of one /64 network; trusted proxies may have any number. No
+    /// limit unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections_per_address: Option<Text>,
     /// The most runs at once, of all routes; more are refused with 503. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_streams: Option<Text>,
@@ -120,6 +115,9 @@ impl Default for Limits {
             headers: text("100"),
             head_timeout: text("30s"),
             body_timeout: text("30s"),
+            idle_timeout: text("75s"),
+            connections: text("16384"),
+            connections_per_address: None,
             max_streams: None,
             legacy_headers: text("false"),
         }
@@ -341,10 +339,6 @@ pub enum OneOrMany {
 
 pub(super) fn text(written: &str) -> Text {
     Spanned::new(written.to_owned(), Location::UNKNOWN, Location::UNKNOWN)
-}
-
-fn one(written: &str) -> Spanned<OneOrMany> {
-    Spanned::new(OneOrMany::One(written.to_owned()), Location::UNKNOWN, Location::UNKNOWN)
 }
 
 // serde's `untagged` buffers what it reads and thereby forgets where it stood, so the two choices are made by hand.

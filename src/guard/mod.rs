@@ -17,7 +17,7 @@ pub mod auth;
 mod authorize;
 pub mod cors;
 mod digest;
-mod file;
+pub mod file;
 mod gate;
 mod host;
 mod identity;

@@ -1,7 +1,7 @@
 //! The data plane.
 //!
 //! ```text
-//!  accept (pingora) ─▶ Edge: hyper on the stream ─▶ tower stack ─▶ Gateway
+//!  accept ─▶ edge: TLS, hyper on the stream ─▶ tower stack ─▶ Gateway
 //!                                                                    │ body ─▶ translate::request ─▶ spawn
 //!                                                                    ▼
 //!   client ◀─ Body ◀─ pipe ◀─ translate::Stream ◀─ agent's response ◀─ Run (a task of its own)
@@ -19,19 +19,17 @@ mod gateway;
 mod lifecycle;
 mod pipe;
 mod plan;
-mod preface;
 mod refusal;
 mod request_body;
 mod respond;
 mod run;
-mod sending;
 mod stack;
 mod start;
 mod steps;
 mod upstream;
 mod waiting;
 
-pub use edge::{Edge, Listener, bound};
+pub use edge::{Connections, Edge, Listener, Plane, SocketFile, Unbound, raise_descriptors, serving};
 pub use gateway::Gateway;
 pub use lifecycle::{Lifecycle, Phase};
 pub use stack::stack;

@@ -10,6 +10,10 @@ use crate::translate::{Loss, Repair, Report};
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 use std::sync::Arc;
 
+mod listener;
+
+pub use listener::ListenerMetrics;
+
 /// One metric of the table.
 struct Row {
     name: &'static str,
@@ -143,6 +147,7 @@ pub struct Metrics {
     jwks_keys: IntGaugeVec,
     jwks_success: IntGaugeVec,
     jwks_refreshes: IntCounterVec,
+    listeners: listener::Vectors,
 }
 
 /// The handles of one route.
@@ -218,6 +223,7 @@ impl Metrics {
             jwks_keys: gauges(&JWKS_KEYS)?,
             jwks_success: gauges(&JWKS_SUCCESS)?,
             jwks_refreshes: counters(&JWKS_REFRESHES)?,
+            listeners: listener::Vectors::register(&registry)?,
             registry,
         })
     }
@@ -280,6 +286,12 @@ impl Metrics {
             success: self.jwks_success.with_label_values(&[name]),
             refreshes: Refresh::ALL.iter().map(refreshes).collect(),
         }
+    }
+
+    /// Resolves the handles of a listener; every series of it exists from then on.
+    #[must_use]
+    pub fn listener(&self, plane: &str, address: &str, tls: bool) -> Arc<ListenerMetrics> {
+        Arc::new(self.listeners.listener(plane, address, tls))
     }
 
     /// Counts an answered request. `route` is a route's name, or empty.

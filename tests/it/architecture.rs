@@ -89,6 +89,7 @@ const HOMES: &[(&str, &str)] = &[
     ("pingora-load-balancing", "proxy app"),
     ("prometheus", "telemetry"),
     ("redis", "guard"),
+    ("rustix", "proxy"),
     ("rustls-native-certs", "guard"),
     ("serde", EVERYWHERE),
     ("serde-saphyr", "config"),
@@ -96,12 +97,13 @@ const HOMES: &[(&str, &str)] = &[
     ("socket2", "proxy admin demo"),
     ("tikv-jemallocator", "main"),
     ("tokio", "telemetry guard replay proxy admin demo app cli main"),
-    ("tokio-rustls", "guard"),
+    ("tokio-rustls", "config guard proxy"),
     ("tower", "guard proxy admin demo"),
     ("tracing", EVERYWHERE),
     ("tracing-appender", "telemetry"),
     ("tracing-subscriber", "telemetry app cli"),
     ("uuid", "guard proxy cli"),
+    ("x509-parser", "config"),
 ];
 
 /// Where the wire names are read from, and where they may stand: in the tables, and with the scripted agents.

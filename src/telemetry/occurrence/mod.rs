@@ -3,14 +3,19 @@
 //! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
 
 mod guard;
+mod listener;
 mod run;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
+pub use listener::{
+    Accepting, CertificateChanged, CertificateExpired, CertificateUnusable, FewDescriptors, Listening, NotAccepting,
+    TurnedAway,
+};
 pub use run::{Detected, Preflight, Refused, Resumed, RunEnded, Unread, Unresolved};
 
 use super::label::AuthMethod;
 use super::metric::Metrics;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Longest text of a client or an agent in a log line, in characters.
@@ -31,21 +36,6 @@ pub struct Caller<'a> {
     pub tenant: Option<&'a str>,
     /// the id of an API key
     pub key_id: Option<&'a str>,
-}
-
-/// A listener is open.
-pub struct Listening {
-    /// data or status
-    pub plane: &'static str,
-    /// the bound address
-    pub address: SocketAddr,
-}
-
-impl Listening {
-    /// Logs it.
-    pub fn emit(&self) {
-        tracing::info!(plane = self.plane, address = %self.address, "listening");
-    }
 }
 
 /// The gateway stops taking runs.

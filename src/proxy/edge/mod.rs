@@ -1,31 +1,45 @@
-//! The client's side of the network: pingora accepts, hyper speaks HTTP.
+//! The client's side of the network: connections, from the socket to HTTP.
+//!
+//! ```text
+//!  accept ─▶ a place? ─▶ PROXY header ─▶ a place for its address? ─▶ TLS ─▶ which version? ─▶ hyper: requests
+//!  listener  connections proxy_protocol  connections                 tls    preface           activity, attending
+//! ```
+//! Each step has a deadline of its own; who is late or wrong is closed and counted ([`Turned`]). [`serving`] walks it.
 
-use super::preface::{self, Version};
-use super::sending::Sending;
+mod activity;
+mod attending;
+mod connections;
+mod descriptors;
+mod listener;
+mod preface;
+mod proxy_protocol;
+mod sending;
+mod serving;
+mod tls;
+mod transport;
+
+pub use connections::Connections;
+pub use descriptors::raise as raise_descriptors;
+pub use listener::{Listener, SocketFile, Unbound};
+pub use serving::{Plane, serving};
+
 use crate::config::Limits;
 use crate::guard::peer::Peer;
-use async_trait::async_trait;
+use crate::telemetry::label::Turned;
+use activity::{Activity, Answering, Patience};
+use attending::Attending;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use pingora_core::apps::ServerApp;
-use pingora_core::listeners::{L4BufferSettings, ListenerConfig};
-use pingora_core::protocols::Stream;
-use pingora_core::server::{ListenFds, ShutdownWatch};
-use pingora_core::services::Service as PingoraService;
-use pingora_core::services::listening::Service as ListeningService;
-use socket2::{Domain, Socket, Type};
+use pingora_core::server::ShutdownWatch;
+use preface::Version;
 use std::future::Future;
-use std::io;
-use std::net::SocketAddr;
-use std::os::fd::IntoRawFd;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
-use tower::Service;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::{Service, ServiceExt};
 
 /// How long a client may take nothing while bytes wait for it. Then its connection is closed (over HTTP/2 it may be one
 /// stream that is cut off), its runs end as those of a client that left, and their agents are let go. The default of nginx's `send_timeout`.
@@ -45,10 +59,7 @@ const H2_FAULTS: usize = 64;
 /// Silence after which an HTTP/2 peer is asked whether it is still there.
 const H2_PING: Duration = Duration::from_secs(30);
 
-/// Connections that may wait to be accepted.
-const BACKLOG: i32 = 4096;
-
-/// Serves `S` on every connection of a listener, over HTTP/1.1 or HTTP/2 with prior knowledge.
+/// Serves `S` on connections, over HTTP/1.1 or HTTP/2 with prior knowledge or by ALPN.
 ///
 /// What HTTP/1 and hyper leave no room for saying properly is answered with a bare status and the end of the connection:
 /// 400 for a head that is none, 431 for one that is too large or has too many fields, 414 for a target of 64 KiB and more.
@@ -58,22 +69,53 @@ const BACKLOG: i32 = 4096;
 #[derive(Clone, Debug)]
 pub struct Edge<S> {
     service: S,
-    head_timeout: Duration,
+    patience: Patience,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
+}
+
+/// What answers requests on a connection.
+pub trait HttpService:
+    Service<
+        Request<Incoming>,
+        Response = Response<Self::Body>,
+        Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+        Future: Send,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    /// the body of its answers
+    type Body: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
+}
+
+impl<S, B> HttpService for S
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    B: http_body::Body + Send + Unpin + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Body = B;
 }
 
 impl<S> Edge<S> {
     /// An edge with the limits of `config` and of this module.
     ///
     /// `head_timeout` runs from the accepted connection to what tells its version, and from there to the end of the first
-    /// request head: two clocks, so a peer that is late with both takes up to twice as long. And from one request of a
-    /// connection to the end of the next one's head.
+    /// request head: two clocks, so a peer that is late with both takes up to twice as long. Then it runs from the first
+    /// byte of each head, and `idle_timeout` in between.
     pub fn new(service: S, limits: &Limits) -> Self {
         let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
         http1
-            .timer(TokioTimer::new())
-            .header_read_timeout(limits.head_timeout)
+            // One clock for the pause and the head; ours are two.
+            .header_read_timeout(None)
             // What hyper buffers of a connection at all; never below its minimum of 8 KiB, by the configuration's check.
             .max_buf_size(limits.header_bytes)
             .max_header_size(limits.header_bytes)
@@ -85,161 +127,106 @@ impl<S> Edge<S> {
             .max_pending_accept_reset_streams(H2_RESETS)
             .max_local_error_reset_streams(H2_FAULTS)
             .keep_alive_interval(H2_PING);
-        Edge { service, head_timeout: limits.head_timeout, http1, http2 }
+        let patience = Patience { head: limits.head_timeout, idle: limits.idle_timeout };
+        Edge { service, patience, http1, http2 }
     }
 }
 
-#[async_trait]
-impl<S, B> ServerApp for Edge<S>
-where
-    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
-    S::Future: Send,
-    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
-        // A task of its own: pingora's holds the frame of its handshake for as long as it lives, nine KiB for every idle
-        // stream.
-        let (edge, shutdown) = (Arc::clone(self), shutdown.clone());
-        let digest = stream.get_socket_digest();
-        let peer = digest.and_then(|digest| digest.peer_addr()?.as_inet().copied()).map(Peer);
-        tokio::spawn(async move {
-            // A peer that takes nothing must not hold a run, whichever version it speaks.
-            let stream = Sending::new(stream, SEND_TIMEOUT);
-            // A peer that says nothing must not hold a connection; hyper's own timer starts with the version.
-            let Ok(Ok((version, stream))) = tokio::time::timeout(edge.head_timeout, preface::read(stream)).await else {
-                return;
-            };
-            let (io, service) =
-                (TokioIo::new(stream), TowerToHyperService::new(From { peer, inner: edge.service.clone() }));
-            match version {
-                Version::Http1 => {
-                    let connection = edge.http1.serve_connection(io, service);
-                    serve(connection, shutdown, |connection| connection.graceful_shutdown()).await;
-                }
-                // Boxed: rare, and larger than what every HTTP/1 connection should pay for.
-                Version::Http2 => {
-                    let connection = edge.http2.serve_connection(io, service);
-                    Box::pin(serve(connection, shutdown, |connection| connection.graceful_shutdown())).await;
-                }
+impl<S: HttpService> Edge<S> {
+    /// Speaks HTTP on `stream` until it closes, which it is asked to when the process ends.
+    ///
+    /// # Errors
+    /// That the peer did not say what it speaks.
+    async fn speak<T>(&self, stream: T, peer: Option<Peer>, shutdown: ShutdownWatch) -> Result<(), Turned>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let (version, stream) = match tokio::time::timeout(self.patience.head, preface::read(stream)).await {
+            Ok(Ok(told)) => told,
+            // Who connects and leaves has done nothing wrong; balancers ask in this way whether somebody is there.
+            Ok(Err(_)) => return Ok(()),
+            Err(_) => return Err(Turned::Silent),
+        };
+        let activity = Activity::new();
+        let service = From { peer, activity: Arc::clone(&activity), inner: self.service.clone() };
+        let clocks = Clocks { activity: &activity, patience: self.patience, shutdown };
+        match version {
+            Version::Http1 => {
+                let io = TokioIo::new(Attending::new(stream, Arc::clone(&activity)));
+                let connection = self.http1.serve_connection(io, service);
+                clocks.serve(connection, version, |connection| connection.graceful_shutdown()).await;
             }
-        });
-        None
+            // Boxed: rare, and larger than what every HTTP/1 connection should pay for.
+            Version::Http2 => {
+                let connection = self.http2.serve_connection(TokioIo::new(stream), service);
+                let closed = clocks.serve(connection, version, |connection| connection.graceful_shutdown());
+                Box::pin(closed).await;
+            }
+        }
+        Ok(())
     }
 }
 
-/// A service whose requests know where they come from.
+/// A service whose requests know where they come from, and whose connection knows that they are there.
 #[derive(Clone)]
 struct From<S> {
     peer: Option<Peer>,
+    activity: Arc<Activity>,
     inner: S,
 }
 
-impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for From<S> {
-    type Response = S::Response;
+impl<S: HttpService> hyper::service::Service<Request<Incoming>> for From<S> {
+    type Response = Response<Answering<S::Body>>;
     type Error = S::Error;
-    type Future = S::Future;
+    // Boxed, so that it is gone when the answer begins: hyper keeps its place for as long as the connection lives.
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request<Incoming>) -> S::Future {
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }
-        self.inner.call(request)
+        let busy = self.activity.enter();
+        let answer = self.inner.clone().oneshot(request);
+        Box::pin(async move { Ok(answer.await?.map(|body| Answering::new(body, busy))) })
     }
 }
 
-/// Serves one connection until it closes, which it is asked to when the process ends.
-async fn serve<C: Future>(connection: C, mut shutdown: ShutdownWatch, close: impl Fn(Pin<&mut C>)) {
-    let mut connection = std::pin::pin!(connection);
-    tokio::select! {
-        // A connection that breaks is the client's business; its runs notice by themselves.
-        _ = &mut connection => return,
-        _ = shutdown.changed() => close(connection.as_mut()),
-    }
-    connection.await;
+/// What may end a connection beside its peer.
+struct Clocks<'a> {
+    activity: &'a Activity,
+    patience: Patience,
+    shutdown: ShutdownWatch,
 }
 
-/// A bound socket, not yet served.
-#[derive(Debug)]
-pub struct Listener {
-    socket: Socket,
-    /// where it is bound; the port is the real one
-    pub address: SocketAddr,
-}
-
-impl Listener {
-    /// Binds `address`. Port 0 takes a free one.
-    ///
-    /// # Errors
-    /// Those of the operating system: the port is taken, or not ours to take.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
-        socket.set_reuse_address(true)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        let address = socket.local_addr()?.as_socket().unwrap_or(address);
-        Ok(Listener { socket, address })
-    }
-}
-
-/// A pingora service that listens on sockets which are bound already.
-///
-/// pingora binds inside its own tasks, where a taken port can only panic. It takes a socket from its table of inherited
-/// ones first, so that is where ours go.
-struct Bound<S> {
-    inner: ListeningService<Edge<S>>,
-    listeners: Vec<Listener>,
-}
-
-/// Serves `edge` on `listeners`, with `threads` worker threads.
-pub fn bound<S>(name: &str, edge: Edge<S>, listeners: Vec<Listener>, threads: usize) -> impl PingoraService + 'static
-where
-    Edge<S>: ServerApp + Send + Sync + 'static,
-    S: 'static,
-{
-    let mut inner = ListeningService::new(name.to_owned(), edge);
-    inner.threads = Some(threads);
-    for listener in &listeners {
-        let endpoint = ListenerConfig::tcp(listener.address.to_string());
-        // hyper buffers both ways and writes vectors; a second buffer only costs memory on every idle stream.
-        inner.add_listener(endpoint.l4_buffer(L4BufferSettings::unbuffered()));
-    }
-    Bound { inner, listeners }
-}
-
-#[async_trait]
-impl<S> PingoraService for Bound<S>
-where
-    Edge<S>: ServerApp + Send + Sync + 'static,
-{
-    async fn start_service(&mut self, fds: Option<ListenFds>, shutdown: ShutdownWatch, listeners_per_fd: usize) {
-        if let Some(table) = &fds {
-            for listener in self.listeners.drain(..) {
-                table.lock().add(listener.address.to_string(), listener.socket.into_raw_fd());
+impl Clocks<'_> {
+    /// Serves one connection until it closes; `close` asks it to, when it has been idle for too long or the process ends.
+    async fn serve<C: Future>(mut self, connection: C, version: Version, close: impl Fn(Pin<&mut C>)) {
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            // A connection that breaks is the client's business; its runs notice by themselves.
+            _ = &mut connection => return,
+            _ = self.shutdown.wait_for(|ending| *ending) => {}
+            () = self.activity.overdue(self.patience) => match version {
+                Version::Http1 => return,
+                Version::Http2 => {}
             }
         }
-        self.inner.start_service(fds, shutdown, listeners_per_fd).await;
-    }
-
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn threads(&self) -> Option<usize> {
-        self.inner.threads()
+        close(connection.as_mut());
+        // HTTP/2 says GOAWAY and waits for the peer, HTTP/1 for a head that has begun: for no longer than that.
+        tokio::select! {
+            _ = &mut connection => {}
+            () = async {
+                tokio::time::sleep(self.patience.head).await;
+                self.activity.overdue(self.patience).await;
+            } => {}
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::pipe::pipe;
+    use super::sending::Sending;
     use super::*;
     use bytes::Bytes;
     use http_body_util::{BodyExt, Empty};
@@ -260,6 +247,9 @@ mod tests {
             headers: 100,
             head_timeout: seconds,
             body_timeout: seconds,
+            idle_timeout: seconds,
+            connections: 1,
+            connections_per_address: None,
             max_streams: None,
         }
     }
@@ -276,7 +266,7 @@ mod tests {
         });
         let edge = Arc::new(Edge::new(service, &limits()));
         let (_process, shutdown) = watch::channel(false);
-        edge.process_new(Box::new(stream), &shutdown).await;
+        tokio::spawn(async move { edge.speak(Sending::new(stream, SEND_TIMEOUT), None, shutdown).await });
         client.write_all(b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n").await.expect("room");
 
         let since = Instant::now();
@@ -301,7 +291,7 @@ mod tests {
         });
         let edge = Arc::new(Edge::new(service, &limits()));
         let (_process, shutdown) = watch::channel(false);
-        edge.process_new(Box::new(stream), &shutdown).await;
+        tokio::spawn(async move { edge.speak(Sending::new(stream, SEND_TIMEOUT), None, shutdown).await });
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(1);
         let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
