@@ -4,9 +4,7 @@ use crate::admin;
 use crate::config::Config;
 use crate::config::listen::Listen;
 use crate::guard::Guard;
-use crate::proxy::{
-    Cluster, Connections, Edge, Gateway, Lifecycle, Listener, Phase, Plane, Unbound, raise_descriptors, serving, stack,
-};
+use crate::proxy::{Cluster, Connections, Edge, Gateway, Lifecycle, Listener, Phase, Plane, Unbound, serving, stack};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use pingora_core::server::configuration::ServerConf;
@@ -86,7 +84,6 @@ impl App {
             };
             all.iter().map(bind).collect()
         };
-        raise_descriptors(&config);
         let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);

@@ -116,7 +116,7 @@ impl Default for Limits {
             head_timeout: text("30s"),
             body_timeout: text("30s"),
             idle_timeout: text("75s"),
-            connections: text("16384"),
+            connections: text("8192"),
             connections_per_address: None,
             max_streams: None,
             legacy_headers: text("false"),

@@ -29,7 +29,7 @@ mod steps;
 mod upstream;
 mod waiting;
 
-pub use edge::{Connections, Edge, Listener, Plane, SocketFile, Unbound, raise_descriptors, serving};
+pub use edge::{Connections, Edge, Listener, Plane, SocketFile, Unbound, serving};
 pub use gateway::Gateway;
 pub use lifecycle::{Lifecycle, Phase};
 pub use stack::stack;

@@ -96,7 +96,7 @@ f:7:110: listeners.data[4].tls.client_ca: there is no certificate in this file
   hint: put the certificates of the authorities there in PEM
 f:8:112: listeners.data[5].tls.client_auth: no certificate of a client would be believed
   hint: add `client_ca`, a file with the authorities that are believed, or take it away
-f:9:147: listeners.data[6].tls.client_auth: `no` is not a choice here
+f:9:145: listeners.data[6].tls.client_auth: `no` is not a choice here
   hint: write `required` or `optional`
 ",
     ),

@@ -28,8 +28,8 @@ pub(super) struct Patience {
 #[derive(Debug)]
 pub(super) struct Activity {
     phase: Mutex<Phase>,
-    /// the last answer has ended
-    quiet: Notify,
+    /// another clock runs
+    turned: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +47,7 @@ enum Phase {
 impl Activity {
     /// Of a connection whose first head has begun.
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Activity { phase: Mutex::new(Phase::Head { since: Instant::now() }), quiet: Notify::new() })
+        Arc::new(Activity { phase: Mutex::new(Phase::Head { since: Instant::now() }), turned: Notify::new() })
     }
 
     /// A request came. It is in work until the returned value is dropped.
@@ -65,6 +65,7 @@ impl Activity {
         let mut phase = self.phase();
         if let Phase::Quiet { .. } = *phase {
             *phase = Phase::Head { since: Instant::now() };
+            self.turned.notify_one();
         }
     }
 
@@ -90,8 +91,11 @@ impl Activity {
             };
             match until {
                 Some(until) if until <= Instant::now() => return,
-                Some(until) => sleep_until(until).await,
-                None => self.quiet.notified().await,
+                Some(until) => tokio::select! {
+                    () = sleep_until(until) => {}
+                    () = self.turned.notified() => {}
+                },
+                None => self.turned.notified().await,
             }
         }
     }
@@ -111,7 +115,7 @@ impl Drop for Busy {
         *phase = match *phase {
             Phase::Busy(count) if count > 1 => Phase::Busy(count - 1),
             _ => {
-                self.0.quiet.notify_one();
+                self.0.turned.notify_one();
                 Phase::Quiet { since: Instant::now() }
             }
         };
@@ -184,14 +188,24 @@ mod tests {
         assert_eq!(given_up(&activity).await, Some(Duration::from_secs(10)));
     }
 
+    /// A clock that was set for later does not keep an earlier one from ringing.
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_the_last_answer_wakes_who_waits() {
-        let activity = Activity::new();
-        let busy = activity.enter();
-        let waiting = Arc::clone(&activity);
-        let waiting = tokio::spawn(async move { waiting.overdue(PATIENCE).await });
-        tokio::task::yield_now().await;
-        drop(busy);
-        timeout(2 * PATIENCE.idle, waiting).await.expect("it rings").expect("no panic");
+    async fn whoever_waits_hears_of_each_phase() {
+        for patience in [PATIENCE, Patience { head: PATIENCE.idle, idle: PATIENCE.head }] {
+            let activity = Activity::new();
+            let waiting = Arc::clone(&activity);
+            let waiting = tokio::spawn(async move { waiting.overdue(patience).await });
+            let yields = async || tokio::task::yield_now().await;
+            yields().await;
+            let busy = activity.enter();
+            yields().await;
+            advance(Duration::from_secs(500)).await;
+            drop(busy);
+            yields().await;
+            activity.heard();
+            let since = Instant::now();
+            waiting.await.expect("no panic");
+            assert_eq!(since.elapsed(), patience.head);
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! How many connections there may be: in all, and of one address.
 
+use super::descriptors;
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
 use crate::guard::peer::{Origin, network};
@@ -25,11 +26,11 @@ struct Shared {
 }
 
 impl Connections {
-    /// As many as the configuration lets clients have.
+    /// As many as the configuration lets clients have, and as the process may open files for.
     #[must_use]
     pub fn of_clients(config: &Config) -> Self {
-        let (limits, trusted) = (&config.limits, config.trusted_proxies.clone());
-        Connections::new(limits.connections, limits.connections_per_address, trusted)
+        let per_address = config.limits.connections_per_address;
+        Connections::new(descriptors::connections(config), per_address, config.trusted_proxies.clone())
     }
 
     /// Any number: kubelet and Prometheus have to come through when clients do not.

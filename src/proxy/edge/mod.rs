@@ -19,7 +19,6 @@ mod tls;
 mod transport;
 
 pub use connections::Connections;
-pub use descriptors::raise as raise_descriptors;
 pub use listener::{Listener, SocketFile, Unbound};
 pub use serving::{Plane, serving};
 

@@ -123,22 +123,25 @@ impl Accepting<'_> {
     }
 }
 
-/// The process may open fewer files than its connections could need.
+/// The process may open fewer files than its connections could need, so that it takes fewer connections.
 pub struct FewDescriptors {
-    /// how many it may open
+    /// how many files it may open
     pub limit: u64,
-    /// how many connections it may have, as configured
+    /// how many connections are configured
     pub connections: usize,
+    /// how many it takes
+    pub room: usize,
 }
 
 impl FewDescriptors {
     /// Logs it.
     pub fn emit(self) {
-        let FewDescriptors { limit, connections } = self;
+        let FewDescriptors { limit, connections, room } = self;
         tracing::warn!(
             limit,
             connections,
-            "the process may open fewer files than limits.connections needs, two for each; raise it (ulimit -n, LimitNOFILE) or lower that"
+            room,
+            "fewer connections than limits.connections are taken: each needs two files; raise the limit (ulimit -n, LimitNOFILE)"
         );
     }
 }

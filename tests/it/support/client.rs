@@ -4,7 +4,7 @@
 use super::{WHOLE_BODY, soon, within};
 use socket2::SockRef;
 use std::net::SocketAddr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 /// The body of a plain run.
@@ -68,8 +68,8 @@ enum Framing {
 }
 
 /// A connection, and how far the answer on it was read.
-pub struct Client {
-    stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    stream: S,
     unread: Vec<u8>,
     framing: Framing,
 }
@@ -89,16 +89,29 @@ impl Client {
     async fn connect_with(to: SocketAddr, socket: TcpSocket) -> Client {
         let stream = soon("a connection", socket.connect(to)).await.expect("the gateway listens");
         stream.set_nodelay(true).expect("a socket");
-        Client { stream, unread: Vec::new(), framing: Framing::Close }
-    }
-
-    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        soon("sending", self.stream.write_all(bytes.as_ref())).await.expect("the gateway reads");
+        Client::over(stream)
     }
 
     /// Breaks the connection with a RST.
     pub fn reset(self) {
         SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO)).expect("a socket");
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    /// A client on a connection that is there.
+    pub fn over(stream: S) -> Client<S> {
+        Client { stream, unread: Vec::new(), framing: Framing::Close }
+    }
+
+    /// Waits for the end of the connection, and gives what came before it.
+    pub async fn closed(&mut self) -> Vec<u8> {
+        while self.fill().await {}
+        std::mem::take(&mut self.unread)
+    }
+
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        soon("sending", self.stream.write_all(bytes.as_ref())).await.expect("the gateway reads");
     }
 
     async fn fill(&mut self) -> bool {

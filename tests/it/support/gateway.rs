@@ -17,6 +17,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 pub struct Setup<'a> {
     /// URLs of the agents
     pub upstreams: &'a [String],
+    /// `listeners`, as a YAML flow mapping; TCP on free ports where empty
+    pub listeners: &'a str,
     /// keys of the top level, as YAML lines
     pub top: &'a str,
     /// `timeouts` of every route, as a YAML flow mapping; the defaults where empty
@@ -33,8 +35,10 @@ pub struct Setup<'a> {
 
 impl Setup<'_> {
     fn yaml(&self) -> String {
+        let listeners =
+            if self.listeners.is_empty() { "{data: 127.0.0.1:0, status: 127.0.0.1:0}" } else { self.listeners };
         if !self.routes.is_empty() {
-            return format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{}\n{}", self.top, self.routes);
+            return format!("listeners: {listeners}\n{}\n{}", self.top, self.routes);
         }
         let timeouts = if self.timeouts.is_empty() { "{}" } else { self.timeouts };
         let guard = if self.guard.is_empty() { "repair" } else { self.guard };
@@ -51,7 +55,7 @@ impl Setup<'_> {
             ("auto", "auto", "auto"),
         ];
         let routes: String = routes.into_iter().map(|(name, client, agent)| route(name, client, agent)).collect();
-        format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{}\nroutes:\n{routes}", self.top)
+        format!("listeners: {listeners}\n{}\nroutes:\n{routes}", self.top)
     }
 }
 
@@ -148,6 +152,8 @@ pub struct Gateway {
     pub process: Process,
     pub data: SocketAddr,
     pub status: SocketAddr,
+    /// where the data plane is on the network, the first of them above
+    pub listening: Vec<SocketAddr>,
     /// lines of the log that came before it listened
     early: VecDeque<Value>,
     _file: File,
@@ -156,23 +162,28 @@ pub struct Gateway {
 impl Gateway {
     /// Starts a gateway and waits until it is ready.
     pub async fn start(setup: Setup<'_>) -> Gateway {
+        Gateway::start_by(diglot(), setup).await
+    }
+
+    /// As [`Gateway::start`], by a command that is given the arguments of `diglot`.
+    pub async fn start_by(mut command: Command, setup: Setup<'_>) -> Gateway {
         let file = File::new(&setup.yaml());
-        let mut command = diglot();
         command.envs(setup.env.iter().copied()).arg("serve").arg("--config").arg(file.path());
         let mut process = Process::start(&mut command, false);
-        let (mut data, mut status) = (None, None);
+        let (mut listening, mut status) = (Vec::new(), None);
         let mut early = VecDeque::new();
-        while data.is_none() || status.is_none() {
+        // The status plane is said last.
+        while status.is_none() {
             let line = process.line().await.expect("the gateway goes on");
             let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
             if line["message"] == "listening" {
                 let address = line["address"].as_str().and_then(|text| text.parse().ok());
-                if line["plane"] == "data" { data = address } else { status = address }
+                if line["plane"] == "data" { listening.extend(address) } else { status = address }
             }
             early.push_back(line);
         }
-        let (data, status) = (data.expect("bound"), status.expect("bound"));
-        let gateway = Gateway { process, data, status, early, _file: file };
+        let (data, status) = (listening[0], status.expect("bound"));
+        let gateway = Gateway { process, data, status, listening, early, _file: file };
         if setup.unready {
             return gateway;
         }

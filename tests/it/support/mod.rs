@@ -9,6 +9,7 @@ pub mod client;
 pub mod gateway;
 pub mod redis;
 pub mod sse;
+pub mod tls;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use std::future::Future;
