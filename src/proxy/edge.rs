@@ -2,6 +2,7 @@
 
 use super::preface::{self, Version};
 use super::sending::Sending;
+use super::takeover;
 use crate::config::Limits;
 use crate::guard::peer::Peer;
 use async_trait::async_trait;
@@ -95,8 +96,7 @@ where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    B: http_body::Body + Send + 'static,
-    B::Data: Send,
+    B: http_body::Body<Data = bytes::Bytes> + Unpin + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     async fn process_new(self: &Arc<Self>, stream: Stream, shutdown: &ShutdownWatch) -> Option<Stream> {
@@ -112,15 +112,12 @@ where
             let Ok(Ok((version, stream))) = tokio::time::timeout(edge.head_timeout, preface::read(stream)).await else {
                 return;
             };
-            let (io, service) =
-                (TokioIo::new(stream), TowerToHyperService::new(From { peer, inner: edge.service.clone() }));
+            let service = From { peer, inner: edge.service.clone() };
             match version {
-                Version::Http1 => {
-                    let connection = edge.http1.serve_connection(io, service);
-                    serve(connection, shutdown, |connection| connection.graceful_shutdown()).await;
-                }
+                Version::Http1 => takeover::serve(&edge.http1, stream, service, shutdown).await,
                 // Boxed: rare, and larger than what every HTTP/1 connection should pay for.
                 Version::Http2 => {
+                    let (io, service) = (TokioIo::new(stream), TowerToHyperService::new(service));
                     let connection = edge.http2.serve_connection(io, service);
                     Box::pin(serve(connection, shutdown, |connection| connection.graceful_shutdown())).await;
                 }

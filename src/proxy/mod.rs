@@ -28,6 +28,7 @@ mod sending;
 mod stack;
 mod start;
 mod steps;
+mod takeover;
 mod upstream;
 mod waiting;
 

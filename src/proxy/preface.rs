@@ -3,6 +3,7 @@
 //! hyper-util can tell too, but hands what it looked at to hyper as a read of its own; hyper then finds a head that is not
 //! whole, and doubles the buffer of every connection. Here the first read gives everything there is.
 
+use bytes::Bytes;
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -35,26 +36,30 @@ pub(super) async fn read<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Ver
         }
     }
     let version = if bytes == *PREFACE { Version::Http2 } else { Version::Http1 };
-    Ok((version, Prefixed { bytes, taken: 0, len, stream }))
+    Ok((version, Prefixed { bytes: Bytes::copy_from_slice(&bytes[..len]), stream }))
 }
 
 /// A stream whose first bytes were read already.
 #[derive(Debug)]
 pub(super) struct Prefixed<S> {
-    bytes: [u8; PREFACE.len()],
-    taken: usize,
-    len: usize,
+    bytes: Bytes,
     stream: S,
+}
+
+impl<S> Prefixed<S> {
+    /// Puts bytes that were read back, to be read again.
+    pub(super) fn put_back(&mut self, bytes: &[u8]) {
+        self.bytes = [bytes, &self.bytes].concat().into();
+    }
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.taken == self.len {
+        if self.bytes.is_empty() {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
-        let given = (self.len - self.taken).min(buf.remaining());
-        buf.put_slice(&self.bytes[self.taken..self.taken + given]);
-        self.taken += given;
+        let given = self.bytes.len().min(buf.remaining());
+        buf.put_slice(&self.bytes.split_to(given));
         if buf.remaining() > 0 {
             // What follows comes along when it is there. Pending and errors are found again by the next read.
             let _ = Pin::new(&mut self.stream).poll_read(cx, buf);
