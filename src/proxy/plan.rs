@@ -26,7 +26,7 @@ pub(super) struct Plan {
     pub request_id: String,
     pub traceparent: Option<HeaderValue>,
     /// what the agent hears about the caller
-    pub fields: Arc<HeaderMap>,
+    pub fields: HeaderMap,
     /// how the client is told events
     pub framing: Framing,
     /// how the agent may tell them

@@ -92,7 +92,7 @@ impl Run {
             connector: Arc::clone(&self.plan.connector),
             request_id: self.plan.request_id.clone(),
             traceparent: self.plan.traceparent.take(),
-            fields: Arc::clone(&self.plan.fields),
+            fields: Arc::new(std::mem::take(&mut self.plan.fields)),
         };
         let body = std::mem::take(&mut self.plan.body);
         let Some(template) = cluster.events().cloned() else {

@@ -142,7 +142,7 @@ impl Gateway {
             keep_alive: self.keep_alive,
             request_id: asked.request_id().to_owned(),
             traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
-            fields: Arc::new(self.guard.fields(head, &route.starting)),
+            fields: self.guard.fields(head, &route.starting),
             framing: asked.framing,
             agent_framings: accept::framings(route.agent),
             learned: Arc::clone(&route.learned),

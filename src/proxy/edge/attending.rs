@@ -34,6 +34,11 @@ impl<S> Attending<S> {
     pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
         Attending { stream, activity, aside: Vec::new(), given: 0, waited_for: false }
     }
+
+    /// Puts bytes that were read back, to be read again.
+    pub(super) fn put_back(&mut self, bytes: &[u8]) {
+        (self.aside, self.given) = ([bytes, &self.aside[self.given..]].concat(), 0);
+    }
 }
 
 impl<S: AsyncRead + Unpin> Attending<S> {

@@ -15,6 +15,7 @@ mod preface;
 mod proxy_protocol;
 mod sending;
 mod serving;
+mod takeover;
 mod tls;
 mod transport;
 
@@ -27,6 +28,7 @@ use crate::guard::peer::Peer;
 use crate::telemetry::label::Turned;
 use activity::{Activity, Answering, Patience};
 use attending::Attending;
+use bytes::Bytes;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
@@ -86,7 +88,7 @@ pub trait HttpService:
     + 'static
 {
     /// the body of its answers
-    type Body: http_body::Body<Data: Send, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+    type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + Unpin
         + 'static;
@@ -97,8 +99,7 @@ where
     S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
     S::Future: Send,
     S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
-    B: http_body::Body + Send + Unpin + 'static,
-    B::Data: Send,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     type Body = B;
@@ -148,18 +149,19 @@ impl<S: HttpService> Edge<S> {
         };
         let activity = Activity::new();
         let service = From { peer, activity: Arc::clone(&activity), inner: self.service.clone() };
-        let clocks = Clocks { activity: &activity, patience: self.patience, shutdown };
         match version {
             Version::Http1 => {
-                let io = TokioIo::new(Attending::new(stream, Arc::clone(&activity)));
-                let connection = self.http1.serve_connection(io, service);
-                clocks.serve(connection, version, |connection| connection.graceful_shutdown()).await;
+                let io = Attending::new(stream, Arc::clone(&activity));
+                tokio::select! {
+                    () = takeover::serve(&self.http1, io, service, shutdown) => {}
+                    () = activity.overdue(self.patience) => {}
+                }
             }
             // Boxed: rare, and larger than what every HTTP/1 connection should pay for.
             Version::Http2 => {
                 let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-                let closed = clocks.serve(connection, version, |connection| connection.graceful_shutdown());
-                Box::pin(closed).await;
+                let clocks = Clocks { activity: &activity, patience: self.patience, shutdown };
+                Box::pin(clocks.serve(connection, |connection| connection.graceful_shutdown())).await;
             }
         }
         Ok(())
@@ -198,20 +200,18 @@ struct Clocks<'a> {
 }
 
 impl Clocks<'_> {
-    /// Serves one connection until it closes; `close` asks it to, when it has been idle for too long or the process ends.
-    async fn serve<C: Future>(mut self, connection: C, version: Version, close: impl Fn(Pin<&mut C>)) {
+    /// Serves one connection of HTTP/2 until it closes; `close` asks it to, when it has been idle for too long or the process
+    /// ends.
+    async fn serve<C: Future>(mut self, connection: C, close: impl Fn(Pin<&mut C>)) {
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
             // A connection that breaks is the client's business; its runs notice by themselves.
             _ = &mut connection => return,
             _ = self.shutdown.wait_for(|ending| *ending) => {}
-            () = self.activity.overdue(self.patience) => match version {
-                Version::Http1 => return,
-                Version::Http2 => {}
-            }
+            () = self.activity.overdue(self.patience) => {}
         }
         close(connection.as_mut());
-        // HTTP/2 says GOAWAY and waits for the peer, HTTP/1 for a head that has begun: for no longer than that.
+        // It says GOAWAY and waits for the peer: for no longer than that.
         tokio::select! {
             _ = &mut connection => {}
             () = async {
@@ -227,7 +227,6 @@ mod tests {
     use super::super::pipe::pipe;
     use super::sending::Sending;
     use super::*;
-    use bytes::Bytes;
     use http_body_util::{BodyExt, Empty};
     use std::convert::Infallible;
     use std::sync::Mutex;
