@@ -81,6 +81,14 @@ impl Listener {
         self.socket.as_raw_fd()
     }
 
+    /// The same socket for somebody else: one queue of connections.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn copy(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
+    }
+
     /// As configured.
     #[must_use]
     pub fn listen(&self) -> &Listen {
