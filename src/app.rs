@@ -4,7 +4,9 @@ use crate::admin;
 use crate::config::Config;
 use crate::config::listen::Listen;
 use crate::guard::Guard;
-use crate::proxy::{Cluster, Connections, Edge, Gateway, Lifecycle, Listener, Phase, Plane, Unbound, serving, stack};
+use crate::proxy::{
+    Cluster, Connections, Edge, Gateway, Lifecycle, Listener, Phase, Plane, SocketFile, Unbound, serving, stack,
+};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use pingora_core::server::configuration::ServerConf;
@@ -123,6 +125,7 @@ impl App {
             })
         });
         let listening = listening.collect();
+        let files: Vec<Arc<SocketFile>> = data.iter().chain(&status).filter_map(Listener::file).collect();
         // Data plane: as many threads as the machine has.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let trusted = &config.trusted_proxies;
@@ -141,6 +144,8 @@ impl App {
 
         let drain = Drain { lifecycle, metrics, timeout: config.drain_timeout, listening };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
+        // pingora does not wait for its services when it ends.
+        files.iter().for_each(|file| file.remove());
         Ok(())
     }
 }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::pem::{Error as NotPem, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::{ServerConfig, WebPkiClientVerifier};
 use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
@@ -57,7 +57,7 @@ pub fn pair(cert: &[u8], key: &[u8]) -> Result<Pair, Unusable> {
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
         Unusable::Key(match error {
-            pem::Error::NoItemsFound => "there is no private key in this file".to_owned(),
+            NotPem::NoItemsFound => "there is no private key in this file".to_owned(),
             _ => "this file is no PEM".to_owned(),
         })
     })?;

@@ -81,6 +81,14 @@ impl Listener {
         self.socket.as_raw_fd()
     }
 
+    /// The same socket for somebody else: one queue of connections.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn copy(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
+    }
+
     /// As configured.
     #[must_use]
     pub fn listen(&self) -> &Listen {
@@ -163,15 +171,20 @@ impl SocketFile {
     pub fn leave(&self) {
         self.left.store(true, Ordering::Relaxed);
     }
+
+    /// Removes the file, unless it was left to somebody. For who ends the process: it does not wait for what is dropped.
+    pub fn remove(&self) {
+        // Another process may have put its own there since.
+        let is_ours = identity(&self.path).is_ok_and(|identity| identity == self.identity);
+        if is_ours && !self.left.swap(true, Ordering::Relaxed) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
 }
 
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        // Another process may have put its own there since.
-        let is_ours = identity(&self.path).is_ok_and(|identity| identity == self.identity);
-        if is_ours && !self.left.load(Ordering::Relaxed) {
-            let _ = fs::remove_file(&self.path);
-        }
+        self.remove();
     }
 }
 

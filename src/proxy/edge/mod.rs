@@ -141,7 +141,15 @@ impl<S: HttpService> Edge<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (version, stream) = match tokio::time::timeout(self.patience.head, preface::read(stream)).await {
+        let mut closing = shutdown.clone();
+        let told = tokio::select! {
+            // What has come already is answered.
+            biased;
+            told = tokio::time::timeout(self.patience.head, preface::read(stream)) => told,
+            _ = closing.wait_for(|closing| *closing) => return Ok(()),
+        };
+        drop(closing);
+        let (version, stream) = match told {
             Ok(Ok(told)) => told,
             // Who connects and leaves has done nothing wrong; balancers ask in this way whether somebody is there.
             Ok(Err(_)) => return Ok(()),
@@ -205,6 +213,8 @@ impl Clocks<'_> {
     async fn serve<C: Future>(mut self, connection: C, close: impl Fn(Pin<&mut C>)) {
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
+            // A request that has come already is answered: an idle connection is closed at once.
+            biased;
             // A connection that breaks is the client's business; its runs notice by themselves.
             _ = &mut connection => return,
             _ = self.shutdown.wait_for(|ending| *ending) => {}

@@ -68,6 +68,8 @@ struct Serving<S> {
 #[async_trait]
 impl<S: HttpService> PingoraService for Serving<S> {
     async fn start_service(&mut self, fds: Option<ListenFds>, shutdown: ShutdownWatch, _: usize) {
+        // What listeners watch, and what connections do.
+        let (shutting, closing) = (shutdown.clone(), shutdown);
         let mut doors = JoinSet::new();
         let Plane { name, listeners, connections, trusted, .. } = &mut self.plane;
         for (listener, metrics) in listeners.drain(..).zip(&self.metrics) {
@@ -89,8 +91,9 @@ impl<S: HttpService> PingoraService for Serving<S> {
                 connections: connections.clone(),
                 metrics: Arc::clone(metrics),
             });
-            doors.spawn(stand_at(door, opened, Arc::clone(&self.edge), shutdown.clone()));
+            doors.spawn(stand_at(door, opened, Arc::clone(&self.edge), shutting.clone(), closing.clone()));
         }
+        drop(closing);
         while doors.join_next().await.is_some() {}
     }
 
@@ -118,8 +121,13 @@ struct Door {
 type Refused = (Turned, Option<io::Error>);
 
 /// Accepts until the plane stops to listen.
-async fn stand_at<S: HttpService>(door: Arc<Door>, opened: Opened, edge: Arc<Edge<S>>, mut shutdown: ShutdownWatch) {
-    let closing = shutdown.clone();
+async fn stand_at<S: HttpService>(
+    door: Arc<Door>,
+    opened: Opened,
+    edge: Arc<Edge<S>>,
+    mut shutting: ShutdownWatch,
+    closing: ShutdownWatch,
+) {
     let accepting = async {
         let mut failing = false;
         loop {
@@ -157,7 +165,7 @@ async fn stand_at<S: HttpService>(door: Arc<Door>, opened: Opened, edge: Arc<Edg
         () = accepting => {}
         () = watching => {}
         // It fails where nobody is left who could say so, and then the process is at its end as well.
-        _ = shutdown.wait_for(|ending| *ending) => {}
+        _ = shutting.wait_for(|shutting| *shutting) => {}
     }
 }
 
@@ -169,8 +177,13 @@ async fn attend<S: HttpService>(
     mut permit: Permit,
     shutdown: ShutdownWatch,
 ) {
-    // Boxed: a handshake is over soon, its frame must not be held for as long as the connection lives.
-    let entered = Box::pin(door.enter(came, &mut permit)).await;
+    let mut closing = shutdown.clone();
+    let entered = tokio::select! {
+        // Boxed: a handshake is over soon, its frame must not be held for as long as the connection lives.
+        entered = Box::pin(door.enter(came, &mut permit)) => entered,
+        _ = closing.wait_for(|closing| *closing) => return,
+    };
+    drop(closing);
     let refused = match entered {
         Ok((stream, peer)) => edge.speak(stream, Some(peer), shutdown).await.map_err(|why| (why, None)),
         Err(refused) => Err(refused),

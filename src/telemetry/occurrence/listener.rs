@@ -17,7 +17,7 @@ pub struct Listening {
 impl Listening {
     /// Logs it.
     pub fn emit(&self) {
-        tracing::info!(plane = self.plane, address = self.address, tls = self.tls, "listening");
+        tracing::info!(plane = self.plane, address = %self.address, tls = self.tls, "listening");
     }
 }
 

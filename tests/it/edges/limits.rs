@@ -42,17 +42,22 @@ async fn a_full_house_says_so_and_has_room_again() {
 #[tokio::test]
 async fn an_address_has_its_share_and_a_trusted_proxy_any_number() {
     let agent = answering();
-    for (trusted, most) in [("", 2), ("\ntrusted_proxies: [127.0.0.1]", 6)] {
+    for (trusted, refused) in [("", true), ("\ntrusted_proxies: [127.0.0.1]", false)] {
         let top = format!("limits: {{connections_per_address: 2}}{trusted}");
         let gateway = gateway(&agent, "127.0.0.1:0", &top).await;
-        let mut held = connected(&gateway, 5).await;
-        let refused = 6 - most;
-        let mut last = Client::connect(gateway.data).await;
-        eventually("the first are there", async || (active(&gateway).await == f64::from(most)).then_some(())).await;
-        assert_eq!(gateway.metric(&turned(LISTENER, "address_limit")).await, f64::from(refused));
-        if refused > 0 {
-            assert_eq!(last.answer().await.status, 503);
+        let mut held = connected(&gateway, 2).await;
+        eventually("both are there", async || (active(&gateway).await == 2.0).then_some(())).await;
+        for _ in 0..3 {
+            let mut late = Client::connect(gateway.data).await;
+            if refused {
+                assert_eq!(late.answer().await.status, 503);
+            } else {
+                late.send(start()).await;
+                succeeded(&late.answer().await, WHOLE);
+            }
         }
+        let series = turned(LISTENER, "address_limit");
+        assert_eq!(gateway.metric(&series).await, if refused { 3.0 } else { 0.0 });
         held[0].send(start()).await;
         succeeded(&held[0].answer().await, WHOLE);
     }

@@ -95,6 +95,7 @@ async fn a_client_that_sent_more_requests_and_left_holds_no_run() {
         client.send(start().repeat(1 + more)).await;
         client.head().await;
         client.until("你好").await;
+        agent.request().await;
         let since = Instant::now();
         drop(client);
         agent.left().await;
