@@ -85,9 +85,9 @@ impl Stream {
             frames: Frames::new(Framing::Sse, limits),
             follow: None,
             reader: Reader::new(agent),
+            writer: Writer::new(client, ids.as_ref()),
             guard: Guard::new(ids, agent.dialect, client.dialect),
             tools: Watch::default(),
-            writer: Writer::new(client),
             report: Report {
                 agent: agent.dialect.name,
                 client: client.dialect.name,

@@ -90,18 +90,25 @@ struct Trial {
 #[derive(Default)]
 struct Orders(Mutex<HashMap<String, (Vec<u8>, Option<oneshot::Receiver<()>>)>>);
 
-/// An agent that says what was ordered and stops.
+/// Ports of the agent: each connection to it leaves one of ours unusable for a while, and there are 28,000.
+const PORTS: usize = 8;
+
+/// An agent that says what was ordered and stops. Gives its URLs.
 async fn agent(orders: Arc<Orders>) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let url = format!("http://{}/", listener.local_addr().expect("bound"));
-    tokio::spawn(async move {
-        while let Ok((stream, _)) = listener.accept().await {
-            let orders = Arc::clone(&orders);
-            // A connection that breaks is seen at the other end.
-            tokio::spawn(async move { serve(stream, &orders).await.ok() });
-        }
-    });
-    url
+    let mut urls = Vec::new();
+    for _ in 0..PORTS {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        urls.push(format!("\"http://{}/\"", listener.local_addr().expect("bound")));
+        let orders = Arc::clone(&orders);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let orders = Arc::clone(&orders);
+                // A connection that breaks is seen at the other end.
+                tokio::spawn(async move { serve(stream, &orders).await.ok() });
+            }
+        });
+    }
+    urls.join(", ")
 }
 
 async fn serve(mut stream: TcpStream, orders: &Orders) -> std::io::Result<()> {
@@ -161,9 +168,7 @@ async fn gateway(pairs: &[String], upstream: &str) -> Gateway {
     let route = |(number, pair): (usize, &String)| {
         let (agent, client) = pair.split_once("-to-").expect("<agent>-to-<client>");
         let (agent, client) = (mapping(agent), mapping(client));
-        format!(
-            "  - {{name: p{number}, path: /p{number}, client: {client}, agent: {agent}, upstream: \"{upstream}\"}}\n"
-        )
+        format!("  - {{name: p{number}, path: /p{number}, client: {client}, agent: {agent}, upstream: [{upstream}]}}\n")
     };
     let routes: String = pairs.iter().enumerate().map(route).collect();
     Gateway::start(Setup { routes: &format!("routes:\n{routes}"), ..Setup::default() }).await
@@ -258,7 +263,7 @@ impl Bench {
         let events = String::from_utf8_lossy(&heard[..before]).matches("\n\n").count();
         let answer = hear(client, &path, &id, Some((reset, events)).filter(|_| way == Way::Reset)).await;
         let expected = timeless(std::str::from_utf8(&heard).expect("UTF-8"));
-        let actual = if answer.status == 200 { timeless(answer.text()) } else { Vec::new() };
+        let actual = if answer.status == 200 { timeless(answer.text()) } else { vec![answer.text().to_owned()] };
         let wrong = (answer.end != End::Clean || actual != expected).then(|| {
             let name = own.folder.display();
             let at = (0..expected.len()).find(|at| actual.get(*at) != expected.get(*at)).unwrap_or(expected.len());
