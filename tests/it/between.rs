@@ -63,11 +63,11 @@ async fn unhurt(mut gateway: Gateway) {
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
-/// A drain that a run which is left behind would make as long as this.
-const LONG_DRAIN: &str = "drain_timeout: 10m";
+/// A run that is left behind would make the drain as long as this, and a few of them leave no room.
+const TOP: &str = "drain_timeout: 10m\nlimits: {max_streams: 16}";
 
 /// A connection of HTTP/2 whose streams have windows of this many bytes.
-async fn h2(to: SocketAddr, window: u32) -> SendRequest<Full<Bytes>> {
+pub async fn h2(to: SocketAddr, window: u32) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(to).await.expect("it listens");
     let mut builder = Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(window).initial_connection_window_size(1 << 24);

@@ -7,10 +7,14 @@
 //!   in seven ways: each event of each stream is cut before its last byte, behind it, and behind the first of the next, and
 //!   the ways take turns. What the client hears is held against what `core` has shown to be right. With
 //!   `DIGLOT_CUTS=all` every byte of every stream is cut so (some minutes).
+//! - `twice`: agents of two steps, which are asked to go on.
+//! - `agent`: the agent of the last two.
 //!
 //! [`Stream`]: diglot::translate::Stream
 
+mod agent;
 mod core;
+mod twice;
 mod wire;
 
 use super::golden::NOW;

@@ -5,7 +5,7 @@ use super::super::support::client::{Answer, End, run};
 use super::super::support::fault_proxy::{Direction, Fault, FaultProxy};
 use super::super::support::gateway::{Gateway, Setup};
 use super::super::support::sse::{CHUNKED, LAST, WHOLE, begun, chunk, succeeded, whole};
-use super::{LONG_DRAIN, one_end, total, unhurt};
+use super::{TOP, one_end, total, unhurt};
 use serde_json::Value;
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ async fn set_up(timeouts: &str) -> (Agent, FaultProxy, Gateway) {
     let agent = Agent::playing(vec![Step::Read, write(response()), Step::Again]);
     let proxy = FaultProxy::before(agent.address()).await;
     let upstreams = [format!("http://{}/", proxy.address())];
-    let gateway = Gateway::start(Setup { upstreams: &upstreams, top: LONG_DRAIN, timeouts, ..Setup::default() }).await;
+    let gateway = Gateway::start(Setup { upstreams: &upstreams, top: TOP, timeouts, ..Setup::default() }).await;
     (agent, proxy, gateway)
 }
 

@@ -17,7 +17,7 @@ const STRIDE: usize = 7;
 const ANSWER: usize = 900;
 
 /// Waits that end within a test, and a drain that does not.
-const TOP: &str = "drain_timeout: 10m\nlimits: {head_timeout: 500ms, body_timeout: 500ms}";
+const TOP: &str = "drain_timeout: 10m\nlimits: {head_timeout: 500ms, body_timeout: 500ms, max_streams: 32}";
 
 async fn set_up() -> (Agent, FaultProxy, Gateway) {
     let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &whole())]);

@@ -1,82 +1,31 @@
 //! Agents that stop on real sockets, before the real gateway.
 
+use super::super::between::h2;
 use super::super::golden::{Case, cases};
 use super::super::support::client::{Answer, Client, End, INPUT};
 use super::super::support::gateway::{Gateway, Setup};
-use super::super::support::sse::chunk;
-use super::super::support::within;
-use super::{Left, RESET, Reason, Stop, TRUNCATED, cut, data};
+use super::super::support::{eventually, soon, within};
+use super::agent::{Order, Orders, WAYS, Way, agent};
+use super::{Left, cut, data};
+use bytes::Bytes;
 use diglot::codec::Framing;
 use diglot::dialect::{self, Side};
 use diglot::event::run::Ending;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
 use serde_json::Value;
-use socket2::SockRef;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// Clients at once, each with one connection.
+/// Clients at once, each with one connection, half of them of HTTP/2.
 const CLIENTS: usize = 16;
 
 /// How long the whole may take. A machine that does nothing else needs a tenth.
 const ALL_OF_IT: Duration = Duration::from_secs(600);
-
-/// The ways in which a body stops.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
-    /// the connection closes, and that is the end of the body
-    Close,
-    /// as many bytes as were announced
-    Length,
-    /// fewer
-    ShortOfLength,
-    /// the last chunk comes
-    LastChunk,
-    /// it does not
-    NoLastChunk,
-    /// the connection closes inside a chunk
-    InsideChunk,
-    /// the connection is reset, when everything before has arrived
-    Reset,
-}
-
-const WAYS: [Way; 7] =
-    [Way::Close, Way::Length, Way::ShortOfLength, Way::LastChunk, Way::NoLastChunk, Way::InsideChunk, Way::Reset];
-
-impl Way {
-    fn stop(self) -> Stop {
-        match self {
-            Way::Close | Way::Length | Way::LastChunk => Stop::Ended,
-            Way::ShortOfLength | Way::NoLastChunk | Way::InsideChunk | Way::Reset => Stop::Broke,
-        }
-    }
-
-    fn reason(self) -> Reason {
-        if self == Way::Reset { RESET } else { TRUNCATED }
-    }
-
-    /// The response up to where it stops.
-    fn response(self, said: &[u8]) -> Vec<u8> {
-        let head = |field: String| {
-            format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{field}\r\n\r\n").into_bytes()
-        };
-        let chunked = || head("Transfer-Encoding: chunked".to_owned());
-        // A chunk of nothing would be the last one.
-        let all = || if said.is_empty() { Vec::new() } else { chunk(said) };
-        match self {
-            Way::Close => [&head("Connection: close".to_owned()), said].concat(),
-            Way::Length => [&head(format!("Content-Length: {}", said.len())), said].concat(),
-            Way::ShortOfLength | Way::Reset => [&head(format!("Content-Length: {}", said.len() + 9)), said].concat(),
-            Way::LastChunk => [chunked(), all(), b"0\r\n\r\n".to_vec()].concat(),
-            Way::NoLastChunk => [chunked(), all()].concat(),
-            Way::InsideChunk => [chunked(), format!("{:x}\r\n", said.len() + 9).into_bytes(), said.to_vec()].concat(),
-        }
-    }
-}
 
 /// One run: where its agent stops, how, and what its client has to hear.
 #[derive(Clone)]
@@ -84,62 +33,6 @@ struct Trial {
     case: usize,
     at: usize,
     way: Way,
-}
-
-/// What the agent is to say for each request, by the id of the request; and for one that is reset, when.
-#[derive(Default)]
-struct Orders(Mutex<HashMap<String, (Vec<u8>, Option<oneshot::Receiver<()>>)>>);
-
-/// Ports of the agent: each connection to it leaves one of ours unusable for a while, and there are 28,000.
-const PORTS: usize = 8;
-
-/// An agent that says what was ordered and stops. Gives its URLs.
-async fn agent(orders: Arc<Orders>) -> String {
-    let mut urls = Vec::new();
-    for _ in 0..PORTS {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        urls.push(format!("\"http://{}/\"", listener.local_addr().expect("bound")));
-        let orders = Arc::clone(&orders);
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                let orders = Arc::clone(&orders);
-                // A connection that breaks is seen at the other end.
-                tokio::spawn(async move { serve(stream, &orders).await.ok() });
-            }
-        });
-    }
-    urls.join(", ")
-}
-
-async fn serve(mut stream: TcpStream, orders: &Orders) -> std::io::Result<()> {
-    stream.set_nodelay(true)?;
-    let mut bytes = Vec::new();
-    let id = loop {
-        if stream.read_buf(&mut bytes).await? == 0 {
-            return Ok(());
-        }
-        let text = String::from_utf8_lossy(&bytes);
-        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
-        let field = |name: &str| {
-            let fields = head.lines().filter_map(|line| line.split_once(": "));
-            fields.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next()
-        };
-        let length: usize = field("content-length").and_then(|length| length.parse().ok()).expect("a length");
-        if body.len() >= length {
-            break field("x-request-id").expect("an id");
-        }
-    };
-    let (response, reset) = orders.0.lock().expect("whole").remove(&id).expect("an order");
-    stream.write_all(&response).await?;
-    if let Some(reset) = reset {
-        // What has not been read yet may be lost with a reset.
-        let _ = reset.await;
-        return SockRef::from(&stream).set_linger(Some(Duration::ZERO));
-    }
-    stream.shutdown().await?;
-    // The gateway may have more to send; to close before it has would be a reset.
-    while stream.read(&mut [0; 64]).await? > 0 {}
-    Ok(())
 }
 
 /// The name of a side's folder as `client` or `agent` of a route: `hai.blocks` is `{dialect: hai, content: blocks}`.
@@ -208,29 +101,75 @@ fn timeless(body: &str) -> Vec<String> {
     data(body).into_iter().map(event).collect()
 }
 
-/// Starts the run of a trial and hears it to its end; one that is reset is reset when this much has been heard.
-async fn hear(client: &mut Client, path: &str, id: &str, reset: Option<(oneshot::Sender<()>, usize)>) -> Answer {
-    let length = INPUT.len();
-    let head = format!(
-        "POST {path} HTTP/1.1\r\nHost: gateway\r\nX-Request-Id: {id}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: {length}\r\n\r\n"
-    );
-    client.send(head + INPUT).await;
-    let mut answer = client.head().await;
-    let mut body = Vec::new();
-    if let Some((reset, events)) = reset {
-        while body.windows(2).filter(|two| two == b"\n\n").count() < events {
-            match client.piece().await {
-                Ok(piece) => body.extend(piece),
-                Err(end) => return Answer { body, end, ..answer },
+/// A client of either version, whose connection serves run after run.
+enum Ear {
+    Http1(Client),
+    Http2(SendRequest<Full<Bytes>>),
+}
+
+/// What it still has to hear of one answer.
+enum Sound<'e> {
+    Http1(&'e mut Client),
+    Http2(Incoming),
+}
+
+/// A run that is reset by its agent when its client has heard so many events.
+type Reset = Option<(oneshot::Sender<()>, usize)>;
+
+fn frames(body: &[u8]) -> usize {
+    body.windows(2).filter(|two| two == b"\n\n").count()
+}
+
+impl Ear {
+    /// Starts a run and hears it to its end.
+    async fn hear(&mut self, path: &str, id: &str, mut reset: Reset) -> Answer {
+        let (mut answer, mut sound) = self.start(path, id).await;
+        loop {
+            if let Some((reset, _)) = reset.take_if(|(_, events)| frames(&answer.body) >= *events) {
+                // A run whose terminal event has come may be over, and its agent left alone.
+                let _ = reset.send(());
+            }
+            match sound.piece().await {
+                Ok(piece) => answer.body.extend(piece),
+                Err(end) => return Answer { end, ..answer },
             }
         }
-        // A run whose terminal event has come may be over, and its agent left alone.
-        let _ = reset.send(());
     }
-    let (rest, end) = client.rest().await;
-    body.extend(rest);
-    (answer.body, answer.end) = (body, end);
-    answer
+
+    async fn start(&mut self, path: &str, id: &str) -> (Answer, Sound<'_>) {
+        match self {
+            Ear::Http1(client) => {
+                let length = INPUT.len();
+                let head = format!(
+                    "POST {path} HTTP/1.1\r\nHost: gateway\r\nX-Request-Id: {id}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: {length}\r\n\r\n"
+                );
+                client.send(head + INPUT).await;
+                (client.head().await, Sound::Http1(client))
+            }
+            Ear::Http2(sender) => {
+                let request = http::Request::post(format!("http://gateway{path}")).header("x-request-id", id);
+                let request = request.body(Full::new(Bytes::from(INPUT))).expect("a request");
+                let response = soon("an answer", sender.send_request(request)).await.expect("an answer");
+                let status = response.status().as_u16();
+                let answer = Answer { status, headers: Vec::new(), body: Vec::new(), end: End::Cut };
+                (answer, Sound::Http2(response.into_body()))
+            }
+        }
+    }
+}
+
+impl Sound<'_> {
+    /// The next piece, or how it ended.
+    async fn piece(&mut self) -> Result<Vec<u8>, End> {
+        match self {
+            Sound::Http1(client) => client.piece().await,
+            Sound::Http2(body) => match soon("a frame", body.frame()).await {
+                None => Err(End::Clean),
+                Some(Err(_)) => Err(End::Cut),
+                Some(Ok(frame)) => Ok(frame.into_data().unwrap_or_default().to_vec()),
+            },
+        }
+    }
 }
 
 /// What a trial has to end with, for the counters.
@@ -251,17 +190,19 @@ struct Bench {
 
 impl Bench {
     /// Plays one trial. Gives how it has to be counted, and what was wrong.
-    async fn play(&self, client: &mut Client, trial: &Trial) -> (&'static str, Option<String>) {
+    async fn play(&self, ear: &mut Ear, trial: &Trial) -> (&'static str, Option<String>) {
         let Trial { case, at, way } = *trial;
         let (own, said) = (&self.cases[case], &self.inputs[case][..at]);
         let (from, to): (Side, Side) = (own.from, own.to);
         let Left { heard, before, said: ending } = cut(from, to, Framing::Sse, said, way.stop(), way.reason());
         let (path, id) = (format!("/p{}", self.number(own)), format!("{case}-{at}-{way:?}"));
-        let (reset, when) = oneshot::channel();
-        let when = Some(when).filter(|_| way == Way::Reset);
-        self.orders.0.lock().expect("whole").insert(id.clone(), (way.response(said), when));
-        let events = String::from_utf8_lossy(&heard[..before]).matches("\n\n").count();
-        let answer = hear(client, &path, &id, Some((reset, events)).filter(|_| way == Way::Reset)).await;
+        let (tell, told) = oneshot::channel();
+        let (order, reset) = match way {
+            Way::Reset => (Order::Reset(way.response(said), told), Some((tell, frames(&heard[..before])))),
+            _ => (Order::Say(way.response(said)), None),
+        };
+        self.orders.give(&id, [order]);
+        let answer = ear.hear(&path, &id, reset).await;
         let expected = timeless(std::str::from_utf8(&heard).expect("UTF-8"));
         let actual = if answer.status == 200 { timeless(answer.text()) } else { vec![answer.text().to_owned()] };
         let wrong = (answer.end != End::Clean || actual != expected).then(|| {
@@ -300,21 +241,24 @@ async fn an_agent_that_stops_anywhere_in_any_way_has_one_end() {
     let mut pairs: Vec<_> = cases.iter().map(pair).collect();
     pairs.dedup();
     let orders = Arc::<Orders>::default();
-    let upstream = agent(Arc::clone(&orders)).await;
+    let upstream = agent(&orders).await;
     let gateway = gateway(&pairs, &upstream).await;
     let trials = trials(&inputs);
     let (count, bench) = (trials.len(), Arc::new(Bench { cases, inputs, pairs, orders }));
     let trials = Arc::new(Mutex::new(trials));
 
     let mut clients = JoinSet::new();
-    for _ in 0..CLIENTS {
+    for client in 0..CLIENTS {
         let (bench, trials, data) = (Arc::clone(&bench), Arc::clone(&trials), gateway.data);
         clients.spawn(async move {
             let (mut counted, mut wrong) = (BTreeMap::<&str, usize>::new(), Vec::new());
-            let mut client = Client::connect(data).await;
+            let mut ear = match client % 2 {
+                0 => Ear::Http1(Client::connect(data).await),
+                _ => Ear::Http2(h2(data, (1 << 16) - 1).await),
+            };
             loop {
                 let Some(trial) = trials.lock().expect("whole").pop() else { return (counted, wrong) };
-                let (outcome, failed) = bench.play(&mut client, &trial).await;
+                let (outcome, failed) = bench.play(&mut ear, &trial).await;
                 *counted.entry(outcome).or_default() += 1;
                 wrong.extend(failed);
             }
@@ -335,7 +279,7 @@ async fn an_agent_that_stops_anywhere_in_any_way_has_one_end() {
         let series = text.text().lines().filter(|line| line.starts_with(name));
         series.map(|line| line.rsplit(' ').next().expect("a value").parse::<usize>().expect("a count")).sum::<usize>()
     };
-    assert_eq!(total("diglot_streams_active{").await, 0);
+    eventually("that nothing is open", async || (total("diglot_streams_active{").await == 0).then_some(())).await;
     assert_eq!(total("diglot_streams_total{").await, count);
     assert_eq!(total("diglot_requests_total{").await, count);
     for (outcome, own) in counted {
