@@ -1,12 +1,14 @@
 //! What networks do between each two of client, gateway, agent and Redis, by a proxy that does it.
 //!
 //! - `agent`: between gateway and agent: every client hears one end.
+//! - `both`: on both sides of the gateway at once, under load.
 //! - `client`: between client and gateway: no client takes half a run for a whole one, and no run is left behind.
 //! - `killed`: a gateway that is killed, and one with little memory.
 //! - `redis`: between gateway and Redis: requests are answered, whatever becomes of the quota.
 //! - `slow`: clients that read slowly, of agents that flood.
 
 mod agent;
+mod both;
 mod client;
 mod killed;
 mod redis;

@@ -64,7 +64,8 @@ enum Over {
 #[derive(Debug)]
 struct Shared {
     to: SocketAddr,
-    faults: Mutex<(Fault, Fault)>,
+    /// towards and back, of one connection after the other
+    faults: Mutex<Vec<(Fault, Fault)>>,
     accepted: AtomicUsize,
     open: AtomicUsize,
     /// ends the connections that are open
@@ -84,7 +85,7 @@ impl FaultProxy {
         let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Shared {
             to,
-            faults: Mutex::new((Fault::None, Fault::None)),
+            faults: Mutex::new(vec![(Fault::None, Fault::None)]),
             accepted: AtomicUsize::new(0),
             open: AtomicUsize::new(0),
             severed: Notify::new(),
@@ -93,12 +94,12 @@ impl FaultProxy {
             let shared = Arc::clone(&shared);
             async move {
                 while let Ok((client, _)) = listener.accept().await {
-                    shared.accepted.fetch_add(1, Ordering::Relaxed);
+                    let number = shared.accepted.fetch_add(1, Ordering::Relaxed);
                     shared.open.fetch_add(1, Ordering::Relaxed);
                     let shared = Arc::clone(&shared);
                     tokio::spawn(async move {
                         // Whatever breaks is seen at both ends.
-                        let _ = shared.pass(client).await;
+                        let _ = shared.pass(client, number).await;
                         shared.open.fetch_sub(1, Ordering::Relaxed);
                     });
                 }
@@ -114,11 +115,16 @@ impl FaultProxy {
 
     /// What becomes of connections from now on.
     pub fn set(&self, direction: Direction, fault: Fault) {
-        let mut faults = self.shared.faults.lock().expect("whole");
-        *faults = match direction {
+        self.set_in_turn([(direction, fault)]);
+    }
+
+    /// The same, one after the other, and then from the first again.
+    pub fn set_in_turn(&self, faults: impl IntoIterator<Item = (Direction, Fault)>) {
+        let of_one = |(direction, fault)| match direction {
             Direction::Towards => (fault, Fault::None),
             Direction::Back => (Fault::None, fault),
         };
+        *self.shared.faults.lock().expect("whole") = faults.into_iter().map(of_one).collect();
     }
 
     /// Nothing becomes of them any more.
@@ -144,8 +150,11 @@ impl FaultProxy {
 }
 
 impl Shared {
-    async fn pass(&self, client: TcpStream) -> std::io::Result<()> {
-        let (towards, back) = *self.faults.lock().expect("whole");
+    async fn pass(&self, client: TcpStream, number: usize) -> std::io::Result<()> {
+        let (towards, back) = {
+            let faults = self.faults.lock().expect("whole");
+            faults[number % faults.len()]
+        };
         let server = TcpStream::connect(self.to).await?;
         for stream in [&client, &server] {
             stream.set_nodelay(true)?;
