@@ -79,8 +79,9 @@ impl Seated {
         request_id: String,
     ) {
         let Seated { seat, thread_id, patience, .. } = self;
-        seat.offer(reader, run, patience, lifecycle, move || {
+        seat.offer(reader, run, patience, lifecycle, move |reader| {
             occurrence::Unread { route: &route, request_id: &request_id, thread_id: &thread_id }.emit();
+            reader.give_up();
         });
     }
 }

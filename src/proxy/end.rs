@@ -33,6 +33,8 @@ pub(super) enum End {
     /// the caller's credential has expired
     Expired,
     ClientGone,
+    /// nobody came for its events in time
+    Unread,
     Drained,
 }
 
@@ -113,6 +115,7 @@ impl End {
             End::Limited(rejection) => (Outcome::Limited, Some(rejection)),
             End::Expired => (Outcome::Expired, Some(Kind::TokenExpired.into())),
             End::ClientGone => (Outcome::ClientGone, None),
+            End::Unread => (Outcome::Unread, None),
             End::Drained => (Outcome::Drained, Some(Kind::Draining.into())),
         }
     }

@@ -79,6 +79,8 @@ impl Run {
         let (pipe, mut lifecycle) = self.close(end).await;
         // Nothing is left of the run but what its client has not read, and what is held for it.
         tokio::select! {
+            // First, because its body ends only once that was begun.
+            biased;
             () = pipe.finish() => {}
             () = lifecycle.cut() => {}
         }
@@ -336,6 +338,10 @@ impl Run {
 
     /// Says the last word to the client, the log and the metrics.
     async fn close(mut self: Box<Self>, end: End) -> (Writer<Held>, Watch) {
+        let end = match end {
+            End::ClientGone if self.pipe.is_unread() => End::Unread,
+            end => end,
+        };
         let cut = matches!(end, End::Expired) && self.plan.access.on_token_expiry == OnExpiry::Close;
         let (outcome, rejection) = end.told();
         if let Some(rejection) = &rejection {

@@ -90,6 +90,8 @@ pub enum Outcome {
     UpstreamError,
     /// the client left before the end
     ClientGone,
+    /// nobody came for the events of a run in two steps
+    Unread,
     /// the gateway was shutting down
     Drained,
     /// the caller's credential expired, and the route lets no run outlive it
@@ -105,6 +107,7 @@ impl Outcome {
         Outcome::AgentError,
         Outcome::UpstreamError,
         Outcome::ClientGone,
+        Outcome::Unread,
         Outcome::Drained,
         Outcome::Expired,
         Outcome::Limited,
@@ -118,6 +121,7 @@ impl Outcome {
             Outcome::AgentError => "agent_error",
             Outcome::UpstreamError => "upstream_error",
             Outcome::ClientGone => "client_gone",
+            Outcome::Unread => "unread",
             Outcome::Drained => "drained",
             Outcome::Expired => "expired",
             Outcome::Limited => "limited",

@@ -10,7 +10,7 @@ use super::tools::{Tools, Watch};
 use super::write::{Outlet, Writer};
 use super::{Ids, Sink, held};
 use crate::codec::sse::{self, Limits};
-use crate::codec::{Framing, proto};
+use crate::codec::{Framing, json, proto};
 use crate::dialect::{Dialect, Side};
 use crate::event::run::Ending;
 use crate::event::{Event, Field, Json, Kind};
@@ -85,9 +85,9 @@ impl Stream {
             frames: Frames::new(Framing::Sse, limits),
             follow: None,
             reader: Reader::new(agent),
+            writer: Writer::new(client, ids.as_ref()),
             guard: Guard::new(ids, agent.dialect, client.dialect),
             tools: Watch::default(),
-            writer: Writer::new(client),
             report: Report {
                 agent: agent.dialect.name,
                 client: client.dialect.name,
@@ -194,15 +194,20 @@ impl Stream {
         self.room()
     }
 
-    /// The agent's body has ended: says what it still held.
+    /// The agent's body has ended: says what it still held. A last event may lack its blank line; half of one is none, and no
+    /// rule is broken by it but that the run had no end.
     ///
     /// # Errors
     /// When the run had no terminal event, or as [`Stream::push`]: then [`Stream::fail`] has to say one.
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let over = self.ending().is_some();
         let Stream { frames, follow, reader, guard, tools, writer, report, dialects, waiting } = self;
         let to = Outlet { out, report, now };
         let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
-        frames.finish(&mut |frame| sink.followed(follow, reader, frame))?;
+        frames.finish(&mut |frame| match json::open_object(frame.data) {
+            Err(_) if !over => Ok(()),
+            _ => sink.followed(follow, reader, frame),
+        })?;
         reader.finish(&mut sink);
         self.room()?;
         if self.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }

@@ -16,7 +16,7 @@ use super::spell::{self, Stamps};
 use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves, Spans};
-use super::{CANONICAL_PREFIX, carry, message, older, patch, read};
+use super::{CANONICAL_PREFIX, Ids, carry, message, older, patch, read};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{Framing, proto, sse};
 use crate::dialect::{Content, Home, Pin, Row, Shape, Side, Spelling};
@@ -113,7 +113,8 @@ impl Patience {
 }
 
 impl Writer {
-    pub fn new(side: Side) -> Self {
+    /// A writer for `side`, of a run whose ids may be known before it says them.
+    pub fn new(side: Side, ids: Option<&Ids>) -> Self {
         let content = side.dialect.row_of(Kind::TextMessageContent, side.pin).map(|(_, row)| row);
         Writer {
             side,
@@ -130,7 +131,7 @@ impl Writer {
             calls: Calls::default(),
             args: Gathered::default(),
             answers: answer::Writing::default(),
-            stamps: Stamps::default(),
+            stamps: Stamps::known(side.dialect, ids),
             sequence: Sequence::default(),
             scratch: String::new(),
             framing: Framing::Sse,

@@ -19,20 +19,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// ms since the epoch, where a rule needs the time: the first timestamp of the seed's examples.
-const NOW: i64 = 1_620_000_000_500;
+pub const NOW: i64 = 1_620_000_000_500;
 
 /// Code and text of the error that ends a stream without a terminal event.
 const TRUNCATED: (&str, &str) = ("upstream_truncated", "The agent's stream ended before its run did.");
 
 /// A case: where it lies, and the two sides that its folder names.
-struct Case {
-    folder: PathBuf,
-    from: Side,
-    to: Side,
+pub struct Case {
+    pub folder: PathBuf,
+    pub from: Side,
+    pub to: Side,
 }
 
 impl Case {
-    fn read(&self, file: &str) -> String {
+    pub fn read(&self, file: &str) -> String {
         let path = self.folder.join(file);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
@@ -51,7 +51,8 @@ impl Case {
     }
 }
 
-fn cases(kind: &str) -> Vec<Case> {
+/// Every case of a kind: `stream` or `request`.
+pub fn cases(kind: &str) -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(kind);
     let mut cases = Vec::new();
     for pair in folders(&root) {

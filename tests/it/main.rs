@@ -4,10 +4,12 @@
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
 //! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said; an authority for one server's TLS.
 //! - `auto`: routes whose dialects are told by what is said.
+//! - `between`: what networks do between client, gateway, agent and Redis; a gateway that is killed.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
 //! - `cors`: pages of other origins.
 //! - `edges`: what a connection meets before HTTP: TLS, Unix sockets, the PROXY protocol, limits, clocks.
+//! - `cuts`: an agent that stops after every byte of the corpus.
 //! - `exact`: JSON compared with its digits, for the two modules below.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
@@ -37,10 +39,12 @@ mod access;
 mod architecture;
 mod auth;
 mod auto;
+mod between;
 mod cli;
 mod client;
 mod cors;
 mod edges;
+mod cuts;
 mod exact;
 mod faults;
 mod forwarded;

@@ -151,6 +151,7 @@ impl RunEnded<'_> {
             Outcome::Finished
             | Outcome::AgentError
             | Outcome::ClientGone
+            | Outcome::Unread
             | Outcome::Drained
             | Outcome::Expired
             | Outcome::Limited => line!(info),

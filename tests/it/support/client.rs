@@ -25,6 +25,16 @@ pub async fn ask(to: SocketAddr, request: impl AsRef<[u8]>) -> Answer {
     client.answer().await
 }
 
+/// Sends one request over a connection that may break, and hears what comes; `None` where that is not even a head.
+pub async fn attempt(to: SocketAddr, request: impl AsRef<[u8]>) -> Option<Answer> {
+    let mut client = Client::connect(to).await;
+    // Who closes early is not read to.
+    let _ = soon("sending", client.stream.write_all(request.as_ref())).await;
+    let mut answer = client.try_head().await?;
+    (answer.body, answer.end) = client.rest().await;
+    Some(answer)
+}
+
 /// Starts a plain run at a path and hears it to its end.
 pub async fn run(to: SocketAddr, path: &str) -> Answer {
     ask(to, post(path, "", INPUT)).await
@@ -134,10 +144,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
 
     /// Reads the head of an answer; the body is still to come.
     pub async fn head(&mut self) -> Answer {
-        let status = self.line().await.expect("an answer");
+        self.try_head().await.expect("an answer")
+    }
+
+    /// The same; `None` where the connection ended inside the head or before it.
+    async fn try_head(&mut self) -> Option<Answer> {
+        let status = self.line().await?;
         let status = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok()).expect("a status");
         let mut answer = Answer { status, headers: Vec::new(), body: Vec::new(), end: End::Cut };
-        while let Some(line) = self.line().await.filter(|line| !line.is_empty()) {
+        loop {
+            let line = self.line().await?;
+            if line.is_empty() {
+                break;
+            }
             let (name, value) = line.split_once(':').expect("a field");
             answer.headers.push((name.to_owned(), value.trim().to_owned()));
         }
@@ -148,7 +167,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
             (None, _) if status < 200 => Framing::Length(0),
             (None, _) => Framing::Close,
         };
-        answer
+        Some(answer)
     }
 
     /// The next piece of the body, or how it ended.
