@@ -13,6 +13,8 @@ mod cloudbase;
 pub mod dice;
 mod hai;
 mod old_client;
+mod recap;
+mod reducer;
 mod social_app;
 
 use super::exact::{canonical, members, object};
