@@ -33,6 +33,8 @@ pub enum Run {
 pub enum Ending {
     /// RUN_FINISHED
     Finished,
+    /// RUN_FINISHED, said by the gateway because the run was stopped on purpose
+    Cancelled,
     /// RUN_ERROR
     Failed,
 }

@@ -109,7 +109,7 @@ impl End {
     /// What is counted, and what the gateway has to say for it.
     pub(super) fn told(self) -> (Outcome, Option<Rejection>) {
         match self {
-            End::Said(Ending::Finished) => (Outcome::Finished, None),
+            End::Said(Ending::Finished | Ending::Cancelled) => (Outcome::Finished, None),
             End::Said(Ending::Failed) => (Outcome::AgentError, None),
             End::Failed(rejection) => (Outcome::UpstreamError, Some(rejection)),
             End::Limited(rejection) => (Outcome::Limited, Some(rejection)),

@@ -322,6 +322,12 @@ pub(super) fn write_time(side: Side, said: &mut Said<'_>) {
     set(&mut said.members, Key::Known(Field::Timestamp), written);
 }
 
+/// A time in the unit of the side.
+pub(super) fn time(side: Side, milliseconds: i64) -> Json<'static> {
+    let seconds = side.timestamp == Unit::Seconds && side.dialect.options.contains(&"timestamp");
+    Json::integer(if seconds { milliseconds.div_euclid(1000) } else { milliseconds })
+}
+
 /// Members that a dialect says on every event of a run, as the start of it said them.
 #[derive(Debug, Default)]
 pub(super) struct Stamps(Vec<(Field, Json<'static>)>);

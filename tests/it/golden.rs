@@ -109,6 +109,12 @@ pub fn hear<'p>(from: Side, to: Side, pieces: impl IntoIterator<Item = &'p [u8]>
     (String::from_utf8(out).expect("UTF-8"), stream.report().clone())
 }
 
+/// What clients hear in the corpus: the name of each case, its client, and the stream.
+pub fn client_streams() -> Vec<(String, Side, String)> {
+    let all = cases("stream").into_iter();
+    all.map(|case| (case.folder.display().to_string(), case.to, case.read("expected.sse"))).collect()
+}
+
 /// Repairs and losses as comments, one per line, in the order of their tables.
 fn remarks(report: &Report) -> String {
     let repairs = Repair::ALL.iter().map(|one| ("repair", one.label(), report.repairs[*one as usize]));
