@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::access::{Access, Auth, RateLimits, TrustedProxies};
+use self::replay::{OnDisconnect, Replay};
 use crate::dialect::Side;
 use crate::translate::Mode;
 
@@ -26,6 +27,7 @@ pub mod file;
 pub mod load;
 mod outline;
 mod problem;
+pub mod replay;
 mod scalar;
 mod template;
 #[cfg(test)]
@@ -62,6 +64,8 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How long running streams may go on after SIGTERM. May be zero.
     pub drain_timeout: Duration,
+    /// How much is kept of runs that outlive their clients.
+    pub replay: Replay,
     /// In the order of the file. Never empty; no two share a path or a name.
     pub routes: Vec<Route>,
 }
@@ -97,6 +101,8 @@ pub struct Route {
     /// Where clients GET the events of a run that they POSTed; its place is one whole segment. No request is read by two
     /// of these, or by one and a `path`.
     pub events_path: Option<Template>,
+    /// What becomes of a run that nobody listens to.
+    pub on_disconnect: OnDisconnect,
     /// What the clients speak.
     pub client: Side,
     /// What the agent speaks.

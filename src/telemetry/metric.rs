@@ -4,7 +4,7 @@
 //! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
 //! counting an event is one addition.
 
-use super::label::{AuthMethod, AuthReason, Decision, Refresh};
+use super::label::{AuthMethod, AuthReason, Decision, Eviction, Refresh};
 use crate::dialect::{Dialect, Side, Sign};
 use crate::translate::{Loss, Repair, Report};
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
@@ -27,8 +27,7 @@ const EVENT_BYTES: Row = Row {
     help: "Bytes of event streams by route and direction (from_agent, to_client).",
     labels: &["route", "direction"],
 };
-const STREAMS_ACTIVE: Row =
-    Row { name: "diglot_streams_active", help: "Runs whose client is connected.", labels: &["route"] };
+const STREAMS_ACTIVE: Row = Row { name: "diglot_streams_active", help: "Runs that are open.", labels: &["route"] };
 const STREAMS: Row =
     Row { name: "diglot_streams_total", help: "Runs that ended, by outcome.", labels: &["route", "outcome"] };
 const REQUESTS: Row = Row {
@@ -72,6 +71,14 @@ const JWKS_REFRESHES: Row = Row {
     help: "Attempts to fetch the keys of an issuer, by result.",
     labels: &["issuer", "result"],
 };
+const REPLAY_RUNS: Row =
+    Row { name: "diglot_replay_runs", help: "Runs that are kept for clients that come back.", labels: &[] };
+const REPLAY_BYTES: Row = Row { name: "diglot_replay_bytes", help: "What they take in memory.", labels: &[] };
+const REPLAY_EVICTIONS: Row = Row {
+    name: "diglot_replay_evictions_total",
+    help: "Runs that are kept no longer, or can be come back to no longer, by reason.",
+    labels: &["reason"],
+};
 const DRAINING: Row = Row { name: "diglot_draining", help: "1 while the gateway is shutting down.", labels: &[] };
 const BUILD: Row = Row { name: "diglot_build_info", help: "Always 1; the version is a label.", labels: &["version"] };
 
@@ -92,6 +99,8 @@ pub enum Outcome {
     Expired,
     /// the run got as large or as long as the route lets it
     Limited,
+    /// the caller stopped it
+    Cancelled,
 }
 
 impl Outcome {
@@ -104,6 +113,7 @@ impl Outcome {
         Outcome::Drained,
         Outcome::Expired,
         Outcome::Limited,
+        Outcome::Cancelled,
     ];
 
     /// The label in metrics and logs.
@@ -117,6 +127,7 @@ impl Outcome {
             Outcome::Drained => "drained",
             Outcome::Expired => "expired",
             Outcome::Limited => "limited",
+            Outcome::Cancelled => "cancelled",
         }
     }
 }
@@ -143,6 +154,7 @@ pub struct Metrics {
     jwks_keys: IntGaugeVec,
     jwks_success: IntGaugeVec,
     jwks_refreshes: IntCounterVec,
+    replay: ReplayMetrics,
 }
 
 /// The handles of one route.
@@ -170,6 +182,14 @@ pub struct IssuerMetrics {
     keys: IntGauge,
     success: IntGauge,
     refreshes: Vec<IntCounter>,
+}
+
+/// The handles of runs that are kept.
+#[derive(Clone, Debug)]
+pub struct ReplayMetrics {
+    runs: IntGauge,
+    bytes: IntGauge,
+    evictions: Arc<[IntCounter]>,
 }
 
 /// Counters of events by type, for each dialect that a side may speak.
@@ -218,6 +238,14 @@ impl Metrics {
             jwks_keys: gauges(&JWKS_KEYS)?,
             jwks_success: gauges(&JWKS_SUCCESS)?,
             jwks_refreshes: counters(&JWKS_REFRESHES)?,
+            replay: ReplayMetrics {
+                runs: gauge(&REPLAY_RUNS)?,
+                bytes: gauge(&REPLAY_BYTES)?,
+                evictions: {
+                    let counters = counters(&REPLAY_EVICTIONS)?;
+                    Eviction::ALL.iter().map(|one| counters.with_label_values(&[one.label()])).collect()
+                },
+            },
             registry,
         })
     }
@@ -282,6 +310,12 @@ impl Metrics {
         }
     }
 
+    /// The handles of runs that are kept.
+    #[must_use]
+    pub fn replay(&self) -> ReplayMetrics {
+        self.replay.clone()
+    }
+
     /// Counts an answered request. `route` is a route's name, or empty.
     pub fn request(&self, route: &str, status: u16) {
         self.requests.with_label_values(&[route, &status.to_string()]).inc();
@@ -296,6 +330,23 @@ impl Metrics {
     #[must_use]
     pub fn render(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
+
+impl ReplayMetrics {
+    /// Says how many runs are kept.
+    pub fn runs(&self, count: usize) {
+        self.runs.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Says how much they take, in bytes.
+    pub fn bytes(&self, bytes: usize) {
+        self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a run that is kept no longer.
+    pub fn evicted(&self, reason: Eviction) {
+        self.evictions[reason as usize].inc();
     }
 }
 

@@ -156,10 +156,7 @@ pub(super) fn merged(old: Option<Json<'static>>, new: Option<Json<'static>>) -> 
 impl Text {
     fn of(row: &'static Row, event: &Event<'_>, side: Side) -> Option<Text> {
         let chunk = Piece::of(event.kind).is_some();
-        let piece = matches!(
-            event.kind,
-            Kind::TextMessageContent | Kind::ReasoningMessageContent | Kind::ToolCallArgs
-        );
+        let piece = matches!(event.kind, Kind::TextMessageContent | Kind::ReasoningMessageContent | Kind::ToolCallArgs);
         let nothing = Json::trusted("\"\"");
         let delta = event.get(Field::Delta).or(chunk.then_some(&nothing)).filter(|_| piece || chunk)?;
         let (block, text) = match delta.shape() {

@@ -56,7 +56,8 @@ fn rejected(client: Side, stream: &[String]) -> Option<String> {
     verifier.finish(&mut found);
     let violation = (!verifier.summary().is_accepted()).then(|| format!("{found:?}"));
     violation.or_else(|| {
-        let data = |frame: &String| frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned();
+        let data =
+            |frame: &String| frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned();
         let events: Vec<String> = stream.iter().map(data).collect();
         let old = client.dialect.name == "ag-ui-0" && client.pin != Pin::V0_1;
         old.then(|| old_client::rejects(client.pin, &events)).flatten()

@@ -306,7 +306,12 @@ impl Client {
         if let Some(message) = self.message(&id).filter(|message| message["role"] == "activity") {
             merge(message, event);
             let shown = message.as_object_mut().expect("an object");
-            shown.entry("changes").or_insert_with(|| json!([])).as_array_mut().expect("a list").push(event["patch"].clone());
+            shown
+                .entry("changes")
+                .or_insert_with(|| json!([]))
+                .as_array_mut()
+                .expect("a list")
+                .push(event["patch"].clone());
             shown.insert("activityType".to_owned(), part(event, "activityType"));
         }
     }
