@@ -64,6 +64,9 @@ pub mod config;
 pub mod guard;
 
 #[cfg(feature = "server")]
+pub mod replay;
+
+#[cfg(feature = "server")]
 pub mod proxy;
 
 #[cfg(feature = "server")]

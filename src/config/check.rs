@@ -15,7 +15,7 @@ use super::load::Source;
 use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_password};
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
-use super::{Config, Limits, Route, Template, Timeouts, Upstream};
+use super::{Config, Limits, Route, Timeouts, Upstream};
 use crate::dialect::{self, Dialect, Set, Side};
 use crate::translate::Mode;
 
@@ -23,8 +23,12 @@ mod access;
 mod auth;
 mod listen;
 mod own;
+mod paths;
 mod rates;
+mod replay;
 mod secret;
+
+use paths::Labels;
 
 /// Checks `file`, which was read from `source`.
 pub(super) fn check(source: &Source<'_>, file: &File) -> Result<Config, Problems> {
@@ -100,30 +104,11 @@ impl<T> Seen<T> {
     }
 }
 
-/// What tells routes apart: no two may have one of these in common.
-#[derive(Default)]
-struct Labels {
-    paths: Vec<Seen<String>>,
-    names: Vec<Seen<String>>,
-    events: Vec<Seen<Template>>,
-}
-
-impl Labels {
-    fn add(&mut self, path: Option<Seen<String>>, name: Option<Seen<String>>) {
-        // A path that was there before is noted as such; that it is a name as well would be the same mistake again.
-        let again = |name: &Seen<String>| {
-            let is_path = path.as_ref().is_some_and(|path| path.position == name.position);
-            is_path && self.paths.iter().any(|earlier| earlier.value == name.value)
-        };
-        self.names.extend(name.filter(|name| !again(name)));
-        self.paths.extend(path);
-    }
-}
-
 impl Check<'_> {
     fn config(&mut self, file: &File) -> Option<Config> {
         let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
         let listeners = self.listeners(&file.listeners, trusted_proxies.as_ref());
+        let replay = self.replay(&file.replay);
         let limits = self.limits(&file.limits);
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
         let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
@@ -141,6 +126,7 @@ impl Check<'_> {
             limits: limits?,
             keep_alive: keep_alive?,
             drain_timeout: drain_timeout?,
+            replay: replay?,
             routes: routes?,
         })
     }
@@ -194,42 +180,6 @@ impl Check<'_> {
         checked.into_iter().collect()
     }
 
-    /// No request may be one for a run and one for its events, or for the events of two routes.
-    fn disjoint(&mut self, labels: &Labels) {
-        let hint = "give it a segment of its own, such as `/events` at its end";
-        let all: Vec<&Seen<Template>> = labels.events.iter().collect();
-        self.distinct(&all, Template::overlaps, "some paths are read by this and by", hint);
-        for events in &labels.events {
-            if let Some(path) = labels.paths.iter().find(|path| events.value.covers(&path.value)) {
-                self.note(&events.path, events.position, format!("this covers {}", path.place()), hint);
-            }
-        }
-    }
-
-    /// Where clients of the route find their events, if it has such a path.
-    #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    fn events_path(
-        &mut self,
-        route: &file::Route,
-        client: Option<Side>,
-        at: &str,
-        labels: &mut Labels,
-    ) -> Option<Option<Template>> {
-        let Some(written) = &route.events_path else { return Some(None) };
-        let at = format!("{at}.events_path");
-        let seen = self.seen(written, &at, scalar::events_path);
-        // An `event:` line is for a reader that GETs (EventSource); a dialect of the operator's own has it from its base.
-        if let Some(side) = client.filter(|side| !side.dialect.event_line) {
-            let message = format!("clients of `{}` take their events from the answer to the POST", side.dialect.name);
-            let two_steps = dialect::ALL.iter().filter(|dialect| dialect.event_line).map(|dialect| dialect.name);
-            let hint = format!("take it away; it belongs to {}", quoted(two_steps));
-            self.note(&at, position(written.defined), message, hint);
-        }
-        let seen = seen?;
-        labels.events.push(seen.clone());
-        Some(Some(seen.value))
-    }
-
     fn route(&mut self, written: &Spanned<file::Route>, at: &str, labels: &mut Labels) -> Option<Route> {
         let route = &written.value;
         let whole = position(written.defined);
@@ -243,6 +193,7 @@ impl Check<'_> {
         let client = self.required(route.client.as_ref(), at, "client", whole);
         let client = client.and_then(|side| self.side(side, &format!("{at}.client")));
         let events_path = self.events_path(route, client, at, labels);
+        let on_disconnect = self.on_disconnect(route, path.as_ref(), at, labels);
         let agent = self.required(route.agent.as_ref(), at, "agent", whole);
         let agent = agent.and_then(|side| self.side(side, &format!("{at}.agent")));
         let upstreams = self.required(route.upstream.as_ref(), at, "upstream", whole);
@@ -256,6 +207,7 @@ impl Check<'_> {
             name: name?.value,
             path: path?.value,
             events_path: events_path?,
+            on_disconnect: on_disconnect?,
             client: client?,
             agent: agent?,
             upstreams: upstreams?,

@@ -14,12 +14,14 @@ use serde_saphyr::{Location, Spanned};
 
 mod access;
 mod listen;
+mod replay;
 
 pub use access::{
     ApiKey, Auth, Cors, Issuer, KeyFile, KeySource, RateLimit, Redis, Require, RunLimits, Tier, UpstreamFile,
     UpstreamHeader,
 };
 pub use listen::{Listeners, SocketEntry, SocketMapping, Sockets, TlsFiles};
+pub use replay::Replay;
 
 /// A scalar as it was written, with its line and column. A default has no position.
 pub type Text = Spanned<String>;
@@ -48,6 +50,8 @@ pub struct File {
     pub keep_alive: Text,
     /// How long running streams may go on after SIGTERM before they are ended. A duration; `0s` ends them at once.
     pub drain_timeout: Text,
+    /// What is kept of runs that outlive their clients.
+    pub replay: Replay,
     /// Dialects of one's own, for `client` and `agent` of routes.
     pub dialects: Vec<Spanned<OwnDialect>>,
     /// Which path leads to which agent. At least one.
@@ -65,6 +69,7 @@ impl Default for File {
             limits: Limits::default(),
             keep_alive: text("15s"),
             drain_timeout: text("30s"),
+            replay: Replay::default(),
             dialects: Vec::new(),
             routes: Spanned::new(Vec::new(), Location::UNKNOWN, Location::UNKNOWN),
         }
@@ -140,6 +145,10 @@ pub struct Route {
     /// they POST is answered 202 then. Without it the events are the answer to the POST.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events_path: Option<Text>,
+    /// What becomes of a run when nobody listens to it: it ends (`abort`), or goes on for so long and can be come back to
+    /// (`continue for 5m`).
+    #[serde(default = "replay::on_disconnect")]
+    pub on_disconnect: Text,
     /// What the clients speak. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<Spanned<Side>>,

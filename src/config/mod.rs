@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use self::access::{Access, Auth, RateLimits, TrustedProxies};
 use self::listen::Listen;
+use self::replay::{OnDisconnect, Replay};
 use crate::dialect::Side;
 use crate::translate::Mode;
 
@@ -28,6 +29,7 @@ pub mod listen;
 pub mod load;
 mod outline;
 mod problem;
+pub mod replay;
 mod scalar;
 mod template;
 #[cfg(test)]
@@ -64,6 +66,8 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How long running streams may go on after SIGTERM. May be zero.
     pub drain_timeout: Duration,
+    /// How much is kept of runs that outlive their clients.
+    pub replay: Replay,
     /// In the order of the file. Never empty; no two share a path or a name.
     pub routes: Vec<Route>,
 }
@@ -105,6 +109,8 @@ pub struct Route {
     /// Where clients GET the events of a run that they POSTed; its place is one whole segment. No request is read by two
     /// of these, or by one and a `path`.
     pub events_path: Option<Template>,
+    /// What becomes of a run that nobody listens to.
+    pub on_disconnect: OnDisconnect,
     /// What the clients speak.
     pub client: Side,
     /// What the agent speaks.

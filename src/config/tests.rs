@@ -22,6 +22,7 @@ mod broken;
 mod broken_callers;
 mod callers;
 mod listen;
+mod replay;
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
@@ -46,7 +47,8 @@ fn committed(name: &str) -> PathBuf {
 #[test]
 fn each_broken_file_is_told_what_is_wrong_with_it() {
     let mut differences = String::new();
-    for (cause, text, expected) in broken::BROKEN.iter().chain(broken_callers::BROKEN).chain(listen::BROKEN) {
+    let tables = broken::BROKEN.iter().chain(broken_callers::BROKEN).chain(listen::BROKEN).chain(replay::BROKEN);
+    for (cause, text, expected) in tables {
         let text = text.strip_prefix('\n').unwrap_or(text);
         let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
         let problems = read(&text).expect_err(cause);

@@ -16,7 +16,7 @@
 pub mod auth;
 mod authorize;
 pub mod cors;
-mod digest;
+pub mod digest;
 pub mod file;
 mod gate;
 mod host;
@@ -37,6 +37,7 @@ use crate::config::Config;
 use crate::config::access::Access;
 use crate::error::Rejection;
 use crate::telemetry::{Metrics, RouteMetrics};
+use http::request::Parts;
 use http::{Request, Response};
 use std::sync::Arc;
 use tower::{Service, ServiceBuilder};
@@ -52,8 +53,34 @@ pub struct Matched {
     pub access: Arc<Access>,
     /// its handles
     pub metrics: Arc<RouteMetrics>,
-    /// whether the request reads a run that another one started: it is no new run to a limit
-    pub reads: bool,
+    /// what the request wants of it
+    pub errand: Errand,
+}
+
+/// What a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// a run
+    Start,
+    /// a run, or one that was started already; only its body tells, so whoever reads that asks for room
+    StartOrJoin,
+    /// the events of a run that another request started, and that was counted then
+    Read,
+    /// the events of a run again: each time is counted
+    Join,
+    /// the end of a run
+    Stop,
+}
+
+impl Errand {
+    /// How it is asked for.
+    #[must_use]
+    pub const fn method(self) -> &'static str {
+        match self {
+            Errand::Start | Errand::StartOrJoin | Errand::Stop => "POST",
+            Errand::Read | Errand::Join => "GET",
+        }
+    }
 }
 
 /// Everything that the gates decide with: shared by all requests.
@@ -97,6 +124,14 @@ impl Guard {
             }
         };
         tokio::join!(self.auth.watch(), self.upstream.watch(), self.limits.watch(), redis);
+    }
+
+    /// Room for a run of a route where only the body of a request tells whether it starts one. Its gate lets all pass.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn seat(&self, head: &Parts, matched: &Matched) -> Result<Permits, Rejection> {
+        self.streams.seat(head, matched)
     }
 
     /// Who checks credentials, for the status plane.

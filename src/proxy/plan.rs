@@ -27,8 +27,6 @@ pub(super) struct Plan {
     pub traceparent: Option<HeaderValue>,
     /// what the agent hears about the caller
     pub fields: HeaderMap,
-    /// how the client is told events
-    pub framing: Framing,
     /// how the agent may tell them
     pub agent_framings: &'static [Framing],
     /// where to note what the agent turned out to speak

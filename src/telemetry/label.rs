@@ -138,3 +138,19 @@ labels! {
         Refused = "refused",
     }
 }
+
+labels! {
+    /// Why a run is kept no longer, or can be come back to no longer.
+    Eviction {
+        /// it ended long ago
+        Age = "age",
+        /// others are newer, and only so many are kept
+        Runs = "runs",
+        /// all together would take too much
+        Bytes = "bytes",
+        /// it alone takes too much
+        RunBytes = "run_bytes",
+        /// another run has its id now
+        Replaced = "replaced",
+    }
+}

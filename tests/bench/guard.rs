@@ -120,7 +120,7 @@ fn main() {
             path: route.path.clone(),
             access: Arc::clone(&route.access),
             metrics: metrics.route(path, route.client, route.agent),
-            reads: false,
+            errand: diglot::guard::Errand::Start,
         });
         let leaf = service_fn(|request: Request<()>| async move {
             drop(request);

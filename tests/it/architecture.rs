@@ -37,7 +37,7 @@ const MODULES: &[Module] = &[
     server("telemetry", "event dialect codec translate error", "an occurrence describes, it does not act"),
     server("config", "event dialect codec translate error", "a configuration is checked before what runs on it exists"),
     server("guard", "event error telemetry config", "policy decides before a run exists"),
-    server("replay", "event dialect codec error telemetry config", "a run log keeps what was said, whoever reads it"),
+    server("replay", "event dialect codec translate error telemetry config", "a run log keeps what was said, whoever reads it"),
     server("proxy", "event dialect codec translate error telemetry config guard replay", "the data plane knows no other plane"),
     server("admin", "event dialect error telemetry config guard replay proxy", "this plane looks at the data plane, never the other way"),
     server("demo", "event dialect", "an agent that shared code with the gateway would share its mistakes"),

@@ -26,6 +26,7 @@
 //! - `proto`: the protobuf transport, both ways.
 //! - `refusals`: refusals that a client hears of in events.
 //! - `requests`: what reaches the agent, and what is refused before.
+//! - `resume`: runs that outlive their clients: coming back to them, stopping them, what is kept.
 //! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
 //! - `sides`: words and errors of an operator's own dialect, and how much an older agent is not told.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
@@ -61,6 +62,7 @@ mod policy;
 mod proto;
 mod refusals;
 mod requests;
+mod resume;
 mod secrets;
 mod sides;
 mod smuggling;

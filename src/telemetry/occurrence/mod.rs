@@ -11,7 +11,7 @@ pub use listener::{
     Accepting, CertificateChanged, CertificateExpired, CertificateUnusable, FewDescriptors, Listening, NotAccepting,
     TurnedAway,
 };
-pub use run::{Detected, Preflight, Refused, Resumed, RunEnded, Unread, Unresolved};
+pub use run::{Detected, Joined, Preflight, Refused, Resumed, RunEnded, Stopped, Unread, Unresolved};
 
 use super::label::AuthMethod;
 use super::metric::Metrics;

@@ -20,7 +20,7 @@ pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeAc
 const HISTORY: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
 
 /// The client's list.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct List {
     entries: Vec<Entry>,
     /// whether the agent said which messages there are
@@ -28,7 +28,7 @@ pub(super) struct List {
 }
 
 /// A message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     id: Json<'static>,
     /// canonical
@@ -44,7 +44,7 @@ struct Entry {
     settled: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Content {
     /// the message has none
     None,
@@ -55,7 +55,7 @@ enum Content {
 }
 
 /// A tool call of a message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Call {
     id: Json<'static>,
     /// As a message said it, until an event is about it. What is below says nothing until then.
@@ -228,9 +228,10 @@ impl List {
         };
         entry.metadata = metadata_of(event.get(Field::Metadata).cloned(), side);
         entry.rest = taken(event, &[Field::SubagentRunId]);
-        let owner = self.entries.iter().position(|entry| {
-            entry.role == ASSISTANT && entry.calls.iter().flatten().any(|own| own.id.same(&call))
-        });
+        let owner = self
+            .entries
+            .iter()
+            .position(|entry| entry.role == ASSISTANT && entry.calls.iter().flatten().any(|own| own.id.same(&call)));
         entry.rest.insert(0, (Key::Known(Field::ToolCallId), call));
         let behind = |owner: usize| owner + 1 + self.entries[owner + 1..].iter().take_while(|e| e.role == TOOL).count();
         let at = owner.map_or(self.entries.len(), behind);
@@ -244,7 +245,8 @@ impl List {
         let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
         let mut entry = Entry::new(id, ACTIVITY);
         entry.settled = true;
-        entry.content = event.get(Field::Content).map_or(Content::None, |shown| Content::Value(shown.clone().into_owned()));
+        entry.content =
+            event.get(Field::Content).map_or(Content::None, |shown| Content::Value(shown.clone().into_owned()));
         entry.rest = taken(event, &[Field::ActivityType, Field::SubagentRunId]);
         match self.entries.iter_mut().find(|own| own.id.same(&entry.id)) {
             None => {

@@ -46,7 +46,7 @@ use open::{Open, Opens, What};
 /// recap.prelude(0, Some("k-1"), &mut out);
 /// assert!(String::from_utf8_lossy(&out).contains(r#""messages":[{"id":"u","role":"user","content":"hi"}]"#));
 /// ```
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Recap {
     side: Side,
     /// members that every event of the dialect says

@@ -175,6 +175,7 @@ impl Sound<'_> {
 /// What a trial has to end with, for the counters.
 fn outcome(said: Option<Ending>) -> &'static str {
     match said {
+        Some(Ending::Cancelled) => "cancelled",
         Some(Ending::Finished) => "finished",
         Some(Ending::Failed) => "agent_error",
         None => "upstream_error",

@@ -359,7 +359,8 @@ impl Client {
             message["id"] = json!(format!("{}:result", text(&call)));
         }
         let content = part(event, "content");
-        message["content"] = if content.is_array() && event.get("args").is_none() { content } else { json!(whole(&content)) };
+        message["content"] =
+            if content.is_array() && event.get("args").is_none() { content } else { json!(whole(&content)) };
         copy(&mut message, event, &["subagentRunId"]);
         merge(&mut message, event);
         let owns = |message: &Value| {
@@ -405,7 +406,12 @@ impl Client {
         if let Some(message) = self.message(&id).filter(|message| message["role"] == "activity") {
             merge(message, event);
             let shown = message.as_object_mut().expect("an object");
-            shown.entry("changes").or_insert_with(|| json!([])).as_array_mut().expect("a list").push(event["patch"].clone());
+            shown
+                .entry("changes")
+                .or_insert_with(|| json!([]))
+                .as_array_mut()
+                .expect("a list")
+                .push(event["patch"].clone());
             shown.insert("activityType".to_owned(), part(event, "activityType"));
         }
     }
