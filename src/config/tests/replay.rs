@@ -17,13 +17,13 @@ routes:
   - {path: /d, client: ag-ui, agent: hai, upstream: "http://h/", on_disconnect: continue for 0s}
 "#,
         r"
-f:2:80: routes[0].on_disconnect: `continue` does not say for how long
+f:2:81: routes[0].on_disconnect: `continue` does not say for how long
   hint: did you mean `continue for 5m`?
-f:3:80: routes[1].on_disconnect: `go on` is not a choice here
+f:3:81: routes[1].on_disconnect: `go on` is not a choice here
   hint: write `abort`, or `continue for` and a duration: `continue for 5m`
-f:4:80: routes[2].on_disconnect: `continue for 5 minutes` is no duration
+f:4:81: routes[2].on_disconnect: `continue for 5 minutes` is no duration
   hint: did you mean `5m`?
-f:5:80: routes[3].on_disconnect: `continue for 0s` leaves no time at all
+f:5:81: routes[3].on_disconnect: `continue for 0s` leaves no time at all
   hint: write a duration of at least `1ms`
 ",
     ),
@@ -71,9 +71,9 @@ routes:
   - {path: /c, client: social-app, agent: hai, upstream: "http://h/", events_path: "/b/runs/{thread_id}/events"}
 "#,
         r"
-f:2:80: routes[0].on_disconnect: runs of this route are found below its path, where routes[1].path (3:12) is as well
+f:2:81: routes[0].on_disconnect: runs of this route are found below its path, where routes[1].path (line 3, column 12) is as well
   hint: give the other path a segment of its own, or write `on_disconnect: abort`
-f:4:80: routes[2].on_disconnect: runs of this route are found below its path, where routes[3].events_path (5:83) is as well
+f:4:81: routes[2].on_disconnect: runs of this route are found below its path, where routes[3].events_path (line 5, column 84) is as well
   hint: give the other path a segment of its own, or write `on_disconnect: abort`
 ",
     ),

@@ -4,14 +4,17 @@ use super::super::support::soon;
 use super::*;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
-use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper::client::conn::http2::{Builder, SendRequest};
 use hyper::{Request, Response, body::Incoming};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::TcpStream;
 
 async fn connect(gateway: &Gateway) -> SendRequest<Empty<Bytes>> {
     let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
-    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
+    // Its window is what a client takes that reads nothing.
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(64 << 10);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.expect("HTTP/2");
     tokio::spawn(connection);
     sender
 }
