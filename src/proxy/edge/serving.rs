@@ -1,8 +1,8 @@
 //! A plane that listens: its accept loops, and what stands between a connection and its first byte of HTTP.
 //!
 //! pingora runs it, as one of the services of its server: it gives the runtime, says when to end, and hands sockets over to
-//! the next process. The loops are our own. pingora's spins without descriptors of the system, accepts whoever comes, and
-//! spends nine KiB of every idle stream on the frame of a handshake.
+//! the next process. The loops are our own: pingora's takes whoever comes, shakes hands in a task that lives as long as the
+//! connection, and without descriptors of the system (ENFILE) tries again without a pause.
 
 use super::connections::{Connections, Permit};
 use super::listener::{Listener, Opened};

@@ -1,7 +1,7 @@
 //! TLS of a listener: the certificate that it shows, kept as fresh as its files.
 //!
-//! rustls on the accepted stream, not pingora's listener: that holds the frame of its handshake and two buffers for as long
-//! as the connection lives, and knows nothing of a header in front of the handshake.
+//! rustls on the accepted stream, not by pingora's listener: that has the same rustls and its own streams, digests and
+//! logging around it, and no place for a header in front of a handshake whose certificate may change.
 
 use super::sending::Sending;
 use super::transport::Wire;

@@ -4,7 +4,7 @@ use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::Client;
 use super::super::support::soon;
 use super::super::support::sse::{HEAD, WHOLE, begun, succeeded, whole};
-use super::{answering, gateway, halfway, start};
+use super::{answering, gateway, halfway, start, turned};
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http2::handshake;
@@ -39,6 +39,7 @@ async fn a_head_that_is_late_is_closed_however_long_a_connection_may_be_idle() {
     assert_eq!(second.answer().await.status, 404);
     let mut silent = Client::connect(gateway.data).await;
     assert!(silent.closed().await.is_empty());
+    gateway.reaches(&turned("127.0.0.1:0", "silent"), 1.0).await;
     second.send("GET /nowhere HTTP/1.1\r\nHost: gateway\r\n\r\n").await;
     assert_eq!(second.answer().await.status, 404);
     second.send("GET /nowhere HTTP/1.1\r\nHo").await;

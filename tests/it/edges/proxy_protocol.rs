@@ -4,7 +4,7 @@ use super::super::support::client::Client;
 use super::super::support::soon;
 use super::super::support::sse::{WHOLE, succeeded};
 use super::super::support::tls::Authority;
-use super::{answering, gateway, start_and_end, turned};
+use super::{answering, gateway, start, start_and_end, turned};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
@@ -94,4 +94,23 @@ async fn the_header_stands_in_front_of_the_handshake() {
     client.send(start_and_end()).await;
     succeeded(&client.answer().await, WHOLE);
     assert_eq!(agent.request().await.header("x-forwarded-for"), Some("192.0.2.7"));
+}
+
+/// The proxy may have any number of connections, each of its clients its share.
+#[tokio::test]
+async fn connections_are_counted_for_whom_the_header_names() {
+    let agent = answering();
+    let top = format!("{TRUSTED}\nlimits: {{connections_per_address: 1}}");
+    let gateway = gateway(&agent, LISTENER, &top).await;
+    let mut held = Vec::new();
+    for header in [BINARY, TEXT, LOCAL, LOCAL] {
+        let mut client = Client::connect(gateway.listening[1]).await;
+        client.send([header, start().as_bytes()].concat()).await;
+        succeeded(&client.answer().await, WHOLE);
+        held.push(client);
+    }
+    let mut late = Client::connect(gateway.listening[1]).await;
+    late.send(BINARY).await;
+    assert_eq!(late.answer().await.status, 503);
+    gateway.reaches(&turned("127.0.0.1:0", "address_limit"), 1.0).await;
 }

@@ -1,7 +1,7 @@
 //! Unix sockets: their files, and clients without an address.
 
 use super::super::support::client::{Answer, Client};
-use super::super::support::gateway::{File, diglot};
+use super::super::support::gateway::{File, Process, diglot};
 use super::super::support::soon;
 use super::super::support::sse::{WHOLE, succeeded};
 use super::{answering, gateway, start_and_end};
@@ -55,14 +55,17 @@ async fn the_socket_of_a_dead_process_is_replaced_and_that_of_a_live_one_is_not(
     let place = Place::new();
     let agent = answering();
     let mut first = gateway(&agent, &place.listener(""), "").await;
-    let second = || {
+    let second = async || {
         let route = "routes: [{path: /a, client: ag-ui, agent: ag-ui, upstream: \"http://127.0.0.1:1/\"}]";
         let text = format!("listeners: {{data: {}, status: []}}\n{route}\n", place.listener(""));
         let file = File::new(&text);
-        let done = diglot().args(["serve", "--config"]).arg(file.path()).output().expect("it runs");
-        (done.status.code(), String::from_utf8_lossy(&done.stderr).into_owned())
+        let mut process = Process::start(diglot().args(["serve", "--config"]).arg(file.path()), false);
+        let said = process.line().await.unwrap_or_default();
+        // One that listens would never end.
+        assert!(!said.contains("listening"), "{said}");
+        (process.exit().await.code(), said)
     };
-    let (code, said) = second();
+    let (code, said) = second().await;
     assert_eq!(code, Some(69), "{said}");
     assert!(said.contains("another process listens there"), "{said}");
     succeeded(&run(&place.0, "").await, WHOLE);
@@ -76,7 +79,7 @@ async fn the_socket_of_a_dead_process_is_replaced_and_that_of_a_live_one_is_not(
 
     std::fs::remove_file(&place.0).expect("a socket");
     std::fs::write(&place.0, "somebody's notes").expect("a file");
-    let (code, said) = second();
+    let (code, said) = second().await;
     assert_eq!(code, Some(69), "{said}");
     assert_eq!(std::fs::read_to_string(&place.0).expect("a file"), "somebody's notes");
 }
