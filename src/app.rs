@@ -1,28 +1,24 @@
 //! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
 
+mod drain;
+
 use crate::admin;
 use crate::config::Config;
 use crate::guard::Guard;
-use crate::proxy::{Cluster, Edge, Gateway, Lifecycle, Listener, Phase, bound, stack};
+use crate::proxy::{Cluster, Door, Edge, Gateway, Lifecycle, Listener, bound, stack};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
+use drain::Drain;
 use pingora_core::server::configuration::ServerConf;
-use pingora_core::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch, ShutdownWatch};
+use pingora_core::server::{RunArgs, Server, ShutdownWatch};
 use pingora_core::services::background::{BackgroundService, background_service};
 use std::fmt;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
 
 /// How often the names of agents are resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
-
-/// Time for hyper to write out the last words of a stream whose body has ended.
-const LAST_WORDS: Duration = Duration::from_millis(100);
-
-/// Time for runs to say RUN_ERROR once they are cut.
-const CUT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Threads of the planes that only answer short questions.
 const STATUS_THREADS: usize = 1;
@@ -100,13 +96,14 @@ impl App {
         self.status.first().map(|listener| listener.address)
     }
 
-    /// Serves until a signal ends it: SIGTERM or SIGINT drains, a second one ends at once. Blocks.
+    /// Serves until it has drained; see [`drain`]. Blocks.
     ///
     /// # Errors
     /// When the process cannot be set up.
     pub fn serve(self) -> Result<(), StartError> {
         let App { config, metrics, guard, data, status } = self;
-        let lifecycle = Lifecycle::default();
+        let (lifecycle, doors) = (Lifecycle::default(), [Arc::new(Door::default()), Arc::new(Door::default())]);
+        let [data_door, status_door] = &doors;
         let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard)));
         let clusters = gateway.clusters();
         resolve_now(&clusters)?;
@@ -119,16 +116,16 @@ impl App {
         let listening = listening.collect();
         // Data plane: as many threads as the machine has.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        server.add_service(bound("data", Edge::new(stack(gateway), &config.limits), data, threads));
+        server.add_service(bound("data", Edge::new(stack(gateway), &config.limits), data, threads, data_door));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
-        server.add_service(bound("status", Edge::new(routes, &config.limits), status, STATUS_THREADS));
+        server.add_service(bound("status", Edge::new(routes, &config.limits), status, STATUS_THREADS, status_door));
         // Names of agents may move.
         server.add_service(background_service("resolver", Resolver { clusters }));
         // Keys of issuers rotate, files change, quotas are forgotten.
         server.add_service(background_service("guard", Watcher { guard }));
 
-        let drain = Drain { lifecycle, metrics, timeout: config.drain_timeout, listening };
+        let drain = Drain { lifecycle, metrics, process: config.process, doors, listening };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         Ok(())
     }
@@ -184,48 +181,5 @@ impl BackgroundService for Watcher {
             _ = shutdown.changed() => {}
             () = self.guard.watch() => {}
         }
-    }
-}
-
-/// The way out: the first signal drains, the second cuts.
-struct Drain {
-    lifecycle: Lifecycle,
-    metrics: Arc<Metrics>,
-    timeout: Duration,
-    listening: Vec<occurrence::Listening>,
-}
-
-#[async_trait]
-impl ShutdownSignalWatch for Drain {
-    async fn recv(&self) -> ShutdownSignal {
-        let watch = |kind| signal(kind).inspect_err(|error| tracing::error!(%error, "signals cannot be watched"));
-        let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) =
-            (watch(SignalKind::terminate()), watch(SignalKind::interrupt()), watch(SignalKind::hangup()))
-        else {
-            return ShutdownSignal::FastShutdown;
-        };
-        // Said only now: whoever reads it may send a signal at once, and that drains.
-        self.listening.iter().for_each(occurrence::Listening::emit);
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                // A closed terminal must not end a gateway.
-                _ = hangup.recv() => tracing::warn!("SIGHUP ignored: the configuration is read at the start only"),
-            }
-        }
-        self.lifecycle.advance(Phase::Draining);
-        occurrence::Draining { timeout: self.timeout }.emit(&self.metrics);
-        tokio::select! {
-            () = self.lifecycle.idle() => {}
-            () = tokio::time::sleep(self.timeout) => {}
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        // Whatever still runs ends well-formed: RUN_ERROR, then a clean end of the body.
-        self.lifecycle.advance(Phase::Cut);
-        let _ = tokio::time::timeout(CUT_TIMEOUT, self.lifecycle.idle()).await;
-        tokio::time::sleep(LAST_WORDS).await;
-        ShutdownSignal::FastShutdown
     }
 }

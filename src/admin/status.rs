@@ -1,4 +1,4 @@
-//! `/livez`, `/readyz` and `/metrics`.
+//! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
 use crate::guard::Guard;
 use crate::proxy::{Lifecycle, Phase};
@@ -27,6 +27,7 @@ pub fn router(metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) ->
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(expose))
+        .route("/drain/wait", get(drained))
         .with_state(Status { metrics, lifecycle, guard })
 }
 
@@ -56,6 +57,13 @@ async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Respo
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
     report.push_str(if code == StatusCode::OK { "ready\n" } else { "not ready\n" });
     (code, report).into_response()
+}
+
+/// Answers when a drain has begun and no run is open any more. It begins none: what stops an agent asks here whether the
+/// gateway before it still needs it.
+async fn drained(State(status): State<Status>) -> &'static str {
+    status.lifecycle.drained().await;
+    "drained\n"
 }
 
 async fn expose(State(status): State<Status>) -> Response {

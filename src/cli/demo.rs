@@ -142,7 +142,7 @@ fn spawn_agents(pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
 
 fn configuration(arguments: &Arguments, agents: &[SocketAddr]) -> String {
     let mut text = format!(
-        "listeners: {{data: \"{}\", status: \"{}\"}}\ndrain_timeout: 1s\nroutes:\n",
+        "listeners: {{data: \"{}\", status: \"{}\"}}\ndrain_grace: 0s\ndrain_timeout: 1s\nroutes:\n",
         arguments.listen, arguments.status
     );
     for (row, agent) in ROWS.iter().zip(agents) {

@@ -22,6 +22,7 @@ use crate::translate::Mode;
 mod access;
 mod auth;
 mod own;
+mod process;
 mod rates;
 mod secret;
 
@@ -124,7 +125,7 @@ impl Check<'_> {
         let listeners = self.listeners(&file.listeners);
         let limits = self.limits(&file.limits);
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
-        let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
+        let process = self.process(file);
         let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
         let auth = self.auth(&file.auth);
         let rate_limits = self.rate_limits(file);
@@ -139,7 +140,7 @@ impl Check<'_> {
             rate_limits: rate_limits?,
             limits: limits?,
             keep_alive: keep_alive?,
-            drain_timeout: drain_timeout?,
+            process: process?,
             routes: routes?,
         })
     }

@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::access::{Access, Auth, RateLimits, TrustedProxies};
+use self::process::Process;
 use crate::dialect::Side;
 use crate::translate::Mode;
 
@@ -26,6 +27,7 @@ pub mod file;
 pub mod load;
 mod outline;
 mod problem;
+pub mod process;
 mod scalar;
 mod template;
 #[cfg(test)]
@@ -60,8 +62,8 @@ pub struct Config {
     pub limits: Limits,
     /// Silence after which a client is sent a comment. Never zero.
     pub keep_alive: Duration,
-    /// How long running streams may go on after SIGTERM. May be zero.
-    pub drain_timeout: Duration,
+    /// How the process lives and ends.
+    pub process: Process,
     /// In the order of the file. Never empty; no two share a path or a name.
     pub routes: Vec<Route>,
 }

@@ -1,5 +1,6 @@
 //! The client's side of the network: pingora accepts, hyper speaks HTTP.
 
+use super::door::{Behind, Door};
 use super::preface::{self, Version};
 use super::sending::Sending;
 use crate::config::Limits;
@@ -109,9 +110,13 @@ where
             // A peer that takes nothing must not hold a run, whichever version it speaks.
             let stream = Sending::new(stream, SEND_TIMEOUT);
             // A peer that says nothing must not hold a connection; hyper's own timer starts with the version.
-            let Ok(Ok((version, stream))) = tokio::time::timeout(edge.head_timeout, preface::read(stream)).await else {
-                return;
+            let mut closing = shutdown.clone();
+            let begun = tokio::select! {
+                begun = tokio::time::timeout(edge.head_timeout, preface::read(stream)) => begun,
+                _ = closing.wait_for(|closing| *closing) => return,
             };
+            let Ok(Ok((version, stream))) = begun else { return };
+            drop(closing);
             let (io, service) =
                 (TokioIo::new(stream), TowerToHyperService::new(From { peer, inner: edge.service.clone() }));
             match version {
@@ -154,7 +159,7 @@ impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for From<S> {
     }
 }
 
-/// Serves one connection until it closes, which it is asked to when the process ends.
+/// Serves one connection until it closes, which it is asked to when the door of its plane does.
 async fn serve<C: Future>(connection: C, mut shutdown: ShutdownWatch, close: impl Fn(Pin<&mut C>)) {
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
@@ -194,24 +199,32 @@ impl Listener {
 /// pingora binds inside its own tasks, where a taken port can only panic. It takes a socket from its table of inherited
 /// ones first, so that is where ours go.
 struct Bound<S> {
-    inner: ListeningService<Edge<S>>,
+    inner: ListeningService<Behind<Edge<S>>>,
+    shutting: ShutdownWatch,
     listeners: Vec<Listener>,
 }
 
-/// Serves `edge` on `listeners`, with `threads` worker threads.
-pub fn bound<S>(name: &str, edge: Edge<S>, listeners: Vec<Listener>, threads: usize) -> impl PingoraService + 'static
+/// Serves `edge` on `listeners`, with `threads` worker threads, until the door is closed.
+pub fn bound<S>(
+    name: &str,
+    edge: Edge<S>,
+    listeners: Vec<Listener>,
+    threads: usize,
+    door: &Door,
+) -> impl PingoraService + 'static
 where
     Edge<S>: ServerApp + Send + Sync + 'static,
     S: 'static,
 {
-    let mut inner = ListeningService::new(name.to_owned(), edge);
+    let behind = Behind { app: Arc::new(edge), closing: door.closing() };
+    let mut inner = ListeningService::new(name.to_owned(), behind);
     inner.threads = Some(threads);
     for listener in &listeners {
         let endpoint = ListenerConfig::tcp(listener.address.to_string());
         // hyper buffers both ways and writes vectors; a second buffer only costs memory on every idle stream.
         inner.add_listener(endpoint.l4_buffer(L4BufferSettings::unbuffered()));
     }
-    Bound { inner, listeners }
+    Bound { inner, shutting: door.shutting(), listeners }
 }
 
 #[async_trait]
@@ -219,13 +232,13 @@ impl<S> PingoraService for Bound<S>
 where
     Edge<S>: ServerApp + Send + Sync + 'static,
 {
-    async fn start_service(&mut self, fds: Option<ListenFds>, shutdown: ShutdownWatch, listeners_per_fd: usize) {
+    async fn start_service(&mut self, fds: Option<ListenFds>, _: ShutdownWatch, listeners_per_fd: usize) {
         if let Some(table) = &fds {
             for listener in self.listeners.drain(..) {
                 table.lock().add(listener.address.to_string(), listener.socket.into_raw_fd());
             }
         }
-        self.inner.start_service(fds, shutdown, listeners_per_fd).await;
+        self.inner.start_service(fds, self.shutting.clone(), listeners_per_fd).await;
     }
 
     fn name(&self) -> &str {

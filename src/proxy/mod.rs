@@ -13,6 +13,7 @@ mod accept;
 mod answer;
 mod clock;
 mod desk;
+mod door;
 mod edge;
 mod end;
 mod gateway;
@@ -31,6 +32,7 @@ mod steps;
 mod upstream;
 mod waiting;
 
+pub use door::Door;
 pub use edge::{Edge, Listener, bound};
 pub use gateway::Gateway;
 pub use lifecycle::{Lifecycle, Phase};

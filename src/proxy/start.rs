@@ -113,7 +113,7 @@ impl Gateway {
         };
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
-        if self.lifecycle.phase() != Phase::Serving {
+        if self.lifecycle.phase() >= Phase::Draining {
             return Err(Kind::Draining.into());
         }
         let (mut head, body) = request.into_parts();

@@ -7,6 +7,7 @@
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
 //! - `cors`: pages of other origins.
+//! - `drain`: connections and runs while the process ends.
 //! - `exact`: JSON compared with its digits, for the two modules below.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
@@ -39,6 +40,7 @@ mod auto;
 mod cli;
 mod client;
 mod cors;
+mod drain;
 mod exact;
 mod faults;
 mod forwarded;

@@ -48,17 +48,32 @@ impl Listening {
     }
 }
 
-/// The gateway stops taking runs.
-pub struct Draining {
-    /// how long open runs may go on
-    pub timeout: Duration,
+/// The gateway is about to end. It still takes runs, and says everywhere that it should get no more.
+pub struct Leaving {
+    /// how long it takes them yet
+    pub grace: Duration,
 }
 
-impl Draining {
+impl Leaving {
     /// Logs and counts it.
     pub fn emit(self, metrics: &Metrics) {
         metrics.draining(true);
-        tracing::info!(timeout_ms = millis(self.timeout), "draining");
+        tracing::info!(grace_ms = millis(self.grace), "leaving");
+    }
+}
+
+/// The gateway takes no more connections and no more runs.
+pub struct Draining {
+    /// how long open runs may go on
+    pub timeout: Duration,
+    /// how many there are
+    pub runs: usize,
+}
+
+impl Draining {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(timeout_ms = millis(self.timeout), runs = self.runs, "draining");
     }
 }
 
