@@ -1,24 +1,29 @@
 //! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
 
 mod drain;
+mod reload;
+mod upgrade;
 
-use crate::admin;
+pub use reload::Origin;
+
+use crate::admin::{self, Control, Orders, Socket};
 use crate::config::Config;
-use crate::guard::Guard;
-use crate::proxy::{Cluster, Door, Edge, Gateway, Lifecycle, Listener, bound, stack};
+use crate::guard::{Current, Guard};
+use crate::proxy::{Door, Edge, Gateway, Lifecycle, Listener, Switch, bound, stack};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
+use axum::Router;
 use drain::Drain;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{RunArgs, Server, ShutdownWatch};
 use pingora_core::services::background::{BackgroundService, background_service};
+use reload::{Live, Reloader};
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-
-/// How often the names of agents are resolved again.
-const RESOLVE_EVERY: Duration = Duration::from_secs(30);
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use upgrade::{Legacy, Predecessor};
 
 /// Threads of the planes that only answer short questions.
 const STATUS_THREADS: usize = 1;
@@ -27,10 +32,30 @@ const STATUS_THREADS: usize = 1;
 #[derive(Debug)]
 pub struct App {
     config: Config,
+    origin: Option<Origin>,
     metrics: Arc<Metrics>,
     guard: Arc<Guard>,
     data: Vec<Listener>,
     status: Vec<Listener>,
+    local: Option<Local>,
+    predecessor: Option<Predecessor>,
+}
+
+/// The process's place on this machine: where it is spoken to, and what the next one gets.
+#[derive(Debug)]
+struct Local {
+    run_dir: PathBuf,
+    socket: Socket,
+    legacy: Legacy,
+}
+
+/// How a gateway begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// with sockets of its own
+    Fresh,
+    /// with those of the process that listens in `run_dir`, if one does
+    Upgrade,
 }
 
 /// Why a gateway cannot start.
@@ -45,7 +70,13 @@ pub enum StartError {
         /// what the operating system said
         error: std::io::Error,
     },
-    /// a file that the configuration names cannot be used
+    /// the folder of the process's own sockets cannot be used
+    RunDir(PathBuf, std::io::Error),
+    /// another gateway listens in that folder
+    Running(PathBuf),
+    /// the process there does not give its sockets away
+    Upgrade(PathBuf, String),
+    /// a file that the configuration names cannot be used, or it lacks what is needed
     Unusable(String),
     /// something inside cannot be built
     Internal(String),
@@ -57,6 +88,15 @@ impl fmt::Display for StartError {
             StartError::Bind { plane, address, error } => {
                 write!(f, "cannot listen on {address} (listeners.{plane}): {error}; free it or name another address")
             }
+            StartError::RunDir(folder, error) => write!(f, "{} (run_dir) cannot be used: {error}", folder.display()),
+            StartError::Running(folder) => write!(
+                f,
+                "another gateway has {} (run_dir) in use; `diglot serve --upgrade` takes over from it",
+                folder.display()
+            ),
+            StartError::Upgrade(folder, why) => {
+                write!(f, "the gateway in {} (run_dir) does not hand over, and goes on: {why}", folder.display())
+            }
             StartError::Unusable(what) | StartError::Internal(what) => f.write_str(what),
         }
     }
@@ -65,23 +105,35 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl App {
-    /// Binds every listener of `config`.
+    /// Binds every listener of `config`, which was read at `origin`.
     ///
     /// # Errors
-    /// The first address that cannot be bound.
-    pub fn bind(config: Config) -> Result<Self, StartError> {
-        let bind = |plane: &'static str, addresses: &[SocketAddr]| -> Result<Vec<Listener>, StartError> {
-            let listen = |address: &SocketAddr| {
-                let listener = Listener::bind(*address);
-                listener.map_err(|error| StartError::Bind { plane, address: *address, error })
-            };
-            addresses.iter().map(listen).collect()
-        };
-        let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
+    /// What of the configuration cannot be used here; the first address that cannot be bound.
+    pub fn bind(config: Config, origin: Option<Origin>, start: Start) -> Result<Self, StartError> {
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
-        let guard = Guard::new(&config, &metrics).map_err(StartError::Unusable)?;
-        Ok(App { config, metrics, guard: Arc::new(guard), data, status })
+        let guard = Arc::new(Guard::new(&config, &metrics).map_err(StartError::Unusable)?);
+        // Last, since nothing is different for the other one before.
+        let mut predecessor = predecessor(config.process.run_dir.as_deref(), start)?;
+        let mut bind = |plane: &'static str, addresses: &[SocketAddr]| -> Result<Vec<_>, StartError> {
+            let listen = |(name, address): (String, &SocketAddr)| {
+                let inherited = predecessor.as_mut().and_then(|before| before.socket(&name));
+                let listener = inherited.map_or_else(|| Listener::bind(*address), Listener::inherit);
+                let bound = listener.map_err(|error| StartError::Bind { plane, address: *address, error });
+                bound.map(|listener| (name, listener))
+            };
+            upgrade::names(plane, addresses).into_iter().zip(addresses).map(listen).collect()
+        };
+        let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
+        let local = config.process.run_dir.as_deref().map(|run_dir| {
+            let named: Vec<_> = data.iter().chain(&status).map(|(name, listener)| (name.clone(), listener)).collect();
+            let (socket, legacy) = (Socket::bind(run_dir)?, Legacy::of(&named)?);
+            Ok(Local { run_dir: run_dir.to_owned(), socket, legacy })
+        });
+        let unusable = |error| StartError::RunDir(config.process.run_dir.clone().unwrap_or_default(), error);
+        let local = local.transpose().map_err(unusable)?;
+        let [data, status] = [data, status].map(|plane| plane.into_iter().map(|(_, listener)| listener).collect());
+        Ok(App { config, origin, metrics, guard, data, status, local, predecessor })
     }
 
     /// Where the data plane is bound.
@@ -101,12 +153,12 @@ impl App {
     /// # Errors
     /// When the process cannot be set up.
     pub fn serve(self) -> Result<(), StartError> {
-        let App { config, metrics, guard, data, status } = self;
+        let App { config, origin, metrics, guard, data, status, local, predecessor } = self;
         let (lifecycle, doors) = (Lifecycle::default(), [Arc::new(Door::default()), Arc::new(Door::default())]);
         let [data_door, status_door] = &doors;
+        let (orders, asked) = Orders::new();
         let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard)));
-        let clusters = gateway.clusters();
-        resolve_now(&clusters)?;
+        resolve_now(&gateway)?;
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
@@ -114,18 +166,42 @@ impl App {
             listeners.iter().map(move |listener| occurrence::Listening { plane, address: listener.address })
         });
         let listening = listening.collect();
-        // Data plane: as many threads as the machine has.
+        // Data plane: as many threads as the machine has. The stack is another one after each reload.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        server.add_service(bound("data", Edge::new(stack(gateway), &config.limits), data, threads, data_door));
+        let stacks = Current::new(Arc::new(stack(Arc::clone(&gateway))));
+        let edge = Edge::new(Switch(stacks.clone()), &config.limits);
+        server.add_service(bound("data", edge, data, threads, data_door));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
-        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
-        server.add_service(bound("status", Edge::new(routes, &config.limits), status, STATUS_THREADS, status_door));
-        // Names of agents may move.
-        server.add_service(background_service("resolver", Resolver { clusters }));
-        // Keys of issuers rotate, files change, quotas are forgotten.
-        server.add_service(background_service("guard", Watcher { guard }));
+        let guards = Current::new(guard);
+        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone());
+        server.add_service(bound(
+            "status",
+            Edge::new(routes.clone(), &config.limits),
+            status,
+            STATUS_THREADS,
+            status_door,
+        ));
+        // Admin plane: for this user of this machine.
+        let printed = Current::new(Arc::new(origin.as_ref().map(Origin::printed).unwrap_or_default()));
+        if let Some(local) = &local {
+            let control = Control { orders: orders.clone(), printed: printed.clone(), hand_over: local.hand_over() };
+            server.add_service(background_service("admin", Admin::new(local, admin::control(control, routes))?));
+        }
+        // Beside the requests: the configuration may change, keys of issuers rotate, names of agents move.
+        let config = Current::new(Arc::new(config));
+        let turn = Box::new(move |gateway| stacks.turn(Arc::new(stack(gateway))));
+        let live = Live {
+            config: config.clone(),
+            guard: guards.clone(),
+            printed,
+            gateway,
+            turn,
+            metrics: Arc::clone(&metrics),
+        };
+        server.add_service(background_service("upkeep", Reloader::new(live, origin, asked)));
 
-        let drain = Drain { lifecycle, metrics, process: config.process, doors, listening };
+        let takeover = Mutex::new(predecessor);
+        let drain = Drain { lifecycle, metrics, config, guards, orders, doors, local, takeover, listening };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         Ok(())
     }
@@ -136,50 +212,56 @@ fn server_conf() -> ServerConf {
     ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..ServerConf::default() }
 }
 
-type Clusters = Vec<Arc<Cluster>>;
-
-async fn resolve(clusters: &Clusters, only_names: bool) {
-    for cluster in clusters.iter().filter(|cluster| !only_names || cluster.has_names()) {
-        cluster.resolve().await;
+/// The process that is taken over from, if there is one and that is wanted.
+fn predecessor(run_dir: Option<&Path>, start: Start) -> Result<Option<Predecessor>, StartError> {
+    let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
+    match (start, run_dir, alive) {
+        (Start::Upgrade, None, _) => Err(StartError::Unusable(
+            "`run_dir` is not set, and that is where `--upgrade` finds the gateway before".to_owned(),
+        )),
+        (Start::Upgrade, _, Some(run_dir)) => Predecessor::meet(run_dir).map(Some),
+        (Start::Fresh, _, Some(run_dir)) => Err(StartError::Running(run_dir.to_owned())),
+        (Start::Upgrade, Some(run_dir), None) => {
+            occurrence::NobodyBefore { run_dir }.emit();
+            Ok(None)
+        }
+        (Start::Fresh, _, None) => Ok(None),
     }
 }
 
-/// Resolves every agent before the first request comes. An agent that cannot be resolved yet is no reason not to start.
-fn resolve_now(clusters: &Clusters) -> Result<(), StartError> {
+/// Resolves every agent before the first request comes.
+fn resolve_now(gateway: &Gateway) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
-    runtime.block_on(resolve(clusters, false));
+    runtime.block_on(reload::resolve(&gateway.clusters()));
     Ok(())
 }
 
-/// Resolves the names of agents from time to time.
-struct Resolver {
-    clusters: Clusters,
-}
-
-#[async_trait]
-impl BackgroundService for Resolver {
-    async fn start(&self, mut shutdown: ShutdownWatch) {
-        loop {
-            tokio::select! {
-                _ = shutdown.changed() => return,
-                () = tokio::time::sleep(RESOLVE_EVERY) => resolve(&self.clusters, true).await,
-            }
-        }
+impl Local {
+    fn hand_over(&self) -> admin::HandOver {
+        let (legacy, run_dir) = (self.legacy.clone(), self.run_dir.clone());
+        Arc::new(move || legacy.hand_over(&run_dir))
     }
 }
 
-/// Keeps what the guard decides with fresh.
-struct Watcher {
-    guard: Arc<Guard>,
+/// Serves the admin plane.
+struct Admin(Mutex<Option<(UnixListener, Router)>>);
+
+impl Admin {
+    fn new(local: &Local, router: Router) -> Result<Admin, StartError> {
+        let listener = local.socket.listener().map_err(|error| StartError::RunDir(local.run_dir.clone(), error))?;
+        Ok(Admin(Mutex::new(Some((listener, router)))))
+    }
 }
 
 #[async_trait]
-impl BackgroundService for Watcher {
-    async fn start(&self, mut shutdown: ShutdownWatch) {
-        tokio::select! {
-            _ = shutdown.changed() => {}
-            () = self.guard.watch() => {}
+impl BackgroundService for Admin {
+    async fn start(&self, _: ShutdownWatch) {
+        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((listener, router)) = parts
+            && let Err(error) = admin::serve(listener, router).await
+        {
+            tracing::error!(%error, "the admin plane cannot be served");
         }
     }
 }

@@ -33,7 +33,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Whom the gateway believes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Auth {
     /// What the gateway is called in `aud` and in protected resource metadata (RFC 9728): an absolute URL, no slash at its
     /// end.
@@ -45,7 +45,7 @@ pub struct Auth {
 }
 
 /// One issuer of JSON Web Tokens.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issuer {
     /// In routes, metrics and logs.
     pub name: String,
@@ -133,7 +133,7 @@ algorithms! {
 }
 
 /// A list of API keys and the header that they come in.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySource {
     /// In routes, metrics and logs.
     pub name: String,
@@ -165,7 +165,7 @@ pub struct ApiKey {
 }
 
 /// What one route asks of its callers and allows them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// Names of issuers and sources of keys; a caller has to come with a credential of one. Empty: anybody may call.
     pub methods: Vec<String>,
@@ -253,7 +253,7 @@ pub struct Cors {
 }
 
 /// A field that the agent gets from the gateway.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamHeader {
     /// its name
     pub name: HeaderName,
@@ -262,7 +262,7 @@ pub struct UpstreamHeader {
 }
 
 /// What a field for the agent says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpstreamValue {
     /// as it was written; marked as sensitive
     Text(HeaderValue),
@@ -276,7 +276,7 @@ pub enum UpstreamValue {
 }
 
 /// How often.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// No two share a name.
     pub policies: Vec<Policy>,
@@ -287,7 +287,7 @@ pub struct RateLimits {
 }
 
 /// A rate limit.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// In routes, metrics, logs and answers.
     pub name: String,
@@ -330,7 +330,7 @@ pub struct Quota {
 }
 
 /// Where quotas are shared between replicas.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redis {
     /// `redis://` or `rediss://`, with its password
     pub url: Secret,

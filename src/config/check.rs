@@ -21,6 +21,7 @@ use crate::translate::Mode;
 
 mod access;
 mod auth;
+mod kept;
 mod own;
 mod process;
 mod rates;

@@ -28,6 +28,7 @@ pub mod load;
 mod outline;
 mod problem;
 pub mod process;
+pub mod reload;
 mod scalar;
 mod template;
 #[cfg(test)]
@@ -46,7 +47,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A checked configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where the data plane listens. Never empty; overlaps with neither itself nor `status`.
     pub data: Vec<SocketAddr>,
@@ -90,7 +91,7 @@ pub struct Limits {
 }
 
 /// One path and the agent behind it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The route in metrics and logs: not empty, no control characters, unique.
     pub name: String,

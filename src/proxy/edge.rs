@@ -21,7 +21,7 @@ use socket2::{Domain, Socket, Type};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -191,6 +191,25 @@ impl Listener {
         socket.listen(BACKLOG)?;
         let address = socket.local_addr()?.as_socket().unwrap_or(address);
         Ok(Listener { socket, address })
+    }
+
+    /// A socket that another process bound.
+    ///
+    /// # Errors
+    /// That it is none of the internet.
+    pub fn inherit(socket: OwnedFd) -> io::Result<Self> {
+        let socket = Socket::from(socket);
+        socket.set_nonblocking(true)?;
+        let address = socket.local_addr()?.as_socket().ok_or(io::ErrorKind::Unsupported)?;
+        Ok(Listener { socket, address })
+    }
+
+    /// The same socket for somebody else: one queue of connections.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn copy(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
     }
 }
 

@@ -29,6 +29,7 @@ mod sending;
 mod stack;
 mod start;
 mod steps;
+mod switch;
 mod upstream;
 mod waiting;
 
@@ -37,4 +38,5 @@ pub use edge::{Edge, Listener, bound};
 pub use gateway::Gateway;
 pub use lifecycle::{Lifecycle, Phase};
 pub use stack::stack;
+pub use switch::Switch;
 pub use upstream::{Cluster, Connector};

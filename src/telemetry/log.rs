@@ -8,8 +8,9 @@ use tracing_subscriber::filter::LevelFilter;
 /// Environment variable with a filter such as `info,diglot=debug`.
 pub const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 
-/// pingora reports every dropped connection as an error of its own; what matters of it is logged by us.
-const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_load_balancing=warn";
+/// pingora reports every dropped connection as an error of its own, and every try of a hand-over; what matters of it is logged
+/// by us.
+const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::server::transfer_fd=off,pingora_load_balancing=warn";
 
 /// Lines that may wait for a slow reader of stderr. What comes beyond is dropped: a log that nobody reads, or a full disk
 /// behind it, must not make runs wait.

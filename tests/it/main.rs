@@ -23,6 +23,7 @@
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
 //! - `refusals`: refusals that a client hears of in events.
+//! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
 //! - `sides`: words and errors of an operator's own dialect, and how much an older agent is not told.
@@ -56,6 +57,7 @@ mod pages;
 mod policy;
 mod proto;
 mod refusals;
+mod reload;
 mod requests;
 mod secrets;
 mod sides;

@@ -3,14 +3,15 @@
 //! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
 
 mod guard;
+mod process;
 mod run;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
+pub use process::{Configured, Draining, Leaving, Listening, Misconfigured, NeedsRestart, NobodyBefore, TakenOver};
 pub use run::{Detected, Preflight, Refused, Resumed, RunEnded, Unread, Unresolved};
 
 use super::label::AuthMethod;
-use super::metric::Metrics;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// Longest text of a client or an agent in a log line, in characters.
@@ -31,50 +32,6 @@ pub struct Caller<'a> {
     pub tenant: Option<&'a str>,
     /// the id of an API key
     pub key_id: Option<&'a str>,
-}
-
-/// A listener is open.
-pub struct Listening {
-    /// data or status
-    pub plane: &'static str,
-    /// the bound address
-    pub address: SocketAddr,
-}
-
-impl Listening {
-    /// Logs it.
-    pub fn emit(&self) {
-        tracing::info!(plane = self.plane, address = %self.address, "listening");
-    }
-}
-
-/// The gateway is about to end. It still takes runs, and says everywhere that it should get no more.
-pub struct Leaving {
-    /// how long it takes them yet
-    pub grace: Duration,
-}
-
-impl Leaving {
-    /// Logs and counts it.
-    pub fn emit(self, metrics: &Metrics) {
-        metrics.draining(true);
-        tracing::info!(grace_ms = millis(self.grace), "leaving");
-    }
-}
-
-/// The gateway takes no more connections and no more runs.
-pub struct Draining {
-    /// how long open runs may go on
-    pub timeout: Duration,
-    /// how many there are
-    pub runs: usize,
-}
-
-impl Draining {
-    /// Logs it.
-    pub fn emit(self) {
-        tracing::info!(timeout_ms = millis(self.timeout), runs = self.runs, "draining");
-    }
 }
 
 fn millis(duration: Duration) -> u64 {

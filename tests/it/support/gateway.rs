@@ -153,7 +153,7 @@ pub struct Gateway {
     pub status: SocketAddr,
     /// lines of the log that came before it listened
     early: VecDeque<Value>,
-    _file: File,
+    _file: Option<File>,
 }
 
 impl Gateway {
@@ -162,6 +162,27 @@ impl Gateway {
         let file = File::new(&setup.yaml());
         let mut command = diglot();
         command.envs(setup.env.iter().copied()).arg("serve").arg("--config").arg(file.path());
+        let gateway = Gateway { _file: Some(file), ..Gateway::listening(command).await };
+        if !setup.unready {
+            gateway.ready().await;
+        }
+        gateway
+    }
+
+    /// Starts a gateway with a configuration of the test's own, and more arguments, and waits until it is ready.
+    pub async fn at(config: &Path, more: &[&str]) -> Gateway {
+        let mut command = diglot();
+        command.arg("serve").arg("--config").arg(config).args(more);
+        let gateway = Gateway::listening(command).await;
+        gateway.ready().await;
+        gateway
+    }
+
+    async fn ready(&self) {
+        eventually("readiness", async || (self.ask("/readyz").await.status == 200).then_some(())).await;
+    }
+
+    async fn listening(mut command: Command) -> Gateway {
         let mut process = Process::start(&mut command, false);
         let (mut data, mut status) = (None, None);
         let mut early = VecDeque::new();
@@ -175,12 +196,7 @@ impl Gateway {
             early.push_back(line);
         }
         let (data, status) = (data.expect("bound"), status.expect("bound"));
-        let gateway = Gateway { process, data, status, early, _file: file };
-        if setup.unready {
-            return gateway;
-        }
-        eventually("readiness", async || (gateway.ask("/readyz").await.status == 200).then_some(())).await;
-        gateway
+        Gateway { process, data, status, early, _file: None }
     }
 
     /// A gateway with the defaults in front of one agent.
