@@ -196,6 +196,7 @@ impl App {
             printed,
             gateway,
             turn,
+            lifecycle: lifecycle.clone(),
             metrics: Arc::clone(&metrics),
         };
         server.add_service(background_service("upkeep", Reloader::new(live, origin, asked)));

@@ -3,6 +3,7 @@
 
 use super::orders::{Orders, Wish};
 use crate::guard::Current;
+use crate::telemetry::log;
 use axum::Router;
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -33,6 +34,7 @@ pub fn router(control: Control, status: Router) -> Router {
         .route("/drain", post(drain))
         .route("/reload", post(reload))
         .route("/config", get(config))
+        .route("/log-level", get(level).put(set_level).post(set_level))
         .route("/upgrade/sockets", post(sockets))
         .route("/upgrade/done", post(done))
         .with_state(control);
@@ -53,6 +55,18 @@ async fn reload(State(control): State<Control>) -> Response {
 
 async fn config(State(control): State<Control>) -> String {
     String::clone(&control.printed.get())
+}
+
+async fn level() -> String {
+    format!("{}\n", log::level())
+}
+
+/// The text is what `DIGLOT_LOG` takes; an empty one brings the default back.
+async fn set_level(text: String) -> Response {
+    match log::set_level(&text) {
+        Ok(()) => level().await.into_response(),
+        Err(mistake) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{mistake}\n")).into_response(),
+    }
 }
 
 /// The first step of an upgrade: the successor has the sockets too, and nothing is different yet.

@@ -13,7 +13,7 @@ use crate::config::reload::{Changes, needs_restart};
 use crate::config::{Config, effective, load};
 use crate::guard::digest::{self, Digest};
 use crate::guard::{Current, Guard, Upkeep};
-use crate::proxy::{Cluster, Gateway};
+use crate::proxy::{Cluster, Gateway, Lifecycle, Phase};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use pingora_core::server::ShutdownWatch;
@@ -76,6 +76,7 @@ pub(super) struct Live {
     pub gateway: Arc<Gateway>,
     /// sends requests through another gateway from now on
     pub turn: Box<dyn Fn(Arc<Gateway>) + Send + Sync>,
+    pub lifecycle: Lifecycle,
     pub metrics: Arc<Metrics>,
 }
 
@@ -152,6 +153,10 @@ impl State {
     /// Whether the file says something else than when it was looked at last, and has settled.
     async fn differs(&self) -> bool {
         let Some(origin) = self.origin.as_ref().filter(|origin| origin.lasting) else { return false };
+        // It is the next process's business by then.
+        if self.live.lifecycle.phase() != Phase::Serving {
+            return false;
+        }
         let look = || async {
             let path = origin.path.clone();
             let bytes = spawn_blocking(move || load::unread(&path)).await.map_err(|_| ())?;
@@ -167,6 +172,7 @@ impl State {
 
     async fn reload(&mut self) -> Reloaded {
         let Some(origin) = self.origin.as_ref().filter(|origin| origin.lasting) else {
+            occurrence::NoFile.emit();
             return Err("there is no file to read again".to_owned());
         };
         let path = origin.path.clone();

@@ -21,6 +21,7 @@ use crate::dialect::{Content, Spelling};
 mod broken;
 mod broken_callers;
 mod callers;
+mod process;
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
@@ -222,6 +223,7 @@ fn the_examples_load_without_any_variable_set() {
         ("hai-agent.yaml", "chat: "),
         ("hai-client.yaml", "assistant: ; faq: "),
         ("jwt.yaml", "chat: staff"),
+        ("lifecycle.yaml", "chat: "),
         ("own-dialect.yaml", "acme: ; platform: "),
         ("public-demo.yaml", "demo: "),
         ("redis-limits.yaml", "chat: staff"),

@@ -163,6 +163,8 @@ impl<S: Service<Request<Incoming>>> Service<Request<Incoming>> for From<S> {
 async fn serve<C: Future>(connection: C, mut shutdown: ShutdownWatch, close: impl Fn(Pin<&mut C>)) {
     let mut connection = std::pin::pin!(connection);
     tokio::select! {
+        // A request that has come already is answered: an idle connection is closed at once.
+        biased;
         // A connection that breaks is the client's business; its runs notice by themselves.
         _ = &mut connection => return,
         _ = shutdown.changed() => close(connection.as_mut()),

@@ -135,7 +135,7 @@ impl Cluster {
             tokio::time::sleep(RESOLVE_EVERY).await;
             self.resolve().await;
         }
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 
     /// Whether the hosts have names that may move.

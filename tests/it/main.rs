@@ -31,6 +31,7 @@
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
+//! - `upgrade`: a process takes over from another.
 //! - `verify`: what the gateway writes, held against the verifier.
 //! - `wild`: whatever an agent says, what leaves is accepted.
 
@@ -65,5 +66,6 @@ mod smuggling;
 mod status;
 mod support;
 mod two_steps;
+mod upgrade;
 mod verify;
 mod wild;

@@ -5,7 +5,9 @@ use super::support::client::{Client, INPUT, post, run};
 use super::support::eventually;
 use super::support::gateway::{Gateway, diglot};
 use super::support::sse::{CLOSED, FINISHED, HEAD, WHOLE, begun, succeeded, whole};
+use std::io::{Read, Write};
 use std::os::unix::fs::symlink;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,6 +48,17 @@ fn put(path: &Path, text: &str) {
     let next = path.with_extension("next");
     std::fs::write(&next, text).expect("a file");
     std::fs::rename(next, path).expect("a file");
+}
+
+/// What the process says to a request on its socket.
+fn asked(run_dir: &Path, what: &str, body: &str) -> String {
+    let mut stream = UnixStream::connect(run_dir.join("admin.sock")).expect("a socket");
+    let length = body.len();
+    let head = format!("{what} HTTP/1.1\r\nHost: diglot\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n");
+    stream.write_all((head + body).as_bytes()).expect("room");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer");
+    answer
 }
 
 fn many() -> Agent {
@@ -248,6 +261,21 @@ async fn a_gateway_is_spoken_to_by_its_socket() {
     let mode = |path: &Path| std::fs::metadata(path).expect("a file").permissions().mode() & 0o777;
     assert_eq!((mode(&run_dir), mode(&run_dir.join("admin.sock"))), (0o700, 0o600));
     assert_eq!(said(&["reload", "--config", config]), (Some(0), "nothing changed\n".to_owned(), String::new()));
+    let config_now = asked(&run_dir, "GET /config", "");
+    assert!(config_now.starts_with("HTTP/1.1 200") && config_now.contains("name: a"), "{config_now}");
+    assert!(!config_now.contains("hunter2"), "{config_now}");
+
+    assert!(asked(&run_dir, "PUT /log-level", "nonsense").starts_with("HTTP/1.1 422"));
+    assert!(asked(&run_dir, "PUT /log-level", "off").ends_with("\r\n\r\noff\n"));
+    assert_eq!(run(gateway.data, "/nowhere").await.status, 404);
+    assert!(
+        asked(&run_dir, "PUT /log-level", "").ends_with("\n") && asked(&run_dir, "GET /log-level", "").contains("info")
+    );
+    assert_eq!(run(gateway.data, "/elsewhere").await.status, 404);
+    // Nothing is heard of the first.
+    let refused = gateway.logged("request refused").await;
+    assert_eq!(gateway.metric(r#"diglot_requests_total{code="404",route=""}"#).await, 2.0, "{refused}");
+
     put(&file, &yaml(&top, &agent, &[("b", "")]));
     let (code, stdout, _) = said(&["reload", "--run-dir", folder_name]);
     assert_eq!((code, stdout.as_str()), (Some(0), "routes added: b; routes removed: a\n"));

@@ -7,7 +7,9 @@ mod process;
 mod run;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
-pub use process::{Configured, Draining, Leaving, Listening, Misconfigured, NeedsRestart, NobodyBefore, TakenOver};
+pub use process::{
+    Configured, Draining, Leaving, Listening, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver,
+};
 pub use run::{Detected, Preflight, Refused, Resumed, RunEnded, Unread, Unresolved};
 
 use super::label::AuthMethod;

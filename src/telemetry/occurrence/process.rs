@@ -119,6 +119,16 @@ impl Misconfigured<'_> {
     }
 }
 
+/// A configuration was to be read again that came from no file that lasts.
+pub struct NoFile;
+
+impl NoFile {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!("the configuration came from no file that could be read again");
+    }
+}
+
 /// Some of a configuration that is in use needs another process.
 pub struct NeedsRestart<'a> {
     /// the keys that still have their values from the start
