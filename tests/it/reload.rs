@@ -92,8 +92,8 @@ async fn a_changed_file_is_taken_and_a_bad_one_changes_nothing() {
     assert_eq!((&refused["level"], gateway.metric(GOOD).await), (&"ERROR".into(), 0.0));
     succeeded(&run(gateway.data, "/c").await, WHOLE);
 
+    // The rest of a file that was written in two.
     put(&file, &yaml("keep_alive: 7s", &agent, &[("a", "")]));
-    gateway.process.signal("HUP");
     gateway.logged("configuration reloaded").await;
     assert_eq!(gateway.metric(GOOD).await, 1.0);
     succeeded(&run(gateway.data, "/a").await, WHOLE);
