@@ -1,31 +1,32 @@
 //! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
 
-use crate::admin;
+mod drain;
+mod reload;
+mod upgrade;
+
+pub use reload::Origin;
+
+use crate::admin::{self, Control, Orders, Socket};
 use crate::config::Config;
 use crate::config::listen::Listen;
-use crate::guard::Guard;
+use crate::guard::{Current, Guard};
 use crate::proxy::{
-    Cluster, Connections, Edge, Gateway, Lifecycle, Listener, Phase, Plane, SocketFile, Unbound, serving, stack,
+    Connections, Edge, Gateway, Lifecycle, Listener, Plane, SocketFile, Switch, Unbound, serving, stack,
 };
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
+use axum::Router;
+use drain::{Doors, Drain};
 use pingora_core::server::configuration::ServerConf;
-use pingora_core::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch, ShutdownWatch};
+use pingora_core::server::{RunArgs, Server, ShutdownWatch};
 use pingora_core::services::background::{BackgroundService, background_service};
+use reload::{Live, Reloader};
 use std::fmt;
 use std::net::SocketAddr;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
-
-/// How often the names of agents are resolved again.
-const RESOLVE_EVERY: Duration = Duration::from_secs(30);
-
-/// Time for hyper to write out the last words of a stream whose body has ended.
-const LAST_WORDS: Duration = Duration::from_millis(100);
-
-/// Time for runs to say RUN_ERROR once they are cut.
-const CUT_TIMEOUT: Duration = Duration::from_secs(2);
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use upgrade::{Legacy, Predecessor};
 
 /// Threads of the planes that only answer short questions.
 const STATUS_THREADS: usize = 1;
@@ -34,10 +35,30 @@ const STATUS_THREADS: usize = 1;
 #[derive(Debug)]
 pub struct App {
     config: Config,
+    origin: Option<Origin>,
     metrics: Arc<Metrics>,
     guard: Arc<Guard>,
     data: Vec<Listener>,
     status: Vec<Listener>,
+    local: Option<Local>,
+    predecessor: Option<Predecessor>,
+}
+
+/// The process's place on this machine: where it is spoken to, and what the next one gets.
+#[derive(Debug)]
+struct Local {
+    run_dir: PathBuf,
+    socket: Socket,
+    legacy: Legacy,
+}
+
+/// How a gateway begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Start {
+    /// with sockets of its own
+    Fresh,
+    /// with those of the process that listens in `run_dir`, if one does
+    Upgrade,
 }
 
 /// Why a gateway cannot start.
@@ -52,7 +73,13 @@ pub enum StartError {
         /// what the operating system said
         error: std::io::Error,
     },
-    /// a file that the configuration names cannot be used
+    /// the folder of the process's own sockets cannot be used
+    RunDir(PathBuf, std::io::Error),
+    /// another gateway listens in that folder
+    Running(PathBuf),
+    /// the process there does not give its sockets away
+    Upgrade(PathBuf, String),
+    /// a file that the configuration names cannot be used, or it lacks what is needed
     Unusable(String),
     /// something inside cannot be built
     Internal(String),
@@ -64,6 +91,15 @@ impl fmt::Display for StartError {
             StartError::Bind { plane, address, error } => {
                 write!(f, "cannot listen on {address} (listeners.{plane}): {error}; free it or name another address")
             }
+            StartError::RunDir(folder, error) => write!(f, "{} (run_dir) cannot be used: {error}", folder.display()),
+            StartError::Running(folder) => write!(
+                f,
+                "another gateway has {} (run_dir) in use; `diglot serve --upgrade` takes over from it",
+                folder.display()
+            ),
+            StartError::Upgrade(folder, why) => {
+                write!(f, "the gateway in {} (run_dir) does not hand over, and goes on: {why}", folder.display())
+            }
             StartError::Unusable(what) | StartError::Internal(what) => f.write_str(what),
         }
     }
@@ -72,25 +108,39 @@ impl fmt::Display for StartError {
 impl std::error::Error for StartError {}
 
 impl App {
-    /// Binds every listener of `config`.
+    /// Binds every listener of `config`, which was read at `origin`.
     ///
     /// # Errors
-    /// The first address that cannot be bound.
-    pub fn bind(config: Config) -> Result<Self, StartError> {
-        let bind = |plane: &'static str, all: &[Listen]| -> Result<Vec<Listener>, StartError> {
-            let bind = |listen: &Listen| {
-                Listener::bind(listen).map_err(|why| match why {
-                    Unbound::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
-                    Unbound::Tls(cause) => StartError::Unusable(cause),
-                })
-            };
-            all.iter().map(bind).collect()
-        };
-        let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
+    /// What of the configuration cannot be used here; the first address that cannot be bound.
+    pub fn bind(config: Config, origin: Option<Origin>, start: Start) -> Result<Self, StartError> {
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
-        let guard = Guard::new(&config, &metrics).map_err(StartError::Unusable)?;
-        Ok(App { config, metrics, guard: Arc::new(guard), data, status })
+        let guard = Arc::new(Guard::new(&config, &metrics).map_err(StartError::Unusable)?);
+        // Last, since nothing is different for the other one before.
+        let mut predecessor = predecessor(config.process.run_dir.as_deref(), start)?;
+        let mut bind = |plane: &'static str, all: &[Listen]| -> Result<Vec<_>, StartError> {
+            let bind = |(name, listen): (String, &Listen)| {
+                let inherited = predecessor.as_mut().and_then(|before| before.socket(&name));
+                let listener =
+                    inherited.map_or_else(|| Listener::bind(listen), |socket| Listener::inherit(listen, socket));
+                let bound = listener.map_err(|why| match why {
+                    Unbound::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
+                    Unbound::Tls(cause) => StartError::Unusable(cause),
+                });
+                bound.map(|listener| (name, listener))
+            };
+            upgrade::names(plane, all).into_iter().zip(all).map(bind).collect()
+        };
+        let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
+        let local = config.process.run_dir.as_deref().map(|run_dir| {
+            let named: Vec<_> = data.iter().chain(&status).map(|(name, listener)| (name.clone(), listener)).collect();
+            let (socket, legacy) = (Socket::bind(run_dir)?, Legacy::of(&named)?);
+            Ok(Local { run_dir: run_dir.to_owned(), socket, legacy })
+        });
+        let unusable = |error| StartError::RunDir(config.process.run_dir.clone().unwrap_or_default(), error);
+        let local = local.transpose().map_err(unusable)?;
+        let [data, status] = [data, status].map(|plane| plane.into_iter().map(|(_, listener)| listener).collect());
+        Ok(App { config, origin, metrics, guard, data, status, local, predecessor })
     }
 
     /// Where the data plane is bound, if it is on the network.
@@ -105,16 +155,16 @@ impl App {
         self.status.iter().find_map(Listener::address)
     }
 
-    /// Serves until a signal ends it: SIGTERM or SIGINT drains, a second one ends at once. Blocks.
+    /// Serves until it has drained; see [`drain`]. Blocks.
     ///
     /// # Errors
     /// When the process cannot be set up.
     pub fn serve(self) -> Result<(), StartError> {
-        let App { config, metrics, guard, data, status } = self;
-        let lifecycle = Lifecycle::default();
+        let App { config, origin, metrics, guard, data, status, local, predecessor } = self;
+        let (lifecycle, doors) = (Lifecycle::default(), Arc::new(Doors::default()));
+        let (orders, asked) = Orders::new();
         let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard)));
-        let clusters = gateway.clusters();
-        resolve_now(&clusters)?;
+        resolve_now(&gateway)?;
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
@@ -126,23 +176,44 @@ impl App {
         });
         let listening = listening.collect();
         let files: Vec<Arc<SocketFile>> = data.iter().chain(&status).filter_map(Listener::file).collect();
-        // Data plane: as many threads as the machine has.
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let trusted = &config.trusted_proxies;
+        // Data plane: as many threads as the machine has. The stack is another one after each reload.
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let stacks = Current::new(Arc::new(stack(Arc::clone(&gateway))));
+        let edge = Edge::new(Switch(stacks.clone()), &config.limits);
         let connections = Connections::of_clients(&config);
         let plane = Plane { name: "data", threads, listeners: data, connections, trusted: trusted.clone() };
-        server.add_service(serving(plane, Edge::new(stack(gateway), &config.limits), &metrics));
+        server.add_service(serving(plane, edge, &metrics, &doors.data));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
-        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
+        let guards = Current::new(guard);
+        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone());
         let (threads, connections) = (STATUS_THREADS, Connections::unlimited());
         let plane = Plane { name: "status", threads, listeners: status, connections, trusted: trusted.clone() };
-        server.add_service(serving(plane, Edge::new(routes, &config.limits), &metrics));
-        // Names of agents may move.
-        server.add_service(background_service("resolver", Resolver { clusters }));
-        // Keys of issuers rotate, files change, quotas are forgotten.
-        server.add_service(background_service("guard", Watcher { guard }));
+        server.add_service(serving(plane, Edge::new(routes.clone(), &config.limits), &metrics, &doors.status));
+        // Admin plane: for this user of this machine.
+        let printed = Current::new(Arc::new(origin.as_ref().map(Origin::printed).unwrap_or_default()));
+        if let Some(local) = &local {
+            let control = Control { orders: orders.clone(), printed: printed.clone(), hand_over: local.hand_over() };
+            server
+                .add_service(background_service("admin", Admin::new(local, admin::control(control, routes), &doors)?));
+        }
+        // Beside the requests: the configuration may change, keys of issuers rotate, names of agents move.
+        let config = Current::new(Arc::new(config));
+        let turn = Box::new(move |gateway| stacks.turn(Arc::new(stack(gateway))));
+        let live = Live {
+            config: config.clone(),
+            guard: guards.clone(),
+            printed,
+            gateway,
+            turn,
+            lifecycle: lifecycle.clone(),
+            metrics: Arc::clone(&metrics),
+        };
+        server.add_service(background_service("upkeep", Reloader::new(live, origin, asked)));
 
-        let drain = Drain { lifecycle, metrics, timeout: config.drain_timeout, listening };
+        let takeover = Mutex::new(predecessor);
+        let left = files.clone();
+        let drain = Drain { lifecycle, metrics, config, guards, orders, doors, local, takeover, listening, files: left };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         // pingora does not wait for its services when it ends.
         files.iter().for_each(|file| file.remove());
@@ -155,93 +226,56 @@ fn server_conf() -> ServerConf {
     ServerConf { grace_period_seconds: Some(0), graceful_shutdown_timeout_seconds: Some(1), ..ServerConf::default() }
 }
 
-type Clusters = Vec<Arc<Cluster>>;
-
-async fn resolve(clusters: &Clusters, only_names: bool) {
-    for cluster in clusters.iter().filter(|cluster| !only_names || cluster.has_names()) {
-        cluster.resolve().await;
+/// The process that is taken over from, if there is one and that is wanted.
+fn predecessor(run_dir: Option<&Path>, start: Start) -> Result<Option<Predecessor>, StartError> {
+    let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
+    match (start, run_dir, alive) {
+        (Start::Upgrade, None, _) => Err(StartError::Unusable(
+            "`run_dir` is not set, and that is where `--upgrade` finds the gateway before".to_owned(),
+        )),
+        (Start::Upgrade, _, Some(run_dir)) => Predecessor::meet(run_dir).map(Some),
+        (Start::Fresh, _, Some(run_dir)) => Err(StartError::Running(run_dir.to_owned())),
+        (Start::Upgrade, Some(run_dir), None) => {
+            occurrence::NobodyBefore { run_dir }.emit();
+            Ok(None)
+        }
+        (Start::Fresh, _, None) => Ok(None),
     }
 }
 
-/// Resolves every agent before the first request comes. An agent that cannot be resolved yet is no reason not to start.
-fn resolve_now(clusters: &Clusters) -> Result<(), StartError> {
+/// Resolves every agent before the first request comes.
+fn resolve_now(gateway: &Gateway) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
-    runtime.block_on(resolve(clusters, false));
+    runtime.block_on(reload::resolve(&gateway.clusters()));
     Ok(())
 }
 
-/// Resolves the names of agents from time to time.
-struct Resolver {
-    clusters: Clusters,
-}
-
-#[async_trait]
-impl BackgroundService for Resolver {
-    async fn start(&self, mut shutdown: ShutdownWatch) {
-        loop {
-            tokio::select! {
-                _ = shutdown.changed() => return,
-                () = tokio::time::sleep(RESOLVE_EVERY) => resolve(&self.clusters, true).await,
-            }
-        }
+impl Local {
+    fn hand_over(&self) -> admin::HandOver {
+        let (legacy, run_dir) = (self.legacy.clone(), self.run_dir.clone());
+        Arc::new(move || legacy.hand_over(&run_dir))
     }
 }
 
-/// Keeps what the guard decides with fresh.
-struct Watcher {
-    guard: Arc<Guard>,
-}
+/// Serves the admin plane.
+struct Admin(Mutex<Option<(UnixListener, Router)>>, Arc<Doors>);
 
-#[async_trait]
-impl BackgroundService for Watcher {
-    async fn start(&self, mut shutdown: ShutdownWatch) {
-        tokio::select! {
-            _ = shutdown.changed() => {}
-            () = self.guard.watch() => {}
-        }
+impl Admin {
+    fn new(local: &Local, router: Router, doors: &Arc<Doors>) -> Result<Admin, StartError> {
+        let listener = local.socket.listener().map_err(|error| StartError::RunDir(local.run_dir.clone(), error))?;
+        Ok(Admin(Mutex::new(Some((listener, router))), Arc::clone(doors)))
     }
 }
 
-/// The way out: the first signal drains, the second cuts.
-struct Drain {
-    lifecycle: Lifecycle,
-    metrics: Arc<Metrics>,
-    timeout: Duration,
-    listening: Vec<occurrence::Listening>,
-}
-
 #[async_trait]
-impl ShutdownSignalWatch for Drain {
-    async fn recv(&self) -> ShutdownSignal {
-        let watch = |kind| signal(kind).inspect_err(|error| tracing::error!(%error, "signals cannot be watched"));
-        let (Ok(mut terminate), Ok(mut interrupt), Ok(mut hangup)) =
-            (watch(SignalKind::terminate()), watch(SignalKind::interrupt()), watch(SignalKind::hangup()))
-        else {
-            return ShutdownSignal::FastShutdown;
-        };
-        // Said only now: whoever reads it may send a signal at once, and that drains.
-        self.listening.iter().for_each(occurrence::Listening::emit);
-        loop {
-            tokio::select! {
-                _ = terminate.recv() => break,
-                _ = interrupt.recv() => break,
-                // A closed terminal must not end a gateway.
-                _ = hangup.recv() => tracing::warn!("SIGHUP ignored: the configuration is read at the start only"),
-            }
+impl BackgroundService for Admin {
+    async fn start(&self, _: ShutdownWatch) {
+        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((listener, router)) = parts
+            && let Err(error) = admin::serve(listener, router, &self.1.admin).await
+        {
+            tracing::error!(%error, "the admin plane cannot be served");
         }
-        self.lifecycle.advance(Phase::Draining);
-        occurrence::Draining { timeout: self.timeout }.emit(&self.metrics);
-        tokio::select! {
-            () = self.lifecycle.idle() => {}
-            () = tokio::time::sleep(self.timeout) => {}
-            _ = terminate.recv() => {}
-            _ = interrupt.recv() => {}
-        }
-        // Whatever still runs ends well-formed: RUN_ERROR, then a clean end of the body.
-        self.lifecycle.advance(Phase::Cut);
-        let _ = tokio::time::timeout(CUT_TIMEOUT, self.lifecycle.idle()).await;
-        tokio::time::sleep(LAST_WORDS).await;
-        ShutdownSignal::FastShutdown
     }
 }

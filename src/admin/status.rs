@@ -1,6 +1,6 @@
-//! `/livez`, `/readyz` and `/metrics`.
+//! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
-use crate::guard::Guard;
+use crate::guard::{Current, Guard};
 use crate::proxy::{Lifecycle, Phase};
 use crate::telemetry::Metrics;
 use axum::Router;
@@ -18,15 +18,16 @@ const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 struct Status {
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
-    guard: Arc<Guard>,
+    guard: Current<Guard>,
 }
 
 /// The routes of the status plane.
-pub fn router(metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) -> Router {
+pub fn router(metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Current<Guard>) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(expose))
+        .route("/drain/wait", get(drained))
         .with_state(Status { metrics, lifecycle, guard })
 }
 
@@ -34,7 +35,8 @@ pub fn router(metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) ->
 /// the manner of Kubernetes' own servers.
 async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Response {
     let draining = status.lifecycle.phase() != Phase::Serving;
-    let unusable = status.guard.auth().unusable();
+    let guard = status.guard.get();
+    let unusable = guard.auth().unusable();
     let (code, said) = match (draining, unusable.is_empty()) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "a route has no keys yet; see /readyz?verbose\n"),
@@ -52,10 +54,17 @@ async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Respo
         let _ = writeln!(report, "[{sign}] {text}");
     };
     line(!draining, if draining { "runs draining" } else { "runs ok" });
-    status.guard.auth().checks().iter().for_each(|check| line(check.good, &check.text));
+    guard.auth().checks().iter().for_each(|check| line(check.good, &check.text));
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
     report.push_str(if code == StatusCode::OK { "ready\n" } else { "not ready\n" });
     (code, report).into_response()
+}
+
+/// Answers when a drain has begun and no run is open any more. It begins none: what stops an agent asks here whether the
+/// gateway before it still needs it.
+async fn drained(State(status): State<Status>) -> &'static str {
+    status.lifecycle.drained().await;
+    "drained\n"
 }
 
 async fn expose(State(status): State<Status>) -> Response {

@@ -1,7 +1,7 @@
 //! `diglot demo`: a gateway with agents of its own, and what to type at it.
 
 use super::{Exit, complain, say, serve};
-use crate::app::{App, StartError};
+use crate::app::{App, Start, StartError};
 use crate::config::load;
 use crate::demo::{self, Agent};
 use crate::telemetry::log;
@@ -113,7 +113,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
 fn start(arguments: &Arguments) -> Result<App, Box<dyn std::error::Error>> {
     let agents = spawn_agents(Duration::from_millis(arguments.pace))?;
     let config = load::from_str("demo", &configuration(arguments, &agents)).map_err(|problems| problems.to_string())?;
-    Ok(App::bind(config)?)
+    Ok(App::bind(config, None, Start::Fresh)?)
 }
 
 /// The demo has no configuration to change: an address that is taken is named by the option that moves it.
@@ -142,7 +142,7 @@ fn spawn_agents(pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
 
 fn configuration(arguments: &Arguments, agents: &[SocketAddr]) -> String {
     let mut text = format!(
-        "listeners: {{data: \"{}\", status: \"{}\"}}\ndrain_timeout: 1s\nroutes:\n",
+        "listeners: {{data: \"{}\", status: \"{}\"}}\ndrain_grace: 0s\ndrain_timeout: 1s\nroutes:\n",
         arguments.listen, arguments.status
     );
     for (row, agent) in ROWS.iter().zip(agents) {

@@ -1,14 +1,17 @@
-//! Commands, one file each (`explain` and `recording` belong to `translate`). stdout is data, stderr is log and complaint;
+//! Commands, one file each (`explain` and `recording` belong to `translate`, `local` to `drain` and `reload`). stdout is data, stderr is log and complaint;
 //! a closed pipe ends a command quietly.
 
 mod check;
 mod config;
 mod demo;
 mod detect;
+mod drain;
 mod explain;
 mod form;
+mod local;
 mod mock_agent;
 mod recording;
+mod reload;
 mod serve;
 mod side;
 mod token;
@@ -60,6 +63,10 @@ struct Arguments {
 enum Command {
     /// Run the gateway
     Serve(serve::Arguments),
+    /// Let the gateway on this machine end when its runs have
+    Drain(drain::Arguments),
+    /// Have the gateway on this machine read its configuration again
+    Reload(reload::Arguments),
     /// Run a gateway with agents of its own, to try it: no configuration, no network
     Demo(demo::Arguments),
     /// Say what is wrong with a configuration file, and who may call its routes
@@ -84,6 +91,8 @@ pub fn main() -> ExitCode {
     let exit = match Arguments::try_parse() {
         Ok(Arguments { command }) => match command {
             Command::Serve(arguments) => serve::run(&arguments),
+            Command::Drain(arguments) => drain::run(&arguments),
+            Command::Reload(arguments) => reload::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Config(arguments) => config::run(&arguments),

@@ -34,7 +34,7 @@ impl fmt::Debug for Secret {
 }
 
 /// Whom the gateway believes.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Auth {
     /// What the gateway is called in `aud` and in protected resource metadata (RFC 9728): an absolute URL, no slash at its
     /// end.
@@ -46,7 +46,7 @@ pub struct Auth {
 }
 
 /// One issuer of JSON Web Tokens.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Issuer {
     /// In routes, metrics and logs.
     pub name: String,
@@ -134,7 +134,7 @@ algorithms! {
 }
 
 /// A list of API keys and the header that they come in.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeySource {
     /// In routes, metrics and logs.
     pub name: String,
@@ -166,7 +166,7 @@ pub struct ApiKey {
 }
 
 /// What one route asks of its callers and allows them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Access {
     /// Names of issuers and sources of keys; a caller has to come with a credential of one. Empty: anybody may call.
     pub methods: Vec<String>,
@@ -254,7 +254,7 @@ pub struct Cors {
 }
 
 /// A field that the agent gets from the gateway.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpstreamHeader {
     /// its name
     pub name: HeaderName,
@@ -263,7 +263,7 @@ pub struct UpstreamHeader {
 }
 
 /// What a field for the agent says.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UpstreamValue {
     /// as it was written; marked as sensitive
     Text(HeaderValue),
@@ -277,7 +277,7 @@ pub enum UpstreamValue {
 }
 
 /// How often.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RateLimits {
     /// No two share a name.
     pub policies: Vec<Policy>,
@@ -288,7 +288,7 @@ pub struct RateLimits {
 }
 
 /// A rate limit.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     /// In routes, metrics, logs and answers.
     pub name: String,
@@ -331,7 +331,7 @@ pub struct Quota {
 }
 
 /// Where quotas are shared between replicas.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redis {
     /// `redis://` or `rediss://`, with its password
     pub url: Secret,

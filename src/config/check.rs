@@ -21,9 +21,11 @@ use crate::translate::Mode;
 
 mod access;
 mod auth;
+mod kept;
 mod listen;
 mod own;
 mod paths;
+mod process;
 mod rates;
 mod replay;
 mod secret;
@@ -111,7 +113,7 @@ impl Check<'_> {
         let replay = self.replay(&file.replay);
         let limits = self.limits(&file.limits);
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
-        let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
+        let process = self.process(file);
         let auth = self.auth(&file.auth);
         let rate_limits = self.rate_limits(file);
         self.dialects(&file.dialects);
@@ -125,7 +127,7 @@ impl Check<'_> {
             rate_limits: rate_limits?,
             limits: limits?,
             keep_alive: keep_alive?,
-            drain_timeout: drain_timeout?,
+            process: process?,
             replay: replay?,
             routes: routes?,
         })

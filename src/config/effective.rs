@@ -10,7 +10,7 @@ use serde_saphyr::{Location, Spanned};
 use super::Config;
 use super::access::Quota;
 use super::file::{File, OneOrMany, UpstreamHeader, text};
-use super::load::{checked, environment};
+use super::load::{self, checked, environment};
 use super::problem::Problems;
 
 /// What is shown in place of a secret.
@@ -21,8 +21,22 @@ const MASK: &str = "***";
 /// # Errors
 /// Everything that is wrong with it.
 pub fn from_path(path: &Path) -> Result<String, Problems> {
-    let (mut file, config) = checked(path, &environment)?;
-    fill(&mut file, &config);
+    let (file, config) = checked(path, &environment)?;
+    printed(path, file, &config)
+}
+
+/// The configuration that `bytes`, the content of the file at `path`, says, and as [`from_path`] prints it.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn understood(path: &Path, bytes: &[u8]) -> Result<(Config, String), Problems> {
+    let (file, config) = load::understood(path, bytes, &environment)?;
+    let printed = printed(path, file, &config)?;
+    Ok((config, printed))
+}
+
+fn printed(path: &Path, mut file: File, config: &Config) -> Result<String, Problems> {
+    fill(&mut file, config);
     mask(&mut file);
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     serde_saphyr::to_string_with_options(&file, options).map_err(|error| {

@@ -48,10 +48,20 @@ pub struct File {
     /// How long the agent may be silent before a client is sent an SSE comment, so that no proxy on the way takes the
     /// connection for dead. A duration.
     pub keep_alive: Text,
-    /// How long running streams may go on after SIGTERM before they are ended. A duration; `0s` ends them at once.
+    /// How long connections and runs are still taken after SIGTERM, while `/readyz` says 503 already: as long as load
+    /// balancers take to see it. A duration; with `0s` none are.
+    pub drain_grace: Text,
+    /// How long running streams may go on behind `drain_grace` before they are ended. A duration; `0s` ends them at once.
     pub drain_timeout: Text,
     /// What is kept of runs that outlive their clients.
     pub replay: Replay,
+    /// How long running streams may go on in a process whose sockets were taken over by `diglot serve --upgrade`. A
+    /// duration.
+    pub upgrade_timeout: Text,
+    /// A folder for the sockets by which the process is spoken to on this machine: `diglot drain`, `diglot reload`,
+    /// `diglot serve --upgrade`. Made, for this user alone, where it is not there. No socket unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_dir: Option<Text>,
     /// Dialects of one's own, for `client` and `agent` of routes.
     pub dialects: Vec<Spanned<OwnDialect>>,
     /// Which path leads to which agent. At least one.
@@ -68,8 +78,11 @@ impl Default for File {
             redis: None,
             limits: Limits::default(),
             keep_alive: text("15s"),
+            drain_grace: text("5s"),
             drain_timeout: text("30s"),
             replay: Replay::default(),
+            upgrade_timeout: text("1h"),
+            run_dir: None,
             dialects: Vec::new(),
             routes: Spanned::new(Vec::new(), Location::UNKNOWN, Location::UNKNOWN),
         }

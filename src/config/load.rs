@@ -33,9 +33,26 @@ pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String
 
 /// As [`from_path`], with what is written in the file.
 pub(super) fn checked(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(File, Config), Problems> {
+    let bytes = content(path).map_err(|message| unreadable(&path.display().to_string(), message))?;
+    understood(path, &bytes, lookup)
+}
+
+/// The bytes of the file at `path`, to be understood by [`super::effective::understood`].
+///
+/// # Errors
+/// That it cannot be read.
+pub fn unread(path: &Path) -> Result<Vec<u8>, Problems> {
+    content(path).map_err(|message| unreadable(&path.display().to_string(), message))
+}
+
+/// As [`checked`], with `bytes` for what stands in the file.
+pub(super) fn understood(
+    path: &Path,
+    bytes: &[u8],
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<(File, Config), Problems> {
     let name = path.display().to_string();
-    let bytes = content(path).map_err(|message| unreadable(&name, message))?;
-    let text = text(&name, &bytes)?;
+    let text = text(&name, bytes)?;
     let file: File = parse(&name, text)?;
     let base = path.parent().unwrap_or(Path::new(""));
     let config = check::check(&Source { name: &name, text: plain(text), base, lookup }, &file)?;

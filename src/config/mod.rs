@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use self::access::{Access, Auth, RateLimits, TrustedProxies};
 use self::listen::Listen;
+use self::process::Process;
 use self::replay::{OnDisconnect, Replay};
 use crate::dialect::Side;
 use crate::translate::Mode;
@@ -29,6 +30,8 @@ pub mod listen;
 pub mod load;
 mod outline;
 mod problem;
+pub mod process;
+pub mod reload;
 pub mod replay;
 mod scalar;
 mod template;
@@ -48,7 +51,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 }
 
 /// A checked configuration.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where the data plane listens. Never empty; overlaps with neither itself nor `status`.
     pub data: Vec<Listen>,
@@ -64,8 +67,8 @@ pub struct Config {
     pub limits: Limits,
     /// Silence after which a client is sent a comment. Never zero.
     pub keep_alive: Duration,
-    /// How long running streams may go on after SIGTERM. May be zero.
-    pub drain_timeout: Duration,
+    /// How the process lives and ends.
+    pub process: Process,
     /// How much is kept of runs that outlive their clients.
     pub replay: Replay,
     /// In the order of the file. Never empty; no two share a path or a name.
@@ -100,7 +103,7 @@ pub struct Limits {
 }
 
 /// One path and the agent behind it.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Route {
     /// The route in metrics and logs: not empty, no control characters, unique.
     pub name: String,

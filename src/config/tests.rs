@@ -22,6 +22,7 @@ mod broken;
 mod broken_callers;
 mod callers;
 mod listen;
+mod process;
 mod replay;
 
 /// A route without a mistake, in one line.
@@ -138,7 +139,7 @@ fn every_value_of_the_complete_file_is_the_default() {
     let default = &default_config;
     assert_eq!((&complete.data, &complete.status), (&default.data, &default.status));
     assert_eq!(complete.limits, default.limits);
-    assert_eq!((complete.keep_alive, complete.drain_timeout), (default.keep_alive, default.drain_timeout));
+    assert_eq!((complete.keep_alive, &complete.process), (default.keep_alive, &default.process));
     let ([sample], [default]) = (&*complete.routes, &*default.routes) else { panic!("one route each") };
     assert_eq!((sample.name.as_str(), sample.path.as_str()), ("chat", "/agents/chat"));
     assert_eq!((sample.timeouts, sample.guard), (default.timeouts, default.guard));
@@ -227,6 +228,7 @@ fn the_examples_load_without_any_variable_set() {
         ("hai-agent.yaml", "chat: "),
         ("hai-client.yaml", "assistant: ; faq: "),
         ("jwt.yaml", "chat: staff"),
+        ("lifecycle.yaml", "chat: "),
         ("own-dialect.yaml", "acme: ; platform: "),
         ("public-demo.yaml", "demo: "),
         ("redis-limits.yaml", "chat: staff"),
@@ -282,7 +284,7 @@ routes:
     assert!(config.status.is_empty());
     let limits = config.limits;
     assert_eq!((limits.request_body, limits.frame, limits.client_buffer), (1024, 2 << 10, 3 << 20));
-    assert_eq!((config.keep_alive, config.drain_timeout), (Duration::from_millis(250), Duration::ZERO));
+    assert_eq!((config.keep_alive, config.process.drain_timeout), (Duration::from_millis(250), Duration::ZERO));
 
     let [first, second] = &*config.routes else { panic!("two routes") };
     assert_eq!((first.name.as_str(), first.path.as_str()), ("/", "/"));

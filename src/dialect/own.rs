@@ -4,7 +4,7 @@ use super::{Dialect, Home, MessageForm, Rest, Row, Word};
 use crate::event::{Field, Kind};
 
 /// What differs from the dialect that is extended.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Changes {
     /// its own name
     pub name: String,

@@ -63,7 +63,7 @@ pub enum Unit {
 }
 
 /// One side of a route: a dialect and its options.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Side {
     /// the dialect
     pub dialect: &'static Dialect,

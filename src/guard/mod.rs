@@ -16,6 +16,7 @@
 pub mod auth;
 mod authorize;
 pub mod cors;
+mod current;
 pub mod digest;
 pub mod file;
 mod gate;
@@ -26,15 +27,18 @@ pub mod peer;
 mod redis;
 mod streams;
 pub mod thread;
+mod upkeep;
 pub mod upstream;
 
+pub use current::Current;
 pub use gate::{Gate, Gated};
 pub use identity::{Identity, Who};
 pub use limit::Standings;
 pub use streams::Permits;
+pub use upkeep::Upkeep;
 
 use crate::config::Config;
-use crate::config::access::Access;
+use crate::config::access::{self, Access};
 use crate::error::Rejection;
 use crate::telemetry::{Metrics, RouteMetrics};
 use http::request::Parts;
@@ -89,41 +93,61 @@ pub struct Guard {
     auth: auth::Authenticator,
     host: host::Rules,
     addresses: peer::Addresses,
-    upstream: upstream::Fields,
-    limits: limit::Limits,
+    upstream: Arc<upstream::Fields>,
+    limits: Arc<limit::Limits>,
     streams: streams::Streams,
     /// whose a thread is
     pub threads: thread::Threads,
-    redis: Option<Arc<redis::Redis>>,
+    redis: Option<(access::Redis, Arc<redis::Redis>)>,
 }
 
 impl Guard {
-    /// A guard for `config`. Files of keys and secrets are read now, and again by [`Guard::watch`]; nothing is fetched.
+    /// A guard for `config`. Files of keys and secrets are read now, and again by its upkeep; nothing is fetched.
     ///
     /// # Errors
     /// What of a file that the configuration names cannot be read or used.
     pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
-        let redis = config.rate_limits.redis.as_ref().map(redis::Redis::new).transpose()?.map(Arc::new);
+        Guard::following(config, metrics, None)
+    }
+
+    /// A guard for another configuration in place of this one. What is configured as before is the same: keys of issuers,
+    /// what was counted against limits, runs that are open, owners of threads, the connection to Redis.
+    ///
+    /// # Errors
+    /// As [`Guard::new`].
+    pub fn renewed(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
+        Guard::following(config, metrics, Some(self))
+    }
+
+    fn following(config: &Config, metrics: &Arc<Metrics>, before: Option<&Guard>) -> Result<Guard, String> {
+        let known = before.and_then(|guard| guard.redis.as_ref());
+        let redis = match (&config.rate_limits.redis, known) {
+            (Some(settings), Some((known, redis))) if settings == known => Some((settings.clone(), Arc::clone(redis))),
+            (Some(settings), _) => Some((settings.clone(), Arc::new(redis::Redis::new(settings)?))),
+            (None, _) => None,
+        };
+        let connection = redis.as_ref().map(|(_, redis)| Arc::clone(redis));
+        let limits = before.map(|guard| &*guard.limits);
         Ok(Guard {
-            auth: auth::Authenticator::new(config, metrics)?,
+            auth: auth::Authenticator::new(config, metrics, before.map(|guard| &guard.auth))?,
             host: host::Rules::new(config),
             addresses: peer::Addresses::new(config),
-            upstream: upstream::Fields::new(config)?,
-            limits: limit::Limits::new(&config.rate_limits, metrics, redis.clone()),
-            streams: streams::Streams::new(config, metrics),
-            threads: thread::Threads::new(config, metrics, redis.clone()),
+            upstream: Arc::new(upstream::Fields::new(config)?),
+            limits: Arc::new(limit::Limits::new(&config.rate_limits, metrics, connection.clone(), limits)),
+            streams: streams::Streams::new(config, metrics, before.map(|guard| &guard.streams)),
+            threads: thread::Threads::new(config, metrics, connection, before.map(|guard| &guard.threads)),
             redis,
         })
     }
 
-    /// Keeps keys, quotas and connections fresh, until the process ends: never returns.
-    pub async fn watch(&self) {
-        let redis = async {
-            if let Some(redis) = &self.redis {
-                redis.watch().await;
-            }
-        };
-        tokio::join!(self.auth.watch(), self.upstream.watch(), self.limits.watch(), redis);
+    /// What keeps keys, files, quotas and connections fresh.
+    #[must_use]
+    pub fn upkeep(&self) -> Vec<Upkeep> {
+        let mut all = self.auth.upkeep();
+        all.push(Upkeep::new(&self.upstream, |fields| async move { fields.watch().await }));
+        all.push(Upkeep::new(&self.limits, |limits| async move { limits.watch().await }));
+        all.extend(self.redis.iter().map(|(_, redis)| Upkeep::new(redis, |redis| async move { redis.watch().await })));
+        all
     }
 
     /// Room for a run of a route where only the body of a request tells whether it starts one. Its gate lets all pass.

@@ -12,9 +12,9 @@ use http::request::Parts;
 use std::collections::HashMap;
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// A run may end at any moment, so nobody knows when there is room; asking again this much later is no burden.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -58,7 +58,8 @@ struct RouteCaps {
 #[derive(Debug)]
 struct Cap {
     terms: Arc<Terms>,
-    free: Arc<Semaphore>,
+    most: NonZeroUsize,
+    open: Arc<AtomicUsize>,
 }
 
 /// A number of runs at once of each caller.
@@ -81,8 +82,18 @@ pub struct Permits(#[expect(dead_code, reason = "held, never read")] Option<Arc<
 #[expect(dead_code, reason = "held, never read")]
 struct Held {
     caller: Option<OfCaller>,
-    route: Option<OwnedSemaphorePermit>,
-    all: Option<OwnedSemaphorePermit>,
+    route: Option<One>,
+    all: Option<One>,
+}
+
+/// One of the runs that are counted.
+#[derive(Debug)]
+struct One(Arc<AtomicUsize>);
+
+impl Drop for One {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::AcqRel);
+    }
 }
 
 /// One of the runs of a caller.
@@ -93,21 +104,28 @@ struct OfCaller {
 }
 
 impl Streams {
-    /// As configured.
+    /// As configured. Runs that are open and were counted stay counted, whatever the numbers are now.
     #[must_use]
-    pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Self {
-        let caps = |route: &crate::config::Route| RouteCaps {
-            route: route.access.max_streams.map(|most| Cap::new(Scope::Route, most)),
-            caller: route.access.max_streams_per_caller.map(|most| CallerCap {
-                terms: terms(Scope::Caller, most),
-                most,
-                open: Arc::default(),
-            }),
+    pub fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Streams>) -> Self {
+        let caps = |route: &crate::config::Route| {
+            let known = before.and_then(|before| before.routes.get(&route.name));
+            let (own, caller) =
+                (known.and_then(|caps| caps.route.as_ref()), known.and_then(|caps| caps.caller.as_ref()));
+            RouteCaps {
+                route: route.access.max_streams.map(|most| Cap::new(Scope::Route, most, own)),
+                caller: route.access.max_streams_per_caller.map(|most| CallerCap {
+                    terms: terms(Scope::Caller, most),
+                    most,
+                    open: caller.map(|cap| Arc::clone(&cap.open)).unwrap_or_default(),
+                }),
+            }
         };
+        let all = before.and_then(|before| before.all.as_ref());
         Streams {
-            all: config.limits.max_streams.map(|most| Cap::new(Scope::All, most)),
+            all: config.limits.max_streams.map(|most| Cap::new(Scope::All, most, all)),
             routes: config.routes.iter().map(|route| (route.name.clone(), caps(route))).collect(),
-            seed: RandomState::new(),
+            // Callers are known again by it.
+            seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),
             metrics: [Scope::Caller, Scope::Route, Scope::All].map(|scope| metrics.limit(scope.name())),
         }
     }
@@ -138,8 +156,8 @@ impl Streams {
         Ok(Permits(Some(Arc::new(Held { caller, route, all }))))
     }
 
-    fn room<'s>(&'s self, scope: Scope, cap: Option<&'s Cap>) -> Result<Option<OwnedSemaphorePermit>, Refusal<'s>> {
-        cap.map(|cap| self.decided(scope, &cap.terms, Arc::clone(&cap.free).try_acquire_owned().ok())).transpose()
+    fn room<'s>(&'s self, scope: Scope, cap: Option<&'s Cap>) -> Result<Option<One>, Refusal<'s>> {
+        cap.map(|cap| self.decided(scope, &cap.terms, cap.enter())).transpose()
     }
 
     fn decided<'s, T>(&self, scope: Scope, terms: &'s Arc<Terms>, permit: Option<T>) -> Result<T, Refusal<'s>> {
@@ -154,10 +172,14 @@ fn terms(scope: Scope, most: NonZeroUsize) -> Arc<Terms> {
 }
 
 impl Cap {
-    fn new(scope: Scope, most: NonZeroUsize) -> Cap {
-        // More than there can be is no limit.
-        let free = most.get().min(Semaphore::MAX_PERMITS);
-        Cap { terms: terms(scope, most), free: Arc::new(Semaphore::new(free)) }
+    fn new(scope: Scope, most: NonZeroUsize, before: Option<&Cap>) -> Cap {
+        Cap { terms: terms(scope, most), most, open: before.map(|cap| Arc::clone(&cap.open)).unwrap_or_default() }
+    }
+
+    fn enter(&self) -> Option<One> {
+        let one = |open: usize| (open < self.most.get()).then_some(open + 1);
+        let counted = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one);
+        counted.is_ok().then(|| One(Arc::clone(&self.open)))
     }
 }
 

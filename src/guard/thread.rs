@@ -47,18 +47,19 @@ static CLAIM: LazyLock<Script> = LazyLock::new(|| {
 /// Who opened which thread, of the routes where that matters.
 #[derive(Debug)]
 pub struct Threads {
-    routes: HashMap<String, Owners>,
+    routes: HashMap<String, Arc<Owners>>,
     shared: Option<(Arc<Redis>, OnError)>,
     metrics: Arc<Metrics>,
 }
 
 impl Threads {
-    /// As configured.
+    /// As configured. What is known of the threads of a route stays known.
     #[must_use]
-    pub fn new(config: &Config, metrics: &Arc<Metrics>, redis: Option<Arc<Redis>>) -> Self {
+    pub fn new(config: &Config, metrics: &Arc<Metrics>, redis: Option<Arc<Redis>>, before: Option<&Threads>) -> Self {
         let owned = config.routes.iter().filter(|route| route.access.own_threads);
+        let owners = |name: &String| before.and_then(|before| before.routes.get(name)).cloned().unwrap_or_default();
         Threads {
-            routes: owned.map(|route| (route.name.clone(), Owners::default())).collect(),
+            routes: owned.map(|route| (route.name.clone(), owners(&route.name))).collect(),
             shared: redis.zip(config.rate_limits.redis.as_ref().map(|redis| redis.on_error)),
             metrics: Arc::clone(metrics),
         }

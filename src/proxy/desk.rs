@@ -40,10 +40,11 @@ pub(super) struct Seated {
 }
 
 impl Desk {
-    /// The desk of a route, if it has one.
-    pub(super) fn new(route: &config::Route) -> Option<Self> {
+    /// The desk of a route, if it has one. Runs that wait at the one before wait here.
+    pub(super) fn new(route: &config::Route, before: Option<&Desk>) -> Option<Self> {
         let path = route.events_path.clone()?;
-        Some(Desk { path, waiting: Waiting::default(), patience: route.timeouts.reader })
+        let waiting = before.map(|desk| desk.waiting.clone()).unwrap_or_default();
+        Some(Desk { path, waiting, patience: route.timeouts.reader })
     }
 
     /// Where the events of a run are found.

@@ -30,7 +30,7 @@ pub type Body = UnsyncBoxBody<Bytes, CutOff>;
 /// Everything that requests are answered with.
 #[derive(Debug)]
 pub struct Gateway {
-    routes: HashMap<String, Route>,
+    routes: HashMap<String, Arc<Route>>,
     pub(super) limits: Limits,
     pub(super) keep_alive: Duration,
     pub(super) connector: Arc<Connector>,
@@ -56,6 +56,8 @@ pub(super) enum Found<'g> {
 /// What requests for one path are answered with.
 #[derive(Debug)]
 pub(super) struct Route {
+    /// as it is configured
+    settings: config::Route,
     pub name: Arc<str>,
     /// what the guard knows of it, for a request that starts a run
     pub starting: Arc<Matched>,
@@ -78,7 +80,9 @@ pub(super) struct Route {
 }
 
 impl Route {
-    fn new(route: &config::Route, metrics: Arc<RouteMetrics>) -> Self {
+    /// The route, with what goes on at the one of that name before.
+    fn new(route: &config::Route, metrics: Arc<RouteMetrics>, before: Option<&Route>) -> Self {
+        let agent = before.filter(|before| same_agent(&before.settings, route));
         let name: Arc<str> = route.name.as_str().into();
         let matched = |errand| {
             Arc::new(Matched {
@@ -101,13 +105,14 @@ impl Route {
                     Some(Resumable::new(&route.path, alone, matched(Errand::Join), matched(Errand::Stop)))
                 }
             },
-            desk: Desk::new(route),
+            desk: Desk::new(route, before.and_then(|before| before.desk.as_ref())),
             client: route.client,
             agent: route.agent,
-            learned: Arc::default(),
+            learned: agent.map(|before| Arc::clone(&before.learned)).unwrap_or_default(),
             guard: route.guard,
             tools: route.access.tools.as_ref().map(|names| Arc::new(Tools::new(names.iter().map(String::as_str)))),
-            cluster: Arc::new(Cluster::new(route)),
+            cluster: agent.map_or_else(|| Arc::new(Cluster::new(route)), |before| Arc::clone(&before.cluster)),
+            settings: route.clone(),
             metrics,
             name,
         }
@@ -133,6 +138,26 @@ impl Found<'_> {
     }
 }
 
+/// The routes of a configuration, by their paths.
+fn routes(config: &Config, metrics: &Metrics, before: Option<&Gateway>) -> HashMap<String, Arc<Route>> {
+    let known: HashMap<&str, &Arc<Route>> =
+        before.iter().flat_map(|before| before.routes.values()).map(|route| (&*route.name, route)).collect();
+    let route = |settings: &config::Route| match known.get(settings.name.as_str()) {
+        Some(route) if route.settings == *settings => Arc::clone(route),
+        known => {
+            let handles = metrics.route(&settings.name, settings.client, settings.agent);
+            Arc::new(Route::new(settings, handles, known.map(|route| &***route)))
+        }
+    };
+    config.routes.iter().map(|settings| (settings.path.clone(), route(settings))).collect()
+}
+
+/// Whether two routes have the same agent and treat it alike. Every key is taken to matter but those that are about clients.
+fn same_agent(one: &config::Route, other: &config::Route) -> bool {
+    let config::Route { path, events_path, client, guard, access, .. } = one.clone();
+    *one == config::Route { path, events_path, client, guard, access, ..other.clone() }
+}
+
 /// A body that is known whole.
 pub(super) fn whole(body: Full<Bytes>) -> Body {
     body.map_err(|never| match never {}).boxed_unsync()
@@ -142,18 +167,30 @@ impl Gateway {
     /// A gateway for the routes of `config`. Their hosts are not resolved yet; see [`Gateway::clusters`].
     #[must_use]
     pub fn new(config: &Config, metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) -> Self {
-        let routes = config.routes.iter().map(|route| {
-            let handles = metrics.route(&route.name, route.client, route.agent);
-            (route.path.clone(), Route::new(route, handles))
-        });
         Gateway {
-            routes: routes.collect(),
+            routes: routes(config, &metrics, None),
             replay: Store::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay()),
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector: Arc::new(Connector::default()),
             metrics,
             lifecycle,
+            guard,
+        }
+    }
+
+    /// A gateway for another configuration in place of this one. Routes that are configured as before are the same, and
+    /// agents that are keep their addresses and connections.
+    #[must_use]
+    pub fn renewed(&self, config: &Config, guard: Arc<Guard>) -> Self {
+        Gateway {
+            routes: routes(config, &self.metrics, Some(self)),
+            replay: self.replay.clone(),
+            limits: config.limits,
+            keep_alive: config.keep_alive,
+            connector: Arc::clone(&self.connector),
+            metrics: Arc::clone(&self.metrics),
+            lifecycle: self.lifecycle.clone(),
             guard,
         }
     }

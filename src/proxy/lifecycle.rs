@@ -1,9 +1,10 @@
 //! Where the process stands between start and end, for everybody who has to act on it.
 //!
 //! ```text
-//!   Serving ── first signal ──▶ Draining ── deadline or second signal ──▶ Cut
-//!                                  │ no run is open any more               │
-//!                                  └───────────────▶ exit ◀────────────────┘
+//!   Serving ── signal, order ──▶ Leaving ── grace ──▶ Draining ── deadline ──▶ Cut
+//!                                   │                    │ no run is open       │
+//!                                   │                    └───────▶ exit ◀───────┤
+//!                                   └────────────── second signal ──────────────┘
 //! ```
 
 use std::sync::Arc;
@@ -15,6 +16,8 @@ use tokio::sync::{Notify, watch};
 pub enum Phase {
     /// runs are taken
     Serving,
+    /// runs are taken yet; everybody is told to go elsewhere
+    Leaving,
     /// no new runs; open ones may finish
     Draining,
     /// open runs end now, with RUN_ERROR
@@ -69,6 +72,19 @@ impl Lifecycle {
     pub fn enter(&self) -> Permit {
         self.open.runs.fetch_add(1, Ordering::AcqRel);
         Permit(Arc::clone(&self.open))
+    }
+
+    /// How many runs are open.
+    #[must_use]
+    pub fn open(&self) -> usize {
+        self.open.runs.load(Ordering::Acquire)
+    }
+
+    /// Waits until no run is open and none can begin any more.
+    pub async fn drained(&self) {
+        // It fails where nobody is left who could say so, and then the process is at its end.
+        let _ = self.phase.subscribe().wait_for(|now| *now >= Phase::Draining).await;
+        self.idle().await;
     }
 
     /// Waits until no run is open.

@@ -3,6 +3,7 @@
 use super::accept;
 use super::clock::now;
 use super::gateway::{Body, Found, Gateway, whole};
+use super::lifecycle::Phase;
 use super::respond;
 use crate::codec::Framing;
 use crate::config::access::Errors;
@@ -50,7 +51,8 @@ where
         // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper takes Content-Length away
         // before we see the request, so every request in chunks is the last of its connection: what follows it there may
         // be what a proxy in front of us took for its body.
-        let last = request.version() < Version::HTTP_2 && request.headers().contains_key(header::TRANSFER_ENCODING);
+        let one = request.version() < Version::HTTP_2;
+        let last = one && request.headers().contains_key(header::TRANSFER_ENCODING);
         let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
         Box::pin(async move {
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
@@ -80,7 +82,9 @@ where
                 }
             };
             response.headers_mut().insert(REQUEST_ID, id);
-            if last {
+            // Who is told so goes elsewhere with the next request, before this process closes the connection by itself and
+            // perhaps under a request that is on its way.
+            if last || (one && gateway.lifecycle.phase() != Phase::Serving) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
             Ok(response)

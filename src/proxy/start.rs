@@ -214,7 +214,7 @@ impl Gateway {
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
         let phase = self.lifecycle.phase();
-        let late = phase != Phase::Serving;
+        let late = phase >= Phase::Draining;
         // On a route whose runs outlive their clients it may be for one that goes on; the body tells.
         if late && (route.resumable.is_none() || phase == Phase::Cut) {
             return Err(Kind::Draining.into());

@@ -31,6 +31,9 @@ const POOL_IDLE: Duration = Duration::from_secs(4);
 /// ends it as well; this is for where the operator made that very long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// How often the names of agents are resolved again.
+const RESOLVE_EVERY: Duration = Duration::from_secs(30);
+
 /// Addresses of one route that a run tries before it gives up.
 const ATTEMPTS: usize = 4;
 
@@ -126,9 +129,17 @@ impl Cluster {
         let _ = self.balancer.update().await;
     }
 
+    /// Resolves names from time to time: never returns.
+    pub async fn watch(&self) {
+        while self.has_names() {
+            tokio::time::sleep(RESOLVE_EVERY).await;
+            self.resolve().await;
+        }
+        std::future::pending::<()>().await;
+    }
+
     /// Whether the hosts have names that may move.
-    #[must_use]
-    pub fn has_names(&self) -> bool {
+    fn has_names(&self) -> bool {
         self.upstreams.iter().any(|upstream| upstream.host.parse::<std::net::IpAddr>().is_err())
     }
 

@@ -1,6 +1,7 @@
 //! The log: stderr, one line each, JSON unless a person is watching.
 
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
@@ -8,8 +9,9 @@ use tracing_subscriber::filter::LevelFilter;
 /// Environment variable with a filter such as `info,diglot=debug`.
 pub const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 
-/// pingora reports every dropped connection as an error of its own; what matters of it is logged by us.
-const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_load_balancing=warn";
+/// pingora reports every dropped connection as an error of its own, and every try of a hand-over; what matters of it is logged
+/// by us.
+const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::server::transfer_fd=off,pingora_load_balancing=warn";
 
 /// Lines that may wait for a slow reader of stderr. What comes beyond is dropped: a log that nobody reads, or a full disk
 /// behind it, must not make runs wait.
@@ -34,15 +36,51 @@ pub fn init() -> Log {
         .finish(std::io::stderr());
     let log = tracing_subscriber::fmt().with_env_filter(filter).with_writer(stderr).with_target(false);
     // A second start (tests, the demo) keeps the first subscriber.
-    let _ = if std::io::stderr().is_terminal() {
-        log.with_ansi(std::env::var_os("NO_COLOR").is_none()).try_init()
+    macro_rules! begin {
+        ($log:expr) => {{
+            let log = $log.with_filter_reloading();
+            let handle = log.reload_handle();
+            if log.try_init().is_ok() {
+                let current = handle.clone();
+                let get = move || current.with_current(ToString::to_string).unwrap_or_default();
+                let set = move |filter| handle.reload(filter).map_err(|error| error.to_string());
+                let _ = LEVEL.set(Level { get: Box::new(get), set: Box::new(set) });
+            }
+        }};
+    }
+    if std::io::stderr().is_terminal() {
+        begin!(log.with_ansi(std::env::var_os("NO_COLOR").is_none()));
     } else {
-        log.json().flatten_event(true).try_init()
-    };
+        begin!(log.json().flatten_event(true));
+    }
     if let Some(mistake) = mistake {
         tracing::warn!("{FILTER_VARIABLE} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`");
     }
     Log(guard)
+}
+
+/// The filter in use, once there is a log.
+struct Level {
+    get: Box<dyn Fn() -> String + Send + Sync>,
+    set: Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
+}
+
+static LEVEL: OnceLock<Level> = OnceLock::new();
+
+/// What is logged now, as [`FILTER_VARIABLE`] says it.
+#[must_use]
+pub fn level() -> String {
+    LEVEL.get().map(|level| (level.get)()).unwrap_or_default()
+}
+
+/// Logs by another filter from now on.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn set_level(text: &str) -> Result<(), String> {
+    let text = text.trim();
+    let filter = filter(if text.is_empty() { DEFAULT_FILTER } else { text })?;
+    LEVEL.get().map_or_else(|| Err("there is no log".to_owned()), |level| (level.set)(filter))
 }
 
 /// Reads a filter.

@@ -84,6 +84,21 @@ const REPLAY_EVICTIONS: Row = Row {
     labels: &["reason"],
 };
 const DRAINING: Row = Row { name: "diglot_draining", help: "1 while the gateway is shutting down.", labels: &[] };
+const CONFIG_GOOD: Row = Row {
+    name: "diglot_config_last_reload_successful",
+    help: "1 while the configuration that was read last is in use; 0 when it was refused.",
+    labels: &[],
+};
+const CONFIG_TIME: Row = Row {
+    name: "diglot_config_last_reload_success_timestamp_seconds",
+    help: "When the configuration that is in use was read.",
+    labels: &[],
+};
+const CONFIG: Row = Row {
+    name: "diglot_config_info",
+    help: "Always 1; the beginning of the SHA-256 of the file in use is a label.",
+    labels: &["hash"],
+};
 const BUILD: Row = Row { name: "diglot_build_info", help: "Always 1; the version is a label.", labels: &["version"] };
 
 /// How a run ended, as its client saw it.
@@ -155,6 +170,9 @@ pub struct Metrics {
     repairs: IntCounterVec,
     losses: IntCounterVec,
     draining: IntGauge,
+    config_good: IntGauge,
+    config_time: IntGauge,
+    config: IntGaugeVec,
     auth: IntCounterVec,
     rate_limit: IntCounterVec,
     rate_limit_keys: IntGauge,
@@ -240,6 +258,9 @@ impl Metrics {
             repairs: counters(&REPAIRS)?,
             losses: counters(&LOSSES)?,
             draining: gauge(&DRAINING)?,
+            config_good: gauge(&CONFIG_GOOD)?,
+            config_time: gauge(&CONFIG_TIME)?,
+            config: gauges(&CONFIG)?,
             auth: counters(&AUTH)?,
             rate_limit: counters(&RATE_LIMIT)?,
             rate_limit_keys: gauge(&RATE_LIMIT_KEYS)?,
@@ -340,6 +361,26 @@ impl Metrics {
     /// Says whether the gateway is shutting down.
     pub fn draining(&self, on: bool) {
         self.draining.set(i64::from(on));
+    }
+
+    /// Says which configuration is in use, by its hash, and since when, in seconds since the epoch.
+    pub fn configured(&self, hash: &str, at: i64) {
+        self.config.reset();
+        self.config.with_label_values(&[hash]).set(1);
+        self.config_time.set(at);
+        self.config_good.set(1);
+    }
+
+    /// Says that a configuration was refused.
+    pub fn misconfigured(&self) {
+        self.config_good.set(0);
+    }
+
+    /// Takes an issuer that is gone out of the series: its keys are in use no more.
+    pub fn forget_issuer(&self, name: &str) {
+        // A series that is not there need not be taken out.
+        let _ = self.jwks_keys.remove_label_values(&[name]);
+        let _ = self.jwks_success.remove_label_values(&[name]);
     }
 
     /// The text exposition format.

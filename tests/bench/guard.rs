@@ -113,8 +113,9 @@ fn main() {
     if config.rate_limits.redis.is_some() {
         rows.insert(2, ("anybody, a limit in Redis", "shared", None));
         // It alone connects.
-        let guard = Arc::clone(&guard);
-        runtime.spawn(async move { guard.watch().await });
+        for upkeep in guard.upkeep() {
+            runtime.spawn(upkeep.work);
+        }
     }
     for (name, path, credential) in rows {
         let route = config.routes.iter().find(|route| route.name == path).expect("a route");

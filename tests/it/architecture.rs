@@ -68,7 +68,7 @@ const HOMES: &[(&str, &str)] = &[
     ("arc-swap", "guard"),
     ("async-trait", "proxy admin app"),
     ("aws-lc-rs", "guard cli"),
-    ("axum", "admin demo"),
+    ("axum", "admin demo app"),
     ("base64", "guard cli"),
     ("bytes", EVERYWHERE),
     ("clap", "cli main"),

@@ -10,6 +10,7 @@
 //! - `cors`: pages of other origins.
 //! - `edges`: what a connection meets before HTTP: TLS, Unix sockets, the PROXY protocol, limits, clocks.
 //! - `cuts`: an agent that stops after every byte of the corpus.
+//! - `drain`: connections and runs while the process ends.
 //! - `exact`: JSON compared with its digits, for the two modules below.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
@@ -25,6 +26,7 @@
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
 //! - `refusals`: refusals that a client hears of in events.
+//! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `resume`: runs that outlive their clients: coming back to them, stopping them, what is kept.
 //! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
@@ -33,6 +35,7 @@
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
+//! - `upgrade`: a process takes over from another.
 //! - `verify`: what the gateway writes, held against the verifier.
 //! - `wild`: whatever an agent says, what leaves is accepted.
 
@@ -46,6 +49,7 @@ mod client;
 mod cors;
 mod edges;
 mod cuts;
+mod drain;
 mod exact;
 mod faults;
 mod forwarded;
@@ -61,6 +65,7 @@ mod pages;
 mod policy;
 mod proto;
 mod refusals;
+mod reload;
 mod requests;
 mod resume;
 mod secrets;
@@ -69,5 +74,6 @@ mod smuggling;
 mod status;
 mod support;
 mod two_steps;
+mod upgrade;
 mod verify;
 mod wild;

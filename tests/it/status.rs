@@ -21,7 +21,7 @@ async fn a_gateway_is_alive_and_ready_whatever_its_agents_are() {
 async fn the_planes_do_not_answer_for_each_other() {
     let agent = Agent::answering("");
     let gateway = Gateway::before(&agent).await;
-    for path in ["/", "/run", "/metrics/", "/config", "/debug/pprof", "/drain/wait"] {
+    for path in ["/", "/run", "/metrics/", "/config", "/debug/pprof", "/drain"] {
         assert_eq!(gateway.ask(path).await.status, 404, "{path}");
     }
     assert_eq!(ask(gateway.status, post("/run", "Connection: close\r\n", INPUT)).await.status, 404);

@@ -1,6 +1,6 @@
 //! Dialects of the operator's own, and the words of one side.
 
-use super::{Check, did_you_mean, position, quoted};
+use super::{Check, did_you_mean, kept, position, quoted};
 use crate::config::file::{OwnDialect, SideMapping, Text};
 use crate::dialect::{self, Changes, Dialect, Rest, Side, Word};
 use crate::event::{Field, Kind, input};
@@ -32,7 +32,7 @@ impl Check<'_> {
     pub(super) fn dialects(&mut self, written: &[Spanned<OwnDialect>]) {
         for (index, one) in written.iter().enumerate() {
             match self.changes(one, &format!("dialects[{index}]")) {
-                Some(changes) => self.dialects.push(changes.dialect()),
+                Some(changes) => self.dialects.push(kept::dialect(changes)),
                 None => self.mistaken.extend(one.value.name.as_ref().map(|name| name.value.clone())),
             }
         }
@@ -210,17 +210,17 @@ impl Check<'_> {
             let values = self.values_of(Field::Role, &mapping.roles, &format!("{at}.roles"));
             let words = values.into_iter().map(|(field, canonical, word)| Word {
                 field,
-                canonical: String::leak(canonical),
-                word: String::leak(word),
+                canonical: kept::text(&canonical),
+                word: kept::text(&word),
                 reads: true,
             });
-            side.words = Vec::leak(words.collect());
+            side.words = kept::words(words.collect());
         }
         if !mapping.errors.is_empty() && self.has_option(side.dialect, "errors", mapping.errors.first(), at) {
             let names = mapping.errors.iter().enumerate();
             let names = names.filter_map(|(index, name)| self.wire_name(name, &format!("{at}.errors[{index}]")));
-            let names: Vec<&'static str> = names.map(|name| &*String::leak(name)).collect();
-            side.errors = Vec::leak(names);
+            let names: Vec<&'static str> = names.map(|name| kept::text(&name)).collect();
+            side.errors = kept::names(names);
         }
         (self.problems.len() == before).then_some(side)
     }

@@ -1,7 +1,6 @@
 //! How a caller hears that it is not believed, and where it learns whom the gateway would believe.
 
 use super::Authenticator;
-use super::jwks::Issuer;
 use crate::config::Route;
 use crate::error::{Kind, Rejection};
 use crate::guard::Matched;
@@ -155,7 +154,7 @@ impl Authenticator {
 
     fn retry_after(&self, matched: &Matched) -> u64 {
         let without = self.issuers_of(matched).filter(|issuer| issuer.health().keys == 0);
-        without.map(Issuer::retry_after).min().unwrap_or(1)
+        without.map(|issuer| issuer.retry_after()).min().unwrap_or(1)
     }
 }
 

@@ -21,12 +21,11 @@ use self::credential::Credential;
 use self::fetch::Fetcher;
 use self::jwks::{Health, Issuer};
 use self::jwt::Token;
-use super::{Gate, Guard, Identity, Matched, Who};
+use super::{Gate, Guard, Identity, Matched, Upkeep, Who};
 use crate::config::Config;
 use crate::error::Rejection;
 use crate::telemetry::Metrics;
 use crate::telemetry::label::{AuthMethod, AuthReason};
-use futures_util::future::join_all;
 use http::request::Parts;
 use http::{HeaderName, header};
 use std::collections::HashMap;
@@ -36,10 +35,10 @@ use std::time::SystemTime;
 /// Checks credentials.
 #[derive(Debug)]
 pub struct Authenticator {
-    issuers: Vec<Issuer>,
+    issuers: Vec<Arc<Issuer>>,
     /// where an issuer stands in `issuers`, by what its tokens call it
     by_issuer: HashMap<String, usize>,
-    api_keys: ApiKeys,
+    api_keys: Arc<ApiKeys>,
     resource: Option<Resource>,
     /// routes that want to know who calls, and whom they believe
     routes: Vec<(String, Vec<String>)>,
@@ -58,29 +57,34 @@ pub struct Check {
 type Refused = (AuthMethod, AuthReason);
 
 impl Authenticator {
-    /// As configured. Files are read now; nothing is fetched.
+    /// As configured. Files are read now; nothing is fetched. Issuers that were configured like that before keep their keys.
     ///
     /// # Errors
     /// What of a file cannot be read or used.
-    pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Self, String> {
+    pub fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
         let auth = &config.auth;
         let fetcher = Fetcher::default();
-        let issuers = auth.issuers.iter().map(|issuer| Issuer::new(issuer, &fetcher, metrics));
-        let issuers: Vec<Issuer> = issuers.collect::<Result<_, _>>()?;
+        let issuers = auth.issuers.iter().map(|settings| {
+            let known = before.and_then(|before| before.issuers.iter().find(|issuer| issuer.settings == *settings));
+            known.map_or_else(|| Issuer::new(settings, &fetcher, metrics).map(Arc::new), |known| Ok(Arc::clone(known)))
+        });
+        let issuers: Vec<Arc<Issuer>> = issuers.collect::<Result<_, _>>()?;
         let url = |name: &str| auth.issuers.iter().find(|one| one.name == name).map(|one| one.issuer.as_str());
         let guarded = config.routes.iter().filter(|route| !route.access.methods.is_empty());
         Ok(Authenticator {
             by_issuer: issuers.iter().enumerate().map(|(at, one)| (one.settings.issuer.clone(), at)).collect(),
             issuers,
-            api_keys: ApiKeys::new(&auth.api_keys)?,
+            api_keys: Arc::new(ApiKeys::new(&auth.api_keys)?),
             resource: auth.resource.as_deref().map(|resource| Resource::new(resource, &config.routes, url)),
             routes: guarded.map(|route| (route.name.clone(), route.access.methods.clone())).collect(),
         })
     }
 
-    /// Keeps keys fresh: never returns.
-    pub async fn watch(&self) {
-        tokio::join!(join_all(self.issuers.iter().map(Issuer::watch)), self.api_keys.watch());
+    /// What keeps keys fresh.
+    pub(super) fn upkeep(&self) -> Vec<Upkeep> {
+        let issuers =
+            self.issuers.iter().map(|issuer| Upkeep::new(issuer, |issuer| async move { issuer.watch().await }));
+        issuers.chain([Upkeep::new(&self.api_keys, |keys| async move { keys.watch().await })]).collect()
     }
 
     /// What stands at a path of protected resource metadata (RFC 9728), if one is.
@@ -92,7 +96,7 @@ impl Authenticator {
     /// Whether every route can tell who calls, and a line for each issuer. Keys that are old are keys.
     #[must_use]
     pub fn checks(&self) -> Vec<Check> {
-        let issuer = |issuer: &Issuer| {
+        let issuer = |issuer: &Arc<Issuer>| {
             let (name, Health { keys, failure }) = (&issuer.name, issuer.health());
             let text = match (keys, failure) {
                 (0, failure) => format!("no keys yet: {}", failure.as_deref().unwrap_or("not fetched")),
@@ -116,7 +120,7 @@ impl Authenticator {
     }
 
     /// The issuers that a route believes.
-    fn issuers_of<'a>(&'a self, matched: &'a Matched) -> impl Iterator<Item = &'a Issuer> {
+    fn issuers_of<'a>(&'a self, matched: &'a Matched) -> impl Iterator<Item = &'a Arc<Issuer>> {
         self.issuers.iter().filter(|issuer| matched.access.methods.iter().any(|name| **name == *issuer.name))
     }
 
@@ -141,7 +145,7 @@ impl Authenticator {
     async fn of_token(&self, matched: &Matched, token: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
         let token = Token::read(token)?;
         let issuer = self.by_issuer.get(token.issuer()?).map(|at| &self.issuers[*at]);
-        let believed = |issuer: &&Issuer| matched.access.methods.iter().any(|name| **name == *issuer.name);
+        let believed = |issuer: &&Arc<Issuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
         issuer.filter(believed).ok_or(AuthReason::Issuer)?.verify(token, now).await
     }
 

@@ -39,7 +39,7 @@ const FORGET_EVERY: Duration = Duration::from_secs(10);
 /// The rate limits of the gateway.
 #[derive(Debug)]
 pub struct Limits {
-    policies: Vec<Policy>,
+    policies: Vec<Arc<Policy>>,
     shared: Option<Shared>,
     on_error: OnError,
     legacy: bool,
@@ -50,6 +50,7 @@ pub struct Limits {
 /// One rate limit and its quotas.
 #[derive(Debug)]
 struct Policy {
+    settings: access::Policy,
     name: Arc<str>,
     key: PolicyKey,
     /// whether it is asked before authentication
@@ -88,15 +89,25 @@ struct Said<'l> {
 }
 
 impl Limits {
-    /// As configured. Nothing is connected to yet.
+    /// As configured. Nothing is connected to yet. A policy that was configured like that before goes on counting.
     #[must_use]
-    pub fn new(limits: &RateLimits, metrics: &Arc<Metrics>, redis: Option<Arc<Redis>>) -> Self {
+    pub fn new(
+        limits: &RateLimits,
+        metrics: &Arc<Metrics>,
+        redis: Option<Arc<Redis>>,
+        before: Option<&Limits>,
+    ) -> Self {
+        let policy = |settings: &access::Policy| {
+            let known = before.and_then(|before| before.policies.iter().find(|policy| policy.settings == *settings));
+            known.map_or_else(|| Arc::new(Policy::new(settings, metrics)), Arc::clone)
+        };
         Limits {
-            policies: limits.policies.iter().map(|policy| Policy::new(policy, metrics)).collect(),
+            policies: limits.policies.iter().map(policy).collect(),
             shared: redis.map(Shared::new),
             on_error: limits.redis.as_ref().map_or(OnError::default(), |redis| redis.on_error),
             legacy: limits.legacy_headers,
-            seed: RandomState::new(),
+            // Callers are known again by it.
+            seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),
             metrics: Arc::clone(metrics),
         }
     }
@@ -172,6 +183,7 @@ impl Policy {
         };
         let anonymous = matches!(policy.key, PolicyKey::Address | PolicyKey::Header(_) | PolicyKey::Route);
         Policy {
+            settings: policy.clone(),
             key: policy.key.clone(),
             early: anonymous && policy.tiers.is_empty(),
             shared: policy.shared,

@@ -301,7 +301,7 @@ async fn a_refusal_by_one_limit_costs_the_others_nothing() {
         policy("wide", PolicyKey::Caller, quota(3, Duration::from_secs(3600), 3)),
         policy("narrow", PolicyKey::Tenant, quota(1, Duration::from_secs(3600), 1)),
     ];
-    let limits = Limits::new(&RateLimits { policies, ..RateLimits::default() }, &metrics, None);
+    let limits = Limits::new(&RateLimits { policies, ..RateLimits::default() }, &metrics, None, None);
     let ask = async |indices: Vec<usize>| {
         let mut head = request("192.0.2.1", &[], Some(identity("ada", Some("acme"))));
         head.extensions.insert(Arc::new(matched("run", indices, &metrics)));

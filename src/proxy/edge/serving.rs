@@ -11,6 +11,7 @@ use super::sending::Sending;
 use super::tls::{self, Tls};
 use super::transport::{Transport, Wire};
 use super::{Edge, HttpService, SEND_TIMEOUT};
+use crate::proxy::door::Door;
 use crate::config::access::TrustedProxies;
 use crate::guard::peer::{Origin, Peer};
 use crate::telemetry::label::Turned;
@@ -52,24 +53,31 @@ pub struct Plane {
     pub trusted: TrustedProxies,
 }
 
-/// Serves `edge` on the listeners of a plane.
-pub fn serving<S: HttpService>(plane: Plane, edge: Edge<S>, metrics: &Metrics) -> impl PingoraService + 'static {
+/// Serves `edge` on the listeners of a plane, until its door is closed.
+pub fn serving<S: HttpService>(
+    plane: Plane,
+    edge: Edge<S>,
+    metrics: &Metrics,
+    door: &Door,
+) -> impl PingoraService + 'static {
     let metrics =
         plane.listeners.iter().map(|one| metrics.listener(plane.name, &one.key(), one.listen().tls.is_some()));
-    Serving { metrics: metrics.collect(), edge: Arc::new(edge), plane }
+    let door = Some((door.shutting(), door.closing()));
+    Serving { metrics: metrics.collect(), edge: Arc::new(edge), plane, door }
 }
 
 struct Serving<S> {
     plane: Plane,
     edge: Arc<Edge<S>>,
     metrics: Vec<Arc<ListenerMetrics>>,
+    /// what listeners watch, and what connections do, until they are served
+    door: Option<(ShutdownWatch, ShutdownWatch)>,
 }
 
 #[async_trait]
 impl<S: HttpService> PingoraService for Serving<S> {
-    async fn start_service(&mut self, fds: Option<ListenFds>, shutdown: ShutdownWatch, _: usize) {
-        // What listeners watch, and what connections do.
-        let (shutting, closing) = (shutdown.clone(), shutdown);
+    async fn start_service(&mut self, fds: Option<ListenFds>, _: ShutdownWatch, _: usize) {
+        let Some((shutting, closing)) = self.door.take() else { return };
         let mut doors = JoinSet::new();
         let Plane { name, listeners, connections, trusted, .. } = &mut self.plane;
         for (listener, metrics) in listeners.drain(..).zip(&self.metrics) {
@@ -84,7 +92,7 @@ impl<S: HttpService> PingoraService for Serving<S> {
                     continue;
                 }
             };
-            let door = Arc::new(Door {
+            let door = Arc::new(Entrance {
                 key,
                 tls,
                 proxied: listen.proxy_protocol.then(|| trusted.clone()),
@@ -107,7 +115,7 @@ impl<S: HttpService> PingoraService for Serving<S> {
 }
 
 /// What a listener asks of its connections.
-struct Door {
+struct Entrance {
     /// the listener's address, as configured
     key: String,
     tls: Option<Tls>,
@@ -122,7 +130,7 @@ type Refused = (Turned, Option<io::Error>);
 
 /// Accepts until the plane stops to listen.
 async fn stand_at<S: HttpService>(
-    door: Arc<Door>,
+    door: Arc<Entrance>,
     opened: Opened,
     edge: Arc<Edge<S>>,
     mut shutting: ShutdownWatch,
@@ -171,7 +179,7 @@ async fn stand_at<S: HttpService>(
 
 /// The whole life of a connection.
 async fn attend<S: HttpService>(
-    door: Arc<Door>,
+    door: Arc<Entrance>,
     edge: Arc<Edge<S>>,
     came: (Wire, Origin),
     mut permit: Permit,
@@ -193,7 +201,7 @@ async fn attend<S: HttpService>(
     }
 }
 
-impl Door {
+impl Entrance {
     /// Everything that comes before HTTP.
     async fn enter(&self, (wire, origin): (Wire, Origin), permit: &mut Permit) -> Result<(Transport, Peer), Refused> {
         // A peer that takes nothing must not hold a run, whatever it speaks.

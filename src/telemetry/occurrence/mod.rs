@@ -4,6 +4,7 @@
 
 mod guard;
 mod listener;
+mod process;
 mod run;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
@@ -11,10 +12,10 @@ pub use listener::{
     Accepting, CertificateChanged, CertificateExpired, CertificateUnusable, FewDescriptors, Listening, NotAccepting,
     TurnedAway,
 };
+pub use process::{Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver};
 pub use run::{Detected, Joined, Preflight, Refused, Resumed, RunEnded, Stopped, Unread, Unresolved};
 
 use super::label::AuthMethod;
-use super::metric::Metrics;
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -36,20 +37,6 @@ pub struct Caller<'a> {
     pub tenant: Option<&'a str>,
     /// the id of an API key
     pub key_id: Option<&'a str>,
-}
-
-/// The gateway stops taking runs.
-pub struct Draining {
-    /// how long open runs may go on
-    pub timeout: Duration,
-}
-
-impl Draining {
-    /// Logs and counts it.
-    pub fn emit(self, metrics: &Metrics) {
-        metrics.draining(true);
-        tracing::info!(timeout_ms = millis(self.timeout), "draining");
-    }
 }
 
 fn millis(duration: Duration) -> u64 {

@@ -116,7 +116,7 @@ export async function startGateway({ client, agent, upstream }) {
 export async function serve(yaml) {
   const folder = await mkdtemp(path.join(tmpdir(), "diglot-interop-"));
   const file = path.join(folder, "diglot.yaml");
-  await writeFile(file, `listeners: {data: "127.0.0.1:0", status: "127.0.0.1:0"}\n${yaml}`);
+  await writeFile(file, `listeners: {data: "127.0.0.1:0", status: "127.0.0.1:0"}\ndrain_grace: 0s\n${yaml}`);
   const gateway = new Diglot(["serve", "--config", file]);
   const address = await gateway.until((line) => listeningOn("data", line));
   const stop = async () => {

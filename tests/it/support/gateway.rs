@@ -35,10 +35,13 @@ pub struct Setup<'a> {
 
 impl Setup<'_> {
     fn yaml(&self) -> String {
+        // No load balancer has to be waited for at the end of a test.
+        let grace = if self.top.contains("drain_grace") { "" } else { "drain_grace: 0s" };
         let listeners =
             if self.listeners.is_empty() { "{data: 127.0.0.1:0, status: 127.0.0.1:0}" } else { self.listeners };
+        let top = format!("listeners: {listeners}\n{grace}\n{}", self.top);
         if !self.routes.is_empty() {
-            return format!("listeners: {listeners}\n{}\n{}", self.top, self.routes);
+            return format!("{top}\n{}", self.routes);
         }
         let timeouts = if self.timeouts.is_empty() { "{}" } else { self.timeouts };
         let guard = if self.guard.is_empty() { "repair" } else { self.guard };
@@ -55,7 +58,7 @@ impl Setup<'_> {
             ("auto", "auto", "auto"),
         ];
         let routes: String = routes.into_iter().map(|(name, client, agent)| route(name, client, agent)).collect();
-        format!("listeners: {listeners}\n{}\nroutes:\n{routes}", self.top)
+        format!("{top}\nroutes:\n{routes}")
     }
 }
 
@@ -156,7 +159,7 @@ pub struct Gateway {
     pub listening: Vec<SocketAddr>,
     /// lines of the log that came before it listened
     early: VecDeque<Value>,
-    _file: File,
+    _file: Option<File>,
 }
 
 impl Gateway {
@@ -169,6 +172,27 @@ impl Gateway {
     pub async fn start_by(mut command: Command, setup: Setup<'_>) -> Gateway {
         let file = File::new(&setup.yaml());
         command.envs(setup.env.iter().copied()).arg("serve").arg("--config").arg(file.path());
+        let gateway = Gateway { _file: Some(file), ..Gateway::listening(command).await };
+        if !setup.unready {
+            gateway.ready().await;
+        }
+        gateway
+    }
+
+    /// Starts a gateway with a configuration of the test's own, and more arguments, and waits until it is ready.
+    pub async fn at(config: &Path, more: &[&str]) -> Gateway {
+        let mut command = diglot();
+        command.arg("serve").arg("--config").arg(config).args(more);
+        let gateway = Gateway::listening(command).await;
+        gateway.ready().await;
+        gateway
+    }
+
+    async fn ready(&self) {
+        eventually("readiness", async || (self.ask("/readyz").await.status == 200).then_some(())).await;
+    }
+
+    async fn listening(mut command: Command) -> Gateway {
         let mut process = Process::start(&mut command, false);
         let (mut listening, mut status) = (Vec::new(), None);
         let mut early = VecDeque::new();

@@ -223,14 +223,18 @@ async fn what_is_no_start_and_no_reading_is_refused() {
 }
 
 #[tokio::test]
-async fn a_drain_waits_for_the_reader() {
+async fn a_gateway_that_leaves_has_time_for_the_reader() {
     let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let mut gateway = behind(&agent).await;
+    let routes = example(&[("127.0.0.1:9002", &agent)]);
+    let mut gateway = Gateway::start(Setup { routes: &routes, top: "drain_grace: 1h", ..Setup::default() }).await;
     accepted(&start(gateway.data, "t1").await, "t1");
     gateway.process.signal("TERM");
-    gateway.logged("draining").await;
-    refused(&start(gateway.data, "t2").await, 503, "gateway_draining");
-    heard(&read(gateway.data, "t1").await, "t1", HEARD);
+    gateway.logged("leaving").await;
+    accepted(&start(gateway.data, "t2").await, "t2");
+    for thread in ["t1", "t2"] {
+        heard(&read(gateway.data, thread).await, thread, HEARD);
+    }
+    gateway.process.signal("TERM");
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 

@@ -1,0 +1,112 @@
+//! The socket in `run_dir`, from both sides.
+
+use axum::Router;
+use std::fs::{self, DirBuilder, Permissions};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Its name in the folder.
+const NAME: &str = "admin.sock";
+
+/// Most bytes of an answer.
+const LONGEST: u64 = 4 << 20;
+
+/// The process's own end. Gone with the process, unless another one's has taken its place.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    /// where it waits to be published
+    waiting: PathBuf,
+    path: PathBuf,
+    inode: u64,
+}
+
+impl Socket {
+    /// Binds a socket in `run_dir`, which is made where it is not there. Nobody finds it before [`Socket::publish`].
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn bind(run_dir: &Path) -> io::Result<Socket> {
+        DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
+        let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
+        // Of a process that had the number before.
+        let _ = fs::remove_file(&waiting);
+        let listener = UnixListener::bind(&waiting)?;
+        fs::set_permissions(&waiting, Permissions::from_mode(0o600))?;
+        listener.set_nonblocking(true)?;
+        let inode = fs::symlink_metadata(&waiting)?.ino();
+        Ok(Socket { listener, waiting, path: run_dir.join(NAME), inode })
+    }
+
+    /// Puts it in the place where it is looked for, and whatever stood there away.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn publish(&self) -> io::Result<()> {
+        fs::rename(&self.waiting, &self.path)
+    }
+
+    /// What [`serve`] takes.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn listener(&self) -> io::Result<UnixListener> {
+        self.listener.try_clone()
+    }
+}
+
+impl Drop for Socket {
+    fn drop(&mut self) {
+        for path in [&self.waiting, &self.path] {
+            if fs::symlink_metadata(path).is_ok_and(|file| file.ino() == self.inode) {
+                // Nothing is left to be done about it.
+                let _ = fs::remove_file(path);
+            }
+        }
+    }
+}
+
+/// Serves `router` until the process ends.
+///
+/// # Errors
+/// Those of the operating system.
+pub async fn serve(listener: UnixListener, router: Router) -> io::Result<()> {
+    axum::serve(tokio::net::UnixListener::from_std(listener)?, router).await
+}
+
+/// What a process answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// the status of HTTP
+    pub status: u16,
+    /// its text
+    pub text: String,
+}
+
+/// Whether a process listens in `run_dir`.
+#[must_use]
+pub fn is_alive(run_dir: &Path) -> bool {
+    ask(run_dir, "GET", "/livez", Some(Duration::from_secs(5))).is_ok_and(|answer| answer.status == 200)
+}
+
+/// Asks the process that listens in `run_dir`, and waits for the answer no longer than `patience` between two pieces of it.
+/// Blocks.
+///
+/// # Errors
+/// `NotFound` and `ConnectionRefused` where none does, `TimedOut` and `WouldBlock` where it took longer, `UnexpectedEof` where
+/// it ended meanwhile.
+pub fn ask(run_dir: &Path, method: &str, path: &str, patience: Option<Duration>) -> io::Result<Answer> {
+    let mut stream = UnixStream::connect(run_dir.join(NAME))?;
+    stream.set_read_timeout(patience)?;
+    stream.set_write_timeout(patience)?;
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: diglot\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")?;
+    let mut answer = Vec::new();
+    stream.take(LONGEST).read_to_end(&mut answer)?;
+    let answer = String::from_utf8_lossy(&answer);
+    let (head, text) = answer.split_once("\r\n\r\n").ok_or(ErrorKind::UnexpectedEof)?;
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(ErrorKind::InvalidData)?;
+    Ok(Answer { status, text: text.to_owned() })
+}

@@ -1,0 +1,121 @@
+//! One process takes over from another, without a connection being refused.
+//!
+//! ```text
+//!   new                                         old
+//!   reads and checks its configuration          serves
+//!   waits at upgrade.sock
+//!   POST /upgrade/sockets ────────────────────▶ sends its listening sockets there
+//!   serves on them ...                          ... and so does the old one
+//!   POST /upgrade/done ───────────────────────▶ closes its own; its runs go on to their end
+//!   puts its admin.sock in the place of the old one's
+//! ```
+//! A listening socket that two processes have is one queue of connections: whoever closes it takes none of them away. A new
+//! process that fails on the way leaves the old one as it was. The sockets travel by pingora's hand-over.
+
+use super::StartError;
+use crate::admin;
+use crate::config::listen::Listen;
+use crate::proxy::Listener;
+use pingora_core::server::Fds;
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Where the sockets travel, in `run_dir`.
+const NAME: &str = "upgrade.sock";
+
+/// For each answer of the other process; pingora waits up to five seconds for one.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The process before this one.
+#[derive(Debug)]
+pub(super) struct Predecessor {
+    run_dir: PathBuf,
+    sockets: HashMap<String, OwnedFd>,
+}
+
+impl Predecessor {
+    /// Gets the sockets of the process that listens in `run_dir`.
+    pub(super) fn meet(run_dir: &Path) -> Result<Predecessor, StartError> {
+        let failed = |what: String| StartError::Upgrade(run_dir.to_owned(), what);
+        let sockets = receive(run_dir).map_err(failed)?;
+        Ok(Predecessor { run_dir: run_dir.to_owned(), sockets })
+    }
+
+    /// The socket of that name, once.
+    pub(super) fn socket(&mut self, name: &str) -> Option<OwnedFd> {
+        self.sockets.remove(name)
+    }
+
+    /// Tells it that this one serves. Blocks.
+    pub(super) fn relieve(self) -> Result<(), String> {
+        match admin::ask(&self.run_dir, "POST", "/upgrade/done", Some(PATIENCE)) {
+            Ok(answer) if answer.status == 202 => Ok(()),
+            Ok(answer) => Err(answer.text),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn receive(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
+    let path = run_dir.join(NAME);
+    let name = path.to_str().ok_or("run_dir is no UTF-8")?.to_owned();
+    // Of an upgrade that failed.
+    let _ = fs::remove_file(&path);
+    let waiting = std::thread::spawn(move || {
+        let mut fds = Fds::new();
+        fds.get_from_sock(name.as_str()).map(|()| fds.serialize()).map_err(|error| error.to_string())
+    });
+    let since = Instant::now();
+    while !path.exists() && !waiting.is_finished() && since.elapsed() < PATIENCE {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let answer = admin::ask(run_dir, "POST", "/upgrade/sockets", Some(PATIENCE)).map_err(|error| error.to_string())?;
+    if answer.status != 200 {
+        return Err(answer.text.trim_end().to_owned());
+    }
+    let (names, fds) = waiting.join().map_err(|_| format!("{NAME} cannot be used"))??;
+    #[expect(unsafe_code, reason = "descriptors that came over a socket just now are nobody else's")]
+    let own = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
+    Ok(names.into_iter().zip(fds.into_iter().map(own)).collect())
+}
+
+/// The listening sockets of this process, for the one after it. They are closed here when the process takes no more
+/// connections: a socket that nobody accepts from would keep clients waiting.
+#[derive(Clone, Debug)]
+pub(super) struct Legacy(Arc<Mutex<HashMap<String, OwnedFd>>>);
+
+impl Legacy {
+    pub(super) fn of(listeners: &[(String, &Listener)]) -> io::Result<Legacy> {
+        let copies = listeners.iter().map(|(name, listener)| Ok((name.clone(), listener.copy()?)));
+        Ok(Legacy(Arc::new(Mutex::new(copies.collect::<io::Result<_>>()?))))
+    }
+
+    /// Sends them to whoever waits in `run_dir`. Blocks.
+    pub(super) fn hand_over(&self, run_dir: &Path) -> Result<(), String> {
+        let path = run_dir.join(NAME);
+        let name = path.to_str().ok_or("run_dir is no UTF-8")?;
+        let sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if sockets.is_empty() {
+            return Err("the process is ending and has no sockets any more".to_owned());
+        }
+        let mut fds = Fds::new();
+        sockets.iter().for_each(|(name, socket)| fds.add(name.clone(), socket.as_raw_fd()));
+        fds.send_to_sock(name).map(drop).map_err(|error| error.to_string())
+    }
+
+    pub(super) fn close(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+}
+
+/// Names for the sockets of a plane: by what is configured, so that the next process finds them.
+pub(super) fn names(plane: &str, all: &[Listen]) -> Vec<String> {
+    let number = |index: usize| all[..index].iter().filter(|one| one.address == all[index].address).count();
+    let name = |(index, listen): (usize, &Listen)| format!("{plane}={}#{}", listen.address, number(index));
+    all.iter().enumerate().map(name).collect()
+}

@@ -1,0 +1,50 @@
+//! What lives as long as the process. A configuration that is read again says most of it again, so each thing is kept once:
+//! the memory for it is bounded by what differs, and what did not change is the very same thing.
+
+use std::collections::HashSet;
+use std::sync::{Mutex, PoisonError};
+
+use crate::dialect::{Changes, Dialect, Word};
+
+static TEXTS: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
+static WORDS: Mutex<Vec<&'static [Word]>> = Mutex::new(Vec::new());
+static NAMES: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
+static DIALECTS: Mutex<Vec<(Changes, &'static Dialect)>> = Mutex::new(Vec::new());
+
+pub(super) fn text(text: &str) -> &'static str {
+    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let texts = texts.get_or_insert_default();
+    texts.get(text).copied().unwrap_or_else(|| {
+        let kept = String::leak(text.to_owned());
+        texts.insert(kept);
+        kept
+    })
+}
+
+pub(super) fn words(list: Vec<Word>) -> &'static [Word] {
+    once(&WORDS, list)
+}
+
+pub(super) fn names(list: Vec<&'static str>) -> &'static [&'static str] {
+    once(&NAMES, list)
+}
+
+pub(super) fn dialect(changes: Changes) -> &'static Dialect {
+    let mut dialects = DIALECTS.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some((_, kept)) = dialects.iter().find(|(own, _)| *own == changes) {
+        return kept;
+    }
+    let kept = changes.clone().dialect();
+    dialects.push((changes, kept));
+    kept
+}
+
+fn once<T: PartialEq>(lists: &Mutex<Vec<&'static [T]>>, list: Vec<T>) -> &'static [T] {
+    let mut lists = lists.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(kept) = lists.iter().find(|kept| ***kept == *list) {
+        return kept;
+    }
+    let kept: &'static [T] = Vec::leak(list);
+    lists.push(kept);
+    kept
+}

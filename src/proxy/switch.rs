@@ -1,0 +1,30 @@
+//! The stack that requests go through now: another one from the moment on that the configuration is another.
+
+use crate::guard::Current;
+use std::task::{Context, Poll};
+use tower::Service;
+
+/// A service that can be replaced while it serves. A request goes through one of them from its beginning to its end.
+#[derive(Debug)]
+pub struct Switch<S>(pub Current<S>);
+
+impl<S> Clone for Switch<S> {
+    fn clone(&self) -> Self {
+        Switch(self.0.clone())
+    }
+}
+
+impl<R, S: Service<R> + Clone> Service<R> for Switch<S> {
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = S::Future;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        // Whichever it will be is always ready; see `refusal::Answer`.
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: R) -> S::Future {
+        S::clone(&self.0.get()).call(request)
+    }
+}

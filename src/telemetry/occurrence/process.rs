@@ -1,0 +1,146 @@
+//! What happens to the process as a whole.
+
+use super::millis;
+use crate::telemetry::metric::Metrics;
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// Most that is said of a configuration that is refused, in characters: all problems of any that a person wrote.
+const LONGEST: usize = 16 << 10;
+
+/// A listener is open.
+pub struct Listening {
+    /// data or status
+    pub plane: &'static str,
+    /// the bound address
+    pub address: SocketAddr,
+}
+
+impl Listening {
+    /// Logs it.
+    pub fn emit(&self) {
+        tracing::info!(plane = self.plane, address = %self.address, "listening");
+    }
+}
+
+/// The gateway is about to end. It still takes runs, and says everywhere that it should get no more.
+pub struct Leaving {
+    /// how long it takes them yet
+    pub grace: Duration,
+    /// whether another process has its sockets
+    pub successor: bool,
+}
+
+impl Leaving {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.draining(true);
+        tracing::info!(grace_ms = millis(self.grace), successor = self.successor, "leaving");
+    }
+}
+
+/// The gateway takes no more connections and no more runs.
+pub struct Draining {
+    /// how long open runs may go on
+    pub timeout: Duration,
+    /// how many there are
+    pub runs: usize,
+}
+
+impl Draining {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(timeout_ms = millis(self.timeout), runs = self.runs, "draining");
+    }
+}
+
+/// There is no process to take over from.
+pub struct NobodyBefore<'a> {
+    /// where it would listen
+    pub run_dir: &'a Path,
+}
+
+impl NobodyBefore<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(run_dir = %self.run_dir.display(), "no gateway to take over from; starting as usual");
+    }
+}
+
+/// The process serves on the sockets of the one before.
+pub struct TakenOver {
+    /// why that one could not be told so; it may go on accepting
+    pub failure: Option<String>,
+}
+
+impl TakenOver {
+    /// Logs it.
+    pub fn emit(self) {
+        match self.failure {
+            None => tracing::info!("taken over"),
+            Some(failure) => tracing::error!(failure, "taken over, but the gateway before could not be told"),
+        }
+    }
+}
+
+/// A configuration is in use from now on.
+pub struct Configured<'a> {
+    /// the beginning of the digest of its file
+    pub hash: &'a str,
+    /// what differs from the one before; none at the start
+    pub changes: Option<&'a dyn fmt::Display>,
+}
+
+impl Configured<'_> {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &Metrics) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+        metrics.configured(self.hash, i64::try_from(now).unwrap_or(i64::MAX));
+        if let Some(changes) = self.changes {
+            tracing::info!(hash = self.hash, %changes, "configuration reloaded");
+        }
+    }
+}
+
+/// A configuration cannot be used; the last good one stays in use.
+pub struct Misconfigured<'a> {
+    /// all that is wrong with it
+    pub problems: &'a str,
+}
+
+impl Misconfigured<'_> {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &Metrics) {
+        metrics.misconfigured();
+        let problems: String = self.problems.chars().take(LONGEST).collect();
+        tracing::error!(problems, "configuration refused; the last good one stays in use");
+    }
+}
+
+/// A configuration was to be read again that came from no file that lasts.
+pub struct NoFile;
+
+impl NoFile {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!("the configuration came from no file that could be read again");
+    }
+}
+
+/// Some of a configuration that is in use needs another process.
+pub struct NeedsRestart<'a> {
+    /// the keys that still have their values from the start
+    pub keys: &'a [&'static str],
+}
+
+impl NeedsRestart<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(
+            keys = self.keys.join(", "),
+            "changed, but not in use before a restart or `diglot serve --upgrade`"
+        );
+    }
+}

@@ -1,0 +1,211 @@
+//! One process takes over from another: no connection is refused, no run is lost.
+
+use super::support::agent::{Agent, Step, write};
+use super::support::client::{Client, End, INPUT, post, run};
+use super::support::gateway::{File, Gateway, diglot};
+use super::support::sse::{CLOSED, FINISHED, HEAD, WHOLE, begun, events, succeeded, types, whole};
+use super::support::{eventually, soon};
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use tokio::net::TcpStream;
+
+const UPGRADE: &[&str] = &["--upgrade"];
+
+/// A configuration of its own in a file, with a folder for its sockets that is gone when the test is.
+struct Place {
+    file: File,
+    run_dir: PathBuf,
+}
+
+impl Place {
+    fn new(top: &str, routes: &[(&str, &Agent)]) -> Place {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("diglot-upgrade-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let place = Place { file: File::new(""), run_dir: std::env::temp_dir().join(name) };
+        place.says(top, routes);
+        place
+    }
+
+    fn says(&self, top: &str, routes: &[(&str, &Agent)]) {
+        let route = |(name, agent): &(&str, &Agent)| {
+            let url = agent.url();
+            format!("  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{url}\"}}\n")
+        };
+        let routes: String = routes.iter().map(route).collect();
+        let run_dir = self.run_dir.display();
+        let listeners = "listeners: {data: [127.0.0.1:0, 127.0.0.1:0], status: 127.0.0.1:0}";
+        let text = format!("{listeners}\ndrain_grace: 0s\nrun_dir: {run_dir}\n{top}\nroutes:\n{routes}");
+        std::fs::write(self.file.path(), text).expect("a file");
+    }
+
+    fn config(&self) -> &Path {
+        self.file.path()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.run_dir);
+    }
+}
+
+/// An agent whose runs wait to be finished.
+fn halfway() -> Agent {
+    let (first, rest) = (HEAD.to_owned() + &begun(), CLOSED.to_owned() + FINISHED);
+    Agent::playing(vec![Step::Read, write(first), Step::Pause, write(rest)])
+}
+
+/// A client in the middle of a run.
+async fn listening(to: SocketAddr, path: &str) -> Client {
+    let mut client = Client::connect(to).await;
+    client.send(post(path, "", INPUT)).await;
+    assert_eq!(client.head().await.status, 200);
+    client.until("你好\"}\n\n").await;
+    client
+}
+
+/// The rest of a run that was in the middle.
+async fn finished(mut client: Client) {
+    let (rest, end) = client.rest().await;
+    let rest = String::from_utf8(rest).expect("UTF-8");
+    assert_eq!((types(&events(&rest)), end), (vec!["TEXT_MESSAGE_END", "RUN_FINISHED"], End::Clean));
+}
+
+#[tokio::test]
+async fn streams_survive_and_no_request_fails() {
+    const STREAMS: usize = 200;
+    let (slow, quick) = (halfway(), Agent::answering(HEAD.to_owned() + &whole()));
+    let place = Place::new("", &[("slow", &slow), ("quick", &quick)]);
+    let mut old = Gateway::at(place.config(), &[]).await;
+    let mut streams = Vec::new();
+    for _ in 0..STREAMS {
+        streams.push(listening(old.data, "/slow").await);
+    }
+
+    // Some keep their connection for as long as they may, and some take a new one for each run.
+    let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let clients: Vec<_> = (0..8)
+        .map(|number| {
+            let (over, done, data) = (Arc::clone(&over), Arc::clone(&done), old.data);
+            tokio::spawn(async move {
+                let mut client = Client::connect(data).await;
+                while !over.load(Ordering::Relaxed) {
+                    client.send(post("/quick", "", INPUT)).await;
+                    let answer = client.answer().await;
+                    succeeded(&answer, WHOLE);
+                    done.fetch_add(1, Ordering::Relaxed);
+                    if number % 2 == 0 || answer.header("connection") == Some("close") {
+                        client = Client::connect(data).await;
+                    }
+                }
+            })
+        })
+        .collect();
+    eventually("load", async || (done.load(Ordering::Relaxed) > 50).then_some(())).await;
+
+    // The new one has a route that the old one had not.
+    place.says("", &[("slow", &slow), ("quick", &quick), ("new", &quick)]);
+    let mut new = Gateway::at(place.config(), UPGRADE).await;
+    assert_eq!((new.data, new.status), (old.data, old.status));
+    new.logged("taken over").await;
+    let leaving = old.logged("leaving").await;
+    assert_eq!(leaving["successor"], true);
+    // A new connection may be the old one's until it has closed its socket, and never again from then on.
+    eventually("the new process", async || (run(new.data, "/new").await.status == 200).then_some(())).await;
+    for _ in 0..50 {
+        succeeded(&run(new.data, "/new").await, WHOLE);
+    }
+    assert_eq!(old.logged("draining").await["runs"], STREAMS);
+    let before = done.load(Ordering::Relaxed);
+    eventually("load", async || (done.load(Ordering::Relaxed) > before + 50).then_some(())).await;
+    over.store(true, Ordering::Relaxed);
+    for client in clients {
+        client.await.expect("every answer was a whole run");
+    }
+
+    for _ in 0..STREAMS {
+        slow.go();
+    }
+    for stream in streams {
+        finished(stream).await;
+    }
+    assert_eq!(old.process.exit().await.code(), Some(0));
+    // Its end took nothing of the other one's away.
+    succeeded(&run(new.data, "/new").await, WHOLE);
+    let order = diglot().args(["drain", "--run-dir"]).arg(&place.run_dir).output().expect("the binary starts");
+    assert_eq!(order.status.code(), Some(0), "{order:?}");
+    assert_eq!(new.process.exit().await.code(), Some(0));
+}
+
+/// The old one goes on as if nothing had been.
+#[tokio::test]
+async fn a_new_process_that_cannot_start_changes_nothing() {
+    let agent = Agent::answering(HEAD.to_owned() + &whole());
+    let place = Place::new("", &[("run", &agent)]);
+    let old = Gateway::at(place.config(), &[]).await;
+    place.says("keep_alive: soon", &[("run", &agent)]);
+    let failed = diglot().args(["serve", "--upgrade", "--config"]).arg(place.config()).output();
+    assert_eq!(failed.expect("the binary starts").status.code(), Some(78));
+    // One that has the sockets already, and then cannot bind another.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let text = std::fs::read_to_string(place.config()).expect("a file").replace("keep_alive: soon", "");
+    let address = taken.local_addr().expect("bound");
+    std::fs::write(place.config(), text.replace("status: 127.0.0.1:0", &format!("status: {address}"))).expect("a file");
+    let failed = diglot().args(["serve", "--upgrade", "--config"]).arg(place.config()).output();
+    let failed = failed.expect("the binary starts");
+    assert_eq!(failed.status.code(), Some(69), "{}", String::from_utf8_lossy(&failed.stderr));
+    for _ in 0..20 {
+        succeeded(&run(old.data, "/run").await, WHOLE);
+    }
+    assert_eq!(old.ask("/readyz").await.status, 200);
+    // And may be taken over from yet.
+    place.says("", &[("run", &agent)]);
+    let new = Gateway::at(place.config(), UPGRADE).await;
+    assert_eq!(new.data, old.data);
+}
+
+/// A service manager may always say it.
+#[tokio::test]
+async fn without_a_gateway_before_it_starts_as_usual() {
+    let agent = Agent::answering(HEAD.to_owned() + &whole());
+    let place = Place::new("", &[("run", &agent)]);
+    let mut gateway = Gateway::at(place.config(), UPGRADE).await;
+    gateway.logged("no gateway to take over from; starting as usual").await;
+    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    let file = File::new("routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9/\"}]");
+    let failed = diglot().args(["serve", "--upgrade", "--config"]).arg(file.path()).output();
+    let failed = failed.expect("the binary starts");
+    assert_eq!(failed.status.code(), Some(78));
+    assert!(String::from_utf8_lossy(&failed.stderr).contains("`run_dir` is not set"));
+}
+
+/// The runs of the old one have a time of their own, and a signal ends it as it would have before.
+#[tokio::test]
+async fn runs_that_stay_behind_end_with_an_error() {
+    for signal in [false, true] {
+        let agent = halfway();
+        let time = if signal { "drain_timeout: 0s" } else { "upgrade_timeout: 100ms" };
+        let place = Place::new(time, &[("run", &agent)]);
+        let mut old = Gateway::at(place.config(), &[]).await;
+        let mut client = listening(old.data, "/run").await;
+        let idle = TcpStream::connect(old.data).await.expect("a connection");
+        let new = Gateway::at(place.config(), UPGRADE).await;
+        old.logged("leaving").await;
+        if signal {
+            old.process.signal("TERM");
+        }
+        let (rest, end) = client.rest().await;
+        let rest = events(std::str::from_utf8(&rest).expect("UTF-8"));
+        assert_eq!((rest.last().expect("an event")["code"].as_str(), end), (Some("gateway_draining"), End::Clean));
+        let mut byte = [0];
+        let closed = soon("the end of an idle connection", async {
+            idle.readable().await.expect("a socket");
+            idle.try_read(&mut byte)
+        });
+        assert_eq!(closed.await.expect("no reset"), 0);
+        assert_eq!(old.process.exit().await.code(), Some(0));
+        assert_eq!(new.ask("/readyz").await.status, 200);
+    }
+}
