@@ -9,11 +9,11 @@ pub use reload::Origin;
 use crate::admin::{self, Control, Orders, Socket};
 use crate::config::Config;
 use crate::guard::{Current, Guard};
-use crate::proxy::{Door, Edge, Gateway, Lifecycle, Listener, Switch, bound, stack};
+use crate::proxy::{Edge, Gateway, Lifecycle, Listener, Switch, bound, stack};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use axum::Router;
-use drain::Drain;
+use drain::{Doors, Drain};
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{RunArgs, Server, ShutdownWatch};
 use pingora_core::services::background::{BackgroundService, background_service};
@@ -154,8 +154,7 @@ impl App {
     /// When the process cannot be set up.
     pub fn serve(self) -> Result<(), StartError> {
         let App { config, origin, metrics, guard, data, status, local, predecessor } = self;
-        let (lifecycle, doors) = (Lifecycle::default(), [Arc::new(Door::default()), Arc::new(Door::default())]);
-        let [data_door, status_door] = &doors;
+        let (lifecycle, doors) = (Lifecycle::default(), Arc::new(Doors::default()));
         let (orders, asked) = Orders::new();
         let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard)));
         resolve_now(&gateway)?;
@@ -170,7 +169,7 @@ impl App {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let stacks = Current::new(Arc::new(stack(Arc::clone(&gateway))));
         let edge = Edge::new(Switch(stacks.clone()), &config.limits);
-        server.add_service(bound("data", edge, data, threads, data_door));
+        server.add_service(bound("data", edge, data, threads, &doors.data));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
         let guards = Current::new(guard);
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone());
@@ -179,13 +178,14 @@ impl App {
             Edge::new(routes.clone(), &config.limits),
             status,
             STATUS_THREADS,
-            status_door,
+            &doors.status,
         ));
         // Admin plane: for this user of this machine.
         let printed = Current::new(Arc::new(origin.as_ref().map(Origin::printed).unwrap_or_default()));
         if let Some(local) = &local {
             let control = Control { orders: orders.clone(), printed: printed.clone(), hand_over: local.hand_over() };
-            server.add_service(background_service("admin", Admin::new(local, admin::control(control, routes))?));
+            server
+                .add_service(background_service("admin", Admin::new(local, admin::control(control, routes), &doors)?));
         }
         // Beside the requests: the configuration may change, keys of issuers rotate, names of agents move.
         let config = Current::new(Arc::new(config));
@@ -246,12 +246,12 @@ impl Local {
 }
 
 /// Serves the admin plane.
-struct Admin(Mutex<Option<(UnixListener, Router)>>);
+struct Admin(Mutex<Option<(UnixListener, Router)>>, Arc<Doors>);
 
 impl Admin {
-    fn new(local: &Local, router: Router) -> Result<Admin, StartError> {
+    fn new(local: &Local, router: Router, doors: &Arc<Doors>) -> Result<Admin, StartError> {
         let listener = local.socket.listener().map_err(|error| StartError::RunDir(local.run_dir.clone(), error))?;
-        Ok(Admin(Mutex::new(Some((listener, router)))))
+        Ok(Admin(Mutex::new(Some((listener, router))), Arc::clone(doors)))
     }
 }
 
@@ -260,7 +260,7 @@ impl BackgroundService for Admin {
     async fn start(&self, _: ShutdownWatch) {
         let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((listener, router)) = parts
-            && let Err(error) = admin::serve(listener, router).await
+            && let Err(error) = admin::serve(listener, router, &self.1.admin).await
         {
             tracing::error!(%error, "the admin plane cannot be served");
         }
