@@ -8,7 +8,7 @@
 //!  client dialect  -->  | guard: who may? -> decode input -> RunInput -> encode input    | --> agent dialect
 //!  client dialect  <--  | encode <- run guard <- canonical events <- decode <- SSE       | <-- agent dialect
 //!                       +------------------------------------------------------------------+
-//!    DATA PLANE proxy/        TABLES dialect/*.rs (data only)        STATUS PLANE admin/
+//!    DATA PLANE proxy/        TABLES dialect/*.rs (data only)        STATUS, ADMIN PLANES admin/
 //! ```
 //!
 //! # Life of a run
@@ -26,6 +26,11 @@
 //!    client that leaves, an agent that dies, a credential that expires, the bounds of the run and the end of the process
 //!    all meet in that task, which says one terminal event.
 //!
+//! # Life of the process
+//! [`app`] puts it together. It may be given another configuration while it serves, which is built beside the one in use:
+//! what did not change is the same thing as before, and requests and runs keep what they began with. It may give its sockets
+//! to another process. And it ends by steps: it says so, closes the doors, waits for runs, cuts them.
+//!
 //! # Code map
 //! The modules stand in the order of their dependencies: each may use what stands above it. `event` to `translate` are
 //! the pure core, which builds without the feature `server`.
@@ -40,6 +45,8 @@
 //! - No field of a request reaches the agent but what a list names, and no field of a client tells the agent who calls.
 //! - A credential, and what it is checked against, reaches no log, metric, answer, page or `Debug`. Of a caller the log has
 //!   its address, issuer, subject, tenant and the id of its key.
+//! - A request sees one configuration from its beginning to its end. One that cannot be used changes nothing.
+//! - What changes the process is reached by its signals and a socket of its user alone, never from the network.
 //! - Nothing that a client or an agent sends becomes a metric label, and neither does who it is: labels are names from the
 //!   configuration and closed lists.
 

@@ -1,5 +1,6 @@
 //! The socket in `run_dir`, from both sides.
 
+use crate::proxy::Door;
 use axum::Router;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -69,12 +70,22 @@ impl Drop for Socket {
     }
 }
 
-/// Serves `router` until the process ends.
+/// Serves `router` until `door` closes, and then what is being answered.
 ///
 /// # Errors
 /// Those of the operating system.
-pub async fn serve(listener: UnixListener, router: Router) -> io::Result<()> {
-    axum::serve(tokio::net::UnixListener::from_std(listener)?, router).await
+pub async fn serve(listener: UnixListener, router: Router, door: &Door) -> io::Result<()> {
+    // Held to the end, so that the door is not empty before.
+    let held = door.closing();
+    let mut closing = held.clone();
+    let closed = async move {
+        // It fails where nobody is left who could close it, and that is the end as well.
+        let _ = closing.wait_for(|closing| *closing).await;
+    };
+    let listener = tokio::net::UnixListener::from_std(listener)?;
+    axum::serve(listener, router).with_graceful_shutdown(closed).await?;
+    drop(held);
+    Ok(())
 }
 
 /// What a process answered.

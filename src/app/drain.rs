@@ -27,7 +27,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 /// Time for runs to say RUN_ERROR once they are cut, and for their clients to take it.
 const LAST_WORDS: Duration = Duration::from_secs(2);
 
-/// Time for the answers of the status plane.
+/// Time for the answers of the status and admin planes.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
 
 /// How long clients have to use the connections that they keep to a process that was taken over from, and to hear with the
@@ -44,14 +44,21 @@ pub(super) struct Drain {
     pub config: Current<Config>,
     pub guards: Current<Guard>,
     pub orders: Orders,
-    /// of the data plane and of the status plane
-    pub doors: [Arc<Door>; 2],
+    pub doors: Arc<Doors>,
     pub local: Option<Local>,
     /// who is to be told that this process serves
     pub takeover: Mutex<Option<Predecessor>>,
     pub listening: Vec<occurrence::Listening>,
     /// of Unix sockets; another process goes on with them
     pub files: Vec<Arc<SocketFile>>,
+}
+
+/// The ways into the planes.
+#[derive(Debug, Default)]
+pub(super) struct Doors {
+    pub data: Door,
+    pub status: Door,
+    pub admin: Door,
 }
 
 /// Who wants the end.
@@ -149,7 +156,7 @@ impl Drain {
     /// Waits until the last run has ended, the time is over, or nobody wants to wait any more.
     async fn leave(&self, cause: Cause, signals: &mut Signals) {
         let times = self.config.get().process.clone();
-        let [data, status] = &self.doors;
+        let Doors { data, status, .. } = &*self.doors;
         let (grace, mut left) = match cause {
             Cause::Signal | Cause::Order => (times.drain_grace, times.drain_timeout),
             Cause::Successor => (LINGER, times.upgrade_timeout),
@@ -192,20 +199,20 @@ impl Drain {
 
     /// Takes nothing any more.
     fn drain(&self, timeout: Duration) {
-        let [data, _] = &self.doors;
         self.lifecycle.advance(Phase::Draining);
-        data.close();
+        self.doors.data.close();
         self.local.iter().for_each(|local| local.legacy.close());
         occurrence::Draining { timeout, runs: self.lifecycle.open() }.emit();
     }
 
     /// Whatever still runs ends well-formed: RUN_ERROR, then a clean end of the body.
     async fn end(&self) {
-        let [data, status] = &self.doors;
+        let Doors { data, status, admin } = &*self.doors;
         self.lifecycle.advance(Phase::Cut);
         data.close();
         let _ = timeout(LAST_WORDS, async { tokio::join!(self.lifecycle.idle(), data.empty()) }).await;
         status.close();
-        let _ = timeout(LAST_ANSWERS, status.empty()).await;
+        admin.close();
+        let _ = timeout(LAST_ANSWERS, async { tokio::join!(status.empty(), admin.empty()) }).await;
     }
 }

@@ -79,6 +79,10 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
         ("limits.header_bytes", one.header_bytes != other.header_bytes),
         ("limits.headers", one.headers != other.headers),
         ("limits.head_timeout", one.head_timeout != other.head_timeout),
+        ("limits.idle_timeout", one.idle_timeout != other.idle_timeout),
+        ("limits.connections", one.connections != other.connections),
+        ("limits.connections_per_address", one.connections_per_address != other.connections_per_address),
+        ("replay", began.replay != now.replay),
     ];
     keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

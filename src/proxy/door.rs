@@ -45,7 +45,8 @@ impl Door {
     }
 
     /// What connections watch. Whoever has it counts as one.
-    pub(super) fn closing(&self) -> ShutdownWatch {
+    #[must_use]
+    pub fn closing(&self) -> ShutdownWatch {
         self.close.subscribe()
     }
 }
