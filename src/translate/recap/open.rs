@@ -206,7 +206,8 @@ impl Opens {
                 continue;
             }
             let waits = matches!(open.stage, Stage::Chunk { answered: false }) && list.has(open);
-            let started = (open.what == What::Call && waits && !side.dialect.is_versioned()).then(|| started(open, side));
+            let started =
+                (open.what == What::Call && waits && !side.dialect.is_versioned()).then(|| started(open, side));
             match started.flatten() {
                 Some((start, args, end)) => {
                     let open = &mut self.all[at];
@@ -222,7 +223,8 @@ impl Opens {
     pub fn encrypted(&mut self, event: &Event<'_>, frame: Kept) {
         let Some(id) = event.get(Field::EntityId) else { return };
         let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is("tool-call"));
-        let is_it = |open: &&mut Open| (open.what == What::Call) == calls && open.what != What::Span && open.id.same(id);
+        let is_it =
+            |open: &&mut Open| (open.what == What::Call) == calls && open.what != What::Span && open.id.same(id);
         if let Some(open) = self.all.iter_mut().rev().find(is_it) {
             open.sealed.push(frame);
         }

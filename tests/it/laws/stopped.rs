@@ -70,7 +70,8 @@ fn stopped_everywhere(agent: Side, client: Side, events: &[String]) {
         let data = |all: Vec<(Option<String>, String)>| all.into_iter().map(|(_, data)| data).collect::<Vec<_>>();
         assert_eq!(data(heard), data(plain_heard.clone()));
 
-        let end: Value = serde_json::from_str(&plain_heard.last().expect("an end").1.replace("1e400", "1")).expect("JSON");
+        let end: Value =
+            serde_json::from_str(&plain_heard.last().expect("an end").1.replace("1e400", "1")).expect("JSON");
         assert_eq!(end["type"], "RUN_FINISHED", "{}", show());
         assert_eq!(outcome(client, &end), json!({"type": "cancelled"}), "{}", show());
         if let Some(why) = rejected(client, &unnumbered) {
