@@ -3,7 +3,7 @@
 use super::entry::{Call, Content, Entry, as_string};
 use super::frame::{Kept, merged};
 use super::metadata_of;
-use super::open::{Open, What};
+use super::open::{Open, Opens, What};
 use super::patch::Tree;
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Home, Side};
@@ -311,8 +311,14 @@ impl List {
     }
 
     /// The list without what is open. What is made again by what opens that is left out, unless something stands behind it.
-    pub fn said(&self, side: Side) -> Said {
-        let count = self.entries.iter().rposition(|entry| entry.settled).map_or(0, |last| last + 1);
+    pub fn said(&self, side: Side, opens: &Opens) -> Said {
+        let settled = self.entries.iter().rposition(|entry| entry.settled).map_or(0, |last| last + 1);
+        // Chunks are said behind everything that was started: what they make holds its place before that.
+        let rest = &self.entries[settled..];
+        let in_chunks =
+            |entry: &Entry| opens.makes_in_chunks(&entry.id, entry.calls.iter().flatten().map(|call| &call.id));
+        let started = rest.iter().rposition(|entry| !in_chunks(entry)).unwrap_or(0);
+        let count = settled + rest[..started].iter().rposition(in_chunks).map_or(0, |at| at + 1);
         let told = &self.entries[..count];
         let messages: Vec<_> = told.iter().map(|entry| entry.say(side)).collect();
         let shares_activities = !self.replaced && told.iter().any(|entry| entry.role == ACTIVITY);

@@ -139,7 +139,7 @@ impl Recap {
     fn snapshot(&self, now: i64, writer: &mut Frames<'_>) {
         let Some((_, row)) = self.side.dialect.row_of(Kind::MessagesSnapshot, self.side.pin) else { return };
         let snake = self.side.fields == crate::dialect::Spelling::Snake;
-        let said = self.list.said(self.side);
+        let said = self.list.said(self.side, &self.opens);
         let data = json::build(|object| {
             object.word(json::TYPE, row.wire);
             self.stamps.iter().for_each(|(field, value)| object.member(field.spelt(snake), value.as_str()));
