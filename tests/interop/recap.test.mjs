@@ -17,7 +17,6 @@ function corpus(name) {
   return {
     messages: JSON.parse(read(`${name}/messages.json`)),
     whole: wire(0),
-    half: (cut) => frames.slice(0, Math.floor(cut / 2)),
     joined: preludes.map(({ cut, prelude }) => ({ cut, body: prelude + wire(cut) })),
   };
 }
@@ -38,13 +37,30 @@ async function has(version, body, messages) {
   }
 }
 
+// Until 0.0.53 a call is a message of its own, a second one of its parent's id, unless that is the last one there is; and a result
+// is the last message. A snapshot says them as later versions have them: the same texts, calls and results, in fewer messages.
+const OWN_ORDER = ["0.0.35", "0.0.39", "0.0.42", "0.0.45", "0.0.47", "0.0.53"];
+
+/** Texts, calls and results, whichever message they are in. */
+const facts = (messages) =>
+  messages
+    .flatMap(({ id, role, content, toolCallId, toolCalls }) => [
+      ...(content ? [JSON.stringify([role, id, content, toolCallId])] : []),
+      ...(toolCalls ?? []).map((call) => JSON.stringify([call.id, call.function.name, call.function.arguments])),
+    ])
+    .sort();
+
 async function law(version, name) {
   const { messages, whole, joined } = corpus(name);
-  const expected = await has(version, whole, messages);
+  const seen = async (body, held) => {
+    const all = await has(version, body, held);
+    return OWN_ORDER.includes(version) ? { ...all, messages: facts(all.messages) } : all;
+  };
+  const expected = await seen(whole, messages);
   assert.equal(expected.refused, undefined);
   for (const { cut, body } of joined) {
     for (const held of [messages, []]) {
-      assert.deepEqual(await has(version, body, held), expected, `${version} joins ${name} behind frame ${cut}`);
+      assert.deepEqual(await seen(body, held), expected, `${version} joins ${name} behind frame ${cut}`);
     }
   }
 }

@@ -30,7 +30,7 @@ mod state;
 use super::{Ids, carry};
 use crate::codec::json;
 use crate::codec::sse::{self, Decoder, Limits, Step};
-use crate::dialect::{Home, Row, Shape, Side};
+use crate::dialect::{Home, Pin, Row, Shape, Side};
 use crate::event::lane::{ChunkStream, Lanes, Piece};
 use crate::event::{Event, Field, Json, Kind};
 use frame::{Kept, keep};
@@ -162,7 +162,7 @@ impl Recap {
         let mut members = object.members;
         super::spell::read_names(row.names, &mut members);
         let event = Event { kind: row.kind, members, source: None };
-        self.lanes.pass(&event);
+        self.lanes.pass(&self.spoken(&event));
         self.opens.end_chunks(&self.lanes, &mut self.list, self.side);
         match event.kind {
             Kind::RunStarted => {
@@ -186,6 +186,15 @@ impl Recap {
         }
     }
 
+    /// An event as far as its lane goes: to a client that knows no subagents there is one speaker.
+    fn spoken<'a>(&self, event: &Event<'a>) -> Event<'a> {
+        let mut event = event.clone();
+        if self.side.dialect.is_versioned() && self.side.pin < Pin::V0_0_59 {
+            event.remove(Field::SubagentRunId);
+        }
+        event
+    }
+
     /// Whether a snapshot of messages can tell what an event of this row says.
     fn tells(&self, row: &Row) -> bool {
         let nameless = matches!(row.shape, Shape::Nameless | Shape::Spanless | Shape::Collaboration(_) | Shape::Whole);
@@ -205,6 +214,7 @@ impl Recap {
 
     /// An event that makes a message, or goes on with one.
     fn told(&mut self, row: &'static Row, event: &Event<'_>, data: &str) {
+        let spoken = self.spoken(event);
         let Recap { side, list, opens, lanes, .. } = self;
         let kept = || Kept::of(row, event, data, *side);
         match event.kind {
@@ -222,7 +232,7 @@ impl Recap {
                 opens.end(event, kept(), waits, list, *side);
             }
             Kind::TextMessageChunk | Kind::ReasoningMessageChunk | Kind::ToolCallChunk => {
-                if let Some(stream) = stream_of(event, lanes) {
+                if let Some(stream) = stream_of(&spoken, lanes) {
                     let (what, id) = (What::of_piece(stream.piece), stream.id.clone());
                     let named = event.clone().with(stream.piece.id(), id);
                     if !opens.has_chunk(what, &stream.id) {
