@@ -5,7 +5,7 @@
 //!
 //!   prelude   RUN_STARTED  as it was
 //!             MESSAGES_SNAPSHOT  the messages of the input, and those that the run made and finished      (`list`)
-//!             STATE_SNAPSHOT, STATE_DELTA*  as they were since the last snapshot                          (`state`)
+//!             STATE_SNAPSHOT  with the changes since                                                      (`state`)
 //!             CUSTOM, RAW, steps, subagents …  what no snapshot tells, again in its order                 (`again`)
 //!             START, what was said  of everything that is open, and of calls without a result             (`open`)
 //!             the terminal event  as it was
@@ -20,19 +20,23 @@
 //!
 //! A dialect that says its messages whole (`Shape::Answer`), and with more than a message can hold, hears all of them again.
 
+mod entry;
 mod frame;
 mod list;
 mod open;
+mod patch;
+mod state;
 
 use super::{Ids, carry};
 use crate::codec::json;
 use crate::codec::sse::{self, Decoder, Limits, Step};
-use crate::dialect::{Home, Row, Shape, Side};
+use crate::dialect::{Home, Pin, Row, Shape, Side};
 use crate::event::lane::{ChunkStream, Lanes, Piece};
 use crate::event::{Event, Field, Json, Kind};
 use frame::{Kept, keep};
 use list::List;
 use open::{Open, Opens, What};
+use state::State;
 
 /// What a run has said so far, folded from the frames that its client got.
 ///
@@ -55,8 +59,7 @@ pub struct Recap {
     whole: bool,
     start: Option<Kept>,
     list: List,
-    /// the last snapshot of the state, and the changes since
-    state: Vec<Kept>,
+    state: State,
     again: Vec<Kept>,
     opens: Opens,
     lanes: Lanes,
@@ -79,7 +82,7 @@ impl Recap {
             whole: client.dialect.row_of_shape(Shape::Answer).is_some(),
             start: None,
             list: List::of_input(client, messages),
-            state: Vec::new(),
+            state: State::default(),
             again: Vec::new(),
             opens: Opens::default(),
             lanes: Lanes::default(),
@@ -100,8 +103,9 @@ impl Recap {
     /// What is held, in bytes.
     #[must_use]
     pub fn held(&self) -> usize {
-        let kept = self.start.iter().chain(&self.state).chain(&self.again).chain(&self.end);
-        size_of::<Self>() + kept.map(Kept::held).sum::<usize>() + self.list.held() + self.opens.held()
+        let kept = self.start.iter().chain(&self.again).chain(&self.end);
+        let kept = kept.map(Kept::held).sum::<usize>();
+        size_of::<Self>() + kept + self.state.held() + self.list.held() + self.opens.held()
     }
 
     /// Writes the frames from which a client goes on with the run's next ones, at `now` ms since the epoch. The last of them has
@@ -116,7 +120,8 @@ impl Recap {
             // What a snapshot of the agent's took away while it was open: it is opened, and taken away again.
             lost.iter().for_each(|open| writer.put(open.opener()));
             self.snapshot(now, &mut writer);
-            self.state.iter().chain(self.list.changes()).chain(&self.again).for_each(|kept| writer.put(kept));
+            self.state.frames(self.side).for_each(|kept| writer.put(&kept));
+            self.list.changes().chain(&self.again).for_each(|kept| writer.put(kept));
             // Chunks are last, because whatever their speaker says closes them.
             let (chunks, started): (Vec<&Open>, Vec<&Open>) = open.into_iter().partition(|open| open.is_chunk());
             started.into_iter().chain(chunks).flat_map(Open::frames).for_each(|kept| writer.put(kept));
@@ -134,7 +139,7 @@ impl Recap {
     fn snapshot(&self, now: i64, writer: &mut Frames<'_>) {
         let Some((_, row)) = self.side.dialect.row_of(Kind::MessagesSnapshot, self.side.pin) else { return };
         let snake = self.side.fields == crate::dialect::Spelling::Snake;
-        let said = self.list.said(self.side);
+        let said = self.list.said(self.side, &self.opens);
         let data = json::build(|object| {
             object.word(json::TYPE, row.wire);
             self.stamps.iter().for_each(|(field, value)| object.member(field.spelt(snake), value.as_str()));
@@ -157,7 +162,7 @@ impl Recap {
         let mut members = object.members;
         super::spell::read_names(row.names, &mut members);
         let event = Event { kind: row.kind, members, source: None };
-        self.lanes.pass(&event);
+        self.lanes.pass(&self.spoken(&event));
         self.opens.end_chunks(&self.lanes, &mut self.list, self.side);
         match event.kind {
             Kind::RunStarted => {
@@ -170,8 +175,8 @@ impl Recap {
                 self.start = Some(Kept::whole(&wire, data));
             }
             Kind::RunFinished | Kind::RunError => self.end = Some(Kept::whole(&wire, data)),
-            Kind::StateSnapshot => self.state = vec![Kept::whole(&wire, data)],
-            Kind::StateDelta => self.state.push(Kept::whole(&wire, data)),
+            Kind::StateSnapshot => self.state.snapshot(row, &event),
+            Kind::StateDelta => self.state.change(&event, Kept::whole(&wire, data)),
             _ if !self.tells(row) => keep(&mut self.again, Kept::of(row, &event, data, self.side)),
             Kind::MessagesSnapshot => {
                 let untold = self.list.replace(&event, self.side);
@@ -179,6 +184,15 @@ impl Recap {
             }
             _ => self.told(row, &event, data),
         }
+    }
+
+    /// An event as far as its lane goes: to a client that knows no subagents there is one speaker.
+    fn spoken<'a>(&self, event: &Event<'a>) -> Event<'a> {
+        let mut event = event.clone();
+        if self.side.dialect.is_versioned() && self.side.pin < Pin::V0_0_59 {
+            event.remove(Field::SubagentRunId);
+        }
+        event
     }
 
     /// Whether a snapshot of messages can tell what an event of this row says.
@@ -200,6 +214,7 @@ impl Recap {
 
     /// An event that makes a message, or goes on with one.
     fn told(&mut self, row: &'static Row, event: &Event<'_>, data: &str) {
+        let spoken = self.spoken(event);
         let Recap { side, list, opens, lanes, .. } = self;
         let kept = || Kept::of(row, event, data, *side);
         match event.kind {
@@ -217,7 +232,7 @@ impl Recap {
                 opens.end(event, kept(), waits, list, *side);
             }
             Kind::TextMessageChunk | Kind::ReasoningMessageChunk | Kind::ToolCallChunk => {
-                if let Some(stream) = stream_of(event, lanes) {
+                if let Some(stream) = stream_of(&spoken, lanes) {
                     let (what, id) = (What::of_piece(stream.piece), stream.id.clone());
                     let named = event.clone().with(stream.piece.id(), id);
                     if !opens.has_chunk(what, &stream.id) {
@@ -234,7 +249,7 @@ impl Recap {
                 opens.answered(event.get(Field::ToolCallId), list, *side);
             }
             Kind::ActivitySnapshot => list.activity(event),
-            Kind::ActivityDelta => list.change(event, kept()),
+            Kind::ActivityDelta => list.change(event, kept(), *side),
             Kind::ReasoningEncryptedValue => {
                 list.encrypted(event);
                 opens.encrypted(event, kept());

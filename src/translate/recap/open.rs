@@ -195,6 +195,13 @@ impl Opens {
         self.push(what, id, chunk, Stage::Chunk { answered: false });
     }
 
+    /// Whether a message, or one of the calls in it, is made by chunks that go on.
+    pub fn makes_in_chunks<'c>(&self, id: &Json<'_>, mut calls: impl Iterator<Item = &'c Json<'static>>) -> bool {
+        self.has_chunk(What::Text, id)
+            || self.has_chunk(What::Reasoning, id)
+            || calls.any(|call| self.has_chunk(What::Call, call))
+    }
+
     /// Ends the chunks whose lanes are closed.
     pub fn end_chunks(&mut self, lanes: &Lanes, list: &mut List, side: Side) {
         let mut at = 0;

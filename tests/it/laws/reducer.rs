@@ -12,8 +12,10 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Client {
     pub messages: Vec<Value>,
-    /// the last snapshot, and the patches since
-    pub state: Vec<Value>,
+    /// the last snapshot with the patches since
+    pub state: Option<Value>,
+    /// patches of the state that the client had before
+    pub changes: Vec<Value>,
     /// what makes no message, in its order
     pub heard: Vec<Value>,
     pub started: Value,
@@ -163,7 +165,7 @@ impl Client {
                 let stored = event.get(name).is_some_and(|value| match value {
                     Value::Object(_) => event["type"] != "ACTIVITY_SNAPSHOT",
                     Value::Array(all) => name == "content" && !all.iter().all(|one| one.get("type").is_some()),
-                    _ => false,
+                    _ => name == "content" && !raw[name].get().starts_with('"'),
                 });
                 if stored {
                     event[name] = json!(raw[name].get());
@@ -190,7 +192,8 @@ impl Client {
                 message
             })
             .collect();
-        json!({"messages": messages, "state": self.state, "heard": self.heard, "started": self.started, "ended": self.ended})
+        let state = json!([self.state, self.changes]);
+        json!({"messages": messages, "state": state, "heard": self.heard, "started": self.started, "ended": self.ended})
     }
 
     fn message(&mut self, id: &Value) -> Option<&mut Value> {
@@ -212,8 +215,11 @@ impl Client {
         match kind {
             "RUN_STARTED" => self.started(event),
             "RUN_FINISHED" | "RUN_ERROR" => self.ended = event.clone(),
-            "STATE_SNAPSHOT" => self.state = vec![event.clone()],
-            "STATE_DELTA" => self.state.push(event.clone()),
+            "STATE_SNAPSHOT" => (self.state, self.changes) = (Some(event["snapshot"].clone()), Vec::new()),
+            "STATE_DELTA" => match &mut self.state {
+                Some(state) => patch(state, &event["delta"]),
+                None => self.changes.push(event["delta"].clone()),
+            },
             "MESSAGES_SNAPSHOT" => self.snapshot(event),
             "TEXT_MESSAGE_END" if event.get("answer").is_some() => self.answer(event),
             "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START" => self.start(kind, event),
@@ -405,14 +411,8 @@ impl Client {
         let id = part(event, "messageId");
         if let Some(message) = self.message(&id).filter(|message| message["role"] == "activity") {
             merge(message, event);
-            let shown = message.as_object_mut().expect("an object");
-            shown
-                .entry("changes")
-                .or_insert_with(|| json!([]))
-                .as_array_mut()
-                .expect("a list")
-                .push(event["patch"].clone());
-            shown.insert("activityType".to_owned(), part(event, "activityType"));
+            patch(&mut message["content"], &event["patch"]);
+            message["activityType"] = part(event, "activityType");
         }
     }
 
@@ -536,6 +536,67 @@ fn copy(message: &mut Value, event: &Value, names: &[&str]) {
         if !value.is_null() {
             message[*name] = value;
         }
+    }
+}
+
+/// RFC 6902: all of it, or nothing.
+fn patch(document: &mut Value, operations: &Value) {
+    let mut changed = document.clone();
+    let all = operations.as_array().cloned().unwrap_or_default();
+    if all.iter().try_for_each(|operation| operate(&mut changed, operation)).is_some() {
+        *document = changed;
+    }
+}
+
+fn operate(document: &mut Value, operation: &Value) -> Option<()> {
+    let path = operation["path"].as_str()?;
+    let from = operation["from"].as_str().unwrap_or_default();
+    match operation["op"].as_str()? {
+        "add" => place(document, path, operation["value"].clone()),
+        "replace" => {
+            *document.pointer_mut(path)? = operation["value"].clone();
+            Some(())
+        }
+        "remove" => take(document, path).map(drop),
+        "copy" => {
+            let value = document.pointer(from)?.clone();
+            place(document, path, value)
+        }
+        "move" => {
+            let value = take(document, from)?;
+            place(document, path, value)
+        }
+        "test" => (document.pointer(path)? == &operation["value"]).then_some(()),
+        _ => None,
+    }
+}
+
+fn split(path: &str) -> Option<(&str, String)> {
+    path.rsplit_once('/').map(|(parent, last)| (parent, last.replace("~1", "/").replace("~0", "~")))
+}
+
+fn place(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    let Some((parent, last)) = split(path) else {
+        *document = value;
+        return Some(());
+    };
+    match document.pointer_mut(parent)? {
+        Value::Object(members) => drop(members.insert(last, value)),
+        Value::Array(elements) => {
+            let at = if last == "-" { elements.len() } else { last.parse().ok()? };
+            (at <= elements.len()).then(|| elements.insert(at, value))?;
+        }
+        _ => return None,
+    }
+    Some(())
+}
+
+fn take(document: &mut Value, path: &str) -> Option<Value> {
+    let Some((parent, last)) = split(path) else { return Some(document.take()) };
+    match document.pointer_mut(parent)? {
+        Value::Object(members) => members.remove(&last),
+        Value::Array(elements) => last.parse().ok().filter(|at| *at < elements.len()).map(|at| elements.remove(at)),
+        _ => None,
     }
 }
 

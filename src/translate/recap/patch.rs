@@ -1,0 +1,298 @@
+//! JSON Patch (RFC 6902), applied to a document whose values stay the text they were.
+//!
+//! The document is taken apart as far as patches reach into it and no further, so digits, escapes and order survive. What is
+//! applied is what every client applies in the same way; a patch with anything else in it (`test`, a path that is not there, a
+//! name that some clients refuse) is left to the client, who may leave it out, too.
+
+use crate::codec::json;
+use crate::event::{Field, Json, Members, get};
+use crate::translate::carry;
+use serde::de::{Deserializer as _, MapAccess, Visitor};
+use serde_json::value::RawValue;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::fmt;
+
+/// Names that `fast-json-patch`, which the real client has, refuses in a path.
+const REFUSED: [&str; 2] = ["__proto__", "prototype"];
+
+/// A JSON value.
+#[derive(Clone, Debug)]
+pub(super) enum Tree {
+    /// nobody has looked into it
+    Text(Box<str>),
+    /// its elements
+    Array(Vec<Tree>),
+    /// its members
+    Object(Vec<(Box<str>, Tree)>),
+}
+
+/// The patch was not applied, and nothing has changed.
+#[derive(Debug)]
+pub(super) struct Left;
+
+impl Tree {
+    /// A document.
+    pub fn new(value: &Json<'_>) -> Self {
+        Tree::Text(value.as_str().into())
+    }
+
+    /// Applies a patch, all of it or nothing.
+    pub fn apply(&mut self, patch: &Json<'_>) -> Result<(), Left> {
+        let operations = json::elements(patch).ok_or(Left)?;
+        if let [operation] = operations.as_slice() {
+            return self.operation(operation).ok_or(Left);
+        }
+        let mut changed = self.clone();
+        operations.iter().try_for_each(|operation| changed.operation(operation)).ok_or(Left)?;
+        *self = changed;
+        Ok(())
+    }
+
+    /// The document.
+    pub fn to_json(&self) -> Json<'static> {
+        let mut out = String::new();
+        self.write(&mut out);
+        Json::trusted(out)
+    }
+
+    fn write(&self, out: &mut String) {
+        match self {
+            Tree::Text(text) => out.push_str(text),
+            Tree::Array(elements) => {
+                out.push('[');
+                for (at, element) in elements.iter().enumerate() {
+                    out.extend((at > 0).then_some(','));
+                    element.write(out);
+                }
+                out.push(']');
+            }
+            Tree::Object(members) => {
+                out.push('{');
+                for (at, (name, value)) in members.iter().enumerate() {
+                    out.extend((at > 0).then_some(','));
+                    out.push_str(Json::string(name).as_str());
+                    out.push(':');
+                    value.write(out);
+                }
+                out.push('}');
+            }
+        }
+    }
+
+    /// What is held, in bytes.
+    pub fn held(&self) -> usize {
+        let inner = match self {
+            Tree::Text(text) => text.len(),
+            Tree::Array(elements) => elements.iter().map(Tree::held).sum(),
+            Tree::Object(members) => {
+                members.iter().map(|(name, value)| size_of::<Box<str>>() + name.len() + value.held()).sum()
+            }
+        };
+        size_of::<Self>() + inner
+    }
+
+    /// One operation. Changes nothing where it gives nothing.
+    fn operation(&mut self, operation: &Json<'_>) -> Option<()> {
+        let mut members = json::members(operation)?;
+        let op = carry::take(&mut members, "op")?;
+        let path = Path::of(&carry::take(&mut members, "path")?)?;
+        let value = |members: &Members<'_>| get(members, Field::Value).map(Tree::new);
+        match &*op.text()? {
+            "add" => self.add(&path, value(&members)?),
+            "replace" => {
+                *self.at(&path.0)? = value(&members)?;
+                Some(())
+            }
+            "remove" => self.remove(&path).map(drop),
+            "copy" => {
+                let from = Path::of(&carry::take(&mut members, "from")?)?;
+                let value = self.at(&from.0)?.clone();
+                self.add(&path, value)
+            }
+            "move" => {
+                let from = Path::of(&carry::take(&mut members, "from")?)?;
+                // It would have to be there and be gone.
+                if path.0.starts_with(&from.0) {
+                    return None;
+                }
+                let mut changed = self.clone();
+                let value = changed.remove(&from)?;
+                changed.add(&path, value)?;
+                *self = changed;
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes the outermost level apart.
+    fn open(&mut self) -> Option<()> {
+        let Tree::Text(text) = self else { return Some(()) };
+        let opened = match text.as_bytes().first()? {
+            b'[' => {
+                let elements = json::elements(&Json::trusted(&**text))?.iter().map(Tree::new).collect();
+                Tree::Array(elements)
+            }
+            b'{' => Tree::Object(serde_json::Deserializer::from_str(text).deserialize_map(Level).ok()?),
+            _ => return None,
+        };
+        *self = opened;
+        Some(())
+    }
+
+    /// The value at a path.
+    fn at(&mut self, path: &[String]) -> Option<&mut Tree> {
+        let Some((first, rest)) = path.split_first() else { return Some(self) };
+        self.open()?;
+        let next = match self {
+            Tree::Array(elements) => elements.get_mut(index(first)?)?,
+            Tree::Object(members) => members.iter_mut().find(|(name, _)| **name == **first).map(|(_, value)| value)?,
+            Tree::Text(_) => return None,
+        };
+        next.at(rest)
+    }
+
+    fn add(&mut self, path: &Path, value: Tree) -> Option<()> {
+        let Some((last, parent)) = path.0.split_last() else {
+            *self = value;
+            return Some(());
+        };
+        let parent = self.at(parent)?;
+        parent.open()?;
+        match parent {
+            Tree::Array(elements) => {
+                let at = if last == "-" { elements.len() } else { index(last)? };
+                if at > elements.len() {
+                    return None;
+                }
+                elements.insert(at, value);
+            }
+            Tree::Object(members) => match members.iter_mut().find(|(name, _)| **name == **last) {
+                Some((_, old)) => *old = value,
+                None => members.push((last.as_str().into(), value)),
+            },
+            Tree::Text(_) => return None,
+        }
+        Some(())
+    }
+
+    fn remove(&mut self, path: &Path) -> Option<Tree> {
+        let (last, parent) = path.0.split_last()?;
+        let parent = self.at(parent)?;
+        parent.open()?;
+        match parent {
+            Tree::Array(elements) => {
+                let at = index(last).filter(|at| *at < elements.len())?;
+                Some(elements.remove(at))
+            }
+            Tree::Object(members) => {
+                let at = members.iter().position(|(name, _)| **name == **last)?;
+                Some(members.remove(at).1)
+            }
+            Tree::Text(_) => None,
+        }
+    }
+}
+
+/// The reference tokens of a JSON Pointer (RFC 6901).
+#[derive(Debug)]
+struct Path(Vec<String>);
+
+impl Path {
+    fn of(pointer: &Json<'_>) -> Option<Path> {
+        let text = pointer.text()?;
+        if !crate::translate::patch::is_pointer(&text) {
+            return None;
+        }
+        let tokens: Vec<String> =
+            text.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
+        let taken = tokens.len() <= json::DEPTH_LIMIT && !tokens.iter().any(|token| REFUSED.contains(&token.as_str()));
+        taken.then_some(Path(tokens))
+    }
+}
+
+/// "digits without leading zeros" (RFC 6901 §4)
+fn index(token: &str) -> Option<usize> {
+    let plain = token == "0" || (!token.starts_with('0') && token.bytes().all(|byte| byte.is_ascii_digit()));
+    token.parse().ok().filter(|_| plain)
+}
+
+/// Reads the members of an object, however many; a name that stands twice has its last value.
+struct Level;
+
+impl<'de> Visitor<'de> for Level {
+    type Value = Vec<(Box<str>, Tree)>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut members: Self::Value = Vec::new();
+        let mut places: HashMap<Box<str>, usize> = HashMap::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let value = Tree::Text(map.next_value::<&'de RawValue>()?.get().into());
+            match places.entry(name.into()) {
+                Entry::Occupied(place) => members[*place.get()].1 = value,
+                Entry::Vacant(place) => {
+                    members.push((place.key().clone(), value));
+                    place.insert(members.len() - 1);
+                }
+            }
+        }
+        Ok(members)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Document, patch, and what is left of it; nothing where it is the client's.
+    type Row<'r> = (&'r str, &'r str, Option<&'r str>);
+
+    #[test]
+    fn patches_are_applied_as_the_standard_says() {
+        #[rustfmt::skip]
+        let rows: &[Row<'_>] = &[
+            // RFC 6902, appendix A.1 to A.7, A.10, A.16
+            (r#"{"foo":"bar"}"#, r#"[{"op":"add","path":"/baz","value":"qux"}]"#, Some(r#"{"foo":"bar","baz":"qux"}"#)),
+            (r#"{"foo":["bar","baz"]}"#, r#"[{"op":"add","path":"/foo/1","value":"qux"}]"#, Some(r#"{"foo":["bar","qux","baz"]}"#)),
+            (r#"{"baz":"qux","foo":"bar"}"#, r#"[{"op":"remove","path":"/baz"}]"#, Some(r#"{"foo":"bar"}"#)),
+            (r#"{"foo":["bar","qux","baz"]}"#, r#"[{"op":"remove","path":"/foo/1"}]"#, Some(r#"{"foo":["bar","baz"]}"#)),
+            (r#"{"baz":"qux","foo":"bar"}"#, r#"[{"op":"replace","path":"/baz","value":"boo"}]"#, Some(r#"{"baz":"boo","foo":"bar"}"#)),
+            (r#"{"foo":{"bar":"baz","waldo":"fred"},"qux":{"corge":"grault"}}"#, r#"[{"op":"move","from":"/foo/waldo","path":"/qux/thud"}]"#,
+                Some(r#"{"foo":{"bar":"baz"},"qux":{"corge":"grault","thud":"fred"}}"#)),
+            (r#"{"foo":["all","grass","cows","eat"]}"#, r#"[{"op":"move","from":"/foo/1","path":"/foo/3"}]"#, Some(r#"{"foo":["all","cows","eat","grass"]}"#)),
+            (r#"{"foo":"bar"}"#, r#"[{"op":"add","path":"/child","value":{"grandchild":{}}}]"#, Some(r#"{"foo":"bar","child":{"grandchild":{}}}"#)),
+            (r#"{"foo":["bar"]}"#, r#"[{"op":"add","path":"/foo/-","value":["abc","def"]}]"#, Some(r#"{"foo":["bar",["abc","def"]]}"#)),
+            // A.12: "Adding to a Nonexistent Target"
+            (r#"{"foo":"bar"}"#, r#"[{"op":"add","path":"/baz/bat","value":"qux"}]"#, None),
+            (r#"{"a":1}"#, r#"[{"op":"copy","from":"/a","path":"/b"}]"#, Some(r#"{"a":1,"b":1}"#)),
+            (r#"{"a":1}"#, r#"[{"op":"replace","path":"","value":[1.10]}]"#, Some("[1.10]")),
+            (r#"{"a/b":{"~":1}}"#, r#"[{"op":"replace","path":"/a~1b/~0","value":2}]"#, Some(r#"{"a/b":{"~":2}}"#)),
+            // What nobody touches keeps its text.
+            (r#"{"n":1.10,"big":12345678901234567890,"s":"\ud800","x":0}"#, r#"[{"op":"replace","path":"/x","value":1e400}]"#,
+                Some(r#"{"n":1.10,"big":12345678901234567890,"s":"\ud800","x":1e400}"#)),
+            (r#"{"a":1,"a":2}"#, r#"[{"op":"add","path":"/b","value":3}]"#, Some(r#"{"a":2,"b":3}"#)),
+            // All or nothing.
+            (r#"{"a":1}"#, r#"[{"op":"replace","path":"/a","value":2},{"op":"remove","path":"/b"}]"#, None),
+            (r#"{"a":[1]}"#, r#"[{"op":"add","path":"/a/2","value":2}]"#, None),
+            (r#"{"a":[1]}"#, r#"[{"op":"replace","path":"/a/1","value":2}]"#, None),
+            (r#"{"a":[1]}"#, r#"[{"op":"remove","path":"/a/01"}]"#, None),
+            (r#"{"a":{"b":1}}"#, r#"[{"op":"move","from":"/a","path":"/a/b"}]"#, None),
+            (r#"{"a":1}"#, r#"[{"op":"move","from":"/a","path":"/b/c"}]"#, None),
+            (r#"{"a":1}"#, r#"[{"op":"test","path":"/a","value":1}]"#, None),
+            (r#"{"a":1}"#, r#"[{"op":"add","path":"/__proto__","value":1}]"#, None),
+            (r#"{"a":1}"#, r#"[{"op":"remove","path":""}]"#, None),
+            (r#"7"#, r#"[{"op":"add","path":"/a","value":1}]"#, None),
+        ];
+        for (document, patch, expected) in rows {
+            let mut tree = Tree::new(&Json::trusted(*document));
+            let applied = tree.apply(&Json::trusted(*patch));
+            assert_eq!(applied.is_ok(), expected.is_some(), "{document} {patch}");
+            assert_eq!(tree.to_json().as_str(), expected.unwrap_or(document), "{patch}");
+        }
+    }
+}
