@@ -234,3 +234,57 @@ fn make_room(path: &Path) -> io::Result<()> {
         Err(error) => Err(error),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::net::{TcpStream, UnixStream};
+
+    fn unix(test: &str) -> (PathBuf, Listen) {
+        let path = std::env::temp_dir().join(format!("diglot-listener-{}-{test}.sock", std::process::id()));
+        let address = Address::Unix { path: path.clone(), mode: 0o600 };
+        (path, Listen { address, tls: None, proxy_protocol: false })
+    }
+
+    /// What another process does with a socket that it was handed over, and this one with its file.
+    #[tokio::test]
+    async fn a_socket_that_is_handed_over_goes_on_and_its_file_stays() {
+        let (path, listen) = unix("handed-over");
+        let old = Listener::bind(&listen).expect("a socket");
+        let new = Listener::inherit(&listen, old.copy().expect("a copy")).expect("the same socket");
+        assert_eq!(old.key(), new.key());
+        old.file().expect("a file").leave();
+        drop(old);
+        let (new, ..) = new.open().expect("a listener");
+        let (client, accepted) = tokio::join!(UnixStream::connect(&path), new.accept());
+        assert_eq!(accepted.expect("a connection").1, Origin::Unix);
+        client.expect("somebody listens");
+        drop(new);
+        assert!(!path.exists());
+
+        let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
+        let listen = Listen { address, tls: None, proxy_protocol: false };
+        let old = Listener::bind(&listen).expect("a socket");
+        let new = Listener::inherit(&listen, old.copy().expect("a copy")).expect("the same socket");
+        let address = old.address().expect("an address");
+        assert_eq!((new.address(), new.key().as_str()), (Some(address), "127.0.0.1:0"));
+        drop(old);
+        let (new, ..) = new.open().expect("a listener");
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), new.accept());
+        let client = client.expect("somebody listens").local_addr().expect("an address");
+        assert_eq!(accepted.expect("a connection").1, Origin::Address(client));
+    }
+
+    /// Somebody else may have taken the place by the time that we end.
+    #[tokio::test]
+    async fn a_file_that_is_another_socket_now_is_left_alone() {
+        let (path, listen) = unix("another");
+        let first = Listener::bind(&listen).expect("a socket");
+        fs::remove_file(&path).expect("a socket");
+        let second = Listener::bind(&listen).expect("a socket");
+        drop(first);
+        assert!(path.exists());
+        drop(second);
+        assert!(!path.exists());
+    }
+}
