@@ -6,6 +6,7 @@ use crate::guard::Guard;
 use crate::proxy::{Cluster, Edge, Gateway, Lifecycle, Listener, Phase, bound, stack};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{RunArgs, Server, ShutdownSignal, ShutdownSignalWatch, ShutdownWatch};
 use pingora_core::services::background::{BackgroundService, background_service};
@@ -15,8 +16,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// How often the names of agents are resolved again.
-const RESOLVE_EVERY: Duration = Duration::from_secs(30);
+/// How long the start waits for the names of agents.
+const RESOLVE_AT_START: Duration = Duration::from_secs(5);
 
 /// Time for hyper to write out the last words of a stream whose body has ended.
 const LAST_WORDS: Duration = Duration::from_millis(100);
@@ -107,7 +108,8 @@ impl App {
     pub fn serve(self) -> Result<(), StartError> {
         let App { config, metrics, guard, data, status } = self;
         let lifecycle = Lifecycle::default();
-        let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard)));
+        let gateway = Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
+        let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
         let clusters = gateway.clusters();
         resolve_now(&clusters)?;
 
@@ -121,10 +123,10 @@ impl App {
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         server.add_service(bound("data", Edge::new(stack(gateway), &config.limits), data, threads));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
-        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
+        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard), clusters.clone());
         server.add_service(bound("status", Edge::new(routes, &config.limits), status, STATUS_THREADS));
-        // Names of agents may move.
-        server.add_service(background_service("resolver", Resolver { clusters }));
+        // Names of agents may move, agents fall ill and recover, certificates change.
+        server.add_service(background_service("upstreams", Upstreams { clusters }));
         // Keys of issuers rotate, files change, quotas are forgotten.
         server.add_service(background_service("guard", Watcher { guard }));
 
@@ -141,33 +143,30 @@ fn server_conf() -> ServerConf {
 
 type Clusters = Vec<Arc<Cluster>>;
 
-async fn resolve(clusters: &Clusters, only_names: bool) {
-    for cluster in clusters.iter().filter(|cluster| !only_names || cluster.has_names()) {
-        cluster.resolve().await;
-    }
-}
-
-/// Resolves every agent before the first request comes. An agent that cannot be resolved yet is no reason not to start.
+/// Resolves every agent before the first request comes, or tries to for a while. An agent that cannot be resolved yet is no
+/// reason not to start.
 fn resolve_now(clusters: &Clusters) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
-    runtime.block_on(resolve(clusters, false));
+    let all = join_all(clusters.iter().map(|cluster| cluster.resolve()));
+    let _ = runtime.block_on(async { tokio::time::timeout(RESOLVE_AT_START, all).await });
+    // A look-up that hangs is left behind.
+    runtime.shutdown_background();
     Ok(())
 }
 
-/// Resolves the names of agents from time to time.
-struct Resolver {
+/// Keeps what is known of agents fresh.
+struct Upstreams {
     clusters: Clusters,
 }
 
 #[async_trait]
-impl BackgroundService for Resolver {
+impl BackgroundService for Upstreams {
     async fn start(&self, mut shutdown: ShutdownWatch) {
-        loop {
-            tokio::select! {
-                _ = shutdown.changed() => return,
-                () = tokio::time::sleep(RESOLVE_EVERY) => resolve(&self.clusters, true).await,
-            }
+        let all = join_all(self.clusters.iter().map(|cluster| cluster.watch()));
+        tokio::select! {
+            _ = shutdown.changed() => {}
+            _ = all => {}
         }
     }
 }

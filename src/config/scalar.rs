@@ -14,9 +14,11 @@ use http::Uri;
 use super::Template;
 
 mod access;
+mod upstream;
 mod url;
 
 pub(super) use access::*;
+pub(super) use upstream::*;
 pub(super) use url::*;
 
 /// The longest duration taken. What is longer is a mistake in the unit, and the sum with a point in time must exist.

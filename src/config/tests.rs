@@ -11,8 +11,8 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::file::{
-    ApiKey, Auth, Cors, File, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit, Redis, Require,
-    Route, RunLimits, SideMapping, Tier, Timeouts, UpstreamFile,
+    ApiKey, Auth, Cors, Ejection, File, Health, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit,
+    Redis, Require, Route, RunLimits, SideMapping, Tier, Timeouts, UpstreamFile, UpstreamMapping, UpstreamTls,
 };
 use super::load::{self, from_path, from_str_with};
 use super::{Config, Problem, Problems};
@@ -21,6 +21,7 @@ use crate::dialect::{Content, Spelling};
 mod broken;
 mod broken_callers;
 mod callers;
+mod upstreams;
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
@@ -45,7 +46,7 @@ fn committed(name: &str) -> PathBuf {
 #[test]
 fn each_broken_file_is_told_what_is_wrong_with_it() {
     let mut differences = String::new();
-    for (cause, text, expected) in broken::BROKEN.iter().chain(broken_callers::BROKEN) {
+    for (cause, text, expected) in broken::BROKEN.iter().chain(broken_callers::BROKEN).chain(upstreams::BROKEN) {
         let text = text.strip_prefix('\n').unwrap_or(text);
         let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
         let problems = read(&text).expect_err(cause);
@@ -140,6 +141,8 @@ fn every_value_of_the_complete_file_is_the_default() {
     assert_eq!((sample.name.as_str(), sample.path.as_str()), ("chat", "/agents/chat"));
     assert_eq!((sample.timeouts, sample.guard), (default.timeouts, default.guard));
     assert_eq!(sample.upstreams, default.upstreams);
+    assert_eq!((&sample.upstream_tls, &sample.health), (&default.upstream_tls, &default.health));
+    assert_eq!(sample.ejection, default.ejection);
     // Secrets have no `Eq`; what these print is all that they hold, since nothing secret is set.
     assert_eq!(format!("{:?}", sample.access), format!("{:?}", default.access));
     assert_eq!(format!("{:?}", complete.auth), format!("{:?}", default_config.auth));
@@ -172,6 +175,10 @@ fn every_key_is_in_the_complete_file() {
         keys_of::<RunLimits>(),
         keys_of::<Cors>(),
         keys_of::<UpstreamFile>(),
+        keys_of::<UpstreamMapping>(),
+        keys_of::<UpstreamTls>(),
+        keys_of::<Health>(),
+        keys_of::<Ejection>(),
         keys_of::<RateLimit>(),
         keys_of::<Tier>(),
         keys_of::<Redis>(),
@@ -226,6 +233,7 @@ fn the_examples_load_without_any_variable_set() {
         ("public-demo.yaml", "demo: "),
         ("redis-limits.yaml", "chat: staff"),
         ("social-app.yaml", "social: ; social-client: "),
+        ("upstreams.yaml", "chat: ; local: "),
     ];
     for (name, callers) in expected {
         let config = load::from_path_with(&committed("examples").join(name), &|_| None)
@@ -287,14 +295,13 @@ routes:
     assert_eq!(first.timeouts.idle, Duration::from_secs(3600));
     assert_eq!(first.upstreams, second.upstreams);
 
-    let parts: Vec<_> =
-        first.upstreams.iter().map(|one| (one.tls, &*one.host, one.port, &*one.path_and_query)).collect();
+    let parts: Vec<_> = first.upstreams.iter().map(|one| (one.tls(), one.label(), &*one.path_and_query)).collect();
     assert_eq!(
         parts,
         [
-            (true, "agent.internal", 443, "/chat?key=1"),
-            (false, "agent.example", 8080, "/?a=b"),
-            (true, "::1", 443, "/x")
+            (true, "https://agent.internal:443".to_owned(), "/chat?key=1"),
+            (false, "http://agent.example:8080".to_owned(), "/?a=b"),
+            (true, "https://[::1]:443".to_owned(), "/x")
         ]
     );
     let shown: Vec<_> = first.upstreams.iter().map(|one| (one.authority(), &*one.url)).collect();

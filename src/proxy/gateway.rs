@@ -66,7 +66,7 @@ pub(super) struct Route {
 }
 
 impl Route {
-    fn new(route: &config::Route, metrics: Arc<RouteMetrics>) -> Self {
+    fn new(route: &config::Route, metrics: Arc<RouteMetrics>, cluster: Cluster) -> Self {
         let name: Arc<str> = route.name.as_str().into();
         let matched = |reads| {
             Arc::new(Matched {
@@ -86,7 +86,7 @@ impl Route {
             learned: Arc::default(),
             guard: route.guard,
             tools: route.access.tools.as_ref().map(|names| Arc::new(Tools::new(names.iter().map(String::as_str)))),
-            cluster: Arc::new(Cluster::new(route)),
+            cluster: Arc::new(cluster),
             metrics,
             name,
         }
@@ -117,21 +117,30 @@ pub(super) fn whole(body: Full<Bytes>) -> Body {
 
 impl Gateway {
     /// A gateway for the routes of `config`. Their hosts are not resolved yet; see [`Gateway::clusters`].
-    #[must_use]
-    pub fn new(config: &Config, metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) -> Self {
+    ///
+    /// # Errors
+    /// Which file that the configuration names for agents cannot be used, and why.
+    pub fn new(
+        config: &Config,
+        metrics: Arc<Metrics>,
+        lifecycle: Lifecycle,
+        guard: Arc<Guard>,
+    ) -> Result<Self, String> {
+        let connector = Arc::new(Connector::default());
         let routes = config.routes.iter().map(|route| {
             let handles = metrics.route(&route.name, route.client, route.agent);
-            (route.path.clone(), Route::new(route, handles))
+            let cluster = Cluster::new(route, &connector, &metrics)?;
+            Ok((route.path.clone(), Route::new(route, handles, cluster)))
         });
-        Gateway {
-            routes: routes.collect(),
+        Ok(Gateway {
+            routes: routes.collect::<Result<_, String>>()?,
             limits: config.limits,
             keep_alive: config.keep_alive,
-            connector: Arc::new(Connector::default()),
+            connector,
             metrics,
             lifecycle,
             guard,
-        }
+        })
     }
 
     /// The agents of every route.

@@ -4,10 +4,13 @@
 //! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
 //! counting an event is one addition.
 
-use super::label::{AuthMethod, AuthReason, Decision, Refresh};
+use super::label::{AuthMethod, AuthReason, Decision, Refresh, UpstreamOutcome};
+use super::upstream::{CONNECT_BUCKETS, NoneFitCounter, UpstreamMetrics};
 use crate::dialect::{Dialect, Side, Sign};
 use crate::translate::{Loss, Repair, Report};
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+};
 use std::sync::Arc;
 
 /// One metric of the table.
@@ -71,6 +74,31 @@ const JWKS_REFRESHES: Row = Row {
     name: "diglot_jwks_refreshes_total",
     help: "Attempts to fetch the keys of an issuer, by result.",
     labels: &["issuer", "result"],
+};
+const UPSTREAM_UP: Row = Row {
+    name: "diglot_upstream_up",
+    help: "1 while an upstream of a route is asked for runs, 0 while all its addresses are unhealthy, left out or unknown.",
+    labels: &["route", "upstream"],
+};
+const UPSTREAM_EJECTIONS: Row = Row {
+    name: "diglot_upstream_ejections_total",
+    help: "Times that an address of an upstream was left out because its runs failed.",
+    labels: &["route", "upstream"],
+};
+const UPSTREAM_NONE_FIT: Row = Row {
+    name: "diglot_upstream_none_fit_total",
+    help: "Runs for which every upstream of the route was unhealthy or left out, so that all were tried.",
+    labels: &["route"],
+};
+const UPSTREAM_REQUESTS: Row = Row {
+    name: "diglot_upstream_requests_total",
+    help: "Requests to upstreams by what became of them, up to the head of the answer; each attempt counts.",
+    labels: &["upstream", "outcome"],
+};
+const UPSTREAM_CONNECT: Row = Row {
+    name: "diglot_upstream_connect_seconds",
+    help: "How long new connections to upstreams took, TLS included; kept connections are not among them.",
+    labels: &["upstream"],
 };
 const DRAINING: Row = Row { name: "diglot_draining", help: "1 while the gateway is shutting down.", labels: &[] };
 const BUILD: Row = Row { name: "diglot_build_info", help: "Always 1; the version is a label.", labels: &["version"] };
@@ -143,6 +171,11 @@ pub struct Metrics {
     jwks_keys: IntGaugeVec,
     jwks_success: IntGaugeVec,
     jwks_refreshes: IntCounterVec,
+    upstream_up: IntGaugeVec,
+    upstream_ejections: IntCounterVec,
+    upstream_none_fit: IntCounterVec,
+    upstream_requests: IntCounterVec,
+    upstream_connect: HistogramVec,
 }
 
 /// The handles of one route.
@@ -197,6 +230,12 @@ impl Metrics {
             registry.register(Box::new(gauge.clone()))?;
             Ok(gauge)
         };
+        let histogram = |row: &Row, buckets: &[f64]| -> prometheus::Result<HistogramVec> {
+            let options = HistogramOpts::new(row.name, row.help).buckets(buckets.to_vec());
+            let vec = HistogramVec::new(options, row.labels)?;
+            registry.register(Box::new(vec.clone()))?;
+            Ok(vec)
+        };
         let rate_limit_errors = IntCounter::new(RATE_LIMIT_ERRORS.name, RATE_LIMIT_ERRORS.help)?;
         registry.register(Box::new(rate_limit_errors.clone()))?;
         gauges(&BUILD)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
@@ -218,6 +257,11 @@ impl Metrics {
             jwks_keys: gauges(&JWKS_KEYS)?,
             jwks_success: gauges(&JWKS_SUCCESS)?,
             jwks_refreshes: counters(&JWKS_REFRESHES)?,
+            upstream_up: gauges(&UPSTREAM_UP)?,
+            upstream_ejections: counters(&UPSTREAM_EJECTIONS)?,
+            upstream_none_fit: counters(&UPSTREAM_NONE_FIT)?,
+            upstream_requests: counters(&UPSTREAM_REQUESTS)?,
+            upstream_connect: histogram(&UPSTREAM_CONNECT, CONNECT_BUCKETS)?,
             registry,
         })
     }
@@ -280,6 +324,24 @@ impl Metrics {
             success: self.jwks_success.with_label_values(&[name]),
             refreshes: Refresh::ALL.iter().map(refreshes).collect(),
         }
+    }
+
+    /// Resolves the handles of an upstream of a route; every series of it exists from then on.
+    #[must_use]
+    pub fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
+        let requests = |one: &UpstreamOutcome| self.upstream_requests.with_label_values(&[upstream, one.label()]);
+        UpstreamMetrics {
+            up: self.upstream_up.with_label_values(&[route, upstream]),
+            ejections: self.upstream_ejections.with_label_values(&[route, upstream]),
+            connect: self.upstream_connect.with_label_values(&[upstream]),
+            requests: UpstreamOutcome::ALL.iter().map(requests).collect(),
+        }
+    }
+
+    /// The counter of runs of a route that found every upstream unfit.
+    #[must_use]
+    pub fn none_fit(&self, route: &str) -> NoneFitCounter {
+        NoneFitCounter(self.upstream_none_fit.with_label_values(&[route]))
     }
 
     /// Counts an answered request. `route` is a route's name, or empty.

@@ -72,7 +72,7 @@ const HOMES: &[(&str, &str)] = &[
     ("base64", "guard cli"),
     ("bytes", EVERYWHERE),
     ("clap", "cli main"),
-    ("futures-util", "guard proxy admin demo"),
+    ("futures-util", "guard proxy admin demo app"),
     ("governor", "guard"),
     ("http", "error config guard proxy admin demo"),
     ("http-body", "guard proxy admin demo"),
@@ -96,12 +96,13 @@ const HOMES: &[(&str, &str)] = &[
     ("socket2", "proxy admin demo"),
     ("tikv-jemallocator", "main"),
     ("tokio", "telemetry guard replay proxy admin demo app cli main"),
-    ("tokio-rustls", "guard"),
+    ("tokio-rustls", "guard proxy"),
     ("tower", "guard proxy admin demo"),
     ("tracing", EVERYWHERE),
     ("tracing-appender", "telemetry"),
     ("tracing-subscriber", "telemetry app cli"),
     ("uuid", "guard proxy cli"),
+    ("x509-parser", "proxy"),
 ];
 
 /// Where the wire names are read from, and where they may stand: in the tables, and with the scripted agents.

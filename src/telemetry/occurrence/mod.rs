@@ -4,9 +4,11 @@
 
 mod guard;
 mod run;
+mod upstream;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
 pub use run::{Detected, Preflight, Refused, Resumed, RunEnded, Unread, Unresolved};
+pub use upstream::{CertificatesChanged, CertificatesUnusable, Ejected, HealthChanged, NoneFit, Returned};
 
 use super::label::AuthMethod;
 use super::metric::Metrics;
