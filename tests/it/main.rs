@@ -29,6 +29,7 @@
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
+//! - `upstreams`: which agent is asked, over which connection, and what happens when one fails.
 //! - `verify`: what the gateway writes, held against the verifier.
 //! - `wild`: whatever an agent says, what leaves is accepted.
 
@@ -61,5 +62,6 @@ mod smuggling;
 mod status;
 mod support;
 mod two_steps;
+mod upstreams;
 mod verify;
 mod wild;

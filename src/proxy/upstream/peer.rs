@@ -10,7 +10,7 @@ use pingora_core::connectors::ConnectorOptions;
 use pingora_core::connectors::http::Connector as PingoraConnector;
 use pingora_core::protocols::http::client::HttpSession;
 use pingora_core::protocols::l4::socket::SocketAddr;
-use pingora_core::upstreams::peer::{HttpPeer, Scheme};
+use pingora_core::upstreams::peer::HttpPeer;
 use pingora_core::{BError, ErrorType};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -82,8 +82,13 @@ impl Dial {
         let peer = self.peer(member, target, &material);
         let began = Instant::now();
         let mut opened = self.open(connector, &peer).await;
-        // A kept HTTP/2 connection that has no room for one more, or is about to close, has not seen the request.
-        if opened.as_ref().is_err_and(|error| error.etype == ErrorType::H2Error) {
+        // A kept HTTP/2 connection that has no room for one more, or is closed, has not seen the request.
+        let closed = match &opened {
+            Ok((HttpSession::H2(session), true)) => session.conn.is_closed(),
+            Ok(_) => false,
+            Err(error) => error.etype == ErrorType::H2Error,
+        };
+        if closed {
             opened = self.open(connector, &peer).await;
         }
         let (session, kept) = opened.map_err(|error| failure::connect(&error))?;
@@ -128,7 +133,6 @@ impl Dial {
         // What is known of the address is put in below; this one is not looked up.
         let mut peer = HttpPeer::new((Ipv4Addr::LOCALHOST, 0), upstream.tls(), name.to_owned());
         peer._address = SocketAddr::clone(&target.address);
-        debug_assert_eq!(peer.scheme == Scheme::HTTPS, upstream.tls());
         peer.client_cert_key = material.identity.clone();
         // Connections that were made with other certificates, or for checks, are not shared.
         peer.group_key = material.id << 1 | u64::from(self.checks);
