@@ -61,6 +61,9 @@ pub(super) fn outcome(rejection: &Rejection) -> UpstreamOutcome {
 
 /// Whether it was TLS that failed.
 fn is_tls(error: &BError) -> bool {
-    let io = error.root_cause().downcast_ref::<io::Error>();
+    let cause = error.root_cause();
+    let io = cause.downcast_ref::<io::Error>();
     io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
+        // HTTP/2 keeps of what failed below it only the words.
+        || cause.to_string().starts_with("received fatal alert: ")
 }

@@ -20,6 +20,8 @@ mod peer;
 mod roster;
 mod session;
 mod target;
+#[cfg(test)]
+mod tests;
 mod tls;
 
 pub use peer::Connector;

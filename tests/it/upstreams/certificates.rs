@@ -69,14 +69,22 @@ impl<'f> Authority<'f> {
 
     /// A certificate for a host, or for a client.
     pub fn certifies(&self, file: &str, host: &str) -> Pair {
-        let by = format!("-CA {0}.pem -CAkey {0}.key", self.name);
-        let what = format!("-addext subjectAltName=DNS:{host} -addext basicConstraints=critical,CA:FALSE");
-        openssl(&self.folder.0, &format!("{NEW} {by} -subj /CN={host} -keyout {file}.key -out {file}.pem {what}"));
-        Pair { cert: self.folder.path(&format!("{file}.pem")), key: self.folder.path(&format!("{file}.key")) }
+        Pair::by(self.folder, &format!("-CA {0}.pem -CAkey {0}.key", self.name), file, host)
     }
 }
 
 impl Pair {
+    /// A certificate that comes from nobody.
+    pub fn alone(folder: &Folder, file: &str, host: &str) -> Pair {
+        Pair::by(folder, "", file, host)
+    }
+
+    fn by(folder: &Folder, by: &str, file: &str, host: &str) -> Pair {
+        let what = format!("-addext subjectAltName=DNS:{host} -addext basicConstraints=critical,CA:FALSE");
+        openssl(&folder.0, &format!("{NEW} {by} -subj /CN={host} -keyout {file}.key -out {file}.pem {what}"));
+        Pair { cert: folder.path(&format!("{file}.pem")), key: folder.path(&format!("{file}.key")) }
+    }
+
     /// A server with it, which speaks these protocols, and asks clients for a certificate of `clients`.
     pub fn server(&self, protocols: &[&str], clients: Option<&Path>) -> Arc<ServerConfig> {
         let provider = Arc::new(ring::default_provider());

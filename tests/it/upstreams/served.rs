@@ -71,8 +71,12 @@ pub struct Served {
     pub kind: Kind,
     address: SocketAddr,
     shared: Arc<Shared>,
-    serving: JoinSet<()>,
+    listening: JoinSet<()>,
+    serving: Connections,
 }
+
+/// The tasks of its connections.
+type Connections = Arc<Mutex<JoinSet<()>>>;
 
 impl Served {
     pub async fn start(kind: Kind) -> Served {
@@ -84,7 +88,8 @@ impl Served {
             last: Mutex::default(),
         };
         let any = "127.0.0.1:0".parse().expect("an address");
-        let mut served = Served { kind, address: any, shared: Arc::new(shared), serving: JoinSet::new() };
+        let (listening, serving) = (JoinSet::new(), Connections::default());
+        let mut served = Served { kind, address: any, shared: Arc::new(shared), listening, serving };
         served.listen().await;
         served
     }
@@ -95,30 +100,34 @@ impl Served {
     }
 
     async fn listen(&mut self) {
-        let (shared, kind) = (Arc::clone(&self.shared), self.kind.clone());
+        let (shared, kind, serving) = (Arc::clone(&self.shared), self.kind.clone(), Arc::clone(&self.serving));
+        let serve = move |stream: Box<dyn Wire>| {
+            let served = serve(Arc::clone(&shared), kind.clone(), stream);
+            serving.lock().expect("nobody panics").spawn(served);
+        };
         if let Some(path) = &self.kind.socket {
             let listener = UnixListener::bind(path).expect("a free name");
-            self.serving.spawn(async move {
-                let mut serving = JoinSet::new();
+            self.listening.spawn(async move {
                 while let Ok((stream, _)) = listener.accept().await {
-                    serving.spawn(serve(Arc::clone(&shared), kind.clone(), stream));
+                    serve(Box::new(stream));
                 }
             });
             return;
         }
         let listener = TcpListener::bind(self.address).await.expect("a free port");
         self.address = listener.local_addr().expect("bound");
-        self.serving.spawn(async move {
-            let mut serving = JoinSet::new();
+        self.listening.spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                serving.spawn(serve(Arc::clone(&shared), kind.clone(), stream));
+                serve(Box::new(stream));
             }
         });
     }
 
     /// Closes everything, without a word.
     pub async fn kill(&mut self) {
-        self.serving.shutdown().await;
+        self.listening.shutdown().await;
+        let mut serving = std::mem::take(&mut *self.serving.lock().expect("nobody panics"));
+        serving.shutdown().await;
         if let Some(path) = &self.kind.socket {
             std::fs::remove_file(path).expect("it is there");
         }
@@ -191,7 +200,11 @@ impl Served {
     }
 }
 
-async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(shared: Arc<Shared>, kind: Kind, stream: S) {
+/// A connection.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+async fn serve(shared: Arc<Shared>, kind: Kind, stream: Box<dyn Wire>) {
     shared.counts.connections.fetch_add(1, SeqCst);
     let Some(tls) = &kind.tls else { return converse(shared, &kind, kind.h2, stream).await };
     // A gateway that does not like our certificate is what some tests are about.
@@ -200,12 +213,7 @@ async fn serve<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(shared: Arc<S
     converse(shared, &kind, h2, stream).await;
 }
 
-async fn converse<S: AsyncRead + AsyncWrite + Unpin + Send + 'static>(
-    shared: Arc<Shared>,
-    kind: &Kind,
-    h2: bool,
-    stream: S,
-) {
+async fn converse(shared: Arc<Shared>, kind: &Kind, h2: bool, stream: impl Wire + 'static) {
     let service = service_fn(move |request| answer(Arc::clone(&shared), request));
     // However a connection ends, the test sees it at the other side.
     if h2 {

@@ -46,6 +46,10 @@ async fn an_agents_certificate_has_to_come_from_the_authority_and_be_for_its_hos
     let named = format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display());
     runs(&before(&other.url(), &named).await).await;
     assert_eq!((stranger.runs(), other.runs(), good.runs()), (0, 1, 2));
+    // A certificate that comes from nobody else is believed when it is named itself.
+    let alone = Pair::alone(&folder, "alone", "localhost");
+    let agent = agent(&alone, BOTH, None).await;
+    runs(&before(&agent.url(), &believing(&alone.cert)).await).await;
 }
 
 #[tokio::test]
@@ -92,7 +96,10 @@ async fn an_agent_that_asks_who_calls_is_shown_our_certificate() {
     };
     for more in [believing(&authority.pem()), shown(&theirs)] {
         let gateway = before(&agent.url(), &more).await;
-        refused(&run(gateway.data, "/run").await, 502, "upstream_tls");
+        let answer = run(gateway.data, "/run").await;
+        // With TLS 1.3 the agent says so after the handshake, and whether that is heard before its end is a race.
+        let code = if answer.text().contains("upstream_tls") { "upstream_tls" } else { "upstream_reset" };
+        refused(&answer, 502, code);
         assert_eq!(agent.runs(), 0, "{more}");
     }
     let gateway = before(&agent.url(), &shown(&ours)).await;
