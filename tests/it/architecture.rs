@@ -83,6 +83,7 @@ const HOMES: &[(&str, &str)] = &[
     ("jsonwebtoken", "guard cli"),
     ("lru", "guard"),
     ("memchr", EVERYWHERE),
+    ("nix", "proxy"),
     ("pem", "guard"),
     ("pingora-core", "proxy admin app"),
     ("pingora-http", "proxy app"),

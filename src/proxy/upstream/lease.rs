@@ -98,7 +98,7 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         if let Fate::Open { since, patience } = self.fate {
-            // Whoever waits gives up at the end of the patience, and by then it was the agent that failed; the clock of the
+            // Whoever waits gives up at the end of the patience, and by then it was the agent that failed. The clock of the
             // run began a moment before this one, so the last tenth belongs to the end.
             if since.elapsed() >= patience.mul_f32(0.9) {
                 self.tell(UpstreamOutcome::TimedOut, Some("no answer in time"));
