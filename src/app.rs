@@ -163,7 +163,8 @@ impl App {
         let App { config, origin, metrics, guard, data, status, local, predecessor } = self;
         let (lifecycle, doors) = (Lifecycle::default(), Arc::new(Doors::default()));
         let (orders, asked) = Orders::new();
-        let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard)));
+        let gateway = Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
+        let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
         resolve_now(&gateway)?;
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
@@ -185,8 +186,8 @@ impl App {
         let plane = Plane { name: "data", threads, listeners: data, connections, trusted: trusted.clone() };
         server.add_service(serving(plane, edge, &metrics, &doors.data));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
-        let guards = Current::new(guard);
-        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone());
+        let (guards, clusters) = (Current::new(guard), Current::new(Arc::new(gateway.clusters())));
+        let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
         let (threads, connections) = (STATUS_THREADS, Connections::unlimited());
         let plane = Plane { name: "status", threads, listeners: status, connections, trusted: trusted.clone() };
         server.add_service(serving(plane, Edge::new(routes.clone(), &config.limits), &metrics, &doors.status));
@@ -199,7 +200,10 @@ impl App {
         }
         // Beside the requests: the configuration may change, keys of issuers rotate, names of agents move.
         let config = Current::new(Arc::new(config));
-        let turn = Box::new(move |gateway| stacks.turn(Arc::new(stack(gateway))));
+        let turn = Box::new(move |gateway: Arc<Gateway>| {
+            clusters.turn(Arc::new(gateway.clusters()));
+            stacks.turn(Arc::new(stack(gateway)));
+        });
         let live = Live {
             config: config.clone(),
             guard: guards.clone(),
@@ -248,6 +252,8 @@ fn resolve_now(gateway: &Gateway) -> Result<(), StartError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| StartError::Internal(error.to_string()))?;
     runtime.block_on(reload::resolve(&gateway.clusters()));
+    // A look-up that hangs is left behind.
+    runtime.shutdown_background();
     Ok(())
 }
 

@@ -131,6 +131,8 @@ rejections! {
         "The gateway is shutting down.", "Send the request again; another instance will take it.";
     UpstreamUnreachable = 502 "upstream_unreachable" Some("destination_unavailable"),
         "The agent cannot be reached.", "Check that the agent runs and that `upstream` names it.";
+    UpstreamTls = 502 "upstream_tls" Some("tls_protocol_error"),
+        "No TLS connection to the agent can be made.", "Check the agent's certificate and `upstream_tls` of the route; the gateway's log says what was wrong.";
     UpstreamTimeout = 504 "upstream_timeout" Some("http_response_timeout"),
         "The agent did not answer in time.", "Try again later, or raise `timeouts` of the route.";
     UpstreamIdle = 504 "upstream_idle" Some("http_response_timeout"),

@@ -1,7 +1,7 @@
 //! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
 use crate::guard::{Current, Guard};
-use crate::proxy::{Lifecycle, Phase};
+use crate::proxy::{Cluster, Lifecycle, Phase};
 use crate::telemetry::Metrics;
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -19,19 +19,27 @@ struct Status {
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
     guard: Current<Guard>,
+    clusters: Current<Vec<Arc<Cluster>>>,
 }
 
 /// The routes of the status plane.
-pub fn router(metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Current<Guard>) -> Router {
+pub fn router(
+    metrics: Arc<Metrics>,
+    lifecycle: Lifecycle,
+    guard: Current<Guard>,
+    clusters: Current<Vec<Arc<Cluster>>>,
+) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
         .route("/readyz", get(ready))
         .route("/metrics", get(expose))
         .route("/drain/wait", get(drained))
-        .with_state(Status { metrics, lifecycle, guard })
+        .with_state(Status { metrics, lifecycle, guard, clusters })
 }
 
-/// Ready while runs are taken, and every route could tell who calls. With `?verbose` it says what is and what is not, in
+/// Ready while runs are taken, and every route could tell who calls. Agents are no part of that: a gateway without a ready
+/// instance would answer nobody, where one whose agents are away says so to each client, and only runs that are sent to an
+/// agent find out that it is back. With `?verbose` it says what is and what is not, in
 /// the manner of Kubernetes' own servers.
 async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Response {
     let draining = status.lifecycle.phase() != Phase::Serving;
@@ -56,6 +64,7 @@ async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Respo
     line(!draining, if draining { "runs draining" } else { "runs ok" });
     guard.auth().checks().iter().for_each(|check| line(check.good, &check.text));
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
+    status.clusters.get().iter().flat_map(|cluster| cluster.report()).for_each(|(good, text)| line(good, &text));
     report.push_str(if code == StatusCode::OK { "ready\n" } else { "not ready\n" });
     (code, report).into_response()
 }

@@ -16,6 +16,7 @@ use crate::guard::{Current, Guard, Upkeep};
 use crate::proxy::{Cluster, Gateway, Lifecycle, Phase};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
+use futures_util::future::join_all;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::collections::HashMap;
@@ -207,7 +208,8 @@ impl State {
             let (config, printed) = effective::understood(&path, &bytes).map_err(|problems| problems.to_string())?;
             let guard = guard.renewed(&config, &metrics).map_err(|why| format!("{}: {why}", path.display()))?;
             let guard = Arc::new(guard);
-            let gateway = Arc::new(gateway.renewed(&config, Arc::clone(&guard)));
+            let gateway = gateway.renewed(&config, Arc::clone(&guard));
+            let gateway = Arc::new(gateway.map_err(|why| format!("{}: {why}", path.display()))?);
             Ok(Next { config, printed, guard, gateway })
         });
         built.await.unwrap_or_else(|error| Err(error.to_string()))
@@ -258,12 +260,7 @@ impl State {
 
 /// Resolves agents before the first request comes. An agent that cannot be resolved yet is no reason to wait for it.
 pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
-    let _ = timeout(RESOLVE, async {
-        for cluster in clusters {
-            cluster.resolve().await;
-        }
-    })
-    .await;
+    let _ = timeout(RESOLVE, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
 }
 
 fn shown(digest: &Digest) -> String {

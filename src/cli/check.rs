@@ -3,6 +3,7 @@
 use super::{Exit, complain, say};
 use crate::config::{Config, load};
 use crate::guard::Guard;
+use crate::proxy::Cluster;
 use crate::telemetry::Metrics;
 use std::fmt::Display;
 use std::path::PathBuf;
@@ -45,10 +46,13 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
     Exit::Ok
 }
 
-/// Whether `serve` could start with it: only the guard knows which keys can check a signature.
+/// Whether `serve` could start with it: only the guard knows which keys can check a signature, and only what connects to
+/// agents whether certificates can be used.
 fn startable(config: &Config) -> Result<(), String> {
-    let metrics = Metrics::new().map_err(|error| error.to_string())?;
-    Guard::new(config, &Arc::new(metrics)).map(drop)
+    let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
+    Guard::new(config, &metrics)?;
+    let connector = Arc::default();
+    config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
 }
 
 /// Says which routes the whole network may call. That may be meant, so it is no mistake.

@@ -15,7 +15,7 @@ use super::load::Source;
 use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_password};
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
-use super::{Config, Limits, Route, Timeouts, Upstream};
+use super::{Config, Limits, Route, Timeouts};
 use crate::dialect::{self, Dialect, Set, Side};
 use crate::translate::Mode;
 
@@ -29,6 +29,7 @@ mod process;
 mod rates;
 mod replay;
 mod secret;
+mod upstream;
 
 use paths::Labels;
 
@@ -200,6 +201,10 @@ impl Check<'_> {
         let agent = agent.and_then(|side| self.side(side, &format!("{at}.agent")));
         let upstreams = self.required(route.upstream.as_ref(), at, "upstream", whole);
         let upstreams = upstreams.and_then(|list| self.upstreams(list, &format!("{at}.upstream")));
+        let (tls, all) = (route.upstream_tls.as_ref(), upstreams.as_deref());
+        let upstream_tls = self.upstream_tls(tls, &format!("{at}.upstream_tls"), all);
+        let health = self.health(route.health.as_ref(), &format!("{at}.health"));
+        let ejection = self.ejection(&route.ejection, &format!("{at}.ejection"));
         let events = route.events.as_ref().map(|events| self.value(events, &format!("{at}.events"), scalar::events));
         let modes = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
         let guard = self.choice(&route.guard, &format!("{at}.guard"), modes);
@@ -213,6 +218,9 @@ impl Check<'_> {
             client: client?,
             agent: agent?,
             upstreams: upstreams?,
+            upstream_tls: upstream_tls?,
+            health: health?,
+            ejection: ejection?,
             events: match events {
                 Some(read) => Some(read?),
                 None => None,
@@ -221,27 +229,6 @@ impl Check<'_> {
             timeouts: timeouts?,
             access: access?.into(),
         })
-    }
-
-    fn upstreams(&mut self, written: &Spanned<OneOrMany>, at: &str) -> Option<Vec<Upstream>> {
-        let list = self.values(written, at, scalar::upstream);
-        if list.is_empty() {
-            let hint = "write one URL or more, such as `http://127.0.0.1:9001/chat`";
-            self.note(at, position(written.defined), "there is no upstream to send requests to", hint);
-        }
-        let all: Vec<&Seen<Upstream>> = list.iter().flatten().collect();
-        // Runs are spread over addresses, so of two paths at one address only the first would ever be asked.
-        let same = |one: &Upstream, other: &Upstream| (&one.host, one.port) == (&other.host, other.port);
-        let hint =
-            "list each host and port once, all get the same share of runs; another path takes a route of its own";
-        self.distinct(&all, same, "this host and port are already listed as", hint);
-        for one in &all {
-            if let Some(own) = self.own.iter().find(|own| one.value.leads_to(&own.value)) {
-                let message = format!("this is the gateway itself, {}; requests would go round in it", own.place());
-                self.note(&one.path, one.position, message, "write the address and port of the agent");
-            }
-        }
-        every(list)
     }
 
     fn timeouts(&mut self, written: &file::Timeouts, at: &str) -> Option<Timeouts> {

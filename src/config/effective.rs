@@ -9,7 +9,7 @@ use serde_saphyr::{Location, Spanned};
 
 use super::Config;
 use super::access::Quota;
-use super::file::{File, OneOrMany, UpstreamHeader, text};
+use super::file::{File, OneOrMany, Upstream, UpstreamHeader, Upstreams, text};
 use super::load::{self, checked, environment};
 use super::problem::Problems;
 
@@ -91,8 +91,8 @@ fn mask(file: &mut File) {
     }
     for route in file.routes.value.iter_mut().map(inner) {
         match route.upstream.as_mut().map(inner) {
-            Some(OneOrMany::One(url)) => *url = without_credentials(url),
-            Some(OneOrMany::Many(urls)) => urls.iter_mut().for_each(|url| url.value = without_credentials(&url.value)),
+            Some(Upstreams::One(one)) => mask_upstream(one),
+            Some(Upstreams::Many(many)) => many.iter_mut().map(inner).for_each(mask_upstream),
             None => {}
         }
         if let Some(events) = &mut route.events {
@@ -107,6 +107,15 @@ fn mask(file: &mut File) {
                     }
                 }
             }
+        }
+    }
+}
+
+fn mask_upstream(upstream: &mut Upstream) {
+    match upstream {
+        Upstream::Url(url) => *url = without_credentials(url),
+        Upstream::Mapping(mapping) => {
+            mapping.url.iter_mut().for_each(|url| url.value = without_credentials(&url.value));
         }
     }
 }

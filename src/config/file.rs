@@ -15,6 +15,7 @@ use serde_saphyr::{Location, Spanned};
 mod access;
 mod listen;
 mod replay;
+mod upstream;
 
 pub use access::{
     ApiKey, Auth, Cors, Issuer, KeyFile, KeySource, RateLimit, Redis, Require, RunLimits, Tier, UpstreamFile,
@@ -22,6 +23,7 @@ pub use access::{
 };
 pub use listen::{Listeners, SocketEntry, SocketMapping, Sockets, TlsFiles};
 pub use replay::Replay;
+pub use upstream::{Ejection, Health, Upstream, UpstreamMapping, UpstreamTls, Upstreams};
 
 /// A scalar as it was written, with its line and column. A default has no position.
 pub type Text = Spanned<String>;
@@ -168,10 +170,19 @@ pub struct Route {
     /// What the agent speaks. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<Spanned<Side>>,
-    /// Where the agent is: one `http` or `https` URL, or a list over which runs are spread. Required. No two of a list
-    /// share host and port.
+    /// Where the agent is: an `http` or `https` URL, a Unix socket (`unix:/run/agent.sock:/chat`), a mapping of one and its
+    /// options, or a list of them over which runs are spread. Required. No two of a list share host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub upstream: Option<Spanned<OneOrMany>>,
+    pub upstream: Option<Spanned<Upstreams>>,
+    /// What TLS connections to it are made with. The certificates of the system, and none of our own, when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub upstream_tls: Option<Spanned<UpstreamTls>>,
+    /// How each upstream is asked whether it is well. Not at all when left out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<Health>,
+    /// When an upstream that fails is left out for a while.
+    #[serde(default)]
+    pub ejection: Ejection,
     /// Where an agent of two steps has its events: a path on the host of `upstream`, with `{thread_id}` and, where it is
     /// wanted, `{run_id}` in it. Without it the agent answers what is POSTed to it with the events.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -37,10 +37,12 @@ mod scalar;
 mod template;
 #[cfg(test)]
 mod tests;
+mod upstream;
 mod variable;
 
 pub use problem::{Problem, Problems};
 pub use template::Template;
+pub use upstream::{Ejection, Health, Http, Identity, Place, Upstream, UpstreamTls};
 
 /// A duration that is not zero, as a configuration spells it: `500ms`, `15s`, `5m`, `1h`.
 ///
@@ -120,6 +122,12 @@ pub struct Route {
     pub agent: Side,
     /// Where the agent is. Never empty, no two the same.
     pub upstreams: Vec<Upstream>,
+    /// What TLS connections to them are made with; the certificates of the system where it is `None`.
+    pub upstream_tls: Option<UpstreamTls>,
+    /// How they are asked whether they are well, if they are.
+    pub health: Option<Health>,
+    /// When one that fails is left out.
+    pub ejection: Ejection,
     /// Where the agent has its events, on the host of the upstream that took the run.
     pub events: Option<Template>,
     /// What is done about an agent that breaks a rule.
@@ -128,35 +136,6 @@ pub struct Route {
     pub timeouts: Timeouts,
     /// Who may call, how often and how much.
     pub access: Arc<Access>,
-}
-
-/// One address of an agent, taken apart for the connector.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Upstream {
-    /// `https` rather than `http`.
-    pub tls: bool,
-    /// A host name in lower case, or an IP address; IPv6 without brackets.
-    pub host: String,
-    /// The port, written or implied by the scheme. Never zero.
-    pub port: u16,
-    /// What stands in the request line: begins with `/`, holds the query.
-    pub path_and_query: String,
-    /// For logs and labels: `scheme://authority/path`, without the query, since queries carry keys.
-    pub url: String,
-}
-
-impl Upstream {
-    /// The value of the `Host` header: IPv6 in brackets, the port only where the scheme does not imply it.
-    pub fn authority(&self) -> String {
-        let Upstream { host, port, .. } = self;
-        let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
-        if *port == implied_port(self.tls) { host } else { format!("{host}:{port}") }
-    }
-
-    /// Whether a connection to it ends at `listener`, as far as that is known without looking names up.
-    fn leads_to(&self, listener: &Listen) -> bool {
-        listener.is_reached_by(self.tls, &self.host, self.port)
-    }
 }
 
 /// How long an agent, and a reader, may take for each step of a run. None is zero.
@@ -172,9 +151,4 @@ pub struct Timeouts {
     pub idle: Duration,
     /// From the answer to the POST to the GET of the events.
     pub reader: Duration,
-}
-
-/// RFC 9110, section 4.2: "If the port subcomponent is empty or not given, TCP port 80 (443) is the default."
-fn implied_port(tls: bool) -> u16 {
-    if tls { 443 } else { 80 }
 }

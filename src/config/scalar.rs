@@ -16,10 +16,12 @@ use super::replay::OnDisconnect;
 
 mod access;
 mod listen;
+mod upstream;
 mod url;
 
 pub(super) use access::*;
 pub(super) use listen::*;
+pub(super) use upstream::*;
 pub(super) use url::*;
 
 /// The longest duration taken. What is longer is a mistake in the unit, and the sum with a point in time must exist.

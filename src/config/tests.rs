@@ -11,8 +11,9 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
 use super::file::{
-    ApiKey, Auth, Cors, File, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit, Redis, Require,
-    Route, RunLimits, SideMapping, SocketMapping, Tier, Timeouts, TlsFiles, UpstreamFile,
+    ApiKey, Auth, Cors, Ejection, File, Health, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit,
+    Redis, Require, Route, RunLimits, SideMapping, SocketMapping, Tier, Timeouts, TlsFiles, UpstreamFile,
+    UpstreamMapping, UpstreamTls,
 };
 use super::load::{self, from_path, from_str_with};
 use super::{Config, Problem, Problems};
@@ -24,6 +25,7 @@ mod callers;
 mod listen;
 mod process;
 mod replay;
+mod upstreams;
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
@@ -48,8 +50,8 @@ fn committed(name: &str) -> PathBuf {
 #[test]
 fn each_broken_file_is_told_what_is_wrong_with_it() {
     let mut differences = String::new();
-    let tables = broken::BROKEN.iter().chain(broken_callers::BROKEN).chain(listen::BROKEN).chain(replay::BROKEN);
-    for (cause, text, expected) in tables {
+    let tables = [broken::BROKEN, broken_callers::BROKEN, listen::BROKEN, replay::BROKEN, upstreams::BROKEN];
+    for (cause, text, expected) in tables.into_iter().flatten() {
         let text = text.strip_prefix('\n').unwrap_or(text);
         let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
         let problems = read(&text).expect_err(cause);
@@ -144,6 +146,8 @@ fn every_value_of_the_complete_file_is_the_default() {
     assert_eq!((sample.name.as_str(), sample.path.as_str()), ("chat", "/agents/chat"));
     assert_eq!((sample.timeouts, sample.guard), (default.timeouts, default.guard));
     assert_eq!(sample.upstreams, default.upstreams);
+    assert_eq!((&sample.upstream_tls, &sample.health), (&default.upstream_tls, &default.health));
+    assert_eq!(sample.ejection, default.ejection);
     // Secrets have no `Eq`; what these print is all that they hold, since nothing secret is set.
     assert_eq!(format!("{:?}", sample.access), format!("{:?}", default.access));
     assert_eq!(format!("{:?}", complete.auth), format!("{:?}", default_config.auth));
@@ -178,6 +182,10 @@ fn every_key_is_in_the_complete_file() {
         keys_of::<RunLimits>(),
         keys_of::<Cors>(),
         keys_of::<UpstreamFile>(),
+        keys_of::<UpstreamMapping>(),
+        keys_of::<UpstreamTls>(),
+        keys_of::<Health>(),
+        keys_of::<Ejection>(),
         keys_of::<RateLimit>(),
         keys_of::<Tier>(),
         keys_of::<Redis>(),
@@ -235,6 +243,7 @@ fn the_examples_load_without_any_variable_set() {
         ("resumable.yaml", "chat: "),
         ("social-app.yaml", "social: ; social-client: "),
         ("tls.yaml", "chat: "),
+        ("upstreams.yaml", "chat: ; local: "),
     ];
     for (name, callers) in expected {
         let config = load::from_path_with(&committed("examples").join(name), &|_| None)
@@ -296,14 +305,13 @@ routes:
     assert_eq!(first.timeouts.idle, Duration::from_secs(3600));
     assert_eq!(first.upstreams, second.upstreams);
 
-    let parts: Vec<_> =
-        first.upstreams.iter().map(|one| (one.tls, &*one.host, one.port, &*one.path_and_query)).collect();
+    let parts: Vec<_> = first.upstreams.iter().map(|one| (one.tls(), one.label(), &*one.path_and_query)).collect();
     assert_eq!(
         parts,
         [
-            (true, "agent.internal", 443, "/chat?key=1"),
-            (false, "agent.example", 8080, "/?a=b"),
-            (true, "::1", 443, "/x")
+            (true, "https://agent.internal:443".to_owned(), "/chat?key=1"),
+            (false, "http://agent.example:8080".to_owned(), "/?a=b"),
+            (true, "https://[::1]:443".to_owned(), "/x")
         ]
     );
     let shown: Vec<_> = first.upstreams.iter().map(|one| (one.authority(), &*one.url)).collect();

@@ -81,7 +81,16 @@ pub(super) struct Route {
 
 impl Route {
     /// The route, with what goes on at the one of that name before.
-    fn new(route: &config::Route, metrics: Arc<RouteMetrics>, before: Option<&Route>) -> Self {
+    ///
+    /// # Errors
+    /// Which file of its agents cannot be used, and why.
+    fn new(
+        route: &config::Route,
+        registry: &Metrics,
+        connector: &Arc<Connector>,
+        before: Option<&Route>,
+    ) -> Result<Self, String> {
+        let metrics = registry.route(&route.name, route.client, route.agent);
         let agent = before.filter(|before| same_agent(&before.settings, route));
         let name: Arc<str> = route.name.as_str().into();
         let matched = |errand| {
@@ -93,7 +102,7 @@ impl Route {
                 errand,
             })
         };
-        Route {
+        Ok(Route {
             starting: matched(match route.on_disconnect {
                 OnDisconnect::Abort => Errand::Start,
                 OnDisconnect::Continue(_) => Errand::StartOrJoin,
@@ -111,11 +120,14 @@ impl Route {
             learned: agent.map(|before| Arc::clone(&before.learned)).unwrap_or_default(),
             guard: route.guard,
             tools: route.access.tools.as_ref().map(|names| Arc::new(Tools::new(names.iter().map(String::as_str)))),
-            cluster: agent.map_or_else(|| Arc::new(Cluster::new(route)), |before| Arc::clone(&before.cluster)),
+            cluster: match before.filter(|before| before.cluster.is_of(route)) {
+                Some(before) => Arc::clone(&before.cluster),
+                None => Arc::new(Cluster::new(route, connector, registry)?),
+            },
             settings: route.clone(),
             metrics,
             name,
-        }
+        })
     }
 
     /// What the agent speaks, as far as that is known.
@@ -139,17 +151,22 @@ impl Found<'_> {
 }
 
 /// The routes of a configuration, by their paths.
-fn routes(config: &Config, metrics: &Metrics, before: Option<&Gateway>) -> HashMap<String, Arc<Route>> {
+///
+/// # Errors
+/// Which file that the configuration names for agents cannot be used, and why.
+fn routes(
+    config: &Config,
+    metrics: &Metrics,
+    connector: &Arc<Connector>,
+    before: Option<&Gateway>,
+) -> Result<HashMap<String, Arc<Route>>, String> {
     let known: HashMap<&str, &Arc<Route>> =
         before.iter().flat_map(|before| before.routes.values()).map(|route| (&*route.name, route)).collect();
     let route = |settings: &config::Route| match known.get(settings.name.as_str()) {
-        Some(route) if route.settings == *settings => Arc::clone(route),
-        known => {
-            let handles = metrics.route(&settings.name, settings.client, settings.agent);
-            Arc::new(Route::new(settings, handles, known.map(|route| &***route)))
-        }
+        Some(route) if route.settings == *settings => Ok(Arc::clone(route)),
+        known => Route::new(settings, metrics, connector, known.map(|route| &***route)).map(Arc::new),
     };
-    config.routes.iter().map(|settings| (settings.path.clone(), route(settings))).collect()
+    config.routes.iter().map(|settings| Ok((settings.path.clone(), route(settings)?))).collect()
 }
 
 /// Whether two routes have the same agent and treat it alike. Every key is taken to matter but those that are about clients.
@@ -165,26 +182,36 @@ pub(super) fn whole(body: Full<Bytes>) -> Body {
 
 impl Gateway {
     /// A gateway for the routes of `config`. Their hosts are not resolved yet; see [`Gateway::clusters`].
-    #[must_use]
-    pub fn new(config: &Config, metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) -> Self {
-        Gateway {
-            routes: routes(config, &metrics, None),
+    ///
+    /// # Errors
+    /// Which file that the configuration names for agents cannot be used, and why.
+    pub fn new(
+        config: &Config,
+        metrics: Arc<Metrics>,
+        lifecycle: Lifecycle,
+        guard: Arc<Guard>,
+    ) -> Result<Self, String> {
+        let connector = Arc::new(Connector::default());
+        Ok(Gateway {
+            routes: routes(config, &metrics, &connector, None)?,
             replay: Store::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay()),
             limits: config.limits,
             keep_alive: config.keep_alive,
-            connector: Arc::new(Connector::default()),
+            connector,
             metrics,
             lifecycle,
             guard,
-        }
+        })
     }
 
     /// A gateway for another configuration in place of this one. Routes that are configured as before are the same, and
     /// agents that are keep their addresses and connections.
-    #[must_use]
-    pub fn renewed(&self, config: &Config, guard: Arc<Guard>) -> Self {
-        Gateway {
-            routes: routes(config, &self.metrics, Some(self)),
+    ///
+    /// # Errors
+    /// As [`Gateway::new`].
+    pub fn renewed(&self, config: &Config, guard: Arc<Guard>) -> Result<Self, String> {
+        Ok(Gateway {
+            routes: routes(config, &self.metrics, &self.connector, Some(self))?,
             replay: self.replay.clone(),
             limits: config.limits,
             keep_alive: config.keep_alive,
@@ -192,7 +219,7 @@ impl Gateway {
             metrics: Arc::clone(&self.metrics),
             lifecycle: self.lifecycle.clone(),
             guard,
-        }
+        })
     }
 
     /// The agents of every route.

@@ -96,6 +96,8 @@ impl Run {
             fields: Arc::new(std::mem::take(&mut self.plan.fields)),
         };
         let body = std::mem::take(&mut self.plan.body);
+        // From here on it is the agent's time.
+        self.clock.listen(cluster.first_byte());
         let Some(template) = cluster.events().cloned() else {
             let (session, framing) = self.answer(call.run(body, self.plan.agent_framings).boxed()).await?;
             self.stream.read_as(framing);

@@ -40,7 +40,6 @@ impl Call {
     /// Asks for a run, and gives its stream.
     pub(super) async fn run(self, body: Bytes, framings: &[Framing]) -> Result<(Box<Session>, Framing), Rejection> {
         let mut session = self.cluster.send(&self.connector, &self.outgoing(Errand::Run(body))).await?;
-        session.head().await?;
         let framing = judge(&mut session, framings).await?;
         Ok((session, framing))
     }
@@ -52,7 +51,6 @@ impl Call {
             Rejection::from(Kind::InvalidRequest).detail("The ids of the run cannot stand in the path of its events.")
         })?;
         let mut session = self.cluster.send(&self.connector, &self.outgoing(Errand::Start(body))).await?;
-        session.head().await?;
         let named = started(&mut session).await?;
         let at = session.at();
         self.cluster.release(&self.connector, session).await;
@@ -89,7 +87,7 @@ impl Events {
     pub(super) async fn open(&self, behind: Option<&str>) -> Result<Box<Session>, Rejection> {
         let Call { cluster, connector, .. } = &self.call;
         let request = self.call.outgoing(Errand::Events { path: &self.path, behind });
-        let mut session = cluster.fetch(connector, self.at, &request).await?;
+        let mut session = cluster.fetch(connector, &self.at, &request).await?;
         // Ids, and so going on, are SSE's.
         judge(&mut session, &[Framing::Sse]).await?;
         Ok(session)

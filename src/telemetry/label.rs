@@ -154,3 +154,23 @@ labels! {
         Replaced = "replaced",
     }
 }
+
+labels! {
+    /// What became of one request to an agent, up to the head of its answer.
+    UpstreamOutcome {
+        /// it answered, whatever it said
+        Answered = "answered",
+        /// it answered that it cannot (502, 503 and 504)
+        Unavailable = "unavailable",
+        /// no connection
+        Unreachable = "unreachable",
+        /// no TLS that both sides accept
+        Tls = "tls",
+        /// no answer in time
+        TimedOut = "timed_out",
+        /// the connection broke, or it answered what is no HTTP
+        Broken = "broken",
+        /// the client left before the answer
+        Abandoned = "abandoned",
+    }
+}

@@ -4,10 +4,13 @@
 //! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
 //! counting an event is one addition.
 
-use super::label::{AuthMethod, AuthReason, Decision, Eviction, Refresh};
+use super::label::{AuthMethod, AuthReason, Decision, Eviction, Refresh, UpstreamOutcome};
+use super::upstream::{CONNECT_BUCKETS, NoneFitCounter, UpstreamMetrics};
 use crate::dialect::{Dialect, Side, Sign};
 use crate::translate::{Loss, Repair, Report};
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
+use prometheus::{
+    HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder,
+};
 use std::sync::Arc;
 
 mod listener;
@@ -82,6 +85,31 @@ const REPLAY_EVICTIONS: Row = Row {
     name: "diglot_replay_evictions_total",
     help: "Runs that are kept no longer, or can be come back to no longer, by reason.",
     labels: &["reason"],
+};
+const UPSTREAM_UP: Row = Row {
+    name: "diglot_upstream_up",
+    help: "1 while an upstream of a route is asked for runs, 0 while all its addresses are unhealthy, left out or unknown.",
+    labels: &["route", "upstream"],
+};
+const UPSTREAM_EJECTIONS: Row = Row {
+    name: "diglot_upstream_ejections_total",
+    help: "Times that an address of an upstream was left out because its runs failed.",
+    labels: &["route", "upstream"],
+};
+const UPSTREAM_NONE_FIT: Row = Row {
+    name: "diglot_upstream_none_fit_total",
+    help: "Runs for which every upstream of the route was unhealthy or left out, so that all were tried.",
+    labels: &["route"],
+};
+const UPSTREAM_REQUESTS: Row = Row {
+    name: "diglot_upstream_requests_total",
+    help: "Requests to upstreams by what became of them, up to the head of the answer; each attempt counts.",
+    labels: &["upstream", "outcome"],
+};
+const UPSTREAM_CONNECT: Row = Row {
+    name: "diglot_upstream_connect_seconds",
+    help: "How long new connections to upstreams took, TLS included; kept connections are not among them.",
+    labels: &["upstream"],
 };
 const DRAINING: Row = Row { name: "diglot_draining", help: "1 while the gateway is shutting down.", labels: &[] };
 const CONFIG_GOOD: Row = Row {
@@ -182,6 +210,11 @@ pub struct Metrics {
     jwks_refreshes: IntCounterVec,
     listeners: listener::Vectors,
     replay: ReplayMetrics,
+    upstream_up: IntGaugeVec,
+    upstream_ejections: IntCounterVec,
+    upstream_none_fit: IntCounterVec,
+    upstream_requests: IntCounterVec,
+    upstream_connect: HistogramVec,
 }
 
 /// The handles of one route.
@@ -244,6 +277,12 @@ impl Metrics {
             registry.register(Box::new(gauge.clone()))?;
             Ok(gauge)
         };
+        let histogram = |row: &Row, buckets: &[f64]| -> prometheus::Result<HistogramVec> {
+            let options = HistogramOpts::new(row.name, row.help).buckets(buckets.to_vec());
+            let vec = HistogramVec::new(options, row.labels)?;
+            registry.register(Box::new(vec.clone()))?;
+            Ok(vec)
+        };
         let rate_limit_errors = IntCounter::new(RATE_LIMIT_ERRORS.name, RATE_LIMIT_ERRORS.help)?;
         registry.register(Box::new(rate_limit_errors.clone()))?;
         gauges(&BUILD)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
@@ -277,6 +316,11 @@ impl Metrics {
                     Eviction::ALL.iter().map(|one| counters.with_label_values(&[one.label()])).collect()
                 },
             },
+            upstream_up: gauges(&UPSTREAM_UP)?,
+            upstream_ejections: counters(&UPSTREAM_EJECTIONS)?,
+            upstream_none_fit: counters(&UPSTREAM_NONE_FIT)?,
+            upstream_requests: counters(&UPSTREAM_REQUESTS)?,
+            upstream_connect: histogram(&UPSTREAM_CONNECT, CONNECT_BUCKETS)?,
             registry,
         })
     }
@@ -351,6 +395,24 @@ impl Metrics {
     #[must_use]
     pub fn replay(&self) -> ReplayMetrics {
         self.replay.clone()
+    }
+
+    /// Resolves the handles of an upstream of a route; every series of it exists from then on.
+    #[must_use]
+    pub fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
+        let requests = |one: &UpstreamOutcome| self.upstream_requests.with_label_values(&[upstream, one.label()]);
+        UpstreamMetrics {
+            up: self.upstream_up.with_label_values(&[route, upstream]),
+            ejections: self.upstream_ejections.with_label_values(&[route, upstream]),
+            connect: self.upstream_connect.with_label_values(&[upstream]),
+            requests: UpstreamOutcome::ALL.iter().map(requests).collect(),
+        }
+    }
+
+    /// The counter of runs of a route that found every upstream unfit.
+    #[must_use]
+    pub fn none_fit(&self, route: &str) -> NoneFitCounter {
+        NoneFitCounter(self.upstream_none_fit.with_label_values(&[route]))
     }
 
     /// Counts an answered request. `route` is a route's name, or empty.

@@ -72,7 +72,7 @@ const HOMES: &[(&str, &str)] = &[
     ("base64", "guard cli"),
     ("bytes", EVERYWHERE),
     ("clap", "cli main"),
-    ("futures-util", "guard proxy admin demo"),
+    ("futures-util", "guard proxy admin demo app"),
     ("governor", "guard"),
     ("http", "error config guard proxy admin demo"),
     ("http-body", "guard proxy admin demo"),
@@ -83,6 +83,7 @@ const HOMES: &[(&str, &str)] = &[
     ("jsonwebtoken", "guard cli"),
     ("lru", "guard"),
     ("memchr", EVERYWHERE),
+    ("nix", "proxy"),
     ("pem", "guard"),
     ("pingora-core", "proxy admin app"),
     ("pingora-http", "proxy app"),
@@ -103,7 +104,7 @@ const HOMES: &[(&str, &str)] = &[
     ("tracing-appender", "telemetry"),
     ("tracing-subscriber", "telemetry app cli"),
     ("uuid", "guard proxy cli"),
-    ("x509-parser", "config"),
+    ("x509-parser", "config proxy"),
 ];
 
 /// Where the wire names are read from, and where they may stand: in the tables, and with the scripted agents.

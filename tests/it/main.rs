@@ -36,6 +36,7 @@
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
 //! - `upgrade`: a process takes over from another.
+//! - `upstreams`: which agent is asked, over which connection, and what happens when one fails.
 //! - `verify`: what the gateway writes, held against the verifier.
 //! - `wild`: whatever an agent says, what leaves is accepted.
 
@@ -75,5 +76,6 @@ mod status;
 mod support;
 mod two_steps;
 mod upgrade;
+mod upstreams;
 mod verify;
 mod wild;

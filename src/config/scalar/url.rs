@@ -1,47 +1,13 @@
-//! URLs: of agents, of issuers and their keys, of Redis, and origins of pages.
+//! URLs: of issuers and their keys, of Redis, and origins of pages.
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use http::Uri;
+use super::{Fault, upstream};
+use crate::config::Place;
+use crate::config::upstream::implied_port;
 
-use super::Fault;
-use crate::config::{Upstream, implied_port};
-
-/// Where an agent is: an `http` or `https` URL.
-pub(in crate::config) fn upstream(text: &str) -> Result<Upstream, Fault> {
-    const EXAMPLE: &str = "write a URL such as `http://127.0.0.1:9001/chat`";
-    let Some((scheme, rest)) = text.split_once("://") else {
-        let looks_like_host = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
-        let meant = looks_like_host.then(|| format!("http://{text}"));
-        return Err(Fault::new("has no scheme", EXAMPLE).suggest(meant));
-    };
-    let tls = match scheme.to_ascii_lowercase().as_str() {
-        "http" => false,
-        "https" => true,
-        _ => return Err(Fault::new("has a scheme other than `http` and `https`", EXAMPLE)),
-    };
-    let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
-    if authority.contains('@') {
-        const HINT: &str = "take it out of the URL: whoever reads the configuration or a log would read it too";
-        return Err(Fault::new("carries a user name or password", HINT));
-    }
-    if text.contains('#') {
-        return Err(Fault::new("has a fragment, which is never sent", "take `#` and what follows away"));
-    }
-    if !text.bytes().all(|each| each.is_ascii_graphic()) {
-        let hint = "percent-encode it in the path or query (a space is `%20`); write a host name in its `xn--` form";
-        return Err(Fault::new("holds white space or a character that is not ASCII", hint));
-    }
-    let (host, port) = host_and_port(authority, tls)?;
-    let uri: Uri = text.parse().map_err(|_| Fault::new("is no URL", EXAMPLE))?;
-    // Displayed, a query without a path gets its `/`.
-    let path_and_query = uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string);
-    let mut upstream = Upstream { tls, host, port, path_and_query, url: String::new() };
-    upstream.url = format!("{}://{}{}", if tls { "https" } else { "http" }, upstream.authority(), uri.path());
-    Ok(upstream)
-}
-
-fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16), Fault> {
+/// The host and the port, written or implied.
+pub(super) fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16), Fault> {
     const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
     const PORT: Fault =
         Fault::new("has a port that is no number from 1 to 65535", "correct the port, or leave out `:`");
@@ -77,9 +43,11 @@ fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16), Fault> {
 
 /// Where something is fetched from that the gateway believes: https, or http on loopback.
 pub(in crate::config) fn web_url(text: &str) -> Result<String, Fault> {
-    let url = upstream(text)?;
-    let loopback = url.host == "localhost" || url.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
-    if !url.tls && !loopback {
+    let Place::Host { tls, host, .. } = upstream(text)?.place else {
+        return Err(Fault::new("has a scheme other than `http` and `https`", "write an https URL"));
+    };
+    let loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
+    if !tls && !loopback {
         const HINT: &str =
             "write `https://`: what comes over http can be changed on its way; only loopback may do without";
         return Err(Fault::new("is not an https URL", HINT));

@@ -668,7 +668,7 @@ routes:
 ",
         r"
 f:2:64: routes[0].upstream[1]: this host and port are already listed as routes[0].upstream[0] (line 2, column 54)
-  hint: list each host and port once, all get the same share of runs; another path takes a route of its own
+  hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",
     ),
     (
@@ -685,7 +685,7 @@ routes:
 ",
         r"
 f:8:9: routes[0].upstream[2]: this host and port are already listed as routes[0].upstream[0] (line 6, column 9)
-  hint: list each host and port once, all get the same share of runs; another path takes a route of its own
+  hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",
     ),
     (
@@ -830,7 +830,7 @@ f:9:16: routes[0].upstream[0]: `${SECRET}`, with its variables put in, has no sc
 f:9:29: routes[0].upstream[1]: the value carries a user name or password
   hint: take it out of the URL: whoever reads the configuration or a log would read it too
 f:9:73: routes[0].upstream[3]: this host and port are already listed as routes[0].upstream[2] (line 9, column 52)
-  hint: list each host and port once, all get the same share of runs; another path takes a route of its own
+  hint: list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its own
 ",
     ),
     (

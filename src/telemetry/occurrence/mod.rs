@@ -6,6 +6,7 @@ mod guard;
 mod listener;
 mod process;
 mod run;
+mod upstream;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
 pub use listener::{
@@ -14,6 +15,7 @@ pub use listener::{
 };
 pub use process::{Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver};
 pub use run::{Detected, Joined, Preflight, Refused, Resumed, RunEnded, Stopped, Unread, Unresolved};
+pub use upstream::{CertificatesChanged, CertificatesUnusable, Ejected, HealthChanged, NoneFit, Returned};
 
 use super::label::AuthMethod;
 use std::net::IpAddr;

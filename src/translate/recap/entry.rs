@@ -7,7 +7,7 @@ use crate::event::{Field, Json, Key, Members, Type, get, owned, remove};
 use crate::translate::{carry, spell};
 
 /// A message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub id: Json<'static>,
     /// canonical
@@ -23,7 +23,7 @@ pub(super) struct Entry {
     pub settled: bool,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Content {
     /// the message has none
     None,
@@ -34,7 +34,7 @@ pub(super) enum Content {
 }
 
 /// A tool call of a message.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Call {
     pub id: Json<'static>,
     /// As a message said it, until an event is about it. What is below says nothing until then.

@@ -22,7 +22,7 @@ pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeAc
 const HISTORY: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
 
 /// The client's list.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct List {
     entries: Vec<Entry>,
     /// whether the agent said which messages there are

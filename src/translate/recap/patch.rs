@@ -28,7 +28,7 @@ pub(super) enum Tree {
 }
 
 /// The patch was not applied, and nothing has changed.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Left;
 
 impl Tree {
@@ -196,7 +196,7 @@ impl Tree {
 }
 
 /// The reference tokens of a JSON Pointer (RFC 6901).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Path(Vec<String>);
 
 impl Path {

@@ -10,7 +10,7 @@ use crate::dialect::{Row, Side, Spelling};
 use crate::event::{Event, Field, Key, Members, owned, remove};
 
 /// What a run has said of its state.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct State {
     snapshot: Option<Snapshot>,
     /// changes that are not in the snapshot
@@ -18,7 +18,7 @@ pub(super) struct State {
 }
 
 /// The last snapshot.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Snapshot {
     row: &'static Row,
     /// every other member that a client may hear again

@@ -1,0 +1,69 @@
+//! What pingora's errors mean for a run.
+
+use crate::error::{Kind, Rejection};
+use crate::telemetry::label::UpstreamOutcome;
+use pingora_core::{BError, ErrorSource, ErrorType, RetryType};
+use std::io;
+use tokio_rustls::rustls;
+
+/// What a failed connection means.
+pub(super) fn connect(error: &BError) -> Rejection {
+    let kind = match error.etype() {
+        ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Kind::UpstreamTimeout,
+        ErrorType::TLSHandshakeFailure | ErrorType::InvalidCert | ErrorType::TLSWantX509Lookup => Kind::UpstreamTls,
+        _ if is_tls(error) => Kind::UpstreamTls,
+        _ => Kind::UpstreamUnreachable,
+    };
+    Rejection::from(kind).cause(error.to_string().trim())
+}
+
+/// What a failed read of the response means.
+pub(super) fn read(error: &BError) -> Rejection {
+    let kind = match error.etype() {
+        ErrorType::ReadTimedout => Kind::UpstreamTimeout,
+        ErrorType::InvalidHTTPHeader | ErrorType::H2Error | ErrorType::InvalidH2 => Kind::UpstreamProtocol,
+        ErrorType::ConnectionClosed => Kind::UpstreamTruncated,
+        ErrorType::Custom("PrematureBodyEnd") => Kind::UpstreamTruncated,
+        ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => Kind::UpstreamProtocol,
+        // With TLS 1.3 an agent that does not like our certificate says so after the handshake.
+        _ if is_tls(error) => Kind::UpstreamTls,
+        _ => Kind::UpstreamReset,
+    };
+    debug_assert!(*error.esource() != ErrorSource::Downstream, "the agent's side has one peer");
+    Rejection::from(kind).cause(error.to_string().trim())
+}
+
+/// What a failed read of the head means: nothing came, so nothing was cut short.
+pub(super) fn head(error: &BError) -> Rejection {
+    let mut rejection = read(error);
+    if rejection.kind == Kind::UpstreamTruncated {
+        rejection.kind = Kind::UpstreamReset;
+    }
+    rejection
+}
+
+/// Whether the agent itself said that it has done nothing with the request: it refused the stream, or its GOAWAY leaves the
+/// stream out. "Requests that have not been processed [...] can be retried" (RFC 9113 §8.7), by these two signs.
+pub(super) fn is_unprocessed(error: &BError) -> bool {
+    // pingora also marks what it takes for a fault of the agent's HTTP/2; that says nothing about what was done.
+    error.etype == ErrorType::H2Error && error.retry == RetryType::Decided(true)
+}
+
+/// How a failure before the answer is counted.
+pub(super) fn outcome(rejection: &Rejection) -> UpstreamOutcome {
+    match rejection.kind {
+        Kind::UpstreamUnreachable => UpstreamOutcome::Unreachable,
+        Kind::UpstreamTls => UpstreamOutcome::Tls,
+        Kind::UpstreamTimeout => UpstreamOutcome::TimedOut,
+        _ => UpstreamOutcome::Broken,
+    }
+}
+
+/// Whether it was TLS that failed.
+fn is_tls(error: &BError) -> bool {
+    let cause = error.root_cause();
+    let io = cause.downcast_ref::<io::Error>();
+    io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
+        // HTTP/2 keeps of what failed below it only the words.
+        || cause.to_string().starts_with("received fatal alert: ")
+}

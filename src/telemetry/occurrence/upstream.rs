@@ -1,0 +1,118 @@
+//! What happens to agents: one is left out, one is back, none is left.
+
+use super::shown;
+use crate::telemetry::upstream::UpstreamMetrics;
+use std::fmt::Display;
+use std::time::Duration;
+
+/// An address of an upstream failed so often that it is left out for a while.
+pub struct Ejected<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the upstream, as in metrics
+    pub upstream: &'a str,
+    /// which of its addresses
+    pub address: &'a dyn Display,
+    /// for how long
+    pub duration: Duration,
+    /// the last failure
+    pub cause: &'a str,
+}
+
+impl Ejected<'_> {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &UpstreamMetrics) {
+        metrics.ejected();
+        let Ejected { route, upstream, address, duration, cause } = self;
+        let for_ms = super::millis(duration);
+        tracing::warn!(route, upstream, %address, for_ms, cause = shown(cause), "upstream left out");
+    }
+}
+
+/// An address that was left out has answered again.
+pub struct Returned<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the upstream, as in metrics
+    pub upstream: &'a str,
+    /// which of its addresses
+    pub address: &'a dyn Display,
+}
+
+impl Returned<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let Returned { route, upstream, address } = self;
+        tracing::info!(route, upstream, %address, "upstream answers again");
+    }
+}
+
+/// The health checks of an address have come to another result.
+pub struct HealthChanged<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the upstream, as in metrics
+    pub upstream: &'a str,
+    /// which of its addresses
+    pub address: &'a dyn Display,
+    /// whether it is well now
+    pub healthy: bool,
+    /// why it is not
+    pub cause: &'a str,
+}
+
+impl HealthChanged<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let HealthChanged { route, upstream, address, healthy, cause } = self;
+        if healthy {
+            tracing::info!(route, upstream, %address, "upstream healthy");
+        } else {
+            tracing::warn!(route, upstream, %address, cause = shown(cause), "upstream unhealthy");
+        }
+    }
+}
+
+/// No address of a route is fit to be asked, so all of them are tried. Said once, until one is fit again.
+pub struct NoneFit<'a> {
+    /// the route's name
+    pub route: &'a str,
+}
+
+impl NoneFit<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::error!(route = self.route, "every upstream is unhealthy or left out; all are tried");
+    }
+}
+
+/// Files of certificates or keys for agents changed; what they say now is used for new connections.
+pub struct CertificatesChanged<'a> {
+    /// the route's name
+    pub route: &'a str,
+}
+
+impl CertificatesChanged<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(route = self.route, "certificates for upstreams read again");
+    }
+}
+
+/// Files of certificates or keys for agents are gone, broken or do not fit; what they said before stays in use. Said once
+/// for each such change.
+pub struct CertificatesUnusable<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// which file, and what is wrong with it, without its content
+    pub cause: &'a str,
+}
+
+impl CertificatesUnusable<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let CertificatesUnusable { route, cause } = self;
+        let cause = shown(cause);
+        tracing::error!(route, cause, "certificates for upstreams cannot be used; the last good ones stay");
+    }
+}

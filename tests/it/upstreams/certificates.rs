@@ -1,0 +1,108 @@
+//! An authority of the test's own, and certificates of it, made by `openssl`.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig};
+
+/// A folder that is gone when the test is.
+pub struct Folder(pub PathBuf);
+
+impl Folder {
+    pub fn new() -> Folder {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("diglot-up-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// An authority: `NAME.pem` and `NAME.key` in its folder, and so are its certificates.
+pub struct Authority<'f> {
+    folder: &'f Folder,
+    name: String,
+}
+
+/// A certificate and its key, and whom it comes from.
+pub struct Pair {
+    pub cert: PathBuf,
+    pub key: PathBuf,
+}
+
+fn openssl(folder: &Path, arguments: &str) {
+    let mut command = Command::new("openssl");
+    command.current_dir(folder).args(arguments.split_whitespace()).stdin(Stdio::null());
+    let made = command.output().expect("openssl is there");
+    assert!(made.status.success(), "{arguments}: {}", String::from_utf8_lossy(&made.stderr));
+}
+
+const NEW: &str = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 30";
+
+impl<'f> Authority<'f> {
+    pub fn new(folder: &'f Folder, name: &str) -> Authority<'f> {
+        openssl(
+            &folder.0,
+            &format!("{NEW} -subj /CN={name} -keyout {name}.key -out {name}.pem -addext keyUsage=keyCertSign,cRLSign"),
+        );
+        Authority { folder, name: name.to_owned() }
+    }
+
+    pub fn pem(&self) -> PathBuf {
+        self.folder.path(&format!("{}.pem", self.name))
+    }
+
+    /// A certificate for a host, or for a client.
+    pub fn certifies(&self, file: &str, host: &str) -> Pair {
+        Pair::by(self.folder, &format!("-CA {0}.pem -CAkey {0}.key", self.name), file, host)
+    }
+}
+
+impl Pair {
+    /// A certificate that comes from nobody.
+    pub fn alone(folder: &Folder, file: &str, host: &str) -> Pair {
+        Pair::by(folder, "", file, host)
+    }
+
+    fn by(folder: &Folder, by: &str, file: &str, host: &str) -> Pair {
+        let what = format!("-addext subjectAltName=DNS:{host} -addext basicConstraints=critical,CA:FALSE");
+        openssl(&folder.0, &format!("{NEW} {by} -subj /CN={host} -keyout {file}.key -out {file}.pem {what}"));
+        Pair { cert: folder.path(&format!("{file}.pem")), key: folder.path(&format!("{file}.key")) }
+    }
+
+    /// A server with it, which speaks these protocols, and asks clients for a certificate of `clients`.
+    pub fn server(&self, protocols: &[&str], clients: Option<&Path>) -> Arc<ServerConfig> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+        let builder = builder.with_safe_default_protocol_versions().expect("versions");
+        let builder = match clients {
+            None => builder.with_no_client_auth(),
+            Some(pem) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_file(pem).expect("a certificate")).expect("an authority");
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build().expect("a verifier"))
+            }
+        };
+        let cert = CertificateDer::from_pem_file(&self.cert).expect("a certificate");
+        let key = PrivateKeyDer::from_pem_file(&self.key).expect("a key");
+        let mut config = builder.with_single_cert(vec![cert], key).expect("they fit");
+        config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        Arc::new(config)
+    }
+}

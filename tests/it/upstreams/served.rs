@@ -1,0 +1,293 @@
+//! An agent on hyper's server: HTTP/1.1 or HTTP/2, on a port, over TLS or on a Unix socket. What it answers can be changed
+//! while it serves, and it can be killed and started again at the same place.
+
+use crate::support::sse::{CLOSED, FINISHED, begun};
+use bytes::Bytes;
+use http::{Method, Request, Response, Version};
+use http_body::{Body, Frame};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+
+/// What it answers a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// a whole run
+    Whole,
+    /// the beginning of one, and the rest after [`Served::finish`]
+    Hold,
+    /// this status and nothing else
+    Status(u16),
+    /// nothing, for ever
+    Silent,
+}
+
+/// Where it listens, and how it speaks.
+#[derive(Clone, Default)]
+pub struct Kind {
+    pub tls: Option<Arc<ServerConfig>>,
+    /// HTTP/2 without TLS
+    pub h2: bool,
+    pub socket: Option<PathBuf>,
+    /// how many runs it takes on one HTTP/2 connection
+    pub streams: Option<u32>,
+}
+
+/// What happened there so far.
+#[derive(Default)]
+struct Counts {
+    connections: AtomicUsize,
+    runs: AtomicUsize,
+    over_h2: AtomicUsize,
+    open: AtomicUsize,
+    cancelled: AtomicUsize,
+    checks: AtomicUsize,
+}
+
+struct Shared {
+    way: Mutex<Way>,
+    health: Mutex<u16>,
+    finish: watch::Sender<bool>,
+    counts: Counts,
+    /// the last request of a run: its line and its fields
+    last: Mutex<Option<Request<()>>>,
+}
+
+pub struct Served {
+    pub kind: Kind,
+    address: SocketAddr,
+    shared: Arc<Shared>,
+    listening: JoinSet<()>,
+    serving: Connections,
+}
+
+/// The tasks of its connections.
+type Connections = Arc<Mutex<JoinSet<()>>>;
+
+impl Served {
+    pub async fn start(kind: Kind) -> Served {
+        let shared = Shared {
+            way: Mutex::new(Way::Whole),
+            health: Mutex::new(200),
+            finish: watch::Sender::new(false),
+            counts: Counts::default(),
+            last: Mutex::default(),
+        };
+        let any = "127.0.0.1:0".parse().expect("an address");
+        let (listening, serving) = (JoinSet::new(), Connections::default());
+        let mut served = Served { kind, address: any, shared: Arc::new(shared), listening, serving };
+        served.listen().await;
+        served
+    }
+
+    /// One on a port, in cleartext HTTP/1.1.
+    pub async fn plain() -> Served {
+        Served::start(Kind::default()).await
+    }
+
+    async fn listen(&mut self) {
+        let (shared, kind, serving) = (Arc::clone(&self.shared), self.kind.clone(), Arc::clone(&self.serving));
+        let serve = move |stream: Box<dyn Wire>| {
+            let served = serve(Arc::clone(&shared), kind.clone(), stream);
+            serving.lock().expect("nobody panics").spawn(served);
+        };
+        if let Some(path) = &self.kind.socket {
+            let listener = UnixListener::bind(path).expect("a free name");
+            self.listening.spawn(async move {
+                while let Ok((stream, _)) = listener.accept().await {
+                    serve(Box::new(stream));
+                }
+            });
+            return;
+        }
+        let listener = TcpListener::bind(self.address).await.expect("a free port");
+        self.address = listener.local_addr().expect("bound");
+        self.listening.spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                serve(Box::new(stream));
+            }
+        });
+    }
+
+    /// Closes everything, without a word.
+    pub async fn kill(&mut self) {
+        self.listening.shutdown().await;
+        let mut serving = std::mem::take(&mut *self.serving.lock().expect("nobody panics"));
+        serving.shutdown().await;
+        if let Some(path) = &self.kind.socket {
+            std::fs::remove_file(path).expect("it is there");
+        }
+    }
+
+    /// Starts it again at the same place.
+    pub async fn restart(&mut self) {
+        self.listen().await;
+    }
+
+    pub fn url(&self) -> String {
+        match &self.kind {
+            Kind { socket: Some(path), .. } => format!("unix:{}:/agent", path.display()),
+            Kind { tls: Some(_), .. } => format!("https://localhost:{}/agent", self.address.port()),
+            _ => format!("http://{}/agent", self.address),
+        }
+    }
+
+    /// As metrics call it.
+    pub fn label(&self) -> String {
+        self.url().trim_end_matches("/agent").trim_end_matches(':').to_owned()
+    }
+
+    pub fn says(&self, way: Way) {
+        *self.shared.way.lock().expect("nobody panics") = way;
+    }
+
+    /// What it answers health checks.
+    pub fn is_well(&self, status: u16) {
+        *self.shared.health.lock().expect("nobody panics") = status;
+    }
+
+    /// Ends every run that is held, and all that come.
+    pub fn finish(&self) {
+        self.shared.finish.send_replace(true);
+    }
+
+    pub fn connections(&self) -> usize {
+        self.shared.counts.connections.load(SeqCst)
+    }
+
+    /// Runs that were asked for.
+    pub fn runs(&self) -> usize {
+        self.shared.counts.runs.load(SeqCst)
+    }
+
+    /// Those of them over HTTP/2.
+    pub fn over_h2(&self) -> usize {
+        self.shared.counts.over_h2.load(SeqCst)
+    }
+
+    /// Runs that are held now.
+    pub fn open(&self) -> usize {
+        self.shared.counts.open.load(SeqCst)
+    }
+
+    /// Runs that the gateway broke off.
+    pub fn cancelled(&self) -> usize {
+        self.shared.counts.cancelled.load(SeqCst)
+    }
+
+    /// Health checks so far.
+    pub fn checks(&self) -> usize {
+        self.shared.counts.checks.load(SeqCst)
+    }
+
+    /// The last request of a run.
+    pub fn last(&self) -> Request<()> {
+        self.shared.last.lock().expect("nobody panics").clone().expect("there was one")
+    }
+}
+
+/// A connection.
+trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+
+async fn serve(shared: Arc<Shared>, kind: Kind, stream: Box<dyn Wire>) {
+    shared.counts.connections.fetch_add(1, SeqCst);
+    let Some(tls) = &kind.tls else { return converse(shared, &kind, kind.h2, stream).await };
+    // A gateway that does not like our certificate is what some tests are about.
+    let Ok(stream) = TlsAcceptor::from(Arc::clone(tls)).accept(stream).await else { return };
+    let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+    converse(shared, &kind, h2, stream).await;
+}
+
+async fn converse(shared: Arc<Shared>, kind: &Kind, h2: bool, stream: impl Wire + 'static) {
+    let service = service_fn(move |request| answer(Arc::clone(&shared), request));
+    // However a connection ends, the test sees it at the other side.
+    if h2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.max_concurrent_streams(kind.streams);
+        let _ = builder.serve_connection(TokioIo::new(stream), service).await;
+    } else {
+        let _ = http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+    }
+}
+
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Said>, Infallible> {
+    let whole = |status: u16| {
+        let said = Said { pieces: Vec::new(), rest: None };
+        Ok(Response::builder().status(status).body(said).expect("an answer"))
+    };
+    if request.method() == Method::GET {
+        shared.counts.checks.fetch_add(1, SeqCst);
+        let status = *shared.health.lock().expect("nobody panics");
+        return whole(status);
+    }
+    let (head, body) = request.into_parts();
+    shared.counts.runs.fetch_add(1, SeqCst);
+    shared.counts.over_h2.fetch_add(usize::from(head.version == Version::HTTP_2), SeqCst);
+    *shared.last.lock().expect("nobody panics") = Some(Request::from_parts(head, ()));
+    let _ = http_body_util::BodyExt::collect(body).await;
+    let way = *shared.way.lock().expect("nobody panics");
+    let said = match way {
+        Way::Whole => Said { pieces: vec![begun() + CLOSED + FINISHED], rest: None },
+        Way::Hold => {
+            shared.counts.open.fetch_add(1, SeqCst);
+            let (mut finish, held) = (shared.finish.subscribe(), Held(Arc::clone(&shared)));
+            let rest = async move {
+                let _ = finish.wait_for(|finish| *finish).await;
+                held
+            };
+            Said { pieces: vec![begun()], rest: Some(Box::pin(rest)) }
+        }
+        Way::Status(status) => return whole(status),
+        Way::Silent => std::future::pending().await,
+    };
+    Ok(Response::builder().header("content-type", "text/event-stream").body(said).expect("an answer"))
+}
+
+/// A run that is held; dropped before its end it was broken off.
+struct Held(Arc<Shared>);
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.0.counts.open.fetch_sub(1, SeqCst);
+        if !*self.0.finish.borrow() {
+            self.0.counts.cancelled.fetch_add(1, SeqCst);
+        }
+    }
+}
+
+/// The body of an answer.
+struct Said {
+    pieces: Vec<String>,
+    rest: Option<Pin<Box<dyn Future<Output = Held> + Send>>>,
+}
+
+impl Body for Said {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if let Some(piece) = self.pieces.pop() {
+            return Poll::Ready(Some(Ok(Frame::data(piece.into()))));
+        }
+        let Some(rest) = &mut self.rest else { return Poll::Ready(None) };
+        let held = std::task::ready!(rest.as_mut().poll(cx));
+        drop(held);
+        self.rest = None;
+        Poll::Ready(Some(Ok(Frame::data((CLOSED.to_owned() + FINISHED).into()))))
+    }
+}
