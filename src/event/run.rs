@@ -179,8 +179,9 @@ impl Item {
 impl Open {
     /// Where an item stands.
     fn position(&self, item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
-        let is_it =
-            |own: &Box<Opened>| own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner);
+        let is_it = |own: &Box<Opened>| {
+            own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner)
+        };
         if self.items.get(&self.last).is_some_and(is_it) {
             return Some(self.last);
         }

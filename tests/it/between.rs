@@ -5,6 +5,7 @@
 //! - `client`: between client and gateway: no client takes half a run for a whole one, and no run is left behind.
 //! - `killed`: a gateway that is killed, and one with little memory.
 //! - `redis`: between gateway and Redis: requests are answered, whatever becomes of the quota.
+//! - `rejoin`: a client of a run that is kept, whose connection breaks, comes back.
 //! - `slow`: clients that read slowly, of agents that flood.
 
 mod agent;
@@ -12,6 +13,7 @@ mod both;
 mod client;
 mod killed;
 mod redis;
+mod rejoin;
 mod slow;
 
 use super::support::client::{Answer, End, run};

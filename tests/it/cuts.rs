@@ -50,8 +50,8 @@ struct Left {
 }
 
 /// What a client hears of an agent that said `bytes` and stopped: the calls that the data plane makes, in their order.
-fn cut(from: Side, to: Side, framing: Framing, bytes: &[u8], stop: Stop, (code, message): Reason) -> Left {
-    let mut stream = Stream::new(from, to, Some(Ids::new("t1", "r1")), Limits::default());
+fn cut(from: Side, to: Side, run: &str, framing: Framing, bytes: &[u8], stop: Stop, (code, message): Reason) -> Left {
+    let mut stream = Stream::new(from, to, Some(Ids::new("t1", run)), Limits::default());
     stream.read_as(framing);
     let mut heard = Vec::new();
     stream.push(bytes, NOW, &mut heard).expect("no limit is passed");

@@ -122,7 +122,8 @@ impl Head {
         if head.get(9) == Some(&b'1') {
             return Head::read(rest);
         }
-        let has = |field: &[u8]| head.split(|byte| *byte == b'\n').any(|line| line.trim_ascii().eq_ignore_ascii_case(field));
+        let has =
+            |field: &[u8]| head.split(|byte| *byte == b'\n').any(|line| line.trim_ascii().eq_ignore_ascii_case(field));
         let chunked = has(b"transfer-encoding: chunked");
         Some(Head { chunked, closes: !chunked || has(b"connection: close") })
     }
@@ -391,15 +392,15 @@ mod tests {
     use super::super::super::pipe::{CutOff, Writer as PipeWriter, pipe};
     use super::super::activity::Activity;
     use super::*;
+    use http_body_util::BodyExt;
     use http_body_util::Full;
     use http_body_util::combinators::UnsyncBoxBody;
-    use http_body_util::BodyExt;
+    use hyper::service::service_fn;
     use std::convert::Infallible;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use tokio::io::{AsyncReadExt, DuplexStream};
     use tokio::sync::watch;
     use tokio::task::JoinHandle;
-    use hyper::service::service_fn;
 
     type TestBody = UnsyncBoxBody<Bytes, CutOff>;
 
@@ -518,7 +519,8 @@ mod tests {
     #[tokio::test]
     async fn http_1_0_and_who_asks_for_it_get_the_end_of_the_connection() {
         let old = b"POST /stream HTTP/1.0\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}".as_slice();
-        let closing = b"POST /stream HTTP/1.1\r\nHost: g\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}".as_slice();
+        let closing =
+            b"POST /stream HTTP/1.1\r\nHost: g\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}".as_slice();
         for (ask, body) in [(old, "0;"), (closing, "2\r\n0;\r\n0\r\n\r\n")] {
             let (mut client, served, _process, writers) = connection(1 << 16);
             client.write_all(ask).await.expect("taken");

@@ -200,6 +200,9 @@ impl Writer {
     /// The last word was said. Readers get what they have not read; the log is kept for those who come back.
     pub fn finish(mut self) {
         self.end(End::Finished);
+        if let Some(place) = self.place.take() {
+            place.ended();
+        }
     }
 
     /// Ends the bodies of all readers with an error, at once. Nothing is kept.
@@ -231,11 +234,11 @@ impl Writer {
     }
 }
 
+/// A run that ends says so before; one that is dropped without was torn down, and what came of it is not the whole.
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.end(End::Finished);
-        if let Some(place) = self.place.take() {
-            place.ended();
+        if self.log.is_open() {
+            self.cut();
         }
     }
 }

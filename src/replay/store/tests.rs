@@ -107,6 +107,7 @@ async fn all_together_are_bounded_in_bytes() {
     assert!(other.log().join(From::Prelude(0), false, ()).is_err());
     let cursor = Cursor { token: Token::new(2), number: 0 };
     assert!(live.log().join(From::Cursor(cursor), false, ()).is_ok());
-    drop((live, other));
+    live.finish();
+    other.finish();
     assert!(metrics.render().contains("diglot_replay_runs 2"));
 }

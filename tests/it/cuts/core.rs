@@ -65,7 +65,8 @@ impl Said {
         (whole, lengths): &(Vec<u8>, Vec<usize>),
         seen: &mut HashSet<Vec<u8>>,
     ) -> Option<String> {
-        let Left { heard, before, said } = cut(self.from, self.to, self.framing, &self.bytes[..at], stop, TRUNCATED);
+        let Left { heard, before, said } =
+            cut(self.from, self.to, "r1", self.framing, &self.bytes[..at], stop, TRUNCATED);
         if heard[..before] != whole[..lengths[at]] {
             return Some("what was said before it is not what the whole run says by then".to_owned());
         }

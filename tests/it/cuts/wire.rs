@@ -33,6 +33,8 @@ struct Trial {
     case: usize,
     at: usize,
     way: Way,
+    /// whether it is kept for clients that come back
+    kept: bool,
 }
 
 /// The name of a side's folder as `client` or `agent` of a route: `hai.blocks` is `{dialect: hai, content: blocks}`.
@@ -56,12 +58,18 @@ fn pair(case: &Case) -> String {
     folder.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
-/// A gateway with a route for each pair of the corpus: `p0`, `p1` and so on, at paths of these names.
+/// A gateway with two routes for each pair of the corpus: `p0`, `p1` and so on, whose runs end with their clients, and `k0`, `k1`,
+/// whose runs are kept; at paths of these names.
 async fn gateway(pairs: &[String], upstream: &str) -> Gateway {
     let route = |(number, pair): (usize, &String)| {
         let (agent, client) = pair.split_once("-to-").expect("<agent>-to-<client>");
         let (agent, client) = (mapping(agent), mapping(client));
-        format!("  - {{name: p{number}, path: /p{number}, client: {client}, agent: {agent}, upstream: [{upstream}]}}\n")
+        let route = |kind: &str, more: &str| {
+            format!(
+                "  - {{name: {kind}{number}, path: /{kind}{number}, client: {client}, agent: {agent}, upstream: [{upstream}]{more}}}\n"
+            )
+        };
+        route("p", "") + &route("k", ", on_disconnect: continue for 1m")
     };
     let routes: String = pairs.iter().enumerate().map(route).collect();
     Gateway::start(Setup { routes: &format!("routes:\n{routes}"), ..Setup::default() }).await
@@ -122,8 +130,8 @@ fn frames(body: &[u8]) -> usize {
 
 impl Ear {
     /// Starts a run and hears it to its end.
-    async fn hear(&mut self, path: &str, id: &str, mut reset: Reset) -> Answer {
-        let (mut answer, mut sound) = self.start(path, id).await;
+    async fn hear(&mut self, path: &str, id: &str, input: &str, mut reset: Reset) -> Answer {
+        let (mut answer, mut sound) = self.start(path, id, input).await;
         loop {
             if let Some((reset, _)) = reset.take_if(|(_, events)| frames(&answer.body) >= *events) {
                 // A run whose terminal event has come may be over, and its agent left alone.
@@ -136,19 +144,19 @@ impl Ear {
         }
     }
 
-    async fn start(&mut self, path: &str, id: &str) -> (Answer, Sound<'_>) {
+    async fn start(&mut self, path: &str, id: &str, input: &str) -> (Answer, Sound<'_>) {
         match self {
             Ear::Http1(client) => {
-                let length = INPUT.len();
+                let length = input.len();
                 let head = format!(
                     "POST {path} HTTP/1.1\r\nHost: gateway\r\nX-Request-Id: {id}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: {length}\r\n\r\n"
                 );
-                client.send(head + INPUT).await;
+                client.send(head + input).await;
                 (client.head().await, Sound::Http1(client))
             }
             Ear::Http2(sender) => {
                 let request = http::Request::post(format!("http://gateway{path}")).header("x-request-id", id);
-                let request = request.body(Full::new(Bytes::from(INPUT))).expect("a request");
+                let request = request.body(Full::new(Bytes::copy_from_slice(input.as_bytes()))).expect("a request");
                 let response = soon("an answer", sender.send_request(request)).await.expect("an answer");
                 let status = response.status().as_u16();
                 let answer = Answer { status, headers: Vec::new(), body: Vec::new(), end: End::Cut };
@@ -175,9 +183,9 @@ impl Sound<'_> {
 /// What a trial has to end with, for the counters.
 fn outcome(said: Option<Ending>) -> &'static str {
     match said {
-        Some(Ending::Cancelled) => "cancelled",
         Some(Ending::Finished) => "finished",
         Some(Ending::Failed) => "agent_error",
+        Some(Ending::Cancelled) => "cancelled",
         None => "upstream_error",
     }
 }
@@ -192,18 +200,20 @@ struct Bench {
 impl Bench {
     /// Plays one trial. Gives how it has to be counted, and what was wrong.
     async fn play(&self, ear: &mut Ear, trial: &Trial) -> (&'static str, Option<String>) {
-        let Trial { case, at, way } = *trial;
+        let Trial { case, at, way, kept } = *trial;
         let (own, said) = (&self.cases[case], &self.inputs[case][..at]);
         let (from, to): (Side, Side) = (own.from, own.to);
-        let Left { heard, before, said: ending } = cut(from, to, Framing::Sse, said, way.stop(), way.reason());
-        let (path, id) = (format!("/p{}", self.number(own)), format!("{case}-{at}-{way:?}"));
+        let (id, number) = (format!("{case}-{at}-{way:?}"), self.number(own));
+        let (path, run) = if kept { (format!("/k{number}"), id.as_str()) } else { (format!("/p{number}"), "r1") };
+        let input = INPUT.replace("\"r1\"", &format!("\"{run}\""));
+        let Left { heard, before, said: ending } = cut(from, to, run, Framing::Sse, said, way.stop(), way.reason());
         let (tell, told) = oneshot::channel();
         let (order, reset) = match way {
             Way::Reset => (Order::Reset(way.response(said), told), Some((tell, frames(&heard[..before])))),
             _ => (Order::Say(way.response(said)), None),
         };
         self.orders.give(&id, [order]);
-        let answer = ear.hear(&path, &id, reset).await;
+        let answer = ear.hear(&path, &id, &input, reset).await;
         let expected = timeless(std::str::from_utf8(&heard).expect("UTF-8"));
         let actual = if answer.status == 200 { timeless(answer.text()) } else { vec![answer.text().to_owned()] };
         let wrong = (answer.end != End::Clean || actual != expected).then(|| {
@@ -231,7 +241,10 @@ fn trials(inputs: &[Vec<u8>]) -> Vec<Trial> {
         let places = if all { (0..=input.len()).collect() } else { edges(input) };
         places.into_iter().map(move |at| (case, at))
     });
-    places.enumerate().map(|(turn, (case, at))| Trial { case, at, way: WAYS[turn % WAYS.len()] }).collect()
+    places
+        .enumerate()
+        .map(|(turn, (case, at))| Trial { case, at, way: WAYS[turn % WAYS.len()], kept: turn / WAYS.len() % 2 == 1 })
+        .collect()
 }
 
 /// Every client hears what `core` says, in a body that ends cleanly, and every run is counted once by how it ended.
