@@ -7,7 +7,8 @@
 //!     └──────────────── the last answer has ended ─────────────┘          Busy:  the run has deadlines of its own
 //! ```
 //! hyper has one clock for the pause before a request and for its head, and none for a connection of HTTP/2 that asks for
-//! nothing but answers every PING. Nothing is timed per event: a clock that rings looks whether it should have.
+//! nothing but answers every PING. Nothing is timed per event or request: a clock that rings looks whether it should have.
+//! It rings as often as the shorter of the two times passes, so that it is never late for a phase that began meanwhile.
 
 use http_body::{Body, Frame, SizeHint};
 use std::pin::Pin;
@@ -28,8 +29,8 @@ pub(super) struct Patience {
 #[derive(Debug)]
 pub(super) struct Activity {
     phase: Mutex<Phase>,
-    /// another clock runs
-    turned: Notify,
+    /// the last answer has ended, and somebody waits for that
+    quiet: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,23 +41,28 @@ enum Phase {
     Head {
         since: Instant,
     },
-    /// as many requests as have no whole answer yet
-    Busy(usize),
+    Busy {
+        /// those that have no whole answer yet
+        requests: usize,
+        /// whether somebody waits for the end of the last one
+        awaited: bool,
+    },
 }
 
 impl Activity {
     /// Of a connection whose first head has begun.
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Activity { phase: Mutex::new(Phase::Head { since: Instant::now() }), turned: Notify::new() })
+        Arc::new(Activity { phase: Mutex::new(Phase::Head { since: Instant::now() }), quiet: Notify::new() })
     }
 
     /// A request came. It is in work until the returned value is dropped.
     pub(super) fn enter(self: &Arc<Self>) -> Busy {
         let mut phase = self.phase();
-        *phase = Phase::Busy(match *phase {
-            Phase::Busy(count) => count + 1,
-            Phase::Quiet { .. } | Phase::Head { .. } => 1,
-        });
+        match &mut *phase {
+            Phase::Busy { requests, .. } => *requests += 1,
+            Phase::Quiet { .. } | Phase::Head { .. } => *phase = Phase::Busy { requests: 1, awaited: false },
+        }
+        drop(phase);
         Busy(Arc::clone(self))
     }
 
@@ -65,7 +71,6 @@ impl Activity {
         let mut phase = self.phase();
         if let Phase::Quiet { .. } = *phase {
             *phase = Phase::Head { since: Instant::now() };
-            self.turned.notify_one();
         }
     }
 
@@ -78,24 +83,25 @@ impl Activity {
 
     /// Whether a request is in work.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(*self.phase(), Phase::Busy(_))
+        matches!(*self.phase(), Phase::Busy { .. })
     }
 
     /// Waits until the connection has been in one phase for too long. May be dropped while waiting.
     pub(super) async fn overdue(&self, patience: Patience) {
+        let shorter = patience.head.min(patience.idle);
         loop {
-            let until = match *self.phase() {
-                Phase::Quiet { since } => Some(since + patience.idle),
-                Phase::Head { since } => Some(since + patience.head),
-                Phase::Busy(_) => None,
+            let until = match &mut *self.phase() {
+                Phase::Quiet { since } => Some(*since + patience.idle),
+                Phase::Head { since } => Some(*since + patience.head),
+                Phase::Busy { awaited, .. } => {
+                    *awaited = true;
+                    None
+                }
             };
             match until {
                 Some(until) if until <= Instant::now() => return,
-                Some(until) => tokio::select! {
-                    () = sleep_until(until) => {}
-                    () = self.turned.notified() => {}
-                },
-                None => self.turned.notified().await,
+                Some(until) => sleep_until(until.min(Instant::now() + shorter)).await,
+                None => self.quiet.notified().await,
             }
         }
     }
@@ -112,13 +118,14 @@ pub(super) struct Busy(Arc<Activity>);
 impl Drop for Busy {
     fn drop(&mut self) {
         let mut phase = self.0.phase();
-        *phase = match *phase {
-            Phase::Busy(count) if count > 1 => Phase::Busy(count - 1),
-            _ => {
-                self.0.turned.notify_one();
-                Phase::Quiet { since: Instant::now() }
+        match &mut *phase {
+            Phase::Busy { requests, .. } if *requests > 1 => *requests -= 1,
+            Phase::Busy { awaited: true, .. } => {
+                *phase = Phase::Quiet { since: Instant::now() };
+                self.0.quiet.notify_one();
             }
-        };
+            _ => *phase = Phase::Quiet { since: Instant::now() },
+        }
     }
 }
 
