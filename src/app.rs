@@ -217,7 +217,8 @@ impl App {
 
         let takeover = Mutex::new(predecessor);
         let left = files.clone();
-        let drain = Drain { lifecycle, metrics, config, guards, orders, doors, local, takeover, listening, files: left };
+        let drain =
+            Drain { lifecycle, metrics, config, guards, orders, doors, local, takeover, listening, files: left };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         // pingora does not wait for its services when it ends.
         files.iter().for_each(|file| file.remove());

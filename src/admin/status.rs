@@ -64,7 +64,9 @@ async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Respo
     line(!draining, if draining { "runs draining" } else { "runs ok" });
     guard.auth().checks().iter().for_each(|check| line(check.good, &check.text));
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
-    status.clusters.get().iter().flat_map(|cluster| cluster.report()).for_each(|(good, text)| line(good, &text));
+    let mut upstreams: Vec<_> = status.clusters.get().iter().flat_map(|cluster| cluster.report()).collect();
+    upstreams.sort_by(|(_, one), (_, other)| one.cmp(other));
+    upstreams.iter().for_each(|(good, text)| line(*good, text));
     report.push_str(if code == StatusCode::OK { "ready\n" } else { "not ready\n" });
     (code, report).into_response()
 }

@@ -82,7 +82,6 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
         ("limits.idle_timeout", one.idle_timeout != other.idle_timeout),
         ("limits.connections", one.connections != other.connections),
         ("limits.connections_per_address", one.connections_per_address != other.connections_per_address),
-        ("replay", began.replay != now.replay),
     ];
     keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

@@ -179,10 +179,9 @@ impl Item {
 impl Open {
     /// Where an item stands.
     fn position(&self, item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
-        let is_it = |own: &Box<Opened>| {
-            own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner)
-        };
-        if self.items.get(&self.last).is_some_and(is_it) {
+        let is_it =
+            |own: &Opened| own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner);
+        if self.items.get(&self.last).is_some_and(|own| is_it(own)) {
             return Some(self.last);
         }
         if self.items.is_empty() { None } else { self.places.get(&name(item, id, owner)).copied() }

@@ -210,8 +210,10 @@ impl Gateway {
     /// # Errors
     /// As [`Gateway::new`].
     pub fn renewed(&self, config: &Config, guard: Arc<Guard>) -> Result<Self, String> {
+        let routes = routes(config, &self.metrics, &self.connector, Some(self))?;
+        self.replay.adjust(config.replay, config.limits.client_buffer);
         Ok(Gateway {
-            routes: routes(config, &self.metrics, &self.connector, Some(self))?,
+            routes,
             replay: self.replay.clone(),
             limits: config.limits,
             keep_alive: config.keep_alive,

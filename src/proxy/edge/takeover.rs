@@ -403,12 +403,13 @@ mod tests {
     use tokio::task::JoinHandle;
 
     type TestBody = UnsyncBoxBody<Bytes, CutOff>;
+    type Writers = Arc<Mutex<Vec<Writer>>>;
 
     /// A connection whose requests for `/stream` are answered with what the returned writer is given, the `n`th of them
     /// after "<n>;"; others at once and whole. At most `window` bytes are on their way.
-    fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<bool>, Arc<Mutex<Vec<Writer>>>) {
+    fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<bool>, Writers) {
         let (client, stream) = tokio::io::duplex(window);
-        let writers: Arc<Mutex<Vec<Writer>>> = Arc::default();
+        let writers = Writers::default();
         let (process, shutdown) = watch::channel(false);
         let (kept, count) = (Arc::clone(&writers), Arc::new(AtomicUsize::new(0)));
         let service = service_fn(move |request: Request<Incoming>| {
