@@ -8,8 +8,11 @@ pub use reload::Origin;
 
 use crate::admin::{self, Control, Orders, Socket};
 use crate::config::Config;
+use crate::config::listen::Listen;
 use crate::guard::{Current, Guard};
-use crate::proxy::{Edge, Gateway, Lifecycle, Listener, Switch, bound, stack};
+use crate::proxy::{
+    Connections, Edge, Gateway, Lifecycle, Listener, Plane, SocketFile, Switch, Unbound, serving, stack,
+};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use axum::Router;
@@ -66,7 +69,7 @@ pub enum StartError {
         /// data or status
         plane: &'static str,
         /// the address as configured
-        address: SocketAddr,
+        address: String,
         /// what the operating system said
         error: std::io::Error,
     },
@@ -115,14 +118,18 @@ impl App {
         let guard = Arc::new(Guard::new(&config, &metrics).map_err(StartError::Unusable)?);
         // Last, since nothing is different for the other one before.
         let mut predecessor = predecessor(config.process.run_dir.as_deref(), start)?;
-        let mut bind = |plane: &'static str, addresses: &[SocketAddr]| -> Result<Vec<_>, StartError> {
-            let listen = |(name, address): (String, &SocketAddr)| {
+        let mut bind = |plane: &'static str, all: &[Listen]| -> Result<Vec<_>, StartError> {
+            let bind = |(name, listen): (String, &Listen)| {
                 let inherited = predecessor.as_mut().and_then(|before| before.socket(&name));
-                let listener = inherited.map_or_else(|| Listener::bind(*address), Listener::inherit);
-                let bound = listener.map_err(|error| StartError::Bind { plane, address: *address, error });
+                let listener =
+                    inherited.map_or_else(|| Listener::bind(listen), |socket| Listener::inherit(listen, socket));
+                let bound = listener.map_err(|why| match why {
+                    Unbound::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
+                    Unbound::Tls(cause) => StartError::Unusable(cause),
+                });
                 bound.map(|listener| (name, listener))
             };
-            upgrade::names(plane, addresses).into_iter().zip(addresses).map(listen).collect()
+            upgrade::names(plane, all).into_iter().zip(all).map(bind).collect()
         };
         let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
         let local = config.process.run_dir.as_deref().map(|run_dir| {
@@ -136,16 +143,16 @@ impl App {
         Ok(App { config, origin, metrics, guard, data, status, local, predecessor })
     }
 
-    /// Where the data plane is bound.
+    /// Where the data plane is bound, if it is on the network.
     #[must_use]
     pub fn data(&self) -> Option<SocketAddr> {
-        self.data.first().map(|listener| listener.address)
+        self.data.iter().find_map(Listener::address)
     }
 
-    /// Where the status plane is bound.
+    /// Where the status plane is bound, if it is on the network.
     #[must_use]
     pub fn status(&self) -> Option<SocketAddr> {
-        self.status.first().map(|listener| listener.address)
+        self.status.iter().find_map(Listener::address)
     }
 
     /// Serves until it has drained; see [`drain`]. Blocks.
@@ -162,24 +169,27 @@ impl App {
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
         let listening = [("data", &data), ("status", &status)].into_iter().flat_map(|(plane, listeners)| {
-            listeners.iter().map(move |listener| occurrence::Listening { plane, address: listener.address })
+            listeners.iter().map(move |listener| {
+                let tls = listener.listen().tls.is_some();
+                occurrence::Listening { plane, address: listener.place(), tls }
+            })
         });
         let listening = listening.collect();
+        let files: Vec<Arc<SocketFile>> = data.iter().chain(&status).filter_map(Listener::file).collect();
+        let trusted = &config.trusted_proxies;
         // Data plane: as many threads as the machine has. The stack is another one after each reload.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let stacks = Current::new(Arc::new(stack(Arc::clone(&gateway))));
         let edge = Edge::new(Switch(stacks.clone()), &config.limits);
-        server.add_service(bound("data", edge, data, threads, &doors.data));
+        let connections = Connections::of_clients(&config);
+        let plane = Plane { name: "data", threads, listeners: data, connections, trusted: trusted.clone() };
+        server.add_service(serving(plane, edge, &metrics, &doors.data));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
         let guards = Current::new(guard);
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone());
-        server.add_service(bound(
-            "status",
-            Edge::new(routes.clone(), &config.limits),
-            status,
-            STATUS_THREADS,
-            &doors.status,
-        ));
+        let (threads, connections) = (STATUS_THREADS, Connections::unlimited());
+        let plane = Plane { name: "status", threads, listeners: status, connections, trusted: trusted.clone() };
+        server.add_service(serving(plane, Edge::new(routes.clone(), &config.limits), &metrics, &doors.status));
         // Admin plane: for this user of this machine.
         let printed = Current::new(Arc::new(origin.as_ref().map(Origin::printed).unwrap_or_default()));
         if let Some(local) = &local {
@@ -202,8 +212,12 @@ impl App {
         server.add_service(background_service("upkeep", Reloader::new(live, origin, asked)));
 
         let takeover = Mutex::new(predecessor);
-        let drain = Drain { lifecycle, metrics, config, guards, orders, doors, local, takeover, listening };
+        let left = files.clone();
+        let drain =
+            Drain { lifecycle, metrics, config, guards, orders, doors, local, takeover, listening, files: left };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
+        // pingora does not wait for its services when it ends.
+        files.iter().for_each(|file| file.remove());
         Ok(())
     }
 }

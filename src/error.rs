@@ -60,10 +60,25 @@ rejections! {
     MethodNotAllowed = 405 "method_not_allowed" None,
         "A run is started with POST.", "Send the request with the method POST.";
     ResumptionUnsupported = 400 "resumption_unsupported" None,
-        "A stream cannot be taken up again in the middle yet.", "Start the run again, and read its events without Last-Event-ID.";
+        "The streams of this route cannot be taken up again in the middle.", "Start the run again and read its events without Last-Event-ID, or write `on_disconnect: continue for 5m` on the route.";
     NothingToRead = 404 "events_not_found" None,
         "No run of this thread waits to be read.",
         "Start one with POST and read its events once: a second reader, a run that is over and one that nobody read in time find nothing.";
+    InvalidCursor = 400 "invalid_cursor" None,
+        "The Last-Event-ID is none of ours.", "Send the `id` of the last event as it came, or no Last-Event-ID.";
+    RunNotFound = 404 "run_not_found" None,
+        "No run of this id is kept for the caller.",
+        "Start one with POST and without Last-Event-ID; a run is kept for `replay.age` behind its end, and for its caller alone.";
+    CursorGone = 410 "cursor_gone" None,
+        "The run cannot be taken up behind this event.", "Ask again without Last-Event-ID: the run begins with a snapshot of what it said.";
+    RunNotKept = 410 "run_not_kept" None,
+        "The run is too large to be taken up again.", "Raise `replay.run_bytes` or `replay.bytes`; a run with a new runId starts over.";
+    RunIdTaken = 409 "run_id_taken" None,
+        "Another run of this id goes on.", "Use a new runId; the same body, or Last-Event-ID, joins the run that goes on.";
+    TooManyReaders = 429 "too_many_readers" None,
+        "As many read this run as may.", "Close one of its streams, and try again.";
+    RunAbandoned = 410 "run_abandoned" None,
+        "Nobody listened to the run for as long as it may go on alone.", "Start it again, or raise `on_disconnect` of the route.";
     EventsMethod = 405 "events_method_not_allowed" None,
         "The events of a run are read with GET.", "Send the request with the method GET.";
     ThreadBusy = 409 "thread_busy" None,

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! # Life of a run
-//! 1. pingora accepts, hyper reads the request ([`proxy`]); the tower stack gives it an id, finds its route and answers
+//! 1. A listener accepts, TLS is spoken where it is configured, hyper reads the request ([`proxy`]); the tower stack gives it an id, finds its route and answers
 //!    refusals, which are rows of one table ([`error`]).
 //! 2. The gates of the [`guard`] ask one question each: is it proper HTTP, of which page and address, who calls, may they,
 //!    how often, how many at once. Keys of issuers, files of secrets and the Redis of the replicas are kept fresh beside
@@ -69,6 +69,9 @@ pub mod config;
 
 #[cfg(feature = "server")]
 pub mod guard;
+
+#[cfg(feature = "server")]
+pub mod replay;
 
 #[cfg(feature = "server")]
 pub mod proxy;

@@ -14,7 +14,7 @@ use super::upgrade::Predecessor;
 use crate::admin::{Orders, Wish};
 use crate::config::Config;
 use crate::guard::{Current, Guard};
-use crate::proxy::{Door, Lifecycle, Phase};
+use crate::proxy::{Door, Lifecycle, Phase, SocketFile};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use pingora_core::server::{ShutdownSignal, ShutdownSignalWatch};
@@ -49,6 +49,8 @@ pub(super) struct Drain {
     /// who is to be told that this process serves
     pub takeover: Mutex<Option<Predecessor>>,
     pub listening: Vec<occurrence::Listening>,
+    /// of Unix sockets; another process goes on with them
+    pub files: Vec<Arc<SocketFile>>,
 }
 
 /// The ways into the planes.
@@ -126,6 +128,7 @@ impl Drain {
             let told = tokio::task::spawn_blocking(|| before.relieve()).await;
             let told = told.unwrap_or_else(|error| Err(error.to_string()));
             occurrence::TakenOver { failure: told.err() }.emit();
+            self.files.iter().for_each(|file| file.own());
         }
         if let Some(local) = &self.local
             && let Err(error) = local.socket.publish()
@@ -164,6 +167,7 @@ impl Drain {
         if cause == Cause::Successor {
             data.shut();
             status.shut();
+            self.files.iter().for_each(|file| file.leave());
             self.local.iter().for_each(|local| local.legacy.close());
         }
         let mut drain = Instant::now() + grace;

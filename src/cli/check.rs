@@ -54,7 +54,7 @@ fn startable(config: &Config) -> Result<(), String> {
 /// Says which routes the whole network may call. That may be meant, so it is no mistake.
 fn warn_of_open_routes(config: &Config) {
     let reached: Vec<String> =
-        config.data.iter().filter(|address| !address.ip().is_loopback()).map(ToString::to_string).collect();
+        config.data.iter().filter(|one| one.is_public()).map(|one| one.address.to_string()).collect();
     let open = config.routes.iter().filter(|route| route.access.methods.is_empty()).map(|route| route.name.as_str());
     let open: Vec<&str> = open.collect();
     if !reached.is_empty() && !open.is_empty() {

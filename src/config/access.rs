@@ -4,6 +4,7 @@
 use http::{HeaderName, HeaderValue};
 use ipnet::IpNet;
 use std::fmt;
+use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -356,5 +357,29 @@ pub enum OnError {
     Deny,
 }
 
-/// Addresses whose word about their clients is taken.
-pub type TrustedProxies = Vec<IpNet>;
+/// Whose word about their clients is taken.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TrustedProxies {
+    /// these addresses
+    pub networks: Vec<IpNet>,
+    /// whoever may open a Unix socket
+    pub unix: bool,
+}
+
+impl TrustedProxies {
+    /// Whether an address is among them. A listener of both families shows IPv4 as a mapped address; it is one here.
+    #[must_use]
+    pub fn has(&self, address: IpAddr) -> bool {
+        let address = address.to_canonical();
+        self.networks.iter().any(|network| network.contains(&address))
+    }
+}
+
+/// One entry of the list.
+#[derive(Debug, Clone, Copy)]
+pub enum TrustedProxy {
+    /// an address or a network
+    Network(IpNet),
+    /// whoever may open a Unix socket
+    Unix,
+}

@@ -5,27 +5,32 @@
 //! `?`, so that nothing is made up for it.
 
 use std::fmt::Display;
-use std::net::SocketAddr;
 
 use serde_saphyr::{Location, Spanned};
 
 use super::access::ApiKey;
 use super::file::{self, File, KeyFile, OneOrMany, SideMapping, Text};
+use super::listen::Listen;
 use super::load::Source;
 use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_password};
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
-use super::{Config, Limits, Route, Template, Timeouts, Upstream};
+use super::{Config, Limits, Route, Timeouts, Upstream};
 use crate::dialect::{self, Dialect, Set, Side};
 use crate::translate::Mode;
 
 mod access;
 mod auth;
 mod kept;
+mod listen;
 mod own;
+mod paths;
 mod process;
 mod rates;
+mod replay;
 mod secret;
+
+use paths::Labels;
 
 /// Checks `file`, which was read from `source`.
 pub(super) fn check(source: &Source<'_>, file: &File) -> Result<Config, Problems> {
@@ -48,7 +53,7 @@ struct Check<'a> {
     /// Names of those that have mistakes, which were noted where they are.
     mistaken: Vec<String>,
     /// Where the data plane listens, as far as it could be read: no upstream may lead back there.
-    own: Vec<Seen<SocketAddr>>,
+    own: Vec<Seen<Listen>>,
     /// Issuers and lists of API keys, for routes to name.
     methods: Vec<auth::Method>,
     /// Rate limits, for routes to name; in the order of the file.
@@ -101,33 +106,14 @@ impl<T> Seen<T> {
     }
 }
 
-/// What tells routes apart: no two may have one of these in common.
-#[derive(Default)]
-struct Labels {
-    paths: Vec<Seen<String>>,
-    names: Vec<Seen<String>>,
-    events: Vec<Seen<Template>>,
-}
-
-impl Labels {
-    fn add(&mut self, path: Option<Seen<String>>, name: Option<Seen<String>>) {
-        // A path that was there before is noted as such; that it is a name as well would be the same mistake again.
-        let again = |name: &Seen<String>| {
-            let is_path = path.as_ref().is_some_and(|path| path.position == name.position);
-            is_path && self.paths.iter().any(|earlier| earlier.value == name.value)
-        };
-        self.names.extend(name.filter(|name| !again(name)));
-        self.paths.extend(path);
-    }
-}
-
 impl Check<'_> {
     fn config(&mut self, file: &File) -> Option<Config> {
-        let listeners = self.listeners(&file.listeners);
+        let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
+        let listeners = self.listeners(&file.listeners, trusted_proxies.as_ref());
+        let replay = self.replay(&file.replay);
         let limits = self.limits(&file.limits);
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
         let process = self.process(file);
-        let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
         let auth = self.auth(&file.auth);
         let rate_limits = self.rate_limits(file);
         self.dialects(&file.dialects);
@@ -142,22 +128,9 @@ impl Check<'_> {
             limits: limits?,
             keep_alive: keep_alive?,
             process: process?,
+            replay: replay?,
             routes: routes?,
         })
-    }
-
-    fn listeners(&mut self, listeners: &file::Listeners) -> Option<(Vec<SocketAddr>, Vec<SocketAddr>)> {
-        let data = self.values(&listeners.data, "listeners.data", scalar::address);
-        let status = self.values(&listeners.status, "listeners.status", scalar::address);
-        if data.is_empty() {
-            let hint = "write an address such as `127.0.0.1:8787`, or take the key away to get its default";
-            self.note("listeners.data", position(listeners.data.defined), "there is no address to listen on", hint);
-        }
-        let all: Vec<&Seen<SocketAddr>> = data.iter().chain(&status).flatten().collect();
-        let hint = "give each listener a port of its own";
-        self.distinct(&all, |one, other| overlap(*one, *other), "this address is already taken by", hint);
-        self.own = data.iter().flatten().cloned().collect();
-        Some((every(data)?, every(status)?))
     }
 
     fn limits(&mut self, limits: &file::Limits) -> Option<Limits> {
@@ -168,6 +141,10 @@ impl Check<'_> {
         let headers = self.value(&limits.headers, "limits.headers", scalar::count);
         let head_timeout = self.value(&limits.head_timeout, "limits.head_timeout", scalar::duration);
         let body_timeout = self.value(&limits.body_timeout, "limits.body_timeout", scalar::duration);
+        let idle_timeout = self.value(&limits.idle_timeout, "limits.idle_timeout", scalar::duration);
+        let connections = self.value(&limits.connections, "limits.connections", scalar::count);
+        let path = "limits.connections_per_address";
+        let connections_per_address = self.optional(limits.connections_per_address.as_ref(), path, scalar::count);
         let max_streams = self.optional(limits.max_streams.as_ref(), "limits.max_streams", scalar::count);
         Some(Limits {
             request_body: request_body?,
@@ -177,6 +154,9 @@ impl Check<'_> {
             headers: headers?.get(),
             head_timeout: head_timeout?,
             body_timeout: body_timeout?,
+            idle_timeout: idle_timeout?,
+            connections: connections?.get(),
+            connections_per_address: connections_per_address?,
             max_streams: max_streams?,
         })
     }
@@ -202,42 +182,6 @@ impl Check<'_> {
         checked.into_iter().collect()
     }
 
-    /// No request may be one for a run and one for its events, or for the events of two routes.
-    fn disjoint(&mut self, labels: &Labels) {
-        let hint = "give it a segment of its own, such as `/events` at its end";
-        let all: Vec<&Seen<Template>> = labels.events.iter().collect();
-        self.distinct(&all, Template::overlaps, "some paths are read by this and by", hint);
-        for events in &labels.events {
-            if let Some(path) = labels.paths.iter().find(|path| events.value.covers(&path.value)) {
-                self.note(&events.path, events.position, format!("this covers {}", path.place()), hint);
-            }
-        }
-    }
-
-    /// Where clients of the route find their events, if it has such a path.
-    #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    fn events_path(
-        &mut self,
-        route: &file::Route,
-        client: Option<Side>,
-        at: &str,
-        labels: &mut Labels,
-    ) -> Option<Option<Template>> {
-        let Some(written) = &route.events_path else { return Some(None) };
-        let at = format!("{at}.events_path");
-        let seen = self.seen(written, &at, scalar::events_path);
-        // An `event:` line is for a reader that GETs (EventSource); a dialect of the operator's own has it from its base.
-        if let Some(side) = client.filter(|side| !side.dialect.event_line) {
-            let message = format!("clients of `{}` take their events from the answer to the POST", side.dialect.name);
-            let two_steps = dialect::ALL.iter().filter(|dialect| dialect.event_line).map(|dialect| dialect.name);
-            let hint = format!("take it away; it belongs to {}", quoted(two_steps));
-            self.note(&at, position(written.defined), message, hint);
-        }
-        let seen = seen?;
-        labels.events.push(seen.clone());
-        Some(Some(seen.value))
-    }
-
     fn route(&mut self, written: &Spanned<file::Route>, at: &str, labels: &mut Labels) -> Option<Route> {
         let route = &written.value;
         let whole = position(written.defined);
@@ -251,6 +195,7 @@ impl Check<'_> {
         let client = self.required(route.client.as_ref(), at, "client", whole);
         let client = client.and_then(|side| self.side(side, &format!("{at}.client")));
         let events_path = self.events_path(route, client, at, labels);
+        let on_disconnect = self.on_disconnect(route, path.as_ref(), at, labels);
         let agent = self.required(route.agent.as_ref(), at, "agent", whole);
         let agent = agent.and_then(|side| self.side(side, &format!("{at}.agent")));
         let upstreams = self.required(route.upstream.as_ref(), at, "upstream", whole);
@@ -264,6 +209,7 @@ impl Check<'_> {
             name: name?.value,
             path: path?.value,
             events_path: events_path?,
+            on_disconnect: on_disconnect?,
             client: client?,
             agent: agent?,
             upstreams: upstreams?,
@@ -290,7 +236,7 @@ impl Check<'_> {
             "list each host and port once, all get the same share of runs; another path takes a route of its own";
         self.distinct(&all, same, "this host and port are already listed as", hint);
         for one in &all {
-            if let Some(own) = self.own.iter().find(|own| one.value.leads_to(own.value)) {
+            if let Some(own) = self.own.iter().find(|own| one.value.leads_to(&own.value)) {
                 let message = format!("this is the gateway itself, {}; requests would go round in it", own.place());
                 self.note(&one.path, one.position, message, "write the address and port of the agent");
             }
@@ -569,13 +515,4 @@ fn quoted<T: Display>(names: impl Iterator<Item = T>) -> String {
 
 fn position(location: Location) -> Option<Position> {
     (location != Location::UNKNOWN).then(|| Position { line: location.line(), column: location.column() })
-}
-
-/// Whether the second of two sockets could not be bound: one address and port, or a wildcard of the same family over
-/// it. Port 0 is a new port each time.
-fn overlap(one: SocketAddr, other: SocketAddr) -> bool {
-    let wildcard = one.ip().is_unspecified() || other.ip().is_unspecified();
-    one.port() != 0
-        && one.port() == other.port()
-        && (one.ip() == other.ip() || (wildcard && one.is_ipv4() == other.is_ipv4()))
 }

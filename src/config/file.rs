@@ -13,11 +13,15 @@ use serde::{Deserialize, Serialize};
 use serde_saphyr::{Location, Spanned};
 
 mod access;
+mod listen;
+mod replay;
 
 pub use access::{
     ApiKey, Auth, Cors, Issuer, KeyFile, KeySource, RateLimit, Redis, Require, RunLimits, Tier, UpstreamFile,
     UpstreamHeader,
 };
+pub use listen::{Listeners, SocketEntry, SocketMapping, Sockets, TlsFiles};
+pub use replay::Replay;
 
 /// A scalar as it was written, with its line and column. A default has no position.
 pub type Text = Spanned<String>;
@@ -28,8 +32,9 @@ pub type Text = Spanned<String>;
 pub struct File {
     /// Where Diglot listens.
     pub listeners: Listeners,
-    /// Addresses or networks (`10.0.0.0/8`) of the proxies in front: what they say of their clients in `Forwarded` and
-    /// `X-Forwarded-For` is believed. From anybody else both are ignored.
+    /// Addresses or networks (`10.0.0.0/8`) of the proxies in front, or `unix` for whoever may open a Unix socket: what they
+    /// say of their clients in `Forwarded`, `X-Forwarded-For` and the PROXY protocol is believed. From anybody else it is
+    /// ignored.
     pub trusted_proxies: Vec<Text>,
     /// Whom the gateway believes. With it, every route without `auth` wants a credential of one of its methods.
     pub auth: Auth,
@@ -48,6 +53,8 @@ pub struct File {
     pub drain_grace: Text,
     /// How long running streams may go on behind `drain_grace` before they are ended. A duration; `0s` ends them at once.
     pub drain_timeout: Text,
+    /// What is kept of runs that outlive their clients.
+    pub replay: Replay,
     /// How long running streams may go on in a process whose sockets were taken over by `diglot serve --upgrade`. A
     /// duration.
     pub upgrade_timeout: Text,
@@ -73,28 +80,12 @@ impl Default for File {
             keep_alive: text("15s"),
             drain_grace: text("5s"),
             drain_timeout: text("30s"),
+            replay: Replay::default(),
             upgrade_timeout: text("1h"),
             run_dir: None,
             dialects: Vec::new(),
             routes: Spanned::new(Vec::new(), Location::UNKNOWN, Location::UNKNOWN),
         }
-    }
-}
-
-/// Listen addresses, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787`; port 0 takes a free one.
-#[derive(Debug, Clone, Deserialize, Serialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Listeners {
-    /// The data plane: what clients connect to. One address or a list.
-    pub data: Spanned<OneOrMany>,
-    /// Liveness, readiness and metrics, and nothing else. One address or a list; `[]` turns it off. Loopback unless
-    /// set: a deployment puts it on the wildcard (`0.0.0.0:8788`), where kubelet and Prometheus reach it.
-    pub status: Spanned<OneOrMany>,
-}
-
-impl Default for Listeners {
-    fn default() -> Listeners {
-        Listeners { data: one("127.0.0.1:8787"), status: one("127.0.0.1:8788") }
     }
 }
 
@@ -112,10 +103,19 @@ pub struct Limits {
     pub header_bytes: Text,
     /// The most fields of a request.
     pub headers: Text,
-    /// How long the head of a request may take, and the pause before it.
+    /// How long the head of a request may take.
     pub head_timeout: Text,
     /// How long the whole body of a request may take.
     pub body_timeout: Text,
+    /// How long a connection may do nothing between two requests before it is closed.
+    pub idle_timeout: Text,
+    /// The most connections of clients at once; more are closed at once. Each takes a file descriptor, and another one for
+    /// its agent while a run goes on.
+    pub connections: Text,
+    /// The most connections at once of one address, of IPv6 of one /64 network; trusted proxies may have any number. No
+    /// limit unless set.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connections_per_address: Option<Text>,
     /// The most runs at once, of all routes; more are refused with 503. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_streams: Option<Text>,
@@ -133,6 +133,9 @@ impl Default for Limits {
             headers: text("100"),
             head_timeout: text("30s"),
             body_timeout: text("30s"),
+            idle_timeout: text("75s"),
+            connections: text("8192"),
+            connections_per_address: None,
             max_streams: None,
             legacy_headers: text("false"),
         }
@@ -155,6 +158,10 @@ pub struct Route {
     /// they POST is answered 202 then. Without it the events are the answer to the POST.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub events_path: Option<Text>,
+    /// What becomes of a run when nobody listens to it: it ends (`abort`), or goes on for so long and can be come back to
+    /// (`continue for 5m`).
+    #[serde(default = "replay::on_disconnect")]
+    pub on_disconnect: Text,
     /// What the clients speak. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub client: Option<Spanned<Side>>,
@@ -354,10 +361,6 @@ pub enum OneOrMany {
 
 pub(super) fn text(written: &str) -> Text {
     Spanned::new(written.to_owned(), Location::UNKNOWN, Location::UNKNOWN)
-}
-
-fn one(written: &str) -> Spanned<OneOrMany> {
-    Spanned::new(OneOrMany::One(written.to_owned()), Location::UNKNOWN, Location::UNKNOWN)
 }
 
 // serde's `untagged` buffers what it reads and thereby forgets where it stood, so the two choices are made by hand.

@@ -9,26 +9,30 @@
 //! YAML and its keys; `check` puts variables in and turns each value into its type, by the rules of `scalar`.
 //! A `Config` is made by [`load`] alone, so whoever holds one need not check again.
 
-use std::net::{IpAddr, SocketAddr};
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::access::{Access, Auth, RateLimits, TrustedProxies};
+use self::listen::Listen;
 use self::process::Process;
+use self::replay::{OnDisconnect, Replay};
 use crate::dialect::Side;
 use crate::translate::Mode;
 
 pub mod access;
+pub mod certificate;
 mod check;
 pub mod effective;
 pub mod field;
 pub mod file;
+pub mod listen;
 pub mod load;
 mod outline;
 mod problem;
 pub mod process;
 pub mod reload;
+pub mod replay;
 mod scalar;
 mod template;
 #[cfg(test)]
@@ -50,10 +54,10 @@ pub fn duration(text: &str) -> Result<Duration, String> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where the data plane listens. Never empty; overlaps with neither itself nor `status`.
-    pub data: Vec<SocketAddr>,
+    pub data: Vec<Listen>,
     /// Where the status plane listens. Empty when it is turned off.
-    pub status: Vec<SocketAddr>,
-    /// Addresses whose `Forwarded` and `X-Forwarded-For` are believed.
+    pub status: Vec<Listen>,
+    /// Whose `Forwarded`, `X-Forwarded-For` and PROXY protocol are believed.
     pub trusted_proxies: TrustedProxies,
     /// Whom the gateway believes.
     pub auth: Auth,
@@ -65,6 +69,8 @@ pub struct Config {
     pub keep_alive: Duration,
     /// How the process lives and ends.
     pub process: Process,
+    /// How much is kept of runs that outlive their clients.
+    pub replay: Replay,
     /// In the order of the file. Never empty; no two share a path or a name.
     pub routes: Vec<Route>,
 }
@@ -82,10 +88,16 @@ pub struct Limits {
     pub header_bytes: usize,
     /// The most fields of a request.
     pub headers: usize,
-    /// From the first byte of a request, or the end of the one before, to the end of its head.
+    /// From the first byte of a request to the end of its head.
     pub head_timeout: Duration,
     /// For the whole body of a request.
     pub body_timeout: Duration,
+    /// From the end of an answer to the first byte of the next request.
+    pub idle_timeout: Duration,
+    /// The most connections of clients at once.
+    pub connections: usize,
+    /// The most connections at once of one address; of IPv6 of one /64 network.
+    pub connections_per_address: Option<NonZeroUsize>,
     /// The most runs at once, of all routes.
     pub max_streams: Option<NonZeroUsize>,
 }
@@ -100,6 +112,8 @@ pub struct Route {
     /// Where clients GET the events of a run that they POSTed; its place is one whole segment. No request is read by two
     /// of these, or by one and a `path`.
     pub events_path: Option<Template>,
+    /// What becomes of a run that nobody listens to.
+    pub on_disconnect: OnDisconnect,
     /// What the clients speak.
     pub client: Side,
     /// What the agent speaks.
@@ -139,22 +153,9 @@ impl Upstream {
         if *port == implied_port(self.tls) { host } else { format!("{host}:{port}") }
     }
 
-    /// Whether a connection to it ends at `listener`, as far as that is known without looking names up. TLS never does:
-    /// the data plane speaks none.
-    fn leads_to(&self, listener: SocketAddr) -> bool {
-        // A connection to the wildcard address goes to the loopback one.
-        let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
-        let here = listener.ip();
-        let reached = match self.host.parse().map(|ip: IpAddr| ip.to_canonical()) {
-            // A wildcard of IPv6 takes IPv4 as well.
-            Ok(there) if here.is_ipv6() && here.is_unspecified() => local(there),
-            Ok(there) if there.is_ipv4() != here.is_ipv4() => false,
-            Ok(there) => {
-                there == here || (local(there) && local(here) && (here.is_unspecified() || there.is_unspecified()))
-            }
-            Err(_) => self.host == "localhost" && local(here),
-        };
-        !self.tls && self.port == listener.port() && reached
+    /// Whether a connection to it ends at `listener`, as far as that is known without looking names up.
+    fn leads_to(&self, listener: &Listen) -> bool {
+        listener.is_reached_by(self.tls, &self.host, self.port)
     }
 }
 

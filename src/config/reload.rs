@@ -34,7 +34,7 @@ impl Changes {
             ("upgrade_timeout", before.process.upgrade_timeout != after.process.upgrade_timeout),
         ];
         // Those are said as one key below.
-        keys.retain(|key| !key.starts_with("limits."));
+        keys.retain(|key| !key.starts_with("limits.") && !key.contains(','));
         keys.extend(rest.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
         let mut changes = Changes { keys, ..Changes::default() };
         for route in &after.routes {
@@ -75,10 +75,18 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
     let keys = [
         ("listeners.data", began.data != now.data),
         ("listeners.status", began.status != now.status),
+        ("replay", began.replay != now.replay),
+        (
+            "trusted_proxies, where connections are counted and PROXY is believed",
+            began.trusted_proxies != now.trusted_proxies,
+        ),
         ("run_dir", began.process.run_dir != now.process.run_dir),
         ("limits.header_bytes", one.header_bytes != other.header_bytes),
         ("limits.headers", one.headers != other.headers),
         ("limits.head_timeout", one.head_timeout != other.head_timeout),
+        ("limits.idle_timeout", one.idle_timeout != other.idle_timeout),
+        ("limits.connections", one.connections != other.connections),
+        ("limits.connections_per_address", one.connections_per_address != other.connections_per_address),
     ];
     keys.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key).collect()
 }

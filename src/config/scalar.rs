@@ -12,11 +12,14 @@ use std::time::Duration;
 use http::Uri;
 
 use super::Template;
+use super::replay::OnDisconnect;
 
 mod access;
+mod listen;
 mod url;
 
 pub(super) use access::*;
+pub(super) use listen::*;
 pub(super) use url::*;
 
 /// The longest duration taken. What is longer is a mistake in the unit, and the sum with a point in time must exist.
@@ -117,6 +120,21 @@ pub(super) fn duration(text: &str) -> Result<Duration, Fault> {
     match duration_or_zero(text)? {
         Duration::ZERO => Err(Fault::new("leaves no time at all", "write a duration of at least `1ms`")),
         duration => Ok(duration),
+    }
+}
+
+/// What becomes of a run that nobody listens to: `abort`, or `continue for` a duration.
+pub(super) fn on_disconnect(text: &str) -> Result<OnDisconnect, Fault> {
+    const HINT: &str = "write `abort`, or `continue for` and a duration: `continue for 5m`";
+    if text == "abort" {
+        return Ok(OnDisconnect::Abort);
+    }
+    let Some(rest) = text.strip_prefix("continue") else {
+        return Err(Fault::new("is not a choice here", HINT));
+    };
+    match rest.trim_start().strip_prefix("for ").map(|after| after.trim_start()) {
+        Some(after) => duration(after).map(OnDisconnect::Continue),
+        None => Err(Fault::new("does not say for how long", HINT).suggest(Some("continue for 5m".to_owned()))),
     }
 }
 

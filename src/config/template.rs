@@ -40,6 +40,14 @@ impl Template {
         Some(Template(pieces))
     }
 
+    /// Where runs of a route that outlive their clients are read again, and where they are stopped.
+    #[must_use]
+    pub fn of_runs(path: &str) -> [Template; 2] {
+        let below = format!("{}/runs/", path.trim_end_matches('/'));
+        ["/events", "/stop"]
+            .map(|what| Template(vec![Piece::Text(below.clone()), Piece::RunId, Piece::Text(what.to_owned())]))
+    }
+
     /// The path with the ids of a run in it. `None` for an id that is nothing in a path, or another path: the empty one,
     /// `.` and `..`.
     #[must_use]
@@ -60,6 +68,16 @@ impl Template {
     /// control characters, or far too long.
     #[must_use]
     pub fn thread_id(&self, path: &str) -> Option<Option<String>> {
+        self.id(path)
+    }
+
+    /// The run's id in the path of a request, as [`Template::thread_id`].
+    #[must_use]
+    pub fn run_id(&self, path: &str) -> Option<Option<String>> {
+        self.id(path)
+    }
+
+    fn id(&self, path: &str) -> Option<Option<String>> {
         let (before, after) = self.around()?;
         let segment = path.strip_prefix(before)?.strip_suffix(after)?;
         (!segment.is_empty() && !segment.contains('/')).then(|| decode(segment))
@@ -67,7 +85,7 @@ impl Template {
 
     /// Whether a path is one of this template.
     pub(super) fn covers(&self, path: &str) -> bool {
-        self.thread_id(path).is_some()
+        self.id(path).is_some()
     }
 
     /// Whether there is a path that both templates read.
@@ -86,7 +104,7 @@ impl Template {
     fn around(&self) -> Option<(&str, &str)> {
         match &*self.0 {
             [Piece::Text(before), Piece::ThreadId] => Some((before, "")),
-            [Piece::Text(before), Piece::ThreadId, Piece::Text(after)] => Some((before, after)),
+            [Piece::Text(before), Piece::ThreadId | Piece::RunId, Piece::Text(after)] => Some((before, after)),
             _ => None,
         }
     }

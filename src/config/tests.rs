@@ -12,7 +12,7 @@ use serde::forward_to_deserialize_any;
 
 use super::file::{
     ApiKey, Auth, Cors, File, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit, Redis, Require,
-    Route, RunLimits, SideMapping, Tier, Timeouts, UpstreamFile,
+    Route, RunLimits, SideMapping, SocketMapping, Tier, Timeouts, TlsFiles, UpstreamFile,
 };
 use super::load::{self, from_path, from_str_with};
 use super::{Config, Problem, Problems};
@@ -21,7 +21,9 @@ use crate::dialect::{Content, Spelling};
 mod broken;
 mod broken_callers;
 mod callers;
+mod listen;
 mod process;
+mod replay;
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
@@ -46,7 +48,8 @@ fn committed(name: &str) -> PathBuf {
 #[test]
 fn each_broken_file_is_told_what_is_wrong_with_it() {
     let mut differences = String::new();
-    for (cause, text, expected) in broken::BROKEN.iter().chain(broken_callers::BROKEN) {
+    let tables = broken::BROKEN.iter().chain(broken_callers::BROKEN).chain(listen::BROKEN).chain(replay::BROKEN);
+    for (cause, text, expected) in tables {
         let text = text.strip_prefix('\n').unwrap_or(text);
         let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
         let problems = read(&text).expect_err(cause);
@@ -159,6 +162,8 @@ fn every_key_is_in_the_complete_file() {
     let keys = [
         keys_of::<File>(),
         keys_of::<Listeners>(),
+        keys_of::<SocketMapping>(),
+        keys_of::<TlsFiles>(),
         keys_of::<Limits>(),
         keys_of::<Route>(),
         keys_of::<Timeouts>(),
@@ -227,7 +232,9 @@ fn the_examples_load_without_any_variable_set() {
         ("own-dialect.yaml", "acme: ; platform: "),
         ("public-demo.yaml", "demo: "),
         ("redis-limits.yaml", "chat: staff"),
+        ("resumable.yaml", "chat: "),
         ("social-app.yaml", "social: ; social-client: "),
+        ("tls.yaml", "chat: "),
     ];
     for (name, callers) in expected {
         let config = load::from_path_with(&committed("examples").join(name), &|_| None)
@@ -272,7 +279,7 @@ routes:
   - {<<: *chat, path: /b, name: 聊天}
 "#;
     let config = read(text).unwrap_or_else(|problems| panic!("{problems}"));
-    let listening: Vec<String> = config.data.iter().map(ToString::to_string).collect();
+    let listening: Vec<String> = config.data.iter().map(|one| one.address.to_string()).collect();
     assert_eq!(listening, ["127.0.0.1:0", "127.0.0.1:0", "[::]:80"]);
     assert!(config.status.is_empty());
     let limits = config.limits;

@@ -76,7 +76,7 @@ pub struct ChunkStream {
 }
 
 /// The chunk streams of a run, the one that was used last at the end.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Lanes {
     open: Vec<ChunkStream>,
     /// the last stream of each kind, closed or not

@@ -33,6 +33,8 @@ pub enum Run {
 pub enum Ending {
     /// RUN_FINISHED
     Finished,
+    /// RUN_FINISHED, said by the gateway because the run was stopped on purpose
+    Cancelled,
     /// RUN_ERROR
     Failed,
 }
@@ -43,8 +45,8 @@ pub enum Ending {
 /// the others are found by name.
 #[derive(Debug, Default)]
 pub struct Open {
-    /// by the place in the order of opening
-    items: BTreeMap<usize, Opened>,
+    /// by the place in the order of opening; boxed, because a node has room for eleven and most runs have one or two
+    items: BTreeMap<usize, Box<Opened>>,
     places: HashMap<Name, usize>,
     /// how many were opened
     count: usize,
@@ -177,8 +179,9 @@ impl Item {
 impl Open {
     /// Where an item stands.
     fn position(&self, item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
-        let is_it =
-            |own: &Opened| own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner);
+        let is_it = |own: &Box<Opened>| {
+            own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner)
+        };
         if self.items.get(&self.last).is_some_and(is_it) {
             return Some(self.last);
         }
@@ -189,7 +192,7 @@ impl Open {
     /// opened first within a kind.
     #[must_use]
     pub fn in_closing_order(&self) -> Vec<Opened> {
-        let mut items: Vec<_> = self.items.values().rev().cloned().collect();
+        let mut items: Vec<_> = self.items.values().rev().map(|own| Opened::clone(own)).collect();
         items.sort_by_key(|own| own.item);
         items
     }
@@ -214,7 +217,7 @@ impl Open {
                 self.last = self.count;
                 self.places.insert(name(item, id, owner), self.count);
                 let owner = owner.cloned().map(Json::into_owned);
-                self.items.insert(self.count, Opened { item, id: id.clone().into_owned(), owner });
+                self.items.insert(self.count, Box::new(Opened { item, id: id.clone().into_owned(), owner }));
             }
             (Move::Use | Move::Close, None) => return Err(Violation::NotOpen(item)),
             // "Untagged is always fine."

@@ -169,7 +169,7 @@ impl Guard {
         let mut response = Response::new(B::default());
         *response.status_mut() = StatusCode::NO_CONTENT;
         let headers = response.headers_mut();
-        let method = if matched.reads { "GET" } else { "POST" };
+        let method = matched.errand.method();
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(method));
         if let Some(fields) = self.requested(head, matched) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, fields);

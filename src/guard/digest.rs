@@ -6,11 +6,13 @@ use aws_lc_rs::digest::{Context, SHA256, digest};
 pub type Digest = [u8; 32];
 
 /// Of one content.
+#[must_use]
 pub fn of(content: &[u8]) -> Digest {
     bytes(&digest(&SHA256, content))
 }
 
 /// Of parts with their lengths, so that no two lists of them read alike.
+#[must_use]
 pub fn of_parts(parts: &[Option<&str>]) -> Digest {
     let mut context = Context::new(&SHA256);
     for part in parts {

@@ -1,4 +1,4 @@
-//! Files that the guard reads: keys and secrets. They change while the gateway runs, without a word to it.
+//! Files of keys, secrets and certificates. They change while the gateway runs, without a word to it.
 
 use super::digest::{self, Digest};
 use crate::config::load;
@@ -15,23 +15,24 @@ const POLL: Duration = Duration::from_secs(2);
 /// How long a changed file has to stay as it is: one that is being written is not taken in the middle.
 const SETTLE: Duration = Duration::from_millis(100);
 
-/// What is made of a file's content. The error says what is wrong with it, and quotes nothing.
-type Parse<T> = Box<dyn Fn(&[u8]) -> Result<T, String> + Send + Sync>;
+/// What is made of the files' contents. The error says what is wrong with them, and quotes nothing.
+type Parse<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
 
-/// A file and what it means, kept fresh by [`Watched::watch`].
+/// A file, or several that belong together, and what it means, kept fresh by [`Watched::watch`].
 ///
 /// It is compared by content: a mounted Secret changes by a link to another folder, and the times of its files say
 /// nothing. A file that is gone or broken changes nothing: what it meant before stays in use.
 pub struct Watched<T> {
-    path: PathBuf,
+    /// at least one
+    paths: Vec<PathBuf>,
     parse: Parse<T>,
     value: ArcSwap<T>,
     /// what was found there last, usable or not: nothing is said twice
     seen: Mutex<Seen>,
 }
 
-/// What stands in a file, without keeping it: its digest, or why it cannot be read.
-type Seen = Result<Digest, String>;
+/// What stands in the files, without keeping it: their digests, or why one cannot be read.
+type Seen = Result<Vec<Digest>, String>;
 
 impl<T> Watched<T> {
     /// Reads the file for the first time.
@@ -42,15 +43,23 @@ impl<T> Watched<T> {
         path: &Path,
         parse: impl Fn(&[u8]) -> Result<T, String> + Send + Sync + 'static,
     ) -> Result<Self, String> {
-        let named = |cause| format!("{}: {cause}", path.display());
-        let content = load::bytes(path).map_err(named)?;
-        let value = parse(&content).map_err(named)?;
-        Ok(Watched {
-            path: path.to_owned(),
-            parse: Box::new(parse),
-            value: ArcSwap::from_pointee(value),
-            seen: Mutex::new(Ok(digest::of(&content))),
-        })
+        let parse = move |contents: &[Vec<u8>]| parse(contents.first().map_or(&[], Vec::as_slice));
+        Watched::open_all(vec![path.to_owned()], parse)
+    }
+
+    /// As [`Watched::open`], of files that only mean something together; `parse` gets their contents in that order.
+    ///
+    /// # Errors
+    /// Why one of them cannot be read, with its path, or why they cannot be used, with the path of the first.
+    pub fn open_all(
+        paths: Vec<PathBuf>,
+        parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
+    ) -> Result<Self, String> {
+        let contents = read(&paths)?;
+        let named = |cause| paths.first().map(|path| format!("{}: {cause}", path.display())).unwrap_or(cause);
+        let value = parse(&contents).map_err(named)?;
+        let seen = contents.iter().map(|content| digest::of(content)).collect();
+        Ok(Watched { paths, parse: Box::new(parse), value: ArcSwap::from_pointee(value), seen: Mutex::new(Ok(seen)) })
     }
 
     /// What the file means now. Cheap enough for every request; not to be kept.
@@ -61,39 +70,49 @@ impl<T> Watched<T> {
     /// Looks at the file from time to time: never returns.
     pub async fn watch(&self) {
         loop {
-            tokio::time::sleep(POLL).await;
-            self.look().await;
+            match self.changed().await {
+                Ok(()) => self.paths.iter().for_each(|path| occurrence::FileChanged { path }.emit()),
+                Err(cause) => {
+                    let path = self.paths.first().map_or(Path::new(""), PathBuf::as_path);
+                    occurrence::FileUnusable { path, cause: &cause }.emit();
+                }
+            }
         }
     }
 
-    async fn look(&self) {
+    /// Waits until it means something else, or why it no longer means anything: then what it meant before stays.
+    pub async fn changed(&self) -> Result<(), String> {
+        loop {
+            tokio::time::sleep(POLL).await;
+            if let Some(change) = self.look().await {
+                return change;
+            }
+        }
+    }
+
+    async fn look(&self) -> Option<Result<(), String>> {
         let (_, first) = self.read().await;
         if first == *self.seen() {
-            return;
+            return None;
         }
         tokio::time::sleep(SETTLE).await;
-        let (content, second) = self.read().await;
+        let (contents, second) = self.read().await;
         if first != second {
-            return;
+            return None;
         }
         self.seen().clone_from(&second);
-        let path = &self.path;
-        match content.and_then(|content| (self.parse)(&content)) {
-            Ok(value) => {
-                self.value.store(Arc::new(value));
-                occurrence::FileChanged { path }.emit();
-            }
-            Err(cause) => occurrence::FileUnusable { path, cause: &cause }.emit(),
-        }
+        let parsed = contents.and_then(|contents| (self.parse)(&contents));
+        Some(parsed.map(|value| self.value.store(Arc::new(value))))
     }
 
-    async fn read(&self) -> (Result<Vec<u8>, String>, Seen) {
-        let path = self.path.clone();
+    async fn read(&self) -> (Result<Vec<Vec<u8>>, String>, Seen) {
+        let paths = self.paths.clone();
         // A disk or a network that hangs must not hold up whatever else is watched.
-        let content = tokio::task::spawn_blocking(move || load::bytes(&path)).await;
-        let content = content.unwrap_or_else(|error| Err(error.to_string()));
-        let seen = content.as_deref().map(digest::of).map_err(String::clone);
-        (content, seen)
+        let contents = tokio::task::spawn_blocking(move || read(&paths)).await;
+        let contents = contents.unwrap_or_else(|error| Err(error.to_string()));
+        let seen = contents.as_deref().map(|all| all.iter().map(|content| digest::of(content)).collect());
+        let seen = seen.map_err(String::clone);
+        (contents, seen)
     }
 
     fn seen(&self) -> std::sync::MutexGuard<'_, Seen> {
@@ -104,8 +123,14 @@ impl<T> Watched<T> {
 impl<T> fmt::Debug for Watched<T> {
     /// Without the content, which is a secret more often than not.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("path", &self.path).finish_non_exhaustive()
+        f.debug_struct("Watched").field("paths", &self.paths).finish_non_exhaustive()
     }
+}
+
+/// The contents of all of them, or why one cannot be read, with its path.
+fn read(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, String> {
+    let named = |path: &PathBuf| load::bytes(path).map_err(|cause| format!("{}: {cause}", path.display()));
+    paths.iter().map(named).collect()
 }
 
 #[cfg(test)]
@@ -216,6 +241,6 @@ mod tests {
         let folder = Folder::new("debug");
         let path = folder.file("planted");
         let watched = Watched::open(&path, |content| Ok(content.to_vec())).expect("a file");
-        assert_eq!(format!("{watched:?}"), format!("Watched {{ path: {path:?}, .. }}"));
+        assert_eq!(format!("{watched:?}"), format!("Watched {{ paths: [{path:?}], .. }}"));
     }
 }

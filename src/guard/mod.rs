@@ -18,7 +18,7 @@ mod authorize;
 pub mod cors;
 mod current;
 pub mod digest;
-mod file;
+pub mod file;
 mod gate;
 mod host;
 mod identity;
@@ -41,6 +41,7 @@ use crate::config::Config;
 use crate::config::access::{self, Access};
 use crate::error::Rejection;
 use crate::telemetry::{Metrics, RouteMetrics};
+use http::request::Parts;
 use http::{Request, Response};
 use std::sync::Arc;
 use tower::{Service, ServiceBuilder};
@@ -56,8 +57,34 @@ pub struct Matched {
     pub access: Arc<Access>,
     /// its handles
     pub metrics: Arc<RouteMetrics>,
-    /// whether the request reads a run that another one started: it is no new run to a limit
-    pub reads: bool,
+    /// what the request wants of it
+    pub errand: Errand,
+}
+
+/// What a request wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errand {
+    /// a run
+    Start,
+    /// a run, or one that was started already; only its body tells, so whoever reads that asks for room
+    StartOrJoin,
+    /// the events of a run that another request started, and that was counted then
+    Read,
+    /// the events of a run again: each time is counted
+    Join,
+    /// the end of a run
+    Stop,
+}
+
+impl Errand {
+    /// How it is asked for.
+    #[must_use]
+    pub const fn method(self) -> &'static str {
+        match self {
+            Errand::Start | Errand::StartOrJoin | Errand::Stop => "POST",
+            Errand::Read | Errand::Join => "GET",
+        }
+    }
 }
 
 /// Everything that the gates decide with: shared by all requests.
@@ -121,6 +148,14 @@ impl Guard {
         all.push(Upkeep::new(&self.limits, |limits| async move { limits.watch().await }));
         all.extend(self.redis.iter().map(|(_, redis)| Upkeep::new(redis, |redis| async move { redis.watch().await })));
         all
+    }
+
+    /// Room for a run of a route where only the body of a request tells whether it starts one. Its gate lets all pass.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn seat(&self, head: &Parts, matched: &Matched) -> Result<Permits, Rejection> {
+        self.streams.seat(head, matched)
     }
 
     /// Who checks credentials, for the status plane.

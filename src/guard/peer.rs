@@ -24,7 +24,21 @@ const MAX_HOPS: usize = 32;
 
 /// The other end of the connection, among the extensions of every request.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer(pub SocketAddr);
+pub struct Peer {
+    /// who it is
+    pub origin: Origin,
+    /// whether the connection is one of TLS
+    pub tls: bool,
+}
+
+/// Who connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// somebody at this address, as the network or a trusted proxy's PROXY protocol says
+    Address(SocketAddr),
+    /// somebody who may open a Unix socket. To whatever counts by address all of them are one
+    Unix,
+}
 
 /// The client's address: that of the peer, or what a trusted proxy says. Among the extensions behind [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +59,7 @@ impl Addresses {
 
     /// Whether the other end of the connection is a trusted proxy.
     pub(super) fn trusts_peer_of(&self, head: &Parts) -> bool {
-        peer(head).is_some_and(|peer| self.trusts(peer))
+        origin(head).is_some_and(|origin| self.trusts_origin(origin))
     }
 
     /// The addresses that the request came by, the client first and the peer last. Empty where there is no peer's address.
@@ -54,10 +68,10 @@ impl Addresses {
     /// client sent it. So they are believed where they say the same; where they differ one of them is forged, and nobody
     /// knows which: then the peer is all that is known.
     pub(super) fn chain(&self, head: &Parts) -> Vec<IpAddr> {
-        let Some(peer) = peer(head) else { return Vec::new() };
+        let Some(origin) = origin(head) else { return Vec::new() };
         let headers = &head.headers;
         let mut chain = match (headers.contains_key(FORWARDED), headers.contains_key(X_FORWARDED_FOR)) {
-            _ if !self.trusts(peer) => Vec::new(),
+            _ if !self.trusts_origin(origin) => Vec::new(),
             (false, false) => Vec::new(),
             (true, false) => self.walk(forwarded(headers)),
             (false, true) => self.walk(x_forwarded_for(headers)),
@@ -67,7 +81,11 @@ impl Addresses {
             }
         };
         chain.reverse();
-        chain.push(peer);
+        // A listener of both families shows IPv4 as a mapped address; to us it is one peer.
+        chain.extend(match origin {
+            Origin::Address(address) => Some(address.ip().to_canonical()),
+            Origin::Unix => None,
+        });
         chain
     }
 
@@ -85,7 +103,15 @@ impl Addresses {
     }
 
     fn trusts(&self, address: IpAddr) -> bool {
-        self.trusted.iter().any(|network| network.contains(&address))
+        self.trusted.has(address)
+    }
+
+    /// Whether what the other end says about its clients is believed.
+    fn trusts_origin(&self, origin: Origin) -> bool {
+        match origin {
+            Origin::Address(address) => self.trusts(address.ip()),
+            Origin::Unix => self.trusted.unix,
+        }
     }
 }
 
@@ -105,9 +131,17 @@ impl Gate for Address {
     }
 }
 
-/// The peer's address. A listener of both families shows IPv4 as a mapped address; to us it is one peer.
-fn peer(head: &Parts) -> Option<IpAddr> {
-    head.extensions.get::<Peer>().map(|peer| peer.0.ip().to_canonical())
+/// What of an address its user cannot choose: all of IPv4, however it is written; of IPv6 the /64 network.
+#[must_use]
+pub fn network(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
+        address => address,
+    }
+}
+
+fn origin(head: &Parts) -> Option<Origin> {
+    head.extensions.get::<Peer>().map(|peer| peer.origin)
 }
 
 /// `for=` of each element, the last first; `None` for what says no address.
@@ -214,17 +248,23 @@ mod tests {
     use super::*;
 
     fn addresses(trusted: &[&str]) -> Addresses {
-        Addresses { trusted: trusted.iter().map(|network| network.parse().expect("a network")).collect() }
+        let networks = trusted.iter().map(|network| network.parse().expect("a network")).collect();
+        Addresses { trusted: TrustedProxies { networks, unix: true } }
     }
 
     fn chain(peer: &str, fields: &[(&str, &str)]) -> Vec<String> {
+        let origin = peer.parse().map_or(Origin::Unix, Origin::Address);
+        chain_of(&addresses(&["10.0.0.0/8", "2001:db8:1::/48"]), origin, fields)
+    }
+
+    fn chain_of(addresses: &Addresses, origin: Origin, fields: &[(&str, &str)]) -> Vec<String> {
         let mut request = http::Request::post("/run");
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
         let (mut head, ()) = request.body(()).expect("a request").into_parts();
-        head.extensions.insert(Peer(peer.parse().expect("an address")));
-        let chain = addresses(&["10.0.0.0/8", "2001:db8:1::/48"]).chain(&head);
+        head.extensions.insert(Peer { origin, tls: false });
+        let chain = addresses.chain(&head);
         chain.iter().map(ToString::to_string).collect()
     }
 
@@ -241,6 +281,17 @@ mod tests {
         }
         assert_eq!(chain(TRUSTED, &[]), ["10.0.0.1"]);
         assert_eq!(chain(TRUSTED, &[("x-real-ip", "6.6.6.6")]), ["10.0.0.1"]);
+    }
+
+    /// Who opens a Unix socket has no address, and is heard where `unix` is trusted.
+    #[test]
+    fn a_peer_without_an_address_is_heard_where_it_is_trusted() {
+        let said = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];
+        let mut addresses = addresses(&["10.0.0.0/8"]);
+        assert_eq!(chain_of(&addresses, Origin::Unix, &said), ["198.51.100.7", "10.0.0.2"]);
+        assert!(chain_of(&addresses, Origin::Unix, &[]).is_empty());
+        addresses.trusted.unix = false;
+        assert!(chain_of(&addresses, Origin::Unix, &said).is_empty());
     }
 
     #[test]

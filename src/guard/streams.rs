@@ -1,7 +1,7 @@
 //! How much at once: runs that are open, of a caller, of a route, and in all.
 
 use super::limit::{Key, Standing, Standings, Terms, whose};
-use super::{Gate, Guard, Matched};
+use super::{Errand, Gate, Guard, Matched};
 use crate::config::Config;
 use crate::config::access::PolicyKey;
 use crate::error::{Kind, Rejection};
@@ -130,7 +130,16 @@ impl Streams {
         }
     }
 
-    /// Room for a run. The caller is asked first: a caller that has too many hears that, not that the gateway is full, and
+    /// Room for a run.
+    ///
+    /// # Errors
+    /// There is none, and where.
+    pub fn seat(&self, head: &Parts, matched: &Matched) -> Result<Permits, Rejection> {
+        let standings = || head.extensions.get().cloned().unwrap_or_default();
+        self.enter(head, matched).map_err(|refusal| refusal.rejection(standings()))
+    }
+
+    /// The same. The caller is asked first: a caller that has too many hears that, not that the gateway is full, and
     /// takes no room from others even for a moment.
     fn enter(&self, head: &Parts, matched: &Matched) -> Result<Permits, Refusal<'_>> {
         let caps = self.routes.get(&*matched.name);
@@ -226,11 +235,7 @@ impl Gate for Slots {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         let permits = match head.extensions.get::<Arc<Matched>>().cloned() {
             // Whoever reads a run that was started takes part in that one, which holds what it needs.
-            Some(matched) if !matched.reads => self
-                .0
-                .streams
-                .enter(head, &matched)
-                .map_err(|refusal| refusal.rejection(head.extensions.get().cloned().unwrap_or_default()))?,
+            Some(matched) if matched.errand == Errand::Start => self.0.streams.seat(head, &matched)?,
             _ => Permits::default(),
         };
         head.extensions.insert(permits);

@@ -148,10 +148,14 @@ impl super::peer::Addresses {
         told.or_else(own)
     }
 
-    /// The scheme that the client asked with, as far as a trusted proxy says it. Our own listeners speak no TLS.
+    /// The scheme that the client asked with: what a trusted proxy says, or that of the connection.
     fn scheme(&self, head: &Parts) -> &'static str {
         let told = head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer_of(head));
-        if told.is_some_and(|scheme| scheme.as_bytes().eq_ignore_ascii_case(b"https")) { "https" } else { "http" }
+        let secure = match told {
+            Some(scheme) => scheme.as_bytes().eq_ignore_ascii_case(b"https"),
+            None => head.extensions.get::<super::peer::Peer>().is_some_and(|peer| peer.tls),
+        };
+        if secure { "https" } else { "http" }
     }
 }
 

@@ -47,18 +47,26 @@ impl Desk {
         Some(Desk { path, waiting, patience: route.timeouts.reader })
     }
 
+    /// Where the events of a run are found.
+    ///
+    /// # Errors
+    /// Its client could not ask for them.
+    pub(super) fn place(&self, ids: &Ids) -> Result<String, Rejection> {
+        let thread_id = ids.thread_id.text().unwrap_or_default();
+        // What cannot be asked for again is not begun.
+        let own = |path: &String| self.path.thread_id(path).flatten().as_deref() == Some(&*thread_id);
+        self.path.fill(&thread_id, "").filter(own).ok_or_else(|| {
+            Rejection::from(Kind::InvalidRequest).detail("/threadId: cannot stand in the path of the run's events")
+        })
+    }
+
     /// Takes the place of a run.
     ///
     /// # Errors
     /// Its client could not ask for it, another run of the thread waits, or too many wait.
     pub(super) fn seat(&self, ids: &Ids) -> Result<Seated, Rejection> {
+        let events = self.place(ids)?;
         let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
-        // What cannot be asked for again is not begun.
-        let events =
-            self.path.fill(&thread_id, "").filter(|path| self.path.thread_id(path) == Some(Some(thread_id.clone())));
-        let unfit =
-            || Rejection::from(Kind::InvalidRequest).detail("/threadId: cannot stand in the path of the run's events");
-        let events = events.ok_or_else(unfit)?;
         let seat = self.waiting.reserve(thread_id.clone())?;
         Ok(Seated { seat, thread_id, events, patience: self.patience })
     }
@@ -80,8 +88,9 @@ impl Seated {
         request_id: String,
     ) {
         let Seated { seat, thread_id, patience, .. } = self;
-        seat.offer(reader, run, patience, lifecycle, move || {
+        seat.offer(reader, run, patience, lifecycle, move |reader| {
             occurrence::Unread { route: &route, request_id: &request_id, thread_id: &thread_id }.emit();
+            reader.give_up();
         });
     }
 }

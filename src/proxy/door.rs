@@ -6,11 +6,7 @@
 //! pingora would close its listeners when the process ends, and drop the connections with it. Here the listeners and the
 //! connections watch a door of their plane instead, and the process ends when the doors are empty.
 
-use async_trait::async_trait;
-use pingora_core::apps::ServerApp;
-use pingora_core::protocols::Stream;
 use pingora_core::server::ShutdownWatch;
-use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The way into one plane.
@@ -52,19 +48,6 @@ impl Door {
     #[must_use]
     pub fn closing(&self) -> ShutdownWatch {
         self.close.subscribe()
-    }
-}
-
-/// An app whose connections watch another thing than the listeners that they come from.
-pub(super) struct Behind<A> {
-    pub app: Arc<A>,
-    pub closing: ShutdownWatch,
-}
-
-#[async_trait]
-impl<A: ServerApp + Send + Sync + 'static> ServerApp for Behind<A> {
-    async fn process_new(self: &Arc<Self>, stream: Stream, _shutting: &ShutdownWatch) -> Option<Stream> {
-        self.app.process_new(stream, &self.closing).await
     }
 }
 

@@ -1,5 +1,6 @@
 //! How a run comes to its end, and what the client, the log and the metrics hear of that.
 
+use super::audience::Lost;
 use super::clock::Over;
 use super::plan::Plan;
 use super::upstream::{Cluster, Connector, Session};
@@ -17,7 +18,7 @@ const REST_LIMIT: usize = 64 << 10;
 
 /// Why waiting for the agent stopped.
 pub(super) enum Interrupt {
-    ClientGone,
+    Lost(Lost),
     Cut,
     Over(Over),
 }
@@ -33,7 +34,20 @@ pub(super) enum End {
     /// the caller's credential has expired
     Expired,
     ClientGone,
+    /// nobody came for its events in time
+    Unread,
+    /// its caller stopped it
+    Stopped,
     Drained,
+}
+
+impl From<Lost> for End {
+    fn from(lost: Lost) -> End {
+        match lost {
+            Lost::Gone => End::ClientGone,
+            Lost::Stopped => End::Stopped,
+        }
+    }
 }
 
 impl End {
@@ -56,7 +70,7 @@ impl End {
 
     pub(super) fn of_interrupt(interrupt: Interrupt, plan: &Plan) -> End {
         match interrupt {
-            Interrupt::ClientGone => End::ClientGone,
+            Interrupt::Lost(lost) => lost.into(),
             Interrupt::Cut => End::Drained,
             Interrupt::Over(over) => End::over(over, plan),
         }
@@ -108,11 +122,14 @@ impl End {
     pub(super) fn told(self) -> (Outcome, Option<Rejection>) {
         match self {
             End::Said(Ending::Finished) => (Outcome::Finished, None),
+            End::Said(Ending::Cancelled) => (Outcome::Cancelled, None),
             End::Said(Ending::Failed) => (Outcome::AgentError, None),
             End::Failed(rejection) => (Outcome::UpstreamError, Some(rejection)),
             End::Limited(rejection) => (Outcome::Limited, Some(rejection)),
             End::Expired => (Outcome::Expired, Some(Kind::TokenExpired.into())),
             End::ClientGone => (Outcome::ClientGone, None),
+            End::Unread => (Outcome::Unread, None),
+            End::Stopped => (Outcome::Cancelled, None),
             End::Drained => (Outcome::Drained, Some(Kind::Draining.into())),
         }
     }

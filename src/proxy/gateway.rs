@@ -1,14 +1,18 @@
 //! The routes, and what a request for each path leads to.
 
 use super::desk::{self, Desk};
+use super::edge::SEND_TIMEOUT;
 use super::lifecycle::Lifecycle;
 use super::pipe::CutOff;
+use super::rejoin::Resumable;
 use super::respond;
 use super::upstream::{Cluster, Connector};
+use crate::config::replay::OnDisconnect;
 use crate::config::{self, Config, Limits};
 use crate::dialect::{Dialect, Side};
 use crate::error::{Kind, Rejection};
-use crate::guard::{Guard, Matched, Standings, Who};
+use crate::guard::{Errand, Guard, Matched, Standings, Who};
+use crate::replay::Store;
 use crate::telemetry::{Metrics, RouteMetrics};
 use crate::translate::{Mode, Tools};
 use bytes::Bytes;
@@ -33,6 +37,8 @@ pub struct Gateway {
     pub(super) metrics: Arc<Metrics>,
     pub(super) lifecycle: Lifecycle,
     pub(super) guard: Arc<Guard>,
+    /// the runs that outlive their clients
+    pub(super) replay: Arc<Store>,
 }
 
 /// What a path leads to.
@@ -41,6 +47,10 @@ pub(super) enum Found<'g> {
     Run(&'g Route),
     /// a GET reads the run of this thread; none where the segment is no id
     Events(&'g Route, Option<String>),
+    /// a GET reads this run again; none where the segment is no id
+    Join(&'g Route, &'g Resumable, Option<String>),
+    /// a POST stops it
+    Stop(&'g Route, &'g Resumable, Option<String>),
 }
 
 /// What requests for one path are answered with.
@@ -53,6 +63,8 @@ pub(super) struct Route {
     pub starting: Arc<Matched>,
     /// the same, for one that reads a run
     reading: Arc<Matched>,
+    /// where its runs are found that outlive their clients, if they do
+    pub resumable: Option<Resumable>,
     /// where clients of two steps find their events
     pub desk: Option<Desk>,
     pub client: Side,
@@ -72,18 +84,27 @@ impl Route {
     fn new(route: &config::Route, metrics: Arc<RouteMetrics>, before: Option<&Route>) -> Self {
         let agent = before.filter(|before| same_agent(&before.settings, route));
         let name: Arc<str> = route.name.as_str().into();
-        let matched = |reads| {
+        let matched = |errand| {
             Arc::new(Matched {
                 name: Arc::clone(&name),
                 path: route.path.clone(),
                 access: Arc::clone(&route.access),
                 metrics: Arc::clone(&metrics),
-                reads,
+                errand,
             })
         };
         Route {
-            starting: matched(false),
-            reading: matched(true),
+            starting: matched(match route.on_disconnect {
+                OnDisconnect::Abort => Errand::Start,
+                OnDisconnect::Continue(_) => Errand::StartOrJoin,
+            }),
+            reading: matched(Errand::Read),
+            resumable: match route.on_disconnect {
+                OnDisconnect::Abort => None,
+                OnDisconnect::Continue(alone) => {
+                    Some(Resumable::new(&route.path, alone, matched(Errand::Join), matched(Errand::Stop)))
+                }
+            },
             desk: Desk::new(route, before.and_then(|before| before.desk.as_ref())),
             client: route.client,
             agent: route.agent,
@@ -111,6 +132,8 @@ impl Found<'_> {
         match self {
             Found::Run(route) => &route.starting,
             Found::Events(route, _) => &route.reading,
+            Found::Join(_, resumable, _) => &resumable.joining,
+            Found::Stop(_, resumable, _) => &resumable.stopping,
         }
     }
 }
@@ -146,6 +169,7 @@ impl Gateway {
     pub fn new(config: &Config, metrics: Arc<Metrics>, lifecycle: Lifecycle, guard: Arc<Guard>) -> Self {
         Gateway {
             routes: routes(config, &metrics, None),
+            replay: Store::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay()),
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector: Arc::new(Connector::default()),
@@ -161,6 +185,7 @@ impl Gateway {
     pub fn renewed(&self, config: &Config, guard: Arc<Guard>) -> Self {
         Gateway {
             routes: routes(config, &self.metrics, Some(self)),
+            replay: self.replay.clone(),
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector: Arc::clone(&self.connector),
@@ -182,8 +207,12 @@ impl Gateway {
             return Some(Found::Run(route));
         }
         self.routes.values().find_map(|route| {
-            let thread_id = route.desk.as_ref()?.path.thread_id(path)?;
-            Some(Found::Events(route, thread_id))
+            if let Some(thread_id) = route.desk.as_ref().and_then(|desk| desk.path.thread_id(path)) {
+                return Some(Found::Events(route, thread_id));
+            }
+            let resumable = route.resumable.as_ref()?;
+            let joined = resumable.events.run_id(path).map(|run_id| Found::Join(route, resumable, run_id));
+            joined.or_else(|| resumable.stop.run_id(path).map(|run_id| Found::Stop(route, resumable, run_id)))
         })
     }
 
@@ -204,7 +233,18 @@ impl Gateway {
             Found::Events(route, thread_id) => {
                 let who = request.extensions().get::<Who>().and_then(Who::known);
                 self.guard.threads.read(&route.reading, who, thread_id.as_deref())?;
+                if let Some(again) = self.events_again(route, thread_id.as_deref(), &request)? {
+                    return Ok(again);
+                }
                 desk::events(route, thread_id.as_deref(), &request)
+            }
+            Found::Join(route, _, run_id) => {
+                let standings = Standings::fields(request.extensions());
+                announced(self.join_again(route, run_id.as_deref(), &request), standings)
+            }
+            Found::Stop(route, _, run_id) => {
+                let standings = Standings::fields(request.extensions());
+                announced(self.stop(route, run_id.as_deref(), &request), standings)
             }
         }
     }

@@ -82,6 +82,8 @@ enum End {
 enum Client {
     /// nobody: it has not come yet
     Awaited,
+    /// nobody: it did not come in time, and will not
+    Missing,
     /// its connection
     Connected,
     /// the pipe
@@ -247,6 +249,11 @@ impl<T> Writer<T> {
         }
     }
 
+    /// Whether there is no client because none came in time.
+    pub(super) fn is_unread(&self) -> bool {
+        self.0.state().client == Client::Missing
+    }
+
     /// Ends the body, and stays until the client has taken all of it, has left, or is given up.
     pub(super) async fn finish(self) {
         self.end();
@@ -269,9 +276,10 @@ impl<T> Writer<T> {
     }
 }
 
+/// A run that ends its body does so before; one that is dropped without was torn down, and what came of it is not the whole.
 impl<T> Drop for Writer<T> {
     fn drop(&mut self) {
-        self.end();
+        self.cut();
     }
 }
 
@@ -283,6 +291,11 @@ impl<T> Reader<T> {
         state.client = if multiplexed { Client::Multiplexed } else { Client::Connected };
         // A short run has ended by now, and will not look again soon.
         let _ = state.patience();
+    }
+
+    /// Nobody has come, and nobody is waited for any longer.
+    pub(super) fn give_up(self) {
+        self.0.state().client = Client::Missing;
     }
 }
 

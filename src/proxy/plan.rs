@@ -26,9 +26,7 @@ pub(super) struct Plan {
     pub request_id: String,
     pub traceparent: Option<HeaderValue>,
     /// what the agent hears about the caller
-    pub fields: Arc<HeaderMap>,
-    /// how the client is told events
-    pub framing: Framing,
+    pub fields: HeaderMap,
     /// how the agent may tell them
     pub agent_framings: &'static [Framing],
     /// where to note what the agent turned out to speak

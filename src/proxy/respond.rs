@@ -33,6 +33,14 @@ pub(super) fn accepted(ids: &Ids, events: &str) -> Response<Full<Bytes>> {
     response
 }
 
+/// The answer to whoever stopped a run.
+pub(super) fn stopped() -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::default());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
 /// Protected resource metadata (RFC 9728, section 3.2). Public, so pages of any origin may read it.
 pub(super) fn metadata(document: &str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(document.to_owned()));
@@ -78,7 +86,7 @@ fn explain(rejection: &Rejection, headers: &mut HeaderMap) {
     match rejection.kind {
         Kind::MethodNotAllowed => insert(headers, header::ALLOW, "POST".to_owned()),
         Kind::EventsMethod => insert(headers, header::ALLOW, "GET".to_owned()),
-        Kind::TooManyWaiting => insert(headers, header::RETRY_AFTER, "1".to_owned()),
+        Kind::TooManyWaiting | Kind::TooManyReaders => insert(headers, header::RETRY_AFTER, "1".to_owned()),
         // What is left of the request was not read, so the connection cannot go on.
         Kind::BodyTooLarge | Kind::RequestTimeout | Kind::Draining => {
             insert(headers, header::CONNECTION, "close".to_owned());

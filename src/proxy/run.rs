@@ -6,22 +6,21 @@
 //!     │                                         ╰ a stream of an agent of two steps broke: it is asked to go on
 //!     └──▶ refused (problem document, or RUN_ERROR when the client was answered already)
 //! ```
-//! While it waits for the agent it also waits for the client to leave, for the gateway's end, and for its own clock, which
-//! sends keep-alives and ends an agent that fell silent.
+//! While it waits for the agent it also waits for the client to leave (or, on a route whose runs outlive their clients, for
+//! nobody to have listened for long, or for its being stopped), for the gateway's end, and for its own clock, which sends
+//! keep-alives and ends an agent that fell silent.
 
+use super::audience::{Audience, Lost};
 use super::clock::{Clock, Over, now};
-use super::desk::Held;
 use super::end::{End, Interrupt, put_away};
 use super::lifecycle::Watch;
-use super::pipe::{Gone, Writer};
 use super::plan::Plan;
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
 use super::upstream::Session;
-use crate::codec::{Framing, sse};
 use crate::config::access::OnExpiry;
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::telemetry::metric::Totals;
+use crate::telemetry::metric::{Outcome, Totals};
 use crate::telemetry::occurrence;
 use crate::translate::{Fault, Stream};
 use futures_util::FutureExt;
@@ -42,7 +41,7 @@ pub(super) struct Run {
     stream: Stream,
     /// where an agent of two steps has its events, and how often it was asked to go on
     events: Option<Box<(Arc<Events>, Tries)>>,
-    pipe: Writer<Held>,
+    audience: Audience,
     head: Option<oneshot::Sender<Head>>,
     clock: Clock,
     out: Vec<u8>,
@@ -52,13 +51,13 @@ pub(super) struct Run {
 }
 
 impl Run {
-    pub(super) fn new(plan: Plan, stream: Stream, pipe: Writer<Held>, head: oneshot::Sender<Head>) -> Self {
+    pub(super) fn new(plan: Plan, stream: Stream, audience: Audience, head: oneshot::Sender<Head>) -> Self {
         let clock = plan.clock();
         Run {
             plan,
             stream,
             events: None,
-            pipe,
+            audience,
             head: Some(head),
             clock,
             out: Vec::new(),
@@ -76,10 +75,12 @@ impl Run {
             Ok(session) => self.relay(session).await,
             Err(end) => end,
         };
-        let (pipe, mut lifecycle) = self.close(end).await;
+        let (audience, mut lifecycle) = self.close(end).await;
         // Nothing is left of the run but what its client has not read, and what is held for it.
         tokio::select! {
-            () = pipe.finish() => {}
+            // First, because its body ends only once that was begun.
+            biased;
+            () = audience.finish() => {}
             () = lifecycle.cut() => {}
         }
     }
@@ -92,7 +93,7 @@ impl Run {
             connector: Arc::clone(&self.plan.connector),
             request_id: self.plan.request_id.clone(),
             traceparent: self.plan.traceparent.take(),
-            fields: Arc::clone(&self.plan.fields),
+            fields: Arc::new(std::mem::take(&mut self.plan.fields)),
         };
         let body = std::mem::take(&mut self.plan.body);
         let Some(template) = cluster.events().cloned() else {
@@ -154,8 +155,8 @@ impl Run {
             let end = end.map(|end| end.because(silence));
             // The terminal event is the end, whatever came behind it.
             let end = self.stream.ending().map(End::Said).or(end);
-            if let Err(Gone) = self.hand_over().await {
-                return End::ClientGone;
+            if let Err(lost) = self.hand_over().await {
+                return lost.into();
             }
             let Some(end) = end else {
                 // An agent that floods never lets the run wait, so the gateway's end and the run's bounds are looked for
@@ -180,9 +181,7 @@ impl Run {
     /// if it was asked.
     async fn go_on(&mut self) -> Result<Result<Box<Session>, Option<Rejection>>, End> {
         // What came is heard first: the agent may take its time.
-        if let Err(Gone) = self.hand_over().await {
-            return Err(End::ClientGone);
-        }
+        self.hand_over().await?;
         let mut failure = None;
         while let (Some(state), Some(id)) = (&mut self.events, self.stream.last_id()) {
             let (events, tries) = &mut **state;
@@ -232,7 +231,7 @@ impl Run {
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
         let mut first = session.body(|bytes| piece.take(bytes)).now_or_never();
         if first.is_none() {
-            let waiting = Self::wait(&self.pipe, &mut self.plan, &mut self.clock, &mut self.head);
+            let waiting = Self::wait(&self.audience, &mut self.plan, &mut self.clock, &mut self.head);
             first = Some(tokio::select! {
                 biased;
                 read = session.body(|bytes| piece.take(bytes)) => read,
@@ -268,7 +267,7 @@ impl Run {
 
     /// Waits for `future`, and meanwhile for everything else that can happen to a run.
     async fn attend<F: Future + Unpin>(&mut self, future: F) -> Result<F::Output, Interrupt> {
-        let waiting = Self::wait(&self.pipe, &mut self.plan, &mut self.clock, &mut self.head);
+        let waiting = Self::wait(&self.audience, &mut self.plan, &mut self.clock, &mut self.head);
         tokio::select! {
             biased;
             output = future => Ok(output),
@@ -277,14 +276,14 @@ impl Run {
     }
 
     async fn wait(
-        pipe: &Writer<Held>,
+        audience: &Audience,
         plan: &mut Plan,
         clock: &mut Clock,
         head: &mut Option<oneshot::Sender<Head>>,
     ) -> Interrupt {
         loop {
             tokio::select! {
-                () = pipe.gone() => return Interrupt::ClientGone,
+                lost = audience.gone() => return Interrupt::Lost(lost),
                 () = plan.lifecycle.cut() => return Interrupt::Cut,
                 tick = clock.tick() => {
                     let due = match tick {
@@ -292,16 +291,12 @@ impl Run {
                         Ok(due) => due,
                     };
                     // The agent may say little, so that there is room for a client that takes nothing.
-                    if let Err(Gone) = pipe.check() {
-                        return Interrupt::ClientGone;
+                    if let Err(lost) = audience.check() {
+                        return Interrupt::Lost(lost);
                     }
-                    // Before the client was answered there is nothing to keep alive, and protobuf has no word for it.
-                    let heard = head.as_ref().is_none_or(oneshot::Sender::is_closed);
-                    if due && heard && plan.framing == Framing::Sse {
-                        let mut comment = Vec::new();
-                        sse::comment(&mut comment, "keep-alive");
-                        // A client that does not read has bytes waiting; those keep it alive as well.
-                        let _ = pipe.write(&mut comment).now_or_never();
+                    if due {
+                        // Before the client was answered there is nothing to keep alive.
+                        audience.keep_alive(head.as_ref().is_none_or(oneshot::Sender::is_closed));
                     }
                 }
             }
@@ -309,7 +304,7 @@ impl Run {
     }
 
     /// Gives what was translated to the client, waiting while it is slow.
-    async fn hand_over(&mut self) -> Result<(), Gone> {
+    async fn hand_over(&mut self) -> Result<(), Lost> {
         self.count();
         if self.out.is_empty() {
             return Ok(());
@@ -318,40 +313,63 @@ impl Run {
             self.first_event = Some(self.plan.began.elapsed());
             self.clock.lift(Over::NoEvent);
         }
-        self.plan.metrics.bytes_written(self.out.len());
-        self.bytes += self.out.len() as u64;
+        let (length, number) = (self.out.len(), self.stream.number());
         tokio::select! {
             biased;
-            written = self.pipe.write(&mut self.out) => written?,
+            written = self.audience.write(&mut self.out, number) => written?,
             // A client that does not read cannot hold the process back for longer than its drain, and may read yet.
-            () = self.plan.lifecycle.cut() => self.pipe.push(&mut self.out)?,
+            () = self.plan.lifecycle.cut() => self.audience.push(&mut self.out, number)?,
             // Nor keep its run beyond a bound.
-            () = self.clock.ended() => self.pipe.push(&mut self.out)?,
+            () = self.clock.ended() => self.audience.push(&mut self.out, number)?,
             // Nor at all, when it reads nothing of what waits for it.
-            () = self.pipe.stalled() => return Err(Gone),
+            lost = self.audience.stalled() => return Err(lost),
         }
         self.clock.told();
+        self.count_bytes(length);
         Ok(())
     }
 
+    fn count_bytes(&mut self, length: usize) {
+        self.plan.metrics.bytes_written(length);
+        self.bytes += length as u64;
+    }
+
     /// Says the last word to the client, the log and the metrics.
-    async fn close(mut self: Box<Self>, end: End) -> (Writer<Held>, Watch) {
+    async fn close(mut self: Box<Self>, end: End) -> (Audience, Watch) {
+        let end = match end {
+            End::ClientGone if self.audience.is_unread() => End::Unread,
+            end => end,
+        };
         let cut = matches!(end, End::Expired) && self.plan.access.on_token_expiry == OnExpiry::Close;
+        let stopped = matches!(end, End::Stopped);
         let (outcome, rejection) = end.told();
-        if let Some(rejection) = &rejection {
-            let refused = match self.head.take() {
-                Some(head) => head.send(Err(rejection.clone())).is_ok(),
-                None => false,
-            };
-            match (refused, cut) {
-                (true, _) => {}
-                (false, true) => self.pipe.cut(),
-                (false, false) => {
-                    self.stream.fail(rejection.kind.code(), rejection.message(), now(), &mut self.out);
-                    // A client that left meanwhile misses nothing it could hear.
-                    let _ = self.hand_over().await;
-                }
+        let refused = match (&rejection, self.head.take()) {
+            (Some(rejection), Some(head)) if !head.is_closed() => {
+                // Before its client hears of it, which may ask again at once.
+                self.audience.forget();
+                head.send(Err(rejection.clone())).is_ok()
             }
+            (None, Some(head)) => {
+                // Who waits for the answer hears the end in the stream.
+                let _ = head.send(Ok(()));
+                false
+            }
+            _ => false,
+        };
+        match &rejection {
+            // It was refused to its only client.
+            Some(_) if refused && !self.audience.is_open() => {}
+            Some(_) if cut => self.audience.cut(),
+            Some(rejection) => self.fail(rejection).await,
+            None if stopped => {
+                self.stream.cancel(now(), &mut self.out);
+                self.say().await;
+            }
+            // Who comes back hears why there is no more.
+            None if outcome == Outcome::ClientGone && self.audience.is_open() => {
+                self.fail(&Kind::RunAbandoned.into()).await;
+            }
+            None => {}
         }
         // What was read and made no event for the client is counted as well.
         self.count();
@@ -369,7 +387,22 @@ impl Run {
             bytes: self.bytes,
         }
         .emit(&self.plan.metrics);
-        (self.pipe, self.plan.lifecycle)
+        (self.audience, self.plan.lifecycle)
+    }
+
+    /// Ends the run with the gateway's own error.
+    async fn fail(&mut self, rejection: &Rejection) {
+        self.stream.fail(rejection.kind.code(), rejection.message(), now(), &mut self.out);
+        self.say().await;
+    }
+
+    /// Says the last words.
+    async fn say(&mut self) {
+        if self.hand_over().await.is_err() {
+            // A client that left meanwhile misses nothing it could hear; one that comes back does.
+            self.count_bytes(self.out.len());
+            let _ = self.audience.push(&mut self.out, self.stream.number());
+        }
     }
 }
 

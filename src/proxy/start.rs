@@ -2,33 +2,40 @@
 //!
 //! ```text
 //!   admit ─▶ read ─▶ translate ─▶ thread ─▶ seat ─▶ spawn ─▶ heard ─▶ the stream, or where it will be
-//!                                         (two steps)
+//!                        │                (two steps)
+//!                        ╰─▶ a run that goes on without its client, or is kept: it is joined
 //! ```
 //! Every step may refuse. What is held for the run so far is let go with the refusal.
 
 use super::accept;
+use super::audience::{Any, Audience};
+use super::clock::now;
 use super::desk::Held;
-use super::gateway::{Body, Gateway, Route};
+use super::gateway::{Body, Gateway, Route, whole};
 use super::lifecycle::{Permit, Phase};
-use super::pipe::{Reader, pipe};
+use super::pipe::pipe;
 use super::plan::Plan;
+use super::rejoin::{self, Keys, Resumable};
 use super::request_body;
 use super::respond;
 use super::run::{Head, Run};
+use super::tail::Tail;
 use crate::codec::Framing;
 use crate::codec::sse::Limits as FrameLimits;
 use crate::config::field::{REQUEST_ID, TRACEPARENT};
 use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::upstream::is_nominated;
-use crate::guard::{Permits, Who};
+use crate::guard::{Permits, Who, digest};
+use crate::replay::{Entered, Fresh, From, Kept, Token};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::occurrence;
+use crate::translate::recap::Recap;
 use crate::translate::request::{self, Refused, Translated};
 use crate::translate::{Ids, Stream, detect};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::num::NonZero;
@@ -45,14 +52,21 @@ const START_GRACE: Duration = Duration::from_secs(1);
 
 /// A request that may start a run, as far as its head says.
 struct Admitted {
+    asker: Asker,
+    /// it came when no new runs were taken, and may join one that goes on
+    late: bool,
+    /// held, with the next, for as long as the client takes part, which may be longer than this request
+    permit: Permit,
+    permits: Permits,
+}
+
+/// Who sent it, and what its head says.
+struct Asker {
     head: Parts,
     /// how the client is told events
     framing: Framing,
     who: Who,
     began: Instant,
-    /// held, with the next, for as long as the client takes part, which may be longer than this request
-    permit: Permit,
-    permits: Permits,
 }
 
 /// Its body for the agent, and who speaks what.
@@ -62,10 +76,9 @@ struct Rewritten {
     request: Translated,
 }
 
-/// A run, and the ends that it is read and answered from.
+/// A run, and what it is answered from.
 struct Started {
     run: JoinHandle<()>,
-    reader: Reader<Held>,
     answered: oneshot::Receiver<Head>,
 }
 
@@ -75,29 +88,116 @@ impl Gateway {
     /// # Errors
     /// Why there is no run, or why the agent did not take it.
     pub(super) async fn start(&self, route: &Route, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
-        let (asked, body) = self.admit(route, request)?;
-        let body = request_body::read(&self.limits, &asked.head.headers, body).await?;
-        let rewritten = asked.rewritten(route, body)?;
+        let (admitted, body) = self.admit(route, request)?;
+        let Admitted { asker, late, permit, mut permits } = admitted;
+        let body = request_body::read(&self.limits, &asker.head.headers, body).await?;
+        // What has no ids cannot be come back to.
+        let resumable = route.resumable.as_ref().filter(|_| asker.framing == Framing::Sse);
+        let body_key = resumable.map(|_| digest::of(&body));
+        let rewritten = asker.rewritten(route, body, resumable.is_some())?;
         let ids = &rewritten.request.ids;
+        let keys = body_key.map(|body| Keys::new(route, &asker.who, ids, body));
+        if let Some(keys) = &keys {
+            let cursor = rejoin::cursor(&asker.head.headers)?;
+            if let Some(kept) = self.known(keys, cursor)? {
+                return self.joined(route, &asker, ids, &kept, rejoin::from(cursor));
+            }
+        }
+        if late {
+            return Err(Kind::Draining.into());
+        }
         // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
         // known, and who comes back is the caller, or another one who has no business here.
-        self.guard.threads.claim(&route.starting, asked.who.known(), &ids.thread_id).await?;
+        self.guard.threads.claim(&route.starting, asker.who.known(), &ids.thread_id).await?;
+        if route.resumable.is_some() {
+            permits = self.guard.seat(&asker.head, &route.starting)?;
+        }
         route.metrics.downgraded(rewritten.request.downgraded);
-        let Some(desk) = &route.desk else {
-            let (framing, version) = (asked.framing, asked.head.version);
-            let started = self.spawn(route, asked, rewritten);
+        let held = (permit, route.metrics.open(), permits);
+        match resumable.zip(keys) {
+            Some((resumable, keys)) => self.start_kept(route, (resumable, keys), asker, rewritten, held).await,
+            None => self.start_alone(route, asker, rewritten, held).await,
+        }
+    }
+
+    /// Starts a run that is its client's alone.
+    async fn start_alone(
+        &self,
+        route: &Route,
+        asker: Asker,
+        rewritten: Rewritten,
+        held: Held,
+    ) -> Result<Response<Body>, Rejection> {
+        let (framing, version, ids) = (asker.framing, asker.head.version, rewritten.request.ids.clone());
+        let seated = route.desk.as_ref().map(|desk| desk.seat(&ids)).transpose()?;
+        let request_id = asker.request_id().to_owned();
+        let (writer, reader) = pipe(self.limits.client_buffer, held);
+        let Started { run, answered } = self.spawn(route, asker, rewritten, None, Audience::One(writer, framing));
+        let Some(seated) = seated else {
             // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
             // stream begins, and a refusal that comes later is a RUN_ERROR.
-            self.heard(route, started.answered, self.keep_alive).await?;
-            started.reader.attach(version);
-            return Ok(respond::stream(started.reader.boxed_unsync(), framing));
+            self.heard(route, answered, self.keep_alive).await?;
+            reader.attach(version);
+            return Ok(respond::stream(reader.boxed_unsync(), framing));
         };
-        let seated = desk.seat(ids)?;
-        let (accepted, request_id) = (seated.accepted(ids), asked.request_id().to_owned());
-        let started = self.spawn(route, asked, rewritten);
-        self.heard(route, started.answered, START_GRACE.min(self.keep_alive)).await?;
-        seated.offer(started.reader, started.run, self.lifecycle.watch(), Arc::clone(&route.name), request_id);
+        let accepted = seated.accepted(&ids);
+        self.heard(route, answered, START_GRACE.min(self.keep_alive)).await?;
+        seated.offer(reader, run, self.lifecycle.watch(), Arc::clone(&route.name), request_id);
         Ok(accepted)
+    }
+
+    /// Starts a run that outlives its client.
+    async fn start_kept(
+        &self,
+        route: &Route,
+        (resumable, keys): (&Resumable, Keys),
+        asker: Asker,
+        mut rewritten: Rewritten,
+        held: Held,
+    ) -> Result<Response<Body>, Rejection> {
+        let ids = rewritten.request.ids.clone();
+        let events = route.desk.as_ref().map(|desk| desk.place(&ids)).transpose()?;
+        let Keys { run, thread, body } = keys;
+        let token = rejoin::token();
+        let recap = Recap::new(rewritten.client, &ids, rewritten.request.messages.take());
+        let writer = match self.replay.enter(Fresh { run, thread, body, token, recap, alone: resumable.alone }) {
+            Entered::New(writer) => writer,
+            // The same request came twice at once.
+            Entered::Known(kept) => return self.joined(route, &asker, &ids, &kept, rejoin::from(None)),
+            Entered::Taken => return Err(Kind::RunIdTaken.into()),
+            Entered::Full => return self.start_alone(route, asker, rewritten, held).await,
+        };
+        let log = Arc::clone(writer.log());
+        let version = asker.head.version;
+        // It is there before the run speaks: nothing is missed, and who leaves before the answer has left.
+        let reader = match events {
+            Some(_) => None,
+            None => Some(log.join(From::Start(now()), version == Version::HTTP_2, self.lifecycle.enter())),
+        };
+        let reader = reader.transpose().map_err(rejoin::unjoined)?;
+        let audience = Audience::Any(Box::new(Any { writer, held }));
+        let Started { answered, .. } = self.spawn(route, asker, rewritten, Some(token), audience);
+        let patience = if reader.is_some() { self.keep_alive } else { START_GRACE.min(self.keep_alive) };
+        self.heard(route, answered, patience).await?;
+        Ok(match reader {
+            Some(reader) => respond::stream(Tail(reader).boxed_unsync(), Framing::Sse),
+            None => respond::accepted(&ids, events.as_deref().unwrap_or_default()).map(whole),
+        })
+    }
+
+    /// The answer to a request for a run that was started already.
+    fn joined(
+        &self,
+        route: &Route,
+        asker: &Asker,
+        ids: &Ids,
+        kept: &Kept,
+        from: From,
+    ) -> Result<Response<Body>, Rejection> {
+        match &route.desk {
+            Some(desk) => Ok(respond::accepted(ids, &desk.place(ids)?).map(whole)),
+            None => self.join(route, kept, from, &asker.head.headers, asker.head.version),
+        }
     }
 
     /// Looks at what can be said about a request before its body is read, and gives the body back.
@@ -113,17 +213,27 @@ impl Gateway {
         };
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
-        if self.lifecycle.phase() >= Phase::Draining {
+        let phase = self.lifecycle.phase();
+        let late = phase >= Phase::Draining;
+        // On a route whose runs outlive their clients it may be for one that goes on; the body tells.
+        if late && (route.resumable.is_none() || phase == Phase::Cut) {
             return Err(Kind::Draining.into());
         }
         let (mut head, body) = request.into_parts();
         let permits = head.extensions.remove::<Permits>().unwrap_or_default();
         let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
-        Ok((Admitted { head, framing, who, began, permit, permits }, body))
+        Ok((Admitted { asker: Asker { head, framing, who, began }, late, permit, permits }, body))
     }
 
     /// Starts the task of the run.
-    fn spawn(&self, route: &Route, asked: Admitted, rewritten: Rewritten) -> Started {
+    fn spawn(
+        &self,
+        route: &Route,
+        asker: Asker,
+        rewritten: Rewritten,
+        token: Option<Token>,
+        audience: Audience,
+    ) -> Started {
         let Rewritten { client, agent, request } = rewritten;
         let access = &route.starting.access;
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
@@ -131,8 +241,11 @@ impl Gateway {
         let stream = Stream::new(agent, client, Some(request.ids.clone()), limits);
         let stream = stream.guarded(route.guard).knowing(request.known);
         let mut stream = stream.allowing(route.tools.clone()).within(events, bytes);
-        stream.write_as(asked.framing);
-        let head = &asked.head;
+        stream.write_as(asker.framing);
+        if let Some(token) = token {
+            stream = stream.numbered(token.as_str());
+        }
+        let head = &asker.head;
         let plan = Plan {
             route: Arc::clone(&route.name),
             cluster: Arc::clone(&route.cluster),
@@ -140,22 +253,20 @@ impl Gateway {
             metrics: Arc::clone(&route.metrics),
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
-            request_id: asked.request_id().to_owned(),
+            request_id: asker.request_id().to_owned(),
             traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
-            fields: Arc::new(self.guard.fields(head, &route.starting)),
-            framing: asked.framing,
+            fields: self.guard.fields(head, &route.starting),
             agent_framings: accept::framings(route.agent),
             learned: Arc::clone(&route.learned),
             ids: request.ids,
             body: request.body.into(),
-            began: asked.began,
+            began: asker.began,
             access: Arc::clone(access),
-            who: asked.who,
+            who: asker.who,
         };
-        let (writer, reader) = pipe(self.limits.client_buffer, (asked.permit, route.metrics.open(), asked.permits));
         let (answer, answered) = oneshot::channel();
-        let run = tokio::spawn(Box::new(Run::new(plan, stream, writer, answer)).go());
-        Started { run, reader, answered }
+        let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go());
+        Started { run, answered }
     }
 
     /// Waits for what the agent answers, but no longer than `patience`.
@@ -182,17 +293,18 @@ impl Gateway {
     }
 }
 
-impl Admitted {
+impl Asker {
     fn request_id(&self) -> &str {
         self.head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
     }
 
     /// The body in the agent's words.
-    fn rewritten(&self, route: &Route, body: Bytes) -> Result<Rewritten, Rejection> {
+    fn rewritten(&self, route: &Route, body: Bytes, keeping: bool) -> Result<Rewritten, Rejection> {
         let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = client_of(route, self.framing, &body);
         let agent = route.agent();
-        let request = request::translate_allowing(&body, client, agent, &fresh, route.tools.as_deref())
+        let translate = if keeping { request::translate_keeping } else { request::translate_allowing };
+        let request = translate(&body, client, agent, &fresh, route.tools.as_deref())
             .map_err(|refused| self.unfit(route, &refused))?;
         if let Some(because) = because {
             let (request_id, dialect) = (self.request_id(), client.dialect.name);

@@ -356,7 +356,7 @@ fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BE
         Errand::Start(_) => (http::Method::POST, upstream.path_and_query.as_str(), "application/json"),
         Errand::Events { path, .. } => (http::Method::GET, *path, "text/event-stream"),
     };
-    let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(16))?;
+    let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(8))?;
     for (name, value) in request.fields {
         head.append_header(name, value)?;
     }

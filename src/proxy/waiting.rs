@@ -104,14 +104,14 @@ impl<T> Waiting<T> {
 }
 
 impl<T: Send + 'static> Seat<T> {
-    /// Gives the run's reader to whoever comes for it within `patience`. `unread` is called when nobody did.
+    /// Gives the run's reader to whoever comes for it within `patience`. `unread` gets it back when nobody did.
     pub(super) fn offer(
         mut self,
         reader: T,
         run: JoinHandle<()>,
         patience: Duration,
         mut lifecycle: Watch,
-        unread: impl FnOnce() + Send + 'static,
+        unread: impl FnOnce(T) + Send + 'static,
     ) {
         self.kept = false;
         let (watched, mut taken) = oneshot::channel();
@@ -124,8 +124,9 @@ impl<T: Send + 'static> Seat<T> {
                 // The run says its last words first; with its reader gone it would take it for a client that left.
                 () = lifecycle.cut() => run.await.is_ok(),
             };
-            if waiting.withdraw(&thread_id, &mut taken).is_some() && !in_time {
-                unread();
+            let left = waiting.withdraw(&thread_id, &mut taken);
+            if let Some(reader) = left.filter(|_| !in_time) {
+                unread(reader);
             }
         });
     }
@@ -151,7 +152,7 @@ mod tests {
         let seat = waiting.reserve("t".to_owned()).expect("a place");
         let (unread, heard) = oneshot::channel();
         let run = tokio::spawn(async {});
-        seat.offer("reader", run, PATIENCE, lifecycle.watch(), || unread.send(()).expect("heard"));
+        seat.offer("reader", run, PATIENCE, lifecycle.watch(), |_| unread.send(()).expect("heard"));
         heard
     }
 

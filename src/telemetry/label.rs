@@ -106,3 +106,51 @@ labels! {
         Failed = "failed",
     }
 }
+
+labels! {
+    /// Why a connection was closed before a request came on it.
+    Turned {
+        /// there are as many as the gateway takes
+        Limit = "limit",
+        /// there are as many of its address as one may have
+        AddressLimit = "address_limit",
+        /// it began with no header of the PROXY protocol, or with a broken one
+        ProxyHeader = "proxy_header",
+        /// that header did not come in time
+        ProxyTimeout = "proxy_timeout",
+        /// what it said is no TLS, or none that we speak
+        TlsHandshake = "tls_handshake",
+        /// its client showed no certificate, or none that is believed
+        TlsCertificate = "tls_certificate",
+        /// it did not finish the handshake in time
+        TlsTimeout = "tls_timeout",
+        /// it did not say in time what it speaks
+        Silent = "silent",
+    }
+}
+
+labels! {
+    /// What became of certificate files that changed.
+    Reload {
+        /// they are in use
+        Taken = "taken",
+        /// they cannot be used; those from before stay
+        Refused = "refused",
+    }
+}
+
+labels! {
+    /// Why a run is kept no longer, or can be come back to no longer.
+    Eviction {
+        /// it ended long ago
+        Age = "age",
+        /// others are newer, and only so many are kept
+        Runs = "runs",
+        /// all together would take too much
+        Bytes = "bytes",
+        /// it alone takes too much
+        RunBytes = "run_bytes",
+        /// another run has its id now
+        Replaced = "replaced",
+    }
+}

@@ -4,11 +4,15 @@
 //! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
 //! counting an event is one addition.
 
-use super::label::{AuthMethod, AuthReason, Decision, Refresh};
+use super::label::{AuthMethod, AuthReason, Decision, Eviction, Refresh};
 use crate::dialect::{Dialect, Side, Sign};
 use crate::translate::{Loss, Repair, Report};
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry, TextEncoder};
 use std::sync::Arc;
+
+mod listener;
+
+pub use listener::ListenerMetrics;
 
 /// One metric of the table.
 struct Row {
@@ -27,8 +31,7 @@ const EVENT_BYTES: Row = Row {
     help: "Bytes of event streams by route and direction (from_agent, to_client).",
     labels: &["route", "direction"],
 };
-const STREAMS_ACTIVE: Row =
-    Row { name: "diglot_streams_active", help: "Runs whose client is connected.", labels: &["route"] };
+const STREAMS_ACTIVE: Row = Row { name: "diglot_streams_active", help: "Runs that are open.", labels: &["route"] };
 const STREAMS: Row =
     Row { name: "diglot_streams_total", help: "Runs that ended, by outcome.", labels: &["route", "outcome"] };
 const REQUESTS: Row = Row {
@@ -72,6 +75,14 @@ const JWKS_REFRESHES: Row = Row {
     help: "Attempts to fetch the keys of an issuer, by result.",
     labels: &["issuer", "result"],
 };
+const REPLAY_RUNS: Row =
+    Row { name: "diglot_replay_runs", help: "Runs that are kept for clients that come back.", labels: &[] };
+const REPLAY_BYTES: Row = Row { name: "diglot_replay_bytes", help: "What they take in memory.", labels: &[] };
+const REPLAY_EVICTIONS: Row = Row {
+    name: "diglot_replay_evictions_total",
+    help: "Runs that are kept no longer, or can be come back to no longer, by reason.",
+    labels: &["reason"],
+};
 const DRAINING: Row = Row { name: "diglot_draining", help: "1 while the gateway is shutting down.", labels: &[] };
 const CONFIG_GOOD: Row = Row {
     name: "diglot_config_last_reload_successful",
@@ -101,12 +112,16 @@ pub enum Outcome {
     UpstreamError,
     /// the client left before the end
     ClientGone,
+    /// nobody came for the events of a run in two steps
+    Unread,
     /// the gateway was shutting down
     Drained,
     /// the caller's credential expired, and the route lets no run outlive it
     Expired,
     /// the run got as large or as long as the route lets it
     Limited,
+    /// the caller stopped it
+    Cancelled,
 }
 
 impl Outcome {
@@ -116,9 +131,11 @@ impl Outcome {
         Outcome::AgentError,
         Outcome::UpstreamError,
         Outcome::ClientGone,
+        Outcome::Unread,
         Outcome::Drained,
         Outcome::Expired,
         Outcome::Limited,
+        Outcome::Cancelled,
     ];
 
     /// The label in metrics and logs.
@@ -129,9 +146,11 @@ impl Outcome {
             Outcome::AgentError => "agent_error",
             Outcome::UpstreamError => "upstream_error",
             Outcome::ClientGone => "client_gone",
+            Outcome::Unread => "unread",
             Outcome::Drained => "drained",
             Outcome::Expired => "expired",
             Outcome::Limited => "limited",
+            Outcome::Cancelled => "cancelled",
         }
     }
 }
@@ -161,6 +180,8 @@ pub struct Metrics {
     jwks_keys: IntGaugeVec,
     jwks_success: IntGaugeVec,
     jwks_refreshes: IntCounterVec,
+    listeners: listener::Vectors,
+    replay: ReplayMetrics,
 }
 
 /// The handles of one route.
@@ -188,6 +209,14 @@ pub struct IssuerMetrics {
     keys: IntGauge,
     success: IntGauge,
     refreshes: Vec<IntCounter>,
+}
+
+/// The handles of runs that are kept.
+#[derive(Clone, Debug)]
+pub struct ReplayMetrics {
+    runs: IntGauge,
+    bytes: IntGauge,
+    evictions: Arc<[IntCounter]>,
 }
 
 /// Counters of events by type, for each dialect that a side may speak.
@@ -239,6 +268,15 @@ impl Metrics {
             jwks_keys: gauges(&JWKS_KEYS)?,
             jwks_success: gauges(&JWKS_SUCCESS)?,
             jwks_refreshes: counters(&JWKS_REFRESHES)?,
+            listeners: listener::Vectors::register(&registry)?,
+            replay: ReplayMetrics {
+                runs: gauge(&REPLAY_RUNS)?,
+                bytes: gauge(&REPLAY_BYTES)?,
+                evictions: {
+                    let counters = counters(&REPLAY_EVICTIONS)?;
+                    Eviction::ALL.iter().map(|one| counters.with_label_values(&[one.label()])).collect()
+                },
+            },
             registry,
         })
     }
@@ -303,6 +341,18 @@ impl Metrics {
         }
     }
 
+    /// Resolves the handles of a listener; every series of it exists from then on.
+    #[must_use]
+    pub fn listener(&self, plane: &str, address: &str, tls: bool) -> Arc<ListenerMetrics> {
+        Arc::new(self.listeners.listener(plane, address, tls))
+    }
+
+    /// The handles of runs that are kept.
+    #[must_use]
+    pub fn replay(&self) -> ReplayMetrics {
+        self.replay.clone()
+    }
+
     /// Counts an answered request. `route` is a route's name, or empty.
     pub fn request(&self, route: &str, status: u16) {
         self.requests.with_label_values(&[route, &status.to_string()]).inc();
@@ -337,6 +387,23 @@ impl Metrics {
     #[must_use]
     pub fn render(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
+    }
+}
+
+impl ReplayMetrics {
+    /// Says how many runs are kept.
+    pub fn runs(&self, count: usize) {
+        self.runs.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Says how much they take, in bytes.
+    pub fn bytes(&self, bytes: usize) {
+        self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a run that is kept no longer.
+    pub fn evicted(&self, reason: Eviction) {
+        self.evictions[reason as usize].inc();
     }
 }
 

@@ -5,4 +5,4 @@ pub mod log;
 pub mod metric;
 pub mod occurrence;
 
-pub use metric::{Metrics, RouteMetrics};
+pub use metric::{ListenerMetrics, Metrics, RouteMetrics};

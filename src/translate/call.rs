@@ -13,7 +13,7 @@ use crate::event::{Event, Field, Json, Key, Kind, Member, Members, Type, get, se
 use std::borrow::Cow;
 
 /// The member of a start that holds all arguments.
-const ARGS: &str = "args";
+pub(super) const ARGS: &str = "args";
 
 /// Note, on a start and on the arguments that follow it: they were one event.
 const IN_START: &str = "$args";

@@ -26,6 +26,9 @@ const UNNAMED: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field:
 /// Name of a tool whose call was used without ever being started.
 const UNKNOWN_TOOL: &str = "unknown";
 
+/// `outcome` of a run that was stopped on purpose (specs §1.2).
+const CANCELLED: &str = r#"{"type":"cancelled"}"#;
+
 /// Longest name of an event that an error repeats.
 const SHOWN: usize = 64;
 
@@ -174,6 +177,25 @@ impl Guard {
         }
     }
 
+    /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). What is closed
+    /// for it was left open by nobody's fault, so nothing is counted. Says nothing where the client heard what breaks the rules:
+    /// then the state here is not the client's.
+    pub fn cancel(&mut self, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
+        if self.said.is_some() || (self.mode != Mode::Repair && report.breach.is_some()) {
+            return;
+        }
+        if matches!(self.run, Run::Waiting) {
+            let mut start = Event::new(Kind::RunStarted);
+            self.name_run(&mut start, report);
+            self.supply(start, report, next);
+        }
+        self.close(report, next);
+        let mut end = Event::new(Kind::RunFinished);
+        self.name_run(&mut end, report);
+        self.supply(end.with(Field::Outcome, Json::trusted(CANCELLED)), report, next);
+        self.said = Some(Ending::Cancelled);
+    }
+
     /// Takes note of the gateway's own error, which is the last word in every mode.
     pub fn last_word(&mut self) {
         self.said = Some(Ending::Failed);
@@ -308,17 +330,8 @@ impl Guard {
                 self.lawful(event, report, next);
             }
             Violation::StillOpen => {
-                for Opened { item, id, owner } in self.run.still_open() {
-                    let (kind, field) = item.closer();
-                    report.repair(Repair::CloserSupplied);
-                    let mut closer = Event::new(kind).with(field, id);
-                    owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
-                    // A snapshot may have said another owner since; untagged is always fine, but for steps.
-                    if self.owners.admit(&closer).is_err() {
-                        closer.remove(Field::SubagentRunId);
-                    }
-                    self.supply(closer, report, next);
-                }
+                self.run.still_open().iter().for_each(|_| report.repair(Repair::CloserSupplied));
+                self.close(report, next);
                 self.supply(event, report, next);
             }
             Violation::NotOpen(item) if is_use(event.kind) => {
@@ -345,6 +358,20 @@ impl Guard {
             Violation::AlreadyOpen(_) | Violation::NotOpen(_) => report.loss(Loss::StrayBoundary),
             Violation::AlreadyActive => report.loss(Loss::SecondStart),
             Violation::Ended(_) => report.loss(Loss::AfterTerminal),
+        }
+    }
+
+    /// Closes what is open.
+    fn close(&mut self, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
+        for Opened { item, id, owner } in self.run.still_open() {
+            let (kind, field) = item.closer();
+            let mut closer = Event::new(kind).with(field, id);
+            owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
+            // A snapshot may have said another owner since; untagged is always fine, but for steps.
+            if self.owners.admit(&closer).is_err() {
+                closer.remove(Field::SubagentRunId);
+            }
+            self.supply(closer, report, next);
         }
     }
 

@@ -32,6 +32,7 @@ mod older;
 mod part;
 mod patch;
 mod read;
+pub mod recap;
 pub mod report;
 pub mod request;
 pub mod roundtrip;

@@ -26,6 +26,8 @@ pub struct Translated {
     pub downgraded: u64,
     /// what the conversation holds already, for the guard of the run's stream
     pub known: Known,
+    /// the canonical messages of the input with the ids that the client has for them, a JSON array, where they were to be kept
+    pub messages: Option<Box<str>>,
 }
 
 /// Why a request is refused: what is wrong, and where.
@@ -78,6 +80,31 @@ pub fn translate_allowing(
     fresh: &Ids,
     tools: Option<&Tools>,
 ) -> Result<Translated, Refused> {
+    translated(body, client, agent, fresh, tools, false)
+}
+
+/// The same for a run that a client may come back to: [`Translated::messages`] are kept.
+///
+/// # Errors
+/// As [`translate_allowing`].
+pub fn translate_keeping(
+    body: &[u8],
+    client: Side,
+    agent: Side,
+    fresh: &Ids,
+    tools: Option<&Tools>,
+) -> Result<Translated, Refused> {
+    translated(body, client, agent, fresh, tools, true)
+}
+
+fn translated(
+    body: &[u8],
+    client: Side,
+    agent: Side,
+    fresh: &Ids,
+    tools: Option<&Tools>,
+    keep: bool,
+) -> Result<Translated, Refused> {
     let mut input = decode(text(body)?, client, fresh)?;
     // The client has the names that were made for it, the agent its own.
     let mut known = Known::of(&input.messages);
@@ -87,10 +114,11 @@ pub fn translate_allowing(
         }
         known.made = tools::made(&input.messages);
     }
+    let messages = keep.then(|| Box::from(message::to_array(&input.messages, false).as_str()));
     names::restore(&mut input.messages);
     let ids = Ids { thread_id: input.thread_id.clone().into_owned(), run_id: input.run_id.clone().into_owned() };
     let (body, downgraded) = encode(input, agent);
-    Ok(Translated { body, ids, downgraded, known })
+    Ok(Translated { body, ids, downgraded, known, messages })
 }
 
 fn text(body: &[u8]) -> Result<&str, Refused> {

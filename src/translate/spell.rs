@@ -3,6 +3,7 @@
 //!
 //! Reading brings all of it into canonical form; what would not come back the same from there is noted.
 
+use super::Ids;
 use super::carry;
 use super::read::Parts;
 use super::report::{Loss, Report};
@@ -321,11 +322,27 @@ pub(super) fn write_time(side: Side, said: &mut Said<'_>) {
     set(&mut said.members, Key::Known(Field::Timestamp), written);
 }
 
+/// A time in the unit of the side.
+pub(super) fn time(side: Side, milliseconds: i64) -> Json<'static> {
+    let seconds = side.timestamp == Unit::Seconds && side.dialect.options.contains(&"timestamp");
+    Json::integer(if seconds { milliseconds.div_euclid(1000) } else { milliseconds })
+}
+
 /// Members that a dialect says on every event of a run, as the start of it said them.
 #[derive(Debug, Default)]
 pub(super) struct Stamps(Vec<(Field, Json<'static>)>);
 
 impl Stamps {
+    /// The stamps of a run whose ids are known before it says them: it may fail before it starts.
+    pub fn known(dialect: &Dialect, ids: Option<&Ids>) -> Self {
+        let stamp = |field: &Field| match field {
+            Field::ThreadId => Some((*field, ids?.thread_id.clone())),
+            Field::RunId => Some((*field, ids?.run_id.clone())),
+            _ => None,
+        };
+        Stamps(dialect.stamps.iter().filter_map(stamp).collect())
+    }
+
     /// Takes the stamps off an event; what differs from the run's stays the event's own.
     pub fn read(&mut self, dialect: &Dialect, kind: Kind, members: &mut Members<'_>) {
         for &field in dialect.stamps {

@@ -7,10 +7,10 @@ use super::guard::{Guard, Known, Mode, Offence};
 use super::read::Reader;
 use super::report::{Loss, Report};
 use super::tools::{Tools, Watch};
-use super::write::{Outlet, Writer};
+use super::write::{Numbers, Outlet, Writer};
 use super::{Ids, Sink, held};
 use crate::codec::sse::{self, Limits};
-use crate::codec::{Framing, proto};
+use crate::codec::{Framing, json, proto};
 use crate::dialect::{Dialect, Side};
 use crate::event::run::Ending;
 use crate::event::{Event, Field, Json, Kind};
@@ -42,6 +42,9 @@ pub struct Stream {
     /// how many bytes of events may wait
     waiting: usize,
 }
+
+/// Code and text of the error that ends a run which was stopped and cannot be closed in order.
+const CANCELLED: (&str, &str) = ("cancelled", "The run was stopped.");
 
 /// The agent's dialect and the client's.
 type Dialects = (&'static Dialect, &'static Dialect);
@@ -85,9 +88,9 @@ impl Stream {
             frames: Frames::new(Framing::Sse, limits),
             follow: None,
             reader: Reader::new(agent),
+            writer: Writer::new(client, ids.as_ref()),
             guard: Guard::new(ids, agent.dialect, client.dialect),
             tools: Watch::default(),
-            writer: Writer::new(client),
             report: Report {
                 agent: agent.dialect.name,
                 client: client.dialect.name,
@@ -127,6 +130,20 @@ impl Stream {
     pub fn within(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
         self.writer.budget = Budget::of(events, bytes);
         self
+    }
+
+    /// The same stream whose frames have ids, `<token>-<n>` with n = 1, 2, 3 …, by which a client can say how far it came. The
+    /// token is of `[0-9a-z]`. Comments have none, and neither have frames of protobuf.
+    #[must_use]
+    pub fn numbered(mut self, token: &str) -> Self {
+        self.writer.numbers = Some(Box::new(Numbers { token: token.into(), last: 0 }));
+        self
+    }
+
+    /// The number of the last frame that was written; 0 before the first, and where frames have none.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.writer.numbers.as_ref().map_or(0, |numbers| numbers.last)
     }
 
     /// Reads from a stream of the agent's that outlives the run, to be said before its first byte. Of its events those that
@@ -194,15 +211,20 @@ impl Stream {
         self.room()
     }
 
-    /// The agent's body has ended: says what it still held.
+    /// The agent's body has ended: says what it still held. A last event may lack its blank line; half of one is none, and no
+    /// rule is broken by it but that the run had no end.
     ///
     /// # Errors
     /// When the run had no terminal event, or as [`Stream::push`]: then [`Stream::fail`] has to say one.
     pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
+        let over = self.ending().is_some();
         let Stream { frames, follow, reader, guard, tools, writer, report, dialects, waiting } = self;
         let to = Outlet { out, report, now };
         let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
-        frames.finish(&mut |frame| sink.followed(follow, reader, frame))?;
+        frames.finish(&mut |frame| match json::open_object(frame.data) {
+            Err(_) if !over => Ok(()),
+            _ => sink.followed(follow, reader, frame),
+        })?;
         reader.finish(&mut sink);
         self.room()?;
         if self.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
@@ -223,6 +245,24 @@ impl Stream {
         sink.writer.budget.last_word();
         sink.tools.said();
         sink.last_word(error.with(Field::Code, Json::string(code)));
+    }
+
+    /// Ends a run that was stopped on purpose, unless it has ended: closes what is open, in order, and finishes it with the
+    /// outcome `cancelled`, as far as the client's dialect has a word for that. Where it cannot be closed in order, because the
+    /// client heard what breaks the rules or may get no more, it ends with RUN_ERROR.
+    pub fn cancel(&mut self, now: i64, out: &mut Vec<u8>) {
+        if self.ending().is_some() {
+            return;
+        }
+        if self.room().is_ok() {
+            let Stream { reader, guard, tools, writer, report, dialects, waiting, .. } = self;
+            let to = Outlet { out, report, now };
+            let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
+            reader.finish(&mut sink);
+            sink.cancel();
+        }
+        let (code, message) = CANCELLED;
+        self.fail(code, message, now, out);
     }
 
     /// Whether everything that was said found room in a frame.
@@ -311,6 +351,15 @@ impl Pipe<'_, '_> {
         let held = [(reader.held() + self.writer.held(), self.waiting), (self.guard.kept, held::KEPT)];
         let beyond = held.into_iter().find(is_beyond).map(|(_, limit)| limit);
         beyond.filter(|_| self.guard.ending().is_none())
+    }
+
+    /// Closes what is open and says that the run was stopped.
+    fn cancel(&mut self) {
+        let Outlet { out, report, now } = &mut self.to;
+        let (writer, now, dialects) = (&mut *self.writer, *now, self.dialects);
+        self.guard.cancel(report, &mut |event, report| {
+            write(writer, event, dialects, &mut Outlet { out, report, now });
+        });
     }
 
     /// Says the gateway's own error.

@@ -16,7 +16,7 @@ use super::spell::{self, Stamps};
 use super::subagent::Subagents;
 use super::text::Writing;
 use super::thought::{self, Fold, Leaves, Spans};
-use super::{CANONICAL_PREFIX, carry, message, older, patch, read};
+use super::{CANONICAL_PREFIX, Ids, carry, message, older, patch, read};
 use crate::codec::json::{self, ObjectWriter};
 use crate::codec::{Framing, proto, sse};
 use crate::dialect::{Content, Home, Pin, Row, Shape, Side, Spelling};
@@ -57,6 +57,17 @@ pub(super) struct Writer {
     pub full: bool,
     /// how much may still leave
     pub budget: Budget,
+    /// numbers the frames, on a route whose clients may come back
+    pub numbers: Option<Box<Numbers>>,
+}
+
+/// The ids of frames: a token of the run, and a number that counts them.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    /// what tells this run's ids from any other's
+    pub token: Box<str>,
+    /// the number of the last frame that left; 0 before the first
+    pub last: u64,
 }
 
 /// An event on its way out, sorted by what the dialect's row says.
@@ -113,7 +124,8 @@ impl Patience {
 }
 
 impl Writer {
-    pub fn new(side: Side) -> Self {
+    /// A writer for `side`, of a run whose ids may be known before it says them.
+    pub fn new(side: Side, ids: Option<&Ids>) -> Self {
         let content = side.dialect.row_of(Kind::TextMessageContent, side.pin).map(|(_, row)| row);
         Writer {
             side,
@@ -130,12 +142,13 @@ impl Writer {
             calls: Calls::default(),
             args: Gathered::default(),
             answers: answer::Writing::default(),
-            stamps: Stamps::default(),
+            stamps: Stamps::known(side.dialect, ids),
             sequence: Sequence::default(),
             scratch: String::new(),
             framing: Framing::Sse,
             full: false,
             budget: Budget::default(),
+            numbers: None,
         }
     }
 
@@ -188,7 +201,10 @@ impl Writer {
         }
         match event.source {
             _ if self.framing == Framing::Proto => self.message(&event, to),
-            Some(source) => sse::frame(to.out, source),
+            Some(source) => {
+                self.number(to.out);
+                sse::frame(to.out, source);
+            }
             None => self.frame(to.out, event.kind.wire(), |object| {
                 event.members.iter().for_each(|member| object.copy(member, false));
             }),
@@ -200,6 +216,9 @@ impl Writer {
     fn count(&mut self, (label, kind): (usize, Kind), before: usize, to: &mut Outlet<'_>) {
         if self.budget.admits(kind, to.out.len() - before) {
             to.report.written[label] += 1;
+            if let Some(numbers) = &mut self.numbers {
+                numbers.last += 1;
+            }
         } else {
             to.out.truncate(before);
         }
@@ -224,8 +243,16 @@ impl Writer {
 
     /// One frame, which also says its type where the dialect wants that: unless it fits on no line, but it stands in the data.
     fn send(&self, out: &mut Vec<u8>, wire: &str, data: &str) {
+        self.number(out);
         if !self.side.dialect.event_line || sse::frame_with(out, None, Some(wire), data).is_err() {
             sse::frame(out, data);
+        }
+    }
+
+    /// The id of the frame that comes next, where frames have one.
+    fn number(&self, out: &mut Vec<u8>) {
+        if let Some(numbers) = &self.numbers {
+            sse::number(out, &numbers.token, numbers.last + 1);
         }
     }
 

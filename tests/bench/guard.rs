@@ -18,7 +18,10 @@ use aws_lc_rs::signature::{
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use diglot::config::{Config, load};
-use diglot::guard::{Guard, Matched, Who, gates, peer::Peer};
+use diglot::guard::{
+    Guard, Matched, Who, gates,
+    peer::{Origin, Peer},
+};
 use diglot::telemetry::Metrics;
 use http::{Request, Response};
 use serde_json::json;
@@ -121,7 +124,7 @@ fn main() {
             path: route.path.clone(),
             access: Arc::clone(&route.access),
             metrics: metrics.route(path, route.client, route.agent),
-            reads: false,
+            errand: diglot::guard::Errand::Start,
         });
         let leaf = service_fn(|request: Request<()>| async move {
             drop(request);
@@ -136,7 +139,8 @@ fn main() {
             let mut request = request.body(()).expect("a request");
             request.extensions_mut().insert(Arc::clone(&matched));
             request.extensions_mut().insert(Who::default());
-            request.extensions_mut().insert(Peer("192.0.2.1:4711".parse().expect("an address")));
+            let origin = Origin::Address("192.0.2.1:4711".parse().expect("an address"));
+            request.extensions_mut().insert(Peer { origin, tls: false });
             request
         };
         let mut times: Vec<u128> = (0..ROUNDS)

@@ -37,7 +37,7 @@ const MODULES: &[Module] = &[
     server("telemetry", "event dialect codec translate error", "an occurrence describes, it does not act"),
     server("config", "event dialect codec translate error", "a configuration is checked before what runs on it exists"),
     server("guard", "event error telemetry config", "policy decides before a run exists"),
-    server("replay", "event dialect codec error telemetry config", "a run log keeps what was said, whoever reads it"),
+    server("replay", "event dialect codec translate error telemetry config", "a run log keeps what was said, whoever reads it"),
     server("proxy", "event dialect codec translate error telemetry config guard replay", "the data plane knows no other plane"),
     server("admin", "event dialect error telemetry config guard replay proxy", "this plane looks at the data plane, never the other way"),
     server("demo", "event dialect", "an agent that shared code with the gateway would share its mistakes"),
@@ -89,6 +89,7 @@ const HOMES: &[(&str, &str)] = &[
     ("pingora-load-balancing", "proxy app"),
     ("prometheus", "telemetry"),
     ("redis", "guard"),
+    ("rustix", "proxy"),
     ("rustls-native-certs", "guard"),
     ("serde", EVERYWHERE),
     ("serde-saphyr", "config"),
@@ -96,12 +97,13 @@ const HOMES: &[(&str, &str)] = &[
     ("socket2", "proxy admin demo"),
     ("tikv-jemallocator", "main"),
     ("tokio", "telemetry guard replay proxy admin demo app cli main"),
-    ("tokio-rustls", "guard"),
+    ("tokio-rustls", "config guard proxy"),
     ("tower", "guard proxy admin demo"),
     ("tracing", EVERYWHERE),
     ("tracing-appender", "telemetry"),
     ("tracing-subscriber", "telemetry app cli"),
     ("uuid", "guard proxy cli"),
+    ("x509-parser", "config"),
 ];
 
 /// Where the wire names are read from, and where they may stand: in the tables, and with the scripted agents.

@@ -3,10 +3,12 @@
 //!
 //! - `answers`: no stream comes: connections that fail, statuses, content types, codings.
 //! - `breaks`: a stream that comes and breaks, or is written in an odd way.
+//! - `odd`: answers that are HTTP, more or less, and that few agents would give.
 //! - `silence`: agents that take their time, for ever too.
 
 mod answers;
 mod breaks;
+mod odd;
 mod silence;
 
 use super::support::agent::{Agent, Step};

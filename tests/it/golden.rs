@@ -19,20 +19,20 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// ms since the epoch, where a rule needs the time: the first timestamp of the seed's examples.
-const NOW: i64 = 1_620_000_000_500;
+pub const NOW: i64 = 1_620_000_000_500;
 
 /// Code and text of the error that ends a stream without a terminal event.
 const TRUNCATED: (&str, &str) = ("upstream_truncated", "The agent's stream ended before its run did.");
 
 /// A case: where it lies, and the two sides that its folder names.
-struct Case {
-    folder: PathBuf,
-    from: Side,
-    to: Side,
+pub struct Case {
+    pub folder: PathBuf,
+    pub from: Side,
+    pub to: Side,
 }
 
 impl Case {
-    fn read(&self, file: &str) -> String {
+    pub fn read(&self, file: &str) -> String {
         let path = self.folder.join(file);
         fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     }
@@ -51,7 +51,8 @@ impl Case {
     }
 }
 
-fn cases(kind: &str) -> Vec<Case> {
+/// Every case of a kind: `stream` or `request`.
+pub fn cases(kind: &str) -> Vec<Case> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(kind);
     let mut cases = Vec::new();
     for pair in folders(&root) {
@@ -106,6 +107,12 @@ pub fn hear<'p>(from: Side, to: Side, pieces: impl IntoIterator<Item = &'p [u8]>
         stream.fail(code, message, NOW, &mut out);
     }
     (String::from_utf8(out).expect("UTF-8"), stream.report().clone())
+}
+
+/// What clients hear in the corpus: the name of each case, its client, and the stream.
+pub fn client_streams() -> Vec<(String, Side, String)> {
+    let all = cases("stream").into_iter();
+    all.map(|case| (case.folder.display().to_string(), case.to, case.read("expected.sse"))).collect()
 }
 
 /// Repairs and losses as comments, one per line, in the order of their tables.

@@ -13,7 +13,10 @@ mod cloudbase;
 pub mod dice;
 mod hai;
 mod old_client;
+mod recap;
+mod reducer;
 mod social_app;
+mod stopped;
 
 use super::exact::{canonical, members, object};
 use super::golden::{hear, side};

@@ -4,9 +4,12 @@
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
 //! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said; an authority for one server's TLS.
 //! - `auto`: routes whose dialects are told by what is said.
+//! - `between`: what networks do between client, gateway, agent and Redis; a gateway that is killed.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
 //! - `cors`: pages of other origins.
+//! - `edges`: what a connection meets before HTTP: TLS, Unix sockets, the PROXY protocol, limits, clocks.
+//! - `cuts`: an agent that stops after every byte of the corpus.
 //! - `drain`: connections and runs while the process ends.
 //! - `exact`: JSON compared with its digits, for the two modules below.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
@@ -25,6 +28,7 @@
 //! - `refusals`: refusals that a client hears of in events.
 //! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
 //! - `requests`: what reaches the agent, and what is refused before.
+//! - `resume`: runs that outlive their clients: coming back to them, stopping them, what is kept.
 //! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
 //! - `sides`: words and errors of an operator's own dialect, and how much an older agent is not told.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
@@ -39,10 +43,13 @@ mod access;
 mod architecture;
 mod auth;
 mod auto;
+mod between;
 mod cli;
 mod client;
 mod cors;
+mod cuts;
 mod drain;
+mod edges;
 mod exact;
 mod faults;
 mod forwarded;
@@ -60,6 +67,7 @@ mod proto;
 mod refusals;
 mod reload;
 mod requests;
+mod resume;
 mod secrets;
 mod sides;
 mod smuggling;

@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-const QUICK: &str = "limits: {head_timeout: 1s, body_timeout: 1s}";
+const QUICK: &str = "limits: {head_timeout: 1s, body_timeout: 1s, idle_timeout: 1s}";
 
 fn agent() -> Agent {
     Agent::answering(HEAD.to_owned() + &whole())
@@ -330,7 +330,7 @@ async fn a_head_that_drips_has_the_same_time() {
 
 #[tokio::test]
 async fn heads_have_limits_that_are_configured() {
-    let top = "limits: {header_bytes: 8KiB, headers: 10, head_timeout: 1s}";
+    let top = "limits: {header_bytes: 8KiB, headers: 10, head_timeout: 1s, idle_timeout: 1s}";
     let agent = agent();
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
     let with = |fields: String| post("/run", &fields, INPUT).into_bytes();
@@ -346,7 +346,7 @@ async fn heads_have_limits_that_are_configured() {
     // hyper keeps the length of a target in 16 bits.
     let wide = Gateway::start(Setup {
         upstreams: &[agent.url()],
-        top: "limits: {header_bytes: 256KiB, head_timeout: 1s}",
+        top: "limits: {header_bytes: 256KiB, head_timeout: 1s, idle_timeout: 1s}",
         ..Setup::default()
     })
     .await;

@@ -44,7 +44,7 @@ fn frame(id: &str, run: &str, kind: &str, more: &str) -> String {
 }
 
 /// The frames of a run, ids from 1 on.
-fn frames(run: &str) -> Vec<String> {
+pub fn frames(run: &str) -> Vec<String> {
     let answer = r#","messageId":"a1","role":"assistant","stage":"worker","status":"success","answer":"你好","key_points":[],"result_type":"unknown","suggested_actions":[],"error":null,"ui_schema":{}"#;
     let step = r#","stepName":"worker""#;
     vec![
@@ -57,7 +57,7 @@ fn frames(run: &str) -> Vec<String> {
 }
 
 /// What an AG-UI client hears of it.
-const HEARD: &[&str] = &[
+pub const HEARD: &[&str] = &[
     "RUN_STARTED",
     "STEP_STARTED",
     "TEXT_MESSAGE_START",

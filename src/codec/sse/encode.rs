@@ -5,6 +5,7 @@
 //! are LF.
 
 use std::fmt;
+use std::io::Write as _;
 
 /// A frame that [`begin`] opened and [`end`] has to close; owns the place where its data begins.
 #[derive(Debug)]
@@ -73,6 +74,14 @@ pub fn head(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<
         }
     }
     Ok(())
+}
+
+/// Writes the `id` line of the frame that comes next: `id: <token>-<number>`. The token holds no line end and no NUL; that is
+/// checked in debug builds only, because it is made by the caller and not by a peer.
+pub fn number(out: &mut Vec<u8>, token: &str, number: u64) {
+    debug_assert!(fits_a_line(token), "the token of an id does not fit a line");
+    // Writing into memory cannot fail.
+    let _ = writeln!(out, "id: {token}-{number}");
 }
 
 /// Opens a frame whose data the caller appends itself: UTF-8 that holds no LF and no CR, such as

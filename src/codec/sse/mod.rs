@@ -20,7 +20,7 @@ mod tests;
 use std::fmt;
 
 pub use decode::{Decoder, Frame, Step};
-pub use encode::{BadField, Open, begin, comment, end, frame, frame_with, head};
+pub use encode::{BadField, Open, begin, comment, end, frame, frame_with, head, number};
 
 /// The longest line in bytes, without its line end: 10 MiB, the bound of `@ag-ui/client`.
 pub const LINE_LIMIT: usize = 10 << 20;

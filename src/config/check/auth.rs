@@ -4,7 +4,7 @@ use http::HeaderName;
 use serde_saphyr::Spanned;
 
 use super::{Check, Position, Seen, did_you_mean, every, position};
-use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret, TrustedProxies};
+use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret};
 use crate::config::file::{self, OneOrMany, Text};
 use crate::config::{load, scalar};
 
@@ -40,10 +40,6 @@ struct Labels {
 }
 
 impl Check<'_> {
-    pub(super) fn trusted_proxies(&mut self, written: &[Text]) -> Option<TrustedProxies> {
-        every(self.list(written, "trusted_proxies", scalar::network))
-    }
-
     pub(super) fn auth(&mut self, written: &file::Auth) -> Option<Auth> {
         let resource = self.optional(written.resource.as_ref(), "auth.resource", scalar::resource);
         let mut labels = Labels::default();

@@ -153,7 +153,8 @@ listeners:
     host: 127.0.0.1
 ",
         r"
-f:3:5: listeners.data: expected a single value or a list of values, found a mapping
+f:3:5: listeners.data.host: unknown key `host`
+  hint: known here: `address`, `mode`, `tls`, `proxy_protocol`
 ",
     ),
     (

@@ -85,7 +85,7 @@ routes:
   - {path: /c, client: ag-ui, agent: hai, upstream: http://h/, auth: [partners, staff]}
 "#;
     let config = good(&text.replace("DIGEST", DIGEST));
-    let proxies: Vec<String> = config.trusted_proxies.iter().map(ToString::to_string).collect();
+    let proxies: Vec<String> = config.trusted_proxies.networks.iter().map(ToString::to_string).collect();
     assert_eq!(proxies, ["10.0.0.7/32", "10.0.0.0/8", "fd00::/8"]);
     assert_eq!(config.auth.resource.as_deref(), Some("https://agents.example.com"));
     let [staff, jobs, edge] = &*config.auth.issuers else { panic!("three issuers") };

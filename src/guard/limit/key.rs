@@ -2,14 +2,14 @@
 
 use super::local::Key;
 use crate::config::access::PolicyKey;
-use crate::guard::peer::Client;
+use crate::guard::peer::{Client, network};
 use crate::guard::{Identity, Matched, Who};
 use aws_lc_rs::digest::{Context, SHA256};
 use http::HeaderName;
 use http::request::Parts;
 use serde_json::Value;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::IpAddr;
 
 /// How much of a digest tells keys in Redis apart, in bytes.
 const SHARED_KEY: usize = 16;
@@ -93,14 +93,6 @@ impl<'r> Whose<'r> {
             Some(IpAddr::V6(address)) => name.part(&address.octets()),
             None => {}
         }
-    }
-}
-
-/// What of an address its user cannot choose: all of IPv4, however it is written; of IPv6 the /64 network.
-fn network(address: IpAddr) -> IpAddr {
-    match address.to_canonical() {
-        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
-        address => address,
     }
 }
 

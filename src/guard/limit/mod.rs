@@ -21,7 +21,7 @@ use self::local::{Local, Taken};
 use self::shared::{Question, Shared, Verdict};
 use self::standing::seconds;
 use super::redis::{Away, Redis};
-use super::{Gate, Guard, Identity, Matched, Who};
+use super::{Errand, Gate, Guard, Identity, Matched, Who};
 use crate::config::access::{self, OnError, PolicyKey, Quota, RateLimits};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::Metrics;
@@ -132,7 +132,7 @@ impl Limits {
     async fn pass(&self, head: &mut Parts, early: bool) -> Result<(), Rejection> {
         let Some(route) = head.extensions.get::<Arc<Matched>>().cloned() else { return Ok(()) };
         // Whoever reads a run was counted when it was started.
-        if route.reads || route.access.rate_limits.is_empty() {
+        if route.errand == Errand::Read || route.access.rate_limits.is_empty() {
             return Ok(());
         }
         let policies = route.access.rate_limits.iter().filter_map(|index| self.policies.get(*index));

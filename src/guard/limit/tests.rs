@@ -174,7 +174,7 @@ fn matched(name: &str, rate_limits: Vec<usize>, metrics: &Metrics) -> Matched {
         path: "/run".to_owned(),
         access: Arc::new(access::Access { rate_limits, ..access::Access::default() }),
         metrics: metrics.route(name, side, side),
-        reads: false,
+        errand: Errand::Start,
     }
 }
 

@@ -20,9 +20,20 @@ async fn writes_that_wait_together_leave_together_and_the_end_comes_last() {
     writer.write(&mut b"b".to_vec()).await.expect("room");
     assert_eq!(next(&mut reader).await.expect("data"), "ab");
     writer.write(&mut b"c".to_vec()).await.expect("room");
+    writer.end();
     drop(writer);
     assert_eq!(next(&mut reader).await.expect("data"), "c");
     assert!(next(&mut reader).await.is_none());
+}
+
+/// A run that fell in the middle must not look like one that has ended.
+#[tokio::test]
+async fn a_run_that_is_torn_down_has_no_proper_end() {
+    let (writer, mut reader) = pipe(64, ());
+    writer.write(&mut b"a".to_vec()).await.expect("room");
+    assert_eq!(next(&mut reader).await.expect("data"), "a");
+    drop(writer);
+    assert_eq!(reader.frame().await.expect("no end").expect_err("no data"), CutOff);
 }
 
 #[tokio::test]

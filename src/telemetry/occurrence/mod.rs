@@ -3,14 +3,17 @@
 //! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
 
 mod guard;
+mod listener;
 mod process;
 mod run;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
-pub use process::{
-    Configured, Draining, Leaving, Listening, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver,
+pub use listener::{
+    Accepting, CertificateChanged, CertificateExpired, CertificateUnusable, FewDescriptors, Listening, NotAccepting,
+    TurnedAway,
 };
-pub use run::{Detected, Preflight, Refused, Resumed, RunEnded, Unread, Unresolved};
+pub use process::{Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver};
+pub use run::{Detected, Joined, Preflight, Refused, Resumed, RunEnded, Stopped, Unread, Unresolved};
 
 use super::label::AuthMethod;
 use std::net::IpAddr;

@@ -3,27 +3,11 @@
 use super::millis;
 use crate::telemetry::metric::Metrics;
 use std::fmt;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Most that is said of a configuration that is refused, in characters: all problems of any that a person wrote.
 const LONGEST: usize = 16 << 10;
-
-/// A listener is open.
-pub struct Listening {
-    /// data or status
-    pub plane: &'static str,
-    /// the bound address
-    pub address: SocketAddr,
-}
-
-impl Listening {
-    /// Logs it.
-    pub fn emit(&self) {
-        tracing::info!(plane = self.plane, address = %self.address, "listening");
-    }
-}
 
 /// The gateway is about to end. It still takes runs, and says everywhere that it should get no more.
 pub struct Leaving {

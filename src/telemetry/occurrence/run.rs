@@ -151,9 +151,11 @@ impl RunEnded<'_> {
             Outcome::Finished
             | Outcome::AgentError
             | Outcome::ClientGone
+            | Outcome::Unread
             | Outcome::Drained
             | Outcome::Expired
-            | Outcome::Limited => line!(info),
+            | Outcome::Limited
+            | Outcome::Cancelled => line!(info),
         }
     }
 }
@@ -173,6 +175,44 @@ impl Resumed<'_> {
     pub fn emit(self) {
         let Resumed { route, request_id, last_event_id } = self;
         tracing::info!(route, request_id, last_event_id = shown(last_event_id), "stream resumed");
+    }
+}
+
+/// Somebody reads a run that another request started.
+pub struct Joined<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the id of the request that joins
+    pub request_id: &'a str,
+    /// what the ids of the run's events begin with
+    pub token: &'a str,
+    /// the number of the event behind which it is read; `None` from a snapshot, or from the start
+    pub behind: Option<u64>,
+}
+
+impl Joined<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let Joined { route, request_id, token, behind } = self;
+        tracing::info!(route, request_id, token, behind, "run joined");
+    }
+}
+
+/// The caller of a run wants it to end.
+pub struct Stopped<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the id of the request that stops it
+    pub request_id: &'a str,
+    /// what the ids of the run's events begin with
+    pub token: &'a str,
+}
+
+impl Stopped<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let Stopped { route, request_id, token } = self;
+        tracing::info!(route, request_id, token, "run stopped");
     }
 }
 

@@ -48,7 +48,7 @@ async fn the_answer_is_no_http() {
 }
 
 #[tokio::test]
-async fn two_lengths_or_a_length_beside_chunks_never_poison_a_connection() {
+async fn two_lengths_are_no_answer() {
     let twice = response("200 OK", "Content-Type: text/event-stream\r\nContent-Length: 3\r\n", &whole());
     refused(&heard(twice).await, 502, "upstream_protocol");
 }

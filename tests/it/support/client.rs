@@ -4,7 +4,7 @@
 use super::{WHOLE_BODY, soon, within};
 use socket2::SockRef;
 use std::net::SocketAddr;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
 
 /// The body of a plain run.
@@ -23,6 +23,16 @@ pub async fn ask(to: SocketAddr, request: impl AsRef<[u8]>) -> Answer {
     let mut client = Client::connect(to).await;
     client.send(request).await;
     client.answer().await
+}
+
+/// Sends one request over a connection that may break, and hears what comes; `None` where that is not even a head.
+pub async fn attempt(to: SocketAddr, request: impl AsRef<[u8]>) -> Option<Answer> {
+    let mut client = Client::connect(to).await;
+    // Who closes early is not read to.
+    let _ = soon("sending", client.stream.write_all(request.as_ref())).await;
+    let mut answer = client.try_head().await?;
+    (answer.body, answer.end) = client.rest().await;
+    Some(answer)
 }
 
 /// Starts a plain run at a path and hears it to its end.
@@ -68,8 +78,8 @@ enum Framing {
 }
 
 /// A connection, and how far the answer on it was read.
-pub struct Client {
-    stream: TcpStream,
+pub struct Client<S = TcpStream> {
+    stream: S,
     unread: Vec<u8>,
     framing: Framing,
 }
@@ -89,16 +99,29 @@ impl Client {
     async fn connect_with(to: SocketAddr, socket: TcpSocket) -> Client {
         let stream = soon("a connection", socket.connect(to)).await.expect("the gateway listens");
         stream.set_nodelay(true).expect("a socket");
-        Client { stream, unread: Vec::new(), framing: Framing::Close }
-    }
-
-    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        soon("sending", self.stream.write_all(bytes.as_ref())).await.expect("the gateway reads");
+        Client::over(stream)
     }
 
     /// Breaks the connection with a RST.
     pub fn reset(self) {
         SockRef::from(&self.stream).set_linger(Some(std::time::Duration::ZERO)).expect("a socket");
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
+    /// A client on a connection that is there.
+    pub fn over(stream: S) -> Client<S> {
+        Client { stream, unread: Vec::new(), framing: Framing::Close }
+    }
+
+    /// Waits for the end of the connection, and gives what came before it.
+    pub async fn closed(&mut self) -> Vec<u8> {
+        while self.fill().await {}
+        std::mem::take(&mut self.unread)
+    }
+
+    pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
+        soon("sending", self.stream.write_all(bytes.as_ref())).await.expect("the gateway reads");
     }
 
     async fn fill(&mut self) -> bool {
@@ -121,10 +144,19 @@ impl Client {
 
     /// Reads the head of an answer; the body is still to come.
     pub async fn head(&mut self) -> Answer {
-        let status = self.line().await.expect("an answer");
+        self.try_head().await.expect("an answer")
+    }
+
+    /// The same; `None` where the connection ended inside the head or before it.
+    async fn try_head(&mut self) -> Option<Answer> {
+        let status = self.line().await?;
         let status = status.strip_prefix("HTTP/1.1 ").and_then(|rest| rest.get(..3)?.parse().ok()).expect("a status");
         let mut answer = Answer { status, headers: Vec::new(), body: Vec::new(), end: End::Cut };
-        while let Some(line) = self.line().await.filter(|line| !line.is_empty()) {
+        loop {
+            let line = self.line().await?;
+            if line.is_empty() {
+                break;
+            }
             let (name, value) = line.split_once(':').expect("a field");
             answer.headers.push((name.to_owned(), value.trim().to_owned()));
         }
@@ -135,7 +167,7 @@ impl Client {
             (None, _) if status < 200 => Framing::Length(0),
             (None, _) => Framing::Close,
         };
-        answer
+        Some(answer)
     }
 
     /// The next piece of the body, or how it ended.

@@ -17,6 +17,8 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 pub struct Setup<'a> {
     /// URLs of the agents
     pub upstreams: &'a [String],
+    /// `listeners`, as a YAML flow mapping; TCP on free ports where empty
+    pub listeners: &'a str,
     /// keys of the top level, as YAML lines
     pub top: &'a str,
     /// `timeouts` of every route, as a YAML flow mapping; the defaults where empty
@@ -35,7 +37,9 @@ impl Setup<'_> {
     fn yaml(&self) -> String {
         // No load balancer has to be waited for at the end of a test.
         let grace = if self.top.contains("drain_grace") { "" } else { "drain_grace: 0s" };
-        let top = format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{grace}\n{}", self.top);
+        let listeners =
+            if self.listeners.is_empty() { "{data: 127.0.0.1:0, status: 127.0.0.1:0}" } else { self.listeners };
+        let top = format!("listeners: {listeners}\n{grace}\n{}", self.top);
         if !self.routes.is_empty() {
             return format!("{top}\n{}", self.routes);
         }
@@ -151,6 +155,8 @@ pub struct Gateway {
     pub process: Process,
     pub data: SocketAddr,
     pub status: SocketAddr,
+    /// where the data plane is on the network, the first of them above
+    pub listening: Vec<SocketAddr>,
     /// lines of the log that came before it listened
     early: VecDeque<Value>,
     _file: Option<File>,
@@ -159,8 +165,12 @@ pub struct Gateway {
 impl Gateway {
     /// Starts a gateway and waits until it is ready.
     pub async fn start(setup: Setup<'_>) -> Gateway {
+        Gateway::start_by(diglot(), setup).await
+    }
+
+    /// As [`Gateway::start`], by a command that is given the arguments of `diglot`.
+    pub async fn start_by(mut command: Command, setup: Setup<'_>) -> Gateway {
         let file = File::new(&setup.yaml());
-        let mut command = diglot();
         command.envs(setup.env.iter().copied()).arg("serve").arg("--config").arg(file.path());
         let gateway = Gateway { _file: Some(file), ..Gateway::listening(command).await };
         if !setup.unready {
@@ -184,19 +194,25 @@ impl Gateway {
 
     async fn listening(mut command: Command) -> Gateway {
         let mut process = Process::start(&mut command, false);
-        let (mut data, mut status) = (None, None);
+        let (mut listening, mut status) = (Vec::new(), None);
         let mut early = VecDeque::new();
-        while data.is_none() || status.is_none() {
+        // The status plane is said last.
+        while status.is_none() {
             let line = process.line().await.expect("the gateway goes on");
             let line: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"));
             if line["message"] == "listening" {
                 let address = line["address"].as_str().and_then(|text| text.parse().ok());
-                if line["plane"] == "data" { data = address } else { status = address }
+                if line["plane"] == "data" { listening.extend(address) } else { status = address }
             }
             early.push_back(line);
         }
-        let (data, status) = (data.expect("bound"), status.expect("bound"));
-        Gateway { process, data, status, early, _file: None }
+        let (data, status) = (listening[0], status.expect("bound"));
+        let gateway = Gateway { process, data, status, listening, early, _file: file };
+        if setup.unready {
+            return gateway;
+        }
+        eventually("readiness", async || (gateway.ask("/readyz").await.status == 200).then_some(())).await;
+        gateway
     }
 
     /// A gateway with the defaults in front of one agent.

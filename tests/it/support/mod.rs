@@ -6,9 +6,11 @@
 
 pub mod agent;
 pub mod client;
+pub mod fault_proxy;
 pub mod gateway;
 pub mod redis;
 pub mod sse;
+pub mod tls;
 
 use aws_lc_rs::digest::{SHA256, digest};
 use std::future::Future;

@@ -32,7 +32,7 @@ fn heard(answer: &Answer, thread: &str, expected: &[&str]) -> Vec<Value> {
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     let events = events(answer.text());
     assert_eq!(types(&events), expected, "{}", answer.text());
-    for event in events.iter().filter(|event| event["type"] != "RUN_ERROR") {
+    for event in &events {
         assert_eq!((&event["threadId"], &event["runId"]), (&thread.into(), &format!("r-{thread}").into()), "{event}");
     }
     events
@@ -134,9 +134,11 @@ async fn a_run_that_nobody_reads_is_ended() {
     agent.request().await;
     agent.left().await;
     assert_eq!(gateway.logged("nobody came for the events").await["thread_id"], "t1");
-    assert_eq!(gateway.logged("run ended").await["outcome"], "client_gone");
+    assert_eq!(gateway.logged("run ended").await["outcome"], "unread");
     refused(&read(gateway.data, "t1").await, 404, "events_not_found");
     gateway.reaches("diglot_streams_active{route=\"social-client\"}", 0.0).await;
+    assert_eq!(gateway.metric("diglot_streams_total{outcome=\"unread\",route=\"social-client\"}").await, 1.0);
+    assert_eq!(gateway.metric("diglot_streams_total{outcome=\"client_gone\",route=\"social-client\"}").await, 0.0);
 }
 
 /// What waits for a reader is bounded as it is for a slow client, and whole when the reader comes.

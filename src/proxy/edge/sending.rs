@@ -24,6 +24,11 @@ impl<S> Sending<S> {
         Sending { stream, limit, stalled: None }
     }
 
+    /// What is below.
+    pub(super) fn get_ref(&self) -> &S {
+        &self.stream
+    }
+
     /// What a write that ended in `written` comes to.
     fn timed(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {

@@ -1,0 +1,113 @@
+//! Certificates and keys of listeners: PEM in; what TLS is spoken with, or a sentence on what is wrong with it, out.
+//!
+//! Both use it: `check`, so that a mistake is shown at its line, and the listener, each time that a file has changed.
+
+use std::sync::Arc;
+
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::{Error as NotPem, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::{ServerConfig, WebPkiClientVerifier};
+use tokio_rustls::rustls::sign::{CertifiedKey, SingleCertAndKey};
+use tokio_rustls::rustls::{Error, RootCertStore};
+use x509_parser::parse_x509_certificate;
+
+/// What is spoken inside, by ALPN: HTTP/2 before HTTP/1.1.
+const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+
+/// A certificate with its key.
+#[derive(Debug)]
+pub struct Pair {
+    certified: CertifiedKey,
+    /// when the certificate ends, in seconds since the epoch; of a chain the certificate that ends first
+    pub not_after: i64,
+}
+
+/// Which of the two files is wrong, and why. Nothing of their content is in it.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Unusable {
+    /// the certificate's
+    Cert(String),
+    /// the key's
+    Key(String),
+}
+
+impl Unusable {
+    /// The sentence, with the file that it is about.
+    #[must_use]
+    pub fn sentence(self) -> String {
+        match self {
+            Unusable::Cert(cause) => format!("certificate: {cause}"),
+            Unusable::Key(cause) => format!("key: {cause}"),
+        }
+    }
+}
+
+/// Reads a certificate with its chain, and the key that belongs to it.
+///
+/// # Errors
+/// Which of the two cannot be used.
+pub fn pair(cert: &[u8], key: &[u8]) -> Result<Pair, Unusable> {
+    let chain = certificates(cert).map_err(Unusable::Cert)?;
+    let mut not_after = i64::MAX;
+    for one in &chain {
+        let (_, read) = parse_x509_certificate(one)
+            .map_err(|_| Unusable::Cert("a certificate in this file cannot be read".to_owned()))?;
+        not_after = not_after.min(read.validity().not_after.timestamp());
+    }
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
+        Unusable::Key(match error {
+            NotPem::NoItemsFound => "there is no private key in this file".to_owned(),
+            _ => "this file is no PEM".to_owned(),
+        })
+    })?;
+    let certified = CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| match error {
+        Error::InconsistentKeys(_) => Unusable::Key("this is the key of another certificate".to_owned()),
+        Error::InvalidCertificate(_) => Unusable::Cert("the certificate cannot be read".to_owned()),
+        _ => Unusable::Key("this private key is of a kind that TLS cannot use".to_owned()),
+    })?;
+    Ok(Pair { certified, not_after })
+}
+
+/// Reads the authorities whose certificates clients may show.
+///
+/// # Errors
+/// What is wrong with the file.
+pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates(pem)? {
+        roots.add(certificate).map_err(|_| "a certificate in this file is none of an authority".to_owned())?;
+    }
+    Ok(roots)
+}
+
+/// What a listener speaks TLS with: versions 1.2 and 1.3, HTTP/2 and HTTP/1.1 inside. With `clients`, these authorities
+/// are asked about a client, and the truth value says whether each client has to show a certificate.
+///
+/// # Errors
+/// What is wrong with the authorities.
+pub fn server(pair: Pair, clients: Option<(RootCertStore, bool)>) -> Result<ServerConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
+    let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
+    let builder = match clients {
+        None => builder.with_no_client_auth(),
+        Some((roots, required)) => {
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            let verifier = if required { verifier } else { verifier.allow_unauthenticated() };
+            builder.with_client_cert_verifier(verifier.build().map_err(|error| error.to_string())?)
+        }
+    };
+    let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair.certified)));
+    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    Ok(config)
+}
+
+fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+    let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
+    match all {
+        Ok(all) if all.is_empty() => Err("there is no certificate in this file".to_owned()),
+        Ok(all) => Ok(all),
+        Err(_) => Err("this file is no PEM".to_owned()),
+    }
+}

@@ -1,0 +1,30 @@
+//! What the operator writes about runs that outlive their clients.
+
+use serde::{Deserialize, Serialize};
+
+use super::{Text, text};
+
+/// How much is kept of runs for clients that come back, on routes whose runs go on without them (`on_disconnect`).
+#[derive(Debug, Clone, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Replay {
+    /// The most runs that are kept, those that still go on among them. The run that ended first makes room.
+    pub runs: Text,
+    /// How much all of them may take together. A size.
+    pub bytes: Text,
+    /// How much one of them may take. A run that grows beyond it is summed up; one whose sum is larger goes on, and nobody
+    /// can come back to it. A size.
+    pub run_bytes: Text,
+    /// How long a run is kept behind its end. A duration.
+    pub age: Text,
+}
+
+impl Default for Replay {
+    fn default() -> Replay {
+        Replay { runs: text("10000"), bytes: text("256MiB"), run_bytes: text("1MiB"), age: text("5m") }
+    }
+}
+
+pub(super) fn on_disconnect() -> Text {
+    text("abort")
+}

@@ -1,0 +1,26 @@
+//! How long runs outlive their clients, and how much is kept of them.
+
+use std::num::NonZeroUsize;
+use std::time::Duration;
+
+/// What becomes of a run when its last client has left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnDisconnect {
+    /// It ends, and nothing is kept.
+    Abort,
+    /// It goes on for so long without anybody. Not zero.
+    Continue(Duration),
+}
+
+/// How much is kept of runs for clients that come back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Replay {
+    /// The most runs.
+    pub runs: NonZeroUsize,
+    /// The most bytes of all of them. Not zero.
+    pub bytes: usize,
+    /// The most bytes of one. Not zero, and not more than `bytes`.
+    pub run_bytes: usize,
+    /// How long a run is kept behind its end. Not zero.
+    pub age: Duration,
+}

@@ -1,0 +1,183 @@
+//! Listeners: what becomes of what is written about them, and what is said of mistakes.
+
+use std::path::Path;
+
+use super::{committed, read};
+use crate::config::listen::{Address, ClientAuth, Tls};
+use crate::config::{Config, certificate};
+
+/// As [`super::broken::BROKEN`].
+pub(super) const BROKEN: &[(&str, &str, &str)] = &[
+    (
+        "Unix sockets",
+        r"
+listeners:
+  data: [unix:data.sock, unix:///run/d.sock, unix:/run/, unix:/run/a.sock, unix:/run/a.sock]
+",
+        r"
+f:2:10: listeners.data[0]: `unix:data.sock` names no socket by its absolute path
+  hint: write `unix:` and the absolute path of a socket, such as `unix:/run/diglot/data.sock`
+f:2:26: listeners.data[1]: `unix:///run/d.sock` is a URL, not an address
+  hint: did you mean `unix:/run/d.sock`?
+f:2:46: listeners.data[2]: `unix:/run/` names no socket by its absolute path
+  hint: write `unix:` and the absolute path of a socket, such as `unix:/run/diglot/data.sock`
+f:2:76: listeners.data[4]: this address is already taken by listeners.data[3] (line 2, column 58)
+  hint: give each listener a port of its own
+",
+    ),
+    (
+        "mappings of listeners",
+        r"
+listeners:
+  data:
+    - {tls: {}}
+    - {address: 8443, mode: 0600}
+    - {address: 127.0.0.1:8443, mode: 0600}
+    - {address: unix:/run/a.sock, mode: rw}
+    - {address: unix:/run/b.sock, mode: 0444, proxy_protocol: yes}
+",
+        r"
+f:3:7: listeners.data[0]: the key `address` is missing or empty
+  hint: add where to listen, such as `address: 0.0.0.0:8443`
+f:3:13: listeners.data[0].tls: the key `cert` is missing or empty
+  hint: add the certificate's file, such as `cert: tls.crt`
+f:3:13: listeners.data[0].tls: the key `key` is missing or empty
+  hint: add the file of its private key, such as `key: tls.key`
+f:4:17: listeners.data[1].address: `8443` is no address to listen on
+  hint: did you mean `127.0.0.1:8443`?
+f:5:39: listeners.data[2].mode: an address of the network has no permissions
+  hint: take it away; it belongs to Unix sockets
+f:6:41: listeners.data[3].mode: `rw` is no number in octal
+  hint: write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for everybody
+f:7:41: listeners.data[4].mode: `0444` are no permissions that would let anybody connect
+  hint: write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for everybody
+f:7:63: listeners.data[4].proxy_protocol: `yes` is not a choice here
+  hint: write `true` or `false`
+",
+    ),
+    (
+        "a PROXY protocol that is believed of nobody",
+        r"
+listeners:
+  data:
+    - {address: 127.0.0.1:8080, proxy_protocol: true}
+    - {address: unix:/run/a.sock, proxy_protocol: true}
+",
+        r"
+f:3:49: listeners.data[0].proxy_protocol: the addresses in these headers would be believed from nobody
+  hint: name the proxies in front in `trusted_proxies`, such as `trusted_proxies: [10.0.0.0/8]`
+f:4:51: listeners.data[1].proxy_protocol: the addresses in these headers would be believed from nobody
+  hint: add `unix` to `trusted_proxies`
+",
+    ),
+    (
+        "files of TLS",
+        r"
+listeners:
+  data:
+    - {address: 127.0.0.1:1, tls: {cert: absent.pem, key: tests/it/auth/leaf.key.pem}}
+    - {address: 127.0.0.1:2, tls: {cert: Cargo.toml, key: tests/it/auth/leaf.key.pem}}
+    - {address: 127.0.0.1:3, tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/ca.pem}}
+    - {address: 127.0.0.1:4, tls: {cert: tests/it/auth/ca.pem, key: tests/it/auth/leaf.key.pem}}
+    - {address: 127.0.0.1:5, tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/leaf.key.pem, client_ca: Cargo.toml}}
+    - {address: 127.0.0.1:6, tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/leaf.key.pem, client_auth: required}}
+    - {address: 127.0.0.1:7, tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/leaf.key.pem, client_ca: tests/it/auth/ca.pem, client_auth: no}}
+",
+        r"
+f:3:42: listeners.data[0].tls.cert: `absent.pem` cannot be read: No such file or directory (os error 2)
+  hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the folder of the configuration
+f:4:42: listeners.data[1].tls.cert: there is no certificate in this file
+  hint: put the certificate there in PEM, and behind it those of the authorities that signed it
+f:5:71: listeners.data[2].tls.key: there is no private key in this file
+  hint: put the private key of the certificate there in PEM, without a password
+f:6:69: listeners.data[3].tls.key: this is the key of another certificate
+  hint: put the private key of the certificate there in PEM, without a password
+f:7:110: listeners.data[4].tls.client_ca: there is no certificate in this file
+  hint: put the certificates of the authorities there in PEM
+f:8:112: listeners.data[5].tls.client_auth: no certificate of a client would be believed
+  hint: add `client_ca`, a file with the authorities that are believed, or take it away
+f:9:145: listeners.data[6].tls.client_auth: `no` is not a choice here
+  hint: write `required` or `optional`
+",
+    ),
+    (
+        "an upstream that is a listener of TLS",
+        r#"
+listeners: {data: {address: 127.0.0.1:8443, tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/leaf.key.pem}}}
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: ["http://127.0.0.1:8443/", "https://localhost:8443/"]}
+"#,
+        r"
+f:3:80: routes[0].upstream[1]: this is the gateway itself, listeners.data (line 1, column 19); requests would go round in it
+  hint: write the address and port of the agent
+",
+    ),
+    (
+        "limits on connections",
+        r"
+limits: {connections: 0, connections_per_address: many, idle_timeout: 0s}
+",
+        r"
+f:1:23: limits.connections: `0` allows nothing at all
+  hint: write a whole number of at least 1
+f:1:51: limits.connections_per_address: `many` is no number
+  hint: write a whole number of at least 1
+f:1:71: limits.idle_timeout: `0s` leaves no time at all
+  hint: write a duration of at least `1ms`
+",
+    ),
+];
+
+const ROUTE: &str = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
+
+fn good(text: &str) -> Config {
+    read(&format!("{text}\n{ROUTE}")).unwrap_or_else(|problems| panic!("{problems}"))
+}
+
+#[test]
+fn listeners_become_what_is_bound() {
+    let config = good(
+        r#"
+trusted_proxies: [10.0.0.0/8, unix]
+limits: {connections: 10, connections_per_address: 2, idle_timeout: 5s}
+listeners:
+  data:
+    - 127.0.0.1:1
+    - {address: unix:/run/a.sock, mode: "0600", proxy_protocol: true}
+    - unix:/run/b.sock
+    - address: "[::]:2"
+      proxy_protocol: true
+      tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/leaf.key.pem, client_ca: tests/it/auth/ca.pem}
+  status: {address: 127.0.0.1:3, tls: {cert: tests/it/auth/leaf.pem, key: tests/it/auth/leaf.key.pem}}
+"#,
+    );
+    let places: Vec<String> = config.data.iter().map(|one| one.address.to_string()).collect();
+    assert_eq!(places, ["127.0.0.1:1", "unix:/run/a.sock", "unix:/run/b.sock", "[::]:2"]);
+    let modes = config.data.iter().filter_map(|one| match one.address {
+        Address::Unix { mode, .. } => Some(mode),
+        Address::Tcp(_) => None,
+    });
+    assert_eq!(modes.collect::<Vec<_>>(), [0o600, 0o660]);
+    let proxied: Vec<bool> = config.data.iter().map(|one| one.proxy_protocol).collect();
+    assert_eq!(proxied, [false, true, false, true]);
+    let file = |name: &str| Path::new("tests/it/auth").join(name);
+    let tls = |client| Tls { cert: file("leaf.pem"), key: file("leaf.key.pem"), client };
+    let client = ClientAuth { ca: file("ca.pem"), required: true };
+    assert_eq!((&config.data[3].tls, &config.status[0].tls), (&Some(tls(Some(client))), &Some(tls(None))));
+    assert!(config.trusted_proxies.unix && config.trusted_proxies.networks.len() == 1);
+    let limits = config.limits;
+    assert_eq!((limits.connections, limits.connections_per_address.map(Into::into)), (10, Some(2)));
+    assert_eq!(limits.idle_timeout.as_secs(), 5);
+}
+
+/// Both from `openssl x509 -noout -enddate`.
+#[test]
+fn the_end_of_a_certificate_is_the_end_of_its_chain() {
+    let file = |name: &str| std::fs::read(committed("examples/tls").join(name)).expect(name);
+    let (cert, key) = (file("tls.crt"), file("tls.key"));
+    let ends = |cert: &[u8]| certificate::pair(cert, &key).expect("a pair").not_after;
+    assert_eq!(ends(&cert), 4948919655);
+    let other =
+        std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/auth/ca.pem")).expect("an authority");
+    assert_eq!(ends(&[cert, other].concat()), 4948908891);
+}

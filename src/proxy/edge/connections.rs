@@ -1,0 +1,143 @@
+//! How many connections there may be: in all, and of one address.
+
+use super::descriptors;
+use crate::config::Config;
+use crate::config::access::TrustedProxies;
+use crate::guard::peer::{Origin, network};
+use crate::telemetry::ListenerMetrics;
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The connections of a plane, whichever listener they came by.
+#[derive(Clone, Debug)]
+pub struct Connections(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    most: usize,
+    open: AtomicUsize,
+    /// whom the limit of an address is not for
+    trusted: TrustedProxies,
+    per_address: Option<NonZeroUsize>,
+    addresses: Mutex<HashMap<IpAddr, usize>>,
+}
+
+impl Connections {
+    /// As many as the configuration lets clients have, and as the process may open files for.
+    #[must_use]
+    pub fn of_clients(config: &Config) -> Self {
+        let per_address = config.limits.connections_per_address;
+        Connections::new(descriptors::connections(config), per_address, config.trusted_proxies.clone())
+    }
+
+    /// Any number: kubelet and Prometheus have to come through when clients do not.
+    #[must_use]
+    pub fn unlimited() -> Self {
+        Connections::new(usize::MAX, None, TrustedProxies::default())
+    }
+
+    fn new(most: usize, per_address: Option<NonZeroUsize>, trusted: TrustedProxies) -> Self {
+        let (open, addresses) = (AtomicUsize::new(0), Mutex::default());
+        Connections(Arc::new(Shared { most, open, trusted, per_address, addresses }))
+    }
+
+    /// A place for one more connection, if there is one.
+    pub(super) fn admit(&self, metrics: &Arc<ListenerMetrics>) -> Option<Permit> {
+        let one_more = |open: usize| (open < self.0.most).then_some(open + 1);
+        self.0.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
+        metrics.connections(true);
+        Some(Permit { shared: Arc::clone(&self.0), metrics: Arc::clone(metrics), address: None })
+    }
+}
+
+/// The place of one connection.
+#[derive(Debug)]
+pub(super) struct Permit {
+    shared: Arc<Shared>,
+    metrics: Arc<ListenerMetrics>,
+    /// where the connection is counted
+    address: Option<IpAddr>,
+}
+
+impl Permit {
+    /// Counts the connection as one of `origin`. Not, where that has as many as one may have.
+    #[must_use]
+    pub(super) fn count(&mut self, origin: Origin) -> bool {
+        let (Some(most), Origin::Address(address)) = (self.shared.per_address, origin) else { return true };
+        if self.shared.trusted.has(address.ip()) {
+            return true;
+        }
+        let address = network(address.ip());
+        let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = addresses.entry(address).or_insert(0);
+        let admitted = *count < most.get();
+        if admitted {
+            *count += 1;
+            self.address = Some(address);
+        }
+        admitted
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.shared.open.fetch_sub(1, Ordering::AcqRel);
+        self.metrics.connections(false);
+        let Some(address) = self.address else { return };
+        let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = addresses.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                addresses.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::telemetry::Metrics;
+
+    fn metrics() -> Arc<ListenerMetrics> {
+        Metrics::new().expect("unique names").listener("data", "here", false)
+    }
+
+    #[test]
+    fn there_are_never_more_than_the_limit_and_a_place_comes_back() {
+        let (connections, metrics) = (Connections::new(2, None, TrustedProxies::default()), metrics());
+        let first = connections.admit(&metrics).expect("a place");
+        let second = connections.admit(&metrics).expect("a place");
+        assert!(connections.admit(&metrics).is_none());
+        drop(first);
+        let third = connections.admit(&metrics).expect("a place");
+        drop((second, third));
+        assert_eq!(connections.0.open.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn addresses_are_counted_each_for_itself_and_forgotten_at_their_end() {
+        let trusted = TrustedProxies { networks: vec!["10.0.0.0/8".parse().expect("a network")], unix: false };
+        let (connections, metrics) = (Connections::new(100, NonZeroUsize::new(1), trusted), metrics());
+        let count = |address: &str| {
+            let mut permit = connections.admit(&metrics).expect("a place");
+            let origin = address.parse().map_or(Origin::Unix, Origin::Address);
+            permit.count(origin).then_some(permit)
+        };
+        let held: Vec<_> = ["192.0.2.1:1", "192.0.2.2:1", "[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1"]
+            .map(|address| count(address).expect(address))
+            .into();
+        for same in ["192.0.2.1:2", "[::ffff:192.0.2.1]:3", "[2001:db8:0:1:ffff::1]:9"] {
+            assert!(count(same).is_none(), "{same}");
+        }
+        let _free: Vec<_> = ["10.0.0.1:1", "10.0.0.1:2", "[::ffff:10.0.0.1]:3", "unix", "unix"]
+            .map(|address| count(address).expect(address))
+            .into();
+        drop(held);
+        assert!(connections.0.addresses.lock().expect("no panic").is_empty());
+        assert!(count("192.0.2.1:4").is_some());
+    }
+}

@@ -1,0 +1,246 @@
+//! Sockets that listen: bound here or handed over, not yet served.
+
+use super::tls::Tls;
+use super::transport::Wire;
+use crate::config::listen::{Address, Listen};
+use crate::guard::peer::Origin;
+use socket2::{Domain, SockAddr, Socket, Type};
+use std::fs;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use tokio::net::{TcpListener, UnixListener};
+
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 4096;
+
+/// A bound socket, not yet served.
+#[derive(Debug)]
+pub struct Listener {
+    socket: Socket,
+    listen: Listen,
+    pub(super) tls: Option<Tls>,
+    file: Option<Arc<SocketFile>>,
+}
+
+/// Why a listener cannot be had.
+#[derive(Debug)]
+pub enum Unbound {
+    /// the address is taken, or not ours to take
+    Socket(io::Error),
+    /// its certificate cannot be used
+    Tls(String),
+}
+
+impl Listener {
+    /// Binds where `listen` says. Port 0 takes a free one; the file of a socket whose process is gone is replaced.
+    ///
+    /// # Errors
+    /// Those of the operating system, and what is wrong with the certificate.
+    pub fn bind(listen: &Listen) -> Result<Self, Unbound> {
+        let tls = listen.tls.as_ref().map(Tls::open).transpose().map_err(Unbound::Tls)?;
+        let (socket, file) = match &listen.address {
+            Address::Tcp(address) => (bind_tcp(*address).map_err(Unbound::Socket)?, None),
+            Address::Unix { path, mode } => {
+                let (socket, file) = bind_unix(path, *mode).map_err(Unbound::Socket)?;
+                (socket, Some(Arc::new(file)))
+            }
+        };
+        Ok(Listener { socket, listen: listen.clone(), tls, file })
+    }
+
+    /// Takes a socket over that another process bound where `listen` says, and listens on.
+    ///
+    /// # Errors
+    /// Those of the operating system, and what is wrong with the certificate.
+    pub fn inherit(listen: &Listen, socket: OwnedFd) -> Result<Self, Unbound> {
+        let tls = listen.tls.as_ref().map(Tls::open).transpose().map_err(Unbound::Tls)?;
+        let file = match &listen.address {
+            Address::Tcp(_) => None,
+            Address::Unix { path, .. } => {
+                let file = SocketFile::new(path).map_err(Unbound::Socket)?;
+                // It is the other process's until that one is relieved: who fails before must not take it away.
+                file.leave();
+                Some(Arc::new(file))
+            }
+        };
+        let socket = Socket::from(socket);
+        socket.set_nonblocking(true).map_err(Unbound::Socket)?;
+        Ok(Listener { socket, listen: listen.clone(), tls, file })
+    }
+
+    /// What tells it apart from the other listeners of its plane, the same in each process with this configuration: its
+    /// address as configured.
+    #[must_use]
+    pub fn key(&self) -> String {
+        self.listen.address.to_string()
+    }
+
+    /// The socket's number, for a table of sockets to hand over. It is closed when its plane stops to listen.
+    #[must_use]
+    pub fn descriptor(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// The same socket for somebody else: one queue of connections.
+    ///
+    /// # Errors
+    /// Those of the operating system.
+    pub fn copy(&self) -> io::Result<OwnedFd> {
+        self.socket.try_clone().map(OwnedFd::from)
+    }
+
+    /// As configured.
+    #[must_use]
+    pub fn listen(&self) -> &Listen {
+        &self.listen
+    }
+
+    /// Its file, for a Unix socket: to leave it in place when another process goes on with the socket.
+    #[must_use]
+    pub fn file(&self) -> Option<Arc<SocketFile>> {
+        self.file.clone()
+    }
+
+    /// Where it is bound, on the network; the port is the real one.
+    #[must_use]
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.listen.tcp().map(|configured| {
+            let bound = self.socket.local_addr().ok().and_then(|address| address.as_socket());
+            bound.unwrap_or(configured)
+        })
+    }
+
+    /// Where it is bound, for people.
+    #[must_use]
+    pub fn place(&self) -> String {
+        self.address().map_or_else(|| self.key(), |address| address.to_string())
+    }
+
+    /// The socket, ready to accept. To be called within a runtime.
+    pub(super) fn open(self) -> io::Result<(Opened, Listen, Option<Tls>)> {
+        let Listener { socket, listen, tls, file } = self;
+        let opened = match file {
+            None => Opened::Tcp(TcpListener::from_std(socket.into())?),
+            Some(file) => Opened::Unix(UnixListener::from_std(OwnedFd::from(socket).into())?, file),
+        };
+        Ok((opened, listen, tls))
+    }
+}
+
+/// A socket that accepts.
+#[derive(Debug)]
+pub(super) enum Opened {
+    Tcp(TcpListener),
+    /// with its file, which goes when this does
+    Unix(UnixListener, #[expect(dead_code, reason = "kept to be dropped")] Arc<SocketFile>),
+}
+
+impl Opened {
+    /// The next connection, and who made it.
+    pub(super) async fn accept(&self) -> io::Result<(Wire, Origin)> {
+        match self {
+            Opened::Tcp(listener) => {
+                let (stream, address) = listener.accept().await?;
+                // Events are small, and each of them is somebody's news.
+                let _ = stream.set_nodelay(true);
+                Ok((Wire::Tcp(stream), Origin::Address(address)))
+            }
+            Opened::Unix(listener, _) => {
+                let (stream, _) = listener.accept().await?;
+                Ok((Wire::Unix(stream), Origin::Unix))
+            }
+        }
+    }
+}
+
+/// The file of a Unix socket. It is removed at the end, if it is still ours.
+#[derive(Debug)]
+pub struct SocketFile {
+    path: PathBuf,
+    /// device and inode
+    identity: (u64, u64),
+    left: AtomicBool,
+}
+
+impl SocketFile {
+    fn new(path: &Path) -> io::Result<Self> {
+        Ok(SocketFile { path: path.to_owned(), identity: identity(path)?, left: AtomicBool::new(false) })
+    }
+
+    /// Leaves the file where it is, for whoever goes on with the socket.
+    pub fn leave(&self) {
+        self.left.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the file over from whoever has left it.
+    pub fn own(&self) {
+        self.left.store(false, Ordering::Relaxed);
+    }
+
+    /// Removes the file, unless it was left to somebody. For who ends the process: it does not wait for what is dropped.
+    pub fn remove(&self) {
+        // Another process may have put its own there since.
+        let is_ours = identity(&self.path).is_ok_and(|identity| identity == self.identity);
+        if is_ours && !self.left.swap(true, Ordering::Relaxed) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+impl Drop for SocketFile {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    fs::symlink_metadata(path).map(|data| (data.dev(), data.ino()))
+}
+
+fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
+    let socket = Socket::new(Domain::for_address(address), Type::STREAM, None)?;
+    socket.set_reuse_address(true)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&address.into())?;
+    socket.listen(BACKLOG)?;
+    Ok(socket)
+}
+
+fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
+    make_room(path)?;
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_nonblocking(true)?;
+    socket.bind(&SockAddr::unix(path)?)?;
+    let file = SocketFile::new(path)?;
+    // Nobody can connect to a socket that does not listen yet, so nobody does with other permissions than these.
+    fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
+    socket.listen(BACKLOG)?;
+    Ok((socket, file))
+}
+
+/// Removes the socket of a process that is gone.
+fn make_room(path: &Path) -> io::Result<()> {
+    let there = match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        there => there?,
+    };
+    if !there.file_type().is_socket() {
+        return Err(io::Error::new(io::ErrorKind::AlreadyExists, "something that is no socket is there"));
+    }
+    let knock = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    knock.set_nonblocking(true)?;
+    match knock.connect(&SockAddr::unix(path)?) {
+        Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
+        // It takes connections, or has no room for another one.
+        Ok(()) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"))
+        }
+        Err(error) => Err(error),
+    }
+}

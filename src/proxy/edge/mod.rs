@@ -1,0 +1,323 @@
+//! The client's side of the network: connections, from the socket to HTTP.
+//!
+//! ```text
+//!  accept ─▶ a place? ─▶ PROXY header ─▶ a place for its address? ─▶ TLS ─▶ which version? ─▶ hyper: requests
+//!  listener  connections proxy_protocol  connections                 tls    preface           activity, attending
+//! ```
+//! Each step has a deadline of its own; who is late or wrong is closed and counted ([`Turned`]). [`serving`] walks it.
+
+mod activity;
+mod attending;
+mod connections;
+mod descriptors;
+mod listener;
+mod preface;
+mod proxy_protocol;
+mod sending;
+mod serving;
+mod takeover;
+mod tls;
+mod transport;
+
+pub use connections::Connections;
+pub use listener::{Listener, SocketFile, Unbound};
+pub use serving::{Plane, serving};
+
+use crate::config::Limits;
+use crate::guard::peer::Peer;
+use crate::telemetry::label::Turned;
+use activity::{Activity, Answering, Patience};
+use attending::Attending;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use pingora_core::server::ShutdownWatch;
+use preface::Version;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::{Service, ServiceExt};
+
+/// How long a client may take nothing while bytes wait for it. Then its connection is closed (over HTTP/2 it may be one
+/// stream that is cut off), its runs end as those of a client that left, and their agents are let go. The default of nginx's `send_timeout`.
+pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Streams that one HTTP/2 connection may have open.
+const H2_STREAMS: u32 = 256;
+
+/// Streams of one HTTP/2 connection that were reset before we took them up ("rapid reset", CVE-2023-44487). Nobody does
+/// that by accident more often than once in a while; the next one ends the connection with GOAWAY. What h2 does by itself.
+const H2_RESETS: usize = 20;
+
+/// Streams of one HTTP/2 connection that we have to reset for an error of the peer ("MadeYouReset", CVE-2025-8671) before
+/// the connection ends with GOAWAY. hyper's own limit of 1024 is for proxies that reset for reasons of their own.
+const H2_FAULTS: usize = 64;
+
+/// Silence after which an HTTP/2 peer is asked whether it is still there.
+const H2_PING: Duration = Duration::from_secs(30);
+
+/// Serves `S` on connections, over HTTP/1.1 or HTTP/2 with prior knowledge or by ALPN.
+///
+/// What HTTP/1 and hyper leave no room for saying properly is answered with a bare status and the end of the connection:
+/// 400 for a head that is none, 431 for one that is too large or has too many fields, 414 for a target of 64 KiB and more.
+/// A head that is late ends the connection without an answer. Of HTTP/2, h2 answers a list of fields that is too large
+/// with a bare 431, ends a CONTINUATION without end (so many frames as the list may fill, and a few) and a flood of empty
+/// DATA with GOAWAY, and holds back PING and SETTINGS until their answers are written.
+#[derive(Clone, Debug)]
+pub struct Edge<S> {
+    service: S,
+    patience: Patience,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+/// What answers requests on a connection.
+pub trait HttpService:
+    Service<
+        Request<Incoming>,
+        Response = Response<Self::Body>,
+        Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+        Future: Send,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    /// the body of its answers
+    type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
+}
+
+impl<S, B> HttpService for S
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Body = B;
+}
+
+impl<S> Edge<S> {
+    /// An edge with the limits of `config` and of this module.
+    ///
+    /// `head_timeout` runs from the accepted connection to what tells its version, and from there to the end of the first
+    /// request head: two clocks, so a peer that is late with both takes up to twice as long. Then it runs from the first
+    /// byte of each head, and `idle_timeout` in between.
+    pub fn new(service: S, limits: &Limits) -> Self {
+        let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
+        http1
+            // One clock for the pause and the head; ours are two.
+            .header_read_timeout(None)
+            // What hyper buffers of a connection at all; never below its minimum of 8 KiB, by the configuration's check.
+            .max_buf_size(limits.header_bytes)
+            .max_header_size(limits.header_bytes)
+            .max_headers(limits.headers);
+        http2
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(H2_STREAMS)
+            .max_pending_accept_reset_streams(H2_RESETS)
+            .max_local_error_reset_streams(H2_FAULTS)
+            .keep_alive_interval(H2_PING);
+        let patience = Patience { head: limits.head_timeout, idle: limits.idle_timeout };
+        Edge { service, patience, http1, http2 }
+    }
+}
+
+impl<S: HttpService> Edge<S> {
+    /// Speaks HTTP on `stream` until it closes, which it is asked to when the process ends.
+    ///
+    /// # Errors
+    /// That the peer did not say what it speaks.
+    async fn speak<T>(&self, stream: T, peer: Option<Peer>, shutdown: ShutdownWatch) -> Result<(), Turned>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut closing = shutdown.clone();
+        let told = tokio::select! {
+            // What has come already is answered.
+            biased;
+            told = tokio::time::timeout(self.patience.head, preface::read(stream)) => told,
+            _ = closing.wait_for(|closing| *closing) => return Ok(()),
+        };
+        drop(closing);
+        let (version, stream) = match told {
+            Ok(Ok(told)) => told,
+            // Who connects and leaves has done nothing wrong; balancers ask in this way whether somebody is there.
+            Ok(Err(_)) => return Ok(()),
+            Err(_) => return Err(Turned::Silent),
+        };
+        let activity = Activity::new();
+        let service = From { peer, activity: Arc::clone(&activity), inner: self.service.clone() };
+        match version {
+            Version::Http1 => {
+                let io = Attending::new(stream, Arc::clone(&activity));
+                tokio::select! {
+                    () = takeover::serve(&self.http1, io, service, shutdown) => {}
+                    () = activity.overdue(self.patience) => {}
+                }
+            }
+            // Boxed: rare, and larger than what every HTTP/1 connection should pay for.
+            Version::Http2 => {
+                let connection = self.http2.serve_connection(TokioIo::new(stream), service);
+                let clocks = Clocks { activity: &activity, patience: self.patience, shutdown };
+                Box::pin(clocks.serve(connection, |connection| connection.graceful_shutdown())).await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A service whose requests know where they come from, and whose connection knows that they are there.
+#[derive(Clone)]
+struct From<S> {
+    peer: Option<Peer>,
+    activity: Arc<Activity>,
+    inner: S,
+}
+
+impl<S: HttpService> hyper::service::Service<Request<Incoming>> for From<S> {
+    type Response = Response<Answering<S::Body>>;
+    type Error = S::Error;
+    // Boxed, so that it is gone when the answer begins: hyper keeps its place for as long as the connection lives.
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
+        let busy = self.activity.enter();
+        let answer = self.inner.clone().oneshot(request);
+        Box::pin(async move { Ok(answer.await?.map(|body| Answering::new(body, busy))) })
+    }
+}
+
+/// What may end a connection beside its peer.
+struct Clocks<'a> {
+    activity: &'a Activity,
+    patience: Patience,
+    shutdown: ShutdownWatch,
+}
+
+impl Clocks<'_> {
+    /// Serves one connection of HTTP/2 until it closes; `close` asks it to, when it has been idle for too long or the process
+    /// ends.
+    async fn serve<C: Future>(mut self, connection: C, close: impl Fn(Pin<&mut C>)) {
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            // A request that has come already is answered: an idle connection is closed at once.
+            biased;
+            // A connection that breaks is the client's business; its runs notice by themselves.
+            _ = &mut connection => return,
+            _ = self.shutdown.wait_for(|ending| *ending) => {}
+            () = self.activity.overdue(self.patience) => {}
+        }
+        close(connection.as_mut());
+        // It says GOAWAY and waits for the peer: for no longer than that.
+        tokio::select! {
+            _ = &mut connection => {}
+            () = async {
+                tokio::time::sleep(self.patience.head).await;
+                self.activity.overdue(self.patience).await;
+            } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::pipe::pipe;
+    use super::sending::Sending;
+    use super::*;
+    use http_body_util::{BodyExt, Empty};
+    use std::convert::Infallible;
+    use std::sync::Mutex;
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::watch;
+    use tokio::time::{Instant, timeout};
+    use tower::service_fn;
+
+    fn limits() -> Limits {
+        let seconds = Duration::from_secs(30);
+        Limits {
+            request_body: 1 << 20,
+            frame: 1 << 20,
+            client_buffer: 1 << 16,
+            header_bytes: 1 << 16,
+            headers: 100,
+            head_timeout: seconds,
+            body_timeout: seconds,
+            idle_timeout: seconds,
+            connections: 1,
+            connections_per_address: None,
+            max_streams: None,
+        }
+    }
+
+    /// The body of the answer is dropped with the connection, and by that a run knows that its client has left.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_loses_its_connection() {
+        let (mut client, stream) = tokio::io::duplex(1 << 10);
+        let (writer, reader) = pipe(1 << 10, ());
+        let body = Arc::new(Mutex::new(Some(reader)));
+        let service = service_fn(move |_| {
+            let body = body.lock().expect("nobody panics").take().expect("one request");
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let edge = Arc::new(Edge::new(service, &limits()));
+        let (_process, shutdown) = watch::channel(false);
+        tokio::spawn(async move { edge.speak(Sending::new(stream, SEND_TIMEOUT), None, shutdown).await });
+        client.write_all(b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n").await.expect("room");
+
+        let since = Instant::now();
+        let flood = async { while writer.write(&mut vec![b'x'; 1 << 10]).await.is_ok() {} };
+        timeout(2 * SEND_TIMEOUT, flood).await.expect("the client is given up");
+        assert!(since.elapsed() >= SEND_TIMEOUT);
+        drop(client);
+    }
+
+    /// It answers PING, so that its connection lives on; a window that is closed holds neither the run nor what is held for
+    /// it, and a window that is opened again shows that the body was cut off.
+    #[tokio::test(start_paused = true)]
+    async fn a_client_whose_window_stays_closed_loses_its_stream() {
+        let (client, stream) = tokio::io::duplex(1 << 16);
+        let held = Arc::new(());
+        let (writer, reader) = pipe(1 << 10, Arc::clone(&held));
+        let body = Arc::new(Mutex::new(Some(reader)));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let body = body.lock().expect("nobody panics").take().expect("one request");
+            body.attach(request.version());
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let edge = Arc::new(Edge::new(service, &limits()));
+        let (_process, shutdown) = watch::channel(false);
+        tokio::spawn(async move { edge.speak(Sending::new(stream, SEND_TIMEOUT), None, shutdown).await });
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(1);
+        let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
+        let connection = tokio::spawn(connection);
+        let request = Request::get("http://gateway/").body(Empty::<Bytes>::new()).expect("a request");
+        let mut response = sender.send_request(request).await.expect("an answer");
+
+        let since = Instant::now();
+        let flood = async { while writer.write(&mut vec![b'x'; 1 << 10]).await.is_ok() {} };
+        let run = async {
+            tokio::select! { () = flood => {}, () = writer.stalled() => {} }
+        };
+        timeout(2 * SEND_TIMEOUT, run).await.expect("the client is given up");
+        assert!(since.elapsed() >= SEND_TIMEOUT);
+        assert_eq!((Arc::strong_count(&held), connection.is_finished()), (1, false));
+        // Who reads opens the window.
+        let end = async { while response.frame().await.expect("no proper end").is_ok() {} };
+        timeout(SEND_TIMEOUT, end).await.expect("a reset");
+        assert!(!connection.is_finished());
+    }
+}

@@ -1,0 +1,80 @@
+//! The two ends of the network that connections come by, and TLS over either.
+
+use super::sending::Sending;
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::{TcpStream, UnixStream};
+use tokio_rustls::server::TlsStream;
+
+/// A connection as the system has it.
+#[derive(Debug)]
+pub(super) enum Wire {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Wire {
+    /// Says what fits into the system's buffer, if anything does.
+    pub(super) fn try_say(&self, bytes: &[u8]) {
+        // Whoever is turned away need not hear why.
+        let _ = match self {
+            Wire::Tcp(stream) => stream.try_write(bytes),
+            Wire::Unix(stream) => stream.try_write(bytes),
+        };
+    }
+}
+
+/// A connection as HTTP has it.
+#[derive(Debug)]
+pub(super) enum Transport {
+    /// as clear as the network
+    Plain(Sending<Wire>),
+    /// boxed, so that a connection without TLS does not pay for it
+    Tls(Box<TlsStream<Sending<Wire>>>),
+}
+
+/// Passes everything on to whichever stream it is.
+macro_rules! either {
+    ($name:ident { $($variant:ident),+ }) => {
+        impl AsyncRead for $name {
+            fn poll_read(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                buf: &mut ReadBuf<'_>,
+            ) -> Poll<io::Result<()>> {
+                match self.get_mut() { $($name::$variant(stream) => Pin::new(stream).poll_read(cx, buf)),+ }
+            }
+        }
+
+        impl AsyncWrite for $name {
+            fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+                match self.get_mut() { $($name::$variant(stream) => Pin::new(stream).poll_write(cx, bytes)),+ }
+            }
+
+            fn poll_write_vectored(
+                self: Pin<&mut Self>,
+                cx: &mut Context<'_>,
+                bytes: &[IoSlice<'_>],
+            ) -> Poll<io::Result<usize>> {
+                match self.get_mut() { $($name::$variant(stream) => Pin::new(stream).poll_write_vectored(cx, bytes)),+ }
+            }
+
+            fn is_write_vectored(&self) -> bool {
+                match self { $($name::$variant(stream) => stream.is_write_vectored()),+ }
+            }
+
+            fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match self.get_mut() { $($name::$variant(stream) => Pin::new(stream).poll_flush(cx)),+ }
+            }
+
+            fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+                match self.get_mut() { $($name::$variant(stream) => Pin::new(stream).poll_shutdown(cx)),+ }
+            }
+        }
+    };
+}
+
+either!(Wire { Tcp, Unix });
+either!(Transport { Plain, Tls });

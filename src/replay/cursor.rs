@@ -1,0 +1,97 @@
+//! The `id` of an event of a run that is kept: `<token>-<number>`, by which a client says what it has heard.
+
+use std::fmt;
+
+/// Characters of a token: those of base32 in lower case (RFC 4648, section 6).
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+
+/// How long a token is: 50 bits.
+const LENGTH: usize = 10;
+
+/// What tells the events of a run from those of another one, the same ids or not. It is no secret: who may read a run is
+/// decided by who calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Token([u8; LENGTH]);
+
+impl Token {
+    /// A token from random bits, of which the lower 50 count.
+    #[must_use]
+    pub fn new(random: u64) -> Token {
+        let mut rest = random;
+        Token(std::array::from_fn(|_| {
+            let [five, ..] = rest.to_le_bytes();
+            rest >>= 5;
+            ALPHABET[usize::from(five) % ALPHABET.len()]
+        }))
+    }
+
+    /// As it stands in an `id`.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        // The alphabet is ASCII.
+        std::str::from_utf8(&self.0).unwrap_or_default()
+    }
+}
+
+/// Which event of which run was heard last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor {
+    /// of the run
+    pub token: Token,
+    /// of the event, from 1 on; 0 is before the first
+    pub number: u64,
+}
+
+impl Cursor {
+    /// Reads a cursor. `None` for what is none of ours: an event's `id` is sent back as it came.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Cursor> {
+        let (token, number) = text.split_once('-')?;
+        let token = <[u8; LENGTH]>::try_from(token.as_bytes()).ok()?;
+        let canonical = number.bytes().all(|each| each.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));
+        if !canonical || !token.iter().all(|letter| ALPHABET.contains(letter)) {
+            return None;
+        }
+        Some(Cursor { token: Token(token), number: number.parse().ok()? })
+    }
+}
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}-{}", self.token.as_str(), self.number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written_and_nothing_else_is_one() {
+        for (random, number) in [(0, 0), (u64::MAX, 1), (0x1234_5678_9abc_def0, u64::MAX)] {
+            let cursor = Cursor { token: Token::new(random), number };
+            assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor), "{cursor}");
+        }
+        assert_eq!(Token::new(1 << 49).as_str(), "aaaaaaaaaq");
+        assert_ne!(Token::new(1), Token::new(2));
+        for text in [
+            "",
+            "-",
+            "aaaaaaaaaa",
+            "aaaaaaaaaa-",
+            "aaaaaaaaaa-x",
+            "aaaaaaaaaa-+1",
+            "aaaaaaaaaa-01",
+            "aaaaaaaaaa--1",
+            "aaaaaaaaaa-1 ",
+            "aaaaaaaaaa-18446744073709551616",
+            "aaaaaaaaa-1",
+            "aaaaaaaaaaa-1",
+            "AAAAAAAAAA-1",
+            "aaaaaaaaa1-1",
+            "1-0",
+        ] {
+            assert_eq!(Cursor::parse(text), None, "{text:?}");
+        }
+    }
+}

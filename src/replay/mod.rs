@@ -1,0 +1,18 @@
+//! Runs that outlive their clients: what each of them said, for whoever comes back.
+//!
+//! ```text
+//!            enter ──▶ Writer ── write, end ──▶ Log ──▶ Reader, as many as come    (the body of an answer)
+//!   Store ──┤                                    │╰───▶ Mirror                     (a copy elsewhere)
+//!            find ───▶ Kept ─────────────────────╯
+//!              ▲ evicted by age, number, bytes, once it has ended
+//! ```
+//! A [`Log`] has no run in it: whoever holds its [`Writer`] feeds it, and whoever finds it in the [`Store`] reads it. Whose a
+//! run is, is said by the key that it is kept under; who makes the keys decides who may ask.
+
+mod cursor;
+mod log;
+mod store;
+
+pub use cursor::{Cursor, Token};
+pub use log::{CutOff, From, Held, Log, Lost, Mirror, Mirrored, Pace, Reader, Unjoined, Writer};
+pub use store::{Entered, Fresh, Kept, Key, Store};

@@ -1,0 +1,124 @@
+//! Metrics of listeners. Their labels are the plane and the address as configured.
+
+use super::Row;
+use crate::telemetry::label::{Reload, Turned};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
+
+const ACTIVE: Row = Row {
+    name: "diglot_connections_active",
+    help: "Connections that are open, by plane and listener.",
+    labels: &["plane", "listener"],
+};
+const REFUSED: Row = Row {
+    name: "diglot_connections_refused_total",
+    help: "Connections that were closed before a request came on them, by plane, listener and reason.",
+    labels: &["plane", "listener", "reason"],
+};
+const FAILURES: Row = Row {
+    name: "diglot_accept_failures_total",
+    help: "Times that no connection could be accepted, as without file descriptors, by plane and listener.",
+    labels: &["plane", "listener"],
+};
+const NOT_AFTER: Row = Row {
+    name: "diglot_tls_cert_not_after_timestamp_seconds",
+    help: "When the certificate in use ends, or the one of its chain that ends first, by plane and listener.",
+    labels: &["plane", "listener"],
+};
+const RELOADS: Row = Row {
+    name: "diglot_tls_reloads_total",
+    help: "Changes of certificate files, by plane, listener and result (taken, refused).",
+    labels: &["plane", "listener", "result"],
+};
+
+/// The metrics of all listeners.
+#[derive(Debug)]
+pub(super) struct Vectors {
+    active: IntGaugeVec,
+    refused: IntCounterVec,
+    failures: IntCounterVec,
+    not_after: IntGaugeVec,
+    reloads: IntCounterVec,
+}
+
+/// The handles of one listener.
+#[derive(Debug)]
+pub struct ListenerMetrics {
+    active: IntGauge,
+    turned: Vec<IntCounter>,
+    failures: IntCounter,
+    tls: Option<TlsMetrics>,
+}
+
+#[derive(Debug)]
+struct TlsMetrics {
+    not_after: IntGauge,
+    reloads: Vec<IntCounter>,
+}
+
+impl Vectors {
+    pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let counters = |row: &Row| -> prometheus::Result<IntCounterVec> {
+            let vec = IntCounterVec::new(Opts::new(row.name, row.help), row.labels)?;
+            registry.register(Box::new(vec.clone()))?;
+            Ok(vec)
+        };
+        let gauges = |row: &Row| -> prometheus::Result<IntGaugeVec> {
+            let vec = IntGaugeVec::new(Opts::new(row.name, row.help), row.labels)?;
+            registry.register(Box::new(vec.clone()))?;
+            Ok(vec)
+        };
+        Ok(Vectors {
+            active: gauges(&ACTIVE)?,
+            refused: counters(&REFUSED)?,
+            failures: counters(&FAILURES)?,
+            not_after: gauges(&NOT_AFTER)?,
+            reloads: counters(&RELOADS)?,
+        })
+    }
+
+    pub(super) fn listener(&self, plane: &str, address: &str, tls: bool) -> ListenerMetrics {
+        let labels = [plane, address];
+        let turned = |one: &Turned| self.refused.with_label_values(&[plane, address, one.label()]);
+        let reloads = |one: &Reload| self.reloads.with_label_values(&[plane, address, one.label()]);
+        ListenerMetrics {
+            active: self.active.with_label_values(&labels),
+            turned: Turned::ALL.iter().map(turned).collect(),
+            failures: self.failures.with_label_values(&labels),
+            tls: tls.then(|| TlsMetrics {
+                not_after: self.not_after.with_label_values(&labels),
+                reloads: Reload::ALL.iter().map(reloads).collect(),
+            }),
+        }
+    }
+}
+
+impl ListenerMetrics {
+    /// Counts a connection as open, or as closed again.
+    pub fn connections(&self, open: bool) {
+        if open { self.active.inc() } else { self.active.dec() }
+    }
+
+    /// Counts a connection that was closed before a request came on it.
+    pub fn turned(&self, why: Turned) {
+        self.turned[why as usize].inc();
+    }
+
+    /// Counts that no connection could be accepted.
+    pub fn accept_failed(&self) {
+        self.failures.inc();
+    }
+
+    /// Says when the certificate in use ends, in seconds since the epoch.
+    pub fn not_after(&self, at: i64) {
+        if let Some(tls) = &self.tls {
+            tls.not_after.set(at);
+        }
+    }
+
+    /// Counts a change of certificate files.
+    pub fn reloaded(&self, result: Reload) {
+        if let Some(tls) = &self.tls {
+            tls.reloads[result as usize].inc();
+        }
+    }
+}

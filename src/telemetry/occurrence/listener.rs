@@ -1,0 +1,147 @@
+//! What happens at the edge of the network: listeners, their certificates, connections that are turned away.
+
+use super::shown;
+use crate::telemetry::ListenerMetrics;
+use crate::telemetry::label::{Reload, Turned};
+
+/// A listener is open.
+pub struct Listening {
+    /// data or status
+    pub plane: &'static str,
+    /// the bound address
+    pub address: String,
+    /// whether it speaks TLS
+    pub tls: bool,
+}
+
+impl Listening {
+    /// Logs it.
+    pub fn emit(&self) {
+        tracing::info!(plane = self.plane, address = %self.address, tls = self.tls, "listening");
+    }
+}
+
+/// Certificate files of a listener changed; new connections are shown what they hold now.
+pub struct CertificateChanged<'a> {
+    /// its address, as configured
+    pub listener: &'a str,
+    /// when the certificate ends, in seconds since the epoch
+    pub not_after: i64,
+}
+
+impl CertificateChanged<'_> {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &ListenerMetrics) {
+        metrics.reloaded(Reload::Taken);
+        metrics.not_after(self.not_after);
+        tracing::info!(listener = self.listener, not_after = self.not_after, "certificate read again");
+    }
+}
+
+/// Certificate files of a listener changed to what cannot be used; what they held before stays in use. Said once for each
+/// such change.
+pub struct CertificateUnusable<'a> {
+    /// its address, as configured
+    pub listener: &'a str,
+    /// what is wrong, without the files' content
+    pub cause: &'a str,
+}
+
+impl CertificateUnusable<'_> {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &ListenerMetrics) {
+        metrics.reloaded(Reload::Refused);
+        let cause = shown(self.cause);
+        tracing::error!(listener = self.listener, cause, "certificate cannot be used; the last good one stays");
+    }
+}
+
+/// A listener starts with a certificate that has ended. Clients that look will not connect.
+pub struct CertificateExpired<'a> {
+    /// its address, as configured
+    pub listener: &'a str,
+    /// when it ended, in seconds since the epoch
+    pub not_after: i64,
+}
+
+impl CertificateExpired<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(listener = self.listener, not_after = self.not_after, "the certificate has expired");
+    }
+}
+
+/// A connection was closed before a request came on it.
+pub struct TurnedAway<'a> {
+    /// the listener's address, as configured
+    pub listener: &'a str,
+    /// why
+    pub why: Turned,
+    /// what the library said about it
+    pub cause: Option<&'a str>,
+}
+
+impl TurnedAway<'_> {
+    /// Counts it. Logged for who looks for it alone: strangers can make as many of them as they like.
+    pub fn emit(self, metrics: &ListenerMetrics) {
+        metrics.turned(self.why);
+        let TurnedAway { listener, why, cause } = self;
+        tracing::debug!(listener, reason = why.label(), cause = cause.map(shown), "connection turned away");
+    }
+}
+
+/// No connection can be accepted. Said once, until one can be again; each attempt is counted.
+pub struct NotAccepting<'a> {
+    /// the listener's address, as configured
+    pub listener: &'a str,
+    /// what the operating system said
+    pub error: &'a std::io::Error,
+    /// whether it was said already
+    pub again: bool,
+}
+
+impl NotAccepting<'_> {
+    /// Logs and counts it.
+    pub fn emit(self, metrics: &ListenerMetrics) {
+        metrics.accept_failed();
+        if !self.again {
+            tracing::error!(listener = self.listener, error = %self.error, "no connection can be accepted; trying again");
+        }
+    }
+}
+
+/// Connections can be accepted again.
+pub struct Accepting<'a> {
+    /// the listener's address, as configured
+    pub listener: &'a str,
+}
+
+impl Accepting<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::info!(listener = self.listener, "connections are accepted again");
+    }
+}
+
+/// The process may open fewer files than its connections could need, so that it takes fewer connections.
+pub struct FewDescriptors {
+    /// how many files it may open
+    pub limit: u64,
+    /// how many connections are configured
+    pub connections: usize,
+    /// how many it takes
+    pub room: usize,
+}
+
+impl FewDescriptors {
+    /// Logs it.
+    pub fn emit(self) {
+        let FewDescriptors { limit, connections, room } = self;
+        tracing::warn!(
+            limit,
+            connections,
+            room,
+            "fewer connections than limits.connections are taken: each needs two files; raise the limit (ulimit -n, LimitNOFILE)"
+        );
+    }
+}

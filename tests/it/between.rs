@@ -1,0 +1,90 @@
+//! What networks do between each two of client, gateway, agent and Redis, by a proxy that does it.
+//!
+//! - `agent`: between gateway and agent: every client hears one end.
+//! - `both`: on both sides of the gateway at once, under load.
+//! - `client`: between client and gateway: no client takes half a run for a whole one, and no run is left behind.
+//! - `killed`: a gateway that is killed, and one with little memory.
+//! - `redis`: between gateway and Redis: requests are answered, whatever becomes of the quota.
+//! - `slow`: clients that read slowly, of agents that flood.
+
+mod agent;
+mod both;
+mod client;
+mod killed;
+mod redis;
+mod slow;
+
+use super::support::client::{Answer, End, run};
+use super::support::gateway::Gateway;
+use super::support::sse::{WHOLE, events, succeeded, types};
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::client::conn::http2::{Builder, SendRequest};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use std::net::SocketAddr;
+use tokio::net::TcpStream;
+
+/// The sum of all series of a metric.
+async fn total(gateway: &Gateway, metric: &str) -> f64 {
+    let answer = gateway.ask("/metrics").await;
+    let series =
+        answer.text().lines().filter(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with('{')));
+    series.map(|line| line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")).sum()
+}
+
+/// How a stream that was heard to its end has to look: whole events, one terminal event, and that the last.
+#[track_caller]
+fn one_end(answer: &Answer) -> String {
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    let events = events(answer.text());
+    let types = types(&events);
+    let terminal = types.iter().filter(|kind| matches!(**kind, "RUN_FINISHED" | "RUN_ERROR")).count();
+    assert_eq!(terminal, 1, "{types:?}");
+    let last = events.last().expect("an event");
+    match last["type"].as_str() {
+        Some("RUN_FINISHED") => {
+            assert_eq!(types, WHOLE);
+            String::new()
+        }
+        Some("RUN_ERROR") => {
+            assert_eq!(types[..types.len() - 1], WHOLE[..types.len() - 1]);
+            last["code"].as_str().expect("a code").to_owned()
+        }
+        _ => panic!("{last} is the last"),
+    }
+}
+
+/// The gateway is as it was: nothing is open, the next run is fine, and a drain has nobody to wait for.
+async fn unhurt(mut gateway: Gateway) {
+    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+    gateway.process.signal("TERM");
+    // Sooner than the drain's own limit, which is longer than any wait of a test here.
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
+}
+
+/// A run that is left behind would make the drain as long as this, and a few of them leave no room.
+const TOP: &str = "drain_timeout: 10m\nlimits: {max_streams: 16}";
+
+/// A connection of HTTP/2 whose streams have windows of this many bytes.
+pub async fn h2(to: SocketAddr, window: u32) -> SendRequest<Full<Bytes>> {
+    let stream = TcpStream::connect(to).await.expect("it listens");
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.initial_stream_window_size(window).initial_connection_window_size(1 << 24);
+    let (sender, connection) = builder.handshake(TokioIo::new(stream)).await.expect("HTTP/2");
+    tokio::spawn(connection);
+    sender
+}
+
+/// Starts a run on it.
+async fn start(sender: &mut SendRequest<Full<Bytes>>) -> hyper::Result<http::Response<Incoming>> {
+    let request = http::Request::post("http://gateway/run").body(Full::new(Bytes::from(super::support::client::INPUT)));
+    sender.send_request(request.expect("a request")).await
+}
+
+/// How a body that was heard ended.
+fn ended<T, E>(result: &Result<T, E>) -> End {
+    if result.is_ok() { End::Clean } else { End::Cut }
+}

@@ -1,0 +1,104 @@
+//! Clients that read slowly, of agents that flood: what waits is bounded, in each stream and in all.
+
+use super::super::support::agent::{Agent, Step, write};
+use super::super::support::client::{Client, INPUT, post};
+use super::super::support::gateway::{Gateway, Setup};
+use super::super::support::sse::{CLOSED, FINISHED, HEAD, begun};
+use super::super::support::{eventually, soon};
+use super::{h2, start, total};
+use http_body_util::BodyExt;
+
+/// One event of a flood, in bytes.
+const EVENT: usize = 32 << 10;
+
+/// A flood of 64 MiB.
+const EVENTS: usize = (64 << 20) / EVENT;
+
+/// What one of them may cost the gateway [failures.md, row 25].
+const COST: usize = 1 << 20;
+
+/// Clients of each version that do not read.
+const CLIENTS: usize = 8;
+
+/// A window of HTTP/2 that is as small as a client's may be by default.
+const WINDOW: u32 = (1 << 16) - 1;
+
+fn flood() -> Step {
+    let head = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"";
+    let text = "x".repeat(EVENT - head.len() - 4);
+    Step::Flood(format!("{head}{text}\"}}\n\n").into_bytes(), EVENTS)
+}
+
+/// Waits until nothing more leaves the agent, and gives how much did.
+async fn held_back(agent: &Agent) -> usize {
+    let (mut sent, mut same) = (0, 0);
+    eventually("the agent's being held back", async || {
+        let now = agent.sent();
+        same = if now == sent && now > 0 { same + 1 } else { 0 };
+        sent = now;
+        (same == 50).then_some(sent)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_cost_no_more_than_their_bound_and_lose_nothing() {
+    let agent = Agent::playing(vec![
+        Step::Read,
+        write(HEAD.to_owned() + &begun()),
+        flood(),
+        write(CLOSED.to_owned() + FINISHED),
+    ]);
+    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], ..Setup::default() }).await;
+    // What the first stream brings is there for all.
+    let mut first = Client::narrow(gateway.data).await;
+    first.send(post("/run", "", INPUT)).await;
+    first.head().await;
+    let sent = held_back(&agent).await;
+    let before = gateway.process.resident();
+
+    let mut narrow = Vec::new();
+    for _ in 0..CLIENTS {
+        let mut client = Client::narrow(gateway.data).await;
+        client.send(post("/run", "", INPUT)).await;
+        client.head().await;
+        narrow.push(client);
+    }
+    // Half of them on one connection, which must not stand still for the others.
+    let (mut shared, mut streams) = (h2(gateway.data, WINDOW).await, Vec::new());
+    for one in 0..CLIENTS {
+        let mut own = h2(gateway.data, WINDOW).await;
+        let sender = if one < CLIENTS / 2 { &mut shared } else { &mut own };
+        let response = soon("an answer", start(sender)).await.expect("an answer");
+        streams.push((response.into_body(), own));
+    }
+    assert!(held_back(&agent).await > sent);
+    let growth = gateway.process.resident().saturating_sub(before);
+    let cost = growth / (2 * CLIENTS);
+    assert!(cost < COST, "{cost} bytes for each of them");
+    assert_eq!(gateway.metric(r#"diglot_streams_active{route="run"}"#).await, (2 * CLIENTS + 1) as f64);
+
+    // They are only slow: one of each reads on, while the others stay where they are.
+    let (body, end) = soon("the whole flood", narrow.remove(0).rest()).await;
+    assert!(body.len() > EVENT * EVENTS && String::from_utf8_lossy(&body).ends_with(FINISHED), "{end:?}");
+    let mut heard = 0;
+    let (mut body, _connection) = streams.remove(0);
+    let mut last = Vec::new();
+    while let Some(frame) = soon("a frame", body.frame()).await {
+        let data = frame.expect("no reset").into_data().expect("data");
+        heard += data.len();
+        last.extend_from_slice(&data);
+        last.drain(..last.len().saturating_sub(FINISHED.len()));
+    }
+    assert!(heard > EVENT * EVENTS);
+    assert_eq!(String::from_utf8_lossy(&last), FINISHED);
+    let growth = gateway.process.resident().saturating_sub(before);
+    assert!(growth < 2 * CLIENTS * COST, "{growth} bytes while two were read to");
+
+    // Whoever leaves lets go of its agent, and everybody is counted once.
+    drop((first, narrow, streams, shared));
+    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+    assert_eq!(gateway.metric(r#"diglot_streams_total{outcome="finished",route="run"}"#).await, 2.0);
+    let runs = (2 * CLIENTS + 1) as f64;
+    eventually("the last count", async || (total(&gateway, "diglot_streams_total").await == runs).then_some(())).await;
+}

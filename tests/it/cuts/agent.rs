@@ -1,0 +1,156 @@
+//! The agent that stops, on real sockets.
+
+use super::super::support::sse::chunk;
+use super::{RESET, Reason, Stop, TRUNCATED};
+use socket2::SockRef;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+/// The ways in which a body stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// the connection closes, and that is the end of the body
+    Close,
+    /// as many bytes as were announced
+    Length,
+    /// fewer
+    ShortOfLength,
+    /// the last chunk comes
+    LastChunk,
+    /// it does not
+    NoLastChunk,
+    /// the connection closes inside a chunk
+    InsideChunk,
+    /// the connection is reset, when everything before has arrived
+    Reset,
+}
+
+pub const WAYS: [Way; 7] =
+    [Way::Close, Way::Length, Way::ShortOfLength, Way::LastChunk, Way::NoLastChunk, Way::InsideChunk, Way::Reset];
+
+impl Way {
+    /// What it is for who reads.
+    pub fn stop(self) -> Stop {
+        match self {
+            Way::Close | Way::Length | Way::LastChunk => Stop::Ended,
+            Way::ShortOfLength | Way::NoLastChunk | Way::InsideChunk | Way::Reset => Stop::Broke,
+        }
+    }
+
+    /// What the gateway says of it.
+    pub fn reason(self) -> Reason {
+        if self == Way::Reset { RESET } else { TRUNCATED }
+    }
+
+    /// The response up to where it stops.
+    pub fn response(self, said: &[u8]) -> Vec<u8> {
+        let head = |field: String| {
+            format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{field}\r\n\r\n").into_bytes()
+        };
+        let chunked = || head("Transfer-Encoding: chunked".to_owned());
+        // A chunk of nothing would be the last one.
+        let all = || if said.is_empty() { Vec::new() } else { chunk(said) };
+        match self {
+            Way::Close => [&head("Connection: close".to_owned()), said].concat(),
+            Way::Length => [&head(format!("Content-Length: {}", said.len())), said].concat(),
+            Way::ShortOfLength | Way::Reset => [&head(format!("Content-Length: {}", said.len() + 9)), said].concat(),
+            Way::LastChunk => [chunked(), all(), b"0\r\n\r\n".to_vec()].concat(),
+            Way::NoLastChunk => [chunked(), all()].concat(),
+            Way::InsideChunk => [chunked(), format!("{:x}\r\n", said.len() + 9).into_bytes(), said.to_vec()].concat(),
+        }
+    }
+}
+
+/// What the agent does with one request.
+pub enum Order {
+    /// says these bytes and closes
+    Say(Vec<u8>),
+    /// says these bytes, waits to be told, and resets the connection
+    Reset(Vec<u8>, oneshot::Receiver<()>),
+    /// says the frames behind the id that the request names, all of them without one, as a whole response
+    Behind(Vec<String>),
+}
+
+/// The orders for each run, by the id of its request; each of its requests takes one.
+#[derive(Default)]
+pub struct Orders(Mutex<HashMap<String, VecDeque<Order>>>);
+
+impl Orders {
+    pub fn give(&self, id: &str, orders: impl IntoIterator<Item = Order>) {
+        self.0.lock().expect("whole").insert(id.to_owned(), orders.into_iter().collect());
+    }
+
+    fn next(&self, id: &str) -> Order {
+        let mut all = self.0.lock().expect("whole");
+        let mine = all.get_mut(id).expect("orders");
+        let order = mine.pop_front().expect("another order");
+        if mine.is_empty() {
+            all.remove(id);
+        }
+        order
+    }
+}
+
+/// Ports of the agent: each connection to it leaves one of ours unusable for a while, and there are 28,000.
+const PORTS: usize = 8;
+
+/// An agent that follows these orders. Gives its URLs.
+pub async fn agent(orders: &Arc<Orders>) -> String {
+    let mut urls = Vec::new();
+    for _ in 0..PORTS {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        urls.push(format!("\"http://{}/\"", listener.local_addr().expect("bound")));
+        let orders = Arc::clone(orders);
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let orders = Arc::clone(&orders);
+                // A connection that breaks is seen at the other end.
+                tokio::spawn(async move { serve(stream, &orders).await.ok() });
+            }
+        });
+    }
+    urls.join(", ")
+}
+
+async fn serve(mut stream: TcpStream, orders: &Orders) -> std::io::Result<()> {
+    stream.set_nodelay(true)?;
+    let mut bytes = Vec::new();
+    let (id, behind) = loop {
+        if stream.read_buf(&mut bytes).await? == 0 {
+            return Ok(());
+        }
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let field = |name: &str| {
+            let fields = head.lines().filter_map(|line| line.split_once(": "));
+            fields.filter(|(own, _)| own.eq_ignore_ascii_case(name)).map(|(_, value)| value.to_owned()).next()
+        };
+        // A GET has none.
+        let length: usize = field("content-length").map_or(0, |length| length.parse().expect("a number"));
+        if body.len() >= length {
+            break (field("x-request-id").expect("an id"), field("last-event-id"));
+        }
+    };
+    match orders.next(&id) {
+        Order::Say(response) => stream.write_all(&response).await?,
+        Order::Reset(response, when) => {
+            stream.write_all(&response).await?;
+            // What has not been read yet may be lost with a reset.
+            let _ = when.await;
+            return SockRef::from(&stream).set_linger(Some(Duration::ZERO));
+        }
+        Order::Behind(frames) => {
+            let is_last = |frame: &String| behind.as_ref().is_some_and(|id| frame.starts_with(&format!("id: {id}\n")));
+            let from = frames.iter().position(is_last).map_or(0, |at| at + 1);
+            stream.write_all(&Way::LastChunk.response(frames[from..].concat().as_bytes())).await?;
+        }
+    }
+    stream.shutdown().await?;
+    // The gateway may have more to send; to close before it has would be a reset.
+    while stream.read(&mut [0; 64]).await? > 0 {}
+    Ok(())
+}

@@ -1,0 +1,58 @@
+//! Agents of two steps that stop, and are asked to go on: the client hears nothing of it.
+
+use super::super::support::client::{INPUT, ask, post};
+use super::super::support::gateway::{Gateway, Setup};
+use super::super::support::sse::{failed, succeeded};
+use super::super::two_steps::{HEARD, frames};
+use super::agent::{Order, Orders, Way, agent};
+use std::sync::{Arc, Mutex};
+use tokio::task::JoinSet;
+
+/// The answer to the first step.
+const NAMED: &str = "HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 30\r\n\r\n{\"threadId\":\"T9\",\"runId\":\"R9\"}";
+
+/// Clients at once. Most of the time each waits until the agent is asked again.
+const CLIENTS: usize = 24;
+
+/// The ways that two steps make something else of than one. Resets are in `two_steps`.
+const WAYS: [Way; 3] = [Way::LastChunk, Way::NoLastChunk, Way::InsideChunk];
+
+/// The second step is cut behind every byte. Behind the first event the third brings the rest, and nothing twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_step_that_stops_anywhere_goes_on() {
+    let orders = Arc::<Orders>::default();
+    let upstream = agent(&orders).await;
+    let routes = format!(
+        "routes: [{{name: run, path: /run, client: ag-ui, agent: social-app, upstream: [{upstream}], events: \"/events/{{thread_id}}\"}}]"
+    );
+    let gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
+    let all = frames("R9");
+    let (first, length) = (all[0].len(), all.concat().len());
+    let trials: Vec<_> = (0..length).map(|at| (at, WAYS[at % WAYS.len()])).collect();
+    let trials = Arc::new(Mutex::new(trials));
+    let mut clients = JoinSet::new();
+    for _ in 0..CLIENTS {
+        let (orders, trials, all, data) = (Arc::clone(&orders), Arc::clone(&trials), all.clone(), gateway.data);
+        clients.spawn(async move {
+            while let Some((at, way)) = { trials.lock().expect("whole").pop() } {
+                let id = format!("{at}-{way:?}");
+                let second = Order::Say(way.response(&all.concat().as_bytes()[..at]));
+                orders.give(&id, [Order::Say(NAMED.into()), second, Order::Behind(all.clone())]);
+                let request = post("/run", &format!("X-Request-Id: {id}\r\nConnection: close\r\n"), INPUT);
+                let answer = ask(data, request).await;
+                if at < first {
+                    // Without an id there is nothing to go on from. A last event may lack its blank line.
+                    let said = if answer.text().contains("RUN_STARTED") { &HEARD[..1] } else { &[] };
+                    failed(&answer, "upstream_truncated", said);
+                    assert!(said.is_empty() || way == Way::LastChunk && at + 2 >= first, "{id}");
+                } else {
+                    succeeded(&answer, HEARD);
+                }
+            }
+        });
+    }
+    clients.join_all().await;
+    let finished = gateway.metric(r#"diglot_streams_total{outcome="finished",route="run"}"#).await;
+    let failed = gateway.metric(r#"diglot_streams_total{outcome="upstream_error",route="run"}"#).await;
+    assert_eq!((finished, failed), ((length - first) as f64, first as f64));
+}

@@ -1,0 +1,289 @@
+//! Agents that stop on real sockets, before the real gateway.
+
+use super::super::between::h2;
+use super::super::golden::{Case, cases};
+use super::super::support::client::{Answer, Client, End, INPUT};
+use super::super::support::gateway::{Gateway, Setup};
+use super::super::support::{eventually, soon, within};
+use super::agent::{Order, Orders, WAYS, Way, agent};
+use super::{Left, cut, data};
+use bytes::Bytes;
+use diglot::codec::Framing;
+use diglot::dialect::{self, Side};
+use diglot::event::run::Ending;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::client::conn::http2::SendRequest;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+/// Clients at once, each with one connection, half of them of HTTP/2.
+const CLIENTS: usize = 16;
+
+/// How long the whole may take. A machine that does nothing else needs a tenth.
+const ALL_OF_IT: Duration = Duration::from_secs(600);
+
+/// One run: where its agent stops, how, and what its client has to hear.
+#[derive(Clone)]
+struct Trial {
+    case: usize,
+    at: usize,
+    way: Way,
+}
+
+/// The name of a side's folder as `client` or `agent` of a route: `hai.blocks` is `{dialect: hai, content: blocks}`.
+fn mapping(name: &str) -> String {
+    let (dialect, words) = name.split_once('.').unwrap_or((name, ""));
+    let option = |word: &str| match word.split_once('=') {
+        Some(("tool", tool)) => format!(", interrupt_tool: {tool}"),
+        Some((option, choice)) => format!(", {option}: \"{}\"", choice.replace('-', ".")),
+        None => {
+            let (option, ..) = dialect::CHOICES.iter().find(|(_, choice, _)| *choice == word).expect(word);
+            format!(", {option}: {word}")
+        }
+    };
+    let options: String = words.split('.').filter(|word| !word.is_empty()).map(option).collect();
+    format!("{{dialect: {dialect}{options}}}")
+}
+
+/// The pair that a case belongs to, as its folder says it.
+fn pair(case: &Case) -> String {
+    let folder = case.folder.parent().expect("a pair");
+    folder.file_name().expect("a name").to_string_lossy().into_owned()
+}
+
+/// A gateway with a route for each pair of the corpus: `p0`, `p1` and so on, at paths of these names.
+async fn gateway(pairs: &[String], upstream: &str) -> Gateway {
+    let route = |(number, pair): (usize, &String)| {
+        let (agent, client) = pair.split_once("-to-").expect("<agent>-to-<client>");
+        let (agent, client) = (mapping(agent), mapping(client));
+        format!("  - {{name: p{number}, path: /p{number}, client: {client}, agent: {agent}, upstream: [{upstream}]}}\n")
+    };
+    let routes: String = pairs.iter().enumerate().map(route).collect();
+    Gateway::start(Setup { routes: &format!("routes:\n{routes}"), ..Setup::default() }).await
+}
+
+/// Where each event of a stream begins, ends, and is about to.
+fn edges(input: &[u8]) -> Vec<usize> {
+    let ends = (0..input.len()).filter(|at| input[..*at].ends_with(b"\n\n") || input[..*at].ends_with(b"\r\r"));
+    let mut edges: Vec<_> = ends.flat_map(|end| [end - 2, end - 1, end, end + 1]).collect();
+    edges.extend([0, 1, input.len()]);
+    edges.retain(|at| *at <= input.len());
+    edges.sort_unstable();
+    edges.dedup();
+    edges
+}
+
+/// Events as values, without the times that the gateway's clock said.
+fn timeless(body: &str) -> Vec<String> {
+    fn strip(value: &mut Value) {
+        match value {
+            Value::Object(members) => {
+                members.remove("timestamp");
+                members.values_mut().for_each(strip);
+            }
+            Value::Array(items) => items.iter_mut().for_each(strip),
+            _ => {}
+        }
+    }
+    let event = |event: String| match serde_json::from_str::<Value>(&event) {
+        Ok(mut value) => {
+            strip(&mut value);
+            value.to_string()
+        }
+        // Half a surrogate pair is JSON, and no text.
+        Err(_) => event,
+    };
+    data(body).into_iter().map(event).collect()
+}
+
+/// A client of either version, whose connection serves run after run.
+enum Ear {
+    Http1(Client),
+    Http2(SendRequest<Full<Bytes>>),
+}
+
+/// What it still has to hear of one answer.
+enum Sound<'e> {
+    Http1(&'e mut Client),
+    Http2(Incoming),
+}
+
+/// A run that is reset by its agent when its client has heard so many events.
+type Reset = Option<(oneshot::Sender<()>, usize)>;
+
+fn frames(body: &[u8]) -> usize {
+    body.windows(2).filter(|two| two == b"\n\n").count()
+}
+
+impl Ear {
+    /// Starts a run and hears it to its end.
+    async fn hear(&mut self, path: &str, id: &str, mut reset: Reset) -> Answer {
+        let (mut answer, mut sound) = self.start(path, id).await;
+        loop {
+            if let Some((reset, _)) = reset.take_if(|(_, events)| frames(&answer.body) >= *events) {
+                // A run whose terminal event has come may be over, and its agent left alone.
+                let _ = reset.send(());
+            }
+            match sound.piece().await {
+                Ok(piece) => answer.body.extend(piece),
+                Err(end) => return Answer { end, ..answer },
+            }
+        }
+    }
+
+    async fn start(&mut self, path: &str, id: &str) -> (Answer, Sound<'_>) {
+        match self {
+            Ear::Http1(client) => {
+                let length = INPUT.len();
+                let head = format!(
+                    "POST {path} HTTP/1.1\r\nHost: gateway\r\nX-Request-Id: {id}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: {length}\r\n\r\n"
+                );
+                client.send(head + INPUT).await;
+                (client.head().await, Sound::Http1(client))
+            }
+            Ear::Http2(sender) => {
+                let request = http::Request::post(format!("http://gateway{path}")).header("x-request-id", id);
+                let request = request.body(Full::new(Bytes::from(INPUT))).expect("a request");
+                let response = soon("an answer", sender.send_request(request)).await.expect("an answer");
+                let status = response.status().as_u16();
+                let answer = Answer { status, headers: Vec::new(), body: Vec::new(), end: End::Cut };
+                (answer, Sound::Http2(response.into_body()))
+            }
+        }
+    }
+}
+
+impl Sound<'_> {
+    /// The next piece, or how it ended.
+    async fn piece(&mut self) -> Result<Vec<u8>, End> {
+        match self {
+            Sound::Http1(client) => client.piece().await,
+            Sound::Http2(body) => match soon("a frame", body.frame()).await {
+                None => Err(End::Clean),
+                Some(Err(_)) => Err(End::Cut),
+                Some(Ok(frame)) => Ok(frame.into_data().unwrap_or_default().to_vec()),
+            },
+        }
+    }
+}
+
+/// What a trial has to end with, for the counters.
+fn outcome(said: Option<Ending>) -> &'static str {
+    match said {
+        Some(Ending::Cancelled) => "cancelled",
+        Some(Ending::Finished) => "finished",
+        Some(Ending::Failed) => "agent_error",
+        None => "upstream_error",
+    }
+}
+
+struct Bench {
+    cases: Vec<Case>,
+    inputs: Vec<Vec<u8>>,
+    pairs: Vec<String>,
+    orders: Arc<Orders>,
+}
+
+impl Bench {
+    /// Plays one trial. Gives how it has to be counted, and what was wrong.
+    async fn play(&self, ear: &mut Ear, trial: &Trial) -> (&'static str, Option<String>) {
+        let Trial { case, at, way } = *trial;
+        let (own, said) = (&self.cases[case], &self.inputs[case][..at]);
+        let (from, to): (Side, Side) = (own.from, own.to);
+        let Left { heard, before, said: ending } = cut(from, to, Framing::Sse, said, way.stop(), way.reason());
+        let (path, id) = (format!("/p{}", self.number(own)), format!("{case}-{at}-{way:?}"));
+        let (tell, told) = oneshot::channel();
+        let (order, reset) = match way {
+            Way::Reset => (Order::Reset(way.response(said), told), Some((tell, frames(&heard[..before])))),
+            _ => (Order::Say(way.response(said)), None),
+        };
+        self.orders.give(&id, [order]);
+        let answer = ear.hear(&path, &id, reset).await;
+        let expected = timeless(std::str::from_utf8(&heard).expect("UTF-8"));
+        let actual = if answer.status == 200 { timeless(answer.text()) } else { vec![answer.text().to_owned()] };
+        let wrong = (answer.end != End::Clean || actual != expected).then(|| {
+            let name = own.folder.display();
+            let at = (0..expected.len()).find(|at| actual.get(*at) != expected.get(*at)).unwrap_or(expected.len());
+            let (due, came) = (expected.get(at), actual.get(at));
+            format!(
+                "{name}, {way:?} at byte {}: {} {:?}, entry {at}\n  due  {due:?}\n  came {came:?}\n",
+                said.len(),
+                answer.status,
+                answer.end
+            )
+        });
+        (outcome(ending), wrong)
+    }
+
+    fn number(&self, case: &Case) -> usize {
+        self.pairs.iter().position(|own| *own == pair(case)).expect("a pair")
+    }
+}
+
+fn trials(inputs: &[Vec<u8>]) -> Vec<Trial> {
+    let all = std::env::var_os("DIGLOT_CUTS").is_some();
+    let places = inputs.iter().enumerate().flat_map(|(case, input)| {
+        let places = if all { (0..=input.len()).collect() } else { edges(input) };
+        places.into_iter().map(move |at| (case, at))
+    });
+    places.enumerate().map(|(turn, (case, at))| Trial { case, at, way: WAYS[turn % WAYS.len()] }).collect()
+}
+
+/// Every client hears what `core` says, in a body that ends cleanly, and every run is counted once by how it ended.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_agent_that_stops_anywhere_in_any_way_has_one_end() {
+    let cases = cases("stream");
+    let inputs: Vec<_> = cases.iter().map(|case| case.read("input.sse").into_bytes()).collect();
+    let mut pairs: Vec<_> = cases.iter().map(pair).collect();
+    pairs.dedup();
+    let orders = Arc::<Orders>::default();
+    let upstream = agent(&orders).await;
+    let gateway = gateway(&pairs, &upstream).await;
+    let trials = trials(&inputs);
+    let (count, bench) = (trials.len(), Arc::new(Bench { cases, inputs, pairs, orders }));
+    let trials = Arc::new(Mutex::new(trials));
+
+    let mut clients = JoinSet::new();
+    for client in 0..CLIENTS {
+        let (bench, trials, data) = (Arc::clone(&bench), Arc::clone(&trials), gateway.data);
+        clients.spawn(async move {
+            let (mut counted, mut wrong) = (BTreeMap::<&str, usize>::new(), Vec::new());
+            let mut ear = match client % 2 {
+                0 => Ear::Http1(Client::connect(data).await),
+                _ => Ear::Http2(h2(data, (1 << 16) - 1).await),
+            };
+            loop {
+                let Some(trial) = trials.lock().expect("whole").pop() else { return (counted, wrong) };
+                let (outcome, failed) = bench.play(&mut ear, &trial).await;
+                *counted.entry(outcome).or_default() += 1;
+                wrong.extend(failed);
+            }
+        });
+    }
+    let (mut counted, mut wrong) = (BTreeMap::<&str, usize>::new(), Vec::new());
+    for (own, failed) in within(ALL_OF_IT, "every cut", clients.join_all()).await {
+        own.into_iter().for_each(|(outcome, count)| *counted.entry(outcome).or_default() += count);
+        wrong.extend(failed);
+    }
+    wrong.truncate(10);
+    assert!(wrong.is_empty(), "of {count}:\n{}", wrong.join("\n"));
+    assert_eq!(counted.len(), 3, "{counted:?}");
+
+    // The counters of all routes say the same, and nothing is left.
+    let total = async |name: &str| {
+        let text = gateway.ask("/metrics").await;
+        let series = text.text().lines().filter(|line| line.starts_with(name));
+        series.map(|line| line.rsplit(' ').next().expect("a value").parse::<usize>().expect("a count")).sum::<usize>()
+    };
+    eventually("that nothing is open", async || (total("diglot_streams_active{").await == 0).then_some(())).await;
+    assert_eq!(total("diglot_streams_total{").await, count);
+    assert_eq!(total("diglot_requests_total{").await, count);
+    for (outcome, own) in counted {
+        assert_eq!(total(&format!("diglot_streams_total{{outcome=\"{outcome}\"")).await, own, "{outcome}");
+    }
+}

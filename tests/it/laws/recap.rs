@@ -1,0 +1,147 @@
+//! The law of the recap: a client that joins a run late, at whichever frame, and whatever it has of the conversation already,
+//! ends with the messages and the state of one that heard the whole run; and what it hears is a legal stream.
+
+use super::super::golden::{client_streams, side};
+use super::reducer::Client;
+use super::{HAI, OTHERS, STREAMS, ag_ui, hai, old_client};
+use diglot::codec::sse::Limits;
+use diglot::dialect::{Content, Home, Side, Spelling};
+use diglot::translate::recap::Recap;
+use diglot::translate::verify::Verifier;
+use diglot::translate::{Ids, Stream};
+use serde_json::{Value, json};
+
+/// What the conversation held before the run.
+fn input() -> Vec<Value> {
+    vec![
+        json!({"id": "u0", "role": "user", "content": "hi"}),
+        json!({"id": "d0", "role": "developer", "content": "hello"}),
+        json!({"id": "u1", "role": "user", "content": "again"}),
+    ]
+}
+
+/// The frames of a stream, without comments.
+fn frames(text: &str) -> Vec<String> {
+    text.split("\n\n").filter(|frame| frame.contains("data: ")).map(str::to_owned).collect()
+}
+
+fn wire(frames: &[String]) -> String {
+    frames.iter().map(|frame| format!("{frame}\n\n")).collect()
+}
+
+fn prelude(client: Side, heard: &[String]) -> Vec<String> {
+    let messages = json!(input()).to_string();
+    let mut recap = Recap::new(client, &Ids::new("t1", "r1"), Some(messages.into()));
+    // In pieces, as a log that was trimmed gives them.
+    let (left, right) = heard.split_at(heard.len() / 2);
+    recap.push(wire(left).as_bytes());
+    recap.push(b": keep-alive\n\n");
+    recap.push(wire(right).as_bytes());
+    let mut out = Vec::new();
+    recap.prelude(1_620_000_004_500, Some("k-9"), &mut out);
+    let mut said = frames(&String::from_utf8(out).expect("UTF-8"));
+    let ids = said.iter().filter(|frame| frame.starts_with("id: ")).count();
+    assert_eq!(ids, usize::from(!said.is_empty()), "{said:#?}");
+    if let Some(last) = said.last_mut() {
+        *last = last.strip_prefix("id: k-9\n").expect("the id is on the last frame").to_owned();
+    }
+    said
+}
+
+/// Why a client would reject the stream.
+fn rejected(client: Side, stream: &[String]) -> Option<String> {
+    let data = |frame: &String| frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned();
+    // What stands in such a stream for another event is there for the gateway, and none to the client.
+    if client.dialect.name == "ag-ui-0" {
+        return old_client::rejects(client.pin, &stream.iter().map(data).collect::<Vec<_>>());
+    }
+    // Nor is an event that travels in the words of another dialect.
+    if client.dialect.home != Home::Native {
+        let offences = Client::default().hear(stream).offences;
+        return (!offences.is_empty()).then(|| offences.join("\n"));
+    }
+    let mut verifier = Verifier::new(client);
+    let mut found = Vec::new();
+    verifier.push(wire(stream).as_bytes(), &mut found);
+    verifier.finish(&mut found);
+    (!verifier.summary().is_accepted()).then(|| format!("{found:?}"))
+}
+
+/// Holds the law for every cut of one stream. Gives the first failure.
+fn broken(client: Side, stream: &[String]) -> Option<String> {
+    let whole = Client::holding(&input()).hear(stream);
+    let legal = rejected(client, stream).is_none();
+    (1..=stream.len()).find_map(|cut| {
+        let said = prelude(client, &stream[..cut]);
+        let joined: Vec<String> = said.iter().chain(&stream[cut..]).cloned().collect();
+        let show = || format!("cut {cut}\n{}", joined.join("\n"));
+        if let Some(why) = rejected(client, &joined).filter(|_| legal) {
+            return Some(format!("rejected: {why}\n{}", show()));
+        }
+        // Nothing, what the request held, and what a client had that was cut off in the middle.
+        let half = Client::holding(&input()).hear(&stream[..cut / 2]);
+        // Without a start there is nothing that a snapshot may stand in.
+        let started = !whole.started.is_null();
+        // Whoever says its messages whole has other ones than those of AG-UI, and nobody knows what it makes of a snapshot.
+        let half = (client.dialect.name != "social-app").then_some(half.messages);
+        let held = [input()].into_iter().chain(half).chain(started.then(Vec::new));
+        held.into_iter().find_map(|held| {
+            let held = &held[..];
+            let late = Client::holding(held).hear(&joined);
+            (late.has() != whole.has()).then(|| {
+                let [late, whole] = [late.has(), whole.has()];
+                let part = whole.as_object().expect("an object").keys().find(|key| whole[*key] != late[*key]).cloned();
+                let part = part.unwrap_or_default();
+                let (late, whole) = (&late[&part], &whole[&part]);
+                let text = stream.join("\n");
+                format!("{part} held {held:?}\nwhole {whole:#}\nlate  {late:#}\n{}\nof\n{text}", show())
+            })
+        })
+    })
+}
+
+/// Fails with the shortest failure of each kind of client.
+fn settle(failures: Vec<(String, Vec<String>)>) {
+    let shortest = |(name, mut failures): (String, Vec<String>)| {
+        failures.sort_by_key(String::len);
+        failures.first().map(|first| format!("{} streams break the law for {name}; one is {first}", failures.len()))
+    };
+    let failures: Vec<String> = failures.into_iter().filter_map(shortest).collect();
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
+
+#[test]
+fn whoever_joins_late_has_what_the_others_have_over_the_corpus() {
+    let all = client_streams().into_iter();
+    settle(all.map(|(name, client, text)| (name, broken(client, &frames(&text)).into_iter().collect())).collect());
+}
+
+fn through(events: &[String], from: Side, to: Side) -> Vec<String> {
+    let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    let mut stream = Stream::new(from, to, Some(Ids::new("t1", "r1")), Limits::default());
+    let mut out = Vec::new();
+    stream.push(text.as_bytes(), 0, &mut out).expect("no limit is near");
+    frames(&String::from_utf8(out).expect("UTF-8"))
+}
+
+#[test]
+fn whoever_joins_late_has_what_the_others_have_over_generated_streams() {
+    let names = ["ag-ui"].iter().chain(&HAI).chain(&OTHERS);
+    let of = |seed, client| through(&ag_ui::stream(seed), side("ag-ui"), client);
+    settle(names.map(|name| (name.to_string(), all_broken(side(name), of))).collect());
+}
+
+#[test]
+fn whoever_joins_late_has_what_the_others_have_of_what_hai_said() {
+    let of = |seed, client: Side| {
+        let stream = hai::stream(seed, client.content == Content::Blocks, client.fields == Spelling::Snake);
+        through(&stream, client, client)
+    };
+    settle(HAI.iter().map(|name| (name.to_string(), all_broken(side(name), of))).collect());
+}
+
+/// Which of many streams break the law.
+fn all_broken(client: Side, of: impl Fn(u64, Side) -> Vec<String>) -> Vec<String> {
+    let all = (0..STREAMS / 5).map(|seed| (seed, of(seed, client)));
+    all.filter_map(|(seed, stream)| broken(client, &stream).map(|why| format!("seed {seed}: {why}"))).collect()
+}

@@ -1,0 +1,560 @@
+//! What a client has in the end: messages and state as the real client builds them of events (`specs/ag-ui-1.0.md` §3.4), in
+//! the words of each dialect, and everything else that it heard.
+//!
+//! Written to the specification, and not to the fold that it is held against: text is put together piece by piece, and a patch
+//! is kept as one more thing that was said.
+
+use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A client.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Client {
+    pub messages: Vec<Value>,
+    /// the last snapshot, and the patches since
+    pub state: Vec<Value>,
+    /// what makes no message, in its order
+    pub heard: Vec<Value>,
+    pub started: Value,
+    pub ended: Value,
+    /// chunks that go on, by who speaks: kind, id
+    lanes: Vec<(Value, &'static str, Value)>,
+    /// what is open: its kind, its id, and who opened it where that tells two apart
+    open: BTreeSet<(&'static str, String, String)>,
+    /// what the rules of order forbid
+    pub offences: Vec<String>,
+}
+
+/// What opens, uses and closes (§3.2), and the member that names it.
+const OPENS: [(&str, [&str; 3], &str); 6] = [
+    ("text", ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"], "messageId"),
+    ("call", ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"], "toolCallId"),
+    ("step", ["STEP_STARTED", "", "STEP_FINISHED"], "stepName"),
+    ("span", ["REASONING_START", "", "REASONING_END"], "messageId"),
+    ("thought", ["REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT", "REASONING_MESSAGE_END"], "messageId"),
+    (
+        "thinking",
+        ["THINKING_TEXT_MESSAGE_START", "THINKING_TEXT_MESSAGE_CONTENT", "THINKING_TEXT_MESSAGE_END"],
+        "messageId",
+    ),
+];
+
+/// What the dialects call what AG-UI calls otherwise.
+const WORDS: [(&str, &str); 5] = [
+    ("BUSINESS_DATA_START", "TEXT_MESSAGE_START"),
+    ("BUSINESS_DATA_CONTENT", "TEXT_MESSAGE_CONTENT"),
+    ("BUSINESS_DATA_END", "TEXT_MESSAGE_END"),
+    ("MESSAGE_SNAPSHOT", "MESSAGES_SNAPSHOT"),
+    ("", ""),
+];
+
+/// Members by their names in AG-UI, whichever way they are spelt.
+const NAMES: [(&str, &[&str]); 10] = [
+    ("messageId", &["messageId", "message_id"]),
+    ("toolCallId", &["toolCallId", "tool_call_id"]),
+    ("toolCallName", &["toolCallName", "tool_call_name"]),
+    ("parentMessageId", &["parentMessageId", "parent_message_id"]),
+    ("toolCalls", &["toolCalls", "tool_calls"]),
+    ("activityType", &["activityType", "activity_type"]),
+    ("entityId", &["entityId", "entity_id"]),
+    ("encryptedValue", &["encryptedValue", "encrypted_value"]),
+    ("subagentRunId", &["subagentRunId", "subagent_run_id"]),
+    ("content", &["content", "result"]),
+];
+
+fn part(event: &Value, name: &str) -> Value {
+    let names = NAMES.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, names)| names);
+    let found = names.iter().find_map(|name| event.get(*name)).or_else(|| event.get(name));
+    found.cloned().unwrap_or(Value::Null)
+}
+
+fn role(said: &Value) -> Value {
+    let words = [("助手", "assistant"), ("用户", "user"), ("系统", "system"), ("工具", "tool")];
+    let meant = words.iter().find(|(word, _)| said == *word).map(|(_, role)| json!(role));
+    meant.unwrap_or_else(|| said.clone())
+}
+
+/// A piece of text as a string, and blocks one behind the other.
+fn text(delta: &Value) -> String {
+    match delta {
+        Value::String(text) => text.clone(),
+        Value::Null => String::new(),
+        block => block.to_string(),
+    }
+}
+
+/// What a call gave, as a text.
+fn whole(content: &Value) -> String {
+    content.as_str().map_or_else(|| content.to_string(), str::to_owned)
+}
+
+/// JSON whose numbers keep their digits, and whose strings keep their escapes, in a [`Value`]: both are text there.
+fn digits(json: &str) -> String {
+    let (mut out, mut in_string, mut in_number) = (String::new(), false, false);
+    let mut rest = json.chars();
+    while let Some(c) = rest.next() {
+        let number = !in_string && (c.is_ascii_digit() || "+-.".contains(c) || (in_number && "eE".contains(c)));
+        if number != in_number {
+            out.push_str(if number { "\"#" } else { "\"" });
+        }
+        in_number = number;
+        match c {
+            '\\' if in_string => {
+                let next = rest.next().unwrap_or_default();
+                // A half of a pair is no text of its own.
+                let lone = next == 'u' && rest.as_str().to_ascii_lowercase().starts_with('d');
+                let lone = lone && rest.as_str().chars().nth(1).is_some_and(|c| "89abcdefABCDEF".contains(c));
+                out.push_str(if lone { "\\\\" } else { "\\" });
+                out.push(next);
+                continue;
+            }
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A text that is JSON, or several, as what it says. Blocks of text that stand side by side are one text to whoever shows them.
+fn joined(content: &Value) -> Value {
+    let Some(said) = content.as_str() else { return content.clone() };
+    let first = if said.starts_with(['{', '[']) { Some(0) } else { said.find("{\"output\":") };
+    let Some((before, said)) = first.map(|at| said.split_at(at)) else { return content.clone() };
+    let blocks: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&digits(said)).into_iter().collect();
+    let Ok(blocks) = blocks else { return content.clone() };
+    let mut out: Vec<Value> = vec![json!(before)];
+    for block in blocks {
+        let around = |block: &Value| {
+            let mut block = block.clone();
+            let text = block["output"]["type"] == "text";
+            (text && block["output"]["content"].is_string()).then(|| {
+                block["output"]["content"] = json!("");
+                block
+            })
+        };
+        match out.last_mut() {
+            Some(last) if around(last).is_some() && around(last) == around(&block) => {
+                let both = text(&last["output"]["content"]) + &text(&block["output"]["content"]);
+                last["output"]["content"] = json!(both);
+            }
+            _ => out.push(block),
+        }
+    }
+    json!(out)
+}
+
+impl Client {
+    /// A client that has these messages.
+    pub fn holding(messages: &[Value]) -> Self {
+        Client { messages: messages.to_vec(), ..Client::default() }
+    }
+
+    /// Hears the frames of a run.
+    pub fn hear(mut self, frames: &[String]) -> Self {
+        self = Client { messages: self.messages, ..Client::default() };
+        for frame in frames {
+            let data = frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
+            let mut event: Value = serde_json::from_str(&digits(data)).expect("JSON");
+            // Blocks and arguments are stored as they were written.
+            let raw: BTreeMap<String, &RawValue> = serde_json::from_str(data).expect("an object");
+            for name in ["delta", "args", "result", "content"] {
+                let stored = event.get(name).is_some_and(|value| match value {
+                    Value::Object(_) => event["type"] != "ACTIVITY_SNAPSHOT",
+                    Value::Array(all) => name == "content" && !all.iter().all(|one| one.get("type").is_some()),
+                    _ => false,
+                });
+                if stored {
+                    event[name] = json!(raw[name].get());
+                }
+            }
+            self.event(&event);
+        }
+        self
+    }
+
+    /// What counts, for a comparison.
+    pub fn has(&self) -> Value {
+        let messages: Vec<Value> = self
+            .messages
+            .iter()
+            .map(|message| {
+                let mut message = message.clone();
+                if let Some(content) = message.get_mut("content") {
+                    *content = joined(content);
+                }
+                for call in message.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten() {
+                    call["function"]["arguments"] = joined(&call["function"]["arguments"]);
+                }
+                message
+            })
+            .collect();
+        json!({"messages": messages, "state": self.state, "heard": self.heard, "started": self.started, "ended": self.ended})
+    }
+
+    fn message(&mut self, id: &Value) -> Option<&mut Value> {
+        self.messages.iter_mut().find(|message| message["id"] == *id)
+    }
+
+    fn call(&mut self, id: &Value) -> Option<&mut Value> {
+        self.messages.iter_mut().find_map(|message| {
+            let calls = message.get_mut("toolCalls").and_then(Value::as_array_mut)?;
+            calls.iter_mut().find(|call| call["id"] == *id)
+        })
+    }
+
+    fn event(&mut self, event: &Value) {
+        let said = event["type"].as_str().expect("a type");
+        let kind = WORDS.iter().find(|(word, _)| *word == said).map_or(said, |(_, kind)| kind);
+        self.lane(kind, event);
+        self.order(kind, event);
+        match kind {
+            "RUN_STARTED" => self.started(event),
+            "RUN_FINISHED" | "RUN_ERROR" => self.ended = event.clone(),
+            "STATE_SNAPSHOT" => self.state = vec![event.clone()],
+            "STATE_DELTA" => self.state.push(event.clone()),
+            "MESSAGES_SNAPSHOT" => self.snapshot(event),
+            "TEXT_MESSAGE_END" if event.get("answer").is_some() => self.answer(event),
+            "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START" => self.start(kind, event),
+            "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT" => self.content(event),
+            "TEXT_MESSAGE_END" | "REASONING_MESSAGE_END" => self.note(&part(event, "messageId"), event),
+            "REASONING_START" | "REASONING_END" => {}
+            "TEXT_MESSAGE_CHUNK" | "REASONING_MESSAGE_CHUNK" | "TOOL_CALL_CHUNK" => self.chunk(kind, event),
+            "TOOL_CALL_START" => self.call_start(event),
+            "TOOL_CALL_ARGS" => {
+                let delta = event.get("delta").or_else(|| event.get("args")).cloned().unwrap_or_default();
+                self.args(&part(event, "toolCallId"), &delta, event);
+            }
+            "TOOL_CALL_END" => self.args(&part(event, "toolCallId"), &Value::Null, event),
+            "TOOL_CALL_RESULT" => self.result(event),
+            "ACTIVITY_SNAPSHOT" => self.activity(event),
+            "ACTIVITY_DELTA" => self.change(event),
+            "REASONING_ENCRYPTED_VALUE" => self.encrypted(event),
+            _ => self.aside(event),
+        }
+    }
+
+    fn order(&mut self, kind: &str, event: &Value) {
+        if kind == "RUN_FINISHED" && !self.open.is_empty() {
+            self.offences.push(format!("still open: {:?}", self.open));
+        }
+        // A text that is said whole has no start.
+        if event.get("answer").is_some() {
+            return;
+        }
+        for (what, [start, piece, end], name) in OPENS {
+            let owner = if what == "step" { part(event, "subagentRunId").to_string() } else { String::new() };
+            let item = (what, part(event, name).to_string(), owner);
+            let fits = match kind {
+                _ if kind == start => self.open.insert(item),
+                _ if kind == end => self.open.remove(&item),
+                _ if kind == piece => self.open.contains(&item),
+                _ => true,
+            };
+            if !fits {
+                self.offences.push(format!("not now: {event}"));
+            }
+        }
+    }
+
+    /// Thinking without a message, in as many pieces as one likes.
+    fn aside(&mut self, event: &Value) {
+        let mut event = event.clone();
+        if event["type"] == "THINKING_TEXT_MESSAGE_CONTENT" {
+            let said = event.as_object_mut().expect("an object");
+            said.retain(|name, _| !["timestamp", "rawEvent", "metadata"].contains(&name.as_str()));
+            let piece = text(&event["delta"]);
+            event["delta"] = json!("");
+            if let Some(last) = self.heard.last_mut().filter(|last| last["type"] == event["type"]) {
+                let both = text(&last["delta"]) + &piece;
+                last["delta"] = json!(both);
+                return;
+            }
+            event["delta"] = json!(piece);
+        }
+        self.heard.push(event);
+    }
+
+    fn started(&mut self, event: &Value) {
+        self.started = event.clone();
+        for message in event["input"]["messages"].as_array().cloned().unwrap_or_default() {
+            if self.message(&message["id"]).is_none() {
+                self.messages.push(message);
+            }
+        }
+    }
+
+    fn start(&mut self, kind: &str, event: &Value) {
+        let id = part(event, "messageId");
+        let reasoning = kind == "REASONING_MESSAGE_START";
+        let said = event.get("role").filter(|role| !role.is_null()).cloned().unwrap_or_else(|| json!("assistant"));
+        let role = if reasoning { json!("reasoning") } else { role(&said) };
+        match self.message(&id) {
+            Some(message) if message["role"] == "activity" => return,
+            Some(_) => {}
+            None => {
+                let mut message = json!({"id": id, "role": role, "content": ""});
+                copy(&mut message, event, &["name", "subagentRunId"]);
+                self.messages.push(message);
+            }
+        }
+        self.note(&id, event);
+    }
+
+    fn content(&mut self, event: &Value) {
+        let id = part(event, "messageId");
+        if let Some(message) = self.message(&id).filter(|message| message["role"] != "activity") {
+            let before = message["content"].as_str().unwrap_or_default().to_owned();
+            message["content"] = json!(before + &text(&event["delta"]));
+            self.note(&id, event);
+        }
+    }
+
+    /// Metadata of an event that is about a message.
+    fn note(&mut self, id: &Value, event: &Value) {
+        if let Some(message) = self.message(id).filter(|message| message["role"] != "activity") {
+            merge(message, event);
+        }
+    }
+
+    fn call_start(&mut self, event: &Value) {
+        let (id, parent) = (part(event, "toolCallId"), part(event, "parentMessageId"));
+        let name = part(event, "toolCallName");
+        if let Some(call) = self.call(&id) {
+            call["function"]["name"] = name;
+            merge(call, event);
+        } else {
+            let known = self.messages.iter().position(|message| message["id"] == parent && !parent.is_null());
+            let fits = known.filter(|at| self.messages[*at]["role"] == "assistant");
+            let at = fits.unwrap_or_else(|| {
+                let own = if parent.is_null() || parent == "" || known.is_some() { &id } else { &parent };
+                let mut message = json!({"id": own, "role": "assistant"});
+                copy(&mut message, event, &["subagentRunId"]);
+                self.messages.push(message);
+                self.messages.len() - 1
+            });
+            let mut call = json!({"id": id, "type": "function", "function": {"name": name, "arguments": ""}});
+            merge(&mut call, event);
+            let message = self.messages[at].as_object_mut().expect("an object");
+            message.entry("toolCalls").or_insert_with(|| json!([])).as_array_mut().expect("a list").push(call);
+        }
+        if let Some(args) = event.get("args").filter(|args| !args.is_null()) {
+            self.args(&id, args, &Value::Null);
+        }
+    }
+
+    fn args(&mut self, id: &Value, delta: &Value, event: &Value) {
+        if let Some(call) = self.call(id) {
+            let before = call["function"]["arguments"].as_str().unwrap_or_default().to_owned();
+            call["function"]["arguments"] = json!(before + &text(delta));
+            merge(call, event);
+        }
+    }
+
+    fn result(&mut self, event: &Value) {
+        let call = part(event, "toolCallId");
+        let mut message = json!({"id": part(event, "messageId"), "role": "tool", "toolCallId": call});
+        if message["id"].is_null() || message["id"] == "" {
+            message["id"] = json!(format!("{}:result", text(&call)));
+        }
+        let content = part(event, "content");
+        message["content"] =
+            if content.is_array() && event.get("args").is_none() { content } else { json!(whole(&content)) };
+        copy(&mut message, event, &["subagentRunId"]);
+        merge(&mut message, event);
+        let owns = |message: &Value| {
+            let calls = message["toolCalls"].as_array();
+            message["role"] == "assistant" && calls.is_some_and(|calls| calls.iter().any(|own| own["id"] == call))
+        };
+        let at = self.messages.iter().position(owns).map_or(self.messages.len(), |owner| {
+            let behind = &self.messages[owner + 1..];
+            owner + 1 + behind.iter().take_while(|message| message["role"] == "tool").count()
+        });
+        self.messages.insert(at, message);
+    }
+
+    fn activity(&mut self, event: &Value) {
+        let id = part(event, "messageId");
+        let mut fresh = json!({"id": id, "role": "activity", "content": event["content"]});
+        copy(&mut fresh, event, &["activityType", "subagentRunId"]);
+        let replaces = event["replace"] != false;
+        match self.message(&id) {
+            None => {
+                merge(&mut fresh, event);
+                self.messages.push(fresh);
+            }
+            Some(message) if message["role"] == "activity" => {
+                if replaces {
+                    if let Some(metadata) = message.get("metadata") {
+                        fresh["metadata"] = metadata.clone();
+                    }
+                    *message = fresh;
+                }
+                merge(message, event);
+            }
+            Some(message) if replaces => {
+                merge(&mut fresh, event);
+                *message = fresh;
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn change(&mut self, event: &Value) {
+        let id = part(event, "messageId");
+        if let Some(message) = self.message(&id).filter(|message| message["role"] == "activity") {
+            merge(message, event);
+            let shown = message.as_object_mut().expect("an object");
+            shown
+                .entry("changes")
+                .or_insert_with(|| json!([]))
+                .as_array_mut()
+                .expect("a list")
+                .push(event["patch"].clone());
+            shown.insert("activityType".to_owned(), part(event, "activityType"));
+        }
+    }
+
+    fn encrypted(&mut self, event: &Value) {
+        let id = part(event, "entityId");
+        let told = if event["subtype"] == "tool-call" {
+            self.call(&id)
+        } else {
+            self.message(&id).filter(|message| message["role"] != "activity")
+        };
+        if let Some(told) = told {
+            told["encryptedValue"] = part(event, "encryptedValue");
+        }
+    }
+
+    fn answer(&mut self, event: &Value) {
+        let id = part(event, "messageId");
+        let message = json!({"id": id, "role": role(&event["role"]), "content": event["answer"], "answer": event});
+        match self.message(&id) {
+            Some(known) => *known = message,
+            None => self.messages.push(message),
+        }
+    }
+
+    fn snapshot(&mut self, event: &Value) {
+        let mut new: Vec<Value> = event["messages"].as_array().cloned().unwrap_or_default();
+        for message in &mut new {
+            message["role"] = role(&message["role"]);
+            // What is carried for the gateway is no concern of the client's.
+            forget_carried(message);
+            let said = message.as_object_mut().expect("an object");
+            for (snake, camel) in [("tool_calls", "toolCalls"), ("tool_call_id", "toolCallId")] {
+                if let Some(value) = said.remove(snake) {
+                    said.insert(camel.to_owned(), value);
+                }
+            }
+            for call in said.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten() {
+                forget_carried(call);
+            }
+        }
+        let has = |role: &str| new.iter().any(|message| message["role"] == role);
+        let (activity, reasoning) = (has("activity"), has("reasoning"));
+        let owned = event["metadata"]["@ag-ui/client"].get("authoritativeActivityTypes").cloned();
+        let told = |id: &Value| new.iter().rev().find(|message| message["id"] == *id);
+        let stays = |message: &Value| match message["role"].as_str() {
+            Some("activity") => match &owned {
+                Some(Value::Null) => false,
+                Some(types) => !types.as_array().is_some_and(|types| types.contains(&message["activityType"])),
+                None => !activity,
+            },
+            Some("reasoning") => !reasoning,
+            _ => false,
+        };
+        let mut messages: Vec<Value> = Vec::new();
+        for message in &self.messages {
+            match told(&message["id"]) {
+                Some(told) => messages.push(told.clone()),
+                None if stays(message) => messages.push(message.clone()),
+                None => {}
+            }
+        }
+        let known: Vec<Value> = messages.iter().map(|message| message["id"].clone()).collect();
+        messages.extend(new.iter().filter(|message| !known.contains(&message["id"])).cloned());
+        self.messages = messages;
+    }
+
+    /// "Chunk streams are closed by …" (§3.2).
+    fn lane(&mut self, kind: &str, event: &Value) {
+        const LEAVES: [&str; 8] = [
+            "RAW",
+            "ACTIVITY_SNAPSHOT",
+            "ACTIVITY_DELTA",
+            "REASONING_ENCRYPTED_VALUE",
+            "SUBAGENT_STARTED",
+            "TEXT_MESSAGE_CHUNK",
+            "REASONING_MESSAGE_CHUNK",
+            "TOOL_CALL_CHUNK",
+        ];
+        match kind {
+            "RUN_STARTED" | "RUN_FINISHED" | "RUN_ERROR" | "MESSAGES_SNAPSHOT" => self.lanes.clear(),
+            _ if LEAVES.contains(&kind) => {}
+            _ => {
+                let owner = part(event, "subagentRunId");
+                self.lanes.retain(|(own, ..)| *own != owner);
+            }
+        }
+    }
+
+    fn chunk(&mut self, kind: &str, event: &Value) {
+        let (start, id_name): (&'static str, _) = match kind {
+            "TEXT_MESSAGE_CHUNK" => ("TEXT_MESSAGE_START", "messageId"),
+            "REASONING_MESSAGE_CHUNK" => ("REASONING_MESSAGE_START", "messageId"),
+            _ => ("TOOL_CALL_START", "toolCallId"),
+        };
+        let (owner, said) = (part(event, "subagentRunId"), part(event, id_name));
+        let goes_on = |(own, piece, id): &&(Value, &str, Value)| {
+            *piece == start && if said.is_null() { owner.is_null() || *own == owner } else { *id == said }
+        };
+        let open = self.lanes.iter().rev().find(goes_on).cloned();
+        let (_, _, id) = open.clone().unwrap_or((owner.clone(), start, said));
+        let mut event = event.clone();
+        event[id_name] = id.clone();
+        if open.is_none() {
+            self.lanes.retain(|(own, ..)| *own != owner);
+            self.lanes.push((owner, start, id.clone()));
+            match start {
+                "TOOL_CALL_START" => self.call_start(&event),
+                _ => self.start(start, &event),
+            }
+        }
+        match start {
+            "TOOL_CALL_START" => self.args(&id, &event["delta"].clone(), &event),
+            _ => self.content(&event),
+        }
+    }
+}
+
+fn copy(message: &mut Value, event: &Value, names: &[&str]) {
+    for name in names {
+        let value = part(event, name);
+        if !value.is_null() {
+            message[*name] = value;
+        }
+    }
+}
+
+fn forget_carried(told: &mut Value) {
+    if let Some(metadata) = told.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("diglot.ag-ui");
+    }
+    if told.get("metadata") == Some(&json!({})) {
+        told.as_object_mut().map(|told| told.remove("metadata"));
+    }
+}
+
+/// "metadata merges per key, last write wins, no recursion". What is carried for the gateway is about the event.
+fn merge(target: &mut Value, event: &Value) {
+    let mut more: Map<String, Value> = event["metadata"].as_object().cloned().unwrap_or_default();
+    more.remove("diglot.ag-ui");
+    if !more.is_empty() {
+        let mut all = target.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        all.extend(more);
+        target["metadata"] = Value::Object(all);
+    }
+}

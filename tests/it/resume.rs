@@ -1,0 +1,190 @@
+//! Runs that outlive their clients.
+//!
+//! - `h2`: over HTTP/2.
+//! - `join`: coming back, behind any event and without one, by POST and by GET; what is no way back.
+//! - `kept`: how long a run goes on alone, how much is kept, and the end of the process.
+//! - `owner`: whose a run is.
+//! - `steps`: clients of two steps.
+//! - `stop`: ending a run.
+
+mod h2;
+mod join;
+mod kept;
+mod owner;
+mod steps;
+mod stop;
+
+use super::support::agent::{Agent, Step, write};
+use super::support::client::{Answer, Client, End, INPUT, ask, post};
+use super::support::gateway::{Gateway, Setup};
+use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, SAID, STARTED, refused};
+use diglot::dialect::{self, Side};
+use diglot::translate::verify::{Severity, Verifier};
+use serde_json::Value;
+use std::net::SocketAddr;
+
+/// Routes to one agent whose runs outlive their clients: `/run` for AG-UI and `/hai` for HAI, with further keys.
+fn routes(agent: &Agent, more: &str) -> String {
+    let route = |name, client| {
+        format!(
+            "  - {{name: {name}, path: /{name}, client: {client}, agent: ag-ui, upstream: {}, on_disconnect: continue for 5m{more}}}\n",
+            agent.url()
+        )
+    };
+    format!("routes:\n{}{}", route("run", "ag-ui"), route("hai", "hai"))
+}
+
+async fn before(agent: &Agent) -> Gateway {
+    with(agent, "", "").await
+}
+
+/// The same, with keys of the top level and of the routes.
+async fn with(agent: &Agent, top: &str, more: &str) -> Gateway {
+    Gateway::start(Setup { routes: &routes(agent, more), top, ..Setup::default() }).await
+}
+
+/// A run's body, by its id.
+fn input(run: &str) -> String {
+    INPUT.replace(r#""runId":"r1""#, &format!(r#""runId":"{run}""#))
+}
+
+fn get(path: &str, more: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{more}\r\n")
+}
+
+fn events_of(run: &str) -> String {
+    format!("/run/runs/{run}/events")
+}
+
+fn cursor(id: &str) -> String {
+    format!("Last-Event-ID: {id}\r\n")
+}
+
+/// One frame of a body: its id and what it says.
+#[derive(Clone, Debug, PartialEq)]
+struct Frame {
+    id: Option<String>,
+    event: Value,
+}
+
+impl Frame {
+    fn id(&self) -> &str {
+        self.id.as_deref().expect("an id")
+    }
+
+    fn kind(&self) -> &str {
+        self.event["type"].as_str().expect("a type")
+    }
+}
+
+/// The frames of a body; comments are left out.
+fn frames(body: &str) -> Vec<Frame> {
+    assert!(body.is_empty() || body.ends_with("\n\n"), "the last frame is whole: {body:?}");
+    let frames = body.split_terminator("\n\n").filter(|frame| !frame.starts_with(':'));
+    let line = |frame: &str, name: &str| frame.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned));
+    let read = |frame: &str| Frame {
+        id: line(frame, "id: "),
+        event: serde_json::from_str(&line(frame, "data: ").expect(frame)).expect(frame),
+    };
+    frames.map(read).collect()
+}
+
+fn kinds(frames: &[Frame]) -> Vec<&str> {
+    frames.iter().map(Frame::kind).collect()
+}
+
+/// The frames of a stream that was answered and ended well.
+#[track_caller]
+fn heard(answer: &Answer) -> Vec<Frame> {
+    assert_eq!((answer.status, answer.end), (200, End::Clean), "{}", answer.text());
+    assert_eq!(answer.header("content-type"), Some("text/event-stream"));
+    frames(answer.text())
+}
+
+/// The end of [`SAID`].
+const HEARD: &str = "你好\"}\n\n";
+
+/// Starts a run and hears it up to a text; gives the client, too.
+async fn begun(to: SocketAddr, run: &str, text: &str) -> (Client, Vec<Frame>) {
+    opened(to, post("/run", "", &input(run)), text).await
+}
+
+/// Sends a request and hears its stream up to the end of the frame with a text.
+async fn opened(to: SocketAddr, request: String, text: &str) -> (Client, Vec<Frame>) {
+    let mut client = Client::connect(to).await;
+    client.send(request).await;
+    let answer = client.head().await;
+    assert_eq!(answer.status, 200);
+    let body = client.until(text).await;
+    (client, whole_frames(&body))
+}
+
+/// What is left of a stream, which ends well.
+async fn rest(mut client: Client) -> Vec<Frame> {
+    let (body, end) = client.rest().await;
+    assert_eq!(end, End::Clean);
+    frames(std::str::from_utf8(&body).expect("UTF-8"))
+}
+
+/// Reads a run with GET to its end.
+async fn read(to: SocketAddr, run: &str, more: &str) -> Answer {
+    ask(to, get(&events_of(run), more)).await
+}
+
+/// An agent that says a few events, waits, and ends.
+fn waiting() -> Agent {
+    Agent::playing(vec![
+        Step::Read,
+        write([HEAD, STARTED, OPENED, SAID].concat()),
+        Step::Pause,
+        write([CLOSED, FINISHED].concat()),
+    ])
+}
+
+/// What a client of AG-UI has in the end: the text of each message, by its id.
+fn texts(frames: &[Frame]) -> Vec<(String, String)> {
+    let mut texts: Vec<(String, String)> = Vec::new();
+    for Frame { event, .. } in frames {
+        let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
+        match event["type"].as_str().expect("a type") {
+            "MESSAGES_SNAPSHOT" => {
+                let messages = event["messages"].as_array().expect("messages");
+                let said = |message: &Value| message["role"] == "assistant";
+                texts = messages
+                    .iter()
+                    .filter(|message| said(message))
+                    .map(|message| {
+                        (
+                            message["id"].as_str().expect("an id").to_owned(),
+                            message["content"].as_str().unwrap_or_default().to_owned(),
+                        )
+                    })
+                    .collect();
+            }
+            "TEXT_MESSAGE_START" => texts.push((text("messageId"), String::new())),
+            "TEXT_MESSAGE_CONTENT" => {
+                let id = text("messageId");
+                let (_, whole) = texts.iter_mut().rev().find(|(own, _)| *own == id).expect("an open message");
+                whole.push_str(&text("delta"));
+            }
+            _ => {}
+        }
+    }
+    texts
+}
+
+/// Holds that the client would accept a stream, as `diglot verify` says of it.
+#[track_caller]
+fn legal(body: &str, dialect: &str) {
+    let side = Side::new(dialect::by_name(dialect).expect("a dialect"));
+    let (mut verifier, mut findings) = (Verifier::new(side), Vec::new());
+    verifier.push(body.as_bytes(), &mut findings);
+    verifier.finish(&mut findings);
+    findings.retain(|finding| finding.rule.severity() == Severity::Violation);
+    assert!(findings.is_empty(), "{findings:?}\n{body}");
+}
+
+/// What of a body is whole frames: a client that was cut off knows no more.
+fn whole_frames(body: &str) -> Vec<Frame> {
+    frames(&body[..body.rfind("\n\n").map_or(0, |at| at + 2)])
+}
