@@ -128,6 +128,7 @@ impl Drain {
             let told = tokio::task::spawn_blocking(|| before.relieve()).await;
             let told = told.unwrap_or_else(|error| Err(error.to_string()));
             occurrence::TakenOver { failure: told.err() }.emit();
+            self.files.iter().for_each(|file| file.own());
         }
         if let Some(local) = &self.local
             && let Err(error) = local.socket.publish()

@@ -28,6 +28,10 @@ use std::time::{Duration, Instant};
 /// Where the sockets travel, in `run_dir`.
 const NAME: &str = "upgrade.sock";
 
+/// What pingora has room for: sockets, and bytes of their names.
+const MOST: usize = 32;
+const NAMES: usize = 2048;
+
 /// For each answer of the other process; pingora waits up to five seconds for one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -103,6 +107,10 @@ impl Legacy {
         if sockets.is_empty() {
             return Err("the process is ending and has no sockets any more".to_owned());
         }
+        let names: usize = sockets.keys().map(|name| name.len() + 1).sum();
+        if sockets.len() > MOST || names > NAMES {
+            return Err(format!("{} listeners are more than can be handed over", sockets.len()));
+        }
         let mut fds = Fds::new();
         sockets.iter().for_each(|(name, socket)| fds.add(name.clone(), socket.as_raw_fd()));
         fds.send_to_sock(name).map(drop).map_err(|error| error.to_string())
@@ -116,6 +124,8 @@ impl Legacy {
 /// Names for the sockets of a plane: by what is configured, so that the next process finds them.
 pub(super) fn names(plane: &str, all: &[Listen]) -> Vec<String> {
     let number = |index: usize| all[..index].iter().filter(|one| one.address == all[index].address).count();
-    let name = |(index, listen): (usize, &Listen)| format!("{plane}={}#{}", listen.address, number(index));
+    // They travel with blanks between them.
+    let plain = |name: String| name.replace(char::is_whitespace, "%20");
+    let name = |(index, listen): (usize, &Listen)| plain(format!("{plane}={}#{}", listen.address, number(index)));
     all.iter().enumerate().map(name).collect()
 }

@@ -28,13 +28,14 @@ impl Changes {
             ("rate_limits", limits.policies != after.rate_limits.policies),
             ("redis", limits.redis.ne(&after.rate_limits.redis)),
             ("limits", before.limits != after.limits || limits.legacy_headers != after.rate_limits.legacy_headers),
+            ("replay", before.replay != after.replay),
             ("keep_alive", before.keep_alive != after.keep_alive),
             ("drain_grace", before.process.drain_grace != after.process.drain_grace),
             ("drain_timeout", before.process.drain_timeout != after.process.drain_timeout),
             ("upgrade_timeout", before.process.upgrade_timeout != after.process.upgrade_timeout),
         ];
         // Those are said as one key below.
-        keys.retain(|key| !key.starts_with("limits."));
+        keys.retain(|key| !key.starts_with("limits.") && !key.contains(','));
         keys.extend(rest.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
         let mut changes = Changes { keys, ..Changes::default() };
         for route in &after.routes {
@@ -75,6 +76,11 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
     let keys = [
         ("listeners.data", began.data != now.data),
         ("listeners.status", began.status != now.status),
+        ("replay", began.replay != now.replay),
+        (
+            "trusted_proxies, where connections are counted and PROXY is believed",
+            began.trusted_proxies != now.trusted_proxies,
+        ),
         ("run_dir", began.process.run_dir != now.process.run_dir),
         ("limits.header_bytes", one.header_bytes != other.header_bytes),
         ("limits.headers", one.headers != other.headers),

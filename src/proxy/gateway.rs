@@ -171,8 +171,8 @@ fn routes(
 
 /// Whether two routes have the same agent and treat it alike. Every key is taken to matter but those that are about clients.
 fn same_agent(one: &config::Route, other: &config::Route) -> bool {
-    let config::Route { path, events_path, client, guard, access, .. } = one.clone();
-    *one == config::Route { path, events_path, client, guard, access, ..other.clone() }
+    let config::Route { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
+    *one == config::Route { path, events_path, client, guard, access, on_disconnect, ..other.clone() }
 }
 
 /// A body that is known whole.

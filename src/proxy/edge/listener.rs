@@ -61,7 +61,12 @@ impl Listener {
         let tls = listen.tls.as_ref().map(Tls::open).transpose().map_err(Unbound::Tls)?;
         let file = match &listen.address {
             Address::Tcp(_) => None,
-            Address::Unix { path, .. } => Some(Arc::new(SocketFile::new(path).map_err(Unbound::Socket)?)),
+            Address::Unix { path, .. } => {
+                let file = SocketFile::new(path).map_err(Unbound::Socket)?;
+                // It is the other process's until that one is relieved: who fails before must not take it away.
+                file.leave();
+                Some(Arc::new(file))
+            }
         };
         let socket = Socket::from(socket);
         socket.set_nonblocking(true).map_err(Unbound::Socket)?;
@@ -170,6 +175,11 @@ impl SocketFile {
     /// Leaves the file where it is, for whoever goes on with the socket.
     pub fn leave(&self) {
         self.left.store(true, Ordering::Relaxed);
+    }
+
+    /// Takes the file over from whoever has left it.
+    pub fn own(&self) {
+        self.left.store(false, Ordering::Relaxed);
     }
 
     /// Removes the file, unless it was left to somebody. For who ends the process: it does not wait for what is dropped.

@@ -20,7 +20,7 @@ fn frames(answer: &Answer) -> Vec<String> {
     whole.split_inclusive("\n\n").map(str::to_owned).collect()
 }
 
-fn id(frame: &String) -> Option<&str> {
+fn id(frame: &str) -> Option<&str> {
     frame.lines().find_map(|line| line.strip_prefix("id: "))
 }
 
