@@ -55,8 +55,6 @@ pub struct File {
     pub drain_grace: Text,
     /// How long running streams may go on behind `drain_grace` before they are ended. A duration; `0s` ends them at once.
     pub drain_timeout: Text,
-    /// What is kept of runs that outlive their clients.
-    pub replay: Replay,
     /// How long running streams may go on in a process whose sockets were taken over by `diglot serve --upgrade`. A
     /// duration.
     pub upgrade_timeout: Text,
@@ -64,6 +62,8 @@ pub struct File {
     /// `diglot serve --upgrade`. Made, for this user alone, where it is not there. No socket unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_dir: Option<Text>,
+    /// What is kept of runs that outlive their clients.
+    pub replay: Replay,
     /// Dialects of one's own, for `client` and `agent` of routes.
     pub dialects: Vec<Spanned<OwnDialect>>,
     /// Which path leads to which agent. At least one.

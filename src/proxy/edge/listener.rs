@@ -264,6 +264,7 @@ mod tests {
         let new = Listener::inherit(&listen, old.copy().expect("a copy")).expect("the same socket");
         assert_eq!(old.key(), new.key());
         old.file().expect("a file").leave();
+        new.file().expect("the same file").own();
         drop(old);
         let (new, ..) = new.open().expect("a listener");
         let (client, accepted) = tokio::join!(UnixStream::connect(&path), new.accept());
