@@ -4,6 +4,7 @@ use crate::admin;
 use crate::config::Config;
 use crate::guard::Guard;
 use crate::proxy::{Cluster, Edge, Gateway, Lifecycle, Listener, Phase, bound, stack};
+use crate::replay::Shared;
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use pingora_core::server::configuration::ServerConf;
@@ -108,7 +109,7 @@ impl App {
         let App { config, metrics, guard, data, status } = self;
         let lifecycle = Lifecycle::default();
         let gateway = Arc::new(Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard)));
-        let clusters = gateway.clusters();
+        let (clusters, shared) = (gateway.clusters(), gateway.shared());
         resolve_now(&clusters)?;
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
@@ -127,6 +128,11 @@ impl App {
         server.add_service(background_service("resolver", Resolver { clusters }));
         // Keys of issuers rotate, files change, quotas are forgotten.
         server.add_service(background_service("guard", Watcher { guard }));
+
+        // What replicas tell each other of their runs.
+        if let Some(shared) = shared {
+            server.add_service(background_service("replay", Sharer { shared }));
+        }
 
         let drain = Drain { lifecycle, metrics, timeout: config.drain_timeout, listening };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
@@ -183,6 +189,21 @@ impl BackgroundService for Watcher {
         tokio::select! {
             _ = shutdown.changed() => {}
             () = self.guard.watch() => {}
+        }
+    }
+}
+
+/// Keeps replicas in touch about runs that outlive their clients.
+struct Sharer {
+    shared: Arc<Shared>,
+}
+
+#[async_trait]
+impl BackgroundService for Sharer {
+    async fn start(&self, mut shutdown: ShutdownWatch) {
+        tokio::select! {
+            _ = shutdown.changed() => {}
+            () = self.shared.watch() => {}
         }
     }
 }

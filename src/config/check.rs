@@ -110,7 +110,7 @@ impl Check<'_> {
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
         let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
         let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
-        let replay = self.replay(&file.replay);
+        let replay = self.replay(&file.replay, file.redis.is_some());
         let auth = self.auth(&file.auth);
         let rate_limits = self.rate_limits(file);
         self.dialects(&file.dialects);

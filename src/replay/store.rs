@@ -55,6 +55,8 @@ pub struct Kept {
     pub body: Key,
     /// what it said
     pub log: Arc<Log>,
+    /// whether another replica runs it, or did
+    pub elsewhere: bool,
     /// what is counted of it
     held: AtomicUsize,
 }
@@ -74,6 +76,8 @@ pub struct Fresh {
     pub recap: Recap,
     /// how long it goes on without a reader
     pub alone: Duration,
+    /// where another replica has it: up to which event the recap tells it
+    pub follows: Option<u64>,
 }
 
 /// What came of a run that was to begin.
@@ -112,7 +116,7 @@ impl Store {
 
     /// Gives a run a place, unless it has one.
     pub fn enter(self: &Arc<Self>, fresh: Fresh) -> Entered {
-        let Fresh { run, thread, body, token, recap, alone } = fresh;
+        let Fresh { run, thread, body, token, recap, alone, follows } = fresh;
         let mut runs = self.runs();
         if let Some(known) = runs.kept.get(&run) {
             if known.body == body {
@@ -130,8 +134,8 @@ impl Store {
             }
         }
         let pace = Pace { backlog: self.backlog, bytes: self.bounds.run_bytes, patience: self.patience, alone };
-        let log = Arc::new(Log::new(token, recap, pace));
-        let kept = Arc::new(Kept { run, thread, body, log: Arc::clone(&log), held: AtomicUsize::new(0) });
+        let log = Arc::new(Log::new(token, recap, follows.unwrap_or_default(), pace));
+        let kept = Arc::new(Kept { run, thread, body, log: Arc::clone(&log), elsewhere: follows.is_some(), held: AtomicUsize::new(0) });
         runs.kept.insert(run, Arc::clone(&kept));
         runs.threads.insert(thread, run);
         self.metrics.runs(runs.kept.len());
