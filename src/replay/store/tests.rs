@@ -1,6 +1,7 @@
 //! What is kept, and what makes room.
 
 use super::*;
+use crate::config::replay::Keeper;
 use crate::dialect::{AG_UI, Side};
 use crate::replay::{Cursor, From};
 use crate::telemetry::Metrics;

@@ -1,0 +1,249 @@
+//! Coming back to another replica: two gateways over one real Redis, which is killed, stopped and brought back.
+
+use super::super::support::eventually;
+use super::super::support::redis::Redis;
+use super::join::{script, uninterrupted};
+use super::owner::{auth, by};
+use super::stop::stop;
+use super::*;
+
+/// Keys of the top level with which gateways share runs. Tests that are about something else wait long for an answer: the
+/// machine may be busy with other tests.
+fn top(redis: &Redis) -> String {
+    redis.yaml(", deadline: 1s") + "replay: {store: redis}\n"
+}
+
+/// Two replicas that know of each other.
+async fn pair(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gateway) {
+    let top = top(redis) + more;
+    let both = (with(agent, &top, "").await, with(agent, &top, "").await);
+    living(redis, 2).await;
+    both
+}
+
+/// Waits until so many processes have said that they live.
+async fn living(redis: &Redis, count: usize) {
+    let homes = async || redis.ask(&["--scan", "--pattern", "diglot:home:*"]).lines().count();
+    eventually("leases", async || (homes().await == count).then_some(())).await;
+}
+
+/// An agent that waits behind each event of the script.
+fn step_by_step() -> Agent {
+    let mut steps = vec![Step::Read, write(HEAD)];
+    for event in script() {
+        steps.extend([write(event), Step::Pause]);
+    }
+    Agent::playing(steps)
+}
+
+/// Frames as the run of another id would have them.
+fn as_r1(frames: &[Frame], run: &str) -> Vec<Value> {
+    let renamed = |frame: &Frame| frame.event.to_string().replace(&format!("\"{run}\""), "\"r1\"");
+    frames.iter().map(|frame| serde_json::from_str(&renamed(frame)).expect("JSON")).collect()
+}
+
+async fn connected(to: SocketAddr, request: String) -> Client {
+    let mut client = Client::connect(to).await;
+    client.send(request).await;
+    let head = client.head().await;
+    assert_eq!(head.status, 200, "{}", head.text());
+    client
+}
+
+/// Starts a run and hears so many frames of it, which are all that its agent has said.
+async fn begun_with(gateway: &Gateway, run: &str, count: usize) -> (Client, Vec<Frame>) {
+    let mut client = connected(gateway.data, post("/run", "", &input(run))).await;
+    let first = hear(&mut client, count).await;
+    (client, first)
+}
+
+/// The next frames of a stream, so many.
+async fn hear(client: &mut Client, count: usize) -> Vec<Frame> {
+    let mut body = String::new();
+    while whole_frames(&body).len() < count {
+        body += &client.until("\n\n").await;
+    }
+    frames(&body)
+}
+
+#[tokio::test]
+async fn a_client_that_is_killed_behind_any_event_comes_back_to_another_replica() {
+    let whole = as_r1(&uninterrupted().await, "r1");
+    let (agent, redis) = (step_by_step(), Redis::start().await);
+    let (one, other) = pair(&agent, &redis, "").await;
+    for behind in 1..whole.len() {
+        let run = format!("run{behind}");
+        (1..behind).for_each(|_| agent.go());
+        let (client, first) = begun_with(&one, &run, behind).await;
+        drop(client);
+        let last = first[behind - 1].id().to_owned();
+        // By both ways, and without a cursor by both.
+        let again = input(&run);
+        let by_post = connected(other.data, post("/run", &cursor(&last), &again)).await;
+        let by_get = connected(other.data, get(&events_of(&run), &cursor(&last))).await;
+        let afresh = [
+            connected(other.data, post("/run", "", &again)).await,
+            connected(other.data, get(&events_of(&run), "")).await,
+        ];
+        (behind..=whole.len()).for_each(|_| agent.go());
+        for client in [by_post, by_get] {
+            let missed = rest(client).await;
+            assert_eq!(as_r1(&[first.clone(), missed].concat(), &run), whole, "behind {behind}");
+        }
+        for mut client in afresh {
+            let (body, end) = client.rest().await;
+            assert_eq!(end, End::Clean);
+            let body = String::from_utf8(body).expect("UTF-8");
+            legal(&body, "ag-ui");
+            assert_eq!(texts(&frames(&body)), [("a1".to_owned(), "one 二 three".to_owned())], "behind {behind}");
+            assert_eq!(frames(&body).last().map(Frame::kind), Some("RUN_FINISHED"));
+        }
+        // Behind its end, on both.
+        for gateway in [&one, &other] {
+            let late = heard(&read(gateway.data, &run, &cursor(&last)).await);
+            assert_eq!(as_r1(&[first.clone(), late].concat(), &run), whole);
+        }
+        assert_eq!(agent.connections(), behind);
+    }
+    other.reaches("diglot_replay_followed", 0.0).await;
+    other.reaches("diglot_replay_runs", 0.0).await;
+    other.reaches("diglot_replay_bytes", 0.0).await;
+}
+
+#[tokio::test]
+async fn a_run_is_read_on_another_replica_while_it_goes_on_and_by_many() {
+    let (agent, redis) = (step_by_step(), Redis::start().await);
+    let (one, other) = pair(&agent, &redis, "").await;
+    let (mut client, first) = begun_with(&one, "r1", 1).await;
+    let mut there = connected(other.data, get(&events_of("r1"), &cursor(first[0].id()))).await;
+    let mut late = connected(other.data, get(&events_of("r1"), "")).await;
+    assert_eq!(hear(&mut late, 1).await[0].kind(), "RUN_STARTED");
+    for number in 1..script().len() {
+        agent.go();
+        // Each event comes to all before the next one is said.
+        let (here, there) = (hear(&mut client, 1).await, hear(&mut there, 1).await);
+        assert_eq!(here, there, "{number}");
+        hear(&mut late, 1).await;
+    }
+    agent.go();
+    assert_eq!(rest(client).await, []);
+    assert_eq!(rest(there).await, []);
+    assert_eq!(other.metric("diglot_streams_active{route=\"run\"}").await, 0.0);
+    assert_eq!(agent.connections(), 1);
+}
+
+#[tokio::test]
+async fn a_run_is_stopped_from_another_replica() {
+    let mut agent = Agent::playing(vec![Step::Read, write([HEAD, STARTED, OPENED, SAID].concat()), Step::Stay]);
+    let redis = Redis::start().await;
+    let (mut one, other) = pair(&agent, &redis, "").await;
+    let (client, first) = begun(one.data, "r1", HEARD).await;
+    agent.request().await;
+    let there = connected(other.data, get(&events_of("r1"), &cursor(first[2].id()))).await;
+    assert_eq!(ask(other.data, stop("r1")).await.status, 204);
+    agent.left().await;
+    for client in [client, there] {
+        assert_eq!(kinds(&rest(client).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
+    }
+    assert_eq!(one.logged("run ended").await["outcome"], "cancelled");
+    // It is kept, and stays as it is, for who did not read it before, too.
+    assert_eq!(ask(other.data, stop("r1")).await.status, 204);
+    refused(&ask(other.data, stop("r2")).await, 404, "run_not_found");
+    // Without anybody who reads it there.
+    let (client, _) = begun(one.data, "r2", HEARD).await;
+    assert_eq!(ask(other.data, stop("r2")).await.status, 204);
+    assert_eq!(kinds(&rest(client).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
+}
+
+#[tokio::test]
+async fn a_run_goes_on_while_somebody_listens_elsewhere_and_no_longer() {
+    let mut agent = Agent::playing(vec![Step::Read, write([HEAD, STARTED, OPENED, SAID].concat()), Step::Stay]);
+    let redis = Redis::start().await;
+    let routes = routes(&agent, "").replace("continue for 5m", "continue for 4s");
+    let top = top(&redis) + "keep_alive: 1s\n";
+    let mut one = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
+    let other = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
+    living(&redis, 2).await;
+    let (client, first) = begun(one.data, "r1", HEARD).await;
+    agent.request().await;
+    let mut there = connected(other.data, get(&events_of("r1"), &cursor(first[2].id()))).await;
+    drop(client);
+    for _ in 0..7 {
+        there.until(":").await;
+        there.until("\n\n").await;
+    }
+    // The run goes on: it ends only when nobody listens there either.
+    assert_eq!(one.metric("diglot_streams_active{route=\"run\"}").await, 1.0);
+    drop(there);
+    agent.left().await;
+    assert_eq!(one.logged("run ended").await["outcome"], "client_gone");
+    let missed = heard(&read(other.data, "r1", &cursor(first[2].id())).await);
+    assert_eq!(missed[0].event["code"], "run_abandoned");
+}
+
+#[tokio::test]
+async fn a_run_whose_replica_is_killed_is_lost_and_everybody_is_told() {
+    let (agent, redis) = (step_by_step(), Redis::start().await);
+    let (mut one, other) = pair(&agent, &redis, "").await;
+    (1..5).for_each(|_| agent.go());
+    let (_client, first) = begun_with(&one, "r1", 5).await;
+    // What was heard there is known here.
+    let there = connected(other.data, get(&events_of("r1"), &cursor(first[4].id()))).await;
+    one.process.signal("KILL");
+    one.process.exit().await;
+    let third = with(&agent, &top(&redis), "").await;
+    let afresh = connected(third.data, get(&events_of("r1"), "")).await;
+    let missed = rest(there).await;
+    assert_eq!(kinds(&missed), ["RUN_ERROR"]);
+    assert_eq!(missed[0].event["code"], "run_lost");
+    assert!(missed[0].id().ends_with("-6"), "{missed:?}");
+    let told = rest(afresh).await;
+    assert_eq!(told.last(), missed.last());
+    // It is kept like any run that has ended, and is not begun again behind anybody's back.
+    for request in [get(&events_of("r1"), ""), post("/run", "", &input("r1"))] {
+        let again = ask(other.data, request).await;
+        legal(again.text(), "ag-ui");
+        assert_eq!(heard(&again).last(), missed.last());
+    }
+    assert_eq!(agent.connections(), 1);
+}
+
+#[tokio::test]
+async fn one_run_begins_of_the_same_request_to_two_replicas() {
+    let (agent, redis) = (waiting(), Redis::start().await);
+    let (one, other) = pair(&agent, &redis, "").await;
+    for number in 1..=10 {
+        let run = format!("run{number}");
+        let request = |gateway: &Gateway| connected(gateway.data, post("/run", "", &input(&run)));
+        let (here, there) = tokio::join!(request(&one), request(&other));
+        refused(&ask(other.data, post("/run", "", &input(&run).replace("hi", "ho"))).await, 409, "run_id_taken");
+        agent.go();
+        for client in [here, there] {
+            assert_eq!(texts(&rest(client).await), [("a1".to_owned(), "你好".to_owned())]);
+        }
+        assert_eq!(agent.connections(), number);
+    }
+}
+
+#[tokio::test]
+async fn a_run_is_its_callers_alone_on_every_replica() {
+    let (agent, redis) = (waiting(), Redis::start().await);
+    let (one, other) = pair(&agent, &redis, &auth()).await;
+    let (client, first) = opened(one.data, by("ada", &post("/run", "", &input("r1"))), HEARD).await;
+    drop(client);
+    let behind = get(&events_of("r1"), &cursor(first[2].id()));
+    for stranger in ["bob", "ada-elsewhere"] {
+        refused(&ask(other.data, by(stranger, &behind)).await, 404, "run_not_found");
+        refused(&ask(other.data, by(stranger, &stop("r1"))).await, 404, "run_not_found");
+    }
+    let own = connected(other.data, by("ada-2", &behind)).await;
+    agent.go();
+    assert_eq!(kinds(&rest(own).await), ["TEXT_MESSAGE_END", "RUN_FINISHED"]);
+    // Nothing there says whose it is.
+    let keys = redis.ask(&["--scan", "--pattern", "diglot:run:*"]);
+    for key in keys.lines().filter(|key| !key.rsplit_once('}').expect("a tag").1.starts_with(':')) {
+        assert!(!redis.ask(&["hgetall", key]).contains("ada"), "{key}");
+        let left: i64 = redis.ask(&["pttl", key]).trim().parse().expect("milliseconds");
+        assert!((1..=300_000).contains(&left), "{left}");
+    }
+}
