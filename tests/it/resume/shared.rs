@@ -36,10 +36,16 @@ fn step_by_step() -> Agent {
     Agent::playing(steps)
 }
 
-/// Frames as the run of another id would have them.
+/// Events as the run of another id would have them, whose agent says the ids that its client asked for.
 fn as_r1(frames: &[Frame], run: &str) -> Vec<Value> {
-    let renamed = |frame: &Frame| frame.event.to_string().replace(&format!("\"{run}\""), "\"r1\"");
-    frames.iter().map(|frame| serde_json::from_str(&renamed(frame)).expect("JSON")).collect()
+    let renamed = |frame: &Frame| {
+        let text = frame.event.to_string().replace(&format!("\"{run}\""), "\"r1\"");
+        let mut event: Value = serde_json::from_str(&text).expect("JSON");
+        // It says what the agent called the run, where that is something else.
+        event.as_object_mut().expect("an event").remove("metadata");
+        event
+    };
+    frames.iter().map(renamed).collect()
 }
 
 async fn connected(to: SocketAddr, request: String) -> Client {
