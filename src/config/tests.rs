@@ -21,6 +21,7 @@ use crate::dialect::{Content, Spelling};
 mod broken;
 mod broken_callers;
 mod callers;
+mod replay;
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
@@ -45,7 +46,7 @@ fn committed(name: &str) -> PathBuf {
 #[test]
 fn each_broken_file_is_told_what_is_wrong_with_it() {
     let mut differences = String::new();
-    for (cause, text, expected) in broken::BROKEN.iter().chain(broken_callers::BROKEN) {
+    for (cause, text, expected) in broken::BROKEN.iter().chain(broken_callers::BROKEN).chain(replay::BROKEN) {
         let text = text.strip_prefix('\n').unwrap_or(text);
         let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
         let problems = read(&text).expect_err(cause);
@@ -225,6 +226,7 @@ fn the_examples_load_without_any_variable_set() {
         ("own-dialect.yaml", "acme: ; platform: "),
         ("public-demo.yaml", "demo: "),
         ("redis-limits.yaml", "chat: staff"),
+        ("resumable.yaml", "chat: "),
         ("social-app.yaml", "social: ; social-client: "),
     ];
     for (name, callers) in expected {

@@ -208,7 +208,13 @@ impl Shared {
     }
 
     /// Copies a run of this replica, until its end. `claimed` says what came of its claim; `held` is let go at the end.
-    pub fn broadcast(self: &Arc<Self>, about: About, log: &Arc<super::Log>, claimed: Claimed, held: impl Held + 'static) {
+    pub fn broadcast(
+        self: &Arc<Self>,
+        about: About,
+        log: &Arc<super::Log>,
+        claimed: Claimed,
+        held: impl Held + 'static,
+    ) {
         let home = Arc::new(Home::new(Arc::clone(log)));
         self.homes().insert(about.run, Arc::clone(&home));
         let task = home::Broadcast::new(Arc::clone(self), about, home);
@@ -319,9 +325,9 @@ impl Shared {
     /// Whether a process has its lease.
     async fn lives(&self, process: &str) -> Result<bool, Away> {
         let name = self.names.home(process);
-        let asked = self.redis.ask(async |mut connection| {
-            redis::cmd("EXISTS").arg(name).query_async::<bool>(&mut connection).await
-        });
+        let asked = self
+            .redis
+            .ask(async |mut connection| redis::cmd("EXISTS").arg(name).query_async::<bool>(&mut connection).await);
         asked.await.map_err(|_| self.away())
     }
 

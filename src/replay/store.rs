@@ -26,12 +26,18 @@ pub type Key = [u8; 32];
 /// The runs of this process.
 #[derive(Debug)]
 pub struct Store {
-    bounds: Replay,
-    backlog: usize,
+    bounds: Mutex<Bounds>,
     patience: Duration,
     runs: Mutex<Runs>,
     used: AtomicUsize,
     metrics: ReplayMetrics,
+}
+
+/// How much is kept, and how far readers may be behind.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    replay: Replay,
+    backlog: usize,
 }
 
 #[derive(Debug, Default)]
@@ -96,9 +102,20 @@ pub enum Entered {
 impl Store {
     /// An empty store. Readers may be `backlog` bytes behind; a watched one that takes nothing for `patience` is given up.
     #[must_use]
-    pub fn new(bounds: Replay, backlog: usize, patience: Duration, metrics: ReplayMetrics) -> Arc<Store> {
+    pub fn new(replay: Replay, backlog: usize, patience: Duration, metrics: ReplayMetrics) -> Arc<Store> {
         let (runs, used) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Store { bounds, backlog, patience, runs, used, metrics })
+        Arc::new(Store { bounds: Mutex::new(Bounds { replay, backlog }), patience, runs, used, metrics })
+    }
+
+    /// Other bounds, for a configuration that changed. What is kept beyond them goes as others come; runs that began keep those
+    /// that they began with.
+    pub fn adjust(&self, replay: Replay, backlog: usize) {
+        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = Bounds { replay, backlog };
+    }
+
+    fn bounds(&self) -> Bounds {
+        // Nothing panics while the lock is held.
+        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The run of a key.
@@ -117,6 +134,7 @@ impl Store {
     /// Gives a run a place, unless it has one.
     pub fn enter(self: &Arc<Self>, fresh: Fresh) -> Entered {
         let Fresh { run, thread, body, token, recap, alone, follows } = fresh;
+        let Bounds { replay, backlog } = self.bounds();
         let mut runs = self.runs();
         if let Some(known) = runs.kept.get(&run) {
             if known.body == body {
@@ -128,14 +146,15 @@ impl Store {
             let known = Arc::clone(known);
             self.evict(&mut runs, &known, Some(Eviction::Replaced));
         }
-        while runs.kept.len() >= self.bounds.runs.get() {
+        while runs.kept.len() >= replay.runs.get() {
             if !self.evict_oldest(&mut runs, Eviction::Runs) {
                 return Entered::Full;
             }
         }
-        let pace = Pace { backlog: self.backlog, bytes: self.bounds.run_bytes, patience: self.patience, alone };
+        let pace = Pace { backlog, bytes: replay.run_bytes, patience: self.patience, alone };
         let log = Arc::new(Log::new(token, recap, follows.unwrap_or_default(), pace));
-        let kept = Arc::new(Kept { run, thread, body, log: Arc::clone(&log), elsewhere: follows.is_some(), held: AtomicUsize::new(0) });
+        let (elsewhere, held) = (follows.is_some(), AtomicUsize::new(0));
+        let kept = Arc::new(Kept { run, thread, body, log: Arc::clone(&log), elsewhere, held });
         runs.kept.insert(run, Arc::clone(&kept));
         runs.threads.insert(thread, run);
         self.metrics.runs(runs.kept.len());
@@ -175,14 +194,15 @@ impl Store {
 
     /// Takes away what ended long ago, and gives when the next will have.
     fn sweep(&self) -> Option<Instant> {
+        let age = self.bounds().replay.age;
         let mut runs = self.runs();
         let now = Instant::now();
-        while runs.ended.front().is_some_and(|(at, _)| *at + self.bounds.age <= now) {
+        while runs.ended.front().is_some_and(|(at, _)| *at + age <= now) {
             if let Some(old) = runs.ended.pop_front().and_then(|(_, old)| old.upgrade()) {
                 self.evict(&mut runs, &old, Some(Eviction::Age));
             }
         }
-        let next = runs.ended.front().map(|(at, _)| *at + self.bounds.age);
+        let next = runs.ended.front().map(|(at, _)| *at + age);
         runs.swept = next.is_some();
         next
     }
@@ -223,7 +243,7 @@ impl Place {
 
     /// Says what is kept of the run. `false` when there is no room for it, whatever else is taken away.
     pub fn count(&self, held: usize) -> bool {
-        let bound = self.store.bounds.bytes;
+        let bound = self.store.bounds().replay.bytes;
         if self.add(held) <= bound {
             return true;
         }

@@ -16,6 +16,7 @@ mod old_client;
 mod recap;
 mod reducer;
 mod social_app;
+mod stopped;
 
 use super::exact::{canonical, members, object};
 use super::golden::{hear, side};

@@ -1,5 +1,6 @@
 //! Runs that outlive their clients.
 //!
+//! - `h2`: over HTTP/2.
 //! - `join`: coming back, behind any event and without one, by POST and by GET; what is no way back.
 //! - `kept`: how long a run goes on alone, how much is kept, and the end of the process.
 //! - `owner`: whose a run is.
@@ -7,6 +8,7 @@
 //! - `steps`: clients of two steps.
 //! - `stop`: ending a run.
 
+mod h2;
 mod join;
 mod kept;
 mod owner;

@@ -23,7 +23,13 @@ pub struct Replay {
 
 impl Default for Replay {
     fn default() -> Replay {
-        Replay { runs: text("10000"), bytes: text("256MiB"), run_bytes: text("1MiB"), age: text("5m"), store: text("memory") }
+        Replay {
+            runs: text("10000"),
+            bytes: text("256MiB"),
+            run_bytes: text("1MiB"),
+            age: text("5m"),
+            store: text("memory"),
+        }
     }
 }
 

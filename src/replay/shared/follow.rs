@@ -300,7 +300,8 @@ impl Follower {
                 });
             }
             for (id, (_, frames)) in entries {
-                let numbers = id.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
+                let numbers =
+                    id.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
                 let Some((first, last)): Option<(u64, u64)> = numbers else { return Ok(Read::Hole) };
                 if first > self.last + 1 {
                     return Ok(Read::Hole);

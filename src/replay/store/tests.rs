@@ -21,7 +21,15 @@ fn store(runs: usize, bytes: usize, run_bytes: usize) -> (Arc<Store>, Metrics) {
 fn fresh(run: u8, body: u8) -> Fresh {
     let recap = Recap::new(Side::new(&AG_UI), &Ids::new("t", "r"), None);
     let alone = Duration::from_secs(60);
-    Fresh { run: [run; 32], thread: [9; 32], body: [body; 32], token: Token::new(run.into()), recap, alone, follows: None }
+    Fresh {
+        run: [run; 32],
+        thread: [9; 32],
+        body: [body; 32],
+        token: Token::new(run.into()),
+        recap,
+        alone,
+        follows: None,
+    }
 }
 
 fn enter(store: &Arc<Store>, run: u8) -> Writer {

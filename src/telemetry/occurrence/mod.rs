@@ -6,7 +6,9 @@ mod guard;
 mod run;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
-pub use run::{Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved};
+pub use run::{
+    Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved,
+};
 
 use super::label::AuthMethod;
 use super::metric::Metrics;

@@ -110,13 +110,22 @@ impl Kept {
                 let mut members = json::object(data).map(|object| object.members).unwrap_or_default();
                 let row = side.dialect.row(wire).map(|(_, row)| row);
                 row.into_iter().for_each(|row| spell::read_names(row.names, &mut members));
-                let args = row.filter(|row| row.shape == Shape::StartWithArgs);
-                let args = args.and_then(|_| carry::take(&mut members, call::ARGS));
-                let said = args.as_ref().or(get(&members, Field::Delta)).map_or_else(String::new, text_of);
+                let said = match row {
+                    Some(row) if row.shape == Shape::StartWithArgs => carry::take(&mut members, call::ARGS),
+                    // Others may have a member of that name, which says nothing there.
+                    Some(row) if is_piece(row.kind) => get(&members, Field::Delta).cloned(),
+                    _ => None,
+                };
+                let said = said.as_ref().map_or_else(String::new, text_of);
                 (Cow::Owned(said), get(&members, Field::Metadata).cloned().map(Json::into_owned))
             }
         }
     }
+}
+
+/// Whether an event of this kind adds to a text that was started.
+const fn is_piece(kind: Kind) -> bool {
+    matches!(kind, Kind::TextMessageContent | Kind::ReasoningMessageContent | Kind::ToolCallArgs)
 }
 
 /// Puts a frame behind others, into the last one where that takes it in.
@@ -156,9 +165,8 @@ pub(super) fn merged(old: Option<Json<'static>>, new: Option<Json<'static>>) -> 
 impl Text {
     fn of(row: &'static Row, event: &Event<'_>, side: Side) -> Option<Text> {
         let chunk = Piece::of(event.kind).is_some();
-        let piece = matches!(event.kind, Kind::TextMessageContent | Kind::ReasoningMessageContent | Kind::ToolCallArgs);
         let nothing = Json::trusted("\"\"");
-        let delta = event.get(Field::Delta).or(chunk.then_some(&nothing)).filter(|_| piece || chunk)?;
+        let delta = event.get(Field::Delta).or(chunk.then_some(&nothing)).filter(|_| chunk || is_piece(event.kind))?;
         let (block, text) = match delta.shape() {
             Type::String => (None, inside(delta)),
             _ if row.shape == Shape::Output => text_block(delta).map(|(around, text)| (Some(around), text))?,

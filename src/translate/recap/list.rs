@@ -1,10 +1,10 @@
 //! The messages that a client has, as the run's frames make them (`specs/ag-ui-1.0.md` §3.4).
 
 use super::frame::{ENTRY, Kept, inside, merged, text_of};
-use super::has_metadata;
+use super::metadata_of;
 use super::open::{Open, What};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, Side, Spelling};
+use crate::dialect::{ASSISTANT, Home, Side, Spelling};
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{Event, Field, Json, Key, Members, Type, get, message_id, owned, remove, set};
 use crate::translate::{carry, message, result_id, spell};
@@ -182,7 +182,7 @@ impl List {
         let mut text = String::new();
         for (said, more) in open.pieces().map(|kept| kept.said(side)) {
             text.push_str(&said);
-            metadata = merged(metadata, more.filter(|_| has_metadata(side)));
+            metadata = merged(metadata, metadata_of(more, side));
         }
         match open.what {
             What::Span => {}
@@ -214,11 +214,19 @@ impl List {
     /// messages), else appended."
     pub fn result(&mut self, event: &Event<'_>, side: Side) {
         let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        let id = event.get(Field::MessageId).cloned().map_or_else(|| result_id(&call), Json::into_owned);
+        // As reading has it: an empty id is none where results have no messages of their own.
+        let named = |id: &&Json<'_>| side.dialect.home == Home::Native || !id.is("");
+        let id = event.get(Field::MessageId).filter(named).cloned().map_or_else(|| result_id(&call), Json::into_owned);
         let mut entry = Entry::new(id, TOOL);
         entry.settled = true;
-        entry.content = event.get(Field::Content).map_or(Content::None, Content::of);
-        entry.metadata = event.get(Field::Metadata).filter(|_| has_metadata(side)).cloned().map(Json::into_owned);
+        // A message holds a text or parts, whatever the event may hold.
+        let parts = side.dialect.home == Home::Native;
+        entry.content = match event.get(Field::Content) {
+            None => Content::None,
+            Some(content) if parts && content.shape() == Type::Array => Content::of(content),
+            Some(content) => Content::of(&as_string(content)),
+        };
+        entry.metadata = metadata_of(event.get(Field::Metadata).cloned(), side);
         entry.rest = taken(event, &[Field::SubagentRunId]);
         let owner = self
             .entries
@@ -289,8 +297,10 @@ impl List {
 
     /// "MESSAGES_SNAPSHOT: same id replaced in place, unknown ids appended in snapshot order, absent ids dropped, except local
     /// `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any reasoning)."
-    pub fn replace(&mut self, event: &Event<'_>, side: Side) {
-        let Some(list) = event.get(Field::Messages) else { return };
+    ///
+    /// Gives the ids of those that stay as they were.
+    pub fn replace(&mut self, event: &Event<'_>, side: Side) -> Vec<Json<'static>> {
+        let Some(list) = event.get(Field::Messages) else { return Vec::new() };
         let mut new: Vec<Option<Entry>> =
             elements(list).into_iter().map(|message| Some(Entry::read(message, side))).collect();
         let has = |role: &str| new.iter().flatten().any(|entry| entry.role == role);
@@ -308,17 +318,21 @@ impl List {
             REASONING => !reasoning,
             _ => false,
         };
-        let mut entries = Vec::with_capacity(new.len());
+        let (mut entries, mut same_as_before) = (Vec::with_capacity(new.len()), Vec::new());
         for entry in std::mem::take(&mut self.entries) {
             let same = |one: &mut Option<Entry>| one.as_ref().is_some_and(|one| one.id.same(&entry.id));
             match new.iter_mut().rev().find_map(|one| if same(one) { one.take() } else { None }) {
                 Some(told) => entries.push(told),
-                None if stays(&entry) => entries.push(entry),
+                None if stays(&entry) => {
+                    same_as_before.push(entry.id.clone());
+                    entries.push(entry);
+                }
                 None => {}
             }
         }
         entries.extend(new.into_iter().flatten());
         (self.entries, self.replaced) = (entries, true);
+        same_as_before
     }
 
     /// The list without what is open. What is made again by what opens that is left out, unless something stands behind it.
@@ -378,6 +392,14 @@ fn elements(list: &Json<'_>) -> Vec<Members<'static>> {
 fn taken(event: &Event<'_>, fields: &[Field]) -> Members<'static> {
     let said = |field: &Field| Some((Key::Known(*field), event.get(*field)?.clone().into_owned()));
     fields.iter().filter_map(said).collect()
+}
+
+/// The value itself where it is a string, and its JSON text where it is none.
+fn as_string(value: &Json<'_>) -> Json<'static> {
+    match value.shape() {
+        Type::String => value.clone().into_owned(),
+        _ => Json::string(value.as_str()),
+    }
 }
 
 impl Content {

@@ -24,7 +24,7 @@ mod frame;
 mod list;
 mod open;
 
-use super::Ids;
+use super::{Ids, carry};
 use crate::codec::json;
 use crate::codec::sse::{self, Decoder, Limits, Step};
 use crate::dialect::{Home, Row, Shape, Side};
@@ -174,8 +174,8 @@ impl Recap {
             Kind::StateDelta => self.state.push(Kept::whole(&wire, data)),
             _ if !self.tells(row) => keep(&mut self.again, Kept::of(row, &event, data, self.side)),
             Kind::MessagesSnapshot => {
-                self.list.replace(&event, self.side);
-                self.opens.forget_said(&self.list);
+                let untold = self.list.replace(&event, self.side);
+                self.opens.forget_said(&self.list, &untold);
             }
             _ => self.told(row, &event, data),
         }
@@ -277,7 +277,19 @@ impl Frames<'_> {
     }
 }
 
-/// Whether messages of this side have the metadata of the events that made them.
-fn has_metadata(side: Side) -> bool {
-    side.dialect.home != Home::Extra
+/// What a message of this side has of the metadata of an event that made it. What is carried for a dialect without versions is
+/// about the event, and would be read as if it were about the message.
+fn metadata_of(event: Option<Json<'_>>, side: Side) -> Option<Json<'static>> {
+    let metadata = event.map(Json::into_owned)?;
+    match side.dialect.home {
+        Home::Native => Some(metadata),
+        Home::Metadata if side.dialect.is_versioned() => Some(metadata),
+        Home::Metadata => {
+            let key = side.dialect.home.place().map_or("", |(_, key)| key);
+            let mut members = json::members(&metadata)?;
+            members.retain(|(own, _)| !carry::is_named(own, key));
+            (!members.is_empty()).then(|| json::to_object(&members))
+        }
+        Home::Extra => None,
+    }
 }

@@ -230,10 +230,12 @@ impl Opens {
         }
     }
 
-    /// A snapshot of the agent's tells what messages hold now: what was said before is in there, or is gone.
-    pub fn forget_said(&mut self, list: &List) {
+    /// A snapshot of the agent's tells what messages hold now: what was said before is in there, or is gone, but for messages
+    /// that it does not speak of.
+    pub fn forget_said(&mut self, list: &List, untold: &[Json<'_>]) {
         self.all.retain(|open| !matches!(open.stage, Stage::Ended(_)) || list.has(open));
-        for open in &mut self.all {
+        let stays = |open: &Open| open.what == What::Reasoning && untold.iter().any(|id| id.same(&open.id));
+        for open in self.all.iter_mut().filter(|open| !stays(open)) {
             open.said.clear();
             open.sealed.clear();
         }

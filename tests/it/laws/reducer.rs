@@ -4,7 +4,9 @@
 //! Written to the specification, and not to the fold that it is held against: text is put together piece by piece, and a patch
 //! is kept as one more thing that was said.
 
+use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A client.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,7 +20,25 @@ pub struct Client {
     pub ended: Value,
     /// chunks that go on, by who speaks: kind, id
     lanes: Vec<(Value, &'static str, Value)>,
+    /// what is open: its kind, its id, and who opened it where that tells two apart
+    open: BTreeSet<(&'static str, String, String)>,
+    /// what the rules of order forbid
+    pub offences: Vec<String>,
 }
+
+/// What opens, uses and closes (§3.2), and the member that names it.
+const OPENS: [(&str, [&str; 3], &str); 6] = [
+    ("text", ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"], "messageId"),
+    ("call", ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"], "toolCallId"),
+    ("step", ["STEP_STARTED", "", "STEP_FINISHED"], "stepName"),
+    ("span", ["REASONING_START", "", "REASONING_END"], "messageId"),
+    ("thought", ["REASONING_MESSAGE_START", "REASONING_MESSAGE_CONTENT", "REASONING_MESSAGE_END"], "messageId"),
+    (
+        "thinking",
+        ["THINKING_TEXT_MESSAGE_START", "THINKING_TEXT_MESSAGE_CONTENT", "THINKING_TEXT_MESSAGE_END"],
+        "messageId",
+    ),
+];
 
 /// What the dialects call what AG-UI calls otherwise.
 const WORDS: [(&str, &str); 5] = [
@@ -64,12 +84,47 @@ fn text(delta: &Value) -> String {
     }
 }
 
-/// Blocks of text that stand side by side are one text to whoever shows them.
+/// What a call gave, as a text.
+fn whole(content: &Value) -> String {
+    content.as_str().map_or_else(|| content.to_string(), str::to_owned)
+}
+
+/// JSON whose numbers keep their digits, and whose strings keep their escapes, in a [`Value`]: both are text there.
+fn digits(json: &str) -> String {
+    let (mut out, mut in_string, mut in_number) = (String::new(), false, false);
+    let mut rest = json.chars();
+    while let Some(c) = rest.next() {
+        let number = !in_string && (c.is_ascii_digit() || "+-.".contains(c) || (in_number && "eE".contains(c)));
+        if number != in_number {
+            out.push_str(if number { "\"#" } else { "\"" });
+        }
+        in_number = number;
+        match c {
+            '\\' if in_string => {
+                let next = rest.next().unwrap_or_default();
+                // A half of a pair is no text of its own.
+                let lone = next == 'u' && rest.as_str().to_ascii_lowercase().starts_with('d');
+                let lone = lone && rest.as_str().chars().nth(1).is_some_and(|c| "89abcdefABCDEF".contains(c));
+                out.push_str(if lone { "\\\\" } else { "\\" });
+                out.push(next);
+                continue;
+            }
+            '"' => in_string = !in_string,
+            _ => {}
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// A text that is JSON, or several, as what it says. Blocks of text that stand side by side are one text to whoever shows them.
 fn joined(content: &Value) -> Value {
-    let Some(said) = content.as_str().filter(|said| said.contains("{\"output\":")) else { return content.clone() };
-    let blocks: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(said).into_iter().collect();
+    let Some(said) = content.as_str() else { return content.clone() };
+    let first = if said.starts_with(['{', '[']) { Some(0) } else { said.find("{\"output\":") };
+    let Some((before, said)) = first.map(|at| said.split_at(at)) else { return content.clone() };
+    let blocks: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&digits(said)).into_iter().collect();
     let Ok(blocks) = blocks else { return content.clone() };
-    let mut out: Vec<Value> = Vec::new();
+    let mut out: Vec<Value> = vec![json!(before)];
     for block in blocks {
         let around = |block: &Value| {
             let mut block = block.clone();
@@ -98,10 +153,23 @@ impl Client {
 
     /// Hears the frames of a run.
     pub fn hear(mut self, frames: &[String]) -> Self {
-        (self.heard, self.lanes) = (Vec::new(), Vec::new());
+        self = Client { messages: self.messages, ..Client::default() };
         for frame in frames {
             let data = frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
-            self.event(&serde_json::from_str(data).expect("JSON"));
+            let mut event: Value = serde_json::from_str(&digits(data)).expect("JSON");
+            // Blocks and arguments are stored as they were written.
+            let raw: BTreeMap<String, &RawValue> = serde_json::from_str(data).expect("an object");
+            for name in ["delta", "args", "result", "content"] {
+                let stored = event.get(name).is_some_and(|value| match value {
+                    Value::Object(_) => event["type"] != "ACTIVITY_SNAPSHOT",
+                    Value::Array(all) => name == "content" && !all.iter().all(|one| one.get("type").is_some()),
+                    _ => false,
+                });
+                if stored {
+                    event[name] = json!(raw[name].get());
+                }
+            }
+            self.event(&event);
         }
         self
     }
@@ -113,7 +181,12 @@ impl Client {
             .iter()
             .map(|message| {
                 let mut message = message.clone();
-                message["content"] = joined(&message["content"]);
+                if let Some(content) = message.get_mut("content") {
+                    *content = joined(content);
+                }
+                for call in message.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten() {
+                    call["function"]["arguments"] = joined(&call["function"]["arguments"]);
+                }
                 message
             })
             .collect();
@@ -126,7 +199,8 @@ impl Client {
 
     fn call(&mut self, id: &Value) -> Option<&mut Value> {
         self.messages.iter_mut().find_map(|message| {
-            message["toolCalls"].as_array_mut().and_then(|calls| calls.iter_mut().find(|call| call["id"] == *id))
+            let calls = message.get_mut("toolCalls").and_then(Value::as_array_mut)?;
+            calls.iter_mut().find(|call| call["id"] == *id)
         })
     }
 
@@ -134,6 +208,7 @@ impl Client {
         let said = event["type"].as_str().expect("a type");
         let kind = WORDS.iter().find(|(word, _)| *word == said).map_or(said, |(_, kind)| kind);
         self.lane(kind, event);
+        self.order(kind, event);
         match kind {
             "RUN_STARTED" => self.started(event),
             "RUN_FINISHED" | "RUN_ERROR" => self.ended = event.clone(),
@@ -160,12 +235,35 @@ impl Client {
         }
     }
 
+    fn order(&mut self, kind: &str, event: &Value) {
+        if kind == "RUN_FINISHED" && !self.open.is_empty() {
+            self.offences.push(format!("still open: {:?}", self.open));
+        }
+        // A text that is said whole has no start.
+        if event.get("answer").is_some() {
+            return;
+        }
+        for (what, [start, piece, end], name) in OPENS {
+            let owner = if what == "step" { part(event, "subagentRunId").to_string() } else { String::new() };
+            let item = (what, part(event, name).to_string(), owner);
+            let fits = match kind {
+                _ if kind == start => self.open.insert(item),
+                _ if kind == end => self.open.remove(&item),
+                _ if kind == piece => self.open.contains(&item),
+                _ => true,
+            };
+            if !fits {
+                self.offences.push(format!("not now: {event}"));
+            }
+        }
+    }
+
     /// Thinking without a message, in as many pieces as one likes.
     fn aside(&mut self, event: &Value) {
         let mut event = event.clone();
         if event["type"] == "THINKING_TEXT_MESSAGE_CONTENT" {
             let said = event.as_object_mut().expect("an object");
-            ["timestamp", "rawEvent", "metadata"].map(|name| said.remove(name));
+            said.retain(|name, _| !["timestamp", "rawEvent", "metadata"].contains(&name.as_str()));
             let piece = text(&event["delta"]);
             event["delta"] = json!("");
             if let Some(last) = self.heard.last_mut().filter(|last| last["type"] == event["type"]) {
@@ -190,7 +288,8 @@ impl Client {
     fn start(&mut self, kind: &str, event: &Value) {
         let id = part(event, "messageId");
         let reasoning = kind == "REASONING_MESSAGE_START";
-        let role = if reasoning { json!("reasoning") } else { role(event.get("role").unwrap_or(&json!("assistant"))) };
+        let said = event.get("role").filter(|role| !role.is_null()).cloned().unwrap_or_else(|| json!("assistant"));
+        let role = if reasoning { json!("reasoning") } else { role(&said) };
         match self.message(&id) {
             Some(message) if message["role"] == "activity" => return,
             Some(_) => {}
@@ -256,10 +355,12 @@ impl Client {
     fn result(&mut self, event: &Value) {
         let call = part(event, "toolCallId");
         let mut message = json!({"id": part(event, "messageId"), "role": "tool", "toolCallId": call});
-        if message["id"].is_null() {
+        if message["id"].is_null() || message["id"] == "" {
             message["id"] = json!(format!("{}:result", text(&call)));
         }
-        message["content"] = part(event, "content");
+        let content = part(event, "content");
+        message["content"] =
+            if content.is_array() && event.get("args").is_none() { content } else { json!(whole(&content)) };
         copy(&mut message, event, &["subagentRunId"]);
         merge(&mut message, event);
         let owns = |message: &Value| {
@@ -285,9 +386,8 @@ impl Client {
             }
             Some(message) if message["role"] == "activity" => {
                 if replaces {
-                    let metadata = message["metadata"].take();
-                    if !metadata.is_null() {
-                        fresh["metadata"] = metadata;
+                    if let Some(metadata) = message.get("metadata") {
+                        fresh["metadata"] = metadata.clone();
                     }
                     *message = fresh;
                 }
@@ -341,9 +441,16 @@ impl Client {
         let mut new: Vec<Value> = event["messages"].as_array().cloned().unwrap_or_default();
         for message in &mut new {
             message["role"] = role(&message["role"]);
-            let calls = message.as_object_mut().and_then(|message| message.remove("tool_calls"));
-            if let Some(calls) = calls {
-                message["toolCalls"] = calls;
+            // What is carried for the gateway is no concern of the client's.
+            forget_carried(message);
+            let said = message.as_object_mut().expect("an object");
+            for (snake, camel) in [("tool_calls", "toolCalls"), ("tool_call_id", "toolCallId")] {
+                if let Some(value) = said.remove(snake) {
+                    said.insert(camel.to_owned(), value);
+                }
+            }
+            for call in said.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten() {
+                forget_carried(call);
             }
         }
         let has = |role: &str| new.iter().any(|message| message["role"] == role);
@@ -432,11 +539,22 @@ fn copy(message: &mut Value, event: &Value, names: &[&str]) {
     }
 }
 
-/// "metadata merges per key, last write wins, no recursion"
+fn forget_carried(told: &mut Value) {
+    if let Some(metadata) = told.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("diglot.ag-ui");
+    }
+    if told.get("metadata") == Some(&json!({})) {
+        told.as_object_mut().map(|told| told.remove("metadata"));
+    }
+}
+
+/// "metadata merges per key, last write wins, no recursion". What is carried for the gateway is about the event.
 fn merge(target: &mut Value, event: &Value) {
-    if let Some(more) = event["metadata"].as_object() {
-        let mut all: Map<String, Value> = target["metadata"].as_object().cloned().unwrap_or_default();
-        all.extend(more.clone());
+    let mut more: Map<String, Value> = event["metadata"].as_object().cloned().unwrap_or_default();
+    more.remove("diglot.ag-ui");
+    if !more.is_empty() {
+        let mut all = target.get("metadata").and_then(Value::as_object).cloned().unwrap_or_default();
+        all.extend(more);
         target["metadata"] = Value::Object(all);
     }
 }

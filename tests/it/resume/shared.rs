@@ -253,3 +253,100 @@ async fn a_run_is_its_callers_alone_on_every_replica() {
         assert!((1..=300_000).contains(&left), "{left}");
     }
 }
+
+#[tokio::test]
+async fn a_redis_that_dies_is_done_without_and_hears_of_all_runs_when_it_is_back() {
+    let (agent, mut redis) = (step_by_step(), Redis::start().await);
+    let (one, other) = pair(&agent, &redis, "").await;
+    let (mut client, first) = begun_with(&one, "r1", 1).await;
+    agent.go();
+    let mut whole = [first, hear(&mut client, 1).await].concat();
+    redis.kill().await;
+    // Who is here hears everything; who comes back elsewhere is asked to try again.
+    agent.go();
+    whole.extend(hear(&mut client, 1).await);
+    let behind = cursor(whole[1].id());
+    for request in [get(&events_of("r1"), &behind), get(&events_of("r1"), ""), stop("r1")] {
+        let answer = ask(other.data, request).await;
+        refused(&answer, 503, "replay_unavailable");
+        assert_eq!(answer.header("retry-after"), Some("1"));
+    }
+    assert!(other.metric("diglot_replay_backend_errors_total").await >= 3.0);
+    // A run begins without it.
+    let (alone, _) = begun_with(&other, "r2", 1).await;
+    drop(alone);
+
+    redis.come_back().await;
+    let there = eventually("the run on the other replica", async || {
+        let mut there = Client::connect(other.data).await;
+        there.send(get(&events_of("r1"), &behind)).await;
+        let head = there.head().await;
+        // It is not taken for a run that there is not.
+        assert!(matches!(head.status, 200 | 503), "{}", head.text());
+        (head.status == 200).then_some(there)
+    })
+    .await;
+    // The other one's, too.
+    eventually("the run that began without Redis", async || {
+        let mut here = Client::connect(one.data).await;
+        here.send(get(&events_of("r2"), "")).await;
+        (here.head().await.status == 200).then_some(())
+    })
+    .await;
+    (0..2 * script().len()).for_each(|_| agent.go());
+    let missed = rest(there).await;
+    assert_eq!(missed[..1], whole[2..]);
+    whole.extend(rest(client).await);
+    assert_eq!(missed, whole[2..]);
+    assert_eq!(agent.connections(), 2);
+}
+
+#[tokio::test]
+async fn a_redis_that_hangs_is_in_nobodys_way() {
+    let (agent, redis) = (step_by_step(), Redis::start().await);
+    let (one, other) = pair(&agent, &redis, "").await;
+    let (mut client, first) = begun_with(&one, "r1", 1).await;
+    let mut there = connected(other.data, get(&events_of("r1"), &cursor(first[0].id()))).await;
+    redis.hang();
+    for _ in 0..3 {
+        agent.go();
+        hear(&mut client, 1).await;
+    }
+    redis.go_on();
+    // What was said meanwhile comes, and what is said from now on.
+    assert_eq!(hear(&mut there, 3).await.len(), 3);
+    (0..script().len()).for_each(|_| agent.go());
+    assert_eq!(rest(there).await, rest(client).await);
+}
+
+#[tokio::test]
+async fn a_large_run_is_summed_up_in_redis_and_leaves_nothing_behind() {
+    let piece = format!(
+        "data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{}\"}}\n\n",
+        "x".repeat(2000)
+    );
+    // Messages of 20 kB: of those that are whole a sum is as large as the messages.
+    let pieces = piece.repeat(150);
+    let agent = Agent::playing(vec![
+        Step::Read,
+        write([HEAD, STARTED, OPENED, &pieces].concat()),
+        Step::Pause,
+        write([CLOSED, FINISHED].concat()),
+    ]);
+    let redis = Redis::start().await;
+    let top = redis.yaml(", deadline: 1s") + "replay: {store: redis, run_bytes: 1MiB, bytes: 2MiB}\n";
+    let (one, other) = (with(&agent, &top, "").await, with(&agent, &top, "").await);
+    living(&redis, 2).await;
+    let (client, first) = begun(one.data, "r1", "-152\n").await;
+    drop(client);
+    let mut there = connected(other.data, get(&events_of("r1"), "")).await;
+    let body = there.until("-152\n").await;
+    refused(&read(other.data, "r1", &cursor(&format!("{}-153", &first[0].id()[..10]))).await, 410, "cursor_gone");
+    agent.go();
+    let (end, _) = there.rest().await;
+    let body = body + std::str::from_utf8(&end).expect("UTF-8");
+    legal(&body, "ag-ui");
+    assert_eq!(texts(&frames(&body)), [("a1".to_owned(), "x".repeat(300_000))]);
+    other.reaches("diglot_replay_bytes", 0.0).await;
+    other.reaches("diglot_replay_followed", 0.0).await;
+}
