@@ -20,7 +20,7 @@ use crate::config::field::{LAST_EVENT_ID, REQUEST_ID};
 use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who, digest};
-use crate::replay::{Away, Cursor, From, Kept, Key, Token, Unjoined, Wanted};
+use crate::replay::{Away, Cursor, From, Kept, Key, Token, Unfound, Unjoined, Wanted};
 use crate::telemetry::occurrence;
 use crate::translate::Ids;
 use futures_util::FutureExt;
@@ -117,7 +117,7 @@ impl Gateway {
         let kept = match self.kept(route, client, &keys.run, cursor).await {
             Ok(kept) => kept,
             // A run that may have been asked for elsewhere is asked for again rather than not at all.
-            Err(_) if cursor.is_none() => None,
+            Err(why) if why.kind == Kind::ReplayUnavailable && cursor.is_none() => None,
             Err(away) => return Err(away),
         };
         match (kept, cursor) {
@@ -146,7 +146,11 @@ impl Gateway {
         let Some(shared) = self.shared.as_ref().filter(|_| route.resumable.is_some()) else { return Ok(None) };
         let mut lifecycle = self.lifecycle.watch();
         let cut = async move { lifecycle.cut().await };
-        shared.find(Wanted { run: *run, side: client, cursor }, cut.boxed()).await.map_err(away)
+        let found = shared.find(Wanted { run: *run, side: client, cursor }, cut.boxed()).await;
+        found.map_err(|why| match why {
+            Unfound::Away => away(Away),
+            Unfound::TooLarge => Kind::RunNotKept.into(),
+        })
     }
 
     /// GET of a run by its id.

@@ -104,6 +104,21 @@ pub struct About {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Away;
 
+/// Why a run cannot be read here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unfound {
+    /// there is no answer now: it may exist
+    Away,
+    /// it was too large to be kept
+    TooLarge,
+}
+
+impl From<Away> for Unfound {
+    fn from(Away: Away) -> Unfound {
+        Unfound::Away
+    }
+}
+
 /// Whose a run is that is to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claimed {
@@ -154,12 +169,12 @@ impl Shared {
     /// process's end by `cut`.
     ///
     /// # Errors
-    /// There may be one.
+    /// Why it cannot be read.
     pub async fn find(
         self: &Arc<Self>,
         wanted: Wanted,
         cut: BoxFuture<'static, ()>,
-    ) -> Result<Option<Arc<Kept>>, Away> {
+    ) -> Result<Option<Arc<Kept>>, Unfound> {
         let kept = match self.store.find(&wanted.run) {
             Some(kept) => kept,
             None => match self.follow(wanted, cut).await? {

@@ -11,7 +11,7 @@
 use super::super::log::{self, Lost, Writer};
 use super::super::store::{Entered, Fresh};
 use super::words::{self, Heard};
-use super::{Away, BEAT, LOST_AFTER, RETRY, Shared, Wanted, millis};
+use super::{Away, BEAT, LOST_AFTER, RETRY, Shared, Unfound, Wanted, millis};
 use crate::codec::sse;
 use crate::codec::sse::Limits;
 use crate::dialect::{self, Content, Side};
@@ -33,6 +33,9 @@ const ALONE: Duration = Duration::from_secs(2);
 /// How long Redis may not answer, or not know of the run, before readers are sent away to come back.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How soon a run is looked at for the second time; then half as often each time, up to [`BEAT`].
+const FIRST_BEAT: Duration = Duration::from_millis(25);
+
 /// Most entries that are read at once; each is a chunk of the home's log, or one large frame.
 const ENTRIES: usize = 16;
 
@@ -52,6 +55,7 @@ struct Found {
     through: u64,
     base: Vec<u8>,
     open: bool,
+    too_large: bool,
 }
 
 impl Found {
@@ -65,6 +69,7 @@ impl Found {
         let mut next = || texts.next().unwrap_or_default();
         let (token, body, thread, home, state, through, _) = (next(), next(), next(), next(), next(), next(), next());
         let (messages, dialect, content, thread_id, run_id) = (next(), next(), next(), next(), next());
+        let too_large = !next().is_empty();
         if !matches!(state.as_str(), "open" | "ended") {
             return None;
         }
@@ -83,6 +88,7 @@ impl Found {
             through: through.parse().ok()?,
             base,
             open: state == "open",
+            too_large,
         })
     }
 }
@@ -93,14 +99,17 @@ impl Shared {
         self: &Arc<Self>,
         wanted: Wanted,
         cut: BoxFuture<'static, ()>,
-    ) -> Result<Option<Arc<Kept>>, Away> {
+    ) -> Result<Option<Arc<Kept>>, Unfound> {
         let Some(found) = self.known(&wanted).await? else {
-            return if self.is_settled().await? { Ok(None) } else { Err(self.away()) };
+            return if self.is_settled().await? { Ok(None) } else { Err(self.away().into()) };
         };
+        if found.too_large {
+            return Err(Unfound::TooLarge);
+        }
         if found.open && found.home == self.id() {
             // It begins in this moment, or has come to nothing.
             sleep(RETRY).await;
-            return self.store.find(&wanted.run).map(Some).ok_or(Away);
+            return self.store.find(&wanted.run).map(Some).ok_or(Unfound::Away);
         }
         let mut recap = Recap::new(found.side, &found.ids, found.messages.clone());
         recap.push(&found.base);
@@ -110,7 +119,7 @@ impl Shared {
         let writer = match self.store.enter(fresh) {
             Entered::New(writer) => writer,
             Entered::Known(kept) => return Ok(Some(kept)),
-            Entered::Taken | Entered::Full => return Err(self.away()),
+            Entered::Taken | Entered::Full => return Err(self.away().into()),
         };
         let kept = self.store.find(&wanted.run);
         let news = Arc::new(Notify::new());
@@ -226,7 +235,8 @@ impl Follower {
     async fn follow(&mut self, ready: oneshot::Sender<Result<(), Away>>) -> End {
         let mut ready = Some(ready);
         let (mut answered, mut alive) = (Instant::now(), Instant::now());
-        let mut beat = Instant::now();
+        // Often at first: what the home says before it knows of us is no news here.
+        let (mut beat, mut every) = (Instant::now(), FIRST_BEAT);
         let mut comment = Instant::now() + self.shared.settings.keep_alive;
         loop {
             let read = self.read().await;
@@ -244,7 +254,8 @@ impl Follower {
                 Ok(Read::Unknown) | Err(Away) => {}
             }
             if beat <= Instant::now() {
-                beat = Instant::now() + BEAT;
+                beat = Instant::now() + every;
+                every = BEAT.min(2 * every);
                 if self.stop != Stop::No && !self.writer.log().is_read() {
                     return End::Cut;
                 }
@@ -325,7 +336,9 @@ impl Follower {
         if self.stop == Stop::Wanted && shared.stop(&self.run).await.is_ok() {
             self.stop = Stop::Told;
         }
-        if self.writer.log().is_read() {
+        let log = self.writer.log();
+        // Who had it followed is about to read.
+        if log.is_read() || !log.was_read() {
             shared.tell(&self.home, &Heard::Listening(self.run, me)).await?;
         }
         shared.lives(&self.home).await

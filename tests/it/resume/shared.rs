@@ -15,7 +15,12 @@ fn top(redis: &Redis) -> String {
 
 /// Two replicas that know of each other.
 async fn pair(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gateway) {
-    let top = top(redis) + more;
+    pair_with(agent, redis, &format!("replay: {{store: redis}}\n{more}")).await
+}
+
+/// The same, with all keys but `redis`.
+async fn pair_with(agent: &Agent, redis: &Redis, more: &str) -> (Gateway, Gateway) {
+    let top = redis.yaml(", deadline: 1s") + more;
     let both = (with(agent, &top, "").await, with(agent, &top, "").await);
     living(redis, 2).await;
     both
@@ -320,33 +325,53 @@ async fn a_redis_that_hangs_is_in_nobodys_way() {
 }
 
 #[tokio::test]
-async fn a_large_run_is_summed_up_in_redis_and_leaves_nothing_behind() {
-    let piece = format!(
-        "data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{}\"}}\n\n",
-        "x".repeat(2000)
-    );
-    // Messages of 20 kB: of those that are whole a sum is as large as the messages.
-    let pieces = piece.repeat(150);
+async fn a_large_run_is_summed_up_and_leaves_nothing_behind_where_it_was_read() {
+    let piece = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"x\"}\n\n";
     let agent = Agent::playing(vec![
         Step::Read,
-        write([HEAD, STARTED, OPENED, &pieces].concat()),
+        write([HEAD, STARTED, OPENED, &piece.repeat(3000)].concat()),
         Step::Pause,
         write([CLOSED, FINISHED].concat()),
     ]);
     let redis = Redis::start().await;
-    let top = redis.yaml(", deadline: 1s") + "replay: {store: redis, run_bytes: 1MiB, bytes: 2MiB}\n";
-    let (one, other) = (with(&agent, &top, "").await, with(&agent, &top, "").await);
-    living(&redis, 2).await;
-    let (client, first) = begun(one.data, "r1", "-152\n").await;
+    // Some 100 bytes for each event, and one in a sum.
+    let (one, other) = pair_with(&agent, &redis, "replay: {store: redis, run_bytes: 64KiB}\n").await;
+    let (client, first) = begun(one.data, "r1", "-3002\n").await;
     drop(client);
     let mut there = connected(other.data, get(&events_of("r1"), "")).await;
-    let body = there.until("-152\n").await;
-    refused(&read(other.data, "r1", &cursor(&format!("{}-153", &first[0].id()[..10]))).await, 410, "cursor_gone");
+    let prelude = there.until("-3002\n").await;
+    refused(&read(other.data, "r1", &cursor(first[5].id())).await, 410, "cursor_gone");
+    let ahead = format!("{}-3003", &first[0].id()[..10]);
+    refused(&read(other.data, "r1", &cursor(&ahead)).await, 410, "cursor_gone");
+    let key = redis.ask(&["--scan", "--pattern", "diglot:run:*}"]);
+    assert_eq!(redis.ask(&["hget", key.trim(), "n"]).trim(), "3002");
+    let frames_key = redis.ask(&["--scan", "--pattern", "diglot:run:*}:*"]);
+    let held: usize = redis.ask(&["memory", "usage", frames_key.trim(), "samples", "0"]).trim().parse().expect("bytes");
+    assert!(held < 2 * (64 << 10), "{held}");
     agent.go();
     let (end, _) = there.rest().await;
-    let body = body + std::str::from_utf8(&end).expect("UTF-8");
+    let body = prelude + std::str::from_utf8(&end).expect("UTF-8");
     legal(&body, "ag-ui");
-    assert_eq!(texts(&frames(&body)), [("a1".to_owned(), "x".repeat(300_000))]);
+    assert_eq!(texts(&frames(&body)), [("a1".to_owned(), "x".repeat(3000))]);
     other.reaches("diglot_replay_bytes", 0.0).await;
     other.reaches("diglot_replay_followed", 0.0).await;
+}
+
+#[tokio::test]
+async fn a_run_that_is_too_large_even_in_short_is_not_kept_anywhere() {
+    let text = "x".repeat(20_000);
+    let piece = format!("data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{text}\"}}\n\n");
+    let agent =
+        Agent::playing(vec![Step::Read, write([HEAD, STARTED, OPENED, &piece.repeat(10)].concat()), Step::Pause]);
+    let redis = Redis::start().await;
+    let (one, other) = pair_with(&agent, &redis, "replay: {store: redis, run_bytes: 64KiB}\n").await;
+    let (client, _) = begun(one.data, "r1", "-12\n").await;
+    refused(&read(one.data, "r1", "").await, 410, "run_not_kept");
+    // As soon as the copy is there.
+    eventually("the word for it", async || {
+        let answer = read(other.data, "r1", "").await;
+        (answer.status == 410).then(|| refused(&answer, 410, "run_not_kept"))
+    })
+    .await;
+    drop(client);
 }
