@@ -22,7 +22,8 @@
 //! 4. A task of its own asks the agent through pingora's connector, in one step or in two (POST, then GET of the events),
 //!    and pushes what it answers into a [`translate::Stream`]: frames ([`codec::sse`], or [`codec::proto`] between AG-UI
 //!    sides) become canonical events ([`event`]), pass the run guard, and leave in the client's dialect and framing.
-//! 5. The client's body reads from a bounded pipe; a client of two steps comes for that end with a GET. Keep-alives, a
+//! 5. The client's body reads from a bounded pipe; a client of two steps comes for that end with a GET. Where a run outlives
+//!    its client it writes a log instead ([`replay`]), which is read from anywhere, by whoever comes back. Keep-alives, a
 //!    client that leaves, an agent that dies, a credential that expires, the bounds of the run and the end of the process
 //!    all meet in that task, which says one terminal event.
 //!

@@ -160,7 +160,7 @@ impl Store {
         self.metrics.runs(runs.kept.len());
         drop(runs);
         let place = Place { store: Arc::clone(self), kept };
-        // What the conversation held is counted with the first event.
+        // Whether there is room for what the conversation held is seen with the first event.
         place.add(log.held());
         Entered::New(Writer::new(log, Some(place)))
     }

@@ -9,6 +9,9 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
+/// How much of preludes may wait for the readers of one run, in times of what is kept of it.
+const PRELUDES: usize = 2;
+
 /// Where a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum From {
@@ -69,6 +72,11 @@ impl Log {
             From::Start(_) => state.behind(0),
             From::Prelude(_) => None,
         };
+        // Preludes that nobody takes are not for free.
+        let waiting: usize = state.seats.iter().map(|seat| seat.prelude.len()).sum();
+        if at.is_none() && waiting > PRELUDES * self.pace.bytes {
+            return Err(Unjoined::Full);
+        }
         let sum = at.is_none().then(|| Sum::of(recap, &state));
         let now = if let From::Start(now) | From::Prelude(now) = from { now } else { 0 };
         let number = state.sit(at, watched, Box::new(held));
@@ -115,6 +123,8 @@ impl State {
     /// A reader's place, at the head where none is said.
     fn sit(&mut self, at: Option<u64>, watched: bool, held: Box<dyn Held>) -> u64 {
         self.seated += 1;
+        // Most runs have one reader.
+        self.seats.reserve_exact(1);
         self.seats.push(Seat {
             number: self.seated,
             at: at.unwrap_or(self.head),

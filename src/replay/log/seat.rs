@@ -107,9 +107,10 @@ impl State {
 
     /// Takes away readers for whom this is so. Their bodies end with an error if they are ever asked for again.
     pub fn dismiss(&mut self, is_over: impl Fn(&Seat) -> bool) -> Vec<Seat> {
-        let (over, stay) = std::mem::take(&mut self.seats).into_iter().partition(is_over);
-        self.seats = stay;
-        let over: Vec<Seat> = over;
+        let mut over = Vec::new();
+        while let Some(index) = self.seats.iter().position(&is_over) {
+            over.push(self.seats.swap_remove(index));
+        }
         if !over.is_empty() && self.seats.is_empty() {
             self.alone = Instant::now();
         }

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::dialect::{AG_UI, Side};
+use crate::event::Kind;
 use crate::replay::Cursor;
 use crate::translate::Ids;
 use bytes::Bytes;
@@ -147,6 +148,25 @@ async fn readers_are_few() {
     assert_eq!(writer.log().join(at(0), false, ()).map(drop), Err(Unjoined::Full));
     drop(readers);
     assert!(writer.log().join(at(0), false, ()).is_ok());
+}
+
+#[tokio::test]
+async fn preludes_that_nobody_takes_are_few() {
+    let writer = log(PACE);
+    writer.push(&mut says(1, r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#), 1);
+    writer.push(&mut frame(2, 10_000), 2);
+    let mut readers = Vec::new();
+    let refused = loop {
+        match writer.log().join(From::Prelude(0), false, ()) {
+            Ok(reader) => readers.push(reader),
+            Err(why) => break why,
+        }
+    };
+    assert_eq!((refused, readers.len()), (Unjoined::Full, 4));
+    now(&readers[0]);
+    assert!(writer.log().join(From::Prelude(0), false, ()).is_ok());
+    // A cursor costs nothing.
+    assert!(writer.log().join(at(2), false, ()).is_ok());
 }
 
 #[tokio::test(start_paused = true)]
@@ -301,5 +321,95 @@ async fn a_mirror_that_is_too_slow_hears_how_much_is_gone() {
     assert!(through > 0 && through <= 100);
     if through < 100 {
         assert!(matches!(mirror.next().await, Mirrored::Frames { first, .. } if first == through + 1));
+    }
+}
+
+/// A frame that says an event.
+fn says(number: u64, event: &str) -> Vec<u8> {
+    format!("id: {}-{number}\ndata: {event}\n\n", Token::new(7).as_str()).into_bytes()
+}
+
+/// The text of a stream's one message, and how often its run began and ended.
+fn heard(stream: &[u8]) -> (String, usize, usize) {
+    let (mut text, mut began, mut ended) = (String::new(), 0, 0);
+    for line in std::str::from_utf8(stream).expect("UTF-8").lines() {
+        let Some(data) = line.strip_prefix("data: ") else { continue };
+        let event: serde_json::Value = serde_json::from_str(data).expect(data);
+        text += event["delta"].as_str().unwrap_or_default();
+        began += usize::from(event["type"] == Kind::RunStarted.wire());
+        ended += usize::from(event["type"] == Kind::RunFinished.wire());
+    }
+    (text, began, ended)
+}
+
+/// Whoever joins at whatever moment, while the run speaks and its oldest frames are folded, hears everything once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn joins_at_any_moment_hear_everything_once() {
+    const EVENTS: u64 = 4000;
+    let pace = Pace { bytes: 24 << 10, backlog: 1 << 20, ..PACE };
+    let writer = log(pace);
+    let log = Arc::clone(writer.log());
+    let begins = [
+        says(1, r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#),
+        says(2, r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#),
+    ];
+    writer.push(&mut begins.concat(), 2);
+    let readers = (0..4).map(|_| {
+        let log = Arc::clone(&log);
+        tokio::spawn(async move {
+            let mut heard = Vec::new();
+            let mut first = true;
+            // Some hang on, some come and go.
+            while log.is_open() || first {
+                let reader = log.join(From::Prelude(0), false, ()).expect("kept");
+                let mut all = Vec::new();
+                while let Some(Ok(piece)) = next(&reader).await {
+                    all.extend_from_slice(&piece);
+                    if all.len() % 3 == 0 && log.is_open() {
+                        all.clear();
+                        break;
+                    }
+                }
+                if !all.is_empty() {
+                    heard.push(all);
+                }
+                first = false;
+                tokio::task::yield_now().await;
+            }
+            heard
+        })
+    });
+    let readers: Vec<_> = readers.collect();
+    let mut expected = String::new();
+    for number in 3..EVENTS {
+        let delta = format!("{},", number % 100);
+        expected += &delta;
+        let event = format!("{{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"m\",\"delta\":\"{delta}\"}}");
+        writer.write(&mut says(number, &event), number).await.expect("somebody may listen");
+        tokio::task::yield_now().await;
+    }
+    let ends = [
+        says(EVENTS, r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#),
+        says(EVENTS + 1, r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#),
+    ];
+    writer.push(&mut ends.concat(), EVENTS + 1);
+    writer.finish();
+    let late = log.join(From::Prelude(0), false, ()).expect("kept");
+    let mut streams = vec![now(&late)];
+    for reader in readers {
+        // One that was cut off heard less; it would come back.
+        streams.extend(timeout(Duration::from_secs(30), reader).await.expect("an end").expect("no panic"));
+    }
+    assert!(streams.len() > 1);
+    for stream in &streams {
+        let (text, began, ended) = heard(stream);
+        if ended == 0 {
+            continue;
+        }
+        assert_eq!((began, ended), (1, 1));
+        // Of a text that is closed the snapshot has it.
+        let whole =
+            if text.is_empty() { String::from_utf8_lossy(stream).contains(&expected) } else { text == expected };
+        assert!(whole, "{}", &text[..text.len().min(200)]);
     }
 }
