@@ -95,6 +95,12 @@ impl Redis {
         Redis { client, shown, prefix, deadline, link, born: Instant::now(), silent: AtomicU64::new(0) }
     }
 
+    /// Waits until there is a connection.
+    pub async fn back(&self) {
+        // It fails where nobody is left who could connect, and `self` can.
+        let _ = self.link.subscribe().wait_for(|link| matches!(link, Link::Up(_))).await;
+    }
+
     /// How long an answer may take.
     #[must_use]
     pub fn deadline(&self) -> Duration {

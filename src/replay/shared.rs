@@ -28,7 +28,7 @@ use redis::{FromRedisValue, ScriptInvocation};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 use words::{Heard, Names};
 
@@ -51,6 +51,9 @@ const LIVING: Duration = Duration::from_secs(60);
 /// How long who asks to read on waits for what the home has not copied yet.
 const CATCH_UP: Duration = Duration::from_secs(1);
 
+/// How many runs copy at once, so that all together are not too much for the time of an answer.
+const COPIES: usize = 64;
+
 /// Before something is tried again.
 const RETRY: Duration = Duration::from_millis(250);
 
@@ -67,6 +70,8 @@ pub struct Shared {
     homes: Mutex<HashMap<Key, Arc<Home>>>,
     /// who waits for news of runs of others
     followed: Mutex<HashMap<Key, Arc<Notify>>>,
+    /// lets so many runs copy at once: after it was away all want to
+    copies: Semaphore,
     /// how often Redis was found to have lost its data, and when it last was
     losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
@@ -155,6 +160,7 @@ impl Shared {
             settings,
             homes: Mutex::default(),
             followed: Mutex::default(),
+            copies: Semaphore::new(COPIES),
             losses: watch::Sender::new((0, None)),
             metrics,
         })
@@ -209,12 +215,14 @@ impl Shared {
     pub async fn stop(&self, run: &Key) -> Result<bool, Away> {
         let mut question = words::STOP.prepare_invoke();
         question.key(self.names.run(run));
-        let (known, home): (bool, String) = self.ask_soon(&question).await?;
+        question.key(self.names.home(self.id()));
+        let (known, home, leased): (bool, String, bool) = self.ask_soon(&question).await?;
         if known && !home.is_empty() {
             // It finds the same when it looks by itself; this is faster.
             let _ = self.tell(&home, &Heard::Stop(*run)).await;
         }
-        if !known && !self.is_settled().await? { Err(Away) } else { Ok(known) }
+        // What it does not know may exist, if it does not know of this process either.
+        if known || (leased && self.is_settled()) { Ok(known) } else { Err(self.away()) }
     }
 
     /// Takes a run that is to begin for this replica. `messages` are those of its conversation.
@@ -346,10 +354,9 @@ impl Shared {
         asked.await.map_err(|_| self.away())
     }
 
-    /// Whether what Redis does not know is nowhere. Not while it lost its data and did not hear all again.
-    async fn is_settled(&self) -> Result<bool, Away> {
-        let lost = self.losses.borrow().1;
-        Ok(lost.is_none_or(|when| when.elapsed() >= SETTLE) && self.lives(self.id()).await?)
+    /// Whether all who live had time to say again what Redis lost, if it lost anything.
+    fn is_settled(&self) -> bool {
+        self.losses.borrow().1.is_none_or(|when| when.elapsed() >= SETTLE)
     }
 
     /// Says how a run ended. Who follows it sees that behind its last event.

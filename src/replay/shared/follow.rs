@@ -100,9 +100,7 @@ impl Shared {
         wanted: Wanted,
         cut: BoxFuture<'static, ()>,
     ) -> Result<Option<Arc<Kept>>, Unfound> {
-        let Some(found) = self.known(&wanted).await? else {
-            return if self.is_settled().await? { Ok(None) } else { Err(self.away().into()) };
-        };
+        let Some(found) = self.known(&wanted).await? else { return Ok(None) };
         if found.too_large {
             return Err(Unfound::TooLarge);
         }
@@ -145,14 +143,19 @@ impl Shared {
         Ok(kept)
     }
 
+    /// A run as Redis knows it.
     async fn known(&self, wanted: &Wanted) -> Result<Option<Found>, Away> {
-        let name = self.names.run(&wanted.run);
+        let (name, lease) = (self.names.run(&wanted.run), self.names.home(self.id()));
         let asked = self.redis.ask(async |mut connection| {
-            let mut get = redis::cmd("HMGET");
-            get.arg(name).arg(FIELDS).query_async::<Vec<Option<Vec<u8>>>>(&mut connection).await
+            let mut both = redis::pipe();
+            both.cmd("HMGET").arg(name).arg(FIELDS).cmd("EXISTS").arg(lease);
+            both.query_async::<(Vec<Option<Vec<u8>>>, bool)>(&mut connection).await
         });
-        let fields = tokio::time::timeout(self.deadline, asked).await.ok().and_then(Result::ok);
-        Ok(Found::read(fields.ok_or_else(|| self.away())?, wanted.side))
+        let said = tokio::time::timeout(self.deadline, asked).await.ok().and_then(Result::ok);
+        let (fields, leased) = said.ok_or_else(|| self.away())?;
+        let found = Found::read(fields, wanted.side);
+        // What it does not know may exist, if it does not know of this process either.
+        if found.is_some() || (leased && self.is_settled()) { Ok(found) } else { Err(self.away()) }
     }
 }
 

@@ -10,6 +10,7 @@
 use super::super::log::{Log, Mirror, Mirrored, Sum};
 use super::words::{self, Heard};
 use super::{About, Away, Claimed, LEASE, RETRY, Shared, millis};
+use crate::telemetry::occurrence;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -109,19 +110,31 @@ impl Broadcast {
                 });
                 continue;
             };
+            let shared = Arc::clone(&self.shared);
+            let copies = shared.copies.acquire().await;
             let is_end = matches!(doing, Todo::Say(Mirrored::Finished | Mirrored::Cut));
             let done = match doing {
                 Todo::Anew => self.anew().await,
                 Todo::Say(seen) => self.say(&seen.clone()).await,
                 Todo::Look => self.look().await,
             };
+            drop(copies);
             todo = match done {
                 Ok(Done::Yes) if is_end => return,
                 Ok(Done::Yes) => None,
                 Ok(Done::Lost) => Some(Todo::Anew),
-                Ok(Done::Anothers) => return,
+                Ok(Done::Anothers) => {
+                    occurrence::Unshared { token: self.about.token.as_str() }.emit();
+                    return;
+                }
                 Err(Away) => {
-                    if !self.home.log.is_open() && ended.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
+                    let log = &self.home.log;
+                    if log.is_open() {
+                        tokio::select! {
+                            () = self.shared.redis.back() => {}
+                            () = log.reaches(u64::MAX) => {}
+                        }
+                    } else if ended.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
                         return;
                     }
                     sleep(RETRY).await;

@@ -131,13 +131,14 @@ scripts! {
         redis.call('PEXPIRE', KEYS[2], ARGV[6])
         return 1";
 
-    /// Says that somebody wants the run to end. Gives whether there is one, and its home where it goes on.
+    /// Says that somebody wants the run to end. Gives whether there is one, its home where it goes on, and whether who asks has
+    /// its lease.
     STOP = "
         local t, s, h = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h'))
-        if not t or s == 'gone' or s == 'cut' then return {0, ''} end
-        if s ~= 'open' then return {1, ''} end
+        if not t or s == 'gone' or s == 'cut' then return {0, '', redis.call('EXISTS', KEYS[2])} end
+        if s ~= 'open' then return {1, '', 1} end
         redis.call('HSET', KEYS[1], 'stop', 1)
-        return {1, h}";
+        return {1, h, 1}";
 }
 
 /// Names of keys and channels.

@@ -7,7 +7,7 @@ mod run;
 
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
 pub use run::{
-    Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved,
+    Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved, Unshared,
 };
 
 use super::label::AuthMethod;

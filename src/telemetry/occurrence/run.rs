@@ -281,3 +281,16 @@ impl RunLost<'_> {
         tracing::warn!(token, home, "run lost with its replica");
     }
 }
+
+/// A run of this replica cannot be followed elsewhere any more: it was taken for lost, or another one has its place.
+pub struct Unshared<'a> {
+    /// what the ids of the run's events begin with
+    pub token: &'a str,
+}
+
+impl Unshared<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(token = self.token, "run shared no longer");
+    }
+}

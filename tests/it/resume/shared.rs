@@ -375,3 +375,60 @@ async fn a_run_that_is_too_large_even_in_short_is_not_kept_anywhere() {
     .await;
     drop(client);
 }
+
+#[tokio::test]
+async fn the_end_of_a_process_is_heard_on_the_others_and_its_readers_come_back_there() {
+    let (agent, redis) = (step_by_step(), Redis::start().await);
+    let drains = "drain_timeout: 0s\n";
+    let (one, mut other) = pair(&agent, &redis, drains).await;
+    let third = with(&agent, &(top(&redis) + drains), "").await;
+    living(&redis, 3).await;
+    let (_client, first) = begun_with(&one, "r1", 1).await;
+    let behind = get(&events_of("r1"), &cursor(first[0].id()));
+    let (mut there, elsewhere) =
+        (connected(other.data, behind.clone()).await, connected(third.data, behind.clone()).await);
+    agent.go();
+    let second = hear(&mut there, 1).await;
+    // The process that only reads ends: its readers are cut off, and the run is not.
+    other.process.signal("TERM");
+    let (cut, end) = there.rest().await;
+    assert_eq!((cut.len(), end == End::Clean), (0, false));
+    other.process.exit().await;
+    let there = connected(third.data, get(&events_of("r1"), &cursor(second[0].id()))).await;
+    // Then the one that runs it.
+    one.process.signal("TERM");
+    for (client, missed) in [(there, 1), (elsewhere, 2)] {
+        let end = rest(client).await;
+        assert_eq!((end.len(), end.last().map(Frame::kind)), (missed, Some("RUN_ERROR")));
+        assert_eq!(end[missed - 1].event["code"], "gateway_draining");
+    }
+    // It is kept, although its process is not.
+    assert_eq!(heard(&ask(third.data, behind).await).len(), 2);
+}
+
+#[tokio::test]
+async fn the_events_of_a_thread_are_found_on_every_replica() {
+    let (agent, redis) = (waiting(), Redis::start().await);
+    let path = "/api/v1/agent/runs";
+    let routes = format!(
+        "routes:\n  - {{name: social, path: {path}, events_path: \"{path}/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: {}, on_disconnect: continue for 5m}}\n",
+        agent.url()
+    );
+    let top = top(&redis);
+    let one = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
+    let other = Gateway::start(Setup { routes: &routes, top: &top, ..Setup::default() }).await;
+    living(&redis, 2).await;
+    let start = post(path, "", &input("r1")).replace("text/event-stream", "application/json");
+    let accepted = ask(one.data, &start).await;
+    assert_eq!(accepted.status, 202);
+    assert_eq!(ask(other.data, &start).await.text(), accepted.text());
+    let events = get(&format!("{path}/t1/events"), "");
+    let (client, first) = opened(other.data, events.clone(), "RUN_STARTED").await;
+    drop(client);
+    agent.go();
+    let behind = get(&format!("{path}/t1/events"), &cursor(first[0].id()));
+    let missed = heard(&ask(other.data, behind.clone()).await);
+    assert_eq!(kinds(&missed).last(), Some(&"RUN_FINISHED"));
+    assert_eq!(heard(&ask(one.data, behind).await), missed);
+    assert_eq!(agent.connections(), 1);
+}
