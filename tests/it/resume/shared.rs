@@ -327,20 +327,27 @@ async fn a_redis_that_hangs_is_in_nobodys_way() {
 #[tokio::test]
 async fn a_large_run_is_summed_up_and_leaves_nothing_behind_where_it_was_read() {
     let piece = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"x\"}\n\n";
-    let agent = Agent::playing(vec![
-        Step::Read,
-        write([HEAD, STARTED, OPENED, &piece.repeat(3000)].concat()),
-        Step::Pause,
-        write([CLOSED, FINISHED].concat()),
-    ]);
+    let mut steps = vec![Step::Read, write([HEAD, STARTED, OPENED].concat())];
+    for _ in 0..10 {
+        steps.extend([Step::Pause, write(piece.repeat(300))]);
+    }
+    steps.extend([Step::Pause, write([CLOSED, FINISHED].concat())]);
+    let agent = Agent::playing(steps);
     let redis = Redis::start().await;
     // Some 100 bytes for each event, and one in a sum.
     let (one, other) = pair_with(&agent, &redis, "replay: {store: redis, run_bytes: 64KiB}\n").await;
-    let (client, first) = begun(one.data, "r1", "-3002\n").await;
-    drop(client);
+    let (_client, first) = begun(one.data, "r1", "-2\n").await;
+    let mut there = connected(other.data, get(&events_of("r1"), &cursor(first[0].id()))).await;
+    // All of it is copied before it is trimmed.
+    for block in 1..=10 {
+        agent.go();
+        there.until(&format!("-{}\n", 2 + 300 * block)).await;
+    }
+    drop(there);
+    other.reaches("diglot_replay_followed", 0.0).await;
     let mut there = connected(other.data, get(&events_of("r1"), "")).await;
     let prelude = there.until("-3002\n").await;
-    refused(&read(other.data, "r1", &cursor(first[5].id())).await, 410, "cursor_gone");
+    refused(&read(other.data, "r1", &cursor(first[0].id())).await, 410, "cursor_gone");
     let ahead = format!("{}-3003", &first[0].id()[..10]);
     refused(&read(other.data, "r1", &cursor(&ahead)).await, 410, "cursor_gone");
     let key = redis.ask(&["--scan", "--pattern", "diglot:run:*}"]);
