@@ -111,6 +111,13 @@ const UPSTREAM_CONNECT: Row = Row {
     help: "How long new connections to upstreams took, TLS included; kept connections are not among them.",
     labels: &["upstream"],
 };
+const REPLAY_FOLLOWED: Row =
+    Row { name: "diglot_replay_followed", help: "Runs of other replicas that are read here.", labels: &[] };
+const REPLAY_ERRORS: Row = Row {
+    name: "diglot_replay_backend_errors_total",
+    help: "Questions about shared runs that Redis did not answer in time.",
+    labels: &[],
+};
 const DRAINING: Row = Row { name: "diglot_draining", help: "1 while the gateway is shutting down.", labels: &[] };
 const CONFIG_GOOD: Row = Row {
     name: "diglot_config_last_reload_successful",
@@ -250,6 +257,8 @@ pub struct ReplayMetrics {
     runs: IntGauge,
     bytes: IntGauge,
     evictions: Arc<[IntCounter]>,
+    followed: IntGauge,
+    errors: IntCounter,
 }
 
 /// Counters of events by type, for each dialect that a side may speak.
@@ -285,6 +294,8 @@ impl Metrics {
         };
         let rate_limit_errors = IntCounter::new(RATE_LIMIT_ERRORS.name, RATE_LIMIT_ERRORS.help)?;
         registry.register(Box::new(rate_limit_errors.clone()))?;
+        let replay_errors = IntCounter::new(REPLAY_ERRORS.name, REPLAY_ERRORS.help)?;
+        registry.register(Box::new(replay_errors.clone()))?;
         gauges(&BUILD)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         #[cfg(target_os = "linux")]
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
@@ -315,6 +326,8 @@ impl Metrics {
                     let counters = counters(&REPLAY_EVICTIONS)?;
                     Eviction::ALL.iter().map(|one| counters.with_label_values(&[one.label()])).collect()
                 },
+                followed: gauge(&REPLAY_FOLLOWED)?,
+                errors: replay_errors,
             },
             upstream_up: gauges(&UPSTREAM_UP)?,
             upstream_ejections: counters(&UPSTREAM_EJECTIONS)?,
@@ -466,6 +479,21 @@ impl ReplayMetrics {
     /// Counts a run that is kept no longer.
     pub fn evicted(&self, reason: Eviction) {
         self.evictions[reason as usize].inc();
+    }
+
+    /// A run of another replica is read here.
+    pub fn follows(&self) {
+        self.followed.inc();
+    }
+
+    /// It is not any more.
+    pub fn left(&self) {
+        self.followed.dec();
+    }
+
+    /// Counts a question that had no answer.
+    pub fn unanswered(&self) {
+        self.errors.inc();
     }
 }
 
