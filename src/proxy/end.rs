@@ -6,7 +6,7 @@ use super::plan::Plan;
 use super::upstream::{Cluster, Connector, Session};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::telemetry::metric::Outcome;
+use crate::telemetry::label::Outcome;
 use crate::translate::{Bound, Fault, Stream};
 use std::time::Duration;
 

@@ -1,0 +1,41 @@
+//! Metrics of runs that are kept for clients that come back.
+
+use super::table;
+use crate::telemetry::label::Eviction;
+use prometheus::{IntCounter, IntGauge, Registry};
+use std::sync::Arc;
+
+/// The handles of runs that are kept.
+#[derive(Clone, Debug)]
+pub struct ReplayMetrics {
+    runs: IntGauge,
+    bytes: IntGauge,
+    evictions: Arc<[IntCounter]>,
+}
+
+impl ReplayMetrics {
+    /// Registers them; every series exists from then on.
+    pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let evictions = table::REPLAY_EVICTIONS.register(registry)?;
+        Ok(ReplayMetrics {
+            runs: table::REPLAY_RUNS.register(registry)?,
+            bytes: table::REPLAY_BYTES.register(registry)?,
+            evictions: Eviction::ALL.iter().map(|one| evictions.with_label_values(&[one.label()])).collect(),
+        })
+    }
+
+    /// Says how many runs are kept.
+    pub fn runs(&self, count: usize) {
+        self.runs.set(i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    /// Says how much they take, in bytes.
+    pub fn bytes(&self, bytes: usize) {
+        self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
+    }
+
+    /// Counts a run that is kept no longer.
+    pub fn evicted(&self, reason: Eviction) {
+        self.evictions[reason as usize].inc();
+    }
+}
