@@ -27,7 +27,7 @@ use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::upstream::is_nominated;
 use crate::guard::{Permits, Who, digest};
-use crate::replay::{Entered, Fresh, From, Kept, Token};
+use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Token};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::occurrence;
 use crate::translate::recap::Recap;
@@ -99,7 +99,7 @@ impl Gateway {
         let keys = body_key.map(|body| Keys::new(route, &asker.who, ids, body));
         if let Some(keys) = &keys {
             let cursor = rejoin::cursor(&asker.head.headers)?;
-            if let Some(kept) = self.known(keys, cursor)? {
+            if let Some(kept) = self.known(route, rewritten.client, keys, cursor).await? {
                 return self.joined(route, &asker, ids, &kept, rejoin::from(cursor));
             }
         }
@@ -159,14 +159,42 @@ impl Gateway {
         let events = route.desk.as_ref().map(|desk| desk.place(&ids)).transpose()?;
         let Keys { run, thread, body } = keys;
         let token = rejoin::token();
-        let recap = Recap::new(rewritten.client, &ids, rewritten.request.messages.take());
-        let writer = match self.replay.enter(Fresh { run, thread, body, token, recap, alone: resumable.alone }) {
-            Entered::New(writer) => writer,
-            // The same request came twice at once.
-            Entered::Known(kept) => return self.joined(route, &asker, &ids, &kept, rejoin::from(None)),
-            Entered::Taken => return Err(Kind::RunIdTaken.into()),
-            Entered::Full => return self.start_alone(route, asker, rewritten, held).await,
+        let messages = rewritten.request.messages.take();
+        let about = About { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
+        let claimed = match &self.shared {
+            Some(shared) => shared.claim(&about, messages.as_deref()).await,
+            None => Claimed::Alone,
         };
+        match claimed {
+            Claimed::Mine | Claimed::Alone => {}
+            // The same request came to two replicas at once, or twice to one.
+            Claimed::Known => {
+                let keys = Keys { run, thread, body };
+                let kept = self.known(route, rewritten.client, &keys, None).await?;
+                let kept = kept.ok_or_else(|| rejoin::away(Away))?;
+                return self.joined(route, &asker, &ids, &kept, rejoin::from(None));
+            }
+            Claimed::Taken => return Err(Kind::RunIdTaken.into()),
+        }
+        let recap = Recap::new(rewritten.client, &ids, messages);
+        let fresh = Fresh { run, thread, body, token, recap, alone: resumable.alone, follows: None };
+        let writer = match self.replay.enter(fresh) {
+            Entered::New(writer) => writer,
+            refused => {
+                if let (Some(shared), Claimed::Mine) = (&self.shared, claimed) {
+                    shared.release(&about).await;
+                }
+                match refused {
+                    // The same request came twice at once.
+                    Entered::Known(kept) => return self.joined(route, &asker, &ids, &kept, rejoin::from(None)),
+                    Entered::Taken => return Err(Kind::RunIdTaken.into()),
+                    _ => return self.start_alone(route, asker, rewritten, held).await,
+                }
+            }
+        };
+        if let Some(shared) = &self.shared {
+            shared.broadcast(about, writer.log(), claimed, self.lifecycle.enter());
+        }
         let log = Arc::clone(writer.log());
         let version = asker.head.version;
         // It is there before the run speaks: nothing is missed, and who leaves before the answer has left.

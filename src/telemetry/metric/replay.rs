@@ -11,6 +11,8 @@ pub struct ReplayMetrics {
     runs: IntGauge,
     bytes: IntGauge,
     evictions: Arc<[IntCounter]>,
+    followed: IntGauge,
+    errors: IntCounter,
 }
 
 impl ReplayMetrics {
@@ -21,6 +23,8 @@ impl ReplayMetrics {
             runs: table::REPLAY_RUNS.register(registry)?,
             bytes: table::REPLAY_BYTES.register(registry)?,
             evictions: Eviction::ALL.iter().map(|one| evictions.with_label_values(&[one.label()])).collect(),
+            followed: table::REPLAY_FOLLOWED.register(registry)?,
+            errors: table::REPLAY_ERRORS.register(registry)?,
         })
     }
 
@@ -37,5 +41,20 @@ impl ReplayMetrics {
     /// Counts a run that is kept no longer.
     pub fn evicted(&self, reason: Eviction) {
         self.evictions[reason as usize].inc();
+    }
+
+    /// A run of another replica is read here.
+    pub fn follows(&self) {
+        self.followed.inc();
+    }
+
+    /// It is not any more.
+    pub fn left(&self) {
+        self.followed.dec();
+    }
+
+    /// Counts a question that had no answer.
+    pub fn unanswered(&self) {
+        self.errors.inc();
     }
 }

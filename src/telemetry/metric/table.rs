@@ -64,6 +64,10 @@ table! {
         "What the runs that are kept take in memory.";
     REPLAY_EVICTIONS: IntCounterVec = "diglot_replay_evictions_total" ["reason"],
         "Runs that are kept no longer, or can be come back to no longer, by reason.";
+    REPLAY_FOLLOWED: IntGauge = "diglot_replay_followed" [],
+        "Runs of other replicas that are read here.";
+    REPLAY_ERRORS: IntCounter = "diglot_replay_backend_errors_total" [],
+        "Questions about shared runs that Redis did not answer in time.";
     UPSTREAM_UP: IntGaugeVec = "diglot_upstream_up" ["route", "upstream"],
         "1 while an upstream of a route is asked for runs, 0 while all its addresses are unhealthy, left out or unknown.";
     UPSTREAM_EJECTIONS: IntCounterVec = "diglot_upstream_ejections_total" ["route", "upstream"],
