@@ -100,6 +100,11 @@ impl Metrics {
         self.issuers.forget(name);
     }
 
+    /// Takes an upstream that is gone from a route out of the series that say how it is.
+    pub fn forget_upstream(&self, route: &str, upstream: &str) {
+        self.upstreams.forget(route, upstream);
+    }
+
     /// Resolves the handles of a listener; every series of it exists from then on.
     #[must_use]
     pub fn listener(&self, plane: &str, address: &str, tls: bool) -> Arc<ListenerMetrics> {

@@ -46,6 +46,13 @@ impl Vectors {
         }
     }
 
+    /// Takes an upstream that is gone from a route out of the series that say how it is: nobody is asked there any more. What
+    /// was counted stays.
+    pub(super) fn forget(&self, route: &str, upstream: &str) {
+        // A series that is not there need not be taken out.
+        let _ = self.up.remove_label_values(&[route, upstream]);
+    }
+
     /// The counter of runs of a route that found every upstream unfit.
     pub(super) fn none_fit(&self, route: &str) -> NoneFitCounter {
         NoneFitCounter(self.none_fit.with_label_values(&[route]))
