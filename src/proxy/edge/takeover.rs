@@ -62,7 +62,7 @@ pub(super) async fn serve<I, S, B>(
         }
         let Streaming { head, ahead, .. } = stream;
         io = stream.io;
-        if head.closes || *shutdown.borrow() {
+        if head != Head::Chunks || *shutdown.borrow() {
             let _ = io.shutdown().await;
             return;
         }
@@ -109,11 +109,13 @@ where
 
 /// What the head of a stream says of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Head {
-    /// the body is in chunks; otherwise it ends with the connection
-    chunked: bool,
-    /// the connection ends with the body
-    closes: bool,
+enum Head {
+    /// it is in chunks, and another request may follow
+    Chunks,
+    /// it is in chunks, and the connection ends with it
+    LastChunks,
+    /// it ends with the connection
+    UntilClosed,
 }
 
 impl Head {
@@ -127,8 +129,15 @@ impl Head {
         }
         let has =
             |field: &[u8]| head.split(|byte| *byte == b'\n').any(|line| line.trim_ascii().eq_ignore_ascii_case(field));
-        let chunked = has(b"transfer-encoding: chunked");
-        Some(Head { chunked, closes: !chunked || has(b"connection: close") })
+        Some(match (has(b"transfer-encoding: chunked"), has(b"connection: close")) {
+            (true, false) => Head::Chunks,
+            (true, true) => Head::LastChunks,
+            (false, _) => Head::UntilClosed,
+        })
+    }
+
+    fn is_chunked(self) -> bool {
+        self != Head::UntilClosed
     }
 }
 
@@ -340,12 +349,12 @@ where
                     Poll::Ready(Some(Ok(frame))) => {
                         // A chunk of no bytes would be the last one [RFC 9112 §7.1].
                         if let Some(data) = frame.into_data().ok().filter(|data| !data.is_empty()) {
-                            *out = Out::Chunk(Chunk::new(data, head.chunked));
+                            *out = Out::Chunk(Chunk::new(data, head.is_chunked()));
                         }
                     }
                     // Cut off: the connection ends without a last chunk, which tells the client so.
                     Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
-                    Poll::Ready(None) => *out = Out::Last(Chunk::last(head.chunked)),
+                    Poll::Ready(None) => *out = Out::Last(Chunk::last(head.is_chunked())),
                     Poll::Pending => {
                         let _ = Pin::new(io).poll_flush(cx)?;
                         return Poll::Pending;

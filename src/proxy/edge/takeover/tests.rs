@@ -181,9 +181,9 @@ async fn a_process_that_ends_lets_a_stream_finish_and_closes_then() {
 fn a_head_is_read_when_it_is_whole_and_interim_answers_are_none() {
     let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
     assert!((0..head.len()).all(|cut| Head::read(&head[..cut]).is_none()));
-    assert_eq!(Head::read(head), Some(Head { chunked: true, closes: true }));
+    assert_eq!(Head::read(head), Some(Head::LastChunks));
     let interim = [b"HTTP/1.1 100 Continue\r\n\r\n".as_slice(), head].concat();
     assert_eq!(Head::read(&interim[..25]), None);
     assert_eq!(Head::read(&interim), Head::read(head));
-    assert_eq!(Head::read(b"HTTP/1.0 200 OK\r\n\r\n"), Some(Head { chunked: false, closes: true }));
+    assert_eq!(Head::read(b"HTTP/1.0 200 OK\r\n\r\n"), Some(Head::UntilClosed));
 }
