@@ -27,7 +27,7 @@ use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::upstream::is_nominated;
 use crate::guard::{Permits, Who, digest};
-use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Token};
+use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Shared, Token};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::occurrence;
 use crate::translate::recap::Recap;
@@ -162,7 +162,12 @@ impl Gateway {
         let messages = rewritten.request.messages.take();
         let about = About { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
         let claimed = match &self.shared {
-            Some(shared) => shared.claim(&about, messages.as_deref()).await,
+            Some(shared) => {
+                let mut asked = Asked(Some((shared, &about)));
+                let claimed = shared.claim(&about, messages.as_deref()).await;
+                asked.0 = None;
+                claimed
+            }
             None => Claimed::Alone,
         };
         match claimed {
@@ -318,6 +323,18 @@ impl Gateway {
             Kind::TokenExpired => self.guard.auth().refusal(&route.starting, AuthMethod::Jwt, AuthReason::Expired),
             _ => rejection,
         })
+    }
+}
+
+/// A claim that has no answer yet. Its client may leave before that: then nobody begins the run, and whoever asks for it again
+/// must not be told to wait for it.
+struct Asked<'a>(Option<(&'a Arc<Shared>, &'a About)>);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let Some((shared, about)) = self.0.take() else { return };
+        let (shared, about) = (Arc::clone(shared), about.clone());
+        tokio::spawn(async move { shared.release(&about).await });
     }
 }
 
