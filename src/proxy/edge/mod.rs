@@ -164,7 +164,11 @@ impl<S: HttpService> Edge<S> {
     }
 
     /// What `stream` speaks. `None` where nobody is there to speak, or the process ends.
-    async fn told<T>(&self, stream: T, mut closing: ShutdownWatch) -> Result<Option<(Version, Box<Prefixed<T>>)>, Turned>
+    async fn told<T>(
+        &self,
+        stream: T,
+        mut closing: ShutdownWatch,
+    ) -> Result<Option<(Version, Box<Prefixed<T>>)>, Turned>
     where
         T: AsyncRead + Unpin,
     {
