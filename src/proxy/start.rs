@@ -14,7 +14,7 @@ use super::desk::Held;
 use super::gateway::{Body, Gateway, Route, whole};
 use super::lifecycle::{Permit, Phase};
 use super::pipe::pipe;
-use super::plan::Plan;
+use super::plan::{Plan, Question};
 use super::rejoin::{self, Keys, Resumable};
 use super::request_body;
 use super::respond;
@@ -279,6 +279,12 @@ impl Gateway {
             stream = stream.numbered(token.as_str());
         }
         let head = &asker.head;
+        let question = Question {
+            fields: self.guard.fields(head, &route.starting),
+            traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
+            body: request.body.into(),
+            framings: accept::framings(route.agent),
+        };
         let plan = Plan {
             route: Arc::clone(&route.name),
             cluster: Arc::clone(&route.cluster),
@@ -287,18 +293,14 @@ impl Gateway {
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
             request_id: asker.request_id().to_owned(),
-            traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
-            fields: self.guard.fields(head, &route.starting),
-            agent_framings: accept::framings(route.agent),
             learned: Arc::clone(&route.learned),
             ids: request.ids,
-            body: request.body.into(),
             began: asker.began,
             access: Arc::clone(access),
             who: asker.who,
         };
         let (answer, answered) = oneshot::channel();
-        let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go());
+        let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go(Box::new(question)));
         Started { run, answered }
     }
 
