@@ -156,7 +156,7 @@ impl App {
         self.status.iter().find_map(Listener::address)
     }
 
-    /// Serves until it has drained; see [`drain`]. Blocks.
+    /// Serves until it has drained; see `drain.rs`. Blocks.
     ///
     /// # Errors
     /// When the process cannot be set up.

@@ -1,4 +1,4 @@
-//! The metrics of the process, and the handles that its parts count with. The [`table`] has every one of them.
+//! The metrics of the process, and the handles that its parts count with. `table.rs` has every one of them.
 //!
 //! Labels come from closed lists: routes from the configuration, types from the dialect's table, the rest from enums. No
 //! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
