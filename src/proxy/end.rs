@@ -148,7 +148,7 @@ pub(super) async fn put_away(mut session: Box<Session>, cluster: &Cluster, conne
                 return Ok(false);
             }
         }
-        Ok::<bool, Rejection>(true)
+        Ok::<bool, Box<Rejection>>(true)
     };
     if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
         cluster.release(connector, session).await;

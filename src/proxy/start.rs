@@ -14,7 +14,7 @@ use super::desk::Held;
 use super::gateway::{Body, Gateway, Route, whole};
 use super::lifecycle::{Permit, Phase};
 use super::pipe::pipe;
-use super::plan::Plan;
+use super::plan::{Plan, Question};
 use super::rejoin::{self, Keys, Resumable};
 use super::request_body;
 use super::respond;
@@ -53,8 +53,6 @@ const START_GRACE: Duration = Duration::from_secs(1);
 /// A request that may start a run, as far as its head says.
 struct Admitted {
     asker: Asker,
-    /// it came when no new runs were taken, and may join one that goes on
-    late: bool,
     /// held, with the next, for as long as the client takes part, which may be longer than this request
     permit: Permit,
     permits: Permits,
@@ -89,7 +87,7 @@ impl Gateway {
     /// Why there is no run, or why the agent did not take it.
     pub(super) async fn start(&self, route: &Route, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
         let (admitted, body) = self.admit(route, request)?;
-        let Admitted { asker, late, permit, mut permits } = admitted;
+        let Admitted { asker, permit, mut permits } = admitted;
         let body = request_body::read(&self.limits, &asker.head.headers, body).await?;
         // What has no ids cannot be come back to.
         let resumable = route.resumable.as_ref().filter(|_| asker.framing == Framing::Sse);
@@ -102,9 +100,6 @@ impl Gateway {
             if let Some(kept) = self.known(route, rewritten.client, keys, cursor).await? {
                 return self.joined(route, &asker, ids, &kept, rejoin::from(cursor));
             }
-        }
-        if late {
-            return Err(Kind::Draining.into());
         }
         // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
         // known, and who comes back is the caller, or another one who has no business here.
@@ -246,16 +241,13 @@ impl Gateway {
         };
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
-        let phase = self.lifecycle.phase();
-        let late = phase >= Phase::Draining;
-        // On a route whose runs outlive their clients it may be for one that goes on; the body tells.
-        if late && (route.resumable.is_none() || phase == Phase::Cut) {
+        if self.lifecycle.phase() == Phase::Cut {
             return Err(Kind::Draining.into());
         }
         let (mut head, body) = request.into_parts();
         let permits = head.extensions.remove::<Permits>().unwrap_or_default();
         let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
-        Ok((Admitted { asker: Asker { head, framing, who, began }, late, permit, permits }, body))
+        Ok((Admitted { asker: Asker { head, framing, who, began }, permit, permits }, body))
     }
 
     /// Starts the task of the run.
@@ -279,6 +271,12 @@ impl Gateway {
             stream = stream.numbered(token.as_str());
         }
         let head = &asker.head;
+        let question = Question {
+            fields: self.guard.fields(head, &route.starting),
+            traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
+            body: request.body.into(),
+            framings: accept::framings(route.agent),
+        };
         let plan = Plan {
             route: Arc::clone(&route.name),
             cluster: Arc::clone(&route.cluster),
@@ -287,18 +285,14 @@ impl Gateway {
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
             request_id: asker.request_id().to_owned(),
-            traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
-            fields: self.guard.fields(head, &route.starting),
-            agent_framings: accept::framings(route.agent),
             learned: Arc::clone(&route.learned),
             ids: request.ids,
-            body: request.body.into(),
             began: asker.began,
             access: Arc::clone(access),
             who: asker.who,
         };
         let (answer, answered) = oneshot::channel();
-        let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go());
+        let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go(Box::new(question)));
         Started { run, answered }
     }
 

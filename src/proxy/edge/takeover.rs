@@ -45,7 +45,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
     mut io: Attending<I>,
-    service: S,
+    service: &S,
     mut shutdown: ShutdownWatch,
 ) where
     I: AsyncRead + AsyncWrite + Unpin,
@@ -56,12 +56,13 @@ pub(super) async fn serve<I, S, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     // A connection that breaks is the client's business; its runs notice by themselves.
-    while let Some(mut stream) = until_stream(builder, io, service.clone(), &mut shutdown).await {
+    // Both are boxed, so that an idle stream keeps itself and nothing else.
+    while let Some(mut stream) = Box::pin(until_stream(builder, io, service.clone(), &mut shutdown)).await {
         if (&mut stream).await.is_err() {
             return;
         }
-        let Streaming { head, ahead, .. } = stream;
-        io = stream.io;
+        let Streaming { head, ahead, io: given_back, .. } = *stream;
+        io = given_back;
         if head != Head::Chunks || *shutdown.borrow() {
             let _ = io.shutdown().await;
             return;
@@ -76,7 +77,7 @@ async fn until_stream<I, S, B>(
     io: Attending<I>,
     service: S,
     shutdown: &mut ShutdownWatch,
-) -> Option<Streaming<Attending<I>, B>>
+) -> Option<Box<Streaming<Attending<I>, B>>>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone,
@@ -104,7 +105,7 @@ where
     };
     let parts = connection.into_parts();
     let Tapped { io, .. } = parts.io.into_inner();
-    Some(Streaming { io, body, head, out: Out::Waiting, ahead: parts.read_buf.to_vec() })
+    Some(Box::new(Streaming { io, body, head, out: Out::Waiting, ahead: parts.read_buf.to_vec() }))
 }
 
 /// What the head of a stream says of its body.

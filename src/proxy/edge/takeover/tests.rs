@@ -40,7 +40,7 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
         })
     });
     let served = tokio::spawn(async move {
-        serve(&http1::Builder::new(), Attending::new(stream, Activity::new()), service, shutdown).await;
+        serve(&http1::Builder::new(), Attending::new(stream, Activity::new()), &service, shutdown).await;
     });
     (client, served, process, writers)
 }
