@@ -8,9 +8,9 @@ use tokio::task::JoinSet;
 /// Streams at once.
 const STREAMS: usize = 500;
 
-/// What one stream that waits may cost the gateway, in bytes: 32 KiB [issue 2] in the build that is shipped. Without
+/// What one stream that waits may cost the gateway, in bytes: 24 KiB [issue 5] in the build that is shipped. Without
 /// optimisation the state of every task is larger.
-const IDLE_COST: usize = if cfg!(debug_assertions) { 96 << 10 } else { 32 << 10 };
+const IDLE_COST: usize = if cfg!(debug_assertions) { 96 << 10 } else { 24 << 10 };
 
 /// A mock agent and its URL.
 async fn mock(dialect: &str) -> (Process, String) {

@@ -430,7 +430,7 @@ mod tests {
             })
         });
         let served = tokio::spawn(async move {
-            serve(&http1::Builder::new(), Attending::new(stream, Activity::new()), service, shutdown).await;
+            serve(&http1::Builder::new(), Attending::new(stream, Activity::new()), &service, shutdown).await;
         });
         (client, served, process, writers)
     }
