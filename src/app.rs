@@ -13,6 +13,7 @@ use crate::guard::{Current, Guard};
 use crate::proxy::{
     Connections, Edge, Gateway, Lifecycle, Listener, Plane, SocketFile, Switch, Unbound, serving, stack,
 };
+use crate::replay::Shared;
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use axum::Router;
@@ -165,6 +166,7 @@ impl App {
         let (orders, asked) = Orders::new();
         let gateway = Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
         let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
+        let shared = gateway.shared();
         resolve_now(&gateway)?;
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
@@ -214,6 +216,11 @@ impl App {
             metrics: Arc::clone(&metrics),
         };
         server.add_service(background_service("upkeep", Reloader::new(live, origin, asked)));
+
+        // What replicas tell each other of their runs.
+        if let Some(shared) = shared {
+            server.add_service(background_service("replay", Sharer(shared)));
+        }
 
         let takeover = Mutex::new(predecessor);
         let left = files.clone();
@@ -272,6 +279,16 @@ impl Admin {
     fn new(local: &Local, router: Router, doors: &Arc<Doors>) -> Result<Admin, StartError> {
         let listener = local.socket.listener().map_err(|error| StartError::RunDir(local.run_dir.clone(), error))?;
         Ok(Admin(Mutex::new(Some((listener, router))), Arc::clone(doors)))
+    }
+}
+
+/// Keeps replicas in touch about runs that outlive their clients.
+struct Sharer(Arc<Shared>);
+
+#[async_trait]
+impl BackgroundService for Sharer {
+    async fn start(&self, _: ShutdownWatch) {
+        self.0.watch().await;
     }
 }
 

@@ -79,6 +79,10 @@ rejections! {
         "As many read this run as may.", "Close one of its streams, and try again.";
     RunAbandoned = 410 "run_abandoned" None,
         "Nobody listened to the run for as long as it may go on alone.", "Start it again, or raise `on_disconnect` of the route.";
+    RunLost = 410 "run_lost" None,
+        "The replica that ran this is gone, and the run with it.", "Start it again with a new runId.";
+    ReplayUnavailable = 503 "replay_unavailable" None,
+        "Whether another replica has this run cannot be found out now.", "Try again shortly, as `Retry-After` says.";
     EventsMethod = 405 "events_method_not_allowed" None,
         "The events of a run are read with GET.", "Send the request with the method GET.";
     ThreadBusy = 409 "thread_busy" None,

@@ -2,7 +2,8 @@
 //!
 //! 1. Somebody wants it to end. `/readyz` says 503, and for `drain_grace` everything is taken as before: load balancers take
 //!    their time to see it. HTTP/1 clients are told to come back over another connection.
-//! 2. The listeners close, and so does each connection behind what it is doing; runs may go on for `drain_timeout`.
+//! 2. The listeners close, and so does each connection behind what it is doing; runs may go on for `drain_timeout`. A client of
+//!    HTTP/2 may send requests until it has heard GOAWAY: they are served as well.
 //! 3. What still runs is cut: it ends with RUN_ERROR, and its body ends cleanly.
 //! 4. The process ends when the last connection is written out.
 //!
@@ -33,6 +34,10 @@ const LAST_ANSWERS: Duration = Duration::from_secs(1);
 /// How long clients have to use the connections that they keep to a process that was taken over from, and to hear with the
 /// answer that they should open another. Idle ones are closed behind it.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// How long a process without runs waits for what clients sent before they heard that their connection ends. Where it has
+/// runs, that comes in beside them.
+const CROSSING: Duration = Duration::from_secs(1);
 
 /// How long a process waits for keys of its issuers before it takes over all the same.
 const KEYS: Duration = Duration::from_secs(10);
@@ -193,17 +198,24 @@ impl Drain {
                     }
                 }
                 () = sleep_until(drain + left), if draining => return,
-                () = self.lifecycle.drained() => return,
+                () = self.emptied(), if draining => return,
             }
         }
     }
 
-    /// Takes nothing any more.
+    /// Takes no more connections, and asks those that there are to end.
     fn drain(&self, timeout: Duration) {
-        self.lifecycle.advance(Phase::Draining);
         self.doors.data.close();
         self.local.iter().for_each(|local| local.legacy.close());
         occurrence::Draining { timeout, runs: self.lifecycle.open() }.emit();
+    }
+
+    /// Waits until no run is open, and no client can send another one without knowing better.
+    async fn emptied(&self) {
+        // That no connection is left is the usual case, and takes no time.
+        let _ = timeout(CROSSING, self.doors.data.empty()).await;
+        self.lifecycle.advance(Phase::Draining);
+        self.lifecycle.drained().await;
     }
 
     /// Whatever still runs ends well-formed: RUN_ERROR, then a clean end of the body.

@@ -111,7 +111,7 @@ impl Check<'_> {
     fn config(&mut self, file: &File) -> Option<Config> {
         let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
         let listeners = self.listeners(&file.listeners, trusted_proxies.as_ref());
-        let replay = self.replay(&file.replay);
+        let replay = self.replay(&file.replay, file.redis.is_some());
         let limits = self.limits(&file.limits);
         let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
         let process = self.process(file);

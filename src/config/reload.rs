@@ -82,6 +82,7 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
             began.trusted_proxies != now.trusted_proxies,
         ),
         ("run_dir", began.process.run_dir != now.process.run_dir),
+        ("replay.store", began.replay.store != now.replay.store),
         ("limits.header_bytes", one.header_bytes != other.header_bytes),
         ("limits.headers", one.headers != other.headers),
         ("limits.head_timeout", one.head_timeout != other.head_timeout),

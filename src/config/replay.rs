@@ -12,6 +12,15 @@ pub enum OnDisconnect {
     Continue(Duration),
 }
 
+/// Where runs are kept that outlive their clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keeper {
+    /// In each replica those that it runs.
+    Memory,
+    /// In Redis as well, where the other replicas find them.
+    Redis,
+}
+
 /// How much is kept of runs for clients that come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Replay {
@@ -23,4 +32,6 @@ pub struct Replay {
     pub run_bytes: usize,
     /// How long a run is kept behind its end. Not zero.
     pub age: Duration,
+    /// Where. There is a Redis where it is in one.
+    pub store: Keeper,
 }

@@ -240,6 +240,7 @@ fn the_examples_load_without_any_variable_set() {
         ("own-dialect.yaml", "acme: ; platform: "),
         ("public-demo.yaml", "demo: "),
         ("redis-limits.yaml", "chat: staff"),
+        ("resumable-redis.yaml", "chat: "),
         ("resumable.yaml", "chat: "),
         ("social-app.yaml", "social: ; social-client: "),
         ("tls.yaml", "chat: "),

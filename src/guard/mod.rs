@@ -24,7 +24,7 @@ mod host;
 mod identity;
 pub mod limit;
 pub mod peer;
-mod redis;
+pub mod redis;
 mod streams;
 pub mod thread;
 mod upkeep;
@@ -156,6 +156,12 @@ impl Guard {
     /// There is none.
     pub fn seat(&self, head: &Parts, matched: &Matched) -> Result<Permits, Rejection> {
         self.streams.seat(head, matched)
+    }
+
+    /// The Redis that replicas share, if they share one.
+    #[must_use]
+    pub fn redis(&self) -> Option<&redis::Redis> {
+        self.redis.as_ref().map(|(_, redis)| &**redis)
     }
 
     /// Who checks credentials, for the status plane.

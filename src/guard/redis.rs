@@ -12,7 +12,7 @@
 
 use crate::config::access;
 use crate::telemetry::occurrence;
-use redis::aio::MultiplexedConnection;
+use redis::aio::{MultiplexedConnection, PubSub};
 use redis::{AsyncConnectionConfig, Client, RedisResult, Script};
 use std::fmt;
 use std::future::Future;
@@ -84,6 +84,40 @@ impl Redis {
         let (prefix, deadline) = (config.prefix.clone(), config.deadline);
         let link = watch::Sender::new(Link::Unknown);
         Ok(Redis { client, shown, prefix, deadline, link, born: Instant::now(), silent: AtomicU64::new(0) })
+    }
+
+    /// The same Redis over a connection of its own, so that large answers are not in the way of short ones, with another
+    /// deadline. It has to be watched as well.
+    #[must_use]
+    pub fn beside(&self, deadline: Duration) -> Redis {
+        let (client, shown, prefix) = (self.client.clone(), self.shown.clone(), self.prefix.clone());
+        let link = watch::Sender::new(Link::Unknown);
+        Redis { client, shown, prefix, deadline, link, born: Instant::now(), silent: AtomicU64::new(0) }
+    }
+
+    /// Waits until there is a connection.
+    pub async fn back(&self) {
+        // It fails where nobody is left who could connect, and `self` can.
+        let _ = self.link.subscribe().wait_for(|link| matches!(link, Link::Up(_))).await;
+    }
+
+    /// How long an answer may take.
+    #[must_use]
+    pub fn deadline(&self) -> Duration {
+        self.deadline
+    }
+
+    /// A connection of its own that hears what is published in a channel.
+    ///
+    /// # Errors
+    /// [`Away`] when there is none in time.
+    pub async fn listen(&self, channel: &str) -> Result<PubSub, Away> {
+        let listen = async {
+            let mut heard = self.client.get_async_pubsub().await?;
+            heard.subscribe(channel).await?;
+            RedisResult::Ok(heard)
+        };
+        timeout(CONNECT_TIMEOUT, listen).await.ok().and_then(Result::ok).ok_or(Away)
     }
 
     /// What the names of our keys begin with.

@@ -1,12 +1,12 @@
 //! How a run comes to its end, and what the client, the log and the metrics hear of that.
 
-use super::audience::Lost;
 use super::clock::Over;
 use super::plan::Plan;
 use super::upstream::{Cluster, Connector, Session};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::telemetry::metric::Outcome;
+use crate::replay::Lost;
+use crate::telemetry::label::Outcome;
 use crate::translate::{Bound, Fault, Stream};
 use std::time::Duration;
 

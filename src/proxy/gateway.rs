@@ -4,15 +4,15 @@ use super::desk::{self, Desk};
 use super::edge::SEND_TIMEOUT;
 use super::lifecycle::Lifecycle;
 use super::pipe::CutOff;
-use super::rejoin::Resumable;
+use super::rejoin::{self, Resumable};
 use super::respond;
 use super::upstream::{Cluster, Connector};
-use crate::config::replay::OnDisconnect;
+use crate::config::replay::{Keeper, OnDisconnect};
 use crate::config::{self, Config, Limits};
 use crate::dialect::{Dialect, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::{Errand, Guard, Matched, Standings, Who};
-use crate::replay::Store;
+use crate::replay::{Settings, Shared, Store};
 use crate::telemetry::{Metrics, RouteMetrics};
 use crate::translate::{Mode, Tools};
 use bytes::Bytes;
@@ -39,6 +39,8 @@ pub struct Gateway {
     pub(super) guard: Arc<Guard>,
     /// the runs that outlive their clients
     pub(super) replay: Arc<Store>,
+    /// the same, of all replicas
+    pub(super) shared: Option<Arc<Shared>>,
 }
 
 /// What a path leads to.
@@ -192,9 +194,17 @@ impl Gateway {
         guard: Arc<Guard>,
     ) -> Result<Self, String> {
         let connector = Arc::new(Connector::default());
+        let replay = Store::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay());
+        let shares = config.replay.store == Keeper::Redis;
+        let shared = guard.redis().filter(|_| shares).map(|redis| {
+            let (process, keep_alive, age) = (rejoin::token(), config.keep_alive, config.replay.age);
+            let settings = Settings { process, keep_alive, age };
+            Shared::new(Arc::clone(&replay), redis, settings, metrics.replay())
+        });
         Ok(Gateway {
             routes: routes(config, &metrics, &connector, None)?,
-            replay: Store::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay()),
+            replay,
+            shared,
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector,
@@ -214,7 +224,8 @@ impl Gateway {
         self.replay.adjust(config.replay, config.limits.client_buffer);
         Ok(Gateway {
             routes,
-            replay: self.replay.clone(),
+            replay: Arc::clone(&self.replay),
+            shared: self.shared.clone(),
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector: Arc::clone(&self.connector),
@@ -228,6 +239,12 @@ impl Gateway {
     #[must_use]
     pub fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
+    }
+
+    /// The runs of all replicas, if replicas share theirs. They have to be watched.
+    #[must_use]
+    pub fn shared(&self) -> Option<Arc<Shared>> {
+        self.shared.clone()
     }
 
     /// What a path leads to. Exact paths come first; no template reads one of them.
@@ -262,18 +279,18 @@ impl Gateway {
             Found::Events(route, thread_id) => {
                 let who = request.extensions().get::<Who>().and_then(Who::known);
                 self.guard.threads.read(&route.reading, who, thread_id.as_deref())?;
-                if let Some(again) = self.events_again(route, thread_id.as_deref(), &request)? {
+                if let Some(again) = self.events_again(route, thread_id.as_deref(), &request).await? {
                     return Ok(again);
                 }
                 desk::events(route, thread_id.as_deref(), &request)
             }
             Found::Join(route, _, run_id) => {
                 let standings = Standings::fields(request.extensions());
-                announced(self.join_again(route, run_id.as_deref(), &request), standings)
+                announced(self.join_again(route, run_id.as_deref(), &request).await, standings)
             }
             Found::Stop(route, _, run_id) => {
                 let standings = Standings::fields(request.extensions());
-                announced(self.stop(route, run_id.as_deref(), &request), standings)
+                announced(self.stop(route, run_id.as_deref(), &request).await, standings)
             }
         }
     }

@@ -18,7 +18,7 @@ pub enum Phase {
     Serving,
     /// runs are taken yet; everybody is told to go elsewhere
     Leaving,
-    /// no new runs; open ones may finish
+    /// the doors are closed; open runs may finish, and so may who crossed the word that their connection ends
     Draining,
     /// open runs end now, with RUN_ERROR
     Cut,
@@ -80,7 +80,7 @@ impl Lifecycle {
         self.open.runs.load(Ordering::Acquire)
     }
 
-    /// Waits until no run is open and none can begin any more.
+    /// Waits until no run is open and the doors are closed.
     pub async fn drained(&self) {
         // It fails where nobody is left who could say so, and then the process is at its end.
         let _ = self.phase.subscribe().wait_for(|now| *now >= Phase::Draining).await;

@@ -17,11 +17,13 @@ use super::tail::Tail;
 use crate::codec::Framing;
 use crate::config::Template;
 use crate::config::field::{LAST_EVENT_ID, REQUEST_ID};
+use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who, digest};
-use crate::replay::{Cursor, From, Kept, Key, Token, Unjoined};
+use crate::replay::{Away, Cursor, From, Kept, Key, Token, Unfound, Unjoined, Wanted};
 use crate::telemetry::occurrence;
 use crate::translate::Ids;
+use futures_util::FutureExt;
 use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -105,8 +107,20 @@ impl Gateway {
     ///
     /// # Errors
     /// It wants to read on in a run that there is not, or begin another one under the id of a run that goes on.
-    pub(super) fn known(&self, keys: &Keys, cursor: Option<Cursor>) -> Result<Option<Arc<Kept>>, Rejection> {
-        match (self.replay.find(&keys.run), cursor) {
+    pub(super) async fn known(
+        &self,
+        route: &Route,
+        client: Side,
+        keys: &Keys,
+        cursor: Option<Cursor>,
+    ) -> Result<Option<Arc<Kept>>, Rejection> {
+        let kept = match self.kept(route, client, &keys.run, cursor).await {
+            Ok(kept) => kept,
+            // A run that may have been asked for elsewhere is asked for again rather than not at all.
+            Err(why) if why.kind == Kind::ReplayUnavailable && cursor.is_none() => None,
+            Err(away) => return Err(away),
+        };
+        match (kept, cursor) {
             (Some(kept), Some(_)) if kept.thread == keys.thread => Ok(Some(kept)),
             (_, Some(_)) => Err(Kind::RunNotFound.into()),
             (Some(kept), None) if kept.body == keys.body => Ok(Some(kept)),
@@ -115,19 +129,43 @@ impl Gateway {
         }
     }
 
+    /// A run of this replica, or of another one.
+    ///
+    /// # Errors
+    /// That it may exist.
+    async fn kept(
+        &self,
+        route: &Route,
+        client: Side,
+        run: &Key,
+        cursor: Option<Cursor>,
+    ) -> Result<Option<Arc<Kept>>, Rejection> {
+        if let Some(kept) = self.replay.find(run).filter(|kept| !kept.elsewhere) {
+            return Ok(Some(kept));
+        }
+        let Some(shared) = self.shared.as_ref().filter(|_| route.resumable.is_some()) else { return Ok(None) };
+        let mut lifecycle = self.lifecycle.watch();
+        let cut = async move { lifecycle.cut().await };
+        let found = shared.find(Wanted { run: *run, side: client, cursor }, cut.boxed()).await;
+        found.map_err(|why| match why {
+            Unfound::Away => away(Away),
+            Unfound::TooLarge => Kind::RunNotKept.into(),
+        })
+    }
+
     /// GET of a run by its id.
     ///
     /// # Errors
     /// It is no GET, or there is no such run for the caller, or it cannot be read from there on.
-    pub(super) fn join_again(
+    pub(super) async fn join_again(
         &self,
         route: &Route,
         run_id: Option<&str>,
         request: &Request<Incoming>,
     ) -> Result<Response<Body>, Rejection> {
         let cursor = reading(route, request)?;
-        let kept = run_id.and_then(|id| self.replay.find(&run_key(route, who(request), id)));
-        let kept = kept.ok_or(Kind::RunNotFound)?;
+        let run = run_key(route, who(request), run_id.ok_or(Kind::RunNotFound)?);
+        let kept = self.kept(route, route.client, &run, cursor).await?.ok_or(Kind::RunNotFound)?;
         self.join(route, &kept, from(cursor), request.headers(), request.version())
     }
 
@@ -135,7 +173,7 @@ impl Gateway {
     ///
     /// # Errors
     /// As [`Gateway::join_again`].
-    pub(super) fn events_again(
+    pub(super) async fn events_again(
         &self,
         route: &Route,
         thread_id: Option<&str>,
@@ -145,7 +183,13 @@ impl Gateway {
             return Ok(None);
         }
         let cursor = reading(route, request)?;
-        let kept = thread_id.and_then(|id| self.replay.last(&thread_key(route, who(request), id)));
+        let thread = thread_id.map(|id| thread_key(route, who(request), id));
+        let mut kept = thread.and_then(|thread| self.replay.last(&thread));
+        if let (None, Some(shared), Some(thread)) = (&kept, &self.shared, thread)
+            && let Some(run) = shared.last(&thread).await.map_err(away)?
+        {
+            kept = self.kept(route, route.client, &run, cursor).await?;
+        }
         let Some(kept) = kept else {
             return if cursor.is_some() { Err(Kind::RunNotFound.into()) } else { Ok(None) };
         };
@@ -183,7 +227,7 @@ impl Gateway {
     ///
     /// # Errors
     /// It is no POST, or there is no such run for the caller.
-    pub(super) fn stop(
+    pub(super) async fn stop(
         &self,
         route: &Route,
         run_id: Option<&str>,
@@ -192,8 +236,13 @@ impl Gateway {
         if *request.method() != Method::POST {
             return Err(Rejection::from(Kind::MethodNotAllowed).detail("A run is stopped with POST."));
         }
-        let kept = run_id.and_then(|id| self.replay.find(&run_key(route, who(request), id)));
-        let log = &kept.ok_or(Kind::RunNotFound)?.log;
+        let run = run_key(route, who(request), run_id.ok_or(Kind::RunNotFound)?);
+        let Some(kept) = self.replay.find(&run) else {
+            let shared = self.shared.as_ref().ok_or(Kind::RunNotFound)?;
+            let known = shared.stop(&run).await.map_err(away)?;
+            return if known { Ok(respond::stopped().map(whole)) } else { Err(Kind::RunNotFound.into()) };
+        };
+        let log = &kept.log;
         if log.is_open() {
             let (request_id, token) = (request_id(request.headers()), log.token());
             occurrence::Stopped { route: &route.name, request_id, token: token.as_str() }.emit();
@@ -201,6 +250,11 @@ impl Gateway {
         }
         Ok(respond::stopped().map(whole))
     }
+}
+
+/// The refusal of somebody who asks for a run that may be another replica's.
+pub(super) fn away(Away: Away) -> Rejection {
+    Rejection { retry_after: Some("1".to_owned()), ..Kind::ReplayUnavailable.into() }
 }
 
 /// What a GET of events may be, and from where on it reads.

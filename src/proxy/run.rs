@@ -10,7 +10,7 @@
 //! nobody to have listened for long, or for its being stopped), for the gateway's end, and for its own clock, which sends
 //! keep-alives and ends an agent that fell silent.
 
-use super::audience::{Audience, Lost};
+use super::audience::Audience;
 use super::clock::{Clock, Over, now};
 use super::end::{End, Interrupt, put_away};
 use super::lifecycle::Watch;
@@ -20,7 +20,9 @@ use super::upstream::Session;
 use crate::config::access::OnExpiry;
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::telemetry::metric::{Outcome, Totals};
+use crate::replay::Lost;
+use crate::telemetry::label::Outcome;
+use crate::telemetry::metric::Totals;
 use crate::telemetry::occurrence;
 use crate::translate::{Fault, Stream};
 use futures_util::FutureExt;

@@ -27,7 +27,7 @@ use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::upstream::is_nominated;
 use crate::guard::{Permits, Who, digest};
-use crate::replay::{Entered, Fresh, From, Kept, Token};
+use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Shared, Token};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::occurrence;
 use crate::translate::recap::Recap;
@@ -53,8 +53,6 @@ const START_GRACE: Duration = Duration::from_secs(1);
 /// A request that may start a run, as far as its head says.
 struct Admitted {
     asker: Asker,
-    /// it came when no new runs were taken, and may join one that goes on
-    late: bool,
     /// held, with the next, for as long as the client takes part, which may be longer than this request
     permit: Permit,
     permits: Permits,
@@ -89,7 +87,7 @@ impl Gateway {
     /// Why there is no run, or why the agent did not take it.
     pub(super) async fn start(&self, route: &Route, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
         let (admitted, body) = self.admit(route, request)?;
-        let Admitted { asker, late, permit, mut permits } = admitted;
+        let Admitted { asker, permit, mut permits } = admitted;
         let body = request_body::read(&self.limits, &asker.head.headers, body).await?;
         // What has no ids cannot be come back to.
         let resumable = route.resumable.as_ref().filter(|_| asker.framing == Framing::Sse);
@@ -99,12 +97,9 @@ impl Gateway {
         let keys = body_key.map(|body| Keys::new(route, &asker.who, ids, body));
         if let Some(keys) = &keys {
             let cursor = rejoin::cursor(&asker.head.headers)?;
-            if let Some(kept) = self.known(keys, cursor)? {
+            if let Some(kept) = self.known(route, rewritten.client, keys, cursor).await? {
                 return self.joined(route, &asker, ids, &kept, rejoin::from(cursor));
             }
-        }
-        if late {
-            return Err(Kind::Draining.into());
         }
         // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
         // known, and who comes back is the caller, or another one who has no business here.
@@ -159,14 +154,47 @@ impl Gateway {
         let events = route.desk.as_ref().map(|desk| desk.place(&ids)).transpose()?;
         let Keys { run, thread, body } = keys;
         let token = rejoin::token();
-        let recap = Recap::new(rewritten.client, &ids, rewritten.request.messages.take());
-        let writer = match self.replay.enter(Fresh { run, thread, body, token, recap, alone: resumable.alone }) {
-            Entered::New(writer) => writer,
-            // The same request came twice at once.
-            Entered::Known(kept) => return self.joined(route, &asker, &ids, &kept, rejoin::from(None)),
-            Entered::Taken => return Err(Kind::RunIdTaken.into()),
-            Entered::Full => return self.start_alone(route, asker, rewritten, held).await,
+        let messages = rewritten.request.messages.take();
+        let about = About { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
+        let claimed = match &self.shared {
+            Some(shared) => {
+                let mut asked = Asked(Some((shared, &about)));
+                let claimed = shared.claim(&about, messages.as_deref()).await;
+                asked.0 = None;
+                claimed
+            }
+            None => Claimed::Alone,
         };
+        match claimed {
+            Claimed::Mine | Claimed::Alone => {}
+            // The same request came to two replicas at once, or twice to one.
+            Claimed::Known => {
+                let keys = Keys { run, thread, body };
+                let kept = self.known(route, rewritten.client, &keys, None).await?;
+                let kept = kept.ok_or_else(|| rejoin::away(Away))?;
+                return self.joined(route, &asker, &ids, &kept, rejoin::from(None));
+            }
+            Claimed::Taken => return Err(Kind::RunIdTaken.into()),
+        }
+        let recap = Recap::new(rewritten.client, &ids, messages);
+        let fresh = Fresh { run, thread, body, token, recap, alone: resumable.alone, follows: None };
+        let writer = match self.replay.enter(fresh) {
+            Entered::New(writer) => writer,
+            refused => {
+                if let (Some(shared), Claimed::Mine) = (&self.shared, claimed) {
+                    shared.release(&about).await;
+                }
+                match refused {
+                    // The same request came twice at once.
+                    Entered::Known(kept) => return self.joined(route, &asker, &ids, &kept, rejoin::from(None)),
+                    Entered::Taken => return Err(Kind::RunIdTaken.into()),
+                    _ => return self.start_alone(route, asker, rewritten, held).await,
+                }
+            }
+        };
+        if let Some(shared) = &self.shared {
+            shared.broadcast(about, writer.log(), claimed, self.lifecycle.enter());
+        }
         let log = Arc::clone(writer.log());
         let version = asker.head.version;
         // It is there before the run speaks: nothing is missed, and who leaves before the answer has left.
@@ -213,16 +241,13 @@ impl Gateway {
         };
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
-        let phase = self.lifecycle.phase();
-        let late = phase >= Phase::Draining;
-        // On a route whose runs outlive their clients it may be for one that goes on; the body tells.
-        if late && (route.resumable.is_none() || phase == Phase::Cut) {
+        if self.lifecycle.phase() == Phase::Cut {
             return Err(Kind::Draining.into());
         }
         let (mut head, body) = request.into_parts();
         let permits = head.extensions.remove::<Permits>().unwrap_or_default();
         let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
-        Ok((Admitted { asker: Asker { head, framing, who, began }, late, permit, permits }, body))
+        Ok((Admitted { asker: Asker { head, framing, who, began }, permit, permits }, body))
     }
 
     /// Starts the task of the run.
@@ -292,6 +317,18 @@ impl Gateway {
             Kind::TokenExpired => self.guard.auth().refusal(&route.starting, AuthMethod::Jwt, AuthReason::Expired),
             _ => rejection,
         })
+    }
+}
+
+/// A claim that has no answer yet. Its client may leave before that: then nobody begins the run, and whoever asks for it again
+/// must not be told to wait for it.
+struct Asked<'a>(Option<(&'a Arc<Shared>, &'a About)>);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let Some((shared, about)) = self.0.take() else { return };
+        let (shared, about) = (Arc::clone(shared), about.clone());
+        tokio::spawn(async move { shared.release(&about).await });
     }
 }
 

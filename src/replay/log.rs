@@ -24,7 +24,7 @@ mod seat;
 mod tests;
 mod write;
 
-pub use mirror::{Mirror, Mirrored};
+pub use mirror::{Mirror, Mirrored, Sum};
 pub use read::{CutOff, From, Reader, Unjoined};
 pub use seat::Held;
 pub use write::{Lost, Writer};
@@ -131,11 +131,12 @@ enum End {
 }
 
 impl Log {
-    pub(super) fn new(token: Token, recap: Recap, pace: Pace) -> Log {
+    /// A log that begins behind an event, up to which the recap tells everything; 0 where nothing was said yet.
+    pub(super) fn new(token: Token, recap: Recap, behind: u64, pace: Pace) -> Log {
         let state = State {
             chunks: VecDeque::new(),
             head: 0,
-            last: 0,
+            last: behind,
             base: recap.held(),
             end: End::Open,
             seats: Vec::new(),
@@ -164,6 +165,43 @@ impl Log {
     #[must_use]
     pub fn held(&self) -> usize {
         self.state().held()
+    }
+
+    /// Whether anybody reads it now.
+    #[must_use]
+    pub fn is_read(&self) -> bool {
+        !self.state().seats.is_empty()
+    }
+
+    /// Somebody listens elsewhere: the time that the run goes on alone begins anew.
+    pub fn listened(&self) {
+        // Whoever waits for the end of that time looks again when it comes.
+        self.state().alone = Instant::now();
+    }
+
+    /// Up to which event the log only has a sum.
+    #[must_use]
+    pub fn summed(&self) -> u64 {
+        self.state().first() - 1
+    }
+
+    /// Waits until the log has an event of that number, or has ended.
+    pub async fn reaches(&self, number: u64) {
+        loop {
+            // Asked for before it is looked, so that what comes in between is not missed.
+            let news = self.news.notified();
+            let mut news = std::pin::pin!(news);
+            news.as_mut().enable();
+            if self.has(number) {
+                return;
+            }
+            news.await;
+        }
+    }
+
+    fn has(&self, number: u64) -> bool {
+        let state = self.state();
+        state.last >= number || matches!(state.end, End::Finished | End::Cut)
     }
 
     /// Has the run end, if it has not ended.
@@ -252,7 +290,7 @@ impl State {
 }
 
 /// Where each frame ends. No frame has an empty line in it, and no comment is kept.
-fn ends(frames: &[u8]) -> impl Iterator<Item = usize> {
+pub(super) fn ends(frames: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memmem::find_iter(frames, b"\n\n").map(|at| at + 2)
 }
 

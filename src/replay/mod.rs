@@ -11,8 +11,10 @@
 
 mod cursor;
 mod log;
+mod shared;
 mod store;
 
 pub use cursor::{Cursor, Token};
 pub use log::{CutOff, From, Held, Log, Lost, Mirror, Mirrored, Pace, Reader, Unjoined, Writer};
+pub use shared::{About, Away, Claimed, Settings, Shared, Unfound, Wanted};
 pub use store::{Entered, Fresh, Kept, Key, Store};

@@ -61,6 +61,8 @@ pub struct Kept {
     pub body: Key,
     /// what it said
     pub log: Arc<Log>,
+    /// whether another replica runs it, or did
+    pub elsewhere: bool,
     /// what is counted of it
     held: AtomicUsize,
 }
@@ -80,6 +82,8 @@ pub struct Fresh {
     pub recap: Recap,
     /// how long it goes on without a reader
     pub alone: Duration,
+    /// where another replica has it: up to which event the recap tells it
+    pub follows: Option<u64>,
 }
 
 /// What came of a run that was to begin.
@@ -129,7 +133,7 @@ impl Store {
 
     /// Gives a run a place, unless it has one.
     pub fn enter(self: &Arc<Self>, fresh: Fresh) -> Entered {
-        let Fresh { run, thread, body, token, recap, alone } = fresh;
+        let Fresh { run, thread, body, token, recap, alone, follows } = fresh;
         let Bounds { replay, backlog } = self.bounds();
         let mut runs = self.runs();
         if let Some(known) = runs.kept.get(&run) {
@@ -148,8 +152,9 @@ impl Store {
             }
         }
         let pace = Pace { backlog, bytes: replay.run_bytes, patience: self.patience, alone };
-        let log = Arc::new(Log::new(token, recap, pace));
-        let kept = Arc::new(Kept { run, thread, body, log: Arc::clone(&log), held: AtomicUsize::new(0) });
+        let log = Arc::new(Log::new(token, recap, follows.unwrap_or_default(), pace));
+        let (elsewhere, held) = (follows.is_some(), AtomicUsize::new(0));
+        let kept = Arc::new(Kept { run, thread, body, log: Arc::clone(&log), elsewhere, held });
         runs.kept.insert(run, Arc::clone(&kept));
         runs.threads.insert(thread, run);
         self.metrics.runs(runs.kept.len());

@@ -4,6 +4,7 @@
 //! - `join`: coming back, behind any event and without one, by POST and by GET; what is no way back.
 //! - `kept`: how long a run goes on alone, how much is kept, and the end of the process.
 //! - `owner`: whose a run is.
+//! - `shared`: coming back to another replica, over a real Redis.
 //! - `steps`: clients of two steps.
 //! - `stop`: ending a run.
 
@@ -11,6 +12,7 @@ mod h2;
 mod join;
 mod kept;
 mod owner;
+mod shared;
 mod steps;
 mod stop;
 

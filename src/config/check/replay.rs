@@ -2,15 +2,22 @@
 
 use super::paths::Labels;
 use super::{Check, Seen, position};
-use crate::config::replay::{OnDisconnect, Replay};
+use crate::config::replay::{Keeper, OnDisconnect, Replay};
 use crate::config::{Template, file, scalar};
 
 impl Check<'_> {
-    pub(super) fn replay(&mut self, written: &file::Replay) -> Option<Replay> {
+    pub(super) fn replay(&mut self, written: &file::Replay, has_redis: bool) -> Option<Replay> {
         let runs = self.value(&written.runs, "replay.runs", scalar::count);
         let bytes = self.value(&written.bytes, "replay.bytes", scalar::size);
         let run_bytes = self.value(&written.run_bytes, "replay.run_bytes", scalar::size);
         let age = self.value(&written.age, "replay.age", scalar::duration);
+        let choices = &[("memory", Keeper::Memory), ("redis", Keeper::Redis)];
+        let store = self.choice(&written.store, "replay.store", choices);
+        if store == Some(Keeper::Redis) && !has_redis {
+            let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or let each replica keep its own";
+            let message = "replicas share runs in `redis`, and there is none";
+            self.note("replay.store", position(written.store.defined), message, hint);
+        }
         let (bytes, run_bytes) = (bytes?, run_bytes?);
         if run_bytes > bytes {
             // Of a default and what was written, only the written one can be changed.
@@ -22,7 +29,7 @@ impl Check<'_> {
             let hint = "make `bytes` larger, or `run_bytes` smaller";
             self.note(&format!("replay.{key}"), position(text.defined), message, hint);
         }
-        Some(Replay { runs: runs?, bytes, run_bytes, age: age? })
+        Some(Replay { runs: runs?, bytes, run_bytes, age: age?, store: store? })
     }
 
     /// What becomes of a run that nobody listens to. Where it goes on it is found below the route's path, which no other

@@ -17,11 +17,19 @@ pub struct Replay {
     pub run_bytes: Text,
     /// How long a run is kept behind its end. A duration.
     pub age: Text,
+    /// `memory`: a client comes back to the replica that it left. `redis`: to any; what runs say is then in `redis` as well.
+    pub store: Text,
 }
 
 impl Default for Replay {
     fn default() -> Replay {
-        Replay { runs: text("10000"), bytes: text("256MiB"), run_bytes: text("1MiB"), age: text("5m") }
+        Replay {
+            runs: text("10000"),
+            bytes: text("256MiB"),
+            run_bytes: text("1MiB"),
+            age: text("5m"),
+            store: text("memory"),
+        }
     }
 }
 

@@ -62,6 +62,26 @@ f:1:39: replay.runs: `0` allows nothing at all
 ",
     ),
     (
+        "runs that are shared over nothing",
+        r"
+replay: {store: redis, age: 1m}
+",
+        r#"
+f:1:17: replay.store: replicas share runs in `redis`, and there is none
+  hint: add `redis: {url: "redis://127.0.0.1:6379/0"}`, or let each replica keep its own
+"#,
+    ),
+    (
+        "a store that there is not",
+        r"
+replay: {store: disk}
+",
+        r"
+f:1:17: replay.store: `disk` is not a choice here
+  hint: write `memory` or `redis`
+",
+    ),
+    (
         "paths where runs of another route are found",
         r#"
 routes:

@@ -1,6 +1,6 @@
 //! A copy of a log elsewhere: reads as a reader does, but whole frames with their numbers, and never paces the run.
 
-use super::{End, Log};
+use super::{Base, End, Log};
 use bytes::Bytes;
 use std::sync::Arc;
 
@@ -34,11 +34,48 @@ pub enum Mirrored {
     Cut,
 }
 
+/// What the front of a log comes to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Sum {
+    /// nothing was said yet
+    Nothing,
+    /// it was too large to be kept
+    GivenUp,
+    /// Frames that tell a client, or a recap, everything up to an event. At least the first event is in it, so that it says
+    /// what the conversation held before the run.
+    Through(u64, Vec<u8>),
+}
+
 impl Mirror {
     /// A mirror that begins with what the log still has.
     #[must_use]
     pub fn new(log: &Arc<Log>) -> Mirror {
         Mirror { log: Arc::clone(log), at: 0 }
+    }
+
+    /// What the log cannot give any more as it was, in short. What the mirror sees next is behind that, or may overlap with it.
+    #[must_use]
+    pub fn sum(&self) -> Sum {
+        let base = self.log.base();
+        let Base::Sum(recap) = &*base else { return Sum::GivenUp };
+        let state = self.log.state();
+        if state.last == 0 {
+            return Sum::Nothing;
+        }
+        let through = (state.first() - 1).max(1);
+        let mut frames = Vec::new();
+        if let Some(first) = state.chunks.front().filter(|chunk| chunk.first == 1) {
+            frames.extend_from_slice(&first.bytes[..super::ends(&first.bytes).next().unwrap_or(first.bytes.len())]);
+        }
+        let mut recap = recap.clone();
+        drop(state);
+        drop(base);
+        recap.push(&frames);
+        let mut told = Vec::new();
+        // Its frames are folded again where they are read, so nobody sees this time.
+        recap.prelude(0, None, &mut told);
+        // Of a run that failed before it began there is nothing to sum up.
+        Sum::Through(through, if told.is_empty() { frames } else { told })
     }
 
     /// What comes next. May be dropped while waiting, and nothing is lost.

@@ -17,7 +17,7 @@ const PACE: Pace =
 /// A log of its own, in no store.
 fn log(pace: Pace) -> Writer {
     let recap = Recap::new(Side::new(&AG_UI), &Ids::new("t", "r"), None);
-    Writer::new(Arc::new(Log::new(Token::new(7), recap, pace)), None)
+    Writer::new(Arc::new(Log::new(Token::new(7), recap, 0, pace)), None)
 }
 
 /// A frame of so many bytes in all, as a client of AG-UI gets it.

@@ -1,6 +1,7 @@
 //! What is kept, and what makes room.
 
 use super::*;
+use crate::config::replay::Keeper;
 use crate::dialect::{AG_UI, Side};
 use crate::replay::{Cursor, From};
 use crate::telemetry::Metrics;
@@ -13,14 +14,22 @@ const AGE: Duration = Duration::from_secs(300);
 fn store(runs: usize, bytes: usize, run_bytes: usize) -> (Arc<Store>, Metrics) {
     let metrics = Metrics::new().expect("unique names");
     let runs = NonZeroUsize::new(runs).expect("some");
-    let bounds = Replay { runs, bytes, run_bytes, age: AGE };
+    let bounds = Replay { runs, bytes, run_bytes, age: AGE, store: Keeper::Memory };
     (Store::new(bounds, 1 << 10, Duration::from_secs(60), metrics.replay()), metrics)
 }
 
 fn fresh(run: u8, body: u8) -> Fresh {
     let recap = Recap::new(Side::new(&AG_UI), &Ids::new("t", "r"), None);
     let alone = Duration::from_secs(60);
-    Fresh { run: [run; 32], thread: [9; 32], body: [body; 32], token: Token::new(run.into()), recap, alone }
+    Fresh {
+        run: [run; 32],
+        thread: [9; 32],
+        body: [body; 32],
+        token: Token::new(run.into()),
+        recap,
+        alone,
+        follows: None,
+    }
 }
 
 fn enter(store: &Arc<Store>, run: u8) -> Writer {

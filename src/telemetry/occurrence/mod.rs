@@ -14,7 +14,9 @@ pub use listener::{
     TurnedAway,
 };
 pub use process::{Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver};
-pub use run::{Detected, Joined, Preflight, Refused, Resumed, RunEnded, Stopped, Unread, Unresolved};
+pub use run::{
+    Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved, Unshared,
+};
 pub use upstream::{CertificatesChanged, CertificatesUnusable, Ejected, HealthChanged, NoneFit, Returned};
 
 use super::label::AuthMethod;

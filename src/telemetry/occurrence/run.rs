@@ -2,7 +2,8 @@
 
 use super::{Caller, millis, shown};
 use crate::error::Rejection;
-use crate::telemetry::metric::{Metrics, Outcome, RouteMetrics, Totals};
+use crate::telemetry::label::Outcome;
+use crate::telemetry::metric::{Metrics, RouteMetrics, Totals};
 use std::time::Duration;
 
 /// A request was refused before its stream began.
@@ -246,5 +247,52 @@ impl Unresolved<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::warn!(route = self.route, cause = shown(&self.cause), "upstream not resolved");
+    }
+}
+
+/// A run of another replica is read here from now on.
+pub struct Followed<'a> {
+    /// what the ids of the run's events begin with
+    pub token: &'a str,
+    /// the process that runs it
+    pub home: &'a str,
+    /// up to which event it is known in short
+    pub behind: u64,
+}
+
+impl Followed<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let Followed { token, home, behind } = self;
+        tracing::info!(token, home, behind, "run of another replica followed");
+    }
+}
+
+/// The process that ran a run is gone, and whoever reads it is told so.
+pub struct RunLost<'a> {
+    /// what the ids of the run's events begin with
+    pub token: &'a str,
+    /// the process that ran it
+    pub home: &'a str,
+}
+
+impl RunLost<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let RunLost { token, home } = self;
+        tracing::warn!(token, home, "run lost with its replica");
+    }
+}
+
+/// A run of this replica cannot be followed elsewhere any more: it was taken for lost, or another one has its place.
+pub struct Unshared<'a> {
+    /// what the ids of the run's events begin with
+    pub token: &'a str,
+}
+
+impl Unshared<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::warn!(token = self.token, "run shared no longer");
     }
 }

@@ -58,6 +58,18 @@ fn prelude(client: Side, messages: &[Value], heard: &[String]) -> Vec<String> {
     said
 }
 
+/// The same by way of a sum that travelled: what a follower of the run makes of the sum of its home, and what came behind that.
+fn prelude_of_sum(client: Side, messages: &[Value], heard: &[String]) -> Vec<String> {
+    let (left, right) = heard.split_at((heard.len() / 2).max(1));
+    let sum = prelude(client, messages, left);
+    let mut recap = Recap::new(client, &Ids::new("t1", "r1"), None);
+    recap.push(wire(if sum.is_empty() { left } else { &sum }).as_bytes());
+    recap.push(wire(right).as_bytes());
+    let mut out = Vec::new();
+    recap.prelude(1_620_000_004_500, None, &mut out);
+    frames(&String::from_utf8(out).expect("UTF-8"))
+}
+
 /// Why a client would reject the stream.
 fn rejected(client: Side, stream: &[String]) -> Option<String> {
     let data = |frame: &String| frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned();
@@ -79,6 +91,13 @@ fn rejected(client: Side, stream: &[String]) -> Option<String> {
 
 /// Holds the law for every cut of one stream. Gives the first failure.
 fn broken(client: Side, stream: &[String]) -> Option<String> {
+    broken_by(prelude, client, stream)
+}
+
+/// What makes the prelude of a client from what the request held and what the run has said.
+type Prelude = fn(Side, &[Value], &[String]) -> Vec<String>;
+
+fn broken_by(prelude: Prelude, client: Side, stream: &[String]) -> Option<String> {
     let whole = Client::holding(&input()).hear(stream);
     let legal = rejected(client, stream).is_none();
     (1..=stream.len()).find_map(|cut| {
@@ -131,6 +150,12 @@ fn settle(failures: Vec<(String, Vec<String>)>) {
 fn whoever_joins_late_has_what_the_others_have_over_the_corpus() {
     let all = client_streams().into_iter();
     settle(all.map(|(name, client, text)| (name, broken(client, &frames(&text)).into_iter().collect())).collect());
+}
+
+#[test]
+fn a_sum_that_was_summed_up_again_tells_the_same_over_the_corpus() {
+    let broken = |client, text: &str| broken_by(prelude_of_sum, client, &frames(text)).into_iter().collect();
+    settle(client_streams().into_iter().map(|(name, client, text)| (name, broken(client, &text))).collect());
 }
 
 fn through(events: &[String], from: Side, to: Side) -> Vec<String> {

@@ -4,7 +4,7 @@ use super::*;
 use futures_util::future::join_all;
 
 /// A run with a bit of everything, an event each.
-fn script() -> Vec<String> {
+pub(super) fn script() -> Vec<String> {
     let events = [
         r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#,
         r#"{"type":"STEP_STARTED","stepName":"plan"}"#,
@@ -39,13 +39,13 @@ fn pausing(behind: usize) -> Agent {
 }
 
 /// What a client hears of it that never leaves.
-async fn uninterrupted() -> Vec<Frame> {
+pub(super) async fn uninterrupted() -> Vec<Frame> {
     let agent = Agent::answering(HEAD.to_owned() + &script().concat());
     let gateway = before(&agent).await;
     heard(&ask(gateway.data, post("/run", "", &input("r1"))).await)
 }
 
-fn events(frames: &[Frame]) -> Vec<&Value> {
+pub(super) fn events(frames: &[Frame]) -> Vec<&Value> {
     frames.iter().map(|frame| &frame.event).collect()
 }
 

@@ -3,7 +3,7 @@
 use super::super::support::sha256;
 use super::*;
 
-fn auth() -> String {
+pub(super) fn auth() -> String {
     let key = |id: &str, more: &str| format!("{{id: {id}, sha256: {}{more}}}", sha256(&format!("{id}-key")));
     let keys = [
         key("ada", ", tenant: acme, scopes: [run]"),
@@ -15,7 +15,7 @@ fn auth() -> String {
     format!("auth: {{api_keys: [{{name: web, keys: [{}]}}]}}", keys.join(", "))
 }
 
-fn by(caller: &str, request: &str) -> String {
+pub(super) fn by(caller: &str, request: &str) -> String {
     request.replacen("Host: gateway\r\n", &format!("Host: gateway\r\nX-Api-Key: {caller}-key\r\n"), 1)
 }
 

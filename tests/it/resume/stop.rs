@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn stop(run: &str) -> String {
+pub(super) fn stop(run: &str) -> String {
     format!("POST /run/runs/{run}/stop HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")
 }
 

@@ -61,7 +61,12 @@ async fn a_connection_serves_one_run_after_the_other() {
         idle(&gateway).await;
     }
     // On a machine that is busy the end of an answer may come too late for its connection to be kept.
-    assert!(agent.runs() == 20 && agent.connections() <= 4, "{} runs, {} connections", agent.runs(), agent.connections());
+    assert!(
+        agent.runs() == 20 && agent.connections() <= 4,
+        "{} runs, {} connections",
+        agent.runs(),
+        agent.connections()
+    );
     let connects = format!(r#"diglot_upstream_connect_seconds_count{{upstream="{}"}}"#, agent.label());
     assert_eq!(gateway.metric(&connects).await, agent.connections() as f64);
     assert_eq!(gateway.metric(&up(&agent)).await, 1.0);

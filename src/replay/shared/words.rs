@@ -1,0 +1,248 @@
+//! What stands in Redis: names of keys, scripts, and what processes say to each other.
+//!
+//! | key                  | what                                                                                          |
+//! |----------------------|-----------------------------------------------------------------------------------------------|
+//! | `run:{key}`          | a hash: `t`oken, `b`ody, `th`read, `h`ome, `s`tate (open, ended, gone, cut), `n`umber of the last frame, |
+//! |                      | `base` and up to which frame it tells (`k`), `m`essages of the input, `d`ialect, `c`ontent, ids (`i`, `r`), |
+//! |                      | `stop` when somebody wants that, `u` when it is too large to be joined                         |
+//! | `run:{key}:token`    | a stream of its frames; the id of an entry is the number of its first and of its last frame   |
+//! | `last:thread`        | the key of the last run of a thread                                                           |
+//! | `home:process`       | the lease of a process; also the channel that it hears                                        |
+//!
+//! Frames of a run have the hash tag of the run. Every script that writes for a home looks first whether the run is still its own, and
+//! may be said twice: an answer that is late may have been heard.
+
+use crate::replay::Token;
+use crate::replay::store::Key;
+use redis::Script;
+use std::fmt;
+use std::sync::LazyLock;
+
+macro_rules! scripts {
+    ($($(#[$doc:meta])* $name:ident = $text:literal;)+) => {
+        $($(#[$doc])* pub(super) static $name: LazyLock<Script> = LazyLock::new(|| Script::new($text));)+
+    };
+}
+
+scripts! {
+    /// Renews a lease. Gives whether there was none.
+    BEAT = "
+        local fresh = redis.call('EXISTS', KEYS[1]) == 0
+        redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
+        return fresh and 1 or 0";
+
+    /// Takes a run (token, body, a token that may be replaced, ms, its key, fields …), unless another one is in the way.
+    CLAIM = "
+        local t, b, s, h = unpack(redis.call('HMGET', KEYS[1], 't', 'b', 's', 'h'))
+        if t and t ~= ARGV[1] and t ~= ARGV[3] and s ~= 'gone' and s ~= 'cut' then
+            if b == ARGV[2] then return {'known', t, h} end
+            if s == 'open' then return {'taken', t, h} end
+        end
+        if t ~= ARGV[1] then
+            redis.call('DEL', KEYS[1])
+            redis.call('HSET', KEYS[1], 't', ARGV[1], 'b', ARGV[2], 's', 'open', 'n', 0, 'k', 0, unpack(ARGV, 6))
+        end
+        redis.call('PEXPIRE', KEYS[1], ARGV[4])
+        redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4])
+        return {'mine', '', ''}";
+
+    /// Appends frames (token, first, last, frames, ms, a channel of each who follows and what it hears …). Gives 1, 2 where
+    /// somebody wants the run to end, -1 where something is missing in front, and -2 where it is another one's.
+    APPEND = "
+        local t, s, n, stop = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n', 'stop'))
+        if not t then return -1 end
+        if t ~= ARGV[1] or s ~= 'open' then return -2 end
+        local first, last = tonumber(ARGV[2]), tonumber(ARGV[3])
+        if tonumber(n) < last then
+            if tonumber(n) + 1 ~= first then return -1 end
+            redis.call('XADD', KEYS[2], ARGV[2] .. '-' .. ARGV[3], 'f', ARGV[4])
+            redis.call('HSET', KEYS[1], 'n', ARGV[3])
+        end
+        redis.call('PEXPIRE', KEYS[1], ARGV[5])
+        redis.call('PEXPIRE', KEYS[2], ARGV[5])
+        for at = 7, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[6]) end
+        return stop and 2 or 1";
+
+    /// Puts a sum in place of the oldest frames (token, up to which, the sum, whether nothing of before counts, ms); an empty
+    /// one says that nobody can join any more. Gives as `APPEND` does.
+    SUM = "
+        local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
+        if not t then return -1 end
+        if t ~= ARGV[1] or s ~= 'open' then return -2 end
+        local through = tonumber(ARGV[2])
+        if ARGV[4] == '1' then
+            redis.call('DEL', KEYS[2])
+            n = '0'
+        end
+        redis.call('HDEL', KEYS[1], 'm')
+        if ARGV[3] == '' then
+            redis.call('HDEL', KEYS[1], 'base')
+            redis.call('HSET', KEYS[1], 'u', 1)
+        else
+            redis.call('HSET', KEYS[1], 'base', ARGV[3])
+        end
+        redis.call('HSET', KEYS[1], 'k', ARGV[2], 'n', math.max(through, tonumber(n)))
+        redis.call('XTRIM', KEYS[2], 'MINID', through + 1)
+        redis.call('PEXPIRE', KEYS[1], ARGV[5])
+        return 1";
+
+    /// Looks whether the run is still there (token, ms, up to which frame it was copied). Gives as `APPEND` does.
+    TOUCH = "
+        local t, s, n, stop = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n', 'stop'))
+        if not t or (t == ARGV[1] and tonumber(n) < tonumber(ARGV[3])) then return -1 end
+        if t ~= ARGV[1] or s ~= 'open' then return -2 end
+        if tonumber(n) > 0 and redis.call('EXISTS', KEYS[2]) == 0 then return -1 end
+        redis.call('PEXPIRE', KEYS[1], ARGV[2])
+        redis.call('PEXPIRE', KEYS[2], ARGV[2])
+        return stop and 2 or 1";
+
+    /// Says how a run ended (token, how, ms, a message, a channel of each who follows …). Gives as `APPEND` does.
+    END = "
+        local t, s = unpack(redis.call('HMGET', KEYS[1], 't', 's'))
+        if not t then return -1 end
+        if t ~= ARGV[1] then return -2 end
+        redis.call('HSET', KEYS[1], 's', ARGV[2])
+        redis.call('PEXPIRE', KEYS[1], ARGV[3])
+        redis.call('PEXPIRE', KEYS[2], ARGV[3])
+        for at = 5, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[4]) end
+        return 1";
+
+    /// Reads frames (token, behind which, how many entries): the state, empty where the run is gone, the number of the last,
+    /// and entries, the first of which may begin before.
+    READ = "
+        local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
+        if t ~= ARGV[1] then return {'', 0, {}} end
+        local from = string.format('%.0f', tonumber(ARGV[2]) + 1)
+        local before = redis.call('XREVRANGE', KEYS[2], from, '-', 'COUNT', 1)
+        if #before == 1 then
+            local last = string.match(before[1][1], '-(%d+)$')
+            if tonumber(last) > tonumber(ARGV[2]) then from = before[1][1] end
+        end
+        return {s, tonumber(n), redis.call('XRANGE', KEYS[2], from, '+', 'COUNT', ARGV[3])}";
+
+    /// Ends a run whose home is gone (token, home, the number of its last frame, that of the error, the error, ms), if nothing happened meanwhile.
+    LOSE = "
+        local t, s, h, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h', 'n'))
+        if t ~= ARGV[1] or s ~= 'open' or h ~= ARGV[2] or n ~= ARGV[3] then return 0 end
+        local number = string.format('%.0f', tonumber(n) + 1)
+        redis.call('XADD', KEYS[2], number .. '-' .. ARGV[4], 'f', ARGV[5])
+        redis.call('HSET', KEYS[1], 'n', ARGV[4], 's', 'ended')
+        redis.call('PEXPIRE', KEYS[1], ARGV[6])
+        redis.call('PEXPIRE', KEYS[2], ARGV[6])
+        return 1";
+
+    /// Says that somebody wants the run to end. Gives whether there is one, its home where it goes on, and whether who asks has
+    /// its lease.
+    STOP = "
+        local t, s, h = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h'))
+        if not t or s == 'gone' or s == 'cut' then return {0, '', redis.call('EXISTS', KEYS[2])} end
+        if s ~= 'open' then return {1, '', 1} end
+        redis.call('HSET', KEYS[1], 'stop', 1)
+        return {1, h, 1}";
+}
+
+/// Names of keys and channels.
+#[derive(Debug)]
+pub(super) struct Names(String);
+
+impl Names {
+    pub fn new(prefix: &str) -> Names {
+        Names(prefix.to_owned())
+    }
+
+    pub fn run(&self, run: &Key) -> String {
+        format!("{}run:{{{}}}", self.0, hex(run))
+    }
+
+    pub fn frames(&self, run: &Key, token: Token) -> String {
+        format!("{}:{}", self.run(run), token.as_str())
+    }
+
+    pub fn last(&self, thread: &Key) -> String {
+        format!("{}last:{}", self.0, hex(thread))
+    }
+
+    pub fn home(&self, process: &str) -> String {
+        format!("{}home:{process}", self.0)
+    }
+}
+
+/// What one process says to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Heard<'a> {
+    /// the run said something
+    News(Key),
+    /// somebody wants it to end
+    Stop(Key),
+    /// somebody listens to it at that process
+    Listening(Key, &'a str),
+}
+
+impl<'a> Heard<'a> {
+    pub fn read(message: &'a [u8]) -> Option<Heard<'a>> {
+        let mut words = std::str::from_utf8(message).ok()?.split(' ');
+        let (what, run) = (words.next()?, key_of(words.next()?)?);
+        match (what, words.next()) {
+            ("news", None) => Some(Heard::News(run)),
+            ("stop", None) => Some(Heard::Stop(run)),
+            ("listening", Some(who)) => Some(Heard::Listening(run, who)),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Heard<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Heard::News(run) => write!(f, "news {}", hex(run)),
+            Heard::Stop(run) => write!(f, "stop {}", hex(run)),
+            Heard::Listening(run, who) => write!(f, "listening {} {who}", hex(run)),
+        }
+    }
+}
+
+pub(super) fn hex(key: &Key) -> String {
+    key.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(super) fn key_of(text: &str) -> Option<Key> {
+    let mut key = Key::default();
+    if text.len() != 2 * key.len() || !text.is_ascii() {
+        return None;
+    }
+    for (index, byte) in key.iter_mut().enumerate() {
+        *byte = u8::from_str_radix(&text[2 * index..2 * index + 2], 16).ok()?;
+    }
+    Some(key)
+}
+
+/// Of frames that follow each other, the first of which has this number, those behind a number.
+pub(super) fn behind(frames: &[u8], first: u64, number: u64) -> &[u8] {
+    let skipped = usize::try_from((number + 1).saturating_sub(first)).unwrap_or(usize::MAX);
+    let from = crate::replay::log::ends(frames).take(skipped).last().unwrap_or_default();
+    frames.get(from..).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_processes_say_is_read_as_it_was_said() {
+        let key: Key = std::array::from_fn(|index| u8::try_from(index * 7).unwrap_or(255));
+        for said in [Heard::News(key), Heard::Stop(key), Heard::Listening(key, "abc")] {
+            assert_eq!(Heard::read(said.to_string().as_bytes()), Some(said));
+        }
+        for text in ["", "news", "news 12", "listening", "news \u{e9}", &format!("stop {} x", hex(&key))] {
+            assert_eq!(Heard::read(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn frames_that_were_had_are_skipped() {
+        let frames = b"data: 4\n\ndata: 5\n\ndata: 6\n\n";
+        for (number, left) in [(0, 27), (3, 27), (4, 18), (5, 9), (6, 0), (9, 0)] {
+            assert_eq!(behind(frames, 4, number).len(), left, "{number}");
+        }
+    }
+}
