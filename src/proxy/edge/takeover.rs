@@ -56,7 +56,7 @@ pub(super) async fn serve<I, S, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     // A connection that breaks is the client's business; its runs notice by themselves.
-    // Both are boxed, so that an idle stream keeps itself and nothing else.
+    // Boxed are the way to a stream and the stream, so that an idle one keeps itself and nothing else.
     while let Some(mut stream) = Box::pin(until_stream(builder, io, service.clone(), &mut shutdown)).await {
         if (&mut stream).await.is_err() {
             return;
