@@ -10,7 +10,7 @@
 
 use crate::admin::{Ask, Reloaded};
 use crate::config::reload::{Changes, needs_restart};
-use crate::config::{Config, effective, load};
+use crate::config::{Config, Route, effective, load};
 use crate::guard::digest::{self, Digest};
 use crate::guard::{Current, Guard, Upkeep};
 use crate::proxy::{Cluster, Gateway, Lifecycle, Phase};
@@ -19,7 +19,7 @@ use async_trait::async_trait;
 use futures_util::future::join_all;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -227,8 +227,7 @@ impl State {
         self.live.printed.turn(Arc::new(printed));
         self.live.config.turn(Arc::clone(&config));
         self.keep();
-        let gone = before.auth.issuers.iter().filter(|one| !config.auth.issuers.iter().any(|own| own.name == one.name));
-        gone.for_each(|issuer| self.live.metrics.forget_issuer(&issuer.name));
+        forget(&before, &config, &self.live.metrics);
         (self.seen, self.good) = (Ok(digest), true);
         if let Some(origin) = &mut self.origin {
             origin.digest = digest;
@@ -261,6 +260,23 @@ impl State {
 /// Resolves agents before the first request comes. An agent that cannot be resolved yet is no reason to wait for it.
 pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
     let _ = timeout(RESOLVE, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
+}
+
+/// Takes what is configured no more out of the metrics that say how something is.
+fn forget(before: &Config, now: &Config, metrics: &Metrics) {
+    let issuers =
+        |config: &Config| config.auth.issuers.iter().map(|issuer| issuer.name.clone()).collect::<HashSet<_>>();
+    for issuer in &issuers(before) - &issuers(now) {
+        metrics.forget_issuer(&issuer);
+    }
+    let upstreams = |config: &Config| {
+        let of =
+            |route: &Route| route.upstreams.iter().map(|one| (route.name.clone(), one.label())).collect::<Vec<_>>();
+        config.routes.iter().flat_map(of).collect::<HashSet<_>>()
+    };
+    for (route, upstream) in &upstreams(before) - &upstreams(now) {
+        metrics.forget_upstream(&route, &upstream);
+    }
 }
 
 fn shown(digest: &Digest) -> String {

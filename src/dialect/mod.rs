@@ -322,6 +322,12 @@ impl Dialect {
         own.or_else(|| self.plain(kind))
     }
 
+    /// The row that [`Dialect::row_of`] found for `kind`, by its position.
+    #[must_use]
+    pub fn row_at(&self, label: usize, kind: Kind) -> &'static Row {
+        self.rows.get(label).unwrap_or(&PLAIN[kind as usize])
+    }
+
     /// The row of this shape, which is one of those that stand once.
     #[must_use]
     pub fn row_of_shape(&self, shape: Shape) -> Option<(usize, &'static Row)> {

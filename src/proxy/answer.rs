@@ -58,7 +58,7 @@ pub(super) async fn started(session: &mut Session) -> Result<Named, Rejection> {
         return Err(unfit("The agent answered the start of the run with something that is no JSON."));
     }
     let mut body = Vec::new();
-    while session.body(|bytes| body.extend_from_slice(bytes)).await? {
+    while session.body(|bytes| body.extend_from_slice(bytes)).await.map_err(|why| *why)? {
         if body.len() > ANSWER_LIMIT {
             return Err(unfit("The agent's answer to the start of the run is longer than 64 KiB."));
         }
@@ -130,7 +130,7 @@ async fn own_message(session: &mut Session, kind: &str) -> Option<String> {
     let mut body = Vec::new();
     let reading = async {
         while body.len() <= ANSWER_LIMIT && session.body(|bytes| body.extend_from_slice(bytes)).await? {}
-        Ok::<(), Rejection>(())
+        Ok::<(), Box<Rejection>>(())
     };
     tokio::time::timeout(REFUSAL_TIMEOUT, reading).await.ok()?.ok()?;
     let body = String::from_utf8(body).ok().filter(|body| body.len() <= ANSWER_LIMIT)?;

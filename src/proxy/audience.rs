@@ -3,7 +3,7 @@
 use super::desk::Held;
 use super::pipe::{self, Gone};
 use crate::codec::{Framing, sse};
-use crate::replay;
+use crate::replay::{self, Lost};
 use futures_util::FutureExt;
 
 /// Whom a run speaks to.
@@ -20,27 +20,9 @@ pub(super) struct Any {
     pub held: Held,
 }
 
-/// Why a run need not speak any more.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Lost {
-    /// nobody listens
-    Gone,
-    /// its caller wants it to end
-    Stopped,
-}
-
 impl From<Gone> for Lost {
     fn from(Gone: Gone) -> Lost {
         Lost::Gone
-    }
-}
-
-impl From<replay::Lost> for Lost {
-    fn from(lost: replay::Lost) -> Lost {
-        match lost {
-            replay::Lost::Gone => Lost::Gone,
-            replay::Lost::Stopped => Lost::Stopped,
-        }
     }
 }
 
@@ -60,7 +42,7 @@ impl Audience {
     pub(super) async fn write(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), Lost> {
         match self {
             Audience::One(pipe, _) => Ok(pipe.write(frames).await?),
-            Audience::Any(any) => Ok(any.writer.write(frames, number).boxed().await?),
+            Audience::Any(any) => any.writer.write(frames, number).boxed().await,
         }
     }
 
@@ -80,7 +62,7 @@ impl Audience {
                 pipe.gone().await;
                 Lost::Gone
             }
-            Audience::Any(any) => any.writer.gone().boxed().await.into(),
+            Audience::Any(any) => any.writer.gone().boxed().await,
         }
     }
 

@@ -1,12 +1,12 @@
 //! How a run comes to its end, and what the client, the log and the metrics hear of that.
 
-use super::audience::Lost;
 use super::clock::Over;
 use super::plan::Plan;
 use super::upstream::{Cluster, Connector, Session};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::telemetry::metric::Outcome;
+use crate::replay::Lost;
+use crate::telemetry::label::Outcome;
 use crate::translate::{Bound, Fault, Stream};
 use std::time::Duration;
 
@@ -148,7 +148,7 @@ pub(super) async fn put_away(mut session: Box<Session>, cluster: &Cluster, conne
                 return Ok(false);
             }
         }
-        Ok::<bool, Rejection>(true)
+        Ok::<bool, Box<Rejection>>(true)
     };
     if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
         cluster.release(connector, session).await;

@@ -1,14 +1,17 @@
 //! The data plane.
 //!
 //! ```text
-//!  accept ─▶ edge: TLS, hyper on the stream ─▶ tower stack ─▶ Gateway
-//!                                                                    │ body ─▶ translate::request ─▶ spawn
-//!                                                                    ▼
-//!   client ◀─ Body ◀─ pipe ◀─ translate::Stream ◀─ agent's response ◀─ Run (a task of its own)
+//!   edge: a place, TLS, HTTP ─▶ switch ─▶ stack: id, route, gates ─▶ gateway ─┬─▶ start: a run
+//!                                                                            ├─▶ desk: the events of a run in two steps
+//!                                                                            ╰─▶ rejoin: a run that is kept
+//!   start: body ─▶ translate::request ─▶ spawn ─▶ run (a task of its own) ─▶ upstream: an agent that is well
+//!                                                                                  │
+//!   client ◀─ Body ◀─ audience: a pipe, or a log and its tail ◀─ translate::Stream ◀╯
 //! ```
 //! A run is a task: what its client does and what its agent does are two things that it waits for, beside time and the
 //! gateway's own end. The client's body reads from a pipe of bounded bytes, so a slow client makes the agent wait. On a route
-//! whose runs outlive their clients the run writes a log instead ([`crate::replay`]), and every body reads that.
+//! whose runs outlive their clients the run writes a log instead ([`crate::replay`]), and every body reads that. A
+//! configuration that changes turns the [`Switch`]; the process ends by closing the [`Door`] of each plane.
 
 mod accept;
 mod answer;

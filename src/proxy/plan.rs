@@ -24,20 +24,24 @@ pub(super) struct Plan {
     pub lifecycle: Watch,
     pub keep_alive: Duration,
     pub request_id: String,
-    pub traceparent: Option<HeaderValue>,
-    /// what the agent hears about the caller
-    pub fields: HeaderMap,
-    /// how the agent may tell them
-    pub agent_framings: &'static [Framing],
     /// where to note what the agent turned out to speak
     pub learned: Arc<OnceLock<&'static Dialect>>,
     pub ids: Ids,
-    pub body: Bytes,
     pub began: Instant,
     /// what the route asks of its callers and lets them have
     pub access: Arc<Access>,
     /// who asked for the run
     pub who: Who,
+}
+
+/// What the agent is asked. Nothing of it is kept once it has answered.
+pub(super) struct Question {
+    /// what the agent hears about the caller
+    pub fields: HeaderMap,
+    pub traceparent: Option<HeaderValue>,
+    pub body: Bytes,
+    /// how the agent may tell the events
+    pub framings: &'static [Framing],
 }
 
 impl Plan {

@@ -10,17 +10,19 @@
 //! nobody to have listened for long, or for its being stopped), for the gateway's end, and for its own clock, which sends
 //! keep-alives and ends an agent that fell silent.
 
-use super::audience::{Audience, Lost};
+use super::audience::Audience;
 use super::clock::{Clock, Over, now};
 use super::end::{End, Interrupt, put_away};
 use super::lifecycle::Watch;
-use super::plan::Plan;
+use super::plan::{Plan, Question};
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
 use super::upstream::Session;
 use crate::config::access::OnExpiry;
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
-use crate::telemetry::metric::{Outcome, Totals};
+use crate::replay::Lost;
+use crate::telemetry::label::Outcome;
+use crate::telemetry::metric::Totals;
 use crate::telemetry::occurrence;
 use crate::translate::{Fault, Stream};
 use futures_util::FutureExt;
@@ -70,12 +72,14 @@ impl Run {
     /// Runs to the end and says how it was.
     ///
     /// Boxed, because a future keeps two places for what it is given by value.
-    pub(super) async fn go(mut self: Box<Self>) {
-        let end = match self.ask().await {
+    pub(super) async fn go(mut self: Box<Self>, question: Box<Question>) {
+        // Boxed are what comes before the long part of the run, what ends it, and an end that is kept through it: a run
+        // that waits for its agent shall be small.
+        let end = match self.ask(question).boxed().await.map_err(Box::new) {
             Ok(session) => self.relay(session).await,
-            Err(end) => end,
+            Err(end) => *end,
         };
-        let (audience, mut lifecycle) = self.close(end).await;
+        let (audience, mut lifecycle) = self.close(end).boxed().await;
         // Nothing is left of the run but what its client has not read, and what is held for it.
         tokio::select! {
             // First, because its body ends only once that was begun.
@@ -86,20 +90,20 @@ impl Run {
     }
 
     /// Sends the request and reads the head of the response that is the stream.
-    async fn ask(&mut self) -> Result<Box<Session>, End> {
+    async fn ask(&mut self, question: Box<Question>) -> Result<Box<Session>, End> {
+        let Question { fields, traceparent, body, framings } = *question;
         let cluster = Arc::clone(&self.plan.cluster);
         let call = Call {
             cluster: Arc::clone(&cluster),
             connector: Arc::clone(&self.plan.connector),
             request_id: self.plan.request_id.clone(),
-            traceparent: self.plan.traceparent.take(),
-            fields: Arc::new(std::mem::take(&mut self.plan.fields)),
+            traceparent,
+            fields: Arc::new(fields),
         };
-        let body = std::mem::take(&mut self.plan.body);
         // From here on it is the agent's time.
         self.clock.listen(cluster.first_byte());
         let Some(template) = cluster.events().cloned() else {
-            let (session, framing) = self.answer(call.run(body, self.plan.agent_framings).boxed()).await?;
+            let (session, framing) = self.answer(call.run(body, framings).boxed()).await?;
             self.stream.read_as(framing);
             return Ok(session);
         };
@@ -132,51 +136,62 @@ impl Run {
         }
         self.clock.listen(self.plan.cluster.idle());
         loop {
-            let read = self.read(&mut session).await;
-            let broke = match &read {
-                Ok(more) => !more,
-                Err(End::Failed(why)) => is_break(why),
-                Err(_) => false,
-            };
-            let mut silence = None;
-            if broke && self.events.is_some() && self.stream.ending().is_none() {
-                match self.go_on().await {
-                    Ok(Ok(next)) => {
+            match self.read(&mut session).await {
+                Ok(true) if self.stream.ending().is_none() => {}
+                // Boxed: it comes once, and is larger than what waits for the next piece.
+                last => match self.after(last).boxed().await {
+                    Ok(next) => {
                         session = next;
                         continue;
                     }
-                    Ok(Err(why)) => silence = why,
-                    Err(end) => return end,
-                }
+                    Err(end) => {
+                        if matches!(end, End::Said(_)) {
+                            let (cluster, connector) =
+                                (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));
+                            tokio::spawn(async move { put_away(session, &cluster, &connector).await });
+                        }
+                        return end;
+                    }
+                },
             }
-            let end = match read {
-                Ok(true) => None,
-                Ok(false) => Some(self.finish()),
-                Err(end) => Some(end),
-            };
-            let end = end.map(|end| end.because(silence));
-            // The terminal event is the end, whatever came behind it.
-            let end = self.stream.ending().map(End::Said).or(end);
             if let Err(lost) = self.hand_over().await {
                 return lost.into();
             }
-            let Some(end) = end else {
-                // An agent that floods never lets the run wait, so the gateway's end and the run's bounds are looked for
-                // here as well.
-                if self.plan.lifecycle.is_cut() {
-                    return End::Drained;
-                }
-                if let Some(over) = self.clock.passed() {
-                    return End::over(over, &self.plan);
-                }
-                continue;
-            };
-            if matches!(end, End::Said(_)) {
-                let (cluster, connector) = (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));
-                tokio::spawn(async move { put_away(session, &cluster, &connector).await });
+            // An agent that floods never lets the run wait, so the gateway's end and the run's bounds are looked for here
+            // as well.
+            if self.plan.lifecycle.is_cut() {
+                return End::Drained;
             }
-            return end;
+            if let Some(over) = self.clock.passed() {
+                return End::over(over, &self.plan);
+            }
         }
+    }
+
+    /// What follows the last read of a body: another body that goes on from there, or the end.
+    async fn after(&mut self, last: Result<bool, End>) -> Result<Box<Session>, End> {
+        let broke = match &last {
+            Ok(more) => !more,
+            Err(End::Failed(why)) => is_break(why),
+            Err(_) => false,
+        };
+        let mut silence = None;
+        if broke && self.events.is_some() && self.stream.ending().is_none() {
+            match self.go_on().await? {
+                Ok(next) => return Ok(next),
+                Err(why) => silence = why,
+            }
+        }
+        let end = match (last, self.stream.ending()) {
+            (Ok(true), Some(ending)) => End::Said(ending),
+            (Ok(_), _) => self.finish(),
+            (Err(end), _) => end,
+        };
+        let end = end.because(silence);
+        // The terminal event is the end, whatever came behind it.
+        let end = self.stream.ending().map_or(end, End::Said);
+        self.hand_over().await?;
+        Err(end)
     }
 
     /// Asks an agent whose stream broke for what is behind the last event that came. Otherwise says why it does not go on,
@@ -256,7 +271,7 @@ impl Run {
         self.plan.metrics.bytes_read(bytes);
         match fault {
             Some(fault) => Err(End::of_fault(fault, &self.stream, &self.plan)),
-            None => last.map_err(End::Failed),
+            None => last.map_err(|why| End::Failed(*why)),
         }
     }
 

@@ -14,7 +14,7 @@ use super::desk::Held;
 use super::gateway::{Body, Gateway, Route, whole};
 use super::lifecycle::{Permit, Phase};
 use super::pipe::pipe;
-use super::plan::Plan;
+use super::plan::{Plan, Question};
 use super::rejoin::{self, Keys, Resumable};
 use super::request_body;
 use super::respond;
@@ -27,7 +27,7 @@ use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::upstream::is_nominated;
 use crate::guard::{Permits, Who, digest};
-use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Token};
+use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Shared, Token};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use crate::telemetry::occurrence;
 use crate::translate::recap::Recap;
@@ -157,7 +157,12 @@ impl Gateway {
         let messages = rewritten.request.messages.take();
         let about = About { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
         let claimed = match &self.shared {
-            Some(shared) => shared.claim(&about, messages.as_deref()).await,
+            Some(shared) => {
+                let mut asked = Asked(Some((shared, &about)));
+                let claimed = shared.claim(&about, messages.as_deref()).await;
+                asked.0 = None;
+                claimed
+            }
             None => Claimed::Alone,
         };
         match claimed {
@@ -266,6 +271,12 @@ impl Gateway {
             stream = stream.numbered(token.as_str());
         }
         let head = &asker.head;
+        let question = Question {
+            fields: self.guard.fields(head, &route.starting),
+            traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
+            body: request.body.into(),
+            framings: accept::framings(route.agent),
+        };
         let plan = Plan {
             route: Arc::clone(&route.name),
             cluster: Arc::clone(&route.cluster),
@@ -274,18 +285,14 @@ impl Gateway {
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
             request_id: asker.request_id().to_owned(),
-            traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
-            fields: self.guard.fields(head, &route.starting),
-            agent_framings: accept::framings(route.agent),
             learned: Arc::clone(&route.learned),
             ids: request.ids,
-            body: request.body.into(),
             began: asker.began,
             access: Arc::clone(access),
             who: asker.who,
         };
         let (answer, answered) = oneshot::channel();
-        let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go());
+        let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go(Box::new(question)));
         Started { run, answered }
     }
 
@@ -310,6 +317,18 @@ impl Gateway {
             Kind::TokenExpired => self.guard.auth().refusal(&route.starting, AuthMethod::Jwt, AuthReason::Expired),
             _ => rejection,
         })
+    }
+}
+
+/// A claim that has no answer yet. Its client may leave before that: then nobody begins the run, and whoever asks for it again
+/// must not be told to wait for it.
+struct Asked<'a>(Option<(&'a Arc<Shared>, &'a About)>);
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        let Some((shared, about)) = self.0.take() else { return };
+        let (shared, about) = (Arc::clone(shared), about.clone());
+        tokio::spawn(async move { shared.release(&about).await });
     }
 }
 

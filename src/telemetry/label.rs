@@ -20,6 +20,30 @@ macro_rules! labels {
 }
 
 labels! {
+    /// How a run ended, as its client saw it.
+    Outcome {
+        /// the agent said RUN_FINISHED
+        Finished = "finished",
+        /// the agent said RUN_ERROR
+        AgentError = "agent_error",
+        /// the agent failed, and the gateway said RUN_ERROR or refused
+        UpstreamError = "upstream_error",
+        /// the client left before the end
+        ClientGone = "client_gone",
+        /// nobody came for the events of a run in two steps
+        Unread = "unread",
+        /// the gateway was shutting down
+        Drained = "drained",
+        /// the caller's credential expired, and the route lets no run outlive it
+        Expired = "expired",
+        /// the run got as large or as long as the route lets it
+        Limited = "limited",
+        /// the caller stopped it
+        Cancelled = "cancelled",
+    }
+}
+
+labels! {
     /// How a caller showed who it is.
     AuthMethod {
         /// it showed nothing

@@ -4,7 +4,5 @@ pub mod label;
 pub mod log;
 pub mod metric;
 pub mod occurrence;
-mod upstream;
 
-pub use metric::{ListenerMetrics, Metrics, RouteMetrics};
-pub use upstream::{NoneFitCounter, UpstreamMetrics};
+pub use metric::{ListenerMetrics, Metrics, NoneFitCounter, RouteMetrics, UpstreamMetrics};

@@ -33,8 +33,8 @@ const REFUSED: &[&str] = &[carry::AS_JSON, Field::Input.camel()];
 #[derive(Debug)]
 pub(super) struct Writer {
     pub(super) side: Side,
-    /// what writes each kind, by its number: looked up once
-    rows: Box<[Option<(usize, &'static Row)>]>,
+    /// what writes each kind, by its number: the label of its row, looked up once. Streams are many, so it is a small number
+    labels: Box<[Option<u16>]>,
     patience: Patience,
     /// the row of content, where the dialect has output blocks
     pub(super) blocks: Option<&'static Row>,
@@ -123,13 +123,19 @@ impl Patience {
     }
 }
 
+/// The label of the row that writes `kind` for this side.
+fn label_of(side: Side, kind: Kind) -> Option<u16> {
+    let (label, _) = side.dialect.row_of(kind, side.pin)?;
+    u16::try_from(label).ok()
+}
+
 impl Writer {
     /// A writer for `side`, of a run whose ids may be known before it says them.
     pub fn new(side: Side, ids: Option<&Ids>) -> Self {
         let content = side.dialect.row_of(Kind::TextMessageContent, side.pin).map(|(_, row)| row);
         Writer {
             side,
-            rows: Kind::ALL.iter().map(|kind| side.dialect.row_of(*kind, side.pin)).collect(),
+            labels: Kind::ALL.iter().map(|kind| label_of(side, *kind)).collect(),
             patience: Patience::of(side),
             blocks: content.filter(|row| row.shape == Shape::Output),
             texts: Writing::default(),
@@ -186,7 +192,8 @@ impl Writer {
     }
 
     pub(super) fn row_of(&self, kind: Kind) -> Option<(usize, &'static Row)> {
-        self.rows[kind as usize]
+        let label = usize::from(self.labels[kind as usize]?);
+        Some((label, self.side.dialect.row_at(label, kind)))
     }
 
     fn canonical(&mut self, mut event: Event<'_>, to: &mut Outlet<'_>) {

@@ -100,7 +100,8 @@ impl Activity {
             };
             match until {
                 Some(until) if until <= Instant::now() => return,
-                Some(until) => sleep_until(until.min(Instant::now() + shorter)).await,
+                // Boxed: a connection that is busy has no clock, and should not keep a place for one.
+                Some(until) => Box::pin(sleep_until(until.min(Instant::now() + shorter))).await,
                 None => self.quiet.notified().await,
             }
         }

@@ -8,7 +8,7 @@ use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs;
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -78,12 +78,6 @@ impl Listener {
     #[must_use]
     pub fn key(&self) -> String {
         self.listen.address.to_string()
-    }
-
-    /// The socket's number, for a table of sockets to hand over. It is closed when its plane stops to listen.
-    #[must_use]
-    pub fn descriptor(&self) -> RawFd {
-        self.socket.as_raw_fd()
     }
 
     /// The same socket for somebody else: one queue of connections.

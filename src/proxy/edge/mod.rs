@@ -34,7 +34,7 @@ use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pingora_core::server::ShutdownWatch;
-use preface::Version;
+use preface::{Prefixed, Version};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -141,27 +141,15 @@ impl<S: HttpService> Edge<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let mut closing = shutdown.clone();
-        let told = tokio::select! {
-            // What has come already is answered.
-            biased;
-            told = tokio::time::timeout(self.patience.head, preface::read(stream)) => told,
-            _ = closing.wait_for(|closing| *closing) => return Ok(()),
-        };
-        drop(closing);
-        let (version, stream) = match told {
-            Ok(Ok(told)) => told,
-            // Who connects and leaves has done nothing wrong; balancers ask in this way whether somebody is there.
-            Ok(Err(_)) => return Ok(()),
-            Err(_) => return Err(Turned::Silent),
-        };
+        // Boxed, like the stream that comes of it: nothing is kept of a step that is over for as long as the connection lives.
+        let Some((version, stream)) = Box::pin(self.told(stream, shutdown.clone())).await? else { return Ok(()) };
         let activity = Activity::new();
         let service = From { peer, activity: Arc::clone(&activity), inner: self.service.clone() };
         match version {
             Version::Http1 => {
                 let io = Attending::new(stream, Arc::clone(&activity));
                 tokio::select! {
-                    () = takeover::serve(&self.http1, io, service, shutdown) => {}
+                    () = takeover::serve(&self.http1, io, &service, shutdown) => {}
                     () = activity.overdue(self.patience) => {}
                 }
             }
@@ -173,6 +161,29 @@ impl<S: HttpService> Edge<S> {
             }
         }
         Ok(())
+    }
+
+    /// What `stream` speaks. `None` where nobody is there to speak, or the process ends.
+    async fn told<T>(
+        &self,
+        stream: T,
+        mut closing: ShutdownWatch,
+    ) -> Result<Option<(Version, Box<Prefixed<T>>)>, Turned>
+    where
+        T: AsyncRead + Unpin,
+    {
+        let told = tokio::select! {
+            // What has come already is answered.
+            biased;
+            told = tokio::time::timeout(self.patience.head, preface::read(stream)) => told,
+            _ = closing.wait_for(|closing| *closing) => return Ok(None),
+        };
+        match told {
+            Ok(Ok((version, stream))) => Ok(Some((version, Box::new(stream)))),
+            // Who connects and leaves has done nothing wrong; balancers ask in this way whether somebody is there.
+            Ok(Err(_)) => Ok(None),
+            Err(_) => Err(Turned::Silent),
+        }
     }
 }
 

@@ -1,8 +1,8 @@
 //! A plane that listens: its accept loops, and what stands between a connection and its first byte of HTTP.
 //!
-//! pingora runs it, as one of the services of its server: it gives the runtime, says when to end, and hands sockets over to
-//! the next process. The loops are our own: pingora's takes whoever comes, shakes hands in a task that lives as long as the
-//! connection, and without descriptors of the system (ENFILE) tries again without a pause.
+//! pingora runs it, as one of the services of its server, and gives it its runtime. The loops are our own: pingora's takes
+//! whoever comes, shakes hands in a task that lives as long as the connection, and without descriptors of the system (ENFILE)
+//! tries again without a pause.
 
 use super::connections::{Connections, Permit};
 use super::listener::{Listener, Opened};
@@ -76,15 +76,12 @@ struct Serving<S> {
 
 #[async_trait]
 impl<S: HttpService> PingoraService for Serving<S> {
-    async fn start_service(&mut self, fds: Option<ListenFds>, _: ShutdownWatch, _: usize) {
+    async fn start_service(&mut self, _: Option<ListenFds>, _: ShutdownWatch, _: usize) {
         let Some((shutting, closing)) = self.door.take() else { return };
         let mut doors = JoinSet::new();
-        let Plane { name, listeners, connections, trusted, .. } = &mut self.plane;
+        let Plane { listeners, connections, trusted, .. } = &mut self.plane;
         for (listener, metrics) in listeners.drain(..).zip(&self.metrics) {
             let key = listener.key();
-            if let Some(table) = &fds {
-                table.lock().add(format!("{name}/{key}"), listener.descriptor());
-            }
             let (opened, listen, tls) = match listener.open() {
                 Ok(opened) => opened,
                 Err(error) => {

@@ -28,6 +28,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
+#[cfg(test)]
+mod tests;
+
 /// Most bytes that a client may send while its stream lasts: requests that it does not wait with. With more the socket is
 /// left to fill up, and whether the client is there is seen by what it takes alone.
 const AHEAD: usize = 64 << 10;
@@ -42,7 +45,7 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
     mut io: Attending<I>,
-    service: S,
+    service: &S,
     mut shutdown: ShutdownWatch,
 ) where
     I: AsyncRead + AsyncWrite + Unpin,
@@ -53,13 +56,14 @@ pub(super) async fn serve<I, S, B>(
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
     // A connection that breaks is the client's business; its runs notice by themselves.
-    while let Some(mut stream) = until_stream(builder, io, service.clone(), &mut shutdown).await {
+    // Both are boxed, so that an idle stream keeps itself and nothing else.
+    while let Some(mut stream) = Box::pin(until_stream(builder, io, service.clone(), &mut shutdown)).await {
         if (&mut stream).await.is_err() {
             return;
         }
-        let Streaming { head, ahead, .. } = stream;
-        io = stream.io;
-        if head.closes || *shutdown.borrow() {
+        let Streaming { head, ahead, io: given_back, .. } = *stream;
+        io = given_back;
+        if head != Head::Chunks || *shutdown.borrow() {
             let _ = io.shutdown().await;
             return;
         }
@@ -73,7 +77,7 @@ async fn until_stream<I, S, B>(
     io: Attending<I>,
     service: S,
     shutdown: &mut ShutdownWatch,
-) -> Option<Streaming<Attending<I>, B>>
+) -> Option<Box<Streaming<Attending<I>, B>>>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone,
@@ -82,16 +86,16 @@ where
     B: Body<Data = Bytes> + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let switch = Switch::default();
-    let tapped = TokioIo::new(Tapped { switch: switch.clone(), io });
-    let diverting = Diverting { switch: switch.clone(), inner: service };
+    let bypass = Bypass::default();
+    let tapped = TokioIo::new(Tapped { bypass: bypass.clone(), io });
+    let diverting = Diverting { bypass: bypass.clone(), inner: service };
     // Boxed, so that nothing is left of it while a stream lasts.
     let mut connection = Box::new(builder.serve_connection(tapped, diverting));
     let mut asked = false;
     let (body, head) = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
             Poll::Ready(_) => Poll::Ready(None),
-            Poll::Pending => switch.written().map_or(Poll::Pending, |written| Poll::Ready(Some(written))),
+            Poll::Pending => bypass.written().map_or(Poll::Pending, |written| Poll::Ready(Some(written))),
         });
         tokio::select! {
             written = served => break written?,
@@ -101,16 +105,18 @@ where
     };
     let parts = connection.into_parts();
     let Tapped { io, .. } = parts.io.into_inner();
-    Some(Streaming { io, body, head, out: Out::Waiting, ahead: parts.read_buf.to_vec() })
+    Some(Box::new(Streaming { io, body, head, out: Out::Waiting, ahead: parts.read_buf.to_vec() }))
 }
 
 /// What the head of a stream says of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Head {
-    /// the body is in chunks; otherwise it ends with the connection
-    chunked: bool,
-    /// the connection ends with the body
-    closes: bool,
+enum Head {
+    /// it is in chunks, and another request may follow
+    Chunks,
+    /// it is in chunks, and the connection ends with it
+    LastChunks,
+    /// it ends with the connection
+    UntilClosed,
 }
 
 impl Head {
@@ -124,49 +130,74 @@ impl Head {
         }
         let has =
             |field: &[u8]| head.split(|byte| *byte == b'\n').any(|line| line.trim_ascii().eq_ignore_ascii_case(field));
-        let chunked = has(b"transfer-encoding: chunked");
-        Some(Head { chunked, closes: !chunked || has(b"connection: close") })
+        Some(match (has(b"transfer-encoding: chunked"), has(b"connection: close")) {
+            (true, false) => Head::Chunks,
+            (true, true) => Head::LastChunks,
+            (false, _) => Head::UntilClosed,
+        })
+    }
+
+    fn is_chunked(self) -> bool {
+        self != Head::UntilClosed
     }
 }
 
 /// What the service and the socket of a connection tell each other past hyper, which is between them.
-struct Switch<B>(Arc<Mutex<Option<Diverted<B>>>>);
+struct Bypass<B>(Arc<Mutex<State<B>>>);
 
-/// The body of a stream, and what hyper wrote since it was taken.
-struct Diverted<B> {
-    body: B,
-    written: Vec<u8>,
+enum State<B> {
+    /// all that hyper wrote has left
+    Clear,
+    /// an answer from before is leaving yet: a stream behind it stays with hyper, since nobody else knows where its head begins
+    Behind,
+    /// the body of a stream, and what hyper wrote since it was taken
+    Taken { body: B, written: Vec<u8> },
 }
 
-impl<B> Default for Switch<B> {
+impl<B> Default for Bypass<B> {
     fn default() -> Self {
-        Switch(Arc::default())
+        Bypass(Arc::new(Mutex::new(State::Clear)))
     }
 }
 
-impl<B> Clone for Switch<B> {
+impl<B> Clone for Bypass<B> {
     fn clone(&self) -> Self {
-        Switch(Arc::clone(&self.0))
+        Bypass(Arc::clone(&self.0))
     }
 }
 
-impl<B> Switch<B> {
-    fn state(&self) -> MutexGuard<'_, Option<Diverted<B>>> {
+impl<B> Bypass<B> {
+    fn state(&self) -> MutexGuard<'_, State<B>> {
         // Nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes the body of a stream, if it can be taken.
+    fn take(&self, body: B) -> Given<B> {
+        match &mut *self.state() {
+            state @ State::Clear => {
+                *state = State::Taken { body, written: Vec::new() };
+                Given::Elsewhere
+            }
+            State::Behind | State::Taken { .. } => Given::Here(body),
+        }
     }
 
     /// The body of a stream whose head has left.
     fn written(&self) -> Option<(B, Head)> {
         let mut state = self.state();
-        let head = Head::read(&state.as_ref()?.written)?;
-        Some((state.take()?.body, head))
+        let State::Taken { written, .. } = &*state else { return None };
+        let head = Head::read(written)?;
+        match std::mem::replace(&mut *state, State::Clear) {
+            State::Taken { body, .. } => Some((body, head)),
+            State::Clear | State::Behind => None,
+        }
     }
 }
 
 /// A service whose streams hyper sees the head of, and no more.
 struct Diverting<S, B> {
-    switch: Switch<B>,
+    bypass: Bypass<B>,
     inner: S,
 }
 
@@ -182,14 +213,14 @@ where
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         // HEAD has no body, whatever its head says [RFC 9110 §9.3.2].
-        let switch = (*request.method() != Method::HEAD).then(|| self.switch.clone());
-        Awaited { switch, inner: self.inner.call(request) }
+        let bypass = (*request.method() != Method::HEAD).then(|| self.bypass.clone());
+        Awaited { bypass, inner: self.inner.call(request) }
     }
 }
 
 /// An answer that is awaited.
 struct Awaited<F, B> {
-    switch: Option<Switch<B>>,
+    bypass: Option<Bypass<B>>,
     inner: F,
 }
 
@@ -203,12 +234,9 @@ where
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (parts, body) = ready!(Pin::new(&mut self.inner).poll(cx))?.into_parts();
         let stream = body.size_hint().exact().is_none() && !body.is_end_stream();
-        let body = match self.switch.take().filter(|_| stream) {
+        let body = match self.bypass.take().filter(|_| stream) {
             None => Given::Here(body),
-            Some(switch) => {
-                *switch.state() = Some(Diverted { body, written: Vec::new() });
-                Given::Elsewhere
-            }
+            Some(bypass) => bypass.take(body),
         };
         Poll::Ready(Ok(Response::from_parts(parts, body)))
     }
@@ -228,7 +256,7 @@ impl<B: Body + Unpin> Body for Given<B> {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match &mut *self {
             Given::Here(body) => Pin::new(body).poll_frame(cx),
-            // Whoever polls looks at the switch when hyper has nothing more to do.
+            // Whoever polls looks at the bypass when hyper has nothing more to do.
             Given::Elsewhere => Poll::Pending,
         }
     }
@@ -245,9 +273,9 @@ impl<B: Body + Unpin> Body for Given<B> {
     }
 }
 
-/// A socket that notes what is written of a stream's head.
+/// A socket that notes what is written of a stream's head, and whether something waits to be written.
 struct Tapped<I, B> {
-    switch: Switch<B>,
+    bypass: Bypass<B>,
     io: I,
 }
 
@@ -259,14 +287,20 @@ impl<I: AsyncRead + Unpin, B> AsyncRead for Tapped<I, B> {
 
 impl<I: AsyncWrite + Unpin, B> AsyncWrite for Tapped<I, B> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = ready!(Pin::new(&mut self.io).poll_write(cx, bytes))?;
-        if let Some(diverted) = &mut *self.switch.state() {
-            diverted.written.extend_from_slice(&bytes[..written]);
+        let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
+        match (&mut *self.bypass.state(), &wrote) {
+            (State::Taken { written, .. }, Poll::Ready(Ok(count))) => written.extend_from_slice(&bytes[..*count]),
+            (state @ State::Clear, Poll::Pending) => *state = State::Behind,
+            _ => {}
         }
-        Poll::Ready(Ok(written))
+        wrote
     }
 
+    /// hyper flushes when it has written all that it had.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if let state @ State::Behind = &mut *self.bypass.state() {
+            *state = State::Clear;
+        }
         Pin::new(&mut self.io).poll_flush(cx)
     }
 
@@ -316,12 +350,12 @@ where
                     Poll::Ready(Some(Ok(frame))) => {
                         // A chunk of no bytes would be the last one [RFC 9112 §7.1].
                         if let Some(data) = frame.into_data().ok().filter(|data| !data.is_empty()) {
-                            *out = Out::Chunk(Chunk::new(data, head.chunked));
+                            *out = Out::Chunk(Chunk::new(data, head.is_chunked()));
                         }
                     }
                     // Cut off: the connection ends without a last chunk, which tells the client so.
                     Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
-                    Poll::Ready(None) => *out = Out::Last(Chunk::last(head.chunked)),
+                    Poll::Ready(None) => *out = Out::Last(Chunk::last(head.is_chunked())),
                     Poll::Pending => {
                         let _ = Pin::new(io).poll_flush(cx)?;
                         return Poll::Pending;
@@ -384,180 +418,5 @@ impl Chunk {
             self.end = &self.end[written..];
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::super::pipe::{CutOff, Writer as PipeWriter, pipe};
-    use super::super::activity::Activity;
-    use super::*;
-    use http_body_util::BodyExt;
-    use http_body_util::Full;
-    use http_body_util::combinators::UnsyncBoxBody;
-    use hyper::service::service_fn;
-    use std::convert::Infallible;
-    use std::sync::atomic::{AtomicUsize, Ordering};
-    use tokio::io::{AsyncReadExt, DuplexStream};
-    use tokio::sync::watch;
-    use tokio::task::JoinHandle;
-
-    type TestBody = UnsyncBoxBody<Bytes, CutOff>;
-    type Writers = Arc<Mutex<Vec<Writer>>>;
-
-    /// A connection whose requests for `/stream` are answered with what the returned writer is given, the `n`th of them
-    /// after "<n>;"; others at once and whole. At most `window` bytes are on their way.
-    fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<bool>, Writers) {
-        let (client, stream) = tokio::io::duplex(window);
-        let writers = Writers::default();
-        let (process, shutdown) = watch::channel(false);
-        let (kept, count) = (Arc::clone(&writers), Arc::new(AtomicUsize::new(0)));
-        let service = service_fn(move |request: Request<Incoming>| {
-            let (kept, number) = (Arc::clone(&kept), count.fetch_add(1, Ordering::Relaxed));
-            Box::pin(async move {
-                let path = request.uri().path().to_owned();
-                request.into_body().collect().await.expect("a whole request");
-                let body: TestBody = if path == "/stream" {
-                    let (writer, reader) = pipe(1 << 20, ());
-                    writer.write(&mut format!("{number};").into_bytes()).await.expect("room");
-                    kept.lock().expect("nobody panics").push(writer);
-                    reader.boxed_unsync()
-                } else {
-                    Full::from("whole").map_err(|never| match never {}).boxed_unsync()
-                };
-                Ok::<_, Infallible>(Response::new(body))
-            })
-        });
-        let served = tokio::spawn(async move {
-            serve(&http1::Builder::new(), Attending::new(stream, Activity::new()), service, shutdown).await;
-        });
-        (client, served, process, writers)
-    }
-
-    type Writer = PipeWriter<()>;
-
-    async fn until(client: &mut DuplexStream, end: &str) -> String {
-        let mut heard = Vec::new();
-        while !heard.ends_with(end.as_bytes()) {
-            let mut byte = [0];
-            assert_eq!(client.read(&mut byte).await.expect("bytes"), 1, "{}", String::from_utf8_lossy(&heard));
-            heard.push(byte[0]);
-        }
-        String::from_utf8(heard).expect("text")
-    }
-
-    /// Ends a body. The client of a test does not say that it has come, so nobody waits for it.
-    fn end(writer: Writer) {
-        tokio::spawn(writer.finish());
-    }
-
-    fn last(writers: &Mutex<Vec<Writer>>) -> Writer {
-        writers.lock().expect("nobody panics").pop().expect("a stream")
-    }
-
-    const ASK: &[u8] = b"POST /stream HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}";
-
-    #[tokio::test]
-    async fn a_stream_leaves_in_chunks_and_its_connection_serves_the_next_request() {
-        // A narrow window: heads, chunks and ends are torn at every place.
-        for window in [1, 7, 64, 4096] {
-            let (mut client, _served, _process, writers) = connection(window);
-            for number in [0, 2, 4] {
-                client.write_all(ASK).await.expect("taken");
-                let head = until(&mut client, "\r\n\r\n").await;
-                assert!(head.starts_with("HTTP/1.1 200") && head.contains("transfer-encoding: chunked"), "{head}");
-                assert_eq!(until(&mut client, ";\r\n").await, format!("2\r\n{number};\r\n"));
-                let writer = last(&writers);
-                let long = "x".repeat(5000);
-                writer.write(&mut long.clone().into_bytes()).await.expect("room");
-                assert_eq!(until(&mut client, "x\r\n").await, format!("1388\r\n{long}\r\n"));
-                end(writer);
-                assert_eq!(until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
-                client.write_all(b"GET /whole HTTP/1.1\r\nHost: g\r\n\r\n").await.expect("taken");
-                assert!(until(&mut client, "whole").await.contains("content-length: 5"));
-            }
-        }
-    }
-
-    #[tokio::test]
-    async fn requests_that_do_not_wait_are_served_in_their_order_and_none_is_lost() {
-        let (mut client, _served, _process, writers) = connection(1 << 16);
-        client.write_all(&ASK.repeat(3)).await.expect("taken");
-        for number in 0..3 {
-            assert!(until(&mut client, "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
-            assert_eq!(until(&mut client, ";\r\n").await, format!("2\r\n{number};\r\n"));
-            end(last(&writers));
-            assert_eq!(until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_client_that_leaves_lets_go_of_its_run_whatever_it_sent_before() {
-        for asked in [ASK.to_vec(), ASK.repeat(20)] {
-            let (mut client, served, _process, writers) = connection(1 << 16);
-            client.write_all(&asked).await.expect("taken");
-            until(&mut client, ";\r\n").await;
-            let writer = last(&writers);
-            drop(client);
-            writer.gone().await;
-            served.await.expect("the connection has ended");
-            assert!(writers.lock().expect("nobody panics").is_empty(), "another run began for a client that left");
-        }
-    }
-
-    #[tokio::test]
-    async fn a_body_that_is_cut_off_has_no_last_chunk() {
-        let (mut client, served, _process, writers) = connection(1 << 16);
-        client.write_all(ASK).await.expect("taken");
-        until(&mut client, ";\r\n").await;
-        last(&writers).cut();
-        let mut rest = Vec::new();
-        client.read_to_end(&mut rest).await.expect("the end");
-        assert_eq!(rest, b"");
-        served.await.expect("the connection has ended");
-    }
-
-    #[tokio::test]
-    async fn http_1_0_and_who_asks_for_it_get_the_end_of_the_connection() {
-        let old = b"POST /stream HTTP/1.0\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}".as_slice();
-        let closing =
-            b"POST /stream HTTP/1.1\r\nHost: g\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}".as_slice();
-        for (ask, body) in [(old, "0;"), (closing, "2\r\n0;\r\n0\r\n\r\n")] {
-            let (mut client, served, _process, writers) = connection(1 << 16);
-            client.write_all(ask).await.expect("taken");
-            until(&mut client, "0;").await;
-            end(last(&writers));
-            let mut rest = Vec::new();
-            client.read_to_end(&mut rest).await.expect("the end");
-            served.await.expect("the connection has ended");
-            assert_eq!(String::from_utf8_lossy(&rest), body.split_once("0;").expect("its first bytes").1);
-        }
-    }
-
-    #[tokio::test]
-    async fn a_process_that_ends_lets_a_stream_finish_and_closes_then() {
-        let (mut client, served, process, writers) = connection(1 << 16);
-        client.write_all(ASK).await.expect("taken");
-        until(&mut client, ";\r\n").await;
-        process.send(true).expect("a listener");
-        let writer = last(&writers);
-        writer.write(&mut b"more;".to_vec()).await.expect("room");
-        until(&mut client, "more;\r\n").await;
-        end(writer);
-        let mut rest = Vec::new();
-        client.read_to_end(&mut rest).await.expect("the end");
-        assert_eq!(rest, b"0\r\n\r\n");
-        served.await.expect("the connection has ended");
-    }
-
-    #[test]
-    fn a_head_is_read_when_it_is_whole_and_interim_answers_are_none() {
-        let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
-        assert!((0..head.len()).all(|cut| Head::read(&head[..cut]).is_none()));
-        assert_eq!(Head::read(head), Some(Head { chunked: true, closes: true }));
-        let interim = [b"HTTP/1.1 100 Continue\r\n\r\n".as_slice(), head].concat();
-        assert_eq!(Head::read(&interim[..25]), None);
-        assert_eq!(Head::read(&interim), Head::read(head));
-        assert_eq!(Head::read(b"HTTP/1.0 200 OK\r\n\r\n"), Some(Head { chunked: false, closes: true }));
     }
 }

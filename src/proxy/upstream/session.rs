@@ -158,7 +158,9 @@ impl Session {
     }
 
     /// Reads what there is of the body into `take`: at least one piece, `false` at the end. May be dropped while waiting.
-    pub(in crate::proxy) async fn body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Rejection> {
+    ///
+    /// A refusal is boxed, so that runs that wait keep little room for one.
+    pub(in crate::proxy) async fn body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
         let read = match self.line.session_mut() {
             HttpSession::H1(session) => match session.read_body_ref().await {
                 Ok(Some(piece)) => {
@@ -177,7 +179,7 @@ impl Session {
                 Err(error) => Err(error),
             },
         };
-        read.map_err(|error| failure::read(&error))
+        read.map_err(|error| Box::new(failure::read(&error)))
     }
 }
 

@@ -1,34 +1,8 @@
 //! Metrics of listeners. Their labels are the plane and the address as configured.
 
-use super::Row;
+use super::table;
 use crate::telemetry::label::{Reload, Turned};
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry};
-
-const ACTIVE: Row = Row {
-    name: "diglot_connections_active",
-    help: "Connections that are open, by plane and listener.",
-    labels: &["plane", "listener"],
-};
-const REFUSED: Row = Row {
-    name: "diglot_connections_refused_total",
-    help: "Connections that were closed before a request came on them, by plane, listener and reason.",
-    labels: &["plane", "listener", "reason"],
-};
-const FAILURES: Row = Row {
-    name: "diglot_accept_failures_total",
-    help: "Times that no connection could be accepted, as without file descriptors, by plane and listener.",
-    labels: &["plane", "listener"],
-};
-const NOT_AFTER: Row = Row {
-    name: "diglot_tls_cert_not_after_timestamp_seconds",
-    help: "When the certificate in use ends, or the one of its chain that ends first, by plane and listener.",
-    labels: &["plane", "listener"],
-};
-const RELOADS: Row = Row {
-    name: "diglot_tls_reloads_total",
-    help: "Changes of certificate files, by plane, listener and result (taken, refused).",
-    labels: &["plane", "listener", "result"],
-};
+use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
 
 /// The metrics of all listeners.
 #[derive(Debug)]
@@ -57,25 +31,16 @@ struct TlsMetrics {
 
 impl Vectors {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
-        let counters = |row: &Row| -> prometheus::Result<IntCounterVec> {
-            let vec = IntCounterVec::new(Opts::new(row.name, row.help), row.labels)?;
-            registry.register(Box::new(vec.clone()))?;
-            Ok(vec)
-        };
-        let gauges = |row: &Row| -> prometheus::Result<IntGaugeVec> {
-            let vec = IntGaugeVec::new(Opts::new(row.name, row.help), row.labels)?;
-            registry.register(Box::new(vec.clone()))?;
-            Ok(vec)
-        };
         Ok(Vectors {
-            active: gauges(&ACTIVE)?,
-            refused: counters(&REFUSED)?,
-            failures: counters(&FAILURES)?,
-            not_after: gauges(&NOT_AFTER)?,
-            reloads: counters(&RELOADS)?,
+            active: table::CONNECTIONS.register(registry)?,
+            refused: table::CONNECTIONS_REFUSED.register(registry)?,
+            failures: table::ACCEPT_FAILURES.register(registry)?,
+            not_after: table::TLS_NOT_AFTER.register(registry)?,
+            reloads: table::TLS_RELOADS.register(registry)?,
         })
     }
 
+    /// Resolves the handles of a listener; every series of it exists from then on.
     pub(super) fn listener(&self, plane: &str, address: &str, tls: bool) -> ListenerMetrics {
         let labels = [plane, address];
         let turned = |one: &Turned| self.refused.with_label_values(&[plane, address, one.label()]);

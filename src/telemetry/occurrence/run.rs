@@ -2,7 +2,8 @@
 
 use super::{Caller, millis, shown};
 use crate::error::Rejection;
-use crate::telemetry::metric::{Metrics, Outcome, RouteMetrics, Totals};
+use crate::telemetry::label::Outcome;
+use crate::telemetry::metric::{Metrics, RouteMetrics, Totals};
 use std::time::Duration;
 
 /// A request was refused before its stream began.

@@ -1,7 +1,7 @@
 //! What happens to agents: one is left out, one is back, none is left.
 
 use super::shown;
-use crate::telemetry::upstream::UpstreamMetrics;
+use crate::telemetry::metric::UpstreamMetrics;
 use std::fmt::Display;
 use std::time::Duration;
 

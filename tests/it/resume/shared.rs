@@ -324,6 +324,36 @@ async fn a_redis_that_hangs_is_in_nobodys_way() {
     assert_eq!(rest(there).await, rest(client).await);
 }
 
+/// Nobody runs it then, so whoever asks for it again begins it.
+#[tokio::test]
+async fn a_client_that_leaves_while_its_run_is_claimed_may_ask_again() {
+    let (agent, redis) =
+        (Agent::answering([HEAD, STARTED, OPENED, SAID, CLOSED, FINISHED].concat()), Redis::start().await);
+    let (one, other) = pair(&agent, &redis, "").await;
+    // Redis knows the scripts from here on: each question is one command.
+    rest(connected(one.data, post("/run", "", &input("r0"))).await).await;
+    let active = r#"diglot_streams_active{route="run"}"#;
+    let ended = || redis.ask(&["HGET", redis.ask(&["--scan", "--pattern", "diglot:run:*}"]).trim(), "s"]);
+    eventually("the end of the first", async || (ended().trim() == "ended").then_some(())).await;
+    // It answers those who read, and scripts wait.
+    redis.ask(&["CLIENT", "PAUSE", "60000", "WRITE"]);
+    let mut client = Client::connect(one.data).await;
+    client.send(post("/run", "", &input("r1"))).await;
+    eventually("the claim", async || (one.metric(active).await == 1.0 || agent.connections() > 1).then_some(())).await;
+    drop(client);
+    one.reaches(active, 0.0).await;
+    redis.ask(&["CLIENT", "UNPAUSE"]);
+    for gateway in [&one, &other] {
+        let again = async || {
+            let answer = ask(gateway.data, post("/run", "", &input("r1"))).await;
+            (answer.status == 200).then(|| answer.text().to_owned())
+        };
+        let heard = eventually("the run, which was not begun", again).await;
+        assert!(heard.contains("RUN_FINISHED"), "{heard}");
+    }
+    assert_eq!(agent.connections(), 2);
+}
+
 #[tokio::test]
 async fn a_large_run_is_summed_up_and_leaves_nothing_behind_where_it_was_read() {
     let piece = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"x\"}\n\n";
