@@ -1,6 +1,6 @@
 //! HTTP/2 with frames that no library would write, and requests that are two things at once.
 
-use super::support::agent::Agent;
+use super::support::agent::{Agent, Step, write};
 use super::support::client::INPUT;
 use super::support::gateway::{Gateway, Setup};
 use super::support::soon;
@@ -203,4 +203,45 @@ async fn a_body_that_is_late_is_refused() {
     assert!(types.contains(&PING) && types.contains(&HEADERS), "{types:?}");
     assert_eq!(agent.connections(), 0);
     gateway.reaches(r#"diglot_requests_total{code="408",route="run"}"#, 1.0).await;
+}
+
+/// "A server that is attempting to gracefully shut down a connection SHOULD send an initial GOAWAY frame with the last
+/// stream identifier set to 2^31-1" [RFC 9113 §6.8]: what the client sends until it has heard of it is in flight, not late.
+#[tokio::test]
+async fn a_request_that_crosses_goaway_is_served() {
+    let mut agent = Agent::playing(vec![Step::Read, Step::Pause, write(HEAD.to_owned() + &whole())]);
+    let mut gateway = Gateway::before(&agent).await;
+    let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
+    let request = |id| {
+        let head = head(&[("content-type", "application/json")]);
+        [frame(HEADERS, END_HEADERS, id, &head), frame(DATA, END_STREAM, id, INPUT.as_bytes())].concat()
+    };
+    let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[]), &request(1)].concat();
+    stream.write_all(&begin).await.expect("it reads");
+    agent.request().await;
+    gateway.process.signal("TERM");
+    gateway.logged("draining").await;
+
+    // GOAWAY is out, and its PING not answered: so far the client has not heard of it.
+    stream.write_all(&request(3)).await.expect("it reads");
+    agent.request().await;
+    agent.go();
+    agent.go();
+    let mut bodies = [Vec::new(), Vec::new()];
+    let mut ended = 0;
+    while ended < bodies.len() {
+        let mut head = [0; 9];
+        soon("a frame", stream.read_exact(&mut head)).await.expect("a frame");
+        let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
+        soon("its payload", stream.read_exact(&mut payload)).await.expect("a payload");
+        if head[3] == DATA {
+            bodies[usize::from(head[8] == 3)].extend_from_slice(&payload);
+            ended += usize::from(head[4] & END_STREAM != 0);
+        }
+    }
+    for body in bodies {
+        assert!(String::from_utf8_lossy(&body).contains("RUN_FINISHED"), "{}", String::from_utf8_lossy(&body));
+    }
+    drop(stream);
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
