@@ -90,7 +90,12 @@ impl fmt::Display for StartError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             StartError::Bind { plane, address, error } => {
-                write!(f, "cannot listen on {address} (listeners.{plane}): {error}; free it or name another address")
+                let hint = match error.kind() {
+                    std::io::ErrorKind::NotFound => "make the folder, or name another one",
+                    std::io::ErrorKind::PermissionDenied => "let this user have it, or name another address",
+                    _ => "free it or name another address",
+                };
+                write!(f, "cannot listen on {address} (listeners.{plane}): {error}; {hint}")
             }
             StartError::RunDir(folder, error) => write!(f, "{} (run_dir) cannot be used: {error}", folder.display()),
             StartError::Running(folder) => write!(

@@ -74,7 +74,7 @@ rejections! {
     RunNotKept = 410 "run_not_kept" None,
         "The run is too large to be taken up again.", "Raise `replay.run_bytes` or `replay.bytes`; a run with a new runId starts over.";
     RunIdTaken = 409 "run_id_taken" None,
-        "Another run of this id goes on.", "Use a new runId; the same body, or Last-Event-ID, joins the run that goes on.";
+        "Another run of this id goes on.", "To come back to it send Last-Event-ID, the very same body, or GET its events; for another run use a new runId.";
     TooManyReaders = 429 "too_many_readers" None,
         "As many read this run as may.", "Close one of its streams, and try again.";
     RunAbandoned = 410 "run_abandoned" None,

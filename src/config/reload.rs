@@ -35,7 +35,7 @@ impl Changes {
             ("upgrade_timeout", before.process.upgrade_timeout != after.process.upgrade_timeout),
         ];
         // Those are said as one key below.
-        keys.retain(|key| !key.starts_with("limits.") && !key.contains(','));
+        keys.retain(|key| !key.starts_with("limits.") && !key.starts_with("replay.") && !key.contains(','));
         keys.extend(rest.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
         let mut changes = Changes { keys, ..Changes::default() };
         for route in &after.routes {
@@ -76,7 +76,6 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
     let keys = [
         ("listeners.data", began.data != now.data),
         ("listeners.status", began.status != now.status),
-        ("replay", began.replay != now.replay),
         (
             "trusted_proxies, where connections are counted and PROXY is believed",
             began.trusted_proxies != now.trusted_proxies,

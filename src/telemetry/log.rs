@@ -12,7 +12,7 @@ pub const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 /// pingora reports every dropped connection as an error of its own, and every try of a hand-over; what matters of it is logged
 /// by us. Under load its pool of connections says at level error that a kept one is still being looked at; it takes a new one.
 const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=off,pingora_core::server::transfer_fd=off,\
-                              pingora_load_balancing=warn";
+                              pingora_load_balancing=off";
 
 /// Lines that may wait for a slow reader of stderr. What comes beyond is dropped: a log that nobody reads, or a full disk
 /// behind it, must not make runs wait.
