@@ -48,16 +48,20 @@ impl Way {
 
     /// The response up to where it stops.
     pub fn response(self, said: &[u8]) -> Vec<u8> {
-        let head = |field: String| {
-            format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n{field}\r\n\r\n").into_bytes()
+        // It closes each connection, and says so: one that is kept might get the next request in the moment in which it closes.
+        let head = |field: &str| {
+            let always = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n";
+            format!("{always}{field}\r\n").into_bytes()
         };
-        let chunked = || head("Transfer-Encoding: chunked".to_owned());
+        let chunked = || head("Transfer-Encoding: chunked\r\n");
         // A chunk of nothing would be the last one.
         let all = || if said.is_empty() { Vec::new() } else { chunk(said) };
         match self {
-            Way::Close => [&head("Connection: close".to_owned()), said].concat(),
-            Way::Length => [&head(format!("Content-Length: {}", said.len())), said].concat(),
-            Way::ShortOfLength | Way::Reset => [&head(format!("Content-Length: {}", said.len() + 9)), said].concat(),
+            Way::Close => [&head(""), said].concat(),
+            Way::Length => [&head(&format!("Content-Length: {}\r\n", said.len())), said].concat(),
+            Way::ShortOfLength | Way::Reset => {
+                [&head(&format!("Content-Length: {}\r\n", said.len() + 9)), said].concat()
+            }
             Way::LastChunk => [chunked(), all(), b"0\r\n\r\n".to_vec()].concat(),
             Way::NoLastChunk => [chunked(), all()].concat(),
             Way::InsideChunk => [chunked(), format!("{:x}\r\n", said.len() + 9).into_bytes(), said.to_vec()].concat(),
