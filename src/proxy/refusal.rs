@@ -12,6 +12,7 @@ use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who};
 use crate::telemetry::occurrence;
+use crate::telemetry::trace::Traced;
 use crate::translate::Stream;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, Version, header};
@@ -46,6 +47,8 @@ where
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let matched = request.extensions().get::<Arc<Matched>>().cloned();
         let who = request.extensions().get::<Who>().cloned().unwrap_or_default();
+        let traced = request.extensions().get::<Traced>().cloned();
+        let method = request.method().into();
         let listener = self.gateway.listener(&request);
         // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
         // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper takes Content-Length away
@@ -58,7 +61,12 @@ where
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
             let mut response = match answer.await {
                 Ok(response) => {
-                    gateway.metrics.request(route, response.status().as_u16());
+                    let status = response.status().as_u16();
+                    gateway.metrics.request(route, status);
+                    // What its run has taken ends with the run.
+                    if let Some(trace) = traced.as_ref().and_then(Traced::take) {
+                        trace.answered(status);
+                    }
                     response
                 }
                 Err(rejection) => {
@@ -70,14 +78,17 @@ where
                         None => respond::refusal(&rejection, &id),
                     };
                     let answered = response.status().as_u16();
+                    let trace = traced.as_ref().and_then(Traced::take);
                     let refused = occurrence::Refused {
                         route,
+                        method,
                         request_id,
+                        trace_id: traced.as_ref().map(Traced::id),
                         caller: who.caller(),
                         rejection: &rejection,
                         answered,
                     };
-                    refused.emit(&gateway.metrics);
+                    refused.emit(&gateway.metrics, trace);
                     response.map(whole)
                 }
             };

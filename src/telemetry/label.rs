@@ -40,6 +40,36 @@ labels! {
         Limited = "limited",
         /// the caller stopped it
         Cancelled = "cancelled",
+        /// the gateway itself failed, and the run with it
+        Failed = "failed",
+    }
+}
+
+labels! {
+    /// How a request asks.
+    Method {
+        /// for what there is
+        Get = "GET",
+        /// for a run, or its end
+        Post = "POST",
+        /// for the head of an answer
+        Head = "HEAD",
+        /// what may be asked
+        Options = "OPTIONS",
+        /// to put something in a place
+        Put = "PUT",
+        /// to take something away
+        Delete = "DELETE",
+        /// to change something
+        Patch = "PATCH",
+        /// in a way that no route knows
+        Other = "OTHER",
+    }
+}
+
+impl From<&http::Method> for Method {
+    fn from(method: &http::Method) -> Method {
+        Method::ALL.iter().copied().find(|one| one.label() == method.as_str()).unwrap_or(Method::Other)
     }
 }
 

@@ -88,8 +88,10 @@ impl Vectors {
 /// What a run said in all, for its line in the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
+    /// events of the agent
+    pub events_in: u64,
     /// events for the client
-    pub events: u64,
+    pub events_out: u64,
     /// repairs of the run guard
     pub repairs: u64,
     /// events left out on purpose
@@ -135,11 +137,11 @@ impl RouteMetrics {
     /// to speak another dialect, if it did since.
     pub fn count(&self, report: &mut Report, totals: &mut Totals) -> Option<&'static Sign> {
         let turned = report.turned.take().map(|mut turned| {
-            drain(&mut turned.read, of(&self.read, turned.from));
+            totals.events_in += drain(&mut turned.read, of(&self.read, turned.from));
             turned.sign
         });
-        drain(&mut report.read, of(&self.read, report.agent));
-        totals.events += drain(&mut report.written, of(&self.written, report.client));
+        totals.events_in += drain(&mut report.read, of(&self.read, report.agent));
+        totals.events_out += drain(&mut report.written, of(&self.written, report.client));
         totals.foreign += report.repairs[Repair::ForeignType as usize];
         totals.repairs += drain(&mut report.repairs, &self.repairs);
         totals.losses += drain(&mut report.losses, &self.losses);
