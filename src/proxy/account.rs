@@ -8,11 +8,11 @@
 
 use crate::error::{Kind, Rejection};
 use crate::guard::Who;
+use crate::telemetry::RouteMetrics;
 use crate::telemetry::label::Outcome;
 use crate::telemetry::metric::Totals;
 use crate::telemetry::occurrence::{self, Which};
 use crate::telemetry::trace::Trace;
-use crate::telemetry::RouteMetrics;
 use crate::translate::Ids;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub(super) struct Account {
     pub dialects: (&'static str, &'static str),
     /// the upstream that answered last
     pub upstream: Option<Arc<str>>,
+    /// what its client is answered with
+    pub status: u16,
     /// from the request to the first event for the client
     pub first_event: Option<Duration>,
     pub totals: Totals,
@@ -64,6 +66,7 @@ impl Account {
             caller: self.who.caller(),
             dialects: self.dialects,
             upstream: self.upstream.as_deref(),
+            status: self.status,
             outcome,
             rejection,
             first_event: self.first_event,

@@ -288,6 +288,7 @@ impl Gateway {
             metrics: Arc::clone(&route.metrics),
             dialects: (client.dialect.name, agent.dialect.name),
             upstream: None,
+            status: if route.desk.is_some() { 202 } else { 200 },
             first_event: None,
             totals: Totals::default(),
             bytes: (0, 0),

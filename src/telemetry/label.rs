@@ -210,6 +210,16 @@ labels! {
 }
 
 labels! {
+    /// Why a collector of traces never gets a span.
+    SpanLoss {
+        /// too many wait for it
+        QueueFull = "queue_full",
+        /// it did not take it
+        NotTaken = "not_taken",
+    }
+}
+
+labels! {
     /// What became of one request to an agent, up to the head of its answer.
     UpstreamOutcome {
         /// it answered, whatever it said

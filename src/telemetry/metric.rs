@@ -10,6 +10,7 @@ mod listener;
 mod replay;
 mod route;
 mod row;
+mod spans;
 mod table;
 mod upstream;
 
@@ -18,6 +19,7 @@ pub use limit::LimitMetrics;
 pub use listener::ListenerMetrics;
 pub use replay::ReplayMetrics;
 pub use route::{Active, RouteMetrics, Totals};
+pub use spans::SpanMetrics;
 pub use upstream::{NoneFitCounter, UpstreamMetrics};
 
 use crate::dialect::Side;
@@ -35,6 +37,7 @@ pub struct Metrics {
     replay: ReplayMetrics,
     upstreams: upstream::Vectors,
     requests: IntCounterVec,
+    spans: SpanMetrics,
     draining: IntGauge,
     config_good: IntGauge,
     config_time: IntGauge,
@@ -59,6 +62,7 @@ impl Metrics {
             replay: ReplayMetrics::register(&registry)?,
             upstreams: upstream::Vectors::register(&registry)?,
             requests: table::REQUESTS.register(&registry)?,
+            spans: SpanMetrics::register(&registry)?,
             draining: table::DRAINING.register(&registry)?,
             config_good: table::CONFIG_GOOD.register(&registry)?,
             config_time: table::CONFIG_TIME.register(&registry)?,
@@ -127,6 +131,12 @@ impl Metrics {
     #[must_use]
     pub fn none_fit(&self, route: &str) -> NoneFitCounter {
         self.upstreams.none_fit(route)
+    }
+
+    /// The handles of spans on their way to a collector.
+    #[must_use]
+    pub fn spans(&self) -> SpanMetrics {
+        self.spans.clone()
     }
 
     /// Counts an answered request. `route` is a route's name, or empty.

@@ -78,6 +78,10 @@ table! {
         "Requests to upstreams by what became of them, up to the head of the answer; each attempt counts.";
     UPSTREAM_CONNECT: HistogramVec = "diglot_upstream_connect_seconds" ["upstream"] within CONNECT_BUCKETS,
         "How long new connections to upstreams took, TLS included; kept connections are not among them.";
+    SPANS_EXPORTED: IntCounter = "diglot_spans_exported_total" [],
+        "Spans that the collector of traces took.";
+    SPANS_DROPPED: IntCounterVec = "diglot_spans_dropped_total" ["reason"],
+        "Spans that the collector of traces never gets, by reason: queue_full, not_taken.";
     DRAINING: IntGauge = "diglot_draining" [],
         "1 while the gateway is shutting down.";
     CONFIG_GOOD: IntGauge = "diglot_config_last_reload_successful" [],

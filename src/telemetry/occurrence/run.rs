@@ -137,6 +137,8 @@ pub struct RunEnded<'a> {
     pub dialects: (&'static str, &'static str),
     /// the upstream that answered, as in metrics; `None` where none did
     pub upstream: Option<&'a str>,
+    /// the status that its client was answered with
+    pub status: u16,
     /// how it ended
     pub outcome: Outcome,
     /// why, when the gateway ended it
@@ -189,6 +191,7 @@ impl RunEnded<'_> {
                     client_dialect = self.dialects.0,
                     agent_dialect = self.dialects.1,
                     upstream = self.upstream,
+                    status = self.status,
                     outcome = self.outcome.label(),
                     code = self.rejection.map(|rejection| rejection.kind.code()),
                     cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
