@@ -89,7 +89,7 @@ impl<M: Cell> Collector for Family<M> {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let Series { metric, order, .. } = &*self.0;
-        let read = |(key, cell): (&Box<[u8]>, &M)| {
+        let read = |key: &[u8], cell: &M| {
             let values: Vec<_> = values(key).collect();
             let pair = |at: &usize| {
                 let mut pair = LabelPair::default();
@@ -109,7 +109,7 @@ impl<M: Cell> Collector for Family<M> {
             Kind::Gauge => MetricType::GAUGE,
             Kind::Histogram => MetricType::HISTOGRAM,
         });
-        family.set_metric(self.all().iter().map(read).collect());
+        family.set_metric(self.all().iter().map(|(key, cell)| read(key, cell)).collect());
         vec![family]
     }
 }

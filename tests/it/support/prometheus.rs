@@ -68,7 +68,7 @@ impl Prometheus {
         let mut address = None;
         let address = loop {
             let line = process.line().await.expect("prometheus goes on");
-            let line: Value = serde_json::from_str(&line).unwrap_or_else(|_| Value::String(line));
+            let line: Value = serde_json::from_str(&line).unwrap_or(Value::String(line));
             match line["msg"].as_str() {
                 Some("Listening on") => address = line["address"].as_str().and_then(|text| text.parse().ok()),
                 Some("Server is ready to receive web requests.") => break address.expect("it said where it listens"),
