@@ -34,11 +34,13 @@ pub mod process;
 pub mod reload;
 pub mod replay;
 mod scalar;
+pub mod schema;
 mod template;
 #[cfg(test)]
 mod tests;
 mod upstream;
 mod variable;
+mod words;
 
 pub use problem::{Problem, Problems};
 pub use template::Template;
