@@ -14,6 +14,7 @@ use serde_saphyr::{Location, Spanned};
 
 mod access;
 mod listen;
+mod reach;
 mod replay;
 mod upstream;
 
@@ -22,6 +23,7 @@ pub use access::{
     UpstreamHeader,
 };
 pub use listen::{Listeners, SocketEntry, SocketMapping, Sockets, TlsFiles};
+pub use reach::Reach;
 pub use replay::Replay;
 pub use upstream::{Ejection, Health, Upstream, UpstreamMapping, UpstreamTls, Upstreams};
 
