@@ -31,6 +31,7 @@ pub mod load;
 mod outline;
 mod problem;
 pub mod process;
+pub mod reach;
 pub mod reload;
 pub mod replay;
 mod scalar;
