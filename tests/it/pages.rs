@@ -1,6 +1,7 @@
-//! Pages that are made from the code: `src/dialect/README.md`, `deploy/metrics.md`. `UPDATE=1` writes them; otherwise they
-//! must be as they would be written.
+//! Pages that are made from the code: `src/dialect/README.md`, and those of the modules below. `UPDATE=1` writes them;
+//! otherwise they must be as they would be written.
 
+mod errors;
 mod metrics;
 
 use diglot::dialect::{ALL, CHOICES, Dialect, Home, Row, SIGNS, Says, Shape};
