@@ -28,7 +28,9 @@ use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// Bytes for the client that are gathered before they are handed over, when the agent has more ready.
 const BATCH: usize = 32 << 10;
@@ -45,12 +47,14 @@ pub(super) struct Run {
     head: Option<oneshot::Sender<Head>>,
     clock: Clock,
     out: Vec<u8>,
+    /// since when the client has what was said, once something was
+    said: Option<Instant>,
 }
 
 impl Run {
     pub(super) fn new(plan: Plan, stream: Stream, audience: Audience, head: oneshot::Sender<Head>) -> Self {
         let clock = plan.clock();
-        Run { plan, stream, events: None, audience, head: Some(head), clock, out: Vec::new() }
+        Run { plan, stream, events: None, audience, head: Some(head), clock, out: Vec::new(), said: None }
     }
 
     /// Runs to the end and says how it was.
@@ -231,7 +235,8 @@ impl Run {
 
     /// Reads at least one piece, and whatever else is there, up to a batch. `false` at the end of the body.
     async fn read(&mut self, session: &mut Session) -> Result<bool, End> {
-        let mut piece = Piece { stream: &mut self.stream, out: &mut self.out, read: 0, fault: None };
+        let mut piece =
+            Piece { stream: &mut self.stream, out: &mut self.out, read: 0, took: Duration::ZERO, fault: None };
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
         let mut first = session.body(|bytes| piece.take(bytes)).now_or_never();
         if first.is_none() {
@@ -252,11 +257,14 @@ impl Run {
             }
             read = session.body(|bytes| piece.take(bytes)).now_or_never();
         };
-        let (bytes, fault) = (piece.read, piece.fault);
+        let (bytes, took, fault) = (piece.read, piece.took, piece.fault);
         self.clock.heard();
         // A read that fails at its end has read what came before.
         self.plan.account.metrics.bytes_read(bytes);
         self.plan.account.bytes.0 += bytes as u64;
+        if bytes > 0 {
+            self.plan.account.metrics.translated(self.stream.report_mut(), took);
+        }
         match fault {
             Some(fault) => Err(End::of_fault(fault, &self.stream, &self.plan)),
             None => last.map_err(|why| End::Failed(*why)),
@@ -316,9 +324,14 @@ impl Run {
             return self.audience.gone().now_or_never().map_or(Ok(()), Err);
         }
         let account = &mut self.plan.account;
-        if account.first_event.is_none() {
-            account.first_event = Some(account.began.elapsed());
-            self.clock.lift(Over::NoEvent);
+        match self.said {
+            Some(said) => account.metrics.gap(said.elapsed()),
+            None => {
+                let first = account.began.elapsed();
+                account.metrics.first_event(first);
+                account.first_event = Some(first);
+                self.clock.lift(Over::NoEvent);
+            }
         }
         let (length, number) = (self.out.len(), self.stream.number());
         tokio::select! {
@@ -331,7 +344,7 @@ impl Run {
             // Nor at all, when it reads nothing of what waits for it.
             lost = self.audience.stalled() => return Err(lost),
         }
-        self.clock.told();
+        self.said = Some(self.clock.told());
         self.count_bytes(length);
         Ok(())
     }
@@ -409,14 +422,18 @@ struct Piece<'r> {
     stream: &'r mut Stream,
     out: &'r mut Vec<u8>,
     read: usize,
+    /// how long its translation took
+    took: Duration,
     fault: Option<Fault>,
 }
 
 impl Piece<'_> {
     fn take(&mut self, bytes: &[u8]) {
         self.read += bytes.len();
+        let began = Instant::now();
         if let Err(fault) = self.stream.push(bytes, now(), self.out) {
             self.fault = Some(fault);
         }
+        self.took += began.elapsed();
     }
 }

@@ -13,6 +13,7 @@ use crate::guard::cors::Pages;
 use crate::guard::peer::Peer;
 use crate::guard::upstream::is_nominated;
 use crate::guard::{self, Matched, Who};
+use crate::telemetry::label::Method;
 use crate::telemetry::trace::{Arrival, Parent, Traced, Tracing};
 use http::{HeaderName, HeaderValue, Request, Response};
 use hyper::body::Incoming;
@@ -38,7 +39,7 @@ pub fn stack(
 + Sync
 + 'static {
     let (matching, answering, tracing) = (Arc::clone(&gateway), Arc::clone(&gateway), gateway.tracing.clone());
-    let (guard, metrics) = (Arc::clone(&gateway.guard), Arc::clone(&gateway.metrics));
+    let guard = Arc::clone(&gateway.guard);
     let asked = Arc::clone(&guard);
     // The leaf: body, translation, run.
     let leaf = service_fn(move |request| {
@@ -53,7 +54,7 @@ pub fn stack(
         // Then its trace, which has the route in it. Refusals are part of it, too.
         .map_request(move |request| with_trace(&tracing, request))
         // Pages: outside of the next, so that they can read refusals as well.
-        .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), metrics: Arc::clone(&metrics), inner })
+        .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), inner })
         // The one place where a refusal becomes an answer, is logged and counted.
         .layer_fn(move |inner| Answer { inner, gateway: Arc::clone(&answering) })
         // Policy, gate by gate; see there for the order and its reasons.
@@ -84,7 +85,7 @@ fn with_trace(tracing: &Tracing, mut request: Request<Incoming>) -> Request<Inco
     let parent = Parent::read(lines(&TRACEPARENT), lines(&TRACESTATE));
     let matched = request.extensions().get::<Arc<Matched>>();
     let arrival = Arrival {
-        method: request.method().into(),
+        method: Method::of(request.method().as_str()),
         route: matched.map_or(("", ""), |matched| (&*matched.name, matched.path.as_str())),
         tls: request.extensions().get::<Peer>().is_some_and(|peer| peer.tls),
     };

@@ -6,4 +6,4 @@ pub mod metric;
 pub mod occurrence;
 pub mod trace;
 
-pub use metric::{ListenerMetrics, Metrics, NoneFitCounter, RouteMetrics, UpstreamMetrics};
+pub use metric::{ListenerMetrics, Metrics, NoneFitCounter, RequestMetrics, RouteMetrics, UpstreamMetrics};

@@ -1,22 +1,25 @@
 //! Metrics of spans on their way to a collector.
 
+use super::cell::Counter;
 use super::table;
 use crate::telemetry::label::SpanLoss;
-use prometheus::{IntCounter, Registry};
+use prometheus::Registry;
+use std::sync::Arc;
 
 /// The handles of what becomes of spans.
 #[derive(Clone, Debug)]
 pub struct SpanMetrics {
-    taken: IntCounter,
-    dropped: Vec<IntCounter>,
+    taken: Counter,
+    dropped: Arc<[Counter]>,
 }
 
 impl SpanMetrics {
+    /// Registers them; every series exists from then on.
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let dropped = table::SPANS_DROPPED.register(registry)?;
         Ok(SpanMetrics {
-            taken: table::SPANS_EXPORTED.register(registry)?,
-            dropped: SpanLoss::ALL.iter().map(|why| dropped.with_label_values(&[why.label()])).collect(),
+            taken: table::SPANS_EXPORTED.alone(registry)?,
+            dropped: SpanLoss::ALL.iter().map(|why| dropped.with(&[why.label()])).collect(),
         })
     }
 

@@ -3,7 +3,7 @@
 use super::{Caller, millis, shown};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::label::{Method, Outcome};
-use crate::telemetry::metric::{Metrics, RouteMetrics, Totals};
+use crate::telemetry::metric::{RequestMetrics, RouteMetrics, Totals};
 use crate::telemetry::trace::{Trace, TraceId};
 use crate::translate::Ids;
 use std::time::Duration;
@@ -54,18 +54,18 @@ pub struct Refused<'a> {
 
 impl Refused<'_> {
     /// Logs and counts it, and ends its span. A request whose run was refused by its agent has none: the run has it.
-    pub fn emit(self, metrics: &Metrics, trace: Option<Trace>) {
+    pub fn emit(self, metrics: &RequestMetrics, trace: Option<Trace>) {
         if let Some(trace) = trace {
             trace.refused(&self);
         }
-        let Refused { route, method, request_id, trace_id, caller, rejection, answered } = self;
-        metrics.request(route, answered);
+        let Refused { route, method, request_id, trace_id, caller, rejection, .. } = self;
+        metrics.refused(rejection.kind);
         tracing::info!(
             route,
             method = method.label(),
             request_id,
             trace_id = trace_id.map(tracing::field::display),
-            status = answered,
+            status = rejection.status(),
             code = rejection.kind.code(),
             policy = rejection.policy.as_deref().map(shown),
             client = caller.address.map(tracing::field::display),
@@ -91,9 +91,9 @@ pub struct Preflight<'a> {
 
 impl Preflight<'_> {
     /// Logs and counts it. Quietly: browsers ask before every request of a page.
-    pub fn emit(self, metrics: &Metrics) {
+    pub fn emit(self, metrics: &RequestMetrics) {
         let Preflight { route, answered } = self;
-        metrics.request(route, answered);
+        metrics.answered(Method::Options, answered);
         tracing::debug!(route, status = answered, "preflight answered");
     }
 }
@@ -160,7 +160,7 @@ pub struct RunEnded<'a> {
 impl RunEnded<'_> {
     /// Logs and counts it, and ends its span.
     pub fn emit(self, metrics: &RouteMetrics, trace: Trace) {
-        metrics.ended(self.outcome);
+        metrics.ended(self.outcome, self.duration);
         let trace_id = trace.id();
         trace.ended(&self);
         let run = self.run;
@@ -210,7 +210,7 @@ impl RunEnded<'_> {
             };
         }
         match self.outcome {
-            Outcome::Failed => line!(error),
+            Outcome::GatewayError => line!(error),
             Outcome::UpstreamError => line!(warn),
             Outcome::Finished
             | Outcome::AgentError

@@ -137,7 +137,11 @@ impl Recording {
             Outcome::Finished | Outcome::Cancelled => {}
             // Nothing is wrong with the gateway or the agent when its client leaves or has an old credential.
             Outcome::ClientGone | Outcome::Unread | Outcome::Expired => span.set_attribute(of("error.type", code)),
-            Outcome::AgentError | Outcome::UpstreamError | Outcome::Drained | Outcome::Limited | Outcome::Failed => {
+            Outcome::AgentError
+            | Outcome::UpstreamError
+            | Outcome::Drained
+            | Outcome::Limited
+            | Outcome::GatewayError => {
                 span.set_attribute(of("error.type", code));
                 span.set_status(Status::error(code));
             }
