@@ -200,7 +200,7 @@ labels! {
 }
 
 labels! {
-    /// Why a connection was closed before a request came on it.
+    /// Why a connection was closed instead of a request being read from it.
     Turned {
         /// there are as many as the gateway takes
         Limit = "limit",
@@ -218,6 +218,8 @@ labels! {
         TlsTimeout = "tls_timeout",
         /// it did not say in time what it speaks
         Silent = "silent",
+        /// what it said is no HTTP/1, or a head that is larger than the gateway takes
+        NotHttp = "not_http",
     }
 }
 
