@@ -17,7 +17,7 @@ fn series(text: &str) -> Vec<Series<'_>> {
     let read = |line| {
         let (name, value): (&str, &str) = str::rsplit_once(line, ' ').expect("a value");
         let (name, labels) = name.trim_end_matches('}').split_once('{').unwrap_or((name, ""));
-        let labels = labels.split("\",").filter_map(|pair| pair.trim_end_matches('"').split_once("=\""));
+        let labels = labels.split("\",").filter_map(|pair| pair.strip_suffix('"').unwrap_or(pair).split_once("=\""));
         (name, labels.collect(), value.parse().expect("a number"))
     };
     text.lines().filter(|line| !line.starts_with('#')).map(read).collect()
@@ -41,8 +41,8 @@ rate_limits: [{{name: few, key: address, requests: 1000, per: 1h, shared: true}}
 auth:
   api_keys: [{{name: web, keys: [{{id: k1, subject: ada, tenant: evil-tenant, sha256: \"{digest}\"}}]}}]
 routes:
-  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{agent}\", rate_limits: [few]}}
-  - {{name: 'quoted \"\\ name', path: /quoted, client: auto, agent: auto, upstream: \"{agent}\", on_disconnect: continue for 5m}}
+  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{agent}\", auth: none, rate_limits: [few]}}
+  - {{name: 'quoted \"\\ name', path: /quoted, client: auto, agent: auto, upstream: \"{agent}\", auth: none, on_disconnect: continue for 5m}}
   - {{name: closed, path: /closed, client: ag-ui, agent: ag-ui, upstream: \"{agent}\", auth: web}}
 "
     )
@@ -205,19 +205,21 @@ async fn nobody_makes_series_without_end() {
         let body = INPUT.replace("t1", &evil).replace("r1", &evil);
         let more =
             format!("X-Tenant: {evil}\r\nUser-Agent: {evil}\r\nX-Request-Id: {evil}\r\nOrigin: http://{evil}\r\n");
-        let key = "Authorization: Bearer a-key-of-the-test\r\n";
+        let key = "X-Api-Key: a-key-of-the-test\r\n";
         for request in [
             post("/run", "", &body),
             post("/quoted", "", &body),
             post("/closed", key, &body),
             post("/run", &more, &body),
-            post("/closed", &format!("Authorization: Bearer {evil}\r\n"), &body),
+            post("/closed", &format!("X-Api-Key: {evil}\r\n"), &body),
             post(&format!("/{evil}"), "", &body),
             post(&format!("/run?{evil}={evil}"), "", &body.replace("messages", &evil)),
             post("/run", "", INPUT).replace("POST", &format!("EVIL{number}")),
             post("/run", "", INPUT).replace("POST", "post"),
             post("/run", "", INPUT).replace("Host: gateway", &format!("Host: {evil} {evil}")),
             post("/run", "", INPUT).replace("Host: gateway\r\n", ""),
+            format!("{evil} is no HTTP\r\n\r\n"),
+            post("/run", &format!("X-Large: {}\r\n", evil.repeat(20_000)), INPUT),
             format!("OPTIONS /run HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"),
             format!("GET /quoted/runs/{evil}/events HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"),
         ] {
@@ -252,6 +254,8 @@ async fn nobody_makes_series_without_end() {
     assert_eq!(gateway.metric(&refusals("origin_not_allowed")).await, 4.0);
     // Two Host fields that are none, and a body without messages.
     assert_eq!(gateway.metric(&refusals("invalid_request")).await, 12.0);
+    let broken = r#"diglot_connections_refused_total{listener="127.0.0.1:0",plane="data",reason="not_http"}"#;
+    assert_eq!(gateway.metric(broken).await, 8.0);
     let odd = r#"diglot_requests_total{code="405",method="OTHER",route="run"}"#;
     assert_eq!(gateway.metric(odd).await, 8.0);
 }

@@ -1,7 +1,8 @@
 //! All series of one metric, by the values of their labels.
 //!
 //! The library's own vectors know a series by a hash of its values with nothing between them, so that a route `a` with the
-//! label `bc` would be counted as a route `ab` with the label `c`; and a series of theirs takes six times the memory.
+//! label `bc` would be counted as a route `ab` with the label `c`; and each of their series keeps the name, the help and the
+//! labels of its metric for itself.
 
 use super::catalogue::{Kind, Metric};
 use super::cell::Cell;

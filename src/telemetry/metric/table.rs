@@ -74,7 +74,7 @@ table! {
     CONNECTIONS: Gauge = "diglot_connections_active" [PLANE, LISTENER],
         "Connections that are open, by plane and listener.";
     CONNECTIONS_REFUSED: Counter = "diglot_connections_refused_total" [PLANE, LISTENER, TURNED],
-        "Connections that were closed before a request came on them, by plane, listener and reason.";
+        "Connections that were closed instead of a request being read from them, by plane, listener and reason.";
     ACCEPT_FAILURES: Counter = "diglot_accept_failures_total" [PLANE, LISTENER],
         "Times that no connection could be accepted, as without file descriptors, by plane and listener.";
     TLS_NOT_AFTER: Gauge = "diglot_tls_cert_not_after_timestamp_seconds" [PLANE, LISTENER],

@@ -19,9 +19,9 @@ curl -s http://127.0.0.1:8788/metrics | grep '^diglot_streams'
 - **Labels.** Every value comes from the configuration or from a closed list; nothing that a client or an agent sends becomes a
   label, and neither does who calls. The number of series is bounded by the configuration.
 - **From the start.** What an alert may ask for exists at 0 as soon as its route is configured: runs by outcome, requests by
-  POST that were answered with 200, 500, 502, 503 and 504, repairs, losses, limits, upstreams, and the refusals of callers that
-  say something of the gateway or its issuers. Events by type, other requests, refusals by code and the durations of other
-  outcomes appear with the first that is counted: Prometheus' `rate` does not see that first one.
+  POST that were answered with 200, 500, 502, 503 and 504, repairs, losses, limits, upstreams, and credentials that are not
+  accepted. Events by type, other requests, callers who may not do what they want, refusals by code, durations of runs and
+  times of translation appear with the first that is counted: Prometheus' `rate` does not see that first one.
 - **Reloads.** A route that is configured otherwise goes on counting. The series of a route, an upstream, an issuer or a limit
   that is gone vanish once its last run has ended, so a route that comes back later under the same name begins at 0, as after a
   restart.

@@ -83,7 +83,8 @@ impl Prometheus {
     pub async fn scraped(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
         eventually("a scrape of every target", async || {
-            let scraped = self.query("timestamp(up == 1)").await;
+            // The time of a sample is that of its scrape; of what was computed it would be that of the question.
+            let scraped = self.query("timestamp(up) and on (instance) (up == 1)").await;
             (scraped.iter().filter(|(_, at)| *at > now).count() == self.targets).then_some(())
         })
         .await;
