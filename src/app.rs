@@ -15,6 +15,7 @@ use crate::proxy::{
     Connections, Edge, Gateway, Lifecycle, Listener, Plane, SocketFile, Switch, Unbound, serving, stack,
 };
 use crate::replay::Shared;
+use crate::telemetry::trace::Tracing;
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
 use axum::Router;
@@ -28,10 +29,14 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use upgrade::{Legacy, Predecessor};
 
 /// Threads of the planes that only answer short questions.
 const STATUS_THREADS: usize = 1;
+
+/// Time for the collector of traces to take what is left.
+const LAST_SPANS: Duration = Duration::from_secs(2);
 
 /// A gateway whose sockets are bound, not yet serving.
 #[derive(Debug)]
@@ -40,6 +45,7 @@ pub struct App {
     origin: Option<Origin>,
     metrics: Arc<Metrics>,
     guard: Arc<Guard>,
+    tracing: Tracing,
     data: Vec<Listener>,
     status: Vec<Listener>,
     local: Option<Local>,
@@ -123,6 +129,7 @@ impl App {
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
         let guard = Arc::new(Guard::new(&config, &metrics).map_err(StartError::Unusable)?);
+        let tracing = Tracing::from_environment(&metrics).map_err(StartError::Unusable)?;
         // Last, since nothing is different for the other one before.
         let mut predecessor = predecessor(config.process.run_dir.as_deref(), start)?;
         let mut bind = |plane: &'static str, all: &[Listen]| -> Result<Vec<_>, StartError> {
@@ -147,7 +154,7 @@ impl App {
         let unusable = |error| StartError::RunDir(config.process.run_dir.clone().unwrap_or_default(), error);
         let local = local.transpose().map_err(unusable)?;
         let [data, status] = [data, status].map(|plane| plane.into_iter().map(|(_, listener)| listener).collect());
-        Ok(App { config, origin, metrics, guard, data, status, local, predecessor })
+        Ok(App { config, origin, metrics, guard, tracing, data, status, local, predecessor })
     }
 
     /// Where the data plane is bound, if it is on the network.
@@ -167,10 +174,11 @@ impl App {
     /// # Errors
     /// When the process cannot be set up.
     pub fn serve(self) -> Result<(), StartError> {
-        let App { config, origin, metrics, guard, data, status, local, predecessor } = self;
+        let App { config, origin, metrics, guard, tracing, data, status, local, predecessor } = self;
         let (lifecycle, doors) = (Lifecycle::default(), Arc::new(Doors::default()));
         let (orders, asked) = Orders::new();
-        let gateway = Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
+        let gateway =
+            Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard), tracing.clone());
         let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
         let shared = gateway.shared();
         resolve_now(&gateway)?;
@@ -235,6 +243,8 @@ impl App {
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         // pingora does not wait for its services when it ends.
         files.iter().for_each(|file| file.remove());
+        // The last spans are those of the runs that ended last.
+        tracing.flush(LAST_SPANS);
         Ok(())
     }
 }

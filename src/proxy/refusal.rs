@@ -11,6 +11,7 @@ use crate::config::field::REQUEST_ID;
 use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who};
+use crate::telemetry::trace::Traced;
 use crate::telemetry::{label, occurrence};
 use crate::translate::Stream;
 use futures_util::future::BoxFuture;
@@ -47,8 +48,9 @@ where
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let matched = request.extensions().get::<Arc<Matched>>().cloned();
         let who = request.extensions().get::<Who>().cloned().unwrap_or_default();
+        let traced = request.extensions().get::<Traced>().cloned();
         let listener = self.gateway.listener(&request);
-        let (method, began) = (label::Method::of(request.method().as_str()), Instant::now());
+        let (method, began) = (label::Method::from(request.method()), Instant::now());
         // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
         // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper takes Content-Length away
         // before we see the request, so every request in chunks is the last of its connection: what follows it there may
@@ -60,7 +62,13 @@ where
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
             let metrics = matched.as_ref().map_or(gateway.metrics.nowhere(), |matched| matched.metrics.requests());
             let mut response = match answer.await {
-                Ok(response) => response,
+                Ok(response) => {
+                    // What its run has taken ends with the run.
+                    if let Some(trace) = traced.as_ref().and_then(Traced::take) {
+                        trace.answered(response.status().as_u16());
+                    }
+                    response
+                }
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
                     let response = match listener.filter(|_| is_for_runs(&rejection)) {
@@ -69,8 +77,16 @@ where
                         }
                         None => respond::refusal(&rejection, &id),
                     };
-                    let caller = who.caller();
-                    occurrence::Refused { route, request_id, caller, rejection: &rejection }.emit(metrics);
+                    let refused = occurrence::Refused {
+                        route,
+                        method,
+                        request_id,
+                        trace_id: traced.as_ref().map(Traced::id),
+                        caller: who.caller(),
+                        rejection: &rejection,
+                        answered: response.status().as_u16(),
+                    };
+                    refused.emit(metrics, traced.as_ref().and_then(Traced::take));
                     response.map(whole)
                 }
             };

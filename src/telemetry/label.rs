@@ -73,11 +73,10 @@ labels! {
     }
 }
 
-impl Method {
-    /// The label of a method of HTTP. Names of methods are compared as they are written [RFC 9110 §9.1].
-    #[must_use]
-    pub fn of(name: &str) -> Method {
-        Method::ALL.iter().copied().find(|one| one.label() == name).unwrap_or(Method::Other)
+impl From<&http::Method> for Method {
+    /// Names of methods are compared as they are written [RFC 9110 §9.1].
+    fn from(method: &http::Method) -> Method {
+        Method::ALL.iter().copied().find(|one| one.label() == method.as_str()).unwrap_or(Method::Other)
     }
 }
 

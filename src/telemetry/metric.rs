@@ -32,7 +32,7 @@ pub use limit::LimitMetrics;
 pub use listener::ListenerMetrics;
 pub use replay::ReplayMetrics;
 pub use request::RequestMetrics;
-pub use route::{Active, RouteMetrics, Running, Totals};
+pub use route::{Active, RouteMetrics, Totals};
 pub use table::CATALOGUE;
 pub use upstream::{NoneFitCounter, UpstreamMetrics};
 

@@ -75,7 +75,7 @@ const HOMES: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("futures-util", "guard replay proxy admin demo app"),
     ("governor", "guard"),
-    ("http", "error config guard proxy admin demo"),
+    ("http", "error telemetry config guard proxy admin demo"),
     ("http-body", "guard proxy admin demo"),
     ("http-body-util", "guard proxy admin demo"),
     ("hyper", "guard proxy admin demo"),
@@ -105,7 +105,7 @@ const HOMES: &[(&str, &str)] = &[
     ("tracing", EVERYWHERE),
     ("tracing-appender", "telemetry"),
     ("tracing-subscriber", "telemetry app cli"),
-    ("uuid", "guard proxy cli"),
+    ("uuid", "telemetry guard proxy cli"),
     ("x509-parser", "config proxy"),
 ];
 

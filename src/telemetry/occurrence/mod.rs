@@ -13,9 +13,10 @@ pub use listener::{
     Accepting, CertificateChanged, CertificateExpired, CertificateUnusable, FewDescriptors, Listening, NotAccepting,
     TurnedAway,
 };
-pub use process::{Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver};
+pub use process::{Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, Panicked, TakenOver};
 pub use run::{
     Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved, Unshared,
+    Which,
 };
 pub use upstream::{CertificatesChanged, CertificatesUnusable, Ejected, HealthChanged, NoneFit, Returned};
 

@@ -1,0 +1,89 @@
+//! What is known of a run by its end. It is gathered while the run goes on and said once, whatever becomes of the run: to the
+//! log, the metrics and the collector of traces.
+//!
+//! ```text
+//!   Due ── close: how it ended ─────────────────────────────────────▶ Said
+//!    ╰──── dropped: the gateway failed, or was ended before the run ──▲
+//! ```
+
+use crate::error::{Kind, Rejection};
+use crate::guard::Who;
+use crate::telemetry::label::Outcome;
+use crate::telemetry::metric::Totals;
+use crate::telemetry::occurrence::{self, Which};
+use crate::telemetry::trace::Trace;
+use crate::telemetry::RouteMetrics;
+use crate::translate::Ids;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// One run, as the log tells of it.
+pub(super) struct Account {
+    pub route: Arc<str>,
+    pub request_id: String,
+    pub ids: Ids,
+    /// who asked for the run
+    pub who: Who,
+    pub began: Instant,
+    pub metrics: Arc<RouteMetrics>,
+    /// what its client and its agent speak, as far as that is known
+    pub dialects: (&'static str, &'static str),
+    /// the upstream that answered last
+    pub upstream: Option<Arc<str>>,
+    /// from the request to the first event for the client
+    pub first_event: Option<Duration>,
+    pub totals: Totals,
+    /// of the agent's events, and for the client
+    pub bytes: (u64, u64),
+    /// how often its agent's stream went on
+    pub resumed: u32,
+    /// how many streams have read it, where it outlives its client
+    pub readers: Option<u64>,
+    pub line: Line,
+}
+
+/// The last line of a run.
+pub(super) enum Line {
+    /// to be said; with it ends the span
+    Due(Trace),
+    Said,
+}
+
+impl Account {
+    /// The run in lines of the log.
+    pub(super) fn which(&self) -> Which<'_> {
+        Which { route: &self.route, request_id: &self.request_id, ids: &self.ids }
+    }
+
+    /// Says how it ended.
+    pub(super) fn close(&mut self, outcome: Outcome, rejection: Option<&Rejection>) {
+        let Line::Due(trace) = std::mem::replace(&mut self.line, Line::Said) else { return };
+        occurrence::RunEnded {
+            run: self.which(),
+            caller: self.who.caller(),
+            dialects: self.dialects,
+            upstream: self.upstream.as_deref(),
+            outcome,
+            rejection,
+            first_event: self.first_event,
+            duration: self.began.elapsed(),
+            totals: self.totals,
+            bytes: self.bytes,
+            resumed: self.resumed,
+            readers: self.readers,
+        }
+        .emit(&self.metrics, trace);
+    }
+}
+
+impl Drop for Account {
+    fn drop(&mut self) {
+        // Where the process ends it no longer waits for a run that was not told so in time.
+        let (outcome, kind) = match std::thread::panicking() {
+            true => (Outcome::GatewayError, Kind::Internal),
+            false => (Outcome::Drained, Kind::Draining),
+        };
+        self.close(outcome, Some(&kind.into()));
+    }
+}
