@@ -16,7 +16,7 @@ use crate::proxy::{
 };
 use crate::replay::Shared;
 use crate::telemetry::trace::Tracing;
-use crate::telemetry::{Metrics, occurrence};
+use crate::telemetry::{Metrics, label, occurrence};
 use async_trait::async_trait;
 use axum::Router;
 use drain::{Doors, Drain};
@@ -31,6 +31,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use upgrade::{Legacy, Predecessor};
+
+/// The planes, as metrics and logs call them.
+const DATA: &str = label::Plane::Data.label();
+const STATUS: &str = label::Plane::Status.label();
 
 /// Threads of the planes that only answer short questions.
 const STATUS_THREADS: usize = 1;
@@ -145,7 +149,7 @@ impl App {
             };
             upgrade::names(plane, all).into_iter().zip(all).map(bind).collect()
         };
-        let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
+        let (data, status) = (bind(DATA, &config.data)?, bind(STATUS, &config.status)?);
         let local = config.process.run_dir.as_deref().map(|run_dir| {
             let named: Vec<_> = data.iter().chain(&status).map(|(name, listener)| (name.clone(), listener)).collect();
             let (socket, legacy) = (Socket::bind(run_dir)?, Legacy::of(&named)?);
@@ -185,7 +189,7 @@ impl App {
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
-        let listening = [("data", &data), ("status", &status)].into_iter().flat_map(|(plane, listeners)| {
+        let listening = [(DATA, &data), (STATUS, &status)].into_iter().flat_map(|(plane, listeners)| {
             listeners.iter().map(move |listener| {
                 let tls = listener.listen().tls.is_some();
                 occurrence::Listening { plane, address: listener.place(), tls }
@@ -199,13 +203,13 @@ impl App {
         let stacks = Current::new(Arc::new(stack(Arc::clone(&gateway))));
         let edge = Edge::new(Switch(stacks.clone()), &config.limits);
         let connections = Connections::of_clients(&config);
-        let plane = Plane { name: "data", threads, listeners: data, connections, trusted: trusted.clone() };
+        let plane = Plane { name: DATA, threads, listeners: data, connections, trusted: trusted.clone() };
         server.add_service(serving(plane, edge, &metrics, &doors.data));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
         let (guards, clusters) = (Current::new(guard), Current::new(Arc::new(gateway.clusters())));
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
         let (threads, connections) = (STATUS_THREADS, Connections::unlimited());
-        let plane = Plane { name: "status", threads, listeners: status, connections, trusted: trusted.clone() };
+        let plane = Plane { name: STATUS, threads, listeners: status, connections, trusted: trusted.clone() };
         server.add_service(serving(plane, Edge::new(routes.clone(), &config.limits), &metrics, &doors.status));
         // Admin plane: for this user of this machine.
         let printed = Current::new(Arc::new(origin.as_ref().map(Origin::printed).unwrap_or_default()));

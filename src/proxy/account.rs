@@ -8,11 +8,11 @@
 
 use crate::error::{Kind, Rejection};
 use crate::guard::Who;
+use crate::telemetry::RouteMetrics;
 use crate::telemetry::label::Outcome;
 use crate::telemetry::metric::Totals;
 use crate::telemetry::occurrence::{self, Which};
 use crate::telemetry::trace::Trace;
-use crate::telemetry::RouteMetrics;
 use crate::translate::Ids;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +31,8 @@ pub(super) struct Account {
     pub dialects: (&'static str, &'static str),
     /// the upstream that answered last
     pub upstream: Option<Arc<str>>,
+    /// what its client is answered with
+    pub status: u16,
     /// from the request to the first event for the client
     pub first_event: Option<Duration>,
     pub totals: Totals,
@@ -64,6 +66,7 @@ impl Account {
             caller: self.who.caller(),
             dialects: self.dialects,
             upstream: self.upstream.as_deref(),
+            status: self.status,
             outcome,
             rejection,
             first_event: self.first_event,
@@ -85,5 +88,60 @@ impl Drop for Account {
             false => (Outcome::Drained, Kind::Draining),
         };
         self.close(outcome, Some(&kind.into()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dialect::{AG_UI, HAI, Side};
+    use crate::telemetry::Metrics;
+    use crate::telemetry::label::Method;
+    use crate::telemetry::trace::{Arrival, Tracing};
+
+    fn account(metrics: &Metrics) -> Account {
+        let arrival = Arrival { method: Method::Post, route: ("r", "/r"), tls: false };
+        Account {
+            route: "r".into(),
+            request_id: "q".to_owned(),
+            ids: Ids::new("t", "1"),
+            who: Who::default(),
+            began: Instant::now(),
+            metrics: metrics.route("r", Side::new(&AG_UI), Side::new(&HAI)),
+            dialects: ("ag-ui", "hai"),
+            upstream: None,
+            status: 200,
+            first_event: None,
+            totals: Totals::default(),
+            bytes: (0, 0),
+            resumed: 0,
+            readers: None,
+            line: Line::Due(Tracing::default().begin(None, arrival)),
+        }
+    }
+
+    /// However a run ends, it is counted once, and so it has one line.
+    #[test]
+    fn a_run_that_is_torn_down_is_told_of_as_well_and_each_is_once() {
+        let metrics = Metrics::new().expect("unique names");
+        // Its series last as long as the handles.
+        let one = account(&metrics);
+        let ended = |outcome: &str| {
+            metrics.render().contains(&format!("diglot_streams_total{{outcome=\"{outcome}\",route=\"r\"}} 1"))
+        };
+        let mut closed = account(&metrics);
+        closed.close(Outcome::Finished, None);
+        closed.close(Outcome::Finished, None);
+        drop(closed);
+        assert!(ended("finished") && !ended("drained") && !ended("gateway_error"));
+        let torn = account(&metrics);
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _torn = torn;
+            panic!("as a fault of ours would");
+        }));
+        assert!(panicked.is_err() && ended("gateway_error") && !ended("drained"));
+        drop(account(&metrics));
+        assert!(ended("drained"));
+        drop(one);
     }
 }

@@ -50,7 +50,7 @@ where
         let who = request.extensions().get::<Who>().cloned().unwrap_or_default();
         let traced = request.extensions().get::<Traced>().cloned();
         let listener = self.gateway.listener(&request);
-        let (method, began) = (label::Method::from(request.method()), Instant::now());
+        let (method, began) = (label::Method::of(request.method().as_str()), Instant::now());
         // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
         // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper takes Content-Length away
         // before we see the request, so every request in chunks is the last of its connection: what follows it there may
@@ -62,13 +62,7 @@ where
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
             let metrics = matched.as_ref().map_or(gateway.metrics.nowhere(), |matched| matched.metrics.requests());
             let mut response = match answer.await {
-                Ok(response) => {
-                    // What its run has taken ends with the run.
-                    if let Some(trace) = traced.as_ref().and_then(Traced::take) {
-                        trace.answered(response.status().as_u16());
-                    }
-                    response
-                }
+                Ok(response) => response,
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
                     let response = match listener.filter(|_| is_for_runs(&rejection)) {
@@ -90,7 +84,12 @@ where
                     response.map(whole)
                 }
             };
-            metrics.answered(method, response.status().as_u16());
+            let status = response.status().as_u16();
+            metrics.answered(method, status);
+            // What its run has taken ends with the run.
+            if let Some(trace) = traced.as_ref().and_then(Traced::take) {
+                trace.answered(status);
+            }
             metrics.took(began.elapsed());
             response.headers_mut().insert(REQUEST_ID, id);
             // Who is told so goes elsewhere with the next request, before this process closes the connection by itself and

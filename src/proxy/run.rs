@@ -17,7 +17,7 @@ use super::lifecycle::Watch;
 use super::plan::{Plan, Question};
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
 use super::upstream::Session;
-use crate::config::access::OnExpiry;
+use crate::config::access::{Errors, OnExpiry};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::replay::Lost;
@@ -54,16 +54,7 @@ pub(super) struct Run {
 impl Run {
     pub(super) fn new(plan: Plan, stream: Stream, audience: Audience, head: oneshot::Sender<Head>) -> Self {
         let clock = plan.clock();
-        Run {
-            plan,
-            stream,
-            events: None,
-            audience,
-            head: Some(head),
-            clock,
-            out: Vec::new(),
-            said: None,
-        }
+        Run { plan, stream, events: None, audience, head: Some(head), clock, out: Vec::new(), said: None }
     }
 
     /// Runs to the end and says how it was.
@@ -385,6 +376,9 @@ impl Run {
             }
             _ => false,
         };
+        if let Some(rejection) = rejection.as_ref().filter(|_| refused && self.plan.access.errors == Errors::Http) {
+            self.plan.account.status = rejection.status();
+        }
         match &rejection {
             // It was refused to its only client.
             Some(_) if refused && !self.audience.is_open() => {}

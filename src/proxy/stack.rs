@@ -13,6 +13,7 @@ use crate::guard::cors::Pages;
 use crate::guard::peer::Peer;
 use crate::guard::upstream::is_nominated;
 use crate::guard::{self, Matched, Who};
+use crate::telemetry::label::Method;
 use crate::telemetry::trace::{Arrival, Parent, Traced, Tracing};
 use http::{HeaderName, HeaderValue, Request, Response};
 use hyper::body::Incoming;
@@ -84,7 +85,7 @@ fn with_trace(tracing: &Tracing, mut request: Request<Incoming>) -> Request<Inco
     let parent = Parent::read(lines(&TRACEPARENT), lines(&TRACESTATE));
     let matched = request.extensions().get::<Arc<Matched>>();
     let arrival = Arrival {
-        method: request.method().into(),
+        method: Method::of(request.method().as_str()),
         route: matched.map_or(("", ""), |matched| (&*matched.name, matched.path.as_str())),
         tls: request.extensions().get::<Peer>().is_some_and(|peer| peer.tls),
     };

@@ -28,7 +28,7 @@ use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::{Permits, Who, digest};
 use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Shared, Token};
-use crate::telemetry::label::{AuthMethod, AuthReason};
+use crate::telemetry::label::{AuthMethod, AuthReason, Method as Asking};
 use crate::telemetry::metric::Totals;
 use crate::telemetry::occurrence::{self, Which};
 use crate::telemetry::trace::{Arrival, Trace, Traced};
@@ -288,6 +288,7 @@ impl Gateway {
             metrics: Arc::clone(&route.metrics),
             dialects: (client.dialect.name, agent.dialect.name),
             upstream: None,
+            status: if route.desk.is_some() { 202 } else { 200 },
             first_event: None,
             totals: Totals::default(),
             bytes: (0, 0),
@@ -313,7 +314,7 @@ impl Gateway {
     fn trace(&self, head: &Parts) -> Trace {
         let traced = head.extensions.get::<Traced>().and_then(Traced::take);
         // No request comes here without one.
-        let arrival = Arrival { method: (&head.method).into(), route: ("", ""), tls: false };
+        let arrival = Arrival { method: Asking::of(head.method.as_str()), route: ("", ""), tls: false };
         traced.unwrap_or_else(|| self.tracing.begin(None, arrival))
     }
 

@@ -7,6 +7,7 @@ use super::target::Target;
 use crate::config::Upstream;
 use crate::config::field::{LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::error::{Kind, Rejection};
+use crate::telemetry::label::Method;
 use crate::telemetry::trace::{Call, Calls};
 use bytes::Bytes;
 use http::header;
@@ -67,7 +68,7 @@ impl Outgoing<'_> {
     pub(super) fn call(&self, upstream: &Upstream, label: &str) -> Call {
         let (method, path) = self.line(upstream);
         let path = path.split_once('?').map_or(path, |(path, _)| path);
-        self.calls.begin((&method).into(), label, path)
+        self.calls.begin(Method::of(method.as_str()), label, path)
     }
 }
 

@@ -113,7 +113,8 @@ impl Shared {
         recap.push(&found.base);
         let (token, body, thread, through) = (found.token, found.body, found.thread, found.through);
         let follows = Some(through);
-        let fresh = Fresh { run: wanted.run, thread, body, ids: found.ids.clone(), token, recap, alone: ALONE, follows };
+        let fresh =
+            Fresh { run: wanted.run, thread, body, ids: found.ids.clone(), token, recap, alone: ALONE, follows };
         let writer = match self.store.enter(fresh) {
             Entered::New(writer) => writer,
             Entered::Known(kept) => return Ok(Some(kept)),

@@ -14,14 +14,34 @@ use prometheus::Registry;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Refusals that say something of the gateway and its issuers rather than of who calls: there from the start.
-const REFUSED_FROM_THE_START: [(AuthMethod, AuthReason); 5] = [
-    (AuthMethod::None, AuthReason::Missing),
-    (AuthMethod::Jwt, AuthReason::Expired),
-    (AuthMethod::Jwt, AuthReason::Signature),
-    (AuthMethod::Jwt, AuthReason::KeysUnavailable),
-    (AuthMethod::ApiKey, AuthReason::UnknownApiKey),
-];
+/// Credentials that are not accepted, as far as an alert may ask for them: there from the start. Whether a caller may do what
+/// it wants is between it and the operator, and is counted when it comes.
+const REFUSED_FROM_THE_START: [(AuthMethod, &[AuthReason]); 3] = {
+    use AuthReason::{
+        Algorithm, Ambiguous, Audience, Claims, Critical, Expired, Issuer, KeysUnavailable, Malformed, Missing,
+        NotYetValid, Signature, TooLarge, Type, UnknownApiKey, UnknownKey,
+    };
+    let tokens = &[
+        Malformed,
+        TooLarge,
+        Algorithm,
+        Type,
+        Critical,
+        Issuer,
+        UnknownKey,
+        Signature,
+        Expired,
+        NotYetValid,
+        Audience,
+        Claims,
+        KeysUnavailable,
+    ];
+    [
+        (AuthMethod::None, &[Missing, Ambiguous, Malformed]),
+        (AuthMethod::Jwt, tokens),
+        (AuthMethod::ApiKey, &[UnknownApiKey, TooLarge, Expired]),
+    ]
+};
 
 /// The metrics of all routes.
 #[derive(Debug)]
@@ -149,7 +169,7 @@ impl Vectors {
         let (accepted, refused) = (AuthResult::Accepted.label(), AuthResult::Refused.label());
         let refused = Lazy::new(&self.auth, &[route, method.label(), refused], AuthReason::names as List);
         let early = REFUSED_FROM_THE_START.iter().filter(|(own, _)| *own == method);
-        early.for_each(|(_, reason)| {
+        early.flat_map(|(_, reasons)| *reasons).for_each(|reason| {
             refused.at(*reason as usize);
         });
         let accepted = self.auth.with(&[route, method.label(), accepted, AuthReason::Accepted.label()]);

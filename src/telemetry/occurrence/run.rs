@@ -58,14 +58,14 @@ impl Refused<'_> {
         if let Some(trace) = trace {
             trace.refused(&self);
         }
-        let Refused { route, method, request_id, trace_id, caller, rejection, answered } = self;
+        let Refused { route, method, request_id, trace_id, caller, rejection, .. } = self;
         metrics.refused(rejection.kind);
         tracing::info!(
             route,
             method = method.label(),
             request_id,
             trace_id = trace_id.map(tracing::field::display),
-            status = answered,
+            status = rejection.status(),
             code = rejection.kind.code(),
             policy = rejection.policy.as_deref().map(shown),
             client = caller.address.map(tracing::field::display),
@@ -137,6 +137,8 @@ pub struct RunEnded<'a> {
     pub dialects: (&'static str, &'static str),
     /// the upstream that answered, as in metrics; `None` where none did
     pub upstream: Option<&'a str>,
+    /// the status that its client was answered with
+    pub status: u16,
     /// how it ended
     pub outcome: Outcome,
     /// why, when the gateway ended it
@@ -189,6 +191,7 @@ impl RunEnded<'_> {
                     client_dialect = self.dialects.0,
                     agent_dialect = self.dialects.1,
                     upstream = self.upstream,
+                    status = self.status,
                     outcome = self.outcome.label(),
                     code = self.rejection.map(|rejection| rejection.kind.code()),
                     cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),

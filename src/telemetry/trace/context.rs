@@ -14,7 +14,7 @@ use uuid::Uuid;
 const SAMPLED: u8 = 1;
 
 /// The trace id is random enough to sample by (Random trace ID flag, of level 2).
-const RANDOM: u8 = 2;
+pub(super) const RANDOM: u8 = 2;
 
 /// Length of a `traceparent` of version 00.
 const LENGTH: usize = 55;
@@ -235,7 +235,10 @@ mod tests {
             for version in ["00", "01", "cc", "fe"] {
                 let text = format!("{version}-{TRACE}-{SPAN}-{flags}");
                 let Context { trace_id, span_id, flags } = Context::read(text.as_bytes()).expect(&text);
-                assert_eq!((trace_id.to_string(), span_id.to_string(), flags), (TRACE.to_owned(), SPAN.to_owned(), kept));
+                assert_eq!(
+                    (trace_id.to_string(), span_id.to_string(), flags),
+                    (TRACE.to_owned(), SPAN.to_owned(), kept)
+                );
             }
         }
         let later = format!("01-{TRACE}-{SPAN}-01-what-comes-later");
@@ -277,10 +280,14 @@ mod tests {
     fn what_is_passed_on_of_a_tracestate() {
         let long = "v".repeat(129);
         let many = |count: usize| (0..count).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join(",");
-        let filled = |count: usize| (0..count).map(|n| format!("k{n}={}", "v".repeat(100))).collect::<Vec<_>>().join(",");
+        let filled =
+            |count: usize| (0..count).map(|n| format!("k{n}={}", "v".repeat(100))).collect::<Vec<_>>().join(",");
         let one = format!("00-{TRACE}-{SPAN}-01");
         for (lines, expected) in [
-            (vec!["rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"], Some("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE".to_owned())),
+            (
+                vec!["rojo=00f067aa0ba902b7,congo=t61rcWkgMzE"],
+                Some("rojo=00f067aa0ba902b7,congo=t61rcWkgMzE".to_owned()),
+            ),
             (vec!["a=1 ,\tb=2", "", "c@d= 3"], Some("a=1,b=2,c@d= 3".to_owned())),
             (vec!["0a=1,,"], Some("0a=1".to_owned())),
             (vec![&*many(32)], Some(many(32))),
