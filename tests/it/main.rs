@@ -26,6 +26,7 @@
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
+//! - `readme`: links of the pages, and the README in two languages.
 //! - `refusals`: refusals that a client hears of in events.
 //! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
 //! - `requests`: what reaches the agent, and what is refused before.
@@ -67,6 +68,7 @@ mod metrics;
 mod pages;
 mod policy;
 mod proto;
+mod readme;
 mod refusals;
 mod reload;
 mod requests;
