@@ -185,7 +185,13 @@ impl<'m> Owned<'m> {
             // The labels of an alert are those of its expression.
             "ALERTS" => {
                 return Some(Owned::Prometheus(&[
-                    "alertname", "alertstate", "severity", "job", "instance", "route", "upstream",
+                    "alertname",
+                    "alertstate",
+                    "severity",
+                    "job",
+                    "instance",
+                    "route",
+                    "upstream",
                 ]));
             }
             _ => {}
@@ -202,7 +208,9 @@ impl<'m> Owned<'m> {
 
     fn labels(&self) -> Vec<&str> {
         match self {
-            Owned::Gateway(metric, _) => metric.labels.iter().map(|label| label.name).chain(["job", "instance"]).collect(),
+            Owned::Gateway(metric, _) => {
+                metric.labels.iter().map(|label| label.name).chain(["job", "instance"]).collect()
+            }
             Owned::Rule(labels) => labels.clone(),
             Owned::Prometheus(labels) => labels.to_vec(),
         }
@@ -232,7 +240,8 @@ fn names_are_found_wherever_they_stand() {
     let read = |text| {
         let Expression { selectors, labels } = Expression::read(text);
         let selector = |one: Selector| {
-            let matchers: Vec<_> = one.matchers.iter().map(|(label, sign, value)| format!("{label}{sign}{value}")).collect();
+            let matchers: Vec<_> =
+                one.matchers.iter().map(|(label, sign, value)| format!("{label}{sign}{value}")).collect();
             format!("{}{{{}}}", one.name, matchers.join(","))
         };
         (selectors.into_iter().map(selector).collect::<Vec<_>>().join(" "), labels.join(" "))
@@ -242,7 +251,11 @@ fn names_are_found_wherever_they_stand() {
         ("a:b_c + on (x, y) group_left b offset 1d", "a:b_c{} b{}", "x y"),
         ("sum by (x) (rate(a{k=~\"v|w\", l!='}'}[5m])) > 14.4 * (1 - scalar(c))", "a{k=~v|w,l!=}} c{}", "x"),
         ("sum(a) by (x) / on (y) group_left (z) b{}", "a{} b{}", "x y z"),
-        ("# sum of z\nhistogram_quantile(0.9, a{k=\"\\\"q\\\"\"}[1h:5m]) and b unless c == 1e9", "a{k=\"q\"} b{} c{}", ""),
+        (
+            "# sum of z\nhistogram_quantile(0.9, a{k=\"\\\"q\\\"\"}[1h:5m]) and b unless c == 1e9",
+            "a{k=\"q\"} b{} c{}",
+            "",
+        ),
         ("time() - min without (x) (a) < 2 * 86400", "a{}", "x"),
     ] {
         assert_eq!(read(text), (selectors.to_owned(), labels.to_owned()), "{text}");

@@ -38,15 +38,18 @@ async fn firing(prometheus: &Prometheus) -> BTreeSet<String> {
 
 /// Holds that the series of every alert are there before anything happens, but for those of [`MADE_LATER`].
 async fn all_there(prometheus: &Prometheus) {
-    let recorded = recorded();
+    let (recorded, mut missing) = (recorded(), Vec::new());
     for alert in alerts() {
         for one in Expression::read(&alert.expression).selectors {
-            if !recorded.contains(&one.name) && !MADE_LATER.contains(&one.name.as_str()) {
-                let found = prometheus.query(&format!("count({})", selector(&one))).await;
-                assert!(!found.is_empty(), "{}: {} is not there from the start", alert.name, selector(&one));
+            if recorded.contains(&one.name) || MADE_LATER.contains(&one.name.as_str()) {
+                continue;
+            }
+            if prometheus.query(&format!("count({})", selector(&one))).await.is_empty() {
+                missing.push(format!("{}: {}", alert.name, selector(&one)));
             }
         }
     }
+    assert!(missing.is_empty(), "not there from the start:\n{}", missing.join("\n"));
 }
 
 /// Holds that every rule could be evaluated.
@@ -66,8 +69,11 @@ async fn evaluated(prometheus: &Prometheus) {
     .await;
 }
 
-/// Everything that has metrics of its own, with nothing wrong.
-fn everything(agent: &str) -> (String, String, String) {
+/// The key of RFC 7517, appendix A.1.
+const KEYS: &str = r#"{"keys": [{"kty": "EC", "crv": "P-256", "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM", "kid": "1"}]}"#;
+
+/// Listeners, what is above the routes, and routes: everything that has metrics of its own, with nothing wrong.
+fn everything(agent: &str, keys: &Path) -> (String, String, String) {
     let tls = path("config/examples/tls");
     let file = |name: &str| tls.join(name).display().to_string();
     let listeners = format!(
@@ -75,25 +81,29 @@ fn everything(agent: &str) -> (String, String, String) {
         file("tls.crt"),
         file("tls.key")
     );
-    let top = "auth:
-  issuers: [{name: corp, issuer: https://idp.example, audience: diglot, secret: 0123456789abcdef0123456789abcdef}]
-rate_limits: [{name: few, key: address, requests: 1000, per: 1h}]
-limits: {max_streams: 100}
-";
+    let top = format!(
+        "auth:
+  issuers: [{{name: corp, issuer: https://idp.example, audience: diglot, jwks_file: {:?}}}]
+rate_limits: [{{name: few, key: address, requests: 1000, per: 1h}}]
+limits: {{max_streams: 100}}
+",
+        keys.display().to_string()
+    );
     let route = |name, more| {
         format!(
             "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{agent}\", rate_limits: [few], {more}}}\n"
         )
     };
     let routes = format!("routes:\n{}{}", route("run", "auth: none, max_streams: 50"), route("staff", "auth: corp"));
-    (listeners, top.to_owned(), routes)
+    (listeners, top, routes)
 }
 
 #[tokio::test]
 async fn every_expression_is_answered_and_no_alert_fires_while_all_is_well() {
     let rest = [OPENED, SAID, CLOSED, FINISHED].concat();
     let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Dribble(rest.into_bytes())]);
-    let (listeners, top, routes) = everything(&agent.url());
+    let keys = File::new(KEYS);
+    let (listeners, top, routes) = everything(&agent.url(), keys.path());
     let setup = Setup { listeners: &listeners, top: &top, routes: &routes, ..Setup::default() };
     let gateway = Gateway::start(setup).await;
     let rules = impatient();
@@ -168,7 +178,7 @@ async fn the_alerts_of_a_gateway_in_trouble_fire_and_no_others() {
         }
         prometheus.scraped().await;
     }
-    break_file(file.path());
+    std::fs::write(file.path(), "routes: [").expect("the file of the test");
     gateway.reaches("diglot_config_last_reload_successful", 0.0).await;
     let due = [
         "DiglotCallersRefused",
@@ -192,8 +202,4 @@ async fn the_alerts_of_a_gateway_in_trouble_fire_and_no_others() {
     };
     eventually("the alerts", all).await;
     assert_eq!(last, due);
-}
-
-fn break_file(file: &Path) {
-    std::fs::write(file, "routes: [").expect("the file of the test");
 }
