@@ -29,6 +29,7 @@
 //! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `resume`: runs that outlive their clients: coming back to them, stopping them, what is kept.
+//! - `schema`: the JSON Schema of the configuration against a validator and against the check.
 //! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
 //! - `sides`: words and errors of an operator's own dialect, and how much an older agent is not told.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
@@ -69,6 +70,7 @@ mod refusals;
 mod reload;
 mod requests;
 mod resume;
+mod schema;
 mod secrets;
 mod sides;
 mod smuggling;
