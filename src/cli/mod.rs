@@ -2,12 +2,14 @@
 //! a closed pipe ends a command quietly.
 
 mod check;
+mod completions;
 mod config;
 mod demo;
 mod detect;
 mod drain;
 mod explain;
 mod form;
+mod healthcheck;
 mod local;
 mod mock_agent;
 mod recording;
@@ -18,8 +20,9 @@ mod side;
 mod token;
 mod translate;
 mod verify;
+mod version;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -68,6 +71,8 @@ enum Command {
     Drain(drain::Arguments),
     /// Have the gateway on this machine read its configuration again
     Reload(reload::Arguments),
+    /// Say whether a gateway is well, for health checks of containers
+    Healthcheck(healthcheck::Arguments),
     /// Run a gateway with agents of its own, to try it: no configuration, no network
     Demo(demo::Arguments),
     /// Say what is wrong with a configuration file, and who may call its routes
@@ -86,6 +91,10 @@ enum Command {
     Token(Box<token::Arguments>),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
+    /// Print a script that completes this command line in a shell
+    Completions(completions::Arguments),
+    /// Print which build this is
+    Version,
 }
 
 /// Runs the command that the process was started with.
@@ -96,6 +105,7 @@ pub fn main() -> ExitCode {
             Command::Serve(arguments) => serve::run(&arguments),
             Command::Drain(arguments) => drain::run(&arguments),
             Command::Reload(arguments) => reload::run(&arguments),
+            Command::Healthcheck(arguments) => healthcheck::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Config(arguments) => config::run(&arguments),
@@ -105,6 +115,8 @@ pub fn main() -> ExitCode {
             Command::Detect(arguments) => detect::run(&arguments),
             Command::Token(arguments) => token::run(&arguments),
             Command::MockAgent(arguments) => mock_agent::run(&arguments),
+            Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+            Command::Version => version::run(),
         },
         Err(error) => {
             // `--help` and `--version` come this way too, for stdout and with success.

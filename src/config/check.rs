@@ -26,11 +26,13 @@ mod own;
 mod paths;
 mod process;
 mod rates;
+mod reach;
 mod replay;
 mod secret;
 mod upstream;
 
 use paths::Labels;
+pub(super) use reach::reach;
 
 /// Checks `file`, which was read from `source`.
 pub(super) fn check(source: &Source<'_>, file: &File) -> Result<Config, Problems> {

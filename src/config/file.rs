@@ -17,6 +17,7 @@ use super::schema::kind;
 
 mod access;
 mod listen;
+mod reach;
 mod replay;
 mod upstream;
 
@@ -25,6 +26,7 @@ pub use access::{
     UpstreamHeader,
 };
 pub use listen::{Listeners, SocketEntry, SocketMapping, Sockets, TlsFiles};
+pub use reach::Reach;
 pub use replay::Replay;
 pub use upstream::{Ejection, Health, Upstream, UpstreamMapping, UpstreamTls, Upstreams};
 

@@ -1,6 +1,7 @@
-//! Pages that are made from the code: `src/dialect/README.md` here, the schema and the reference of the configuration in
-//! `reference`. `UPDATE=1` writes them; otherwise they must be as they would be written.
+//! Pages that are made from the code: `src/dialect/README.md`, and those below. `UPDATE=1` writes them; otherwise they must be
+//! as they would be written.
 
+mod errors;
 mod reference;
 
 use diglot::dialect::{ALL, CHOICES, Dialect, Home, Row, SIGNS, Says, Shape};

@@ -40,7 +40,7 @@ impl Check<'_> {
         Some((every(data)?, every(status)?))
     }
 
-    fn sockets(
+    pub(super) fn sockets(
         &mut self,
         written: &Spanned<Sockets>,
         path: &str,
