@@ -128,7 +128,8 @@ mod tests {
     #[test]
     fn entries_are_told_apart_by_their_names() {
         let before = "limits: [{name: a, n: \"1\"}, {name: b, n: \"2\"}]\nroutes: [{path: /x, g: u}]\nlist: [p, q]";
-        let after = "limits: [{name: c, n: \"3\"}, {name: b, n: \"4\"}]\nroutes: [{path: /y, g: u}]\nlist: [q]\nnew: {a: b}";
+        let after =
+            "limits: [{name: c, n: \"3\"}, {name: b, n: \"4\"}]\nroutes: [{path: /y, g: u}]\nlist: [q]\nnew: {a: b}";
         let expected = [
             "limits[a]: {n: 1, name: a} → not set",
             "limits[b].n: 2 → 4",

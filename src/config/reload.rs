@@ -136,9 +136,8 @@ mod tests {
 
     #[test]
     fn what_differs_is_said_by_key_and_route() {
-        let before = format!(
-            "keep_alive: 1s\nroutes: [{{path: /a, {ROUTE}}}, {{path: /b, {ROUTE}}}, {{path: /c, {ROUTE}}}]"
-        );
+        let before =
+            format!("keep_alive: 1s\nroutes: [{{path: /a, {ROUTE}}}, {{path: /b, {ROUTE}}}, {{path: /c, {ROUTE}}}]");
         assert_eq!(said(&before, &before), "nothing changed");
         let after = format!(
             "keep_alive: 2s\nlisteners: {{data: 127.0.0.1:1}}\nlimits: {{headers: 7, frame: 1MiB}}\nrun_dir: /run/d\n\

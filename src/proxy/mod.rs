@@ -21,6 +21,7 @@ mod desk;
 mod door;
 mod edge;
 mod end;
+pub mod explain;
 mod gateway;
 mod lifecycle;
 mod pipe;

@@ -75,7 +75,7 @@ const HOMES: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("futures-util", "guard replay proxy admin demo app"),
     ("governor", "guard"),
-    ("http", "error config guard proxy admin demo"),
+    ("http", "error config guard proxy admin demo cli"),
     ("http-body", "guard proxy admin demo"),
     ("http-body-util", "guard proxy admin demo"),
     ("hyper", "guard proxy admin demo"),

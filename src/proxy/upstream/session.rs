@@ -183,7 +183,8 @@ impl Session {
     }
 }
 
-fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BError> {
+/// The head of a request, as it goes out.
+pub(in crate::proxy) fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BError> {
     // "`*/*` or `application/*` admits" protobuf at some agents, so the wish is explicit [specs §4.4].
     let (method, path, accept) = match &request.errand {
         Errand::Run(_) => (http::Method::POST, upstream.path_and_query.as_str(), "text/event-stream"),
