@@ -12,6 +12,7 @@
 //! - `cuts`: an agent that stops after every byte of the corpus.
 //! - `drain`: connections and runs while the process ends.
 //! - `exact`: JSON compared with its digits, for the two modules below.
+//! - `explain_route`: what `diglot explain-route` says, held against what the gateway does.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
@@ -55,6 +56,7 @@ mod cuts;
 mod drain;
 mod edges;
 mod exact;
+mod explain_route;
 mod faults;
 mod forwarded;
 mod golden;

@@ -30,7 +30,7 @@ routes:
 - The first line is for editors: with [`schema.json`](schema.json) (`diglot schema` prints it) they show these texts, words to choose
   from, and slips. `diglot check FILE` finds what a schema cannot know: names that have to fit each other, files, addresses.
 - Any value may hold `${NAME}` or `${NAME:-default}`, from the environment; `$${` stands for `${` itself.
-- A key that is not here does not exist, and a file that has it is refused. So is a key without a value.
+- A key that is not here does not exist, and a file that has it is refused.
 - `diglot config FILE` prints a file with all defaults and without its secrets. `diglot explain-route FILE PATH` says what
   becomes of a request.
 ";
