@@ -12,6 +12,7 @@
 //! - `cuts`: an agent that stops after every byte of the corpus.
 //! - `drain`: connections and runs while the process ends.
 //! - `exact`: JSON compared with its digits, for the two modules below.
+//! - `explain_route`: what `diglot explain-route` says, held against what the gateway does.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
@@ -32,6 +33,7 @@
 //! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `resume`: runs that outlive their clients: coming back to them, stopping them, what is kept.
+//! - `schema`: the JSON Schema of the configuration against a validator and against the check.
 //! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
 //! - `sides`: words and errors of an operator's own dialect, and how much an older agent is not told.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
@@ -55,6 +57,7 @@ mod cuts;
 mod drain;
 mod edges;
 mod exact;
+mod explain_route;
 mod faults;
 mod forwarded;
 mod golden;
@@ -75,6 +78,7 @@ mod refusals;
 mod reload;
 mod requests;
 mod resume;
+mod schema;
 mod secrets;
 mod sides;
 mod smuggling;
