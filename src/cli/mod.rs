@@ -14,6 +14,7 @@ mod local;
 mod mock_agent;
 mod recording;
 mod reload;
+mod schema;
 mod serve;
 mod side;
 mod token;
@@ -78,6 +79,8 @@ enum Command {
     Check(check::Arguments),
     /// Print a configuration with all defaults, and without its secrets
     Config(config::Arguments),
+    /// Print the JSON Schema of the configuration, for editors
+    Schema(schema::Arguments),
     /// Translate a recorded stream or request, offline
     Translate(Box<translate::Arguments>),
     /// Say whether the real client would accept a recorded stream, and what else is wrong with it
@@ -106,6 +109,7 @@ pub fn main() -> ExitCode {
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Config(arguments) => config::run(&arguments),
+            Command::Schema(arguments) => schema::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
             Command::Detect(arguments) => detect::run(&arguments),

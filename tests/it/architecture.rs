@@ -93,6 +93,7 @@ const HOMES: &[(&str, &str)] = &[
     ("redis", "guard replay"),
     ("rustix", "proxy"),
     ("rustls-native-certs", "guard"),
+    ("schemars", "config"),
     ("serde", EVERYWHERE),
     ("serde-saphyr", "config"),
     ("serde_json", EVERYWHERE),
