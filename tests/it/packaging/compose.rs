@@ -50,10 +50,12 @@ fn mounts(service: &Value) -> Vec<(PathBuf, String)> {
 
 #[test]
 fn the_specification_knows_every_key() {
-    let check = |file: &Path| said(tool("check-jsonschema").args(["--builtin-schema", "vendor.compose-spec"]).arg(file));
+    let check =
+        |file: &Path| said(tool("check-jsonschema").args(["--builtin-schema", "vendor.compose-spec"]).arg(file));
     let (code, stdout, stderr) = check(&at(FILE));
     assert_eq!(code, Some(0), "{stdout}{stderr}");
-    let wrong = File::new(&fs::read_to_string(at(FILE)).expect("the file").replace("stop_grace_period:", "stop_grace:"));
+    let wrong =
+        File::new(&fs::read_to_string(at(FILE)).expect("the file").replace("stop_grace_period:", "stop_grace:"));
     assert_eq!(check(wrong.path()).0, Some(1));
 }
 
@@ -176,7 +178,9 @@ fn prometheus_takes_its_file_and_the_rules() {
         let name = target.strip_prefix("/etc/prometheus/").expect("its folder");
         fs::copy(source, folder.join(name)).expect("a copy");
     }
-    let config = words(&prometheus["command"]).into_iter().find_map(|word| Some(word.strip_prefix("--config.file=/etc/prometheus/")?.to_owned()));
+    let config = words(&prometheus["command"])
+        .into_iter()
+        .find_map(|word| Some(word.strip_prefix("--config.file=/etc/prometheus/")?.to_owned()));
     let config = folder.join(config.expect("its file"));
     let (code, stdout, stderr) = said(Command::new("promtool").args(["check", "config"]).arg(&config));
     let _ = fs::remove_dir_all(&folder);
@@ -195,9 +199,11 @@ fn grafana_finds_the_dashboard() {
         let folder = mounts.iter().find(|(_, target)| target == &format!("/etc/grafana/provisioning/{kind}"));
         read(&folder.unwrap_or_else(|| panic!("no {kind}")).0.join(file))
     };
-    let path = provided("dashboards", "diglot.yaml")["providers"][0]["options"]["path"].as_str().expect("a path").to_owned();
+    let path =
+        provided("dashboards", "diglot.yaml")["providers"][0]["options"]["path"].as_str().expect("a path").to_owned();
     let dashboard = mounts.iter().find(|(_, target)| target.starts_with(&path)).expect("a dashboard");
-    let dashboard: Value = serde_json::from_str(&fs::read_to_string(&dashboard.0).expect("the dashboard")).expect("JSON");
+    let dashboard: Value =
+        serde_json::from_str(&fs::read_to_string(&dashboard.0).expect("the dashboard")).expect("JSON");
     assert!(dashboard["panels"].is_array());
     let source = &provided("datasources", "prometheus.yaml")["datasources"][0];
     let url = source["url"].as_str().expect("a URL").strip_prefix("http://").expect("http");

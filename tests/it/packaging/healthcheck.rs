@@ -3,10 +3,10 @@
 use super::said;
 use crate::support::agent::{Agent, Step, write};
 use crate::support::client::{Client, INPUT, post};
+use crate::support::eventually;
 use crate::support::gateway::{File, Gateway, Setup, diglot};
 use crate::support::sse::{CLOSED, FINISHED, HEAD, begun, whole};
 use crate::support::tls::Authority;
-use crate::support::eventually;
 use std::net::{SocketAddr, TcpListener};
 
 /// What it says of the gateway of this configuration.
@@ -77,7 +77,9 @@ async fn sockets_of_the_file_system_are_asked_too() {
     drop(gateway);
     let (code, stdout, stderr) = checked(&format!("listeners: {{status: 127.0.0.1:1}}\n{top}"), &[]);
     assert_eq!((code, stdout.as_str()), (Some(1), ""));
-    assert!(stderr.starts_with("diglot: http://127.0.0.1:1/livez: ") && stderr.contains(&format!("; {run_dir}/livez: ")));
+    assert!(
+        stderr.starts_with("diglot: http://127.0.0.1:1/livez: ") && stderr.contains(&format!("; {run_dir}/livez: "))
+    );
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
@@ -92,9 +94,8 @@ async fn a_gateway_that_drains_is_not_ready() {
     client.head().await;
     gateway.process.signal("TERM");
     gateway.logged("draining").await;
-    let asked = |more: &[&str]| {
-        said(diglot().args(["healthcheck", "--url", &format!("http://{}", gateway.status)]).args(more))
-    };
+    let asked =
+        |more: &[&str]| said(diglot().args(["healthcheck", "--url", &format!("http://{}", gateway.status)]).args(more));
     assert_eq!(asked(&[]).0, Some(0));
     let expected = format!("diglot: http://{}/readyz: 503 draining\n", gateway.status);
     assert_eq!(asked(&["--ready"]), (Some(1), String::new(), expected));

@@ -68,7 +68,10 @@ impl Root {
 
     /// Runs words of the Dockerfile, as its user and with its environment and nothing else.
     fn command(&self, words: &[String]) -> Command {
-        assert!(is_root(), "the image is tried by chroot, which takes root: run the tests as root, or with `unshare -r`");
+        assert!(
+            is_root(),
+            "the image is tried by chroot, which takes root: run the tests as root, or with `unshare -r`"
+        );
         let mut command = Command::new("chroot");
         command.arg(format!("--userspec={}", self.stage.get("USER"))).arg(&self.folder).args(words).env_clear();
         for pair in self.stage.get("ENV").split_whitespace() {

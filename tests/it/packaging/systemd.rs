@@ -82,7 +82,8 @@ fn the_unit_fits_the_program() {
     let unit = text(UNIT);
     let (code, defaults, _) = said(diglot().arg("config").arg(at("config/diglot.yaml")));
     let seconds = |text: &str, key: &str| -> u64 {
-        let found = text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in {text}"));
+        let found =
+            text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in {text}"));
         found.trim_matches([':', '=', ' ', 's']).parse().unwrap_or_else(|error| panic!("{key}{found}: {error}"))
     };
     assert_eq!(code, Some(0));
@@ -96,6 +97,23 @@ fn the_unit_fits_the_program() {
     assert_eq!((wrong, bad), (Some(2), Some(78)));
 }
 
+/// `make install` puts the program where its unit looks for it, wherever that is.
+#[test]
+fn what_is_installed_finds_itself() {
+    let folder = Folder::new();
+    let (here, program) = (folder.0.display(), env!("CARGO_BIN_EXE_diglot"));
+    let mut make = Command::new("make");
+    make.arg("--directory").arg(at("")).args(["install", "PREFIX=/opt/diglot", &format!("DESTDIR={here}")]);
+    let (code, stdout, stderr) = said(make.arg(format!("PROGRAM={program}")));
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    let prefix = folder.0.join("opt/diglot");
+    assert_eq!(said(Command::new(prefix.join("bin/diglot")).arg("version")).0, Some(0));
+    let unit = std::fs::read_to_string(prefix.join("lib/systemd/system/diglot.service")).expect("the unit");
+    assert!(unit.contains("\nExecStart=/opt/diglot/bin/diglot serve\n") && !unit.contains("/usr/local"), "{unit}");
+    let completions = std::fs::read_to_string(prefix.join("share/bash-completion/completions/diglot"));
+    assert!(completions.is_ok_and(|script| script.contains("healthcheck")));
+}
+
 /// The commands of the unit, as systemd would run them: it serves when it says so, reloads, and says when it ends and how
 /// long that may take.
 #[tokio::test]
@@ -103,7 +121,10 @@ async fn the_commands_of_the_unit_do_what_it_says() {
     let (agent, folder, unit) = (Agent::answering(HEAD.to_owned() + &whole()), Folder::new(), text(UNIT));
     let config = folder.config(&agent);
     let command = |key: &str| {
-        let line = values(&unit, key).pop().expect(key).replace("${RUNTIME_DIRECTORY}", &folder.0.join("run").display().to_string());
+        let line = values(&unit, key)
+            .pop()
+            .expect(key)
+            .replace("${RUNTIME_DIRECTORY}", &folder.0.join("run").display().to_string());
         let mut words = line.split(' ');
         assert_eq!(words.next(), Some("/usr/local/bin/diglot"));
         let mut command = diglot();
@@ -144,7 +165,8 @@ async fn a_successor_says_who_it_is() {
         command.arg("serve").arg("--config").arg(&config).args(more).env("NOTIFY_SOCKET", format!("@{name}"));
         Process::start(&mut command, false)
     };
-    let number = |hello: String| hello.lines().find_map(|line| line.strip_prefix("MAINPID=")).expect("a number").to_owned();
+    let number =
+        |hello: String| hello.lines().find_map(|line| line.strip_prefix("MAINPID=")).expect("a number").to_owned();
     let mut before = start(&[]);
     let first = number(heard(&manager));
     let successor = start(&["--upgrade"]);
