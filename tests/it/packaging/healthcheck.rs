@@ -48,7 +48,8 @@ async fn a_listener_is_asked_in_what_it_speaks() {
         // The mistakes are none of its business: the gateway was started before they were made.
         let yaml = format!("listeners: {{status: {status}}}\nroutes: []\nx: 1\n");
         for (more, path) in [(&[][..], "/livez"), (&["--ready"][..], "/readyz")] {
-            let said = eventually(&format!("an answer on {listens}"), async || {
+            let what = format!("an answer on {listens}");
+            let said = eventually(&what, async || {
                 let (code, stdout, stderr) = checked(&yaml, more);
                 assert!(code == Some(0) || code == Some(1), "{stderr}");
                 (code == Some(0)).then_some(stdout)

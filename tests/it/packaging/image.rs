@@ -72,7 +72,7 @@ impl Root {
             is_root(),
             "the image is tried by chroot, which takes root: run the tests as root, or with `unshare -r`"
         );
-        let mut command = Command::new("chroot");
+        let mut command = Command::new("/usr/sbin/chroot");
         command.arg(format!("--userspec={}", self.stage.get("USER"))).arg(&self.folder).args(words).env_clear();
         for pair in self.stage.get("ENV").split_whitespace() {
             let (name, value) = pair.split_once('=').expect("NAME=VALUE");
