@@ -24,6 +24,7 @@
 //! - `load`: many events, many streams, memory.
 //! - `packaging`: where it is installed: image, compose, systemd, health checks, completions.
 //! - `metrics`: the metrics, as Prometheus reads them.
+//! - `monitoring`: alerts, their runbook and the dashboard, held against the metrics and a real Prometheus.
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
@@ -67,6 +68,7 @@ mod limits;
 mod load;
 mod metrics;
 mod packaging;
+mod monitoring;
 mod pages;
 mod policy;
 mod proto;
