@@ -213,6 +213,13 @@ async fn the_image_knows_whom_to_believe() {
     assert!(answer.status == 502 && answer.text().contains("upstream_tls"), "{}", answer.text());
     drop(refused);
     let own = fs::read_to_string(authority.path("ca.pem")).expect("the authority");
+    // In the image's own bundle, or in one that its variable names.
+    root.mount("etc/diglot/authorities.pem", &own);
+    let mut elsewhere = root.serve();
+    elsewhere.env("SSL_CERT_FILE", "/etc/diglot/authorities.pem");
+    let gateway = Gateway::listening(elsewhere).await;
+    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    drop(gateway);
     fs::write(bundle, system + &own).expect("the authorities");
     let gateway = Gateway::listening(root.serve()).await;
     succeeded(&run(gateway.data, "/run").await, WHOLE);
