@@ -45,10 +45,10 @@ fn the_version_says_which_build_it_is() {
     let (code, stdout, _) = said(diglot().arg("version"));
     let lines: Vec<_> = stdout.lines().collect();
     assert_eq!((code, lines[0]), (Some(0), concat!("diglot ", env!("CARGO_PKG_VERSION"))));
-    for (line, word) in lines[1..].iter().zip(["target ", "build ", "revision "]) {
-        assert!(line.strip_prefix(word).is_some_and(|said| !said.is_empty()), "{stdout}");
+    for (line, word) in lines[1..].iter().zip(["target ", "build ", "features server", "revision "]) {
+        assert!(line.starts_with(word) && *line != word, "{stdout}");
     }
-    assert_eq!(lines.len(), 4);
+    assert_eq!(lines.len(), 5);
     assert_eq!(said(diglot().arg("--version")).1, format!("{}\n", lines[0]));
 }
 
