@@ -23,6 +23,7 @@
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
+//! - `packaging`: where it is installed: image, compose, systemd, health checks, completions.
 //! - `metrics`: the metrics, as Prometheus reads them.
 //! - `monitoring`: alerts, their runbook and the dashboard, held against the metrics and a real Prometheus.
 //! - `pages`: pages that are made from the code, held equal to it.
@@ -70,6 +71,7 @@ mod limits;
 mod load;
 mod metrics;
 mod monitoring;
+mod packaging;
 mod pages;
 mod policy;
 mod proto;

@@ -193,7 +193,8 @@ impl Gateway {
         eventually("readiness", async || (self.ask("/readyz").await.status == 200).then_some(())).await;
     }
 
-    async fn listening(mut command: Command) -> Gateway {
+    /// Starts it by a command and waits until it listens.
+    pub async fn listening(mut command: Command) -> Gateway {
         let mut process = Process::start(&mut command, false);
         let (mut listening, mut status) = (Vec::new(), None);
         let mut early = VecDeque::new();
