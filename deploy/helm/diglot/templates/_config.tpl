@@ -48,12 +48,19 @@ scheme: {{ $tls | ternary "https" "http" }}
 
 {{- /* How long a pod needs to end: the drain, and time to say so. */ -}}
 {{- define "diglot.grace" -}}
-{{- if kindIs "invalid" .Values.terminationGracePeriodSeconds -}}
+{{- $given := .Values.terminationGracePeriodSeconds -}}
+{{- $variable := contains "${" (printf "%v%v" .Values.config.drain_grace .Values.config.drain_timeout) -}}
+{{- if and $variable (not (kindIs "invalid" $given)) -}}
+{{- $given | int64 -}}
+{{- else -}}
 {{- $grace := include "diglot.seconds" (list "drain_grace" .Values.config.drain_grace) -}}
 {{- $timeout := include "diglot.seconds" (list "drain_timeout" .Values.config.drain_timeout) -}}
-{{- add $grace $timeout 5 -}}
-{{- else -}}
-{{- .Values.terminationGracePeriodSeconds | int64 -}}
+{{- $needed := add $grace $timeout 5 -}}
+{{- $chosen := kindIs "invalid" $given | ternary $needed $given | int64 -}}
+{{- if lt $chosen $needed -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is too short for drain_grace and drain_timeout; leave it out, or write %d or more" $chosen $needed) -}}
+{{- end -}}
+{{- $chosen -}}
 {{- end -}}
 {{- end -}}
 
