@@ -125,7 +125,7 @@ async fn runs(pod: &Pod<'_>, stage: &Stage, gateway: &Gateway) {
     let keys = config.routes.iter().any(|route| !route.access.methods.is_empty());
     for route in &config.routes {
         if keys {
-            refused(&asked(stage, gateway, post(&route.path, "", INPUT)).await, 401, "unauthenticated");
+            refused(&asked(stage, gateway, post(&route.path, "", INPUT)).await, 401, "authentication_required");
         }
         let answer = asked(stage, gateway, post(&route.path, &format!("x-api-key: {KEY}\r\n"), INPUT)).await;
         assert_eq!(answer.status, 200, "{}: {}", pod.bundle.name, answer.text());

@@ -30,7 +30,7 @@ fn values_that_cannot_be_meant_are_refused() {
         ("", "secrets: [{name: x}]", &["/secrets/0", "want string"]),
         ("", "podLabels: {version: 1}", &["/podLabels/version", "want string"]),
         ("", "mode: proxy", &["/mode", "'gateway', 'sidecar', 'parts'"]),
-        ("", "service: {port: 70000}", &["/service/port", "65535"]),
+        ("", "service: {port: 70000}", &["/service/port", "65,535"]),
         // values that need others
         ("", "mode: sidecar", &["/agent", "missing property 'image'"]),
         ("", "ingress: {enabled: true}", &["/ingress/host"]),
