@@ -76,7 +76,7 @@ const CONTROLS: &[Control] = &[
     Control {
         name: "Running as Non-root user",
         keeps: |pod| contexts(pod).all(|context| context.get("runAsUser").is_none_or(|user| *user != 0)),
-        planted: ("/initContainers/0/securityContext/runAsUser", || json!(0)),
+        planted: ("/containers/0/securityContext/runAsUser", || json!(0)),
     },
     Control {
         name: "Seccomp",

@@ -76,3 +76,13 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- toJson (list $kept $limits $store) | sha256sum | trunc 16 -}}
 {{- end -}}
 {{- end -}}
+
+{{- /* A quantity of memory in bytes. */ -}}
+{{- define "diglot.bytes" -}}
+{{- $text := toString . -}}
+{{- $factor := get (dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "k" 1000 "M" 1000000 "G" 1000000000) (regexFind "[A-Za-z]*$" $text) -}}
+{{- if not (and $factor (regexMatch "^[0-9]+[A-Za-z]*$" $text)) -}}
+{{- fail (printf "resources.limits.memory: %s cannot be read here; write a whole number and a unit, as 1Gi" $text) -}}
+{{- end -}}
+{{- mul (regexFind "^[0-9]+" $text | int64) $factor -}}
+{{- end -}}
