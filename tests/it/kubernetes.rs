@@ -1,8 +1,9 @@
 //! The manifests and the chart in `deploy/`: what Helm and Kubernetes' own schemas say of them (`bundle`, through
-//! `kubernetes/render.py`), what has to agree with what (`laws`, `restricted`), and the real gateway, started as each pod starts
+//! `kubernetes/render.py`), what has to agree with what (`laws`, `restricted`, `copies`), and the real gateway, started as each pod starts
 //! it (`pod`, `serving`). No test here repeats what a template says.
 
 mod bundle;
+mod copies;
 mod laws;
 mod pod;
 mod restricted;

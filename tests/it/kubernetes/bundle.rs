@@ -17,7 +17,17 @@ const VERSIONS: &[&str] = &["1.29", "1.37"];
 /// Plain manifests that are meant for one namespace.
 const PLAIN: &[(&str, &[&str])] = &[
     ("sidecar.yaml", &["sidecar.yaml"]),
-    ("gateway.yaml", &["gateway.yaml", "ingress.yaml", "httproute.yaml", "autoscaling.yaml", "podmonitor.yaml"]),
+    (
+        "gateway.yaml",
+        &[
+            "gateway.yaml",
+            "ingress.yaml",
+            "httproute.yaml",
+            "autoscaling.yaml",
+            "podmonitor.yaml",
+            "prometheusrule.yaml",
+        ],
+    ),
 ];
 
 /// One manifest.

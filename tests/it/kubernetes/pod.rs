@@ -49,6 +49,12 @@ impl<'a> Pod<'a> {
         self.is_sidecar().then(|| &self.spec["containers"][0])
     }
 
+    /// The words that start the agent beside it; none where they are those of its image.
+    pub fn agent_command(&self) -> Vec<&'a Value> {
+        let words = |agent| list(agent, "/command").iter().chain(list(agent, "/args"));
+        self.agent().into_iter().flat_map(words).collect()
+    }
+
     /// The port of that name of the gateway's container.
     pub fn port(&self, name: &str) -> u64 {
         let found = list(self.gateway(), "/ports").iter().find(|port| port["name"] == name);

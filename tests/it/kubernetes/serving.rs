@@ -52,12 +52,13 @@ impl Agents {
     async fn of(pod: &Pod<'_>, stage: &Stage) -> Agents {
         let mut agents = Agents { moved: BTreeMap::new(), _processes: Vec::new() };
         // An agent of the manifest's own is started by its own command, on another port.
-        let own = pod.agent().map(|agent| list(agent, "/command")).filter(|command| !command.is_empty());
+        let own = pod.agent_command();
         for route in stage.config().routes {
             for upstream in route.upstreams {
                 let general = [json!("diglot"), json!("mock-agent"), json!("--dialect"), json!(route.agent.name())];
                 let mut command = diglot();
-                for word in &own.unwrap_or(&general)[1..] {
+                let words = if own.is_empty() { general.iter().collect() } else { own.clone() };
+                for word in &words[1..] {
                     let word = word.as_str().expect("text");
                     command.arg(if word == upstream.authority() { "127.0.0.1:0" } else { word });
                 }

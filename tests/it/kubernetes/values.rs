@@ -42,7 +42,11 @@ fn values_that_cannot_be_meant_are_refused() {
         ("listeners: {status: []}", "", &["config.listeners.status", "at least one"]),
         ("listeners: {status: '127.0.0.1:8788'}", "", &["config.listeners.status", "write 0.0.0.0:8788"]),
         ("drain_timeout: '${DRAIN}'", "", &["config.drain_timeout", "set terminationGracePeriodSeconds"]),
-        ("drain_grace: 10", "", &["config.drain_grace", "a whole number and a unit"]),
+        // of the configuration, what its own schema knows
+        ("drain_grace: 10", "", &["/config/drain_grace", "want string"]),
+        ("drain_grac: 10s", "", &["/config", "'drain_grac' not allowed"]),
+        ("keep_alive: soon", "", &["/config/keep_alive", "does not match pattern"]),
+        ("limits: {connection: 7}", "", &["/config/limits", "'connection' not allowed"]),
         ("run_dir: /var/run/diglot", "", &["/config/run_dir"]),
     ];
     let all: Vec<String> = rows.iter().map(|(config, more, _)| values(config, more)).collect();
