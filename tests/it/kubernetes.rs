@@ -5,6 +5,7 @@
 mod bundle;
 mod copies;
 mod laws;
+mod page;
 mod pod;
 mod restricted;
 mod serving;

@@ -1,16 +1,13 @@
 //! A pod with the gateway in it, and its files: what Kubernetes would mount, in a folder of the test.
 
 use super::bundle::{Bundle, Document, at, list};
-use crate::support::sha256;
+use super::page::Credentials;
 use crate::support::tls::Authority;
 use diglot::config::{Config, load};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-
-/// What callers show where there are keys.
-pub const KEY: &str = "dgl_of-the-test";
 
 /// The template of a workload's pods.
 pub struct Pod<'a> {
@@ -153,9 +150,9 @@ fn files(pod: &Pod<'_>, volume: &str, authority: &Authority) -> Vec<(String, Str
 /// What the pages say that a Secret has to hold.
 fn secret_files(name: &str, authority: &Authority) -> Vec<(String, String)> {
     let pem = |file: &str| std::fs::read_to_string(authority.path(file)).expect(file);
-    let keys = format!("keys:\n  - {{id: test, sha256: {}}}\n", sha256(KEY));
+    let Credentials { keys, agent_token, .. } = Credentials::made();
     let files = match name {
-        "diglot" | "agents" => vec![("keys.yaml", keys), ("agent-token", "of-the-agent\n".to_owned())],
+        "diglot" | "agents" => vec![("keys.yaml", keys.clone()), ("agent-token", agent_token.clone())],
         "agents-tls" => vec![("tls.crt", pem("gateway.pem")), ("tls.key", pem("gateway.key"))],
         "redis" => vec![("password", "of-redis\n".to_owned())],
         _ => panic!("say here what is in the Secret {name}"),

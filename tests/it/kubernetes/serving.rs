@@ -2,7 +2,8 @@
 //! its end by the hooks of the manifest.
 
 use super::bundle::{all, at, list};
-use super::pod::{KEY, Pod, Stage, each_text};
+use super::page::Credentials;
+use super::pod::{Pod, Stage, each_text};
 use crate::support::client::{Answer, Client, INPUT, post};
 use crate::support::gateway::{Gateway, Process, diglot};
 use crate::support::sse::{events, refused, types};
@@ -128,7 +129,9 @@ async fn runs(pod: &Pod<'_>, stage: &Stage, gateway: &Gateway) {
         if keys {
             refused(&asked(stage, gateway, post(&route.path, "", INPUT)).await, 401, "authentication_required");
         }
-        let answer = asked(stage, gateway, post(&route.path, &format!("x-api-key: {KEY}\r\n"), INPUT)).await;
+        let answer =
+            asked(stage, gateway, post(&route.path, &format!("x-api-key: {}\r\n", Credentials::made().key), INPUT))
+                .await;
         assert_eq!(answer.status, 200, "{}: {}", pod.bundle.name, answer.text());
         assert_eq!(types(&events(answer.text())).last(), Some(&"RUN_FINISHED"), "{}", pod.bundle.name);
     }
