@@ -54,7 +54,9 @@ fn manifests_of_other_kinds_have_members_that_exist() {
         "PodMonitor": {
             "selector": {"matchLabels": null, "matchExpressions": null},
             "podMetricsEndpoints": [{
-                "port": "", "path": "", "scheme": "", "interval": "", "relabelings": [{"targetLabel": "", "replacement": ""}],
+                "port": "", "path": "", "scheme": "", "interval": "", "relabelings": [
+                    {"sourceLabels": [""], "separator": "", "targetLabel": "", "replacement": ""},
+                ],
             }],
         },
         "PrometheusRule": {"groups": null},
