@@ -19,6 +19,7 @@
 //! - `guard`: what the run guard of a stream mends, refuses and counts, a row per rule.
 //! - `h2`: HTTP/2 that no library would write.
 //! - `held`: how much a run may have the gateway hold.
+//! - `kubernetes`: the manifests and the chart of `deploy/`, by the tools that take them, and each pod's gateway for real.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
@@ -65,6 +66,7 @@ mod golden;
 mod guard;
 mod h2;
 mod held;
+mod kubernetes;
 mod laws;
 mod lifecycle;
 mod limits;
