@@ -12,7 +12,7 @@ const LIMIT = { timeout: 600_000 };
 /** The pages, and which of their blocks are run: all that are not marked, or those of some languages. */
 const PAGES = {
   "README.md": undefined,
-  "deploy/README.md": ["yaml"],
+  "deploy/README.md": ["yaml", "sh"],
   "deploy/access.md": ["yaml", "sh"],
   "deploy/clients.md": undefined,
   "deploy/dialects.md": undefined,

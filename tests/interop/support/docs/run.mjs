@@ -25,7 +25,9 @@ const keysOf = (lines) => lines.flatMap((line) => /^(\w+):/.exec(line)?.[1] ?? [
 const missing = (defaults, keys) => Object.entries(defaults).filter(([key]) => !keys.includes(key)).map(([key, value]) => `${key}: ${value}`);
 
 /** A configuration from a fragment: one of a route gets the rest of it, one without routes gets one. */
-export function whole(lines) {
+export function whole(written) {
+  const depth = Math.min(...written.filter((line) => line.trim() !== "").map((line) => line.search(/\S/)));
+  const lines = written.map((line) => line.slice(depth));
   const keys = keysOf(lines);
   if (keys.includes("routes")) return lines.join("\n");
   const indented = (all) => all.map((line) => `    ${line}`);
@@ -102,8 +104,10 @@ async function yaml(session, { lines, file }) {
 
 /** A program: it prints what the block of text behind it says; or it is a server, and goes on. */
 const program = (suffix, interpreter) => async (session, { lines, file, line, runsOn }) => {
-  const name = file ?? `block-${line}.${suffix}`;
-  await session.write(name, `${lines.join("\n")}\n`);
+  const source = `${lines.join("\n")}\n`;
+  const project = source.includes('"@copilotkit/') ? "copilotkit/" : "";
+  const name = project + (file ?? `block-${line}.${suffix}`);
+  await session.write(name, source);
   if (runsOn) return void (await session.serve(`${interpreter} ${name}`));
   const { code, output } = await session.command(`${interpreter} ${name}`);
   assert.ok(code === 0, output);

@@ -75,9 +75,10 @@ export class Session {
     await symlink(BINARY, at(".bin/diglot"));
     await writeFile(at(".bin/.curlrc"), "silent\nshow-error\n");
     await mkdir(at("node_modules/hai-client"), { recursive: true });
-    for (const [name, folder] of [["@ag-ui", "."], ["@copilotkit", "copilotkit"]]) {
-      await symlink(path.join(INTEROP, folder, "node_modules", name), at("node_modules", name));
-    }
+    await symlink(path.join(INTEROP, "node_modules/@ag-ui"), at("node_modules/@ag-ui"));
+    // A project of its own, since it brings another version of @ag-ui/client.
+    await mkdir(at("copilotkit"));
+    await symlink(path.join(INTEROP, "copilotkit/node_modules"), at("copilotkit/node_modules"));
     await writeFile(at("node_modules/hai-client/package.json"), '{"type": "module", "exports": "./index.js"}');
     await writeFile(at("node_modules/hai-client/index.js"), `export * from "${path.join(INTEROP, "support/hai-client.mjs")}";\n`);
     for (const name of ["config", "deploy", "tests"]) await symlink(path.join(ROOT, name), at(name));
@@ -85,7 +86,7 @@ export class Session {
 
   /** A text of the page as it is here. */
   here(text) {
-    const ports = text.replace(/(?<=:)\d{4}\b/g, (port) => this.ports.get(Number(port)) ?? port);
+    const ports = text.replace(/(?<=:|listen\()\d{4}\b/g, (port) => this.ports.get(Number(port)) ?? port);
     return ports.replace(/(?<![\w/.])\/run\/(?=[a-z])/g, `${this.folder}/run/`);
   }
 
