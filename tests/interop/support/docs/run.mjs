@@ -12,7 +12,7 @@ const TOP = ["listeners", "trusted_proxies", "auth", "rate_limits", "redis", "li
 /** What a fragment of a configuration is completed with, the keys that it has itself left out. */
 const ROUTE = { path: "/agents/chat", client: "ag-ui", agent: "hai", upstream: "http://127.0.0.1:9001/chat" };
 const REST = {
-  auth: `{api_keys: [{name: partners, keys: [{id: ci, sha256: ${"ab".repeat(32)}, tier: gold}]}]}`,
+  auth: "{issuers: [{name: corp, issuer: https://login.example.com, audience: diglot, tenant_claim: tenant, tier_claim: tier}]}",
   rate_limits: "[{name: per-caller, requests: 60, per: 1m, tiers: {gold: {requests: 600}}}]",
 };
 
