@@ -35,6 +35,13 @@ export function whole(written) {
   return [...missing(REST, []), "routes:", "  -", ...indented([...missing(ROUTE, keys), ...lines])].join("\n");
 }
 
+/** The default ports in so many words, since here they are others. */
+function onOwnPorts(text) {
+  const [data, status] = ['  data: "127.0.0.1:8787"\n', '  status: "127.0.0.1:8788"\n'];
+  if (!/^listeners:/m.test(text)) return `${text}\nlisteners:\n${data}${status}`;
+  return /^ +status:/m.test(text) ? text : text.replace(/^listeners:\n/m, `$&${status}`);
+}
+
 /** The commands of a script, a line each; one that ends in `\` goes on, and so does a here-document. */
 export function commandsOf(lines) {
   const commands = [];
@@ -95,9 +102,7 @@ async function yaml(session, { lines, file }) {
   for (const [, found] of lines.join("\n").matchAll(/\b(?:cert|key|ca|client_ca|\w+_file): "?([\w./-]+)/g)) await session.provide(found);
   if (lines.some((line) => line.includes("keys.yaml"))) await session.command("test -e keys.yaml || echo 'keys: []' > keys.yaml");
   const text = whole(lines);
-  // The reader has the default ports; here they are others.
-  const listeners = keysOf(lines).includes("listeners") ? "" : 'listeners: {data: "127.0.0.1:8787", status: "127.0.0.1:8788"}\n';
-  await session.write(name, `${text}\n${listeners}`);
+  await session.write(name, onOwnPorts(text));
   const { code, output } = await session.command(`diglot check ${name}`);
   assert.ok(code === 0, `${output}\n${text}`);
 }

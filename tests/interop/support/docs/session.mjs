@@ -17,7 +17,7 @@ const COMMAND_LIMIT_MS = 60_000;
 const STOP_LIMIT_MS = 10_000;
 
 /** Ports as the pages write them. */
-const PORTS = [8787, 8788, 9001, 9002, 9090, 9091, 4000];
+const PORTS = [8787, 8788, 8443, 9001, 9002, 9090, 9091, 4000];
 
 /** The Python packages that scripts of the pages may use. */
 const PYTHON_SETS = ["ag-ui-langgraph-0.0.47"];
@@ -68,12 +68,12 @@ export class Session {
     return session;
   }
 
-  /** The folder: `diglot` on the path, a quiet curl, the packages that an `npm install` would bring, and the repository's files. */
+  /** The folder: `diglot` on the path, a curl that is quiet and fails where it is refused, the packages that an `npm install` would bring, and the repository's files. */
   async furnish() {
     const at = (...names) => path.join(this.folder, ...names);
     await mkdir(at(".bin"));
     await symlink(BINARY, at(".bin/diglot"));
-    await writeFile(at(".bin/.curlrc"), "silent\nshow-error\n");
+    await writeFile(at(".bin/.curlrc"), "silent\nfail-with-body\n");
     await mkdir(at("node_modules/hai-client"), { recursive: true });
     await symlink(path.join(INTEROP, "node_modules/@ag-ui"), at("node_modules/@ag-ui"));
     // A project of its own, since it brings another version of @ag-ui/client.
