@@ -14,7 +14,6 @@ import { packages } from "../python.mjs";
 const ROOT = fileURLToPath(new URL("../../../../", import.meta.url));
 const INTEROP = path.join(ROOT, "tests/interop");
 const COMMAND_LIMIT_MS = 60_000;
-const STOP_LIMIT_MS = 10_000;
 
 /** Ports as the pages write them. */
 const PORTS = [8787, 8788, 8443, 9001, 9002, 9090, 9091, 4000];
@@ -163,10 +162,9 @@ export class Session {
     const child = this.servers.get(place);
     if (!child) return;
     this.servers.delete(place);
-    child.kill("SIGINT");
-    const again = setTimeout(() => child.kill("SIGKILL"), STOP_LIMIT_MS);
+    // At once: the drain has tests of its own.
+    child.kill("SIGKILL");
     await child.ended;
-    clearTimeout(again);
   }
 
   async write(name, text) {
