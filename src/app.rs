@@ -1,6 +1,7 @@
 //! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
 
 mod drain;
+mod notify;
 mod reload;
 mod upgrade;
 

@@ -15,9 +15,8 @@ use super::load::Source;
 use super::problem::{Position, Problem, Problems, did_you_mean, may_hold_password};
 use super::scalar::{self, Fault};
 use super::variable::{Expanded, Failure, expand};
-use super::{Config, Limits, Route, Timeouts};
+use super::{Config, Limits, Route, Timeouts, words};
 use crate::dialect::{self, Dialect, Set, Side};
-use crate::translate::Mode;
 
 mod access;
 mod auth;
@@ -27,11 +26,13 @@ mod own;
 mod paths;
 mod process;
 mod rates;
+mod reach;
 mod replay;
 mod secret;
 mod upstream;
 
 use paths::Labels;
+pub(super) use reach::reach;
 
 /// Checks `file`, which was read from `source`.
 pub(super) fn check(source: &Source<'_>, file: &File) -> Result<Config, Problems> {
@@ -206,8 +207,7 @@ impl Check<'_> {
         let health = self.health(route.health.as_ref(), &format!("{at}.health"));
         let ejection = self.ejection(&route.ejection, &format!("{at}.ejection"));
         let events = route.events.as_ref().map(|events| self.value(events, &format!("{at}.events"), scalar::events));
-        let modes = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
-        let guard = self.choice(&route.guard, &format!("{at}.guard"), modes);
+        let guard = self.choice(&route.guard, &format!("{at}.guard"), words::GUARD);
         let timeouts = self.timeouts(&route.timeouts, &format!("{at}.timeouts"));
         let access = self.access(route, at);
         Some(Route {

@@ -122,11 +122,11 @@ pub(super) fn environment(variable: &str) -> Option<String> {
 }
 
 /// The mark some editors put before UTF-8 counts as no column.
-fn plain(text: &str) -> &str {
+pub(super) fn plain(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
-fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Problems> {
+pub(super) fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Problems> {
     let text = plain(text);
     serde_saphyr::from_str_with_options(text, options())
         .map_err(|error| explain(name, text, error.without_snippet()).into())

@@ -22,6 +22,7 @@
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
+//! - `metrics`: the metrics, as Prometheus reads them.
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
@@ -63,6 +64,7 @@ mod laws;
 mod lifecycle;
 mod limits;
 mod load;
+mod metrics;
 mod pages;
 mod policy;
 mod proto;

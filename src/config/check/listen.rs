@@ -6,7 +6,7 @@ use super::{Check, Position, Seen, every, position};
 use crate::config::access::{TrustedProxies, TrustedProxy};
 use crate::config::file::{self, SocketEntry, SocketMapping, Sockets, Text};
 use crate::config::listen::{Address, ClientAuth, Listen, Tls};
-use crate::config::{certificate, scalar};
+use crate::config::{certificate, scalar, words};
 
 impl Check<'_> {
     pub(super) fn trusted_proxies(&mut self, written: &[Text]) -> Option<TrustedProxies> {
@@ -40,7 +40,7 @@ impl Check<'_> {
         Some((every(data)?, every(status)?))
     }
 
-    fn sockets(
+    pub(super) fn sockets(
         &mut self,
         written: &Spanned<Sockets>,
         path: &str,
@@ -157,8 +157,7 @@ impl Check<'_> {
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
     fn client_auth(&mut self, files: &file::TlsFiles, at: &str) -> Option<Option<ClientAuth>> {
         let path = format!("{at}.client_auth");
-        let choices = &[("required", true), ("optional", false)];
-        let required = files.client_auth.as_ref().map(|text| self.choice(text, &path, choices));
+        let required = files.client_auth.as_ref().map(|text| self.choice(text, &path, words::CLIENT_AUTH));
         let Some(written) = &files.client_ca else {
             if let Some(text) = &files.client_auth {
                 let hint = "add `client_ca`, a file with the authorities that are believed, or take it away";

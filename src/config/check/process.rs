@@ -30,7 +30,7 @@ impl Check<'_> {
         })
     }
 
-    fn run_dir(&mut self, written: &Text) -> Option<PathBuf> {
+    pub(super) fn run_dir(&mut self, written: &Text) -> Option<PathBuf> {
         let folder = self.file_name(written, "run_dir")?;
         if folder.as_os_str().len() + NAMES <= LONGEST {
             return Some(folder);

@@ -4,8 +4,7 @@ use serde_saphyr::{Location, Spanned};
 
 use super::{Check, Seen, every, position};
 use crate::config::file::{self, UpstreamMapping};
-use crate::config::scalar;
-use crate::config::{Ejection, Health, Http, Identity, Upstream, UpstreamTls};
+use crate::config::{Ejection, Health, Identity, Upstream, UpstreamTls, scalar, words};
 
 impl Check<'_> {
     pub(super) fn upstreams(&mut self, written: &Spanned<file::Upstreams>, at: &str) -> Option<Vec<Upstream>> {
@@ -54,8 +53,7 @@ impl Check<'_> {
         let url = self.needed(url.as_ref(), at, "url", example, position(defined));
         let url = url.and_then(|url| self.seen(url, &format!("{at}.url"), scalar::upstream));
         let weight = self.value(weight, &format!("{at}.weight"), scalar::weight);
-        let versions = &[("auto", Http::Auto), ("1", Http::One), ("2", Http::Two)];
-        let http = self.choice(http, &format!("{at}.http"), versions);
+        let http = self.choice(http, &format!("{at}.http"), words::HTTP);
         let mut url = url?;
         (url.value.weight, url.value.http) = (weight?, http?);
         Some(url)
