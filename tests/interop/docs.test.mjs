@@ -17,7 +17,7 @@ const PAGES = {
   "deploy/access.md": ["yaml", "sh"],
   "deploy/clients.md": undefined,
   "deploy/dialects.md": undefined,
-  "deploy/lifecycle.md": ["yaml"],
+  "deploy/lifecycle.md": undefined,
   "deploy/listeners.md": undefined,
   "deploy/migrate.md": undefined,
   "deploy/recordings.md": undefined,

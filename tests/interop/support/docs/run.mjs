@@ -12,9 +12,12 @@ const TOP = ["listeners", "trusted_proxies", "auth", "rate_limits", "redis", "li
 /** What a fragment of a configuration is completed with, the keys that it has itself left out. */
 const ROUTE = { path: "/agents/chat", client: "ag-ui", agent: "hai", upstream: "http://127.0.0.1:9001/chat" };
 const REST = {
-  auth: "{issuers: [{name: corp, issuer: https://login.example.com, audience: diglot, tenant_claim: tenant, tier_claim: tier}]}",
-  rate_limits: "[{name: per-caller, requests: 60, per: 1m, tiers: {gold: {requests: 600}}}]",
+  auth: "{issuers: [{name: corp, issuer: https://login.example.com, audience: diglot, tenant_claim: tenant}]}",
+  rate_limits: "[{name: per-caller, requests: 60, per: 1m}]",
 };
+
+/** Which of them a fragment speaks of. */
+const SPEAKS_OF = { auth: /^require:/m, rate_limits: /^rate_limits:/m };
 
 function agree(expected, actual, what) {
   const off = difference(expected.join("\n"), actual);
@@ -28,11 +31,12 @@ const missing = (defaults, keys) => Object.entries(defaults).filter(([key]) => !
 export function whole(written) {
   const depth = Math.min(...written.filter((line) => line.trim() !== "").map((line) => line.search(/\S/)));
   const lines = written.map((line) => line.slice(depth));
-  const keys = keysOf(lines);
-  if (keys.includes("routes")) return lines.join("\n");
+  const [keys, text] = [keysOf(lines), lines.join("\n")];
+  if (keys.includes("routes")) return text;
+  const rest = Object.fromEntries(Object.entries(REST).filter(([key]) => SPEAKS_OF[key].test(text)));
   const indented = (all) => all.map((line) => `    ${line}`);
-  if (keys.some((key) => TOP.includes(key))) return [...lines, ...missing(REST, keys), "routes:", "  -", ...indented(missing(ROUTE, []))].join("\n");
-  return [...missing(REST, []), "routes:", "  -", ...indented([...missing(ROUTE, keys), ...lines])].join("\n");
+  if (keys.some((key) => TOP.includes(key))) return [...lines, "routes:", "  -", ...indented(missing(ROUTE, []))].join("\n");
+  return [...missing(rest, []), "routes:", "  -", ...indented([...missing(ROUTE, keys), ...lines])].join("\n");
 }
 
 /** The default ports in so many words, since here they are others. */
@@ -131,5 +135,6 @@ const LANGUAGES = { console: console_, sh, yaml, js: program("mjs", "node"), pyt
 export async function run(session, block) {
   const how = LANGUAGES[block.language];
   assert.ok(how, `nobody runs blocks of ${block.language || "no language"}; there are: ${Object.keys(LANGUAGES).join(", ")}`);
+  if (block.given) await execute(session, block.given);
   await how(session, block);
 }

@@ -143,7 +143,9 @@ export class Session {
   async serve(text) {
     const gateway = /^(make demo|diglot (serve|demo))\b/.test(text);
     const place = gateway ? "gateway" : (/127\.0\.0\.1:\d+/.exec(text)?.[0] ?? text);
-    await this.stop(place);
+    // The one before goes on beside it, until the page ends.
+    if (text.includes("--upgrade")) this.servers.set(`before ${text}`, this.servers.get(place));
+    else await this.stop(place);
     const [, ready] = READY.find(([command]) => command.test(text));
     // As `make demo` does, once everything is built.
     const run = this.here(text.replace(/^make demo( ARGS="([^"]*)")?/, "diglot demo $2")).replace(/^(diglot demo) *$/, `$1 ${this.demo()}`);
