@@ -54,7 +54,8 @@ fn examples() -> String {
 fn page() -> String {
     let mut out = HEAD.replace("EXAMPLES", &examples());
     for kind in Kind::ALL {
-        writeln!(out, "| `{}` | {} | {} | {} |", kind.code(), kind.status(), kind.text(), kind.hint()).expect("a string");
+        writeln!(out, "| `{}` | {} | {} | {} |", kind.code(), kind.status(), kind.text(), kind.hint())
+            .expect("a string");
     }
     out.push_str(FOOT);
     for (kind, said) in Kind::ALL.iter().filter_map(|kind| Some((kind, kind.proxy_status()?))) {
