@@ -33,7 +33,7 @@ async fn guarded(agent: &Agent) -> Gateway {
     );
     let route = |name: &str, upstream: &str, more: &str| {
         format!(
-            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: '{upstream}', on_disconnect: continue for 5m{more}}}\n"
+            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: '{upstream}', auth: [keys], on_disconnect: continue for 5m{more}}}\n"
         )
     };
     let routes = [
@@ -49,53 +49,62 @@ async fn guarded(agent: &Agent) -> Gateway {
 #[tokio::test]
 async fn every_field_of_a_line_is_documented_and_every_documented_one_is_there() {
     let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let mut gateway = guarded(&agent).await;
+    let gateway = guarded(&agent).await;
     let key = format!("X-Api-Key: {KEY}\r\nConnection: close\r\n");
     succeeded(&ask(gateway.data, post("/run", &key, INPUT)).await, WHOLE);
-    let good = gateway.logged("run ended").await;
-    refused(&ask(gateway.data, post("/gone", &key, &INPUT.replace("r1", "r2"))).await, 502, "upstream_unreachable");
-    let bad = gateway.logged("run ended").await;
-    assert_eq!(
-        (&bad["code"], &bad["status"], &bad["level"]),
-        (&"upstream_unreachable".into(), &502.into(), &"WARN".into())
-    );
-    assert_eq!(fields(&[good.clone(), bad]), documented("`run ended`"));
-
-    let first = gateway.logged("request refused").await;
-    assert_eq!((&first["code"], &first["method"]), (&"upstream_unreachable".into(), &"POST".into()));
-    for _ in 0..2 {
-        ask(gateway.data, post("/once", &key, &INPUT.replace("r1", "r3"))).await;
-    }
-    let limited = gateway.logged("request refused").await;
-    assert_eq!((&limited["code"], &limited["policy"]), (&"rate_limited".into(), &"once".into()));
-    assert_eq!(fields(&[first, limited]), documented("`request refused`"));
-
-    // A line of a run says what it was.
-    for (name, value) in [
-        ("route", Value::from("run")),
-        ("thread_id", "t1".into()),
-        ("run_id", "r1".into()),
-        ("client", "127.0.0.1".into()),
-        ("auth", "api_key".into()),
-        ("source", "keys".into()),
-        ("subject", "ada".into()),
-        ("tenant", "acme".into()),
-        ("key_id", "k1".into()),
-        ("client_dialect", "ag-ui".into()),
-        ("agent_dialect", "ag-ui".into()),
-        ("upstream", format!("http://{}", agent.address()).into()),
-        ("status", 200.into()),
-        ("outcome", "finished".into()),
-        ("events_in", 5.into()),
-        ("events_out", 5.into()),
-        ("bytes_in", whole().len().into()),
-        ("resumed", 0.into()),
-        ("readers", 1.into()),
-    ] {
-        assert_eq!(good[name], value, "{name} in {good}");
-    }
+    let of = |run: &str| INPUT.replace("r1", run);
+    refused(&ask(gateway.data, post("/gone", &key, &of("r2"))).await, 502, "upstream_unreachable");
+    succeeded(&ask(gateway.data, post("/once", &key, &of("r3"))).await, WHOLE);
+    refused(&ask(gateway.data, post("/once", &key, &of("r4"))).await, 429, "rate_limited");
     let said = gateway.last_words().await;
     assert!(!said.contains(KEY), "{said}");
+    let lines = |message: &str| -> Vec<Value> {
+        let all = said.lines().map(|line| serde_json::from_str(line).expect(line));
+        all.filter(|line: &Value| line["message"] == message).collect()
+    };
+
+    let ended = lines("run ended");
+    assert_eq!(ended.len(), 3, "one of each run: {said}");
+    assert_eq!(fields(&ended), documented("`run ended`"));
+    let (good, bad) = (&ended[0], &ended[1]);
+    for (line, name, value) in [
+        (good, "route", Value::from("run")),
+        (good, "thread_id", "t1".into()),
+        (good, "run_id", "r1".into()),
+        (good, "client", "127.0.0.1".into()),
+        (good, "auth", "api_key".into()),
+        (good, "source", "keys".into()),
+        (good, "subject", "ada".into()),
+        (good, "tenant", "acme".into()),
+        (good, "key_id", "k1".into()),
+        (good, "client_dialect", "ag-ui".into()),
+        (good, "agent_dialect", "ag-ui".into()),
+        (good, "upstream", format!("http://{}", agent.address()).into()),
+        (good, "status", 200.into()),
+        (good, "outcome", "finished".into()),
+        (good, "events_in", 5.into()),
+        (good, "events_out", 5.into()),
+        (good, "bytes_in", whole().len().into()),
+        (good, "resumed", 0.into()),
+        (good, "readers", 1.into()),
+        (bad, "level", "WARN".into()),
+        (bad, "run_id", "r2".into()),
+        (bad, "status", 502.into()),
+        (bad, "outcome", "upstream_error".into()),
+        (bad, "code", "upstream_unreachable".into()),
+        (bad, "events_out", 0.into()),
+    ] {
+        assert_eq!(line[name], value, "{name} in {line}");
+    }
+
+    let refused = lines("request refused");
+    assert_eq!(fields(&refused), documented("`request refused`"));
+    let codes: Vec<_> = refused.iter().map(|line| (&line["code"], &line["method"], &line["policy"])).collect();
+    let post = Value::from("POST");
+    assert_eq!(
+        codes,
+        [(&"upstream_unreachable".into(), &post, &Value::Null), (&"rate_limited".into(), &post, &"once".into())]
+    );
 }
 
 /// "Escaped and cut in logs" (failures.md): whatever stands in an id, it is one line, and that has no control character.
