@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt;
 
+use serde_saphyr::Location;
+
 /// How much of a long source line is shown, in characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
 
@@ -11,6 +13,13 @@ const MAX_EXCERPT: usize = 120;
 pub(super) struct Position {
     pub(super) line: u64,
     pub(super) column: u64,
+}
+
+impl Position {
+    /// A default stands nowhere.
+    pub(super) fn of(location: Location) -> Option<Position> {
+        (location != Location::UNKNOWN).then(|| Position { line: location.line(), column: location.column() })
+    }
 }
 
 impl fmt::Display for Position {
@@ -123,6 +132,8 @@ impl Problems {
         debug_assert!(!problems.is_empty(), "a configuration was rejected without a reason");
         // A list of API keys is a file of its own.
         problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
+        // What an alias repeats is wrong once.
+        problems.dedup();
         Problems(problems)
     }
 
@@ -161,17 +172,22 @@ impl Error for Problems {}
 
 /// A hint for a word that is none of `known`: the one that was probably meant, else all of them.
 pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|each| (distance(word, each), *each)).min();
-    match nearest {
-        // Two edits turn a word of two letters into any other, so short words must be nearer.
-        Some((edits, meant)) if edits <= 2 && edits < meant.len().min(word.chars().count()) => {
-            format!("did you mean `{meant}`?")
-        }
-        _ => {
+    match nearest(word, known) {
+        Some(meant) => format!("did you mean `{meant}`?"),
+        None => {
             let list: Vec<String> = known.iter().map(|each| format!("`{each}`")).collect();
             format!("known here: {}", list.join(", "))
         }
     }
+}
+
+/// Which of `known` was probably meant by a word that is none of them.
+pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
+    let nearest = known.iter().map(|each| (distance(word, each), *each)).min();
+    // Two edits turn a word of two letters into any other, so short words must be nearer.
+    nearest
+        .filter(|(edits, meant)| *edits <= 2 && *edits < meant.len().min(word.chars().count()))
+        .map(|(_, meant)| meant)
 }
 
 /// The Levenshtein distance, blind to case, `_` and `-`: those are the spelling of a name, not the name.

@@ -3,9 +3,10 @@
 use http::HeaderName;
 use serde_saphyr::Spanned;
 
-use super::{Check, Position, Seen, did_you_mean, every, position};
+use super::{Check, Named, Position, Seen, every, position};
 use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret};
 use crate::config::file::{self, OneOrMany, Text};
+use crate::config::problem::did_you_mean;
 use crate::config::{load, scalar};
 
 /// What routes write for "anybody".
@@ -51,6 +52,12 @@ impl Check<'_> {
         for (index, source) in written.api_keys.iter().enumerate() {
             api_keys.push(self.key_source(source, &format!("auth.api_keys[{index}]"), &mut labels));
         }
+        if self.is_lost("auth.issuers")
+            || self.is_lost("auth.api_keys")
+            || self.methods.len() < issuers.len() + api_keys.len()
+        {
+            self.unnamed.push(Named::Method);
+        }
         let (names, urls): (Vec<_>, Vec<_>) = (labels.names.iter().collect(), labels.issuers.iter().collect());
         let hint = "give each issuer and each list of API keys a name of its own";
         self.distinct(&names, |one, other| one == other, "this name is already taken by", hint);
@@ -89,7 +96,7 @@ impl Check<'_> {
         let whole = position(written.defined);
         let name =
             self.method_name(issuer.name.as_ref(), at, "what routes call it, such as `name: staff`", whole, labels);
-        let has_tenants = issuer.tenant_claim.is_some();
+        let has_tenants = issuer.tenant_claim.is_some() || self.is_lost(&format!("{at}.tenant_claim"));
         self.methods.extend(name.clone().map(|name| Method { name, key_header: None, is_keys: false, has_tenants }));
         let example = "what `iss` of its tokens says, such as `issuer: https://login.example.com`";
         let iss = self.needed(issuer.issuer.as_ref(), at, "issuer", example, whole);
@@ -150,6 +157,9 @@ impl Check<'_> {
             ("secret", &issuer.secret),
         ];
         let mut written = places.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?)));
+        if places.iter().any(|(key, _)| self.is_lost(&format!("{at}.{key}"))) {
+            return None;
+        }
         let Some((key, text)) = written.next() else {
             return Some(Found { keys: Keys::Discovery, secret: None, place: None, path: at.to_owned() });
         };
@@ -242,7 +252,8 @@ impl Check<'_> {
             Some(file) => self.keys_in_file(file, at, keys.as_deref().unwrap_or_default()).map(Some),
             None => Some(None),
         };
-        if source.file.is_none() && source.keys.is_empty() {
+        let is_lost = self.is_lost(&format!("{at}.file")) || self.is_lost(&format!("{at}.keys"));
+        if source.file.is_none() && source.keys.is_empty() && !is_lost {
             let hint = "add `file`, or a list `keys`, or take the entry away";
             self.note(at, whole, "there is no key in this list, so nobody could call with one", hint);
         }
@@ -325,13 +336,15 @@ impl Check<'_> {
     /// The methods that a route names; all of them where it names none, and no method at all where it says so.
     pub(super) fn methods(&mut self, written: Option<&Spanned<OneOrMany>>, at: &str) -> Option<Vec<String>> {
         let all: Vec<String> = self.methods.iter().map(|method| method.name.clone()).collect();
-        let Some(written) = written else { return Some(all) };
+        let Some(written) = written else {
+            // Whom it would believe is not known then.
+            return (!self.is_lost(at) && !self.unnamed.contains(&Named::Method)).then_some(all);
+        };
         let known: Vec<&str> = all.iter().map(String::as_str).chain([NONE]).collect();
         let place = position(written.defined);
-        let what = "issuer or list of API keys";
         let names: Vec<Option<String>> = match &written.value {
-            OneOrMany::One(one) => vec![self.known_name(one, at, place, what, &known)],
-            OneOrMany::Many(many) => self.known_names(many, at, what, &known),
+            OneOrMany::One(one) => vec![self.known_name(one, at, place, Named::Method, &known)],
+            OneOrMany::Many(many) => self.known_names(many, at, Named::Method, &known),
         };
         let names: Vec<String> = names.into_iter().collect::<Option<_>>()?;
         let (message, hint) = match names.as_slice() {
@@ -348,7 +361,7 @@ impl Check<'_> {
     }
 
     /// Each of several names, one of those that are known.
-    pub(super) fn known_names(&mut self, many: &[Text], at: &str, what: &str, known: &[&str]) -> Vec<Option<String>> {
+    pub(super) fn known_names(&mut self, many: &[Text], at: &str, what: Named, known: &[&str]) -> Vec<Option<String>> {
         let each = |(index, one): (usize, &Text)| {
             self.known_name(&one.value, &format!("{at}[{index}]"), position(one.defined), what, known)
         };
@@ -360,13 +373,21 @@ impl Check<'_> {
         written: &str,
         path: &str,
         place: Option<Position>,
-        what: &str,
+        what: Named,
         known: &[&str],
     ) -> Option<String> {
         let scalar = self.scalar(written, path, place)?;
         if known.contains(&scalar.text.as_str()) {
             return Some(scalar.text);
         }
+        if self.unnamed.contains(&what) {
+            return None;
+        }
+        let what = match what {
+            Named::Dialect => "dialect",
+            Named::Method => "issuer or list of API keys",
+            Named::RateLimit => "rate limit",
+        };
         let hint = if known.is_empty() {
             format!("there is no {what} in this file")
         } else {

@@ -89,7 +89,7 @@ impl Check<'_> {
         let tls = written.tls.as_ref().map(|tls| self.tls(tls, &format!("{at}.tls")));
         let proxy_protocol = self.truth(&written.proxy_protocol, &format!("{at}.proxy_protocol"));
         let (address, proxy_protocol) = (address?, proxy_protocol?);
-        if let (true, Some(trusted)) = (proxy_protocol, trusted) {
+        if let (true, Some(trusted), false) = (proxy_protocol, trusted, self.is_lost("trusted_proxies")) {
             self.sent_by_somebody(&written.proxy_protocol, &address, trusted, &format!("{at}.proxy_protocol"));
         }
         let tls = match tls {
@@ -160,6 +160,9 @@ impl Check<'_> {
         let choices = &[("required", true), ("optional", false)];
         let required = files.client_auth.as_ref().map(|text| self.choice(text, &path, choices));
         let Some(written) = &files.client_ca else {
+            if self.is_lost(&format!("{at}.client_ca")) {
+                return None;
+            }
             if let Some(text) = &files.client_auth {
                 let hint = "add `client_ca`, a file with the authorities that are believed, or take it away";
                 let message = "no certificate of a client would be believed";

@@ -79,6 +79,7 @@ impl Check<'_> {
                 Some(cert.zip(key).map(|((cert, _), (key, _))| Identity { cert, key }))
             }
             (None, None) => None,
+            _ if self.is_lost(&format!("{at}.cert")) || self.is_lost(&format!("{at}.key")) => Some(None),
             (cert, _) => {
                 let (there, lacking) = if cert.is_some() { ("cert", "key") } else { ("key", "cert") };
                 let message = format!("there is a `{there}` and no `{lacking}`");

@@ -1,0 +1,97 @@
+//! A file as far as it can be read: its values, and every mistake in its keys and shapes.
+
+use serde::de::DeserializeOwned;
+use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
+
+use super::explain::{behind_aliases, explain, repeated};
+use super::lenient::{At, Failed, Lenient, Repair, Repairs};
+use super::outline::{Outline, Step};
+use super::problem::{Problem, nearest};
+
+/// How many mistakes are looked for. Each takes another look at the whole text, and nobody mends more in one go.
+const MOST: usize = 100;
+
+/// What could be read of a file.
+pub(super) struct Draft<T> {
+    /// `None` when there is nothing to go on with.
+    pub(super) value: Option<T>,
+    pub(super) problems: Vec<Problem>,
+    /// Paths whose values were left out, since they could not be read. What is missing there is no mistake of its own.
+    pub(super) lost: Vec<String>,
+}
+
+/// Reads `text`, the content of the file `name`.
+pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options) -> Draft<T> {
+    if let Ok(value) = serde_saphyr::from_str_with_options(text, options.clone()) {
+        return Draft { value: Some(value), problems: Vec::new(), lost: Vec::new() };
+    }
+    match Outline::of(text, &options) {
+        Ok(outline) => mend(name, text, options, &outline),
+        // Of a text that is no YAML nothing else can be said.
+        Err(error) => {
+            let problems = vec![explain(name, text, error.without_snippet(), None, None)];
+            Draft { value: None, problems, lost: Vec::new() }
+        }
+    }
+}
+
+/// Reads the text again until each of its mistakes is known.
+fn mend<T: DeserializeOwned>(name: &str, text: &str, mut options: Options, outline: &Outline) -> Draft<T> {
+    options.duplicate_keys = DuplicateKeyPolicy::FirstWins;
+    let mut repairs = Repairs::default();
+    let mut draft = Draft {
+        value: None,
+        problems: outline.repeated().iter().map(|of| repeated(name, text, of)).collect(),
+        lost: Vec::new(),
+    };
+    while draft.problems.len() < MOST {
+        let read = |reader: serde_saphyr::Deserializer<'_, '_>| T::deserialize(Lenient::whole(reader, &repairs));
+        // The options leave excerpts out.
+        let error = match serde_saphyr::with_deserializer_from_str_with_options(text, options.clone(), read) {
+            Ok(value) => {
+                draft.value = Some(value);
+                break;
+            }
+            Err(error) => error,
+        };
+        let Some(failed) = repairs.take_failed() else {
+            draft.problems.push(explain(name, text, &error, Some(outline), None));
+            break;
+        };
+        let before = repairs.of.get(&failed.at.written).copied();
+        if before == Some(Repair::LeaveOut) {
+            break;
+        }
+        // What stands behind a key that was guessed shows that the guess was wrong, and nothing else.
+        if before.is_none() {
+            draft.problems.push(explain(name, text, &error, Some(outline), Some(&failed)));
+        }
+        let repair = repair(&error, &failed, before, &repairs, outline);
+        if repair == Repair::LeaveOut {
+            draft.lost.push(failed.at.read.clone());
+        }
+        repairs.of.insert(failed.at.written, repair);
+    }
+    draft
+}
+
+fn repair(error: &Error, failed: &Failed, before: Option<Repair>, repairs: &Repairs, outline: &Outline) -> Repair {
+    match behind_aliases(error) {
+        Error::SerdeUnknownField { field, expected, .. } if failed.is_key && before.is_none() => {
+            let meant = nearest(field, expected).filter(|meant| is_free(meant, &failed.at, repairs, outline));
+            meant.map_or(Repair::LeaveOut, Repair::ReadAs)
+        }
+        _ => Repair::LeaveOut,
+    }
+}
+
+/// Whether no other key of the mapping is that one, or is read as it.
+fn is_free(key: &str, at: &At, repairs: &Repairs, outline: &Outline) -> bool {
+    let Some((_, mapping)) = at.written.split_last() else { return false };
+    let other = [mapping, &[Step::Key(key.to_owned())]].concat();
+    let same_mapping = |other: &[Step]| other.len() == at.written.len() && other.starts_with(mapping);
+    let is_read = |(other, repair): (&Vec<Step>, &Repair)| {
+        same_mapping(other) && matches!(repair, Repair::ReadAs(meant) if *meant == key)
+    };
+    outline.find(&other).is_none() && !repairs.of.iter().any(is_read)
+}
