@@ -65,6 +65,10 @@ routes:
     cleint: hai
 ",
         r"
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:5: routes[0].cleint: unknown key `cleint`
   hint: did you mean `client`?
 ",
@@ -77,6 +81,10 @@ routes:
     client: {dialect: hai, contents: blocks}
 ",
         r"
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:28: routes[0].client.contents: unknown key `contents`
   hint: did you mean `content`?
 ",
@@ -99,6 +107,12 @@ routes:
     timeouts: {total: 5s}
 ",
         r"
+f:2:5: routes[0]: the key `client` is missing or empty
+  hint: add what the clients speak, such as `client: ag-ui`
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:16: routes[0].timeouts.total: unknown key `total`
   hint: known here: `connect`, `first_byte`, `first_event`, `idle`, `reader`
 ",
@@ -155,6 +169,8 @@ listeners:
         r"
 f:3:5: listeners.data.host: unknown key `host`
   hint: known here: `address`, `mode`, `tls`, `proxy_protocol`
+f:3:5: listeners.data: the key `address` is missing or empty
+  hint: add where to listen, such as `address: 0.0.0.0:8443`
 ",
     ),
     (
@@ -164,7 +180,7 @@ listeners:
   data:
 ",
         r"
-f:2:3: listeners.data: there is no value here
+f:2:7: listeners.data: there is no value here
   hint: write one, or take the key away
 ",
     ),
@@ -186,7 +202,13 @@ routes:
   - client: [hai]
 ",
         r"
-f:2:5: routes[0].client: expected the name of a dialect or a mapping such as {dialect: NAME}, found a list
+f:2:5: routes[0]: the key `path` is missing or empty
+  hint: add the path that clients call, such as `path: /agents/chat`
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+f:2:13: routes[0].client: expected the name of a dialect or a mapping such as {dialect: NAME}, found a list
 ",
     ),
     (
