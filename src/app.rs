@@ -1,6 +1,7 @@
 //! The composition root: binds, builds, serves, drains. Reading it top to bottom is reading the architecture.
 
 mod drain;
+mod notify;
 mod reload;
 mod upgrade;
 
@@ -119,6 +120,9 @@ impl App {
     /// # Errors
     /// What of the configuration cannot be used here; the first address that cannot be bound.
     pub fn bind(config: Config, origin: Option<Origin>, start: Start) -> Result<Self, StartError> {
+        if let Some(origin) = &origin {
+            origin.warn();
+        }
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
         let guard = Arc::new(Guard::new(&config, &metrics).map_err(StartError::Unusable)?);

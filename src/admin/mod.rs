@@ -3,10 +3,12 @@
 
 mod control;
 mod orders;
+mod probe;
 mod socket;
 mod status;
 
 pub use control::{Control, HandOver, router as control};
 pub use orders::{Ask, Orders, Reloaded, Wish};
+pub use probe::{Way, probe};
 pub use socket::{Answer, Socket, ask, is_alive, serve};
 pub use status::router;

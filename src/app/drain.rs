@@ -11,6 +11,7 @@
 //! other one accepts, and its runs have `upgrade_timeout`.
 
 use super::Local;
+use super::notify::News;
 use super::upgrade::Predecessor;
 use crate::admin::{Orders, Wish};
 use crate::config::Config;
@@ -30,6 +31,9 @@ const LAST_WORDS: Duration = Duration::from_secs(2);
 
 /// Time for the answers of the status and admin planes.
 const LAST_ANSWERS: Duration = Duration::from_secs(1);
+
+/// All that may come behind the time for runs, and some more.
+const LAST: Duration = Duration::from_secs(5);
 
 /// How long clients have to use the connections that they keep to a process that was taken over from, and to hear with the
 /// answer that they should open another. Idle ones are closed behind it.
@@ -142,6 +146,7 @@ impl Drain {
         }
         // Said only now: whoever reads it may send a signal at once, and that drains.
         self.listening.iter().for_each(occurrence::Listening::emit);
+        News::Serving.tell();
     }
 
     /// Waits until somebody wants the end.
@@ -169,6 +174,10 @@ impl Drain {
         };
         self.lifecycle.advance(Phase::Leaving);
         occurrence::Leaving { grace, successor: cause == Cause::Successor }.emit(&self.metrics);
+        if cause != Cause::Successor {
+            // The service goes on with the other one, which says so itself.
+            News::Ending(grace + left + LAST).tell();
+        }
         if cause == Cause::Successor {
             data.shut();
             status.shut();

@@ -2,23 +2,27 @@
 //! a closed pipe ends a command quietly.
 
 mod check;
+mod completions;
 mod config;
 mod demo;
 mod detect;
 mod drain;
 mod explain;
 mod form;
+mod healthcheck;
 mod local;
 mod mock_agent;
 mod recording;
 mod reload;
+mod schema;
 mod serve;
 mod side;
 mod token;
 mod translate;
 mod verify;
+mod version;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -67,12 +71,16 @@ enum Command {
     Drain(drain::Arguments),
     /// Have the gateway on this machine read its configuration again
     Reload(reload::Arguments),
+    /// Say whether a gateway is well, for health checks of containers
+    Healthcheck(healthcheck::Arguments),
     /// Run a gateway with agents of its own, to try it: no configuration, no network
     Demo(demo::Arguments),
     /// Say what is wrong with a configuration file, and who may call its routes
     Check(check::Arguments),
     /// Print a configuration with all defaults, and without its secrets
     Config(config::Arguments),
+    /// Print the JSON Schema of the configuration, for editors
+    Schema(schema::Arguments),
     /// Translate a recorded stream or request, offline
     Translate(Box<translate::Arguments>),
     /// Say whether the real client would accept a recorded stream, and what else is wrong with it
@@ -83,6 +91,10 @@ enum Command {
     Token(Box<token::Arguments>),
     /// Run one of the demo's agents alone
     MockAgent(mock_agent::Arguments),
+    /// Print a script that completes this command line in a shell
+    Completions(completions::Arguments),
+    /// Print which build this is
+    Version,
 }
 
 /// Runs the command that the process was started with.
@@ -93,14 +105,18 @@ pub fn main() -> ExitCode {
             Command::Serve(arguments) => serve::run(&arguments),
             Command::Drain(arguments) => drain::run(&arguments),
             Command::Reload(arguments) => reload::run(&arguments),
+            Command::Healthcheck(arguments) => healthcheck::run(&arguments),
             Command::Demo(arguments) => demo::run(&arguments),
             Command::Check(arguments) => check::run(&arguments),
             Command::Config(arguments) => config::run(&arguments),
+            Command::Schema(arguments) => schema::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
             Command::Detect(arguments) => detect::run(&arguments),
             Command::Token(arguments) => token::run(&arguments),
             Command::MockAgent(arguments) => mock_agent::run(&arguments),
+            Command::Completions(arguments) => completions::run(&arguments, Arguments::command()),
+            Command::Version => version::run(),
         },
         Err(error) => {
             // `--help` and `--version` come this way too, for stdout and with success.

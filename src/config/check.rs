@@ -17,12 +17,14 @@ use crate::dialect::Dialect;
 
 mod access;
 mod auth;
+mod doubt;
 mod kept;
 mod listen;
 mod own;
 mod paths;
 mod process;
 mod rates;
+mod reach;
 mod replay;
 mod route;
 mod secret;
@@ -30,13 +32,22 @@ mod side;
 mod upstream;
 mod value;
 
+pub(super) use reach::reach;
 use value::{every, quoted, shown};
 
 /// Checks `file`, which was read from `source`.
-pub(super) fn check(source: &Source<'_>, file: &File) -> Result<Config, Vec<Problem>> {
+///
+/// # Errors
+/// Everything that is wrong with it. Else what is doubtful about it goes with the configuration.
+pub(super) fn check(source: &Source<'_>, file: &File) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
     let mut check = Check::new(source);
     let config = check.config(file);
-    check.end(config)
+    if let Some(config) = &config {
+        check.doubts(file, config);
+    }
+    let mut warnings = std::mem::take(&mut check.warnings);
+    warnings.sort_by_key(|warning| (warning.line.unwrap_or(u64::MAX), warning.column));
+    check.end(config).map(|config| (config, warnings))
 }
 
 /// Checks the API keys of `file`, which was read from `source`.
@@ -70,13 +81,16 @@ struct Check<'a> {
     /// Of which things some have no name that could be read: any other name may be theirs.
     unnamed: Vec<Named>,
     problems: Vec<Problem>,
+    /// What is no mistake and probably not meant.
+    warnings: Vec<Problem>,
 }
 
 impl<'a> Check<'a> {
     fn new(source: &Source<'a>) -> Check<'a> {
         let (dialects, mistaken, own) = (Vec::new(), Vec::new(), Vec::new());
         let (methods, policies, unnamed, problems) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Check { source: *source, dialects, mistaken, own, methods, policies, unnamed, problems }
+        let warnings = Vec::new();
+        Check { source: *source, dialects, mistaken, own, methods, policies, unnamed, problems, warnings }
     }
 
     fn end<T>(self, read: Option<T>) -> Result<T, Vec<Problem>> {

@@ -4,7 +4,7 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::lenient::Failed;
 use super::outline::{NOTHING, Outline, Place, Repeated, path_of};
-use super::problem::{Position, Problem, did_you_mean};
+use super::problem::{Position, Problem, did_you_mean, is_secret_path, nearest};
 
 /// Keys of mappings that are easily taken for a single value, and how they are written.
 const MAPPINGS: &[(&str, &str)] = &[
@@ -46,9 +46,18 @@ pub(super) fn explain(
     let path = path_of(steps);
     let (message, hint) = describe(error, &path, place.as_ref());
     let problem = Problem::of_file(name, message).at(&path, position, text);
+    let problem = if may_be_secret(error, at) { problem.without_excerpt() } else { problem };
     match hint {
         Some(hint) => problem.hint(hint),
         None => problem,
+    }
+}
+
+/// Whether what stands there may be a secret, since nothing says that it is none: an unknown key may be that of one.
+fn may_be_secret(error: &Error, at: Option<&Failed>) -> bool {
+    match error {
+        Error::SerdeUnknownField { field, expected, .. } => nearest(field, expected).is_none_or(is_secret_path),
+        _ => at.is_some_and(|failed| is_secret_path(&failed.at.read)),
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_saphyr::Options;
 
-use super::access::ApiKey;
+use super::access::{Algorithm, ApiKey, Keys};
 use super::draft::{self, Draft};
 use super::file::{File, KeyFile};
 use super::problem::{Problem, Problems};
@@ -28,16 +28,18 @@ pub fn from_path(path: &Path) -> Result<Config, Problems> {
 
 /// As [`from_path`], with the variables that `lookup` knows.
 pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
-    checked(path, lookup).map(|(_, config)| config)
+    understood(path, &unread(path)?, With::of(path, lookup)).map(|loaded| loaded.config)
 }
 
-/// As [`from_path`], with what is written in the file.
-pub(super) fn checked(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(File, Config), Problems> {
-    let bytes = content(path).map_err(|message| unreadable(&path.display().to_string(), message))?;
-    understood(path, &bytes, lookup)
+/// What `bytes`, the content of the file at `path`, say, with all that would keep a gateway from running on it.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn runnable(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<Loaded, Problems> {
+    understood(path, bytes, With { keys, ..With::of(path, &environment) })
 }
 
-/// The bytes of the file at `path`, to be understood by [`super::effective::understood`].
+/// The bytes of the file at `path`, to be understood by [`runnable`].
 ///
 /// # Errors
 /// That it cannot be read.
@@ -45,29 +47,27 @@ pub fn unread(path: &Path) -> Result<Vec<u8>, Problems> {
     content(path).map_err(|message| unreadable(&path.display().to_string(), message))
 }
 
-/// As [`checked`], with `bytes` for what stands in the file.
-pub(super) fn understood(
-    path: &Path,
-    bytes: &[u8],
-    lookup: &dyn Fn(&str) -> Option<String>,
-) -> Result<(File, Config), Problems> {
+/// As [`runnable`], with other surroundings.
+pub(super) fn understood(path: &Path, bytes: &[u8], with: With<'_>) -> Result<Loaded, Problems> {
     let name = path.display().to_string();
-    let text = text(&name, bytes)?;
-    let base = path.parent().unwrap_or(Path::new(""));
-    both(&name, text, base, lookup, check::check)
+    loaded(&name, text(&name, bytes)?, with)
+}
+
+fn loaded(name: &str, text: &str, with: With<'_>) -> Result<Loaded, Problems> {
+    let (file, (config, warnings)) = both::<File, _>(name, text, with, check::check)?;
+    Ok(Loaded { config, warnings, file })
 }
 
 /// Reads `text` as the file `name` and checks what could be read of it.
-fn both<F: DeserializeOwned, T>(
+pub(super) fn both<F: DeserializeOwned, T>(
     name: &str,
     text: &str,
-    base: &Path,
-    lookup: &dyn Fn(&str) -> Option<String>,
+    with: With<'_>,
     check: fn(&Source<'_>, &F) -> Result<T, Vec<Problem>>,
 ) -> Result<(F, T), Problems> {
     let text = plain(text);
     let Draft { value, mut problems, lost } = draft::read::<F>(name, text, options());
-    let source = Source { name, text, base, lookup, lost: &lost };
+    let source = Source { name, text, with, lost: &lost };
     let checked = value.map(|value| check(&source, &value).map(|checked| (value, checked)));
     match checked {
         Some(Ok(both)) if problems.is_empty() => return Ok(both),
@@ -91,7 +91,7 @@ pub fn from_str(name: &str, text: &str) -> Result<Config, Problems> {
 /// # Errors
 /// As [`from_str`].
 pub fn from_str_with(name: &str, text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
-    both::<File, _>(name, text, Path::new(""), lookup, check::check).map(|(_, config)| config)
+    loaded(name, text, With::of(Path::new(""), lookup)).map(|loaded| loaded.config)
 }
 
 /// Checks what stands in the file of API keys at `path`, with the variables of the process.
@@ -110,8 +110,7 @@ pub(super) fn key_file_with(
 ) -> Result<Vec<ApiKey>, Problems> {
     let name = path.display().to_string();
     let text = text(&name, content)?;
-    let base = path.parent().unwrap_or(Path::new(""));
-    let both = both::<KeyFile, _>(&name, text, base, lookup, check::check_keys);
+    let both = both::<KeyFile, _>(&name, text, With::of(path, lookup), check::check_keys);
     both.map(|(_, keys)| keys).map_err(|problems| match problems.as_slice() {
         // Whoever leaves `keys:` out has written its list and nothing else.
         [whole] if whole.path.is_empty() && whole.message.ends_with("found a list") => {
@@ -128,12 +127,52 @@ pub(super) struct Source<'a> {
     pub(super) name: &'a str,
     /// As it was read, for excerpts.
     pub(super) text: &'a str,
-    /// Where relative names of files start.
-    pub(super) base: &'a Path,
+    /// What it is read with.
+    pub(super) with: With<'a>,
     /// Paths whose values were left out, since they could not be read.
     pub(super) lost: &'a [String],
+}
+
+/// What a text is read with.
+#[derive(Clone, Copy)]
+pub(super) struct With<'a> {
+    /// Where relative names of files start.
+    pub(super) base: &'a Path,
     /// Knows variables.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
+    /// Knows keys.
+    pub(super) keys: KeyCheck,
+}
+
+impl<'a> With<'a> {
+    /// For the file at `path`, whose keys nobody looks at.
+    pub(super) fn of(path: &'a Path, lookup: &'a dyn Fn(&str) -> Option<String>) -> With<'a> {
+        With { base: path.parent().unwrap_or(Path::new("")), lookup, keys: |_, _, _| Ok(()) }
+    }
+}
+
+/// Whether the content of an issuer's file can check signatures made with these algorithms. Only the guard knows that, which
+/// is made from a configuration; so whoever reads one to run on it brings this along.
+pub type KeyCheck = fn(&Keys, &[u8], &[Algorithm]) -> Result<(), Unfit>;
+
+/// Why it cannot.
+#[derive(Debug)]
+pub struct Unfit {
+    /// The rest of the sentence that the file's name begins.
+    pub why: String,
+    /// The way out.
+    pub hint: &'static str,
+}
+
+/// A file that can be run on.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What it says.
+    pub config: Config,
+    /// What is doubtful about it, in the order of the file.
+    pub warnings: Vec<Problem>,
+    /// As it was written.
+    pub(super) file: File,
 }
 
 pub(super) fn environment(variable: &str) -> Option<String> {
@@ -141,7 +180,7 @@ pub(super) fn environment(variable: &str) -> Option<String> {
 }
 
 /// The mark some editors put before UTF-8 counts as no column.
-fn plain(text: &str) -> &str {
+pub(super) fn plain(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 

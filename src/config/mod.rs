@@ -35,16 +35,19 @@ pub mod load;
 mod outline;
 mod problem;
 pub mod process;
+pub mod reach;
 pub mod reload;
 pub mod replay;
 mod scalar;
+pub mod schema;
 mod template;
 #[cfg(test)]
 mod tests;
 mod upstream;
 mod variable;
+mod words;
 
-pub use problem::{Problem, Problems};
+pub use problem::{Problem, Problems, Severity};
 pub use template::Template;
 pub use upstream::{Ejection, Health, Http, Identity, Place, Upstream, UpstreamTls};
 

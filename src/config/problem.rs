@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
 
 use serde_saphyr::Location;
 
@@ -28,7 +29,16 @@ impl fmt::Display for Position {
     }
 }
 
-/// A mistake that keeps a configuration from being used.
+/// How much a problem matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The configuration is not used.
+    Error,
+    /// It is used, and probably not what was meant.
+    Warning,
+}
+
+/// A mistake that keeps a configuration from being used, or what is doubtful about one.
 ///
 /// Displayed as a block without a final newline:
 /// ```text
@@ -39,6 +49,8 @@ impl fmt::Display for Position {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
+    /// Whether it is a mistake.
+    pub severity: Severity,
     /// The file as it was named to Diglot.
     pub file: String,
     /// The line, from 1. `None` when the mistake is an absence or concerns the whole file.
@@ -56,9 +68,16 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// What is wrong with the file at `path` as a whole.
+    #[must_use]
+    pub fn of(path: &Path, message: impl Into<String>) -> Problem {
+        Problem::of_file(&path.display().to_string(), message)
+    }
+
     /// A problem with the whole file.
     pub(super) fn of_file(file: &str, message: impl Into<String>) -> Problem {
         Problem {
+            severity: Severity::Error,
             file: file.to_owned(),
             line: None,
             column: None,
@@ -77,7 +96,8 @@ impl Problem {
             self.column = Some(column);
             let before = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
             let line = source.lines().nth(before).filter(|line| !line.trim().is_empty());
-            let harmless = |line: &&str| !may_hold_password(line) && !is_of_secret(source, before);
+            let is_secret = is_secret_path(path) || is_of_secret(source, before);
+            let harmless = |line: &&str| !may_hold_password(line) && !is_secret;
             self.excerpt = line.filter(harmless).map(str::to_owned);
         }
         self
@@ -87,6 +107,11 @@ impl Problem {
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Problem {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Says nothing of what stands in its line.
+    pub(super) fn without_excerpt(self) -> Problem {
+        Problem { excerpt: None, ..self }
     }
 
     fn write_excerpt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -110,6 +135,9 @@ impl fmt::Display for Problem {
             write!(out, ":{line}:{column}")?;
         }
         out.write_str(": ")?;
+        if self.severity == Severity::Warning {
+            out.write_str("warning: ")?;
+        }
         if !self.path.is_empty() {
             write!(out, "{}: ", self.path)?;
         }
@@ -224,13 +252,20 @@ pub(super) fn may_hold_password(text: &str) -> bool {
     })
 }
 
+/// Keys whose values no message may repeat.
+const SECRET_KEYS: &[&str] = &["secret", "sha256", "password", "upstream_headers"];
+
+/// Whether the value at a path, or what holds it, is one that no message may repeat, however its key is spelt in the file.
+pub(super) fn is_secret_path(path: &str) -> bool {
+    path.split(['.', '[']).any(|key| SECRET_KEYS.contains(&key))
+}
+
 /// Whether a line, or one that it is indented under, has a key whose value no message may repeat.
 fn is_of_secret(source: &str, line: usize) -> bool {
-    const KEYS: &[&str] = &["secret", "sha256", "password", "upstream_headers"];
     let names_one = |line: &str| {
         let behind = |key: &str| line.match_indices(key).map(|(at, _)| &line[at + key.len()..]).collect::<Vec<_>>();
         let is_key = |rest: &&str| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':');
-        KEYS.iter().any(|key| behind(key).iter().any(is_key))
+        SECRET_KEYS.iter().any(|key| behind(key).iter().any(is_key))
     };
     let above: Vec<&str> = source.lines().take(line + 1).collect();
     let mut indent = usize::MAX;

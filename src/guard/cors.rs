@@ -13,7 +13,7 @@ use super::{Gate, Guard, Matched};
 use crate::config::access::Cors;
 use crate::config::field;
 use crate::error::{Kind, Rejection};
-use crate::telemetry::{Metrics, occurrence};
+use crate::telemetry::occurrence;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::header::{self, HeaderName};
 use http::request::Parts;
@@ -65,8 +65,6 @@ enum Page {
 pub struct Pages<S> {
     /// who knows whose host we are
     pub guard: Arc<Guard>,
-    /// where preflights are counted
-    pub metrics: Arc<Metrics>,
     /// what answers everything else
     pub inner: S,
 }
@@ -103,7 +101,8 @@ where
         {
             let mut response = self.guard.preflight(&head, &matched, cors);
             tell(response.headers_mut(), cors, origin);
-            occurrence::Preflight { route: &matched.name, answered: response.status().as_u16() }.emit(&self.metrics);
+            let answered = response.status().as_u16();
+            occurrence::Preflight { route: &matched.name, answered }.emit(matched.metrics.requests());
             return Either::Left(Either::Left(ready(Ok(response))));
         }
         head.extensions.insert(page.clone());

@@ -77,10 +77,11 @@ impl Clock {
         self.read = Instant::now();
     }
 
-    /// The client took something. The agent was made to wait meanwhile, so its silence was not its own.
-    pub(super) fn told(&mut self) {
+    /// The client took something, now. The agent was made to wait meanwhile, so its silence was not its own.
+    pub(super) fn told(&mut self) -> Instant {
         let now = Instant::now();
         (self.written, self.read) = (now, now);
+        now
     }
 
     fn set(&mut self) {

@@ -11,7 +11,7 @@ use crate::config::field::REQUEST_ID;
 use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who};
-use crate::telemetry::occurrence;
+use crate::telemetry::{label, occurrence};
 use crate::translate::Stream;
 use futures_util::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, Version, header};
@@ -19,6 +19,7 @@ use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Instant;
 use tower::Service;
 
 /// Turns refusals into answers.
@@ -47,6 +48,7 @@ where
         let matched = request.extensions().get::<Arc<Matched>>().cloned();
         let who = request.extensions().get::<Who>().cloned().unwrap_or_default();
         let listener = self.gateway.listener(&request);
+        let (method, began) = (label::Method::of(request.method().as_str()), Instant::now());
         // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
         // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper takes Content-Length away
         // before we see the request, so every request in chunks is the last of its connection: what follows it there may
@@ -56,11 +58,9 @@ where
         let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
         Box::pin(async move {
             let route = matched.as_ref().map_or("", |matched| &*matched.name);
+            let metrics = matched.as_ref().map_or(gateway.metrics.nowhere(), |matched| matched.metrics.requests());
             let mut response = match answer.await {
-                Ok(response) => {
-                    gateway.metrics.request(route, response.status().as_u16());
-                    response
-                }
+                Ok(response) => response,
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
                     let response = match listener.filter(|_| is_for_runs(&rejection)) {
@@ -69,18 +69,13 @@ where
                         }
                         None => respond::refusal(&rejection, &id),
                     };
-                    let answered = response.status().as_u16();
-                    let refused = occurrence::Refused {
-                        route,
-                        request_id,
-                        caller: who.caller(),
-                        rejection: &rejection,
-                        answered,
-                    };
-                    refused.emit(&gateway.metrics);
+                    let caller = who.caller();
+                    occurrence::Refused { route, request_id, caller, rejection: &rejection }.emit(metrics);
                     response.map(whole)
                 }
             };
+            metrics.answered(method, response.status().as_u16());
+            metrics.took(began.elapsed());
             response.headers_mut().insert(REQUEST_ID, id);
             // Who is told so goes elsewhere with the next request, before this process closes the connection by itself and
             // perhaps under a request that is on its way.

@@ -22,7 +22,7 @@ use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::replay::Lost;
 use crate::telemetry::label::Outcome;
-use crate::telemetry::metric::Totals;
+use crate::telemetry::metric::{Running, Totals};
 use crate::telemetry::occurrence;
 use crate::translate::{Fault, Stream};
 use futures_util::FutureExt;
@@ -31,6 +31,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 /// Bytes for the client that are gathered before they are handed over, when the agent has more ready.
 const BATCH: usize = 32 << 10;
@@ -49,12 +50,15 @@ pub(super) struct Run {
     out: Vec<u8>,
     totals: Totals,
     first_event: Option<Duration>,
+    /// since when the client has what was said, once something was
+    said: Option<Instant>,
     bytes: u64,
+    running: Running,
 }
 
 impl Run {
     pub(super) fn new(plan: Plan, stream: Stream, audience: Audience, head: oneshot::Sender<Head>) -> Self {
-        let clock = plan.clock();
+        let (clock, running) = (plan.clock(), plan.metrics.running());
         Run {
             plan,
             stream,
@@ -65,7 +69,9 @@ impl Run {
             out: Vec::new(),
             totals: Totals::default(),
             first_event: None,
+            said: None,
             bytes: 0,
+            running,
         }
     }
 
@@ -244,7 +250,8 @@ impl Run {
 
     /// Reads at least one piece, and whatever else is there, up to a batch. `false` at the end of the body.
     async fn read(&mut self, session: &mut Session) -> Result<bool, End> {
-        let mut piece = Piece { stream: &mut self.stream, out: &mut self.out, read: 0, fault: None };
+        let mut piece =
+            Piece { stream: &mut self.stream, out: &mut self.out, read: 0, took: Duration::ZERO, fault: None };
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
         let mut first = session.body(|bytes| piece.take(bytes)).now_or_never();
         if first.is_none() {
@@ -265,10 +272,13 @@ impl Run {
             }
             read = session.body(|bytes| piece.take(bytes)).now_or_never();
         };
-        let (bytes, fault) = (piece.read, piece.fault);
+        let (bytes, took, fault) = (piece.read, piece.took, piece.fault);
         self.clock.heard();
         // A read that fails at its end has read what came before.
         self.plan.metrics.bytes_read(bytes);
+        if bytes > 0 {
+            self.plan.metrics.translated(self.stream.report_mut(), took);
+        }
         match fault {
             Some(fault) => Err(End::of_fault(fault, &self.stream, &self.plan)),
             None => last.map_err(|why| End::Failed(*why)),
@@ -327,9 +337,14 @@ impl Run {
             // An agent that floods with what is no event never lets the run wait for its client's leaving.
             return self.audience.gone().now_or_never().map_or(Ok(()), Err);
         }
-        if self.first_event.is_none() {
-            self.first_event = Some(self.plan.began.elapsed());
-            self.clock.lift(Over::NoEvent);
+        match self.said {
+            Some(said) => self.plan.metrics.gap(said.elapsed()),
+            None => {
+                let first = self.plan.began.elapsed();
+                self.plan.metrics.first_event(first);
+                self.first_event = Some(first);
+                self.clock.lift(Over::NoEvent);
+            }
         }
         let (length, number) = (self.out.len(), self.stream.number());
         tokio::select! {
@@ -342,7 +357,7 @@ impl Run {
             // Nor at all, when it reads nothing of what waits for it.
             lost = self.audience.stalled() => return Err(lost),
         }
-        self.clock.told();
+        self.said = Some(self.clock.told());
         self.count_bytes(length);
         Ok(())
     }
@@ -405,6 +420,7 @@ impl Run {
             bytes: self.bytes,
         }
         .emit(&self.plan.metrics);
+        self.running.ended();
         (self.audience, self.plan.lifecycle)
     }
 
@@ -429,14 +445,18 @@ struct Piece<'r> {
     stream: &'r mut Stream,
     out: &'r mut Vec<u8>,
     read: usize,
+    /// how long its translation took
+    took: Duration,
     fault: Option<Fault>,
 }
 
 impl Piece<'_> {
     fn take(&mut self, bytes: &[u8]) {
         self.read += bytes.len();
+        let began = Instant::now();
         if let Err(fault) = self.stream.push(bytes, now(), self.out) {
             self.fault = Some(fault);
         }
+        self.took += began.elapsed();
     }
 }

@@ -35,7 +35,7 @@ pub fn stack(
 + Sync
 + 'static {
     let (matching, answering) = (Arc::clone(&gateway), Arc::clone(&gateway));
-    let (guard, metrics) = (Arc::clone(&gateway.guard), Arc::clone(&gateway.metrics));
+    let guard = Arc::clone(&gateway.guard);
     let asked = Arc::clone(&guard);
     // The leaf: body, translation, run.
     let leaf = service_fn(move |request| {
@@ -48,7 +48,7 @@ pub fn stack(
         // Then the route: everything below asks what it wants.
         .map_request(move |request| with_route(&matching, request))
         // Pages: outside of the next, so that they can read refusals as well.
-        .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), metrics: Arc::clone(&metrics), inner })
+        .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), inner })
         // The one place where a refusal becomes an answer, is logged and counted.
         .layer_fn(move |inner| Answer { inner, gateway: Arc::clone(&answering) })
         // Policy, gate by gate; see there for the order and its reasons.

@@ -15,6 +15,12 @@ macro_rules! labels {
             pub const fn label(self) -> &'static str {
                 match self { $($name::$variant => $label),+ }
             }
+
+            /// The labels in their order.
+            #[must_use]
+            pub fn names() -> Vec<&'static str> {
+                Self::ALL.iter().map(|one| one.label()).collect()
+            }
         }
     };
 }
@@ -28,6 +34,8 @@ labels! {
         AgentError = "agent_error",
         /// the agent failed, and the gateway said RUN_ERROR or refused
         UpstreamError = "upstream_error",
+        /// the gateway failed: its task ended without an end of the run
+        GatewayError = "gateway_error",
         /// the client left before the end
         ClientGone = "client_gone",
         /// nobody came for the events of a run in two steps
@@ -40,6 +48,66 @@ labels! {
         Limited = "limited",
         /// the caller stopped it
         Cancelled = "cancelled",
+    }
+}
+
+labels! {
+    /// How a request was asked.
+    Method {
+        /// for events of a run
+        Get = "GET",
+        /// for a run, or its end
+        Post = "POST",
+        /// as GET, for the head alone
+        Head = "HEAD",
+        /// a browser's question before a request of a page, or nothing that is served
+        Options = "OPTIONS",
+        /// nothing that is served
+        Put = "PUT",
+        /// nothing that is served
+        Delete = "DELETE",
+        /// nothing that is served
+        Patch = "PATCH",
+        /// every other
+        Other = "OTHER",
+    }
+}
+
+impl Method {
+    /// The label of a method of HTTP. Names of methods are compared as they are written [RFC 9110 §9.1].
+    #[must_use]
+    pub fn of(name: &str) -> Method {
+        Method::ALL.iter().copied().find(|one| one.label() == name).unwrap_or(Method::Other)
+    }
+}
+
+labels! {
+    /// Which way events go.
+    Direction {
+        /// from the agent into the gateway
+        FromAgent = "from_agent",
+        /// from the gateway to the client
+        ToClient = "to_client",
+    }
+}
+
+labels! {
+    /// Whom a listener is for.
+    Plane {
+        /// clients
+        Data = "data",
+        /// kubelets and Prometheus
+        Status = "status",
+    }
+}
+
+labels! {
+    /// Whether a caller was let in.
+    AuthResult {
+        /// it was
+        Accepted = "accepted",
+        /// it was not
+        Refused = "refused",
     }
 }
 

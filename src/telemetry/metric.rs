@@ -1,27 +1,46 @@
 //! The metrics of the process, and the handles that its parts count with. `table.rs` has every one of them.
 //!
+//! ```text
+//!   table: a row per metric ─▶ family: its series, by labels ─▶ cell: a number ◀─ handles, resolved once: one addition
+//!                 │                      ▲
+//!                 ╰─▶ catalogue: tests,  ╰─ lease: a route that is gone takes its series along
+//!                     deploy/metrics.md
+//! ```
 //! Labels come from closed lists: routes from the configuration, types from the dialect's table, the rest from enums. No
-//! text of a client or an agent ever becomes a label. Handles are resolved when the configuration is loaded, so that
-//! counting an event is one addition.
+//! text of a client or an agent ever becomes a label; `source.rs` says of each where its values come from. What an alert may
+//! ask for exists from the start, at 0; other series are made by the first that counts with them.
 
+mod catalogue;
+mod cell;
+mod family;
 mod issuer;
+mod lazy;
+mod lease;
 mod limit;
 mod listener;
 mod replay;
+mod request;
 mod route;
 mod row;
+mod source;
 mod table;
 mod upstream;
 
+pub use catalogue::{Kind, Label, Metric, Values};
 pub use issuer::IssuerMetrics;
 pub use limit::LimitMetrics;
 pub use listener::ListenerMetrics;
 pub use replay::ReplayMetrics;
-pub use route::{Active, RouteMetrics, Totals};
+pub use request::RequestMetrics;
+pub use route::{Active, RouteMetrics, Running, Totals};
+pub use table::CATALOGUE;
 pub use upstream::{NoneFitCounter, UpstreamMetrics};
 
 use crate::dialect::Side;
-use prometheus::{IntCounterVec, IntGauge, IntGaugeVec, Registry, TextEncoder};
+use cell::Gauge;
+use family::Family;
+use lease::Leases;
+use prometheus::{Registry, TextEncoder};
 use std::sync::Arc;
 
 /// The registry of the process, the metrics of its parts, and those of the process itself.
@@ -34,11 +53,15 @@ pub struct Metrics {
     listeners: listener::Vectors,
     replay: ReplayMetrics,
     upstreams: upstream::Vectors,
-    requests: IntCounterVec,
-    draining: IntGauge,
-    config_good: IntGauge,
-    config_time: IntGauge,
-    config: IntGaugeVec,
+    requests: request::Vectors,
+    /// those without a route
+    nowhere: RequestMetrics,
+    /// how long series of routes last
+    leases: Arc<Leases>,
+    draining: Gauge,
+    config_good: Gauge,
+    config_time: Gauge,
+    config: Family<Gauge>,
 }
 
 impl Metrics {
@@ -48,29 +71,42 @@ impl Metrics {
     /// When two rows have one name; a test sees to it that they do not.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new();
-        table::BUILD.register(&registry)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
+        table::BUILD.register(&registry)?.with(&[env!("CARGO_PKG_VERSION")]).set(1);
         #[cfg(target_os = "linux")]
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
+        let routes = route::Vectors::register(&registry)?;
+        let requests = request::Vectors::register(&registry)?;
+        let upstreams = upstream::Vectors::register(&registry)?;
+        let of_routes = routes.families().into_iter().chain(requests.families()).chain(upstreams.of_routes());
         Ok(Metrics {
-            routes: route::Vectors::register(&registry)?,
+            leases: Leases::new("route", of_routes.collect()),
+            nowhere: requests.of(""),
+            routes,
+            requests,
+            upstreams,
             limits: limit::Vectors::register(&registry)?,
             issuers: issuer::Vectors::register(&registry)?,
             listeners: listener::Vectors::register(&registry)?,
             replay: ReplayMetrics::register(&registry)?,
-            upstreams: upstream::Vectors::register(&registry)?,
-            requests: table::REQUESTS.register(&registry)?,
-            draining: table::DRAINING.register(&registry)?,
-            config_good: table::CONFIG_GOOD.register(&registry)?,
-            config_time: table::CONFIG_TIME.register(&registry)?,
+            draining: table::DRAINING.alone(&registry)?,
+            config_good: table::CONFIG_GOOD.alone(&registry)?,
+            config_time: table::CONFIG_TIME.alone(&registry)?,
             config: table::CONFIG.register(&registry)?,
             registry,
         })
     }
 
-    /// Resolves the handles of a route; every series of it exists from then on.
+    /// Resolves the handles of a route. Its series last until the last of them is let go, which runs hold as well.
     #[must_use]
     pub fn route(&self, name: &str, client: Side, agent: Side) -> Arc<RouteMetrics> {
-        Arc::new(self.routes.route(name, client, agent))
+        let lease = self.leases.lease(name);
+        Arc::new(self.routes.route(lease, self.requests.of(name), name, (client, agent)))
+    }
+
+    /// The handles of requests for which there is no route.
+    #[must_use]
+    pub fn nowhere(&self) -> &RequestMetrics {
+        &self.nowhere
     }
 
     /// Resolves the handles of a limit; every series of it exists from then on.
@@ -120,18 +156,13 @@ impl Metrics {
     /// Resolves the handles of an upstream of a route; every series of it exists from then on.
     #[must_use]
     pub fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
-        self.upstreams.upstream(route, upstream)
+        self.upstreams.upstream(self.leases.lease(route), route, upstream)
     }
 
     /// The counter of runs of a route that found every upstream unfit.
     #[must_use]
     pub fn none_fit(&self, route: &str) -> NoneFitCounter {
-        self.upstreams.none_fit(route)
-    }
-
-    /// Counts an answered request. `route` is a route's name, or empty.
-    pub fn request(&self, route: &str, status: u16) {
-        self.requests.with_label_values(&[route, &status.to_string()]).inc();
+        self.upstreams.none_fit(self.leases.lease(route), route)
     }
 
     /// Says whether the gateway is shutting down.
@@ -141,8 +172,8 @@ impl Metrics {
 
     /// Says which configuration is in use, by its hash, and since when, in seconds since the epoch.
     pub fn configured(&self, hash: &str, at: i64) {
-        self.config.reset();
-        self.config.with_label_values(&[hash]).set(1);
+        self.config.clear();
+        self.config.with(&[hash]).set(1);
         self.config_time.set(at);
         self.config_good.set(1);
     }
@@ -164,18 +195,58 @@ mod tests {
     use super::*;
     use crate::dialect::{AG_UI, HAI};
 
+    fn series(metrics: &Metrics) -> Vec<String> {
+        let text = metrics.render();
+        text.lines().filter(|line| line.starts_with("diglot_")).map(str::to_owned).collect()
+    }
+
     #[test]
-    fn the_table_registers_and_every_series_of_a_route_exists_from_the_start() {
+    fn what_an_alert_may_ask_of_a_route_is_there_from_the_start() {
         let metrics = Metrics::new().expect("unique names");
         let _route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
         let text = metrics.render();
         for series in [
-            r#"diglot_events_total{dialect="hai",direction="from_agent",route="r",type="OTHER"} 0"#,
             r#"diglot_streams_active{route="r"} 0"#,
             r#"diglot_streams_total{outcome="client_gone",route="r"} 0"#,
+            r#"diglot_streams_total{outcome="gateway_error",route="r"} 0"#,
             r#"diglot_repairs_total{repair="opener_supplied",route="r"} 0"#,
+            r#"diglot_losses_total{reason="stray_boundary",route="r"} 0"#,
+            r#"diglot_requests_total{code="502",method="POST",route="r"} 0"#,
+            r#"diglot_auth_total{method="jwt",reason="keys_unavailable",result="refused",route="r"} 0"#,
+            r#"diglot_stream_first_event_seconds_bucket{route="r",le="2.5"} 0"#,
         ] {
             assert!(text.contains(series), "{series}\n{text}");
+        }
+        assert!(!text.contains("diglot_events_total{"), "{text}");
+    }
+
+    /// A route whose settings change is the same in the metrics; one that is gone takes its series along, once nobody counts
+    /// with them.
+    #[test]
+    fn series_last_as_long_as_somebody_counts_with_them() {
+        let metrics = Metrics::new().expect("unique names");
+        let empty = series(&metrics);
+        let sides = (Side::new(&AG_UI), Side::new(&HAI));
+        let (before, upstream) = (metrics.route("r", sides.0, sides.1), metrics.upstream("r", "http://agent:80"));
+        before.requests().refused(crate::error::Kind::OriginNotAllowed);
+        let refused = r#"diglot_refusals_total{reason="origin_not_allowed",route="r"} 1"#.to_owned();
+        let after = metrics.route("r", sides.0, sides.1);
+        drop(before);
+        assert!(series(&metrics).contains(&refused));
+        drop((after, upstream));
+        assert_eq!(series(&metrics), empty);
+    }
+
+    #[test]
+    fn what_is_exposed_is_what_the_catalogue_says() {
+        let metrics = Metrics::new().expect("unique names");
+        let text = metrics.render();
+        let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
+        for said in types {
+            let (name, kind) = said.split_once(' ').expect("a name and a kind");
+            let row = CATALOGUE.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{name} has no row"));
+            assert_eq!(row.kind.word(), kind, "{name}");
+            assert!(text.contains(&format!("# HELP {name} {}\n", row.help)), "{name}");
         }
     }
 }

@@ -5,4 +5,4 @@ pub mod log;
 pub mod metric;
 pub mod occurrence;
 
-pub use metric::{ListenerMetrics, Metrics, NoneFitCounter, RouteMetrics, UpstreamMetrics};
+pub use metric::{ListenerMetrics, Metrics, NoneFitCounter, RequestMetrics, RouteMetrics, UpstreamMetrics};

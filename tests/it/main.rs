@@ -22,9 +22,11 @@
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
+//! - `metrics`: the metrics, as Prometheus reads them.
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
+//! - `readme`: links of the pages, and the README in two languages.
 //! - `refusals`: refusals that a client hears of in events.
 //! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
 //! - `requests`: what reaches the agent, and what is refused before.
@@ -62,9 +64,11 @@ mod laws;
 mod lifecycle;
 mod limits;
 mod load;
+mod metrics;
 mod pages;
 mod policy;
 mod proto;
+mod readme;
 mod refusals;
 mod reload;
 mod requests;

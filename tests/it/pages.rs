@@ -1,5 +1,7 @@
-//! Pages that are made from the code: `src/dialect/README.md`. `UPDATE=1` writes them; otherwise they must be as they would
+//! Pages that are made from the code: `src/dialect/README.md`, and those below. `UPDATE=1` writes them; otherwise they must be as they would
 //! be written.
+
+mod errors;
 
 use diglot::dialect::{ALL, CHOICES, Dialect, Home, Row, SIGNS, Says, Shape};
 use diglot::event::{Field, Kind};

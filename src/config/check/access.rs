@@ -6,9 +6,9 @@ use http::{HeaderName, HeaderValue, header};
 use serde_saphyr::{Location, Spanned};
 
 use super::{Check, Named, every, position};
-use crate::config::access::{Access, Cors, Errors, OnExpiry, Require, RunLimits, UpstreamHeader, UpstreamValue};
+use crate::config::access::{Access, Cors, OnExpiry, Require, RunLimits, UpstreamHeader, UpstreamValue};
 use crate::config::file;
-use crate::config::scalar;
+use crate::config::{scalar, words};
 
 impl Check<'_> {
     pub(super) fn access(&mut self, route: &file::Route, at: &str) -> Option<Access> {
@@ -16,16 +16,15 @@ impl Check<'_> {
         let require = self.require(&route.require, &format!("{at}.require"));
         let tools =
             route.tools.as_ref().map(|tools| every(self.list(tools, &format!("{at}.tools"), scalar::tool_name)));
-        let own_threads = self.choice(&route.threads, &format!("{at}.threads"), &[("shared", false), ("owned", true)]);
-        let endings = &[("finish", OnExpiry::Finish), ("run_error", OnExpiry::RunError), ("close", OnExpiry::Close)];
-        let on_token_expiry = self.choice(&route.on_token_expiry, &format!("{at}.on_token_expiry"), endings);
+        let own_threads = self.choice(&route.threads, &format!("{at}.threads"), words::THREADS);
+        let on_token_expiry =
+            self.choice(&route.on_token_expiry, &format!("{at}.on_token_expiry"), words::ON_TOKEN_EXPIRY);
         let rate_limits = self.limits_of(route, at);
         let max_streams = self.streams(route.max_streams.as_ref(), &format!("{at}.max_streams"));
         let per_caller = self.streams(route.max_streams_per_caller.as_ref(), &format!("{at}.max_streams_per_caller"));
         let run = self.run_limits(&route.run_limits, &format!("{at}.run_limits"));
         let cors = route.cors.as_ref().map(|cors| self.cors(cors, &format!("{at}.cors")));
-        let forms = &[("http", Errors::Http), ("run_error", Errors::RunError)];
-        let errors = self.choice(&route.errors, &format!("{at}.errors"), forms);
+        let errors = self.choice(&route.errors, &format!("{at}.errors"), words::ERRORS);
         let forward_headers = self.forward_headers(route, at);
         let forward_credentials = self.truth(&route.forward_credentials, &format!("{at}.forward_credentials"));
         let upstream_headers = self.upstream_headers(route, forward_headers.as_deref().unwrap_or_default(), at);

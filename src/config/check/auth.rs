@@ -3,11 +3,12 @@
 use http::HeaderName;
 use serde_saphyr::Spanned;
 
-use super::{Check, Named, Position, Seen, every, position};
+use super::{Check, Named, Position, Seen, every, position, shown};
 use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret};
 use crate::config::file::{self, OneOrMany, Text};
 use crate::config::problem::did_you_mean;
-use crate::config::{load, scalar};
+use crate::config::load::{self, Unfit};
+use crate::config::scalar;
 
 /// What routes write for "anybody".
 pub(super) const NONE: &str = "none";
@@ -28,6 +29,8 @@ struct Found {
     keys: Keys,
     /// The length of a secret, in bytes.
     secret: Option<usize>,
+    /// What stands in the file of keys.
+    content: Vec<u8>,
     /// Where it is written.
     place: Option<Position>,
     path: String,
@@ -109,6 +112,7 @@ impl Check<'_> {
         let audience = self.needed(issuer.audience.as_ref(), at, "audience", example, whole);
         let audiences = audience.and_then(|list| self.some_of(list, &format!("{at}.audience"), scalar::word));
         let algorithms = self.algorithms(issuer, keys.as_ref(), at);
+        let algorithms = algorithms.filter(|allowed| self.fit(issuer, keys.as_ref(), allowed));
         let types = every(self.list(&issuer.types, &format!("{at}.types"), scalar::token_type));
         let leeway = self.value(&issuer.leeway, &format!("{at}.leeway"), scalar::leeway);
         let claims = self.claims(issuer, at);
@@ -161,7 +165,13 @@ impl Check<'_> {
             return None;
         }
         let Some((key, text)) = written.next() else {
-            return Some(Found { keys: Keys::Discovery, secret: None, place: None, path: at.to_owned() });
+            return Some(Found {
+                keys: Keys::Discovery,
+                secret: None,
+                content: Vec::new(),
+                place: None,
+                path: at.to_owned(),
+            });
         };
         let path = format!("{at}.{key}");
         if let Some((other, text)) = written.next() {
@@ -170,10 +180,14 @@ impl Check<'_> {
             self.note(&format!("{at}.{other}"), position(text.defined), message, hint);
             return None;
         }
+        let mut content = Vec::new();
         let (keys, secret) = match key {
             "jwks_url" => (Keys::Url(self.value(text, &path, scalar::web_url)?), None),
-            "jwks_file" => (Keys::JwksFile(self.file(text, &path)?.0), None),
-            "public_key_file" => (Keys::PemFile(self.file(text, &path)?.0), None),
+            "jwks_file" | "public_key_file" => {
+                let file;
+                (file, content) = self.file(text, &path)?;
+                (if key == "jwks_file" { Keys::JwksFile(file) } else { Keys::PemFile(file) }, None)
+            }
             "secret_file" => {
                 let (file, content) = self.file(text, &path)?;
                 (Keys::SecretFile(file), Some(content.trim_ascii_end().len()))
@@ -184,7 +198,21 @@ impl Check<'_> {
                 (Keys::Secret(Secret::new(secret)), Some(length))
             }
         };
-        Some(Found { keys, secret, place: position(text.defined), path })
+        Some(Found { keys, secret, content, place: position(text.defined), path })
+    }
+
+    /// Whether the public keys in its file are of use with these algorithms. Of a secret its length has been looked at.
+    fn fit(&mut self, issuer: &file::Issuer, found: Option<&Found>, allowed: &[Algorithm]) -> bool {
+        let Some(Found { keys, content, place, path, .. }) = found else { return true };
+        let written = match keys {
+            Keys::JwksFile(_) => &issuer.jwks_file,
+            Keys::PemFile(_) => &issuer.public_key_file,
+            _ => return true,
+        };
+        let Err(Unfit { why, hint }) = (self.source.with.keys)(keys, content, allowed) else { return true };
+        let name = written.as_ref().map_or(String::new(), |text| shown(&text.value, text.value.contains("${")));
+        self.note(path, *place, format!("{name} {why}"), hint);
+        false
     }
 
     /// What its tokens may be signed with: of one family with its keys, and no stronger than its secret.
@@ -264,7 +292,7 @@ impl Check<'_> {
     fn keys_in_file(&mut self, written: &Text, at: &str, listed: &[ApiKey]) -> Option<std::path::PathBuf> {
         let path = format!("{at}.file");
         let (file, content) = self.file(written, &path)?;
-        match load::key_file_with(&file, &content, self.source.lookup) {
+        match load::key_file_with(&file, &content, self.source.with.lookup) {
             Ok(keys) => {
                 let same = |one: &ApiKey, other: &ApiKey| one.id == other.id || one.sha256 == other.sha256;
                 if let Some(twice) = keys.iter().find(|key| listed.iter().any(|listed| same(listed, key))) {

@@ -6,9 +6,9 @@ use std::time::Duration;
 use serde_saphyr::Spanned;
 
 use super::{Check, Named, Seen, position};
-use crate::config::access::{OnError, Policy, PolicyKey, Quota, RateLimits, Redis, Secret};
+use crate::config::access::{Policy, PolicyKey, Quota, RateLimits, Redis, Secret};
 use crate::config::file::{self, File, Text};
-use crate::config::scalar;
+use crate::config::{scalar, words};
 
 /// A rate limit, as routes see it.
 pub(super) struct Known {
@@ -134,8 +134,7 @@ impl Check<'_> {
         let password = redis.password_file.as_ref().map(|file| self.password(file));
         let prefix = self.value(&redis.prefix, "redis.prefix", scalar::word);
         let deadline = self.value(&redis.deadline, "redis.deadline", scalar::deadline);
-        let choices = &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
-        let on_error = self.choice(&redis.on_error, "redis.on_error", choices);
+        let on_error = self.choice(&redis.on_error, "redis.on_error", words::ON_ERROR);
         if let (Some(url), Some(file)) = (&url, &redis.password_file)
             && url.has_password()
         {
@@ -168,6 +167,6 @@ impl Check<'_> {
 
     /// `true` or `false`.
     pub(super) fn truth(&mut self, written: &Text, path: &str) -> Option<bool> {
-        self.choice(written, path, &[("true", true), ("false", false)])
+        self.choice(written, path, words::TRUTH)
     }
 }

@@ -3,7 +3,7 @@
 use super::paths::Labels;
 use super::{Check, Seen, position};
 use crate::config::replay::{Keeper, OnDisconnect, Replay};
-use crate::config::{Template, file, scalar};
+use crate::config::{Template, file, scalar, words};
 
 impl Check<'_> {
     pub(super) fn replay(&mut self, written: &file::Replay, has_redis: bool) -> Option<Replay> {
@@ -11,8 +11,7 @@ impl Check<'_> {
         let bytes = self.value(&written.bytes, "replay.bytes", scalar::size);
         let run_bytes = self.value(&written.run_bytes, "replay.run_bytes", scalar::size);
         let age = self.value(&written.age, "replay.age", scalar::duration);
-        let choices = &[("memory", Keeper::Memory), ("redis", Keeper::Redis)];
-        let store = self.choice(&written.store, "replay.store", choices);
+        let store = self.choice(&written.store, "replay.store", words::STORE);
         if store == Some(Keeper::Redis) && !has_redis {
             let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or let each replica keep its own";
             let message = "replicas share runs in `redis`, and there is none";

@@ -4,8 +4,7 @@ use serde_saphyr::Spanned;
 
 use super::paths::Labels;
 use super::{Check, position};
-use crate::config::{Route, Timeouts, file, scalar};
-use crate::translate::Mode;
+use crate::config::{Route, Timeouts, file, scalar, words};
 
 impl Check<'_> {
     pub(super) fn routes(&mut self, routes: &Spanned<Vec<Spanned<file::Route>>>) -> Option<Vec<Route>> {
@@ -52,8 +51,7 @@ impl Check<'_> {
         let health = self.health(route.health.as_ref(), &format!("{at}.health"));
         let ejection = self.ejection(&route.ejection, &format!("{at}.ejection"));
         let events = route.events.as_ref().map(|events| self.value(events, &format!("{at}.events"), scalar::events));
-        let modes = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
-        let guard = self.choice(&route.guard, &format!("{at}.guard"), modes);
+        let guard = self.choice(&route.guard, &format!("{at}.guard"), words::GUARD);
         let timeouts = self.timeouts(&route.timeouts, &format!("{at}.timeouts"));
         let access = self.access(route, at);
         Some(Route {

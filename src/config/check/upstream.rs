@@ -4,8 +4,7 @@ use serde_saphyr::{Location, Spanned};
 
 use super::{Check, Seen, every, position};
 use crate::config::file::{self, UpstreamMapping};
-use crate::config::scalar;
-use crate::config::{Ejection, Health, Http, Identity, Upstream, UpstreamTls};
+use crate::config::{Ejection, Health, Identity, Upstream, UpstreamTls, scalar, words};
 
 impl Check<'_> {
     pub(super) fn upstreams(&mut self, written: &Spanned<file::Upstreams>, at: &str) -> Option<Vec<Upstream>> {
@@ -54,8 +53,7 @@ impl Check<'_> {
         let url = self.needed(url.as_ref(), at, "url", example, position(defined));
         let url = url.and_then(|url| self.seen(url, &format!("{at}.url"), scalar::upstream));
         let weight = self.value(weight, &format!("{at}.weight"), scalar::weight);
-        let versions = &[("auto", Http::Auto), ("1", Http::One), ("2", Http::Two)];
-        let http = self.choice(http, &format!("{at}.http"), versions);
+        let http = self.choice(http, &format!("{at}.http"), words::HTTP);
         let mut url = url?;
         (url.value.weight, url.value.http) = (weight?, http?);
         Some(url)
@@ -72,11 +70,10 @@ impl Check<'_> {
         let Some(written) = written else { return Some(None) };
         let place = position(written.defined);
         let file::UpstreamTls { ca, cert, key, server_name } = &written.value;
-        let ca = ca.as_ref().map(|ca| self.file(ca, &format!("{at}.ca")));
+        let ca = ca.as_ref().map(|ca| self.authorities(ca, &format!("{at}.ca")));
         let identity = match (cert, key) {
             (Some(cert), Some(key)) => {
-                let (cert, key) = (self.file(cert, &format!("{at}.cert")), self.file(key, &format!("{at}.key")));
-                Some(cert.zip(key).map(|((cert, _), (key, _))| Identity { cert, key }))
+                Some(self.pair(cert, key, at).map(|(cert, key, _)| Identity { cert, key }))
             }
             (None, None) => None,
             _ if self.is_lost(&format!("{at}.cert")) || self.is_lost(&format!("{at}.key")) => Some(None),
@@ -94,7 +91,7 @@ impl Check<'_> {
         }
         Some(Some(UpstreamTls {
             ca: match ca {
-                Some(ca) => Some(ca?.0),
+                Some(ca) => Some(ca?),
                 None => None,
             },
             identity: match identity {

@@ -6,7 +6,7 @@ use serde_saphyr::Spanned;
 
 use super::{Check, Position, Scalar, Seen, position};
 use crate::config::file::{OneOrMany, Text};
-use crate::config::problem::{Problem, may_hold_password};
+use crate::config::problem::{Problem, Severity, may_hold_password};
 use crate::config::scalar::Fault;
 use crate::config::variable::{Expanded, Failure, expand};
 
@@ -82,7 +82,7 @@ impl Check<'_> {
 
     pub(super) fn scalar(&mut self, written: &str, path: &str, position: Option<Position>) -> Option<Scalar> {
         let form = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
-        let (message, hint) = match expand(written, self.source.lookup) {
+        let (message, hint) = match expand(written, self.source.with.lookup) {
             Ok(Expanded { text, substituted }) if !text.is_empty() => {
                 let shown = shown(written, substituted);
                 return Some(Scalar { text, shown, substituted });
@@ -113,10 +113,31 @@ impl Check<'_> {
         hint: impl Into<String>,
     ) {
         // What became of a value that was left out is no mistake of its own.
-        if self.is_lost(path) {
-            return;
+        if !self.is_lost(path) {
+            self.problems.push(self.problem(path, position, message, hint));
         }
-        self.problems.push(Problem::of_file(self.source.name, message).at(path, position, self.source.text).hint(hint));
+    }
+
+    /// Notes what can be run on and is probably not meant.
+    pub(super) fn warn(
+        &mut self,
+        path: &str,
+        position: Option<Position>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) {
+        let warning = self.problem(path, position, message, hint);
+        self.warnings.push(Problem { severity: Severity::Warning, ..warning });
+    }
+
+    fn problem(
+        &self,
+        path: &str,
+        position: Option<Position>,
+        message: impl Into<String>,
+        hint: impl Into<String>,
+    ) -> Problem {
+        Problem::of_file(self.source.name, message).at(path, position, self.source.text).hint(hint)
     }
 
     /// One of several words.

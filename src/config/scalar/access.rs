@@ -10,6 +10,7 @@ use ipnet::IpNet;
 use super::{Fault, duration, duration_or_zero, size};
 use crate::config::access::{Algorithm, PolicyKey};
 use crate::config::field::{FORWARDED_PREFIX, IDENTITY_PREFIX, LAST_EVENT_ID, REQUEST_ID, TRACEPARENT};
+use crate::config::words;
 
 /// An address, or a network of them.
 pub(in crate::config) fn network(text: &str) -> Result<IpNet, Fault> {
@@ -215,13 +216,12 @@ pub(in crate::config) fn set_field(text: &str) -> Result<HeaderName, Fault> {
 /// Whose requests a rate limit counts together.
 pub(in crate::config) fn policy_key(text: &str) -> Result<PolicyKey, Fault> {
     const HINT: &str = "write `caller`, `tenant`, `claim:<name>`, `address`, `header:<name>` or `route`";
+    if let Some((_, key)) = words::LIMIT_KEY.iter().find(|(word, _)| *word == text) {
+        return Ok(key.clone());
+    }
     match text.split_once(':') {
-        None if text == "caller" => Ok(PolicyKey::Caller),
-        None if text == "tenant" => Ok(PolicyKey::Tenant),
-        None if text == "address" => Ok(PolicyKey::Address),
-        None if text == "route" => Ok(PolicyKey::Route),
-        Some(("claim", name)) if !name.trim().is_empty() => word(name.trim()).map(PolicyKey::Claim),
-        Some(("header", name)) => {
+        Some((words::CLAIM, name)) if !name.trim().is_empty() => word(name.trim()).map(PolicyKey::Claim),
+        Some((words::HEADER, name)) => {
             field(name.trim()).map(PolicyKey::Header).map_err(|fault| Fault { suggestion: None, ..fault })
         }
         _ => Err(Fault::new("is nothing that requests are counted by", HINT)),

@@ -1,49 +1,55 @@
 //! Metrics of the keys of issuers, by the name that the configuration gives them.
 
+use super::cell::{Counter, Gauge};
+use super::family::Family;
+use super::lease::{Lease, Leases};
 use super::table;
 use crate::telemetry::label::Refresh;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::Registry;
+use std::sync::Arc;
 
 /// The metrics of all issuers.
 #[derive(Debug)]
 pub(super) struct Vectors {
-    keys: IntGaugeVec,
-    success: IntGaugeVec,
-    refreshes: IntCounterVec,
+    keys: Family<Gauge>,
+    success: Family<Gauge>,
+    refreshes: Family<Counter>,
+    leases: Arc<Leases>,
 }
 
 /// The handles of one issuer.
 #[derive(Debug)]
 pub struct IssuerMetrics {
-    keys: IntGauge,
-    success: IntGauge,
-    refreshes: Vec<IntCounter>,
+    keys: Gauge,
+    success: Gauge,
+    refreshes: Vec<Counter>,
+    _lease: Lease,
 }
 
 impl Vectors {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Vectors {
-            keys: table::JWKS_KEYS.register(registry)?,
-            success: table::JWKS_SUCCESS.register(registry)?,
-            refreshes: table::JWKS_REFRESHES.register(registry)?,
-        })
+        let (keys, success) = (table::JWKS_KEYS.register(registry)?, table::JWKS_SUCCESS.register(registry)?);
+        let refreshes = table::JWKS_REFRESHES.register(registry)?;
+        let families = vec![Box::new(keys.clone()) as _, Box::new(success.clone()) as _, Box::new(refreshes.clone()) as _];
+        Ok(Vectors { keys, success, refreshes, leases: Leases::new("issuer", families) })
     }
 
-    /// Resolves the handles of an issuer; every series of it exists from then on.
+    /// Resolves the handles of an issuer; every series of it exists from then on, until they are let go.
     pub(super) fn issuer(&self, name: &str) -> IssuerMetrics {
-        let refreshes = |one: &Refresh| self.refreshes.with_label_values(&[name, one.label()]);
+        let lease = self.leases.lease(name);
+        let refreshes = |one: &Refresh| self.refreshes.with(&[name, one.label()]);
         IssuerMetrics {
-            keys: self.keys.with_label_values(&[name]),
-            success: self.success.with_label_values(&[name]),
+            keys: self.keys.with(&[name]),
+            success: self.success.with(&[name]),
             refreshes: Refresh::ALL.iter().map(refreshes).collect(),
+            _lease: lease,
         }
     }
 
     /// Takes an issuer that is gone out of the series: its keys are in use no more.
     pub(super) fn forget(&self, name: &str) {
-        // A series that is not there need not be taken out.
-        let _ = self.keys.remove_label_values(&[name]);
-        let _ = self.success.remove_label_values(&[name]);
+        self.keys.remove(&[name]);
+        self.success.remove(&[name]);
     }
 }
 

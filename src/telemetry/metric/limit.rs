@@ -1,34 +1,45 @@
 //! Metrics of limits, by the name that the configuration gives them.
 
+use super::cell::{Counter, Gauge};
+use super::family::Family;
+use super::lease::{Lease, Leases};
 use super::table;
 use crate::telemetry::label::Decision;
-use prometheus::{IntCounter, IntCounterVec, IntGauge, Registry};
+use prometheus::Registry;
+use std::sync::Arc;
 
 /// The metrics of all limits.
 #[derive(Debug)]
 pub(super) struct Vectors {
-    decisions: IntCounterVec,
-    keys: IntGauge,
-    errors: IntCounter,
+    decisions: Family<Counter>,
+    keys: Gauge,
+    errors: Counter,
+    leases: Arc<Leases>,
 }
 
 /// The handles of one limit.
 #[derive(Debug)]
-pub struct LimitMetrics(Vec<IntCounter>);
+pub struct LimitMetrics {
+    decisions: Vec<Counter>,
+    _lease: Lease,
+}
 
 impl Vectors {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let decisions = table::RATE_LIMIT.register(registry)?;
         Ok(Vectors {
-            decisions: table::RATE_LIMIT.register(registry)?,
-            keys: table::RATE_LIMIT_KEYS.register(registry)?,
-            errors: table::RATE_LIMIT_ERRORS.register(registry)?,
+            leases: Leases::new("policy", vec![Box::new(decisions.clone())]),
+            decisions,
+            keys: table::RATE_LIMIT_KEYS.alone(registry)?,
+            errors: table::RATE_LIMIT_ERRORS.alone(registry)?,
         })
     }
 
-    /// Resolves the handles of a limit; every series of it exists from then on.
+    /// Resolves the handles of a limit; every series of it exists from then on, until they are let go.
     pub(super) fn limit(&self, policy: &str) -> LimitMetrics {
-        let counter = |one: &Decision| self.decisions.with_label_values(&[policy, one.label()]);
-        LimitMetrics(Decision::ALL.iter().map(counter).collect())
+        let lease = self.leases.lease(policy);
+        let counter = |one: &Decision| self.decisions.with(&[policy, one.label()]);
+        LimitMetrics { decisions: Decision::ALL.iter().map(counter).collect(), _lease: lease }
     }
 
     /// Says for how many callers limits are counted.
@@ -45,6 +56,6 @@ impl Vectors {
 impl LimitMetrics {
     /// Counts what became of a request.
     pub fn decided(&self, decision: Decision) {
-        self.0[decision as usize].inc();
+        self.decisions[decision as usize].inc();
     }
 }

@@ -1,32 +1,34 @@
 //! Metrics of listeners. Their labels are the plane and the address as configured.
 
+use super::cell::{Counter, Gauge};
+use super::family::Family;
 use super::table;
 use crate::telemetry::label::{Reload, Turned};
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::Registry;
 
 /// The metrics of all listeners.
 #[derive(Debug)]
 pub(super) struct Vectors {
-    active: IntGaugeVec,
-    refused: IntCounterVec,
-    failures: IntCounterVec,
-    not_after: IntGaugeVec,
-    reloads: IntCounterVec,
+    active: Family<Gauge>,
+    refused: Family<Counter>,
+    failures: Family<Counter>,
+    not_after: Family<Gauge>,
+    reloads: Family<Counter>,
 }
 
 /// The handles of one listener.
 #[derive(Debug)]
 pub struct ListenerMetrics {
-    active: IntGauge,
-    turned: Vec<IntCounter>,
-    failures: IntCounter,
+    active: Gauge,
+    turned: Vec<Counter>,
+    failures: Counter,
     tls: Option<TlsMetrics>,
 }
 
 #[derive(Debug)]
 struct TlsMetrics {
-    not_after: IntGauge,
-    reloads: Vec<IntCounter>,
+    not_after: Gauge,
+    reloads: Vec<Counter>,
 }
 
 impl Vectors {
@@ -43,14 +45,14 @@ impl Vectors {
     /// Resolves the handles of a listener; every series of it exists from then on.
     pub(super) fn listener(&self, plane: &str, address: &str, tls: bool) -> ListenerMetrics {
         let labels = [plane, address];
-        let turned = |one: &Turned| self.refused.with_label_values(&[plane, address, one.label()]);
-        let reloads = |one: &Reload| self.reloads.with_label_values(&[plane, address, one.label()]);
+        let turned = |one: &Turned| self.refused.with(&[plane, address, one.label()]);
+        let reloads = |one: &Reload| self.reloads.with(&[plane, address, one.label()]);
         ListenerMetrics {
-            active: self.active.with_label_values(&labels),
+            active: self.active.with(&labels),
             turned: Turned::ALL.iter().map(turned).collect(),
-            failures: self.failures.with_label_values(&labels),
+            failures: self.failures.with(&labels),
             tls: tls.then(|| TlsMetrics {
-                not_after: self.not_after.with_label_values(&labels),
+                not_after: self.not_after.with(&labels),
                 reloads: Reload::ALL.iter().map(reloads).collect(),
             }),
         }

@@ -1,18 +1,19 @@
 //! Metrics of runs that are kept for clients that come back.
 
+use super::cell::{Counter, Gauge};
 use super::table;
 use crate::telemetry::label::Eviction;
-use prometheus::{IntCounter, IntGauge, Registry};
+use prometheus::Registry;
 use std::sync::Arc;
 
 /// The handles of runs that are kept.
 #[derive(Clone, Debug)]
 pub struct ReplayMetrics {
-    runs: IntGauge,
-    bytes: IntGauge,
-    evictions: Arc<[IntCounter]>,
-    followed: IntGauge,
-    errors: IntCounter,
+    runs: Gauge,
+    bytes: Gauge,
+    evictions: Arc<[Counter]>,
+    followed: Gauge,
+    errors: Counter,
 }
 
 impl ReplayMetrics {
@@ -20,11 +21,11 @@ impl ReplayMetrics {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let evictions = table::REPLAY_EVICTIONS.register(registry)?;
         Ok(ReplayMetrics {
-            runs: table::REPLAY_RUNS.register(registry)?,
-            bytes: table::REPLAY_BYTES.register(registry)?,
-            evictions: Eviction::ALL.iter().map(|one| evictions.with_label_values(&[one.label()])).collect(),
-            followed: table::REPLAY_FOLLOWED.register(registry)?,
-            errors: table::REPLAY_ERRORS.register(registry)?,
+            runs: table::REPLAY_RUNS.alone(registry)?,
+            bytes: table::REPLAY_BYTES.alone(registry)?,
+            evictions: Eviction::ALL.iter().map(|one| evictions.with(&[one.label()])).collect(),
+            followed: table::REPLAY_FOLLOWED.alone(registry)?,
+            errors: table::REPLAY_ERRORS.alone(registry)?,
         })
     }
 

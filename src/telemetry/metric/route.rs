@@ -1,44 +1,81 @@
 //! Metrics of a route: what a run on it counts with.
 
+use super::cell::{Counter, Gauge, Histogram};
+use super::family::{Family, Forget};
+use super::lazy::{Lazy, Names};
+use super::lease::Lease;
+use super::request::RequestMetrics;
+use super::source::{LOSSES, List, REPAIRS};
 use super::table;
 use crate::dialect::{Dialect, Side, Sign};
-use crate::telemetry::label::{AuthMethod, AuthReason, Outcome};
+use crate::telemetry::label::{AuthMethod, AuthReason, AuthResult, Direction, Outcome};
 use crate::translate::{Loss, Repair, Report};
-use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
-use std::sync::Arc;
+use prometheus::Registry;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
-const FROM_AGENT: &str = "from_agent";
-const TO_CLIENT: &str = "to_client";
+/// Refusals that say something of the gateway and its issuers rather than of who calls: there from the start.
+const REFUSED_FROM_THE_START: [(AuthMethod, AuthReason); 5] = [
+    (AuthMethod::None, AuthReason::Missing),
+    (AuthMethod::Jwt, AuthReason::Expired),
+    (AuthMethod::Jwt, AuthReason::Signature),
+    (AuthMethod::Jwt, AuthReason::KeysUnavailable),
+    (AuthMethod::ApiKey, AuthReason::UnknownApiKey),
+];
 
 /// The metrics of all routes.
 #[derive(Debug)]
 pub(super) struct Vectors {
-    events: IntCounterVec,
-    bytes: IntCounterVec,
-    active: IntGaugeVec,
-    ended: IntCounterVec,
-    repairs: IntCounterVec,
-    losses: IntCounterVec,
-    auth: IntCounterVec,
+    events: Family<Counter>,
+    bytes: Family<Counter>,
+    active: Family<Gauge>,
+    ended: Family<Counter>,
+    duration: Family<Histogram>,
+    first_event: Family<Histogram>,
+    gap: Family<Histogram>,
+    translate: Family<Histogram>,
+    repairs: Family<Counter>,
+    losses: Family<Counter>,
+    auth: Family<Counter>,
 }
 
-/// The handles of one route.
+/// The handles of one route. Its series last as long as somebody has these.
 #[derive(Debug)]
 pub struct RouteMetrics {
-    read: Handles,
-    written: Handles,
-    bytes_read: IntCounter,
-    bytes_written: IntCounter,
-    active: IntGauge,
-    ended: Vec<IntCounter>,
-    repairs: Vec<IntCounter>,
-    losses: Vec<IntCounter>,
-    /// by method, then by reason
-    auth: Vec<Vec<IntCounter>>,
+    read: Events,
+    written: Events,
+    bytes_read: Counter,
+    bytes_written: Counter,
+    active: Gauge,
+    ended: Vec<Counter>,
+    duration: Lazy<List, Histogram>,
+    first_event: Histogram,
+    gap: Histogram,
+    translate: Translate,
+    repairs: Lazy<List, Counter>,
+    losses: Lazy<List, Counter>,
+    auth: Vec<Auth>,
+    requests: RequestMetrics,
+    _lease: Lease,
 }
 
 /// Counters of events by type, for each dialect that a side may speak.
-type Handles = Vec<(&'static str, Vec<IntCounter>)>;
+#[derive(Debug)]
+struct Events(Vec<(&'static str, Lazy<&'static Dialect, Counter>)>);
+
+/// Times of translation, for each two dialects that the sides may speak.
+#[derive(Debug)]
+struct Translate {
+    family: Family<Histogram>,
+    pairs: Vec<(&'static str, &'static str, OnceLock<Histogram>)>,
+}
+
+/// Counters of callers who came with a credential of one kind.
+#[derive(Debug)]
+struct Auth {
+    accepted: Counter,
+    refused: Lazy<List, Counter>,
+}
 
 impl Vectors {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
@@ -47,41 +84,100 @@ impl Vectors {
             bytes: table::EVENT_BYTES.register(registry)?,
             active: table::STREAMS_ACTIVE.register(registry)?,
             ended: table::STREAMS.register(registry)?,
+            duration: table::STREAM_DURATION.register(registry)?,
+            first_event: table::STREAM_FIRST_EVENT.register(registry)?,
+            gap: table::STREAM_EVENT_GAP.register(registry)?,
+            translate: table::TRANSLATE.register(registry)?,
             repairs: table::REPAIRS.register(registry)?,
             losses: table::LOSSES.register(registry)?,
             auth: table::AUTH.register(registry)?,
         })
     }
 
-    /// Resolves the handles of a route; every series of it exists from then on.
-    pub(super) fn route(&self, name: &str, client: Side, agent: Side) -> RouteMetrics {
-        let events = |direction: &str, side: Side| -> Handles {
-            let counters = |dialect: &Dialect| {
-                let labels = dialect.labels();
-                let labels = labels.iter();
-                labels.map(|kind| self.events.with_label_values(&[name, direction, dialect.name, kind])).collect()
-            };
-            side.dialects().into_iter().map(|dialect| (dialect.name, counters(dialect))).collect()
-        };
+    /// What of it lasts as long as its route. There is one time of translation for each two dialects, so it stays.
+    pub(super) fn families(&self) -> [Box<dyn Forget>; 10] {
+        [
+            Box::new(self.events.clone()),
+            Box::new(self.bytes.clone()),
+            Box::new(self.active.clone()),
+            Box::new(self.ended.clone()),
+            Box::new(self.duration.clone()),
+            Box::new(self.first_event.clone()),
+            Box::new(self.gap.clone()),
+            Box::new(self.repairs.clone()),
+            Box::new(self.losses.clone()),
+            Box::new(self.auth.clone()),
+        ]
+    }
+
+    /// Resolves the handles of a route. What an alert may ask for is there from then on, and the rest once it is counted.
+    pub(super) fn route(
+        &self,
+        lease: Lease,
+        requests: RequestMetrics,
+        name: &str,
+        (client, agent): (Side, Side),
+    ) -> RouteMetrics {
+        let bytes = |direction: Direction| self.bytes.with(&[name, direction.label()]);
         RouteMetrics {
-            read: events(FROM_AGENT, agent),
-            written: events(TO_CLIENT, client),
-            bytes_read: self.bytes.with_label_values(&[name, FROM_AGENT]),
-            bytes_written: self.bytes.with_label_values(&[name, TO_CLIENT]),
-            active: self.active.with_label_values(&[name]),
-            ended: Outcome::ALL.iter().map(|one| self.ended.with_label_values(&[name, one.label()])).collect(),
-            repairs: Repair::ALL.iter().map(|one| self.repairs.with_label_values(&[name, one.label()])).collect(),
-            losses: Loss::ALL.iter().map(|one| self.losses.with_label_values(&[name, one.label()])).collect(),
+            read: self.events(name, Direction::FromAgent, agent),
+            written: self.events(name, Direction::ToClient, client),
+            bytes_read: bytes(Direction::FromAgent),
+            bytes_written: bytes(Direction::ToClient),
+            active: self.active.with(&[name]),
+            ended: Outcome::ALL.iter().map(|one| self.ended.with(&[name, one.label()])).collect(),
+            duration: Lazy::new(&self.duration, &[name], Outcome::names),
+            first_event: self.first_event.with(&[name]),
+            gap: self.gap.with(&[name]),
+            translate: Translate::new(&self.translate, client, agent),
+            repairs: Lazy::new(&self.repairs, &[name], REPAIRS).made(),
+            losses: Lazy::new(&self.losses, &[name], LOSSES).made(),
             auth: AuthMethod::ALL.iter().map(|method| self.auth(name, *method)).collect(),
+            requests,
+            _lease: lease,
         }
     }
 
-    fn auth(&self, route: &str, method: AuthMethod) -> Vec<IntCounter> {
-        let counter = |reason: &AuthReason| {
-            let result = if *reason == AuthReason::Accepted { "accepted" } else { "refused" };
-            self.auth.with_label_values(&[route, method.label(), result, reason.label()])
+    fn events(&self, route: &str, direction: Direction, side: Side) -> Events {
+        let counters = |dialect: &'static Dialect| {
+            (dialect.name, Lazy::new(&self.events, &[route, direction.label(), dialect.name], dialect))
         };
-        AuthReason::ALL.iter().map(counter).collect()
+        Events(side.dialects().into_iter().map(counters).collect())
+    }
+
+    fn auth(&self, route: &str, method: AuthMethod) -> Auth {
+        let (accepted, refused) = (AuthResult::Accepted.label(), AuthResult::Refused.label());
+        let refused = Lazy::new(&self.auth, &[route, method.label(), refused], AuthReason::names as List);
+        let early = REFUSED_FROM_THE_START.iter().filter(|(own, _)| *own == method);
+        early.for_each(|(_, reason)| {
+            refused.at(*reason as usize);
+        });
+        let accepted = self.auth.with(&[route, method.label(), accepted, AuthReason::Accepted.label()]);
+        Auth { accepted, refused }
+    }
+}
+
+impl Events {
+    /// The counters of one dialect.
+    fn of(&self, dialect: &str) -> Option<&Lazy<&'static Dialect, Counter>> {
+        self.0.iter().find(|(name, _)| *name == dialect).map(|(_, counters)| counters)
+    }
+}
+
+impl Translate {
+    fn new(family: &Family<Histogram>, client: Side, agent: Side) -> Self {
+        let clients = client.dialects().into_iter();
+        let with = |client: &Dialect| {
+            let name = client.name;
+            agent.dialects().into_iter().map(move |agent| (name, agent.name, OnceLock::new()))
+        };
+        Translate { family: family.clone(), pairs: clients.flat_map(with).collect() }
+    }
+
+    fn observe(&self, client: &str, agent: &str, took: Duration) {
+        if let Some((.., times)) = self.pairs.iter().find(|(one, other, _)| (*one, *other) == (client, agent)) {
+            times.get_or_init(|| self.family.with(&[client, agent])).observe(took);
+        }
     }
 }
 
@@ -99,6 +195,12 @@ pub struct Totals {
 }
 
 impl RouteMetrics {
+    /// The handles of its requests.
+    #[must_use]
+    pub fn requests(&self) -> &RequestMetrics {
+        &self.requests
+    }
+
     /// Counts a run as open until the returned value is dropped.
     #[must_use]
     pub fn open(self: &Arc<Self>) -> Active {
@@ -106,19 +208,43 @@ impl RouteMetrics {
         Active(Arc::clone(self))
     }
 
+    /// Sees to it that a run is counted whose task ends without an end of the run.
+    #[must_use]
+    pub fn running(self: &Arc<Self>) -> Running {
+        Running(Some(Arc::clone(self)))
+    }
+
     /// Counts what of a request the agent's dialect cannot take.
     pub fn downgraded(&self, count: u64) {
-        self.losses[Loss::Downgraded as usize].inc_by(count);
+        self.losses.at(Loss::Downgraded as usize).inc_by(count);
     }
 
     /// Counts a caller that was let in, or not.
     pub fn authenticated(&self, method: AuthMethod, reason: AuthReason) {
-        self.auth[method as usize][reason as usize].inc();
+        let auth = &self.auth[method as usize];
+        let count = if reason == AuthReason::Accepted { &auth.accepted } else { auth.refused.at(reason as usize) };
+        count.inc();
     }
 
-    /// Counts how a run ended.
-    pub fn ended(&self, outcome: Outcome) {
+    /// Counts how a run ended, and how long it took.
+    pub fn ended(&self, outcome: Outcome, took: Duration) {
         self.ended[outcome as usize].inc();
+        self.duration.at(outcome as usize).observe(took);
+    }
+
+    /// Notes how long the client waited for its first event.
+    pub fn first_event(&self, after: Duration) {
+        self.first_event.observe(after);
+    }
+
+    /// Notes how long the agent took for what it said next.
+    pub fn gap(&self, waited: Duration) {
+        self.gap.observe(waited);
+    }
+
+    /// Notes how long it took to translate what was read, as `report` says from what and into what.
+    pub fn translated(&self, report: &Report, took: Duration) {
+        self.translate.observe(report.client, report.agent, took);
     }
 
     /// Counts bytes that came from the agent.
@@ -135,11 +261,11 @@ impl RouteMetrics {
     /// to speak another dialect, if it did since.
     pub fn count(&self, report: &mut Report, totals: &mut Totals) -> Option<&'static Sign> {
         let turned = report.turned.take().map(|mut turned| {
-            drain(&mut turned.read, of(&self.read, turned.from));
+            events(&mut turned.read, self.read.of(turned.from));
             turned.sign
         });
-        drain(&mut report.read, of(&self.read, report.agent));
-        totals.events += drain(&mut report.written, of(&self.written, report.client));
+        events(&mut report.read, self.read.of(report.agent));
+        totals.events += events(&mut report.written, self.written.of(report.client));
         totals.foreign += report.repairs[Repair::ForeignType as usize];
         totals.repairs += drain(&mut report.repairs, &self.repairs);
         totals.losses += drain(&mut report.losses, &self.losses);
@@ -147,15 +273,15 @@ impl RouteMetrics {
     }
 }
 
-/// The counters of one dialect.
-fn of<'h>(handles: &'h Handles, dialect: &str) -> &'h [IntCounter] {
-    handles.iter().find(|(name, _)| *name == dialect).map_or(&[], |(_, counters)| counters)
+/// Counts events by their types. A dialect that the route cannot have is nobody's.
+fn events(counts: &mut [u64], counters: Option<&Lazy<&'static Dialect, Counter>>) -> u64 {
+    counters.map_or(0, |counters| drain(counts, counters))
 }
 
-fn drain(counts: &mut [u64], counters: &[IntCounter]) -> u64 {
+fn drain<N: Names>(counts: &mut [u64], counters: &Lazy<N, Counter>) -> u64 {
     let mut sum = 0;
-    for (count, counter) in counts.iter_mut().zip(counters).filter(|(count, _)| **count != 0) {
-        counter.inc_by(*count);
+    for (place, count) in counts.iter_mut().enumerate().filter(|(_, count)| **count != 0) {
+        counters.at(place).inc_by(*count);
         sum += std::mem::take(count);
     }
     sum
@@ -168,6 +294,25 @@ pub struct Active(Arc<RouteMetrics>);
 impl Drop for Active {
     fn drop(&mut self) {
         self.0.active.dec();
+    }
+}
+
+/// A run whose end nobody has counted yet.
+#[derive(Debug)]
+pub struct Running(Option<Arc<RouteMetrics>>);
+
+impl Running {
+    /// Its end was counted.
+    pub fn ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        if let Some(metrics) = &self.0 {
+            metrics.ended[Outcome::GatewayError as usize].inc();
+        }
     }
 }
 
@@ -188,6 +333,21 @@ mod tests {
             report.repairs[0] += said;
             route.count(&mut report, &mut totals);
         }
-        assert_eq!((of(&route.read, HAI.name)[0].get(), route.repairs[0].get(), totals.repairs), (3, 3, 3));
+        let read = route.read.of(HAI.name).expect("the agent's").at(0).get();
+        assert_eq!((read, route.repairs.at(0).get(), totals.repairs), (3, 3, 3));
+    }
+
+    #[test]
+    fn a_run_whose_task_panics_is_counted_as_ours() {
+        let metrics = Metrics::new().expect("unique names");
+        let route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
+        let running = route.running();
+        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
+            let _running = running;
+            panic!("as a fault of ours would");
+        }));
+        assert!(panicked.is_err());
+        route.running().ended();
+        assert_eq!(route.ended[Outcome::GatewayError as usize].get(), 1);
     }
 }

@@ -1,94 +1,137 @@
 //! Every metric: its name, its labels, what it says. One row each; nothing else of it is written twice.
 
+use super::catalogue::{Kind, Metric};
+use super::cell::{Counter, Gauge, Histogram};
 use super::row::Row;
-use prometheus::{HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
+use super::source::*;
+use std::sync::LazyLock;
 
-/// Bounds of the buckets of `diglot_upstream_connect_seconds`, in seconds: from a socket of this machine to the default
-/// time-out of connecting and beyond.
-const CONNECT_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+/// Bounds of `diglot_upstream_connect_seconds`, in seconds as all: from a socket of this machine to the default time-out of
+/// connecting and beyond.
+const CONNECTING: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// Of what a person waits for: from an answer at once to the default of `timeouts.idle`.
+const WAITING: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
+/// Of whole runs: from a word to an hour.
+const RUNNING: &[f64] =
+    &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
+
+/// Of what the gateway itself adds: from an event to a read full of them.
+const TRANSLATING: &[f64] =
+    &[1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2];
 
 /// A row is `NAME: kind = "name" [labels], "help";`. A histogram says `within` which buckets it counts.
 macro_rules! table {
     ($($row:ident: $kind:ty = $name:literal $labels:tt $(within $buckets:ident)?, $help:literal;)+) => {
         $(pub(super) const $row: Row<$kind> = Row::new($name, $help, &$labels)$(.within($buckets))?;)+
 
-        /// The name, the labels and the help of every row.
-        #[cfg(test)]
-        const ROWS: &[(&str, &[&str], &str)] = &[$(($name, &$labels, $help)),+];
+        /// Every metric of the gateway's own.
+        const OWN: &[Metric] = &[$($row.metric),+];
     };
 }
 
 #[rustfmt::skip]
 table! {
-    EVENTS: IntCounterVec = "diglot_events_total" ["route", "direction", "dialect", "type"],
+    EVENTS: Counter = "diglot_events_total" [ROUTE, DIRECTION, DIALECT, TYPE],
         "Events by route, direction (from_agent, to_client), dialect and type.";
-    EVENT_BYTES: IntCounterVec = "diglot_event_bytes_total" ["route", "direction"],
+    EVENT_BYTES: Counter = "diglot_event_bytes_total" [ROUTE, DIRECTION],
         "Bytes of event streams by route and direction (from_agent, to_client).";
-    STREAMS_ACTIVE: IntGaugeVec = "diglot_streams_active" ["route"],
+    STREAMS_ACTIVE: Gauge = "diglot_streams_active" [ROUTE],
         "Runs that are open.";
-    STREAMS: IntCounterVec = "diglot_streams_total" ["route", "outcome"],
+    STREAMS: Counter = "diglot_streams_total" [ROUTE, OUTCOME],
         "Runs that ended, by outcome.";
-    REQUESTS: IntCounterVec = "diglot_requests_total" ["route", "code"],
-        "Requests answered, by route and status; route is empty where none matched.";
-    REPAIRS: IntCounterVec = "diglot_repairs_total" ["route", "repair"],
+    STREAM_DURATION: Histogram = "diglot_stream_duration_seconds" [ROUTE, OUTCOME] within RUNNING,
+        "How long runs took from their request to their end, by outcome.";
+    STREAM_FIRST_EVENT: Histogram = "diglot_stream_first_event_seconds" [ROUTE] within WAITING,
+        "How long it was from the request to the first event for the client; a run that had none is not among them.";
+    STREAM_EVENT_GAP: Histogram = "diglot_stream_event_gap_seconds" [ROUTE] within WAITING,
+        "How long the next events of a run let wait once the client had taken those before; what comes in one read is one.";
+    TRANSLATE: Histogram = "diglot_translate_seconds" [CLIENT, AGENT] within TRANSLATING,
+        "How long it took to translate what one read of an agent's stream brought, by the dialects of both sides.";
+    REQUESTS: Counter = "diglot_requests_total" [MATCHED, METHOD, CODE],
+        "Requests answered, by route, method and status.";
+    REQUEST_HEADERS: Histogram = "diglot_request_headers_seconds" [MATCHED] within WAITING,
+        "How long it was from the head of a request to the head of its answer.";
+    REFUSALS: Counter = "diglot_refusals_total" [MATCHED, REFUSAL],
+        "Requests refused before a stream began, by route and by the code of the refusal.";
+    REPAIRS: Counter = "diglot_repairs_total" [ROUTE, REPAIR],
         "Events mended by the run guard, by repair.";
-    LOSSES: IntCounterVec = "diglot_losses_total" ["route", "reason"],
+    LOSSES: Counter = "diglot_losses_total" [ROUTE, LOSS],
         "Events left out on purpose, by reason.";
-    AUTH: IntCounterVec = "diglot_auth_total" ["route", "method", "result", "reason"],
+    AUTH: Counter = "diglot_auth_total" [ROUTE, AUTH_METHOD, AUTH_RESULT, AUTH_REASON],
         "Requests that were let in (result accepted) or not (refused), by how their caller showed who it is, and why.";
-    RATE_LIMIT: IntCounterVec = "diglot_ratelimit_total" ["policy", "decision"],
+    RATE_LIMIT: Counter = "diglot_ratelimit_total" [POLICY, DECISION],
         "Requests by limit and what became of them; the caps of streams are streams:all, streams:route and streams:caller.";
-    RATE_LIMIT_KEYS: IntGauge = "diglot_ratelimit_keys" [],
+    RATE_LIMIT_KEYS: Gauge = "diglot_ratelimit_keys" [],
         "Callers that limits are counted for.";
-    RATE_LIMIT_ERRORS: IntCounter = "diglot_ratelimit_backend_errors_total" [],
+    RATE_LIMIT_ERRORS: Counter = "diglot_ratelimit_backend_errors_total" [],
         "Times that the shared quotas could not be asked.";
-    JWKS_KEYS: IntGaugeVec = "diglot_jwks_keys" ["issuer"],
+    JWKS_KEYS: Gauge = "diglot_jwks_keys" [ISSUER],
         "Keys of an issuer that are in use.";
-    JWKS_SUCCESS: IntGaugeVec = "diglot_jwks_last_success_timestamp_seconds" ["issuer"],
+    JWKS_SUCCESS: Gauge = "diglot_jwks_last_success_timestamp_seconds" [ISSUER],
         "When keys of an issuer last came; 0 before the first time.";
-    JWKS_REFRESHES: IntCounterVec = "diglot_jwks_refreshes_total" ["issuer", "result"],
+    JWKS_REFRESHES: Counter = "diglot_jwks_refreshes_total" [ISSUER, REFRESH],
         "Attempts to fetch the keys of an issuer, by result.";
-    CONNECTIONS: IntGaugeVec = "diglot_connections_active" ["plane", "listener"],
+    CONNECTIONS: Gauge = "diglot_connections_active" [PLANE, LISTENER],
         "Connections that are open, by plane and listener.";
-    CONNECTIONS_REFUSED: IntCounterVec = "diglot_connections_refused_total" ["plane", "listener", "reason"],
+    CONNECTIONS_REFUSED: Counter = "diglot_connections_refused_total" [PLANE, LISTENER, TURNED],
         "Connections that were closed before a request came on them, by plane, listener and reason.";
-    ACCEPT_FAILURES: IntCounterVec = "diglot_accept_failures_total" ["plane", "listener"],
+    ACCEPT_FAILURES: Counter = "diglot_accept_failures_total" [PLANE, LISTENER],
         "Times that no connection could be accepted, as without file descriptors, by plane and listener.";
-    TLS_NOT_AFTER: IntGaugeVec = "diglot_tls_cert_not_after_timestamp_seconds" ["plane", "listener"],
+    TLS_NOT_AFTER: Gauge = "diglot_tls_cert_not_after_timestamp_seconds" [PLANE, LISTENER],
         "When the certificate in use ends, or the one of its chain that ends first, by plane and listener.";
-    TLS_RELOADS: IntCounterVec = "diglot_tls_reloads_total" ["plane", "listener", "result"],
+    TLS_RELOADS: Counter = "diglot_tls_reloads_total" [PLANE, LISTENER, RELOAD],
         "Changes of certificate files, by plane, listener and result (taken, refused).";
-    REPLAY_RUNS: IntGauge = "diglot_replay_runs" [],
+    REPLAY_RUNS: Gauge = "diglot_replay_runs" [],
         "Runs that are kept for clients that come back.";
-    REPLAY_BYTES: IntGauge = "diglot_replay_bytes" [],
+    REPLAY_BYTES: Gauge = "diglot_replay_bytes" [],
         "What the runs that are kept take in memory.";
-    REPLAY_EVICTIONS: IntCounterVec = "diglot_replay_evictions_total" ["reason"],
+    REPLAY_EVICTIONS: Counter = "diglot_replay_evictions_total" [EVICTION],
         "Runs that are kept no longer, or can be come back to no longer, by reason.";
-    REPLAY_FOLLOWED: IntGauge = "diglot_replay_followed" [],
+    REPLAY_FOLLOWED: Gauge = "diglot_replay_followed" [],
         "Runs of other replicas that are read here.";
-    REPLAY_ERRORS: IntCounter = "diglot_replay_backend_errors_total" [],
+    REPLAY_ERRORS: Counter = "diglot_replay_backend_errors_total" [],
         "Questions about shared runs that Redis did not answer in time.";
-    UPSTREAM_UP: IntGaugeVec = "diglot_upstream_up" ["route", "upstream"],
+    UPSTREAM_UP: Gauge = "diglot_upstream_up" [ROUTE, UPSTREAM],
         "1 while an upstream of a route is asked for runs, 0 while all its addresses are unhealthy, left out or unknown.";
-    UPSTREAM_EJECTIONS: IntCounterVec = "diglot_upstream_ejections_total" ["route", "upstream"],
+    UPSTREAM_EJECTIONS: Counter = "diglot_upstream_ejections_total" [ROUTE, UPSTREAM],
         "Times that an address of an upstream was left out because its runs failed.";
-    UPSTREAM_NONE_FIT: IntCounterVec = "diglot_upstream_none_fit_total" ["route"],
+    UPSTREAM_NONE_FIT: Counter = "diglot_upstream_none_fit_total" [ROUTE],
         "Runs for which every upstream of the route was unhealthy or left out, so that all were tried.";
-    UPSTREAM_REQUESTS: IntCounterVec = "diglot_upstream_requests_total" ["upstream", "outcome"],
+    UPSTREAM_REQUESTS: Counter = "diglot_upstream_requests_total" [UPSTREAM, UPSTREAM_OUTCOME],
         "Requests to upstreams by what became of them, up to the head of the answer; each attempt counts.";
-    UPSTREAM_CONNECT: HistogramVec = "diglot_upstream_connect_seconds" ["upstream"] within CONNECT_BUCKETS,
+    UPSTREAM_CONNECT: Histogram = "diglot_upstream_connect_seconds" [UPSTREAM] within CONNECTING,
         "How long new connections to upstreams took, TLS included; kept connections are not among them.";
-    DRAINING: IntGauge = "diglot_draining" [],
+    DRAINING: Gauge = "diglot_draining" [],
         "1 while the gateway is shutting down.";
-    CONFIG_GOOD: IntGauge = "diglot_config_last_reload_successful" [],
+    CONFIG_GOOD: Gauge = "diglot_config_last_reload_successful" [],
         "1 while the configuration that was read last is in use; 0 when it was refused.";
-    CONFIG_TIME: IntGauge = "diglot_config_last_reload_success_timestamp_seconds" [],
+    CONFIG_TIME: Gauge = "diglot_config_last_reload_success_timestamp_seconds" [],
         "When the configuration that is in use was read.";
-    CONFIG: IntGaugeVec = "diglot_config_info" ["hash"],
+    CONFIG: Gauge = "diglot_config_info" [HASH],
         "Always 1; the beginning of the SHA-256 of the file in use is a label.";
-    BUILD: IntGaugeVec = "diglot_build_info" ["version"],
+    BUILD: Gauge = "diglot_build_info" [VERSION],
         "Always 1; the version is a label.";
 }
+
+const fn process(name: &'static str, kind: Kind, help: &'static str) -> Metric {
+    Metric { name, kind, labels: &[], help, buckets: &[] }
+}
+
+/// What the client library says about the process, on Linux. Times of the processor are whole seconds.
+const PROCESS: [Metric; 7] = [
+    process("process_cpu_seconds_total", Kind::Counter, "Total user and system CPU time spent in seconds."),
+    process("process_open_fds", Kind::Gauge, "Number of open file descriptors."),
+    process("process_max_fds", Kind::Gauge, "Maximum number of open file descriptors."),
+    process("process_virtual_memory_bytes", Kind::Gauge, "Virtual memory size in bytes."),
+    process("process_resident_memory_bytes", Kind::Gauge, "Resident memory size in bytes."),
+    process("process_start_time_seconds", Kind::Gauge, "Start time of the process since unix epoch in seconds."),
+    process("process_threads", Kind::Gauge, "Number of OS threads in the process."),
+];
+
+/// Every metric that is exposed.
+pub static CATALOGUE: LazyLock<Vec<Metric>> = LazyLock::new(|| [OWN, &PROCESS].concat());
 
 #[cfg(test)]
 mod tests {
@@ -97,12 +140,24 @@ mod tests {
 
     #[test]
     fn every_row_has_a_name_of_its_own_and_says_what_it_is_in_a_sentence() {
-        let names: BTreeSet<&str> = ROWS.iter().map(|(name, ..)| *name).collect();
-        assert_eq!(names.len(), ROWS.len());
-        for (name, labels, help) in ROWS {
-            assert!(name.starts_with("diglot_"), "{name}");
+        let names: BTreeSet<&str> = CATALOGUE.iter().map(|one| one.name).collect();
+        assert_eq!(names.len(), CATALOGUE.len());
+        for Metric { name, labels, help, .. } in CATALOGUE.iter() {
+            assert!(name.starts_with("diglot_") || name.starts_with("process_"), "{name}");
             assert!(help.ends_with('.') && !help.contains('\n'), "{name}: {help}");
-            assert_eq!(labels.iter().collect::<BTreeSet<_>>().len(), labels.len(), "{name}: {labels:?}");
+            let own: BTreeSet<_> = labels.iter().map(|label| label.name).collect();
+            assert_eq!(own.len(), labels.len(), "{name}: {labels:?}");
+        }
+    }
+
+    /// What Prometheus asks of names, and what its histograms need.
+    #[test]
+    fn a_name_says_its_kind_and_its_unit_and_buckets_ascend() {
+        for one in CATALOGUE.iter() {
+            assert_eq!(one.kind == Kind::Counter, one.name.ends_with("_total"), "{}", one.name);
+            assert_eq!(one.kind == Kind::Histogram, !one.buckets.is_empty(), "{}", one.name);
+            assert!(one.kind != Kind::Histogram || one.unit() == "seconds", "{}", one.name);
+            assert!(one.buckets.windows(2).all(|two| two[0] < two[1]), "{}", one.name);
         }
     }
 }

@@ -1,61 +1,78 @@
 //! What is counted about agents, by the upstream that the configuration names: never by an address that its name means.
 
+use super::cell::{Counter, Gauge, Histogram};
+use super::family::{Family, Forget};
+use super::lease::{Lease, Leases};
 use super::table;
 use crate::telemetry::label::UpstreamOutcome;
-use prometheus::{Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Registry};
+use prometheus::Registry;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The metrics of all upstreams.
 #[derive(Debug)]
 pub(super) struct Vectors {
-    up: IntGaugeVec,
-    ejections: IntCounterVec,
-    none_fit: IntCounterVec,
-    requests: IntCounterVec,
-    connect: HistogramVec,
+    up: Family<Gauge>,
+    ejections: Family<Counter>,
+    none_fit: Family<Counter>,
+    requests: Family<Counter>,
+    connect: Family<Histogram>,
+    leases: Arc<Leases>,
 }
 
 /// The handles of one upstream of one route.
 #[derive(Debug)]
 pub struct UpstreamMetrics {
-    up: IntGauge,
-    ejections: IntCounter,
+    up: Gauge,
+    ejections: Counter,
     connect: Histogram,
-    requests: Vec<IntCounter>,
+    requests: Vec<Counter>,
+    /// of the upstream, and of its route
+    _leases: [Lease; 2],
 }
 
 impl Vectors {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let requests = table::UPSTREAM_REQUESTS.register(registry)?;
+        let connect = table::UPSTREAM_CONNECT.register(registry)?;
+        let own = vec![Box::new(requests.clone()) as _, Box::new(connect.clone()) as _];
         Ok(Vectors {
             up: table::UPSTREAM_UP.register(registry)?,
             ejections: table::UPSTREAM_EJECTIONS.register(registry)?,
             none_fit: table::UPSTREAM_NONE_FIT.register(registry)?,
-            requests: table::UPSTREAM_REQUESTS.register(registry)?,
-            connect: table::UPSTREAM_CONNECT.register(registry)?,
+            requests,
+            connect,
+            leases: Leases::new("upstream", own),
         })
     }
 
-    /// Resolves the handles of an upstream of a route; every series of it exists from then on.
-    pub(super) fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
-        let requests = |one: &UpstreamOutcome| self.requests.with_label_values(&[upstream, one.label()]);
+    /// What of it lasts as long as its route.
+    pub(super) fn of_routes(&self) -> [Box<dyn Forget>; 3] {
+        [Box::new(self.up.clone()), Box::new(self.ejections.clone()), Box::new(self.none_fit.clone())]
+    }
+
+    /// Resolves the handles of an upstream of a route; every series of it exists from then on, until they are let go.
+    pub(super) fn upstream(&self, lease: Lease, route: &str, upstream: &str) -> UpstreamMetrics {
+        let leases = [self.leases.lease(upstream), lease];
+        let requests = |one: &UpstreamOutcome| self.requests.with(&[upstream, one.label()]);
         UpstreamMetrics {
-            up: self.up.with_label_values(&[route, upstream]),
-            ejections: self.ejections.with_label_values(&[route, upstream]),
-            connect: self.connect.with_label_values(&[upstream]),
+            up: self.up.with(&[route, upstream]),
+            ejections: self.ejections.with(&[route, upstream]),
+            connect: self.connect.with(&[upstream]),
             requests: UpstreamOutcome::ALL.iter().map(requests).collect(),
+            _leases: leases,
         }
     }
 
     /// Takes an upstream that is gone from a route out of the series that say how it is: nobody is asked there any more. What
-    /// was counted stays.
+    /// was counted stays until the last run there has ended.
     pub(super) fn forget(&self, route: &str, upstream: &str) {
-        // A series that is not there need not be taken out.
-        let _ = self.up.remove_label_values(&[route, upstream]);
+        self.up.remove(&[route, upstream]);
     }
 
     /// The counter of runs of a route that found every upstream unfit.
-    pub(super) fn none_fit(&self, route: &str) -> NoneFitCounter {
-        NoneFitCounter(self.none_fit.with_label_values(&[route]))
+    pub(super) fn none_fit(&self, lease: Lease, route: &str) -> NoneFitCounter {
+        NoneFitCounter { count: self.none_fit.with(&[route]), _lease: lease }
     }
 }
 
@@ -72,7 +89,7 @@ impl UpstreamMetrics {
 
     /// Notes how long a new connection took, TLS included.
     pub fn connected(&self, took: Duration) {
-        self.connect.observe(took.as_secs_f64());
+        self.connect.observe(took);
     }
 
     /// Counts what became of a request.
@@ -83,11 +100,14 @@ impl UpstreamMetrics {
 
 /// Counts runs of a route for which no upstream was fit to be asked.
 #[derive(Debug)]
-pub struct NoneFitCounter(IntCounter);
+pub struct NoneFitCounter {
+    count: Counter,
+    _lease: Lease,
+}
 
 impl NoneFitCounter {
     /// Counts one.
     pub fn inc(&self) {
-        self.0.inc();
+        self.count.inc();
     }
 }

@@ -1,6 +1,6 @@
 //! What happens to the process as a whole.
 
-use super::millis;
+use super::{millis, shown};
 use crate::telemetry::metric::Metrics;
 use std::fmt;
 use std::path::Path;
@@ -37,6 +37,26 @@ impl Draining {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(timeout_ms = millis(self.timeout), runs = self.runs, "draining");
+    }
+}
+
+/// Something in the configuration is probably not meant. Said at the start.
+pub struct Doubtful<'a> {
+    /// where in the file
+    pub line: Option<u64>,
+    /// which key
+    pub key: &'a str,
+    /// what, without values of variables
+    pub what: &'a str,
+    /// the way out
+    pub hint: Option<&'a str>,
+}
+
+impl Doubtful<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let (key, what, hint) = (shown(self.key), shown(self.what), self.hint.map(shown));
+        tracing::warn!(line = self.line, key, what, hint, "the configuration is doubtful");
     }
 }
 

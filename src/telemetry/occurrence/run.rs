@@ -2,8 +2,8 @@
 
 use super::{Caller, millis, shown};
 use crate::error::Rejection;
-use crate::telemetry::label::Outcome;
-use crate::telemetry::metric::{Metrics, RouteMetrics, Totals};
+use crate::telemetry::label::{Method, Outcome};
+use crate::telemetry::metric::{RequestMetrics, RouteMetrics, Totals};
 use std::time::Duration;
 
 /// A request was refused before its stream began.
@@ -16,15 +16,13 @@ pub struct Refused<'a> {
     pub caller: Caller<'a>,
     /// why
     pub rejection: &'a Rejection,
-    /// the status of the answer: 200 where the client hears of it in an event
-    pub answered: u16,
 }
 
 impl Refused<'_> {
     /// Logs and counts it.
-    pub fn emit(self, metrics: &Metrics) {
-        let Refused { route, request_id, caller, rejection, answered } = self;
-        metrics.request(route, answered);
+    pub fn emit(self, metrics: &RequestMetrics) {
+        let Refused { route, request_id, caller, rejection } = self;
+        metrics.refused(rejection.kind);
         tracing::info!(
             route,
             request_id,
@@ -54,9 +52,9 @@ pub struct Preflight<'a> {
 
 impl Preflight<'_> {
     /// Logs and counts it. Quietly: browsers ask before every request of a page.
-    pub fn emit(self, metrics: &Metrics) {
+    pub fn emit(self, metrics: &RequestMetrics) {
         let Preflight { route, answered } = self;
-        metrics.request(route, answered);
+        metrics.answered(Method::Options, answered);
         tracing::debug!(route, status = answered, "preflight answered");
     }
 }
@@ -112,7 +110,7 @@ pub struct RunEnded<'a> {
 impl RunEnded<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &RouteMetrics) {
-        metrics.ended(self.outcome);
+        metrics.ended(self.outcome, self.duration);
         if self.totals.foreign > 0 {
             tracing::warn!(
                 route = self.route,
@@ -148,7 +146,7 @@ impl RunEnded<'_> {
             };
         }
         match self.outcome {
-            Outcome::UpstreamError => line!(warn),
+            Outcome::UpstreamError | Outcome::GatewayError => line!(warn),
             Outcome::Finished
             | Outcome::AgentError
             | Outcome::ClientGone

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod client;
 pub mod fault_proxy;
 pub mod gateway;
+pub mod prometheus;
 pub mod redis;
 pub mod sse;
 pub mod tls;

@@ -1,0 +1,71 @@
+{{- /* What the manifests have to know of the configuration: it is written there, and nowhere else. */ -}}
+
+{{- /* The port and the scheme of a listener: an address, a mapping with one, or a list of either, of which the first counts.
+       Called with (list KEY LISTENER). */ -}}
+{{- define "diglot.listener" -}}
+{{- $key := first . -}}
+{{- $one := last . -}}
+{{- if kindIs "slice" $one -}}
+{{- if not $one -}}{{- fail (printf "config.%s: at least one address is needed here" $key) -}}{{- end -}}
+{{- $one = first $one -}}
+{{- end -}}
+{{- $tls := false -}}
+{{- if kindIs "map" $one -}}
+{{- $tls = hasKey $one "tls" -}}
+{{- $one = $one.address -}}
+{{- end -}}
+{{- $port := regexFind ":[0-9]+$" (toString $one) | trimPrefix ":" -}}
+{{- if or (not $port) (hasPrefix "unix:" (toString $one)) -}}
+{{- fail (printf "config.%s: %v is no address with a port; write one as 0.0.0.0:8787" $key $one) -}}
+{{- end -}}
+{{- if regexMatch "^(127\\.|localhost|\\[::1\\])" (toString $one) -}}
+{{- fail (printf "config.%s: %v is reached from inside the pod alone; write 0.0.0.0:%s" $key $one $port) -}}
+{{- end -}}
+port: {{ $port }}
+scheme: {{ $tls | ternary "https" "http" }}
+{{- end -}}
+
+{{- define "diglot.data" -}}
+{{- include "diglot.listener" (list "listeners.data" .Values.config.listeners.data) -}}
+{{- end -}}
+
+{{- define "diglot.status" -}}
+{{- include "diglot.listener" (list "listeners.status" .Values.config.listeners.status) -}}
+{{- end -}}
+
+{{- /* A duration of the configuration in whole seconds, rounded up. Called with (list KEY DURATION). */ -}}
+{{- define "diglot.seconds" -}}
+{{- $text := last . | toString -}}
+{{- if not (regexMatch "^[0-9]+(ms|s|m|h)$" $text) -}}
+{{- fail (printf "config.%s: %s cannot be read here; write a whole number and a unit (30s, 5m), or set terminationGracePeriodSeconds" (first .) $text) -}}
+{{- end -}}
+{{- $count := regexFind "^[0-9]+" $text | int64 -}}
+{{- $unit := regexFind "[a-z]+$" $text -}}
+{{- if eq $unit "ms" -}}{{- div (add $count 999) 1000 -}}
+{{- else -}}{{- mul $count (get (dict "s" 1 "m" 60 "h" 3600) $unit) -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* How long a pod needs to end: the drain, and time to say so. */ -}}
+{{- define "diglot.grace" -}}
+{{- if kindIs "invalid" .Values.terminationGracePeriodSeconds -}}
+{{- $grace := include "diglot.seconds" (list "drain_grace" .Values.config.drain_grace) -}}
+{{- $timeout := include "diglot.seconds" (list "drain_timeout" .Values.config.drain_timeout) -}}
+{{- add $grace $timeout 5 -}}
+{{- else -}}
+{{- .Values.terminationGracePeriodSeconds | int64 -}}
+{{- end -}}
+{{- end -}}
+
+{{- /* A digest that changes when a running process could not take the new configuration: of the keys that deploy/lifecycle.md
+       names, or of all of it. */ -}}
+{{- define "diglot.restart" -}}
+{{- if .Values.restartOnChange -}}
+{{- toJson .Values.config | sha256sum | trunc 16 -}}
+{{- else -}}
+{{- $kept := pick .Values.config "listeners" "run_dir" "trusted_proxies" -}}
+{{- $limits := pick (.Values.config.limits | default dict) "header_bytes" "headers" "head_timeout" "idle_timeout" "connections" "connections_per_address" -}}
+{{- $store := pick (.Values.config.replay | default dict) "store" -}}
+{{- toJson (list $kept $limits $store) | sha256sum | trunc 16 -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,135 @@
+//! The JSON Schema of the configuration and of files of API keys: for editors, and for the pages of the reference.
+//!
+//! ```text
+//! file::File, its docs and defaults ──schemars──▶ draft 7 ──tidy──▶ config/schema.json, `diglot schema`, config/README.md
+//!   scalars: kind; closed words: words
+//! ```
+//! Draft 7, because that is what the language server of YAML in editors reads best. The schema holds what a reader of the
+//! file can know without the rest of it: keys, forms, closed words. What it takes on structure, `check` takes on structure;
+//! names that have to fit each other, files and URLs are left to `check`.
+
+use schemars::generate::SchemaSettings;
+use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
+use serde_json::{Map, Value};
+
+use super::file::{File, KeyFile};
+
+pub(super) mod kind;
+
+/// The schema of the configuration, pretty-printed.
+#[must_use]
+pub fn configuration() -> String {
+    let mut schema = of::<File>("Diglot's configuration");
+    // The one key that has to be written; a default of none says nothing.
+    schema.insert("required".to_owned(), Value::from(vec!["routes"]));
+    if let Some(routes) = schema.pointer_mut("/properties/routes").and_then(Value::as_object_mut) {
+        routes.remove("default");
+    }
+    printed(&schema)
+}
+
+/// The schema of a file of API keys.
+#[must_use]
+pub fn key_file() -> String {
+    printed(&of::<KeyFile>("API keys of Diglot"))
+}
+
+/// A word as YAML reads it, where that is no text.
+pub(super) fn bare(word: &str) -> Option<Value> {
+    match word.parse::<u64>() {
+        Ok(number) if number.to_string() == word => Some(number.into()),
+        _ => match word.parse::<f64>() {
+            // A version such as `0.1`.
+            Ok(number) if number.to_string() == word => Some(number.into()),
+            _ => word.parse::<bool>().ok().map(Value::from),
+        },
+    }
+}
+
+fn of<T: JsonSchema>(title: &str) -> Schema {
+    let settings = SchemaSettings::draft07().with_transform(Tidy);
+    let mut schema = settings.into_generator().into_root_schema_for::<T>();
+    schema.insert("title".to_owned(), title.into());
+    schema
+}
+
+fn printed(schema: &Schema) -> String {
+    // A value is always text; `{:#}` of a `Value` is pretty-printed JSON.
+    format!("{:#}\n", schema.as_value())
+}
+
+/// Makes of schemars' schema one that speaks of the file as it is written.
+#[derive(Debug, Clone)]
+struct Tidy;
+
+impl Transform for Tidy {
+    fn transform(&mut self, schema: &mut Schema) {
+        transform_subschemas(self, schema);
+        let Some(object) = schema.as_object_mut() else { return };
+        without_null(object);
+        if let Some(default) = object.get_mut("default") {
+            written(default);
+        }
+        for text in ["description", "title"] {
+            if let Some(Value::String(text)) = object.get_mut(text) {
+                *text = one_line(text);
+            }
+        }
+    }
+}
+
+/// A key that may be left out may not be empty: whoever writes it means to say something.
+fn without_null(object: &mut Map<String, Value>) {
+    let null = Value::from("null");
+    if let Some(Value::Array(types)) = object.get_mut("type") {
+        types.retain(|one| *one != null);
+        if let [one] = types.as_slice() {
+            let one = one.clone();
+            object.insert("type".to_owned(), one);
+        }
+    }
+    let Some(Value::Array(forms)) = object.get_mut("anyOf") else { return };
+    let before = forms.len();
+    forms.retain(|form| form.get("type") != Some(&null));
+    if forms.len() < before && forms.len() == 1 {
+        let form = forms.remove(0);
+        object.remove("anyOf");
+        match form {
+            // What stands beside a `$ref` is not read in draft 7.
+            Value::Object(form) if form.contains_key("$ref") && !object.is_empty() => {
+                object.insert("allOf".to_owned(), vec![Value::Object(form)].into());
+            }
+            Value::Object(form) => {
+                for (key, value) in form {
+                    object.entry(key).or_insert(value);
+                }
+            }
+            _ => {}
+        }
+    }
+    if object.get("default") == Some(&Value::Null) {
+        object.remove("default");
+    }
+}
+
+/// A default as one writes it: numbers and truth values without quotes.
+fn written(value: &mut Value) {
+    match value {
+        Value::String(text) => {
+            if let Some(plain) = bare(text) {
+                *value = plain;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(written),
+        Value::Object(members) => members.values_mut().for_each(written),
+        _ => {}
+    }
+}
+
+/// Docs are broken at the width of the source; a description is a paragraph.
+fn one_line(text: &str) -> String {
+    let paragraphs: Vec<String> =
+        text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    paragraphs.join("\n\n")
+}

@@ -1,0 +1,231 @@
+//! What the scalars of the file may be, for its schema: no value is ever of one of these types.
+//!
+//! A schema is not the check: it knows the form of a value, so that an editor can show a slip while it is written, and never
+//! refuses what the check takes. Whatever holds `${` passes, because what will stand there is not known.
+
+use std::borrow::Cow;
+use std::marker::PhantomData;
+
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde_json::{Value, json};
+
+use crate::config::access;
+use crate::config::words::{self, Words};
+use crate::dialect::{self, ALL, AUTO};
+
+/// The JSON types of what YAML reads where any text is taken: `1`, `1.5` and `true` are texts, too.
+const ANY: [&str; 3] = ["string", "number", "boolean"];
+
+/// Which texts stand for something from the environment.
+const REFERENCE: &str = r"\$\{";
+
+/// A scalar with a name of its own in the schema: what it is, its JSON types, and a pattern for it as a text.
+macro_rules! scalars {
+    ($($(#[doc = $doc:literal])+ $name:ident $word:literal: $types:expr, $pattern:expr;)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub struct $name;
+
+            impl JsonSchema for $name {
+                fn schema_name() -> Cow<'static, str> {
+                    $word.into()
+                }
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    scalar(concat!($($doc),+).trim(), &$types, $pattern)
+                }
+            }
+        )+
+    };
+}
+
+scalars! {
+    /// Any text. In quotes if YAML could read it as something else than text.
+    Text "text": ANY, "";
+    /// A whole number and one of `ms`, `s`, `m`, `h`: `500ms`, `15s`, `5m`, `1h`. At most 30 days.
+    Duration "duration": ["string"], "[0-9]+(ms|s|m|h)";
+    /// A whole number of bytes, alone or with `B`, `KiB`, `MiB` or `GiB`: `65536`, `64KiB`, `8MiB`.
+    Size "size": ["string", "integer"], "[0-9]+(B|KiB|MiB|GiB)?";
+    /// A whole number of at least 1.
+    Count "count": ["string", "integer"], r"\+?[0-9]+";
+    /// A whole number from 1 to 1000.
+    Weight "weight": ["string", "integer"], r"\+?[0-9]+";
+    /// Permissions of a file, in octal: `0660`.
+    Mode "permissions": ["string", "integer"], r"(0o)?\+?[0-7]+";
+    /// An IP address and a port (`127.0.0.1:8787`, `"[::1]:8787"`), or `unix:` and the absolute path of a socket.
+    Address "address": ["string"], "(unix:/.+|.+:[0-9]+)";
+    /// An address, a network (`10.0.0.0/8`), or `unix` for whoever may open a Unix socket.
+    TrustedProxy "proxy": ["string"], "(unix|[0-9a-fA-F:.]+(/[0-9]+)?)";
+    /// A path that begins with `/`.
+    Path "path": ["string"], "/.*";
+    /// A path that begins with `/`, with `{thread_id}` in it.
+    EventsPath "path-of-events": ["string"], r"/.*\{thread_id\}.*";
+    /// The name of a file. A relative one starts at the folder of the configuration.
+    FileName "file": ANY, "";
+    /// An `http` or `https` URL.
+    Url "url": ["string"], "[hH][tT][tT][pP][sS]?://.+";
+    /// An `http` or `https` URL, or a Unix socket with the path of the request behind a colon: `unix:/run/agent.sock:/chat`.
+    AgentUrl "url-of-agent": ["string"], "([hH][tT][tT][pP][sS]?://|unix:(//)?/).+";
+    /// `redis://host:6379/0`, or `rediss://` for TLS.
+    RedisUrl "url-of-redis": ["string"], "[rR][eE][dD][iI][sS][sS]?://.+";
+    /// An origin as browsers write it (`https://app.example.com`), or `*` for any.
+    WebOrigin "origin": ["string"], r"(\*|[a-z][a-z0-9+.-]*://.+)";
+    /// The name of a field of requests, in lower case.
+    Field "field": ["string"], "[!#$%&'*+.^_`|~0-9a-z-]+";
+    /// The value of a field. In quotes if YAML could read it as something else than text.
+    FieldValue "value-of-field": ["string"], "";
+    /// SHA-256 in 64 hexadecimal digits.
+    Digest "sha256": ["string", "number"], "[0-9a-fA-F]{64}";
+    /// A date, or a date and a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z`.
+    Moment "date": ["string"], "[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].+)?";
+    /// At most 32 lower-case letters, digits and hyphens; not the name of a built-in dialect.
+    DialectName "name-of-dialect": ANY, "[a-z0-9-]{1,32}";
+    /// `abort`, or `continue for` and a duration.
+    OnDisconnect "on-disconnect": ["string"], r"(abort|continue\s*for\s+[0-9]+(ms|s|m|h))";
+}
+
+fn scalar(what: &str, types: &[&str], pattern: &str) -> Schema {
+    let pattern = if pattern.is_empty() { r"\S".to_owned() } else { format!(r"^\s*{pattern}\s*$|{REFERENCE}") };
+    let kinds = if let [one] = types { json!(one) } else { json!(types) };
+    let mut schema = json_schema!({ "description": what, "type": kinds, "pattern": pattern });
+    if types.contains(&"integer") {
+        schema.insert("minimum".to_owned(), json!(1));
+    }
+    schema
+}
+
+/// A scalar that is one of some words; shown where it stands.
+macro_rules! choices {
+    ($($(#[doc = $doc:literal])+ $name:ident: $words:expr;)+) => {
+        $(
+            $(#[doc = $doc])+
+            pub struct $name;
+
+            impl JsonSchema for $name {
+                fn inline_schema() -> bool {
+                    true
+                }
+                fn schema_name() -> Cow<'static, str> {
+                    stringify!($name).into()
+                }
+                fn json_schema(_: &mut SchemaGenerator) -> Schema {
+                    choice($words)
+                }
+            }
+        )+
+    };
+}
+
+choices! {
+    /// `guard`
+    Guard: words(words::GUARD);
+    /// `threads`
+    Threads: words(words::THREADS);
+    /// `on_token_expiry`
+    OnTokenExpiry: words(words::ON_TOKEN_EXPIRY);
+    /// `errors`
+    Errors: words(words::ERRORS);
+    /// `store`
+    Store: words(words::STORE);
+    /// `on_error`
+    OnError: words(words::ON_ERROR);
+    /// `client_auth`
+    ClientAuth: words(words::CLIENT_AUTH);
+    /// `http`
+    Http: words(words::HTTP);
+    /// `true` and `false`
+    Truth: words(words::TRUTH);
+    /// `content`
+    Content: option("content");
+    /// `fields`
+    Fields: option("fields");
+    /// `pin`
+    Pin: option("pin");
+    /// `timestamp`
+    Timestamp: option("timestamp");
+    /// `algorithms`
+    Algorithm: access::Algorithm::ALL.iter().map(|known| known.name()).collect();
+}
+
+fn words<T>(words: Words<T>) -> Vec<&'static str> {
+    words.iter().map(|(word, _)| *word).collect()
+}
+
+fn option(name: &str) -> Vec<&'static str> {
+    dialect::choices(name).map(|(_, word, _)| *word).collect()
+}
+
+/// One of `words`, each as YAML reads it and as a text.
+fn choice(words: Vec<&str>) -> Schema {
+    let bare = words.iter().filter_map(|word| super::bare(word));
+    let all: Vec<Value> = bare.chain(words.iter().map(|word| json!(word))).collect();
+    open(&all)
+}
+
+/// One of `known`, or what comes from the environment.
+fn open(known: &[Value]) -> Schema {
+    json_schema!({ "anyOf": [{ "enum": known }, { "type": "string", "pattern": REFERENCE }] })
+}
+
+/// A dialect: a built-in one, one of `dialects`, or `auto`.
+pub struct Dialect;
+
+impl JsonSchema for Dialect {
+    fn schema_name() -> Cow<'static, str> {
+        "dialect".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let names: Vec<&str> = ALL.iter().map(|dialect| dialect.name).chain([AUTO]).collect();
+        json_schema!({
+            "description": "The name of a built-in dialect or of one of `dialects`. For `client` and `agent` also `auto`: what is said tells it.",
+            // The first is for editors, which show its words; the second for names of the file's own.
+            "anyOf": [{ "enum": names }, { "type": "string", "pattern": format!(r"^\s*[a-z0-9-]{{1,32}}\s*$|{REFERENCE}") }],
+        })
+    }
+}
+
+/// Whose requests a rate limit counts together.
+pub struct LimitKey;
+
+impl JsonSchema for LimitKey {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        "LimitKey".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let pattern = format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE}", words::CLAIM, words::HEADER);
+        json_schema!({ "anyOf": [{ "enum": words(words::LIMIT_KEY) }, { "type": "string", "pattern": pattern }] })
+    }
+}
+
+/// One scalar or a list of scalars.
+pub struct OneOrMany<K>(PhantomData<K>);
+
+impl<K: JsonSchema> JsonSchema for OneOrMany<K> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("OneOrMany_{}", K::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let one = generator.subschema_for::<K>();
+        json_schema!({ "anyOf": [one, { "type": "array", "items": one, "minItems": 1 }] })
+    }
+}
+
+/// A list that is not empty.
+pub struct Some<K>(PhantomData<K>);
+
+impl<K: JsonSchema> JsonSchema for Some<K> {
+    fn inline_schema() -> bool {
+        true
+    }
+    fn schema_name() -> Cow<'static, str> {
+        format!("Some_{}", K::schema_name()).into()
+    }
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "array", "items": generator.subschema_for::<K>(), "minItems": 1 })
+    }
+}

@@ -1,0 +1,163 @@
+//! All series of one metric, by the values of their labels.
+//!
+//! The library's own vectors know a series by a hash of its values with nothing between them, so that a route `a` with the
+//! label `bc` would be counted as a route `ab` with the label `c`; and a series of theirs takes six times the memory.
+
+use super::catalogue::{Kind, Metric};
+use super::cell::Cell;
+use prometheus::Registry;
+use prometheus::core::{Collector, Desc};
+use prometheus::proto::{self, LabelPair, MetricFamily, MetricType};
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// What stands behind each value in a key: no text in UTF-8 has it.
+const END: u8 = 0xff;
+
+/// A metric and its series. Clones are the same.
+#[derive(Debug)]
+pub(super) struct Family<M>(Arc<Series<M>>);
+
+#[derive(Debug)]
+struct Series<M> {
+    metric: Metric,
+    desc: Desc,
+    /// the labels by their names, as the exposition has them: their places in the row
+    order: Vec<usize>,
+    /// by the values of their labels in the order of the row, each with [`END`]
+    all: Mutex<BTreeMap<Box<[u8]>, M>>,
+}
+
+/// What can be taken away of a metric, whatever it counts.
+pub(super) trait Forget: Send + Sync + std::fmt::Debug {
+    /// Takes away every series whose label has this value.
+    fn forget(&self, label: &str, value: &str);
+}
+
+impl<M> Clone for Family<M> {
+    fn clone(&self) -> Self {
+        Family(Arc::clone(&self.0))
+    }
+}
+
+impl<M: Cell> Family<M> {
+    /// # Errors
+    /// When another metric has its name, or it has none that Prometheus takes; a test sees to it that this is not so.
+    pub(super) fn register(metric: Metric, registry: &Registry) -> prometheus::Result<Self> {
+        let names: Vec<_> = metric.labels.iter().map(|label| label.name.to_owned()).collect();
+        let mut order: Vec<_> = (0..names.len()).collect();
+        order.sort_by_key(|at| &names[*at]);
+        let desc = Desc::new(metric.name.to_owned(), metric.help.to_owned(), names, HashMap::new())?;
+        let family = Family(Arc::new(Series { metric, desc, order, all: Mutex::default() }));
+        registry.register(Box::new(family.clone()))?;
+        Ok(family)
+    }
+
+    /// The series of these values, in the order of the row. It exists from now on.
+    pub(super) fn with(&self, values: &[&str]) -> M {
+        debug_assert_eq!(values.len(), self.0.metric.labels.len(), "{}", self.0.metric.name);
+        let mut all = self.all();
+        all.entry(key(values)).or_insert_with(|| M::new(&self.0.metric)).clone()
+    }
+
+    /// Takes one away, if it is there. Who counts with it counts for nobody.
+    pub(super) fn remove(&self, values: &[&str]) {
+        self.all().remove(&key(values));
+    }
+
+    /// Takes all away.
+    pub(super) fn clear(&self) {
+        self.all().clear();
+    }
+
+    fn all(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, M>> {
+        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<M: Cell> Forget for Family<M> {
+    fn forget(&self, label: &str, value: &str) {
+        let Some(at) = self.0.metric.labels.iter().position(|own| own.name == label) else { return };
+        self.all().retain(|key, _| values(key).nth(at) != Some(value.as_bytes()));
+    }
+}
+
+impl<M: Cell> Collector for Family<M> {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.0.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let Series { metric, order, .. } = &*self.0;
+        let read = |(key, cell): (&Box<[u8]>, &M)| {
+            let values: Vec<_> = values(key).collect();
+            let pair = |at: &usize| {
+                let mut pair = LabelPair::default();
+                pair.set_name(metric.labels[*at].name.to_owned());
+                pair.set_value(String::from_utf8_lossy(values.get(*at).copied().unwrap_or_default()).into_owned());
+                pair
+            };
+            let mut read: proto::Metric = cell.read();
+            read.set_label(order.iter().map(pair).collect());
+            read
+        };
+        let mut family = MetricFamily::default();
+        family.set_name(metric.name.to_owned());
+        family.set_help(metric.help.to_owned());
+        family.set_field_type(match metric.kind {
+            Kind::Counter => MetricType::COUNTER,
+            Kind::Gauge => MetricType::GAUGE,
+            Kind::Histogram => MetricType::HISTOGRAM,
+        });
+        family.set_metric(self.all().iter().map(read).collect());
+        vec![family]
+    }
+}
+
+fn key(values: &[&str]) -> Box<[u8]> {
+    let each = values.iter().flat_map(|value| value.bytes().chain([END]));
+    each.collect()
+}
+
+fn values(key: &[u8]) -> impl Iterator<Item = &[u8]> {
+    key.split_inclusive(|byte| *byte == END).map(|value| &value[..value.len() - 1])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::catalogue::{Label, Values};
+    use super::super::cell::Counter;
+    use super::*;
+
+    const LABELS: &[Label] = &[
+        Label { name: "route", values: Values::Configured("") },
+        Label { name: "kind", values: Values::Configured("") },
+    ];
+
+    fn family() -> (Registry, Family<Counter>) {
+        let registry = Registry::new();
+        let metric = Metric { name: "t", kind: Kind::Counter, labels: LABELS, help: "T.", buckets: &[] };
+        let family = Family::register(metric, &registry).expect("the only one");
+        (registry, family)
+    }
+
+    #[test]
+    fn values_that_read_alike_in_a_row_are_series_of_their_own() {
+        let (_, family) = family();
+        family.with(&["a", "bc"]).inc();
+        assert_eq!((family.with(&["a", "bc"]).get(), family.with(&["ab", "c"]).get()), (1, 0));
+        assert_eq!((family.with(&["", "abc"]).get(), family.with(&["abc", ""]).get()), (0, 0));
+    }
+
+    #[test]
+    fn a_value_that_is_forgotten_takes_its_series_along_and_no_others() {
+        let (registry, family) = family();
+        for labels in [["a", "x"], ["a", "y"], ["b", "a"], ["ab", "x"]] {
+            family.with(&labels).inc();
+        }
+        family.forget("route", "a");
+        let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");
+        let series: Vec<_> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        assert_eq!(series, [r#"t{kind="a",route="b"} 1"#, r#"t{kind="x",route="ab"} 1"#]);
+    }
+}

@@ -1,0 +1,44 @@
+// The fenced blocks of a page of the documentation, and what stands before each that says how it is to be run.
+import { readFileSync } from "node:fs";
+
+const ROOT = new URL("../../../../", import.meta.url);
+
+/** The text of a file of the repository. */
+export const read = (name) => readFileSync(new URL(name, ROOT), "utf8");
+
+/**
+ * The blocks of the page `name`, in their order: language, lines, where they begin, the file that the sentence before names,
+ * and what an HTML comment right before the block says. There are two such comments: `not run: REASON`, and `runs on`, for a
+ * program that is a server.
+ */
+export function blocksOf(name) {
+  const blocks = [];
+  let [block, before] = [undefined, []];
+  read(name).split("\n").forEach((line, index) => {
+    const fence = /^( *)```(\S*)$/.exec(line);
+    if (block && fence) {
+      blocks.push(block);
+      [block, before] = [undefined, []];
+    } else if (block) {
+      block.lines.push(line.startsWith(block.indent) ? line.slice(block.indent.length) : line);
+    } else if (fence) {
+      block = { page: name, line: index + 1, indent: fence[1], language: fence[2], lines: [], ...saidBefore(before, fence[2]) };
+    } else {
+      before = line.startsWith("#") ? [] : [...before, line];
+    }
+  });
+  if (block) throw new Error(`${name}:${block.line}: the block has no end`);
+  return blocks;
+}
+
+const SUFFIX = { yaml: "yaml", js: "mjs", python: "py" };
+
+/** What the paragraph before a block says of it. A comment counts when nothing but the fence is behind it. */
+function saidBefore(lines, language) {
+  const text = lines.join("\n").trimEnd();
+  const comment = /<!--\s*(not run: ([^>]+?)|runs on)\s*-->$/.exec(text);
+  const paragraph = (comment ? text.slice(0, comment.index).trimEnd() : text).split("\n\n").at(-1);
+  const files = [...paragraph.matchAll(/`([\w-]+\.(\w+))`/g)].filter(([, , suffix]) => suffix === SUFFIX[language]);
+  const ends = /[:：]$/.test(paragraph);
+  return { notRun: comment?.[2], runsOn: comment?.[1] === "runs on", file: ends ? files.at(-1)?.[1] : undefined };
+}

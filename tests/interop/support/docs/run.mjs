@@ -1,0 +1,126 @@
+// How the blocks of a page are run, a function for each language.
+import assert from "node:assert/strict";
+import { existsSync } from "node:fs";
+import path from "node:path";
+import { difference } from "./match.mjs";
+import { isServer } from "./session.mjs";
+
+/** Keys of the top level of a configuration; what a fragment has besides belongs to a route. */
+const TOP = ["listeners", "trusted_proxies", "auth", "rate_limits", "redis", "limits", "keep_alive", "drain_grace", "drain_timeout",
+  "upgrade_timeout", "run_dir", "replay", "dialects", "routes"];
+
+/** What a fragment of a configuration is completed with, the keys that it has itself left out. */
+const ROUTE = { path: "/agents/chat", client: "ag-ui", agent: "hai", upstream: "http://127.0.0.1:9001/chat" };
+const REST = {
+  auth: `{api_keys: [{name: partners, keys: [{id: ci, sha256: ${"ab".repeat(32)}, tier: gold}]}]}`,
+  rate_limits: "[{name: per-caller, requests: 60, per: 1m, tiers: {gold: {requests: 600}}}]",
+};
+
+function agree(expected, actual, what) {
+  const off = difference(expected.join("\n"), actual);
+  if (off) assert.fail(`${what}: ${off}`);
+}
+
+const keysOf = (lines) => lines.flatMap((line) => /^(\w+):/.exec(line)?.[1] ?? []);
+const missing = (defaults, keys) => Object.entries(defaults).filter(([key]) => !keys.includes(key)).map(([key, value]) => `${key}: ${value}`);
+
+/** A configuration from a fragment: one of a route gets the rest of it, one without routes gets one. */
+export function whole(lines) {
+  const keys = keysOf(lines);
+  if (keys.includes("routes")) return lines.join("\n");
+  const indented = (all) => all.map((line) => `    ${line}`);
+  if (keys.some((key) => TOP.includes(key))) return [...lines, ...missing(REST, keys), "routes:", "  -", ...indented(missing(ROUTE, []))].join("\n");
+  return [...missing(REST, []), "routes:", "  -", ...indented([...missing(ROUTE, keys), ...lines])].join("\n");
+}
+
+/** The commands of a script, a line each; one that ends in `\` goes on, and so does a here-document. */
+export function commandsOf(lines) {
+  const commands = [];
+  let until;
+  let open = false;
+  for (const line of lines) {
+    if (until || open) commands[commands.length - 1] += `\n${line}`;
+    else if (line.trim() !== "" && !line.startsWith("#")) commands.push(line);
+    else continue;
+    if (until) until = line === until ? undefined : until;
+    else until = /<<-?\s*'?(\w+)'?/.exec(line)?.[1];
+    open = !until && line.endsWith("\\");
+  }
+  return commands;
+}
+
+/** The commands of a `console` block, each with what it prints. */
+function dialogue(lines) {
+  const turns = [];
+  for (const line of lines) {
+    if (line.startsWith("$ ")) turns.push({ command: line.slice(2), expected: [] });
+    else if (turns.length === 0) throw new Error(`output before the first command: ${line}`);
+    else if (turns.at(-1).command.endsWith("\\") && turns.at(-1).expected.length === 0) turns.at(-1).command += `\n${line}`;
+    else turns.at(-1).expected.push(line);
+  }
+  return turns;
+}
+
+async function execute(session, text) {
+  // What a reader runs in the background, or in a terminal of its own.
+  const command = text.replace(/\s+#.*$/, "").replace(/\s*&$/, "");
+  return isServer(command) ? session.serve(command) : session.command(text);
+}
+
+async function console_(session, { lines }) {
+  for (const { command, expected } of dialogue(lines)) {
+    // A recording is made from what the page prints of it.
+    const shown = /^cat ([\w.-]+)$/.exec(command)?.[1];
+    if (shown && !existsSync(path.join(session.folder, shown))) await session.write(shown, `${expected.join("\n").trimEnd()}\n`);
+    const { code, output } = await execute(session, command);
+    if (expected.join("").trim() === "") assert.ok(code === 0, `${command}: ${code}\n${output}`);
+    else agree(expected, output, command);
+    session.output = output;
+  }
+}
+
+async function sh(session, { lines }) {
+  session.output = "";
+  for (const command of commandsOf(lines)) {
+    const { code, output } = await execute(session, command);
+    assert.ok(code === 0, `${command}: ${code}\n${output}`);
+    if (!isServer(command)) session.output += output;
+  }
+}
+
+async function yaml(session, { lines, file }) {
+  const name = file ?? /^# ([\w-]+\.yaml)$/.exec(lines[0])?.[1] ?? "fragment.yaml";
+  for (const [, found] of lines.join("\n").matchAll(/\b(?:cert|key|ca|client_ca|\w+_file): "?([\w./-]+)/g)) await session.provide(found);
+  if (lines.some((line) => line.includes("keys.yaml"))) await session.command("test -e keys.yaml || echo 'keys: []' > keys.yaml");
+  const text = whole(lines);
+  // The reader has the default ports; here they are others.
+  const listeners = keysOf(lines).includes("listeners") ? "" : 'listeners: {data: "127.0.0.1:8787", status: "127.0.0.1:8788"}\n';
+  await session.write(name, `${text}\n${listeners}`);
+  const { code, output } = await session.command(`diglot check ${name}`);
+  assert.ok(code === 0, `${output}\n${text}`);
+}
+
+/** A program: it prints what the block of text behind it says; or it is a server, and goes on. */
+const program = (suffix, interpreter) => async (session, { lines, file, line, runsOn }) => {
+  const name = file ?? `block-${line}.${suffix}`;
+  await session.write(name, `${lines.join("\n")}\n`);
+  if (runsOn) return void (await session.serve(`${interpreter} ${name}`));
+  const { code, output } = await session.command(`${interpreter} ${name}`);
+  assert.ok(code === 0, output);
+  session.output = output;
+};
+
+/** What the block before has printed. */
+async function text(session, { lines }) {
+  assert.ok(session.output !== undefined, "no block before this one prints anything");
+  agree(lines, session.output, "the block before");
+}
+
+const LANGUAGES = { console: console_, sh, yaml, js: program("mjs", "node"), python: program("py", "python3"), text };
+
+/** Runs one block. */
+export async function run(session, block) {
+  const how = LANGUAGES[block.language];
+  assert.ok(how, `nobody runs blocks of ${block.language || "no language"}; there are: ${Object.keys(LANGUAGES).join(", ")}`);
+  await how(session, block);
+}

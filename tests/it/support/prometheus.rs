@@ -1,0 +1,159 @@
+//! A real Prometheus that scrapes what a test gives it, and `promtool`, which comes with it.
+
+use super::client;
+use super::eventually;
+use super::gateway::Process;
+use serde_json::Value;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How often it scrapes and looks at its rules: two samples, which `rate` wants, are there within a second or two.
+const EVERY: &str = "500ms";
+
+/// The labels of one series, and its value.
+pub type Sample = (BTreeMap<String, String>, f64);
+
+/// What `promtool` says to a command that is given `stdin`.
+pub fn promtool(args: &[&str], stdin: &str) -> Output {
+    let mut command = Command::new("promtool");
+    let command = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap_or_else(|error| missing("promtool", &error));
+    let mut said = child.stdin.take().expect("piped");
+    let text = stdin.to_owned();
+    // Beside the reading of what it says: either pipe may be full. A command that takes no input closes this one.
+    let writing = std::thread::spawn(move || said.write_all(text.as_bytes()).is_ok());
+    let output = child.wait_with_output().expect("promtool ends");
+    writing.join().expect("written");
+    output
+}
+
+/// A server with a folder of its own, which is gone when the test is. Targets have the job `diglot`, and their address as
+/// `instance`.
+pub struct Prometheus {
+    /// before its folder, so that it has ended when that is taken away
+    _process: Process,
+    _folder: Folder,
+    address: SocketAddr,
+    targets: usize,
+}
+
+impl Prometheus {
+    /// Starts one and waits until it serves. It scrapes `/metrics` of the targets, and keeps the rules of these files.
+    pub async fn scraping(targets: &[SocketAddr], rules: &[&Path]) -> Prometheus {
+        let folder = Folder::new();
+        let rules = rules.iter().map(|path| std::path::absolute(path).expect("a path"));
+        let listed = targets.iter().map(ToString::to_string).collect::<Vec<_>>();
+        // JSON is YAML.
+        let config = serde_json::json!({
+            "global": {"scrape_interval": EVERY, "scrape_timeout": EVERY, "evaluation_interval": EVERY},
+            "rule_files": rules.collect::<Vec<_>>(),
+            "scrape_configs": [{"job_name": "diglot", "static_configs": [{"targets": listed}]}],
+        });
+        let file = folder.0.join("prometheus.yaml");
+        std::fs::write(&file, config.to_string()).expect("a file in the temporary folder");
+        let mut command = Command::new("prometheus");
+        command.arg("--config.file").arg(&file).arg("--storage.tsdb.path").arg(folder.0.join("data"));
+        // The system chooses the port; the log tells which.
+        command.args(["--web.listen-address", "127.0.0.1:0", "--log.format", "json"]);
+        if let Err(error) = Command::new("prometheus").arg("--version").output() {
+            missing("prometheus", &error);
+        }
+        let mut process = Process::start(&mut command, false);
+        let mut address = None;
+        let address = loop {
+            let line = process.line().await.expect("prometheus goes on");
+            let line: Value = serde_json::from_str(&line).unwrap_or_else(|_| Value::String(line));
+            match line["msg"].as_str() {
+                Some("Listening on") => address = line["address"].as_str().and_then(|text| text.parse().ok()),
+                Some("Server is ready to receive web requests.") => break address.expect("it said where it listens"),
+                _ => {}
+            }
+            assert_ne!(line["level"], "error", "{line}");
+        };
+        Prometheus { _process: process, _folder: folder, address, targets: targets.len() }
+    }
+
+    /// Waits until everything has been scraped that is so now: a scrape of each target began after this call.
+    pub async fn scraped(&self) {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
+        eventually("a scrape of every target", async || {
+            let scraped = self.query("timestamp(up == 1)").await;
+            (scraped.iter().filter(|(_, at)| *at > now).count() == self.targets).then_some(())
+        })
+        .await;
+    }
+
+    /// The value of an expression now: one sample for each series of a vector, one without labels for a scalar.
+    ///
+    /// # Panics
+    /// When Prometheus refuses it.
+    pub async fn query(&self, expression: &str) -> Vec<Sample> {
+        let answer = self.api(&format!("query?query={}", encoded(expression))).await;
+        let data = &answer["data"];
+        let value = |pair: &Value| pair[1].as_str().and_then(|text| text.parse().ok()).expect("a value");
+        let labels = |metric: &Value| {
+            let pairs = metric.as_object().into_iter().flatten();
+            pairs.map(|(name, value)| (name.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+        };
+        match data["resultType"].as_str() {
+            Some("vector") => {
+                let all = data["result"].as_array().into_iter().flatten();
+                all.map(|one| (labels(&one["metric"]), value(&one["value"]))).collect()
+            }
+            Some("scalar") => vec![(BTreeMap::new(), value(&data["result"]))],
+            _ => panic!("{expression}: no value at a time in {answer}"),
+        }
+    }
+
+    /// What the API says behind `/api/v1/`.
+    ///
+    /// # Panics
+    /// When it says that it cannot.
+    pub async fn api(&self, path: &str) -> Value {
+        let request = format!("GET /api/v1/{path} HTTP/1.1\r\nHost: prometheus\r\nConnection: close\r\n\r\n");
+        let answer = client::ask(self.address, request).await;
+        let said: Value = serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
+        assert_eq!(said["status"], "success", "{path}: {said}");
+        said
+    }
+}
+
+/// A text as a part of a query [RFC 3986 §2.1].
+fn encoded(text: &str) -> String {
+    let mut out = String::new();
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'.' | b'-' => out.push(char::from(byte)),
+            _ => write!(out, "%{byte:02X}").expect("a string takes everything"),
+        }
+    }
+    out
+}
+
+fn missing(name: &str, error: &std::io::Error) -> ! {
+    panic!("these tests need {name} ({error}): run `.githooks/setup tests`, or install the package prometheus")
+}
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("diglot-it-prometheus-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a folder in the temporary folder");
+        Folder(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
