@@ -55,7 +55,7 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
         let (wrong, doubtful) = (count(Severity::Error), count(Severity::Warning));
         if arguments.format == Format::Text {
-            problems.iter().for_each(|problem| drop(say(problem)));
+            problems.iter().all(say);
             if let Some(config) = config {
                 summary(&file.display().to_string(), &config);
             }
@@ -71,8 +71,12 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
     }
     match arguments.format {
         Format::Text => {}
-        Format::Json => drop(say(format_args!("{:#}", all.iter().map(as_json).collect::<serde_json::Value>()))),
-        Format::Github => all.iter().for_each(|problem| drop(say(annotation(problem)))),
+        Format::Json => {
+            say(format_args!("{:#}", all.iter().map(as_json).collect::<serde_json::Value>()));
+        }
+        Format::Github => {
+            all.iter().map(annotation).all(say);
+        }
     }
     match (errors, warnings) {
         (0, 0) => Exit::Ok,
@@ -175,10 +179,7 @@ mod tests {
     #[test]
     fn an_annotation_is_one_line_whatever_stands_in_it() {
         let mut problem = Problem::of(Path::new("a,b:c.yaml"), "100 % of\r\nit".to_owned());
-        assert_eq!(
-            annotation(&problem),
-            "::error file=a%2Cb%3Ac.yaml,title=configuration::100 %25 of%0D%0Ait"
-        );
+        assert_eq!(annotation(&problem), "::error file=a%2Cb%3Ac.yaml,title=configuration::100 %25 of%0D%0Ait");
         problem.severity = Severity::Warning;
         (problem.line, problem.column, problem.path) = (Some(3), Some(7), "routes[0].x:y".to_owned());
         problem.hint = Some("a: b".to_owned());

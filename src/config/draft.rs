@@ -8,8 +8,10 @@ use super::lenient::{At, Failed, Lenient, Repair, Repairs};
 use super::outline::{Outline, Step};
 use super::problem::{Problem, nearest};
 
-/// How many mistakes are looked for. Each takes another look at the whole text, and nobody mends more in one go.
+/// How many mistakes are looked for, and how many bytes are read for them. Each takes another look at the whole text, and
+/// nobody mends more in one go.
 const MOST: usize = 100;
+const MOST_BYTES: usize = 16 << 20;
 
 /// What could be read of a file.
 pub(super) struct Draft<T> {
@@ -44,7 +46,8 @@ fn mend<T: DeserializeOwned>(name: &str, text: &str, mut options: Options, outli
         problems: outline.repeated().iter().map(|of| repeated(name, text, of)).collect(),
         lost: Vec::new(),
     };
-    while draft.problems.len() < MOST {
+    let most = MOST.min(MOST_BYTES / text.len().max(1));
+    for _ in 0..most {
         let read = |reader: serde_saphyr::Deserializer<'_, '_>| T::deserialize(Lenient::whole(reader, &repairs));
         // The options leave excerpts out.
         let error = match serde_saphyr::with_deserializer_from_str_with_options(text, options.clone(), read) {

@@ -22,9 +22,11 @@ use crate::dialect::{Content, Spelling};
 mod broken;
 mod broken_callers;
 mod callers;
+mod doubts;
 mod listen;
 mod process;
 mod replay;
+mod together;
 mod upstreams;
 
 /// A route without a mistake, in one line.
@@ -163,6 +165,13 @@ fn every_value_of_the_complete_file_is_the_default() {
 #[test]
 fn every_key_is_in_the_complete_file() {
     let text = std::fs::read_to_string(committed("diglot.yaml")).expect("the complete file");
+    for key in every_key() {
+        assert!(text.contains(&format!("{key}:")), "{key} is not in it");
+    }
+}
+
+/// The keys of every mapping.
+fn every_key() -> Vec<&'static str> {
     let keys = [
         keys_of::<File>(),
         keys_of::<Listeners>(),
@@ -190,9 +199,7 @@ fn every_key_is_in_the_complete_file() {
         keys_of::<Tier>(),
         keys_of::<Redis>(),
     ];
-    for key in keys.concat() {
-        assert!(text.contains(&format!("{key}:")), "{key} is not in it");
-    }
+    keys.concat()
 }
 
 /// The keys a struct reads, as it tells them to whatever it is read from.

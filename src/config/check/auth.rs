@@ -6,8 +6,8 @@ use serde_saphyr::Spanned;
 use super::{Check, Named, Position, Seen, every, position, shown};
 use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret};
 use crate::config::file::{self, OneOrMany, Text};
-use crate::config::problem::did_you_mean;
 use crate::config::load::{self, Unfit};
+use crate::config::problem::did_you_mean;
 use crate::config::scalar;
 
 /// What routes write for "anybody".

@@ -60,7 +60,8 @@ impl Check<'_> {
             }
         }
         for (index, (written, own)) in file.dialects.iter().zip(self.dialects.clone()).enumerate() {
-            let is_base = self.dialects.iter().any(|other| other.base().is_some_and(|base| base.name == own.name));
+            let bases = file.dialects.iter().filter_map(|other| other.value.extends.as_ref());
+            let is_base = bases.into_iter().any(|base| base.value == own.name);
             let spoken = |route: &Route| route.client.dialect.name == own.name || route.agent.dialect.name == own.name;
             if !is_base && !config.routes.iter().any(spoken) {
                 let message = format!("nobody speaks the dialect `{}`", own.name);
@@ -168,7 +169,12 @@ impl Check<'_> {
         if sends && route.upstreams.iter().any(is_overheard) {
             let place = written.upstream.as_ref().and_then(|upstream| position(upstream.defined));
             let message = "credentials go to this agent over the network in clear";
-            self.warn(&format!("{at}.upstream"), place, message, "write `https://`, or reach it inside of your own network");
+            self.warn(
+                &format!("{at}.upstream"),
+                place,
+                message,
+                "write `https://`, or reach it inside of your own network",
+            );
         }
     }
 }

@@ -141,9 +141,17 @@ impl Check<'_> {
         let pair = cert.zip(key).map(|(cert, key)| self.pair(cert, key, at));
         let client = self.client_auth(files, at);
         let (cert, key, not_after) = pair??;
-        if SystemTime::now().duration_since(UNIX_EPOCH).is_ok_and(|now| i128::from(not_after) < i128::from(now.as_secs())) {
+        if SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .is_ok_and(|now| i128::from(not_after) < i128::from(now.as_secs()))
+        {
             let place = files.cert.as_ref().and_then(|text| position(text.defined));
-            self.warn(&format!("{at}.cert"), place, "the certificate has expired", "renew it: clients that look will not connect");
+            self.warn(
+                &format!("{at}.cert"),
+                place,
+                "the certificate has expired",
+                "renew it: clients that look will not connect",
+            );
         }
         Some(Tls { cert, key, client: client? })
     }

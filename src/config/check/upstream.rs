@@ -72,9 +72,7 @@ impl Check<'_> {
         let file::UpstreamTls { ca, cert, key, server_name } = &written.value;
         let ca = ca.as_ref().map(|ca| self.authorities(ca, &format!("{at}.ca")));
         let identity = match (cert, key) {
-            (Some(cert), Some(key)) => {
-                Some(self.pair(cert, key, at).map(|(cert, key, _)| Identity { cert, key }))
-            }
+            (Some(cert), Some(key)) => Some(self.pair(cert, key, at).map(|(cert, key, _)| Identity { cert, key })),
             (None, None) => None,
             _ if self.is_lost(&format!("{at}.cert")) || self.is_lost(&format!("{at}.key")) => Some(None),
             (cert, _) => {

@@ -52,10 +52,7 @@ pub(super) const AUTH_RESULT: Label = label("result", Values::Closed(AuthResult:
 pub(super) const AUTH_REASON: Label = label("reason", Values::Closed(AuthReason::names));
 pub(super) const POLICY: Label = label(
     "policy",
-    Values::Open(
-        || vec!["streams:all", "streams:route", "streams:caller"],
-        "`name` of a rate limit (`rate_limits`)",
-    ),
+    Values::Open(|| vec!["streams:all", "streams:route", "streams:caller"], "`name` of a rate limit (`rate_limits`)"),
 );
 pub(super) const DECISION: Label = label("decision", Values::Closed(Decision::names));
 pub(super) const ISSUER: Label = label("issuer", Values::Configured("`name` of an issuer (`auth.issuers`)"));

@@ -13,7 +13,9 @@ pub use listener::{
     Accepting, CertificateChanged, CertificateExpired, CertificateUnusable, FewDescriptors, Listening, NotAccepting,
     TurnedAway,
 };
-pub use process::{Configured, Doubtful, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver};
+pub use process::{
+    Configured, Doubtful, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver,
+};
 pub use run::{
     Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved, Unshared,
 };
