@@ -3,8 +3,8 @@
 use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 
-use super::explain::{behind_aliases, explain, repeated};
-use super::lenient::{At, Failed, Lenient, Repair, Repairs};
+use super::explain::{behind_aliases, explain, repeated, unknown};
+use super::lenient::{At, Lenient, Repair, Repairs};
 use super::outline::{Outline, Step};
 use super::problem::{Problem, nearest};
 
@@ -65,27 +65,32 @@ fn mend<T: DeserializeOwned>(name: &str, text: &str, mut options: Options, outli
         if before == Some(Repair::LeaveOut) {
             break;
         }
-        // What stands behind a key that was guessed shows that the guess was wrong, and nothing else.
-        if before.is_none() {
-            draft.problems.push(explain(name, text, &error, Some(outline), Some(&failed)));
-        }
-        let repair = repair(&error, &failed, before, &repairs, outline);
-        if repair == Repair::LeaveOut {
-            draft.lost.push(failed.at.read.clone());
-        }
+        let repair = match behind_aliases(&error) {
+            Error::SerdeUnknownField { field, expected, .. } if failed.is_key && before.is_none() => {
+                let mut meant = nearest(field, expected);
+                meant.retain(|meant| is_free(meant, &failed.at, &repairs, outline));
+                let position = outline.find(&failed.at.written).and_then(|place| place.key);
+                draft.problems.push(unknown(name, text, position, &failed, (field, expected, &meant)));
+                match meant[..] {
+                    [meant] => Repair::ReadAs(meant),
+                    _ => {
+                        draft.lost.extend(meant.iter().map(|meant| failed.at.sibling(meant)));
+                        Repair::LeaveOut
+                    }
+                }
+            }
+            _ => {
+                // What stands behind a key that was guessed shows that the guess was wrong, and nothing else.
+                if before.is_none() {
+                    draft.problems.push(explain(name, text, &error, Some(outline), Some(&failed)));
+                }
+                draft.lost.push(failed.at.read.clone());
+                Repair::LeaveOut
+            }
+        };
         repairs.of.insert(failed.at.written, repair);
     }
     draft
-}
-
-fn repair(error: &Error, failed: &Failed, before: Option<Repair>, repairs: &Repairs, outline: &Outline) -> Repair {
-    match behind_aliases(error) {
-        Error::SerdeUnknownField { field, expected, .. } if failed.is_key && before.is_none() => {
-            let meant = nearest(field, expected).filter(|meant| is_free(meant, &failed.at, repairs, outline));
-            meant.map_or(Repair::LeaveOut, Repair::ReadAs)
-        }
-        _ => Repair::LeaveOut,
-    }
 }
 
 /// Whether no other key of the mapping is that one, or is read as it.

@@ -4,7 +4,7 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
 use super::lenient::Failed;
 use super::outline::{NOTHING, Outline, Place, Repeated, path_of};
-use super::problem::{Position, Problem, did_you_mean, is_secret_path, nearest};
+use super::problem::{Position, Problem, did_you_mean, is_secret_path};
 
 /// Keys of mappings that are easily taken for a single value, and how they are written.
 const MAPPINGS: &[(&str, &str)] = &[
@@ -46,18 +46,14 @@ pub(super) fn explain(
     let path = path_of(steps);
     let (message, hint) = describe(error, &path, place.as_ref());
     let problem = Problem::of_file(name, message).at(&path, position, text);
-    let problem = if may_be_secret(error, at) { problem.without_excerpt() } else { problem };
+    // What stands in place of these mappings is likely to be what belongs into them.
+    let is_secret =
+        |path: &str| is_secret_path(path) || path.split(['.', '[']).any(|key| matches!(key, "auth" | "redis"));
+    let is_secret = at.is_some_and(|failed| is_secret(&failed.at.read));
+    let problem = if is_secret { problem.without_excerpt() } else { problem };
     match hint {
         Some(hint) => problem.hint(hint),
         None => problem,
-    }
-}
-
-/// Whether what stands there may be a secret, since nothing says that it is none: an unknown key may be that of one.
-fn may_be_secret(error: &Error, at: Option<&Failed>) -> bool {
-    match error {
-        Error::SerdeUnknownField { field, expected, .. } => nearest(field, expected).is_none_or(is_secret_path),
-        _ => at.is_some_and(|failed| is_secret_path(&failed.at.read)),
     }
 }
 
@@ -67,6 +63,22 @@ pub(super) fn behind_aliases(mut error: &Error) -> &Error {
         error = inner;
     }
     error
+}
+
+/// Says that a key is none of those that are known at its place. `meant` are those that it may stand for.
+pub(super) fn unknown(
+    name: &str,
+    text: &str,
+    position: Option<Position>,
+    failed: &Failed,
+    (field, known, meant): (&str, &[&str], &[&str]),
+) -> Problem {
+    let hint = did_you_mean(field, if meant.is_empty() { known } else { meant });
+    let problem = Problem::of_file(name, format!("unknown key `{field}`"));
+    let problem = problem.at(&path_of(&failed.at.written), position, text).hint(hint);
+    // What it holds may be a secret, unless it is known to be the key of something else.
+    let is_harmless = !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
+    if is_harmless && !is_secret_path(&failed.at.read) { problem } else { problem.without_excerpt() }
 }
 
 /// Says that a key is written twice.
@@ -80,9 +92,6 @@ pub(super) fn repeated(name: &str, text: &str, of: &Repeated) -> Problem {
 fn describe(error: &Error, path: &str, place: Option<&Place>) -> (String, Option<String>) {
     let found = place.map_or("something else", |place| place.found);
     match error {
-        Error::SerdeUnknownField { field, expected, .. } => {
-            (format!("unknown key `{field}`"), Some(did_you_mean(field, expected)))
-        }
         Error::NullIntoString { .. } => no_value(path),
         Error::Unexpected { .. } | Error::SerdeInvalidType { .. } if found == NOTHING => no_value(path),
         Error::Unexpected { expected, .. } => expected_shape(expected, found, path),

@@ -63,6 +63,14 @@ impl At {
         At { written: self.with(Step::Index(index)), read: format!("{}[{index}]", self.read) }
     }
 
+    /// The path of another key beside this one, as `check` names it.
+    pub(super) fn sibling(&self, key: &str) -> String {
+        match self.read.rsplit_once('.') {
+            Some((mapping, _)) => format!("{mapping}.{key}"),
+            None => key.to_owned(),
+        }
+    }
+
     fn with(&self, step: Step) -> Vec<Step> {
         self.written.iter().cloned().chain([step]).collect()
     }

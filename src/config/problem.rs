@@ -1,5 +1,6 @@
 //! One mistake in a configuration: where it is, what it is, and the way out.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
 use std::path::Path;
@@ -161,7 +162,14 @@ impl Problems {
         // A list of API keys is a file of its own.
         problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
         // What an alias repeats is wrong once.
-        problems.dedup();
+        let mut said = HashSet::new();
+        problems.retain(|one| {
+            one.line.is_none() || said.insert((one.file.clone(), one.line, one.column, one.message.clone()))
+        });
+        // Where one of the problems of a line must not show it, none may.
+        let place = |problem: &Problem| (problem.file.clone(), problem.line);
+        let hidden: HashSet<_> = problems.iter().filter(|one| one.excerpt.is_none()).map(place).collect();
+        problems.iter_mut().filter(|one| hidden.contains(&place(one))).for_each(|one| one.excerpt = None);
         Problems(problems)
     }
 
@@ -200,22 +208,25 @@ impl Error for Problems {}
 
 /// A hint for a word that is none of `known`: the one that was probably meant, else all of them.
 pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    match nearest(word, known) {
-        Some(meant) => format!("did you mean `{meant}`?"),
-        None => {
-            let list: Vec<String> = known.iter().map(|each| format!("`{each}`")).collect();
-            format!("known here: {}", list.join(", "))
-        }
+    let listed = |words: &[&str], between: &str| {
+        let words: Vec<String> = words.iter().map(|each| format!("`{each}`")).collect();
+        words.join(between)
+    };
+    match nearest(word, known).as_slice() {
+        [] => format!("known here: {}", listed(known, ", ")),
+        meant => format!("did you mean {}?", listed(meant, " or ")),
     }
 }
 
-/// Which of `known` was probably meant by a word that is none of them.
-pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
-    let nearest = known.iter().map(|each| (distance(word, each), *each)).min();
+/// Which of `known` was probably meant by a word that is none of them: more than one where they are equally near.
+pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
+    let length = word.chars().count();
     // Two edits turn a word of two letters into any other, so short words must be nearer.
-    nearest
-        .filter(|(edits, meant)| *edits <= 2 && *edits < meant.len().min(word.chars().count()))
-        .map(|(_, meant)| meant)
+    let near = |(edits, meant): &(usize, &str)| *edits <= 2 && *edits < meant.len().min(length);
+    let mut near: Vec<(usize, &str)> = known.iter().map(|each| (distance(word, each), *each)).filter(near).collect();
+    near.sort_unstable();
+    let least = near.first().map(|(edits, _)| *edits);
+    near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
 }
 
 /// The Levenshtein distance, blind to case, `_` and `-`: those are the spelling of a name, not the name.
@@ -308,6 +319,7 @@ mod tests {
         for (word, meant) in [("cleint", "client"), ("keepAlive", "keep_alive"), ("Path", "path"), ("nam", "name")] {
             assert_eq!(did_you_mean(word, &known), format!("did you mean `{meant}`?"));
         }
+        assert_eq!(did_you_mean("nath", &["name", "path", "math"]), "did you mean `math` or `path`?");
         for word in ["x", "ab", "upstream", "路径"] {
             assert_eq!(did_you_mean(word, &known), "known here: `name`, `path`, `client`, `keep_alive`", "{word}");
         }

@@ -95,7 +95,7 @@ impl Check<'_> {
         let scalar = self.scalar(name, path, position)?;
         let dialect = self.known_dialect(&scalar.text);
         let built_in: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
-        let may_be = self.unnamed.contains(&Named::Dialect) && nearest(&scalar.text, &built_in).is_none();
+        let may_be = self.unnamed.contains(&Named::Dialect) && nearest(&scalar.text, &built_in).is_empty();
         let mistaken = may_be || self.mistaken.iter().any(|name| name == scalar.text.as_str());
         if dialect.is_none() && !mistaken {
             let known = self.dialect_names();

@@ -103,7 +103,7 @@ routes:
     cors: {origins: "*"}
 "#,
         r"
-f:5:100: warning: auth.api_keys[0].keys[0].expires: this key has expired, and is refused
+f:5:102: warning: auth.api_keys[0].keys[0].expires: this key has expired, and is refused
   hint: take it away, or give it longer
 f:6:52: warning: rate_limits[0].tiers: no caller has a tier, so nobody has these quotas
   hint: add `tier_claim` to an issuer, or `tier` to API keys; or take `tiers` away

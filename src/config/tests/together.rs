@@ -64,12 +64,15 @@ fn a_misspelt_key_is_one_mistake_at_its_place_with_the_key_that_was_meant() {
                 count += 1;
                 let line = format!("{}{spelt}{}", &line[..word], &line[colon..]);
                 let problems = problems_of(&path, &with_line(&text, number, Some(&line)));
-                let said: Vec<_> =
-                    problems.iter().map(|one| (one.line, one.column, &*one.message, one.hint.as_deref())).collect();
                 let (line, column) = (Some(number as u64 + 1), Some(word as u64 + 1));
-                let (message, hint) = (format!("unknown key `{spelt}`"), format!("did you mean `{key}`?"));
-                if said != [(line, column, &*message, Some(&*hint))] {
-                    wrong += &format!("{}:{}: {key} as {spelt}: {said:?}\n", path.display(), number + 1);
+                // Of `auth` and `path`, `ath` may be either.
+                let is_meant = |hint: &str| hint.starts_with("did you mean ") && hint.contains(&format!("`{key}`"));
+                let is_it = |one: &Problem| {
+                    (one.line, one.column, &one.message) == (line, column, &format!("unknown key `{spelt}`"))
+                        && one.hint.as_deref().is_some_and(is_meant)
+                };
+                if !matches!(&problems[..], [one] if is_it(one)) {
+                    wrong += &format!("{}:{}: {key} as {spelt}: {problems:?}\n", path.display(), number + 1);
                 }
             }
         }
@@ -83,8 +86,8 @@ fn whatever_stands_for_a_value_is_said_at_a_place_or_taken() {
     let mut count = 0;
     for (path, text) in files() {
         let length = text.lines().count() as u64;
-        let mut variants: Vec<String> =
-            (0..text.lines().count()).map(|number| with_line(&text, number, None)).collect();
+        let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
+        let mut variants: Vec<String> = code.map(|(number, _)| with_line(&text, number, None)).collect();
         for (number, _, colon) in keys(&text) {
             let line = text.lines().nth(number).expect("a line");
             let values =
@@ -149,7 +152,7 @@ fn mistakes_of_every_sort_are_said_together_and_none_that_follows_from_another()
         "3:17: limits.frame: `8MB` is no size",
         "3:22: limits.frame: the key `frame` is written twice; first on line 3",
         "4:13: keep_alive: expected a single value, found a list",
-        "5:15: drain_timeout: there is no value here",
+        "5:14: drain_timeout: there is no value here",
         "6:8: redis: expected a mapping, found a single value",
         "9:21: auth.issuers[0].isuer: unknown key `isuer`",
         "9:70: auth.issuers[0].secret_flie: unknown key `secret_flie`",
@@ -163,7 +166,7 @@ fn mistakes_of_every_sort_are_said_together_and_none_that_follows_from_another()
         "18:5: routes[0].agnet: unknown key `agnet`",
         "18:27: routes[0].agnet.contents: unknown key `contents`",
         "18:37: routes[0].agent.content: `block` is not a choice here",
-        "19:15: routes[0].upstream: `agent:9001` is no URL",
+        "19:15: routes[0].upstream: `agent:9001` has no scheme",
         "20:15: routes[0].timeouts: expected a mapping, found a single value",
         "23:13: routes[0].health: expected a mapping, found a single value",
     ];
