@@ -4,9 +4,10 @@ use serde::de::DeserializeOwned;
 use serde_saphyr::{DuplicateKeyPolicy, Error, Options};
 
 use super::explain::{behind_aliases, explain, repeated, unknown};
+use super::keys;
 use super::lenient::{At, Lenient, Repair, Repairs};
 use super::outline::{Outline, Step};
-use super::problem::{Problem, nearest};
+use super::problem::{Problem, is_slip, nearest};
 
 /// How many mistakes are looked for, and how many bytes are read for them. Each takes another look at the whole text, and
 /// nobody mends more in one go.
@@ -20,19 +21,21 @@ pub(super) struct Draft<T> {
     pub(super) problems: Vec<Problem>,
     /// Paths whose values were left out, since they could not be read. What is missing there is no mistake of its own.
     pub(super) lost: Vec<String>,
+    /// Keys of routes that stand at the top of the file. A route that lacks one of them may be the one that it belongs to.
+    pub(super) misplaced: Vec<String>,
 }
 
 /// Reads `text`, the content of the file `name`.
 pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options) -> Draft<T> {
     if let Ok(value) = serde_saphyr::from_str_with_options(text, options.clone()) {
-        return Draft { value: Some(value), problems: Vec::new(), lost: Vec::new() };
+        return Draft { value: Some(value), problems: Vec::new(), lost: Vec::new(), misplaced: Vec::new() };
     }
     match Outline::of(text, &options) {
         Ok(outline) => mend(name, text, options, &outline),
         // Of a text that is no YAML nothing else can be said.
         Err(error) => {
             let problems = vec![explain(name, text, error.without_snippet(), None, None)];
-            Draft { value: None, problems, lost: Vec::new() }
+            Draft { value: None, problems, lost: Vec::new(), misplaced: Vec::new() }
         }
     }
 }
@@ -45,6 +48,7 @@ fn mend<T: DeserializeOwned>(name: &str, text: &str, mut options: Options, outli
         value: None,
         problems: outline.repeated().iter().map(|of| repeated(name, text, of)).collect(),
         lost: Vec::new(),
+        misplaced: Vec::new(),
     };
     let most = MOST.min(MOST_BYTES / text.len().max(1));
     for _ in 0..most {
@@ -69,8 +73,15 @@ fn mend<T: DeserializeOwned>(name: &str, text: &str, mut options: Options, outli
             Error::SerdeUnknownField { field, expected, .. } if failed.is_key && before.is_none() => {
                 let mut meant = nearest(field, expected);
                 meant.retain(|meant| is_free(meant, &failed.at, &repairs, outline));
+                // The name of another key, letter by letter, is that key rather than one that is only near.
+                let home =
+                    keys::home(field, &failed.at.written).filter(|_| !meant.iter().any(|meant| is_slip(field, meant)));
+                if home.is_some() {
+                    meant.clear();
+                    draft.misplaced.extend(keys::is_of_route(field, &failed.at.written).then(|| field.clone()));
+                }
                 let position = outline.find(&failed.at.written).and_then(|place| place.key);
-                draft.problems.push(unknown(name, text, position, &failed, (field, expected, &meant)));
+                draft.problems.push(unknown(name, text, position, &failed, (field, expected, &meant, home)));
                 match meant[..] {
                     [meant] => Repair::ReadAs(meant),
                     _ => {

@@ -65,19 +65,23 @@ pub(super) fn behind_aliases(mut error: &Error) -> &Error {
     error
 }
 
-/// Says that a key is none of those that are known at its place. `meant` are those that it may stand for.
+/// Says that a key is none of those that are known at its place. `meant` are those that it may stand for, `home` says where it belongs.
 pub(super) fn unknown(
     name: &str,
     text: &str,
     position: Option<Position>,
     failed: &Failed,
-    (field, known, meant): (&str, &[&str], &[&str]),
+    (field, known, meant, home): (&str, &[&str], &[&str], Option<&str>),
 ) -> Problem {
-    let hint = did_you_mean(field, if meant.is_empty() { known } else { meant });
+    let hint = match home {
+        Some(home) => home.to_owned(),
+        None => did_you_mean(field, if meant.is_empty() { known } else { meant }),
+    };
     let problem = Problem::of_file(name, format!("unknown key `{field}`"));
     let problem = problem.at(&path_of(&failed.at.written), position, text).hint(hint);
     // What it holds may be a secret, unless it is known to be the key of something else.
-    let is_harmless = !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
+    let is_harmless =
+        (home.is_some() && !is_secret_path(field)) || !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
     if is_harmless && !is_secret_path(&failed.at.read) { problem } else { problem.without_excerpt() }
 }
 
@@ -146,7 +150,10 @@ fn expected_shape(expected: &str, found: &str, path: &str) -> (String, Option<St
 /// What usually lies behind the reader's message.
 fn syntax_hint(message: &str) -> Option<String> {
     const BEHIND: &[(&str, &str)] = &[
-        ("mapping values are not allowed", "put a value that holds `: ` in quotes, or check the indentation"),
+        (
+            "mapping values are not allowed",
+            "put a value that holds `: ` in quotes, or check the indentation; the line above may lack its `: `",
+        ),
         ("tab", "indent with spaces; YAML takes no tabs"),
         ("quoted scalar", "a quote here or above is not closed, or a `\\` in double quotes needs to be `\\\\`"),
         ("unclosed bracket", "close it, or quote a text that begins with `[` or `{`"),

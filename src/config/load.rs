@@ -66,8 +66,8 @@ pub(super) fn both<F: DeserializeOwned, T>(
     check: fn(&Source<'_>, &F) -> Result<T, Vec<Problem>>,
 ) -> Result<(F, T), Problems> {
     let text = plain(text);
-    let Draft { value, mut problems, lost } = draft::read::<F>(name, text, options());
-    let source = Source { name, text, with, lost: &lost };
+    let Draft { value, mut problems, lost, misplaced } = draft::read::<F>(name, text, options());
+    let source = Source { name, text, with, lost: &lost, misplaced: &misplaced };
     let checked = value.map(|value| check(&source, &value).map(|checked| (value, checked)));
     match checked {
         Some(Ok(both)) if problems.is_empty() => return Ok(both),
@@ -131,6 +131,8 @@ pub(super) struct Source<'a> {
     pub(super) with: With<'a>,
     /// Paths whose values were left out, since they could not be read.
     pub(super) lost: &'a [String],
+    /// Keys of routes that stand in no route.
+    pub(super) misplaced: &'a [String],
 }
 
 /// What a text is read with.

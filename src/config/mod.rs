@@ -29,6 +29,7 @@ pub mod effective;
 mod explain;
 pub mod field;
 pub mod file;
+mod keys;
 mod lenient;
 pub mod listen;
 pub mod load;

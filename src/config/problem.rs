@@ -229,6 +229,11 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
 }
 
+/// Whether two words differ by one slip of the pen.
+pub(super) fn is_slip(word: &str, meant: &str) -> bool {
+    distance(word, meant) <= 1
+}
+
 /// The Levenshtein distance, blind to case, `_` and `-`: those are the spelling of a name, not the name.
 fn distance(left: &str, right: &str) -> usize {
     let letters = |word: &str| -> Vec<char> {

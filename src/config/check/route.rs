@@ -8,6 +8,9 @@ use crate::config::{Route, Timeouts, file, scalar, words};
 
 impl Check<'_> {
     pub(super) fn routes(&mut self, routes: &Spanned<Vec<Spanned<file::Route>>>) -> Option<Vec<Route>> {
+        if routes.value.is_empty() && !self.source.misplaced.is_empty() {
+            return None;
+        }
         if routes.value.is_empty() {
             let hint =
                 "add one: `routes: [{path: /chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/\"}]`";

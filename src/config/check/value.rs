@@ -180,7 +180,8 @@ impl Check<'_> {
         example: &str,
         whole: Option<Position>,
     ) -> Option<&'w T> {
-        if value.is_none() && !self.is_lost(&format!("{at}.{key}")) {
+        let is_elsewhere = at.starts_with("routes[") && self.source.misplaced.iter().any(|misplaced| misplaced == key);
+        if value.is_none() && !is_elsewhere && !self.is_lost(&format!("{at}.{key}")) {
             self.note(at, whole, format!("the key `{key}` is missing or empty"), format!("add {example}"));
         }
         value

@@ -13,11 +13,11 @@ f:1:31: trusted_proxies[1]: `10.1.2.3/8` is an address within a network, not a n
 f:1:43: trusted_proxies[2]: `fd00::1/64` is an address within a network, not a network
   hint: did you mean `fd00::/64`?
 f:1:57: trusted_proxies[3]: `10.0.0.0/33` is neither an address nor a network
-  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`
+  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies on a Unix socket `unix`
 f:1:70: trusted_proxies[4]: `proxy.local` is neither an address nor a network
-  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`
+  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies on a Unix socket `unix`
 f:1:83: trusted_proxies[5]: `${SECRET}`, with its variables put in, is neither an address nor a network
-  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`
+  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies on a Unix socket `unix`
 ",
     ),
     (

@@ -38,7 +38,7 @@ f:8:34: routes[0].upstream[2].weight: `heavy` is no weight
 f:10:59: routes[1].upstream.url: this is the gateway itself, the default of listeners.data; requests would go round in it
   hint: write the address and port of the agent
 f:11:53: routes[2].upstream: `9001` has no scheme
-  hint: did you mean `http://9001`?
+  hint: did you mean `http://127.0.0.1:9001`?
 ",
     ),
     (

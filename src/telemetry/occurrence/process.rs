@@ -148,3 +148,18 @@ impl NeedsRestart<'_> {
         );
     }
 }
+
+/// Something in the gateway went wrong that must not. What it was doing ends there, and everything else goes on.
+pub struct Panicked<'a> {
+    /// where in the sources
+    pub place: &'a dyn fmt::Display,
+    /// what
+    pub cause: &'a str,
+}
+
+impl Panicked<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::error!(place = %self.place, cause = shown(self.cause), "the gateway failed; report this line");
+    }
+}
