@@ -27,16 +27,22 @@ pub(super) struct Draft<T> {
 
 /// Reads `text`, the content of the file `name`.
 pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options) -> Draft<T> {
-    if let Ok(value) = serde_saphyr::from_str_with_options(text, options.clone()) {
-        return Draft { value: Some(value), problems: Vec::new(), lost: Vec::new(), misplaced: Vec::new() };
-    }
+    let none = |problems| Draft { value: None, problems, lost: Vec::new(), misplaced: Vec::new() };
+    let first = match serde_saphyr::from_str_with_options(text, options.clone()) {
+        Ok(value) => return Draft { value: Some(value), ..none(Vec::new()) },
+        Err(error) => error,
+    };
     match Outline::of(text, &options) {
-        Ok(outline) => mend(name, text, options, &outline),
-        // Of a text that is no YAML nothing else can be said.
-        Err(error) => {
-            let problems = vec![explain(name, text, error.without_snippet(), None, None)];
-            Draft { value: None, problems, lost: Vec::new(), misplaced: Vec::new() }
+        Ok(outline) => {
+            let mut draft = mend(name, text, options, &outline);
+            // Nothing that the reader refuses is taken, should it be something that nobody thought of.
+            if draft.problems.is_empty() {
+                draft.problems.push(explain(name, text, first.without_snippet(), None, None));
+            }
+            draft
         }
+        // Of a text that is no YAML nothing else can be said.
+        Err(error) => none(vec![explain(name, text, error.without_snippet(), None, None)]),
     }
 }
 
@@ -71,17 +77,12 @@ fn mend<T: DeserializeOwned>(name: &str, text: &str, mut options: Options, outli
         }
         let repair = match behind_aliases(&error) {
             Error::SerdeUnknownField { field, expected, .. } if failed.is_key && before.is_none() => {
-                let mut meant = nearest(field, expected);
-                meant.retain(|meant| is_free(meant, &failed.at, &repairs, outline));
-                // The name of another key, letter by letter, is that key rather than one that is only near.
-                let home =
-                    keys::home(field, &failed.at.written).filter(|_| !meant.iter().any(|meant| is_slip(field, meant)));
-                if home.is_some() {
-                    meant.clear();
-                    draft.misplaced.extend(keys::is_of_route(field, &failed.at.written).then(|| field.clone()));
-                }
+                let (meant, home) = meant(field, expected, &failed.at, &repairs, outline);
                 let position = outline.find(&failed.at.written).and_then(|place| place.key);
                 draft.problems.push(unknown(name, text, position, &failed, (field, expected, &meant, home)));
+                if home.is_some() && keys::is_of_route(field, &failed.at.written) {
+                    draft.misplaced.push(field.clone());
+                }
                 match meant[..] {
                     [meant] => Repair::ReadAs(meant),
                     _ => {
@@ -102,6 +103,26 @@ fn mend<T: DeserializeOwned>(name: &str, text: &str, mut options: Options, outli
         repairs.of.insert(failed.at.written, repair);
     }
     draft
+}
+
+/// Which of `known` an unknown key may stand for, and else where it belongs.
+fn meant(
+    key: &str,
+    known: &[&'static str],
+    at: &At,
+    repairs: &Repairs,
+    outline: &Outline,
+) -> (Vec<&'static str>, Option<&'static str>) {
+    let mut meant = nearest(key, known);
+    meant.retain(|meant| is_free(meant, at, repairs, outline));
+    // A file of API keys has no routes.
+    let has_others = at.written.len() > 1 || known.contains(&"routes");
+    // The name of another key, letter by letter, is that key rather than one that is only near.
+    let is_other = has_others && !meant.iter().any(|meant| is_slip(key, meant));
+    match keys::home(key, &at.written).filter(|_| is_other) {
+        Some(home) => (Vec::new(), Some(home)),
+        None => (meant, None),
+    }
 }
 
 /// Whether no other key of the mapping is that one, or is read as it.
