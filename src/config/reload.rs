@@ -126,7 +126,9 @@ mod tests {
 
     /// A configuration, and how it is printed.
     fn read(text: &str) -> (Config, String) {
-        understood(Path::new("f"), text.as_bytes()).unwrap_or_else(|problems| panic!("{problems}"))
+        let read = understood(Path::new("f"), text.as_bytes(), |_, _, _| Ok(()));
+        let read = read.unwrap_or_else(|problems| panic!("{problems}"));
+        (read.config, read.printed)
     }
 
     fn said(before: &str, after: &str) -> String {
