@@ -111,7 +111,13 @@ fn the_chinese_readme_has_the_same_blocks_and_links() {
     let pages = pages();
     let [english, chinese] = ["README.md", "README.zh.md"].map(|name| &pages[Path::new(name)]);
     for (one, other) in english.blocks.iter().zip(&chinese.blocks) {
-        assert_eq!(one.without_comments(), other.without_comments(), "README.md:{} README.zh.md:{}", one.line, other.line);
+        assert_eq!(
+            one.without_comments(),
+            other.without_comments(),
+            "README.md:{} README.zh.md:{}",
+            one.line,
+            other.line
+        );
     }
     assert_eq!(english.blocks.len(), chinese.blocks.len(), "as many blocks");
     let targets = |page: &Page| {

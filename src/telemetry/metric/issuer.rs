@@ -30,7 +30,8 @@ impl Vectors {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let (keys, success) = (table::JWKS_KEYS.register(registry)?, table::JWKS_SUCCESS.register(registry)?);
         let refreshes = table::JWKS_REFRESHES.register(registry)?;
-        let families = vec![Box::new(keys.clone()) as _, Box::new(success.clone()) as _, Box::new(refreshes.clone()) as _];
+        let families =
+            vec![Box::new(keys.clone()) as _, Box::new(success.clone()) as _, Box::new(refreshes.clone()) as _];
         Ok(Vectors { keys, success, refreshes, leases: Leases::new("issuer", families) })
     }
 

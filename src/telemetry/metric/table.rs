@@ -14,12 +14,10 @@ const CONNECTING: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.
 const WAITING: &[f64] = &[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Of whole runs: from a word to an hour.
-const RUNNING: &[f64] =
-    &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
+const RUNNING: &[f64] = &[0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0];
 
 /// Of what the gateway itself adds: from an event to a read full of them.
-const TRANSLATING: &[f64] =
-    &[1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2];
+const TRANSLATING: &[f64] = &[1e-6, 2.5e-6, 5e-6, 1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2];
 
 /// A row is `NAME: kind = "name" [labels], "help";`. A histogram says `within` which buckets it counts.
 macro_rules! table {
@@ -76,7 +74,7 @@ table! {
     CONNECTIONS: Gauge = "diglot_connections_active" [PLANE, LISTENER],
         "Connections that are open, by plane and listener.";
     CONNECTIONS_REFUSED: Counter = "diglot_connections_refused_total" [PLANE, LISTENER, TURNED],
-        "Connections that were closed before a request came on them, by plane, listener and reason.";
+        "Connections that were closed instead of a request being read from them, by plane, listener and reason.";
     ACCEPT_FAILURES: Counter = "diglot_accept_failures_total" [PLANE, LISTENER],
         "Times that no connection could be accepted, as without file descriptors, by plane and listener.";
     TLS_NOT_AFTER: Gauge = "diglot_tls_cert_not_after_timestamp_seconds" [PLANE, LISTENER],
@@ -103,6 +101,10 @@ table! {
         "Requests to upstreams by what became of them, up to the head of the answer; each attempt counts.";
     UPSTREAM_CONNECT: Histogram = "diglot_upstream_connect_seconds" [UPSTREAM] within CONNECTING,
         "How long new connections to upstreams took, TLS included; kept connections are not among them.";
+    SPANS_EXPORTED: Counter = "diglot_spans_exported_total" [],
+        "Spans that the collector of traces took.";
+    SPANS_DROPPED: Counter = "diglot_spans_dropped_total" [SPAN_LOSS],
+        "Spans that the collector of traces never gets, by reason.";
     DRAINING: Gauge = "diglot_draining" [],
         "1 while the gateway is shutting down.";
     CONFIG_GOOD: Gauge = "diglot_config_last_reload_successful" [],

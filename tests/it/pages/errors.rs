@@ -52,7 +52,8 @@ Where an agent is to blame, `Proxy-Status` (RFC 9209) says it in the words of th
 fn page() -> String {
     let mut out = HEAD.to_owned();
     for kind in Kind::ALL {
-        writeln!(out, "| `{}` | {} | {} | {} |", kind.code(), kind.status(), kind.text(), kind.hint()).expect("a string");
+        writeln!(out, "| `{}` | {} | {} | {} |", kind.code(), kind.status(), kind.text(), kind.hint())
+            .expect("a string");
     }
     out.push_str(FOOT);
     for (kind, said) in Kind::ALL.iter().filter_map(|kind| Some((kind, kind.proxy_status()?))) {
