@@ -33,7 +33,7 @@ fn every_alert_fires_and_stays_quiet_as_its_cases_say() {
     }
 }
 
-/// Every case of both files: what it is about, the metrics that it feeds, and whether the alert fires in it at last.
+/// Every case of the files: what it is about, the metrics that it feeds, and whether the alert fires in it at last.
 fn cases() -> Vec<(String, BTreeSet<String>, bool)> {
     let files = CASES.map(yaml);
     let tests = files.iter().flat_map(|file| file["tests"].as_array().expect("tests"));
