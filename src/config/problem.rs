@@ -160,7 +160,8 @@ impl fmt::Display for Problems {
 impl Error for Problems {}
 
 /// A hint for a word that is none of `known`: the one that was probably meant, else all of them.
-pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
+#[must_use]
+pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     let nearest = known.iter().map(|each| (distance(word, each), *each)).min();
     match nearest {
         // Two edits turn a word of two letters into any other, so short words must be nearer.
