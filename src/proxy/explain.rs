@@ -68,7 +68,7 @@ pub struct Leads {
     /// the answer to a preflight, if it is one of a page that may call
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<BTreeMap<String, String>>,
-    /// the gates in their order
+    /// the gates in their order; none of them is asked about a preflight that is answered
     pub gates: Vec<Told>,
     /// who speaks what
     pub client: Speaks,
@@ -121,7 +121,7 @@ impl Gateway {
         head.extensions.insert(Arc::clone(found.matched()));
         head.extensions.insert(Who::default());
         let preflight = self.guard.preflighted(&mut head, found.matched());
-        let gates = self.gates(&head);
+        let gates = if preflight.is_some() { Vec::new() } else { self.gates(&head) };
         let (leaf, rehearsed) = match self.leaf(&found, &head, body) {
             Ok(rehearsed) => (None, rehearsed),
             Err(rejection) => (Some(Refusal::from(&rejection)), None),
@@ -310,6 +310,9 @@ impl Gateway {
         };
         also("timeouts.first_event", timeouts.first_event.map(spelt));
         also("timeouts.reader", route.desk.as_ref().map(|_| spelt(timeouts.reader)));
+        let forwarded: Vec<&str> = access.forward_headers.iter().map(HeaderName::as_str).collect();
+        also("forward_headers", (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(", "))));
+        also("forward_credentials", access.forward_credentials.then(|| "true".to_owned()));
         also("tools", access.tools.as_ref().map(|tools| format!("[{}]", tools.join(", "))));
         also("run_limits.events", run.events.map(|most| most.to_string()));
         also("run_limits.bytes", run.bytes.map(|most| format!("{most} bytes")));

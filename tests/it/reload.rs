@@ -279,7 +279,7 @@ async fn a_gateway_is_spoken_to_by_its_socket() {
     assert_eq!(run(gateway.data, "/elsewhere").await.status, 404);
     // Nothing is heard of the first.
     let refused = gateway.logged("request refused").await;
-    assert_eq!(gateway.metric(r#"diglot_requests_total{code="404",route=""}"#).await, 2.0, "{refused}");
+    assert_eq!(gateway.metric(r#"diglot_requests_total{code="404",method="POST",route=""}"#).await, 2.0, "{refused}");
 
     put(&file, &yaml(&top, &agent, &[("b", "")]));
     let (code, stdout, _) = said(&["reload", "--run-dir", folder_name]);
