@@ -15,7 +15,8 @@ use crate::proxy::{
     Connections, Edge, Gateway, Lifecycle, Listener, Plane, SocketFile, Switch, Unbound, serving, stack,
 };
 use crate::replay::Shared;
-use crate::telemetry::{Metrics, occurrence};
+use crate::telemetry::trace::Tracing;
+use crate::telemetry::{Metrics, label, occurrence};
 use async_trait::async_trait;
 use axum::Router;
 use drain::{Doors, Drain};
@@ -28,10 +29,18 @@ use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use upgrade::{Legacy, Predecessor};
+
+/// The planes, as metrics and logs call them.
+const DATA: &str = label::Plane::Data.label();
+const STATUS: &str = label::Plane::Status.label();
 
 /// Threads of the planes that only answer short questions.
 const STATUS_THREADS: usize = 1;
+
+/// Time for the collector of traces to take what is left.
+const LAST_SPANS: Duration = Duration::from_secs(2);
 
 /// A gateway whose sockets are bound, not yet serving.
 #[derive(Debug)]
@@ -40,6 +49,7 @@ pub struct App {
     origin: Option<Origin>,
     metrics: Arc<Metrics>,
     guard: Arc<Guard>,
+    tracing: Tracing,
     data: Vec<Listener>,
     status: Vec<Listener>,
     local: Option<Local>,
@@ -123,6 +133,7 @@ impl App {
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
         let guard = Arc::new(Guard::new(&config, &metrics).map_err(StartError::Unusable)?);
+        let tracing = Tracing::from_environment(&metrics).map_err(StartError::Unusable)?;
         // Last, since nothing is different for the other one before.
         let mut predecessor = predecessor(config.process.run_dir.as_deref(), start)?;
         let mut bind = |plane: &'static str, all: &[Listen]| -> Result<Vec<_>, StartError> {
@@ -138,7 +149,7 @@ impl App {
             };
             upgrade::names(plane, all).into_iter().zip(all).map(bind).collect()
         };
-        let (data, status) = (bind("data", &config.data)?, bind("status", &config.status)?);
+        let (data, status) = (bind(DATA, &config.data)?, bind(STATUS, &config.status)?);
         let local = config.process.run_dir.as_deref().map(|run_dir| {
             let named: Vec<_> = data.iter().chain(&status).map(|(name, listener)| (name.clone(), listener)).collect();
             let (socket, legacy) = (Socket::bind(run_dir)?, Legacy::of(&named)?);
@@ -147,7 +158,7 @@ impl App {
         let unusable = |error| StartError::RunDir(config.process.run_dir.clone().unwrap_or_default(), error);
         let local = local.transpose().map_err(unusable)?;
         let [data, status] = [data, status].map(|plane| plane.into_iter().map(|(_, listener)| listener).collect());
-        Ok(App { config, origin, metrics, guard, data, status, local, predecessor })
+        Ok(App { config, origin, metrics, guard, tracing, data, status, local, predecessor })
     }
 
     /// Where the data plane is bound, if it is on the network.
@@ -167,17 +178,18 @@ impl App {
     /// # Errors
     /// When the process cannot be set up.
     pub fn serve(self) -> Result<(), StartError> {
-        let App { config, origin, metrics, guard, data, status, local, predecessor } = self;
+        let App { config, origin, metrics, guard, tracing, data, status, local, predecessor } = self;
         let (lifecycle, doors) = (Lifecycle::default(), Arc::new(Doors::default()));
         let (orders, asked) = Orders::new();
-        let gateway = Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard));
+        let gateway =
+            Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard), tracing.clone());
         let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
         let shared = gateway.shared();
         resolve_now(&gateway)?;
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
-        let listening = [("data", &data), ("status", &status)].into_iter().flat_map(|(plane, listeners)| {
+        let listening = [(DATA, &data), (STATUS, &status)].into_iter().flat_map(|(plane, listeners)| {
             listeners.iter().map(move |listener| {
                 let tls = listener.listen().tls.is_some();
                 occurrence::Listening { plane, address: listener.place(), tls }
@@ -191,13 +203,13 @@ impl App {
         let stacks = Current::new(Arc::new(stack(Arc::clone(&gateway))));
         let edge = Edge::new(Switch(stacks.clone()), &config.limits);
         let connections = Connections::of_clients(&config);
-        let plane = Plane { name: "data", threads, listeners: data, connections, trusted: trusted.clone() };
+        let plane = Plane { name: DATA, threads, listeners: data, connections, trusted: trusted.clone() };
         server.add_service(serving(plane, edge, &metrics, &doors.data));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
         let (guards, clusters) = (Current::new(guard), Current::new(Arc::new(gateway.clusters())));
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
         let (threads, connections) = (STATUS_THREADS, Connections::unlimited());
-        let plane = Plane { name: "status", threads, listeners: status, connections, trusted: trusted.clone() };
+        let plane = Plane { name: STATUS, threads, listeners: status, connections, trusted: trusted.clone() };
         server.add_service(serving(plane, Edge::new(routes.clone(), &config.limits), &metrics, &doors.status));
         // Admin plane: for this user of this machine.
         let printed = Current::new(Arc::new(origin.as_ref().map(Origin::printed).unwrap_or_default()));
@@ -235,6 +247,8 @@ impl App {
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         // pingora does not wait for its services when it ends.
         files.iter().for_each(|file| file.remove());
+        // The last spans are those of the runs that ended last.
+        tracing.flush(LAST_SPANS);
         Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
+use crate::guard::redis::Redis;
 use crate::guard::{Current, Guard};
 use crate::proxy::{Cluster, Lifecycle, Phase};
 use crate::telemetry::Metrics;
@@ -64,6 +65,7 @@ async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Respo
     line(!draining, if draining { "runs draining" } else { "runs ok" });
     guard.auth().checks().iter().for_each(|check| line(check.good, &check.text));
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
+    guard.redis().map(Redis::report).iter().for_each(|(good, text)| line(*good, text));
     let mut upstreams: Vec<_> = status.clusters.get().iter().flat_map(|cluster| cluster.report()).collect();
     upstreams.sort_by(|(_, one), (_, other)| one.cmp(other));
     upstreams.iter().for_each(|(good, text)| line(*good, text));
@@ -79,5 +81,6 @@ async fn drained(State(status): State<Status>) -> &'static str {
 }
 
 async fn expose(State(status): State<Status>) -> Response {
+    status.guard.get().measure();
     ([(header::CONTENT_TYPE, EXPOSITION)], status.metrics.render()).into_response()
 }

@@ -7,6 +7,7 @@ use crate::guard::told::{Told, Verdict};
 use crate::proxy::explain::{Explained, Leads, Outcome, Speaks, Step};
 use crate::proxy::{Gateway, Lifecycle};
 use crate::telemetry::Metrics;
+use crate::telemetry::trace::Tracing;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, header};
@@ -132,7 +133,7 @@ fn explained(config: &Path, head: Parts, body: Option<Bytes>) -> Result<Explaine
     let config = load::from_path(config).map_err(|problems| problems.to_string())?;
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
     let guard = Guard::new(&config, &metrics).map_err(|why| format!("{file}: {why}"))?;
-    let gateway = Gateway::new(&config, metrics, Lifecycle::default(), Arc::new(guard));
+    let gateway = Gateway::new(&config, metrics, Lifecycle::default(), Arc::new(guard), Tracing::default());
     Ok(gateway.map_err(|why| format!("{file}: {why}"))?.explain(head, body))
 }
 

@@ -5,8 +5,11 @@ use http::HeaderName;
 /// The id of a request, on both sides.
 pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// W3C trace context of a request, on both sides.
+/// The span that a request came from (W3C Trace Context), on both sides.
 pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+
+/// What tracing systems on its way say of it, on both sides.
+pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Behind which event a stream is to go on (WHATWG HTML §9.2.4).
 pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");

@@ -23,12 +23,13 @@ use std::task::{Context, Poll};
 use tower::Service;
 
 /// Fields that a page may send to every route; those of its credentials and of `forward_headers` come on top.
-const REQUEST_FIELDS: [HeaderName; 6] = [
+const REQUEST_FIELDS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
     header::AUTHORIZATION,
     field::REQUEST_ID,
     field::TRACEPARENT,
+    field::TRACESTATE,
     field::LAST_EVENT_ID,
 ];
 

@@ -168,6 +168,11 @@ impl Guard {
         self.redis.as_ref().map(|(_, redis)| &**redis)
     }
 
+    /// Says in the metrics what has to be looked up to be known: before they are read.
+    pub fn measure(&self) {
+        self.limits.measure();
+    }
+
     /// Who checks credentials, for the status plane.
     #[must_use]
     pub fn auth(&self) -> &auth::Authenticator {

@@ -101,6 +101,17 @@ impl Redis {
         let _ = self.link.subscribe().wait_for(|link| matches!(link, Link::Up(_))).await;
     }
 
+    /// Whether it answers, and the same in words.
+    #[must_use]
+    pub fn report(&self) -> (bool, String) {
+        let (good, state) = match *self.link.borrow() {
+            Link::Up(_) => (true, "ok"),
+            Link::Unknown => (false, "not connected yet"),
+            Link::Away => (false, "does not answer; see `redis.on_error`"),
+        };
+        (good, format!("redis {} {state}", self.shown))
+    }
+
     /// How long an answer may take.
     #[must_use]
     pub fn deadline(&self) -> Duration {

@@ -33,6 +33,14 @@ impl Audience {
         matches!(self, Audience::Any(_))
     }
 
+    /// How many streams have read it, if others may come.
+    pub(super) fn readers(&self) -> Option<u64> {
+        match self {
+            Audience::One(..) => None,
+            Audience::Any(any) => Some(any.writer.log().seated()),
+        }
+    }
+
     /// Whether nobody came in time for a run that is read with a request of its own.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self, Audience::One(pipe, _) if pipe.is_unread())

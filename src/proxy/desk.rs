@@ -12,7 +12,7 @@ use crate::config::{self, Template};
 use crate::error::{Kind, Rejection};
 use crate::guard::Permits;
 use crate::telemetry::metric::Active;
-use crate::telemetry::occurrence;
+use crate::telemetry::occurrence::{self, Which};
 use crate::translate::Ids;
 use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
@@ -35,7 +35,6 @@ pub(super) struct Desk {
 /// A run's place among those that wait, and where its client finds it.
 pub(super) struct Seated {
     seat: Seat<Reader<Held>>,
-    thread_id: String,
     events: String,
     patience: Duration,
 }
@@ -68,8 +67,8 @@ impl Desk {
     pub(super) fn seat(&self, ids: &Ids) -> Result<Seated, Rejection> {
         let events = self.place(ids)?;
         let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
-        let seat = self.waiting.reserve(thread_id.clone())?;
-        Ok(Seated { seat, thread_id, events, patience: self.patience })
+        let seat = self.waiting.reserve(thread_id)?;
+        Ok(Seated { seat, events, patience: self.patience })
     }
 }
 
@@ -85,12 +84,12 @@ impl Seated {
         reader: Reader<Held>,
         run: JoinHandle<()>,
         lifecycle: Watch,
-        route: Arc<str>,
-        request_id: String,
+        (route, request_id, ids): (Arc<str>, String, Ids),
     ) {
-        let Seated { seat, thread_id, patience, .. } = self;
+        let Seated { seat, patience, .. } = self;
         seat.offer(reader, run, patience, lifecycle, move |reader| {
-            occurrence::Unread { route: &route, request_id: &request_id, thread_id: &thread_id }.emit();
+            let run = Which { route: &route, request_id: &request_id, ids: &ids };
+            occurrence::Unread { run }.emit();
             reader.give_up();
         });
     }

@@ -76,6 +76,14 @@ impl End {
         }
     }
 
+    /// What was wrong, where something was.
+    pub(super) fn failure(&self) -> Option<&Rejection> {
+        match self {
+            End::Failed(rejection) => Some(rejection),
+            _ => None,
+        }
+    }
+
     /// The end of a run whose stream cannot be read any further.
     pub(super) fn of_fault(fault: Fault, stream: &Stream, plan: &Plan) -> End {
         let rejection = match fault {

@@ -15,9 +15,11 @@ use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::told::{Refusal, Telling, Told, Verdict};
 use crate::guard::{self, Matched, Who};
+use crate::telemetry::label::Method;
+use crate::telemetry::trace::{Arrival, Tracing};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, Request, Response, header};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -161,7 +163,7 @@ impl Gateway {
     /// Why no route has a path, and what was perhaps meant.
     fn nowhere(&self, head: &Parts) -> Outcome {
         let path = head.uri.path();
-        if self.guard.auth().metadata(path).is_some() && matches!(head.method, Method::GET | Method::HEAD) {
+        if self.guard.auth().metadata(path).is_some() && matches!(head.method.as_str(), "GET" | "HEAD") {
             return Outcome::Answered("protected resource metadata (RFC 9728)");
         }
         let refusal = Refusal::from(&Rejection::from(Kind::RouteNotFound));
@@ -245,12 +247,16 @@ impl Gateway {
         let fields = self.guard.fields(head, matched);
         let request_id =
             head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or("(made by the gateway)");
-        let request = Outgoing { errand, request_id, traceparent: head.headers.get(TRACEPARENT), fields: &fields };
+        // A span that nobody records; the agent is told of one in any case.
+        let arrival =
+            Arrival { method: Method::of(head.method.as_str()), route: (&route.name, &matched.path), tls: false };
+        let calls = Tracing::default().begin(None, arrival).calls();
+        let request = Outgoing { errand, request_id, calls: &calls, fields: &fields };
         let path = if let Errand::Events { path, .. } = &request.errand { Some(*path) } else { None };
         let mut shown = Vec::new();
         let mut method = String::new();
         if let Some(upstream) = route.cluster.upstreams().first()
-            && let Ok(sent) = upstream::head(upstream, &request)
+            && let Ok(sent) = upstream::head(upstream, &request, &request.call(upstream, ""))
         {
             method = sent.method.to_string();
             let without = |name: &HeaderName| *name == header::CONTENT_LENGTH && bytes.is_none();
@@ -277,7 +283,8 @@ impl Gateway {
         } else if access.forward_credentials && self.guard.carries_credentials(name, access) {
             (MASK, "the client's credential")
         } else {
-            (value, "the gateway")
+            // Every request has a trace of its own, unless it comes with one.
+            (if *name == TRACEPARENT { "(a span of the request's trace)" } else { value }, "the gateway")
         };
         (name.to_string(), value.to_owned(), from)
     }

@@ -13,6 +13,7 @@ use crate::dialect::{Dialect, Side};
 use crate::error::{Kind, Rejection};
 use crate::guard::{Errand, Guard, Matched, Standings, Who};
 use crate::replay::{Settings, Shared, Store};
+use crate::telemetry::trace::Tracing;
 use crate::telemetry::{Metrics, RouteMetrics};
 use crate::translate::{Mode, Tools};
 use bytes::Bytes;
@@ -37,6 +38,7 @@ pub struct Gateway {
     pub(super) metrics: Arc<Metrics>,
     pub(super) lifecycle: Lifecycle,
     pub(super) guard: Arc<Guard>,
+    pub(super) tracing: Tracing,
     /// the runs that outlive their clients
     pub(super) replay: Arc<Store>,
     /// the same, of all replicas
@@ -198,6 +200,7 @@ impl Gateway {
         metrics: Arc<Metrics>,
         lifecycle: Lifecycle,
         guard: Arc<Guard>,
+        tracing: Tracing,
     ) -> Result<Self, String> {
         let connector = Arc::new(Connector::default());
         let replay = Store::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay());
@@ -217,6 +220,7 @@ impl Gateway {
             metrics,
             lifecycle,
             guard,
+            tracing,
         })
     }
 
@@ -238,6 +242,7 @@ impl Gateway {
             metrics: Arc::clone(&self.metrics),
             lifecycle: self.lifecycle.clone(),
             guard,
+            tracing: self.tracing.clone(),
         })
     }
 

@@ -14,6 +14,7 @@
 //! configuration that changes turns the [`Switch`]; the process ends by closing the [`Door`] of each plane.
 
 mod accept;
+mod account;
 mod answer;
 mod audience;
 mod clock;

@@ -11,6 +11,7 @@ use crate::config::field::REQUEST_ID;
 use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who};
+use crate::telemetry::trace::Traced;
 use crate::telemetry::{label, occurrence};
 use crate::translate::Stream;
 use futures_util::future::BoxFuture;
@@ -47,6 +48,7 @@ where
         let id = request.headers().get(REQUEST_ID).cloned().unwrap_or_else(|| HeaderValue::from_static(""));
         let matched = request.extensions().get::<Arc<Matched>>().cloned();
         let who = request.extensions().get::<Who>().cloned().unwrap_or_default();
+        let traced = request.extensions().get::<Traced>().cloned();
         let listener = self.gateway.listener(&request);
         let (method, began) = (label::Method::of(request.method().as_str()), Instant::now());
         // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
@@ -69,12 +71,25 @@ where
                         }
                         None => respond::refusal(&rejection, &id),
                     };
-                    let caller = who.caller();
-                    occurrence::Refused { route, request_id, caller, rejection: &rejection }.emit(metrics);
+                    let refused = occurrence::Refused {
+                        route,
+                        method,
+                        request_id,
+                        trace_id: traced.as_ref().map(Traced::id),
+                        caller: who.caller(),
+                        rejection: &rejection,
+                        answered: response.status().as_u16(),
+                    };
+                    refused.emit(metrics, traced.as_ref().and_then(Traced::take));
                     response.map(whole)
                 }
             };
-            metrics.answered(method, response.status().as_u16());
+            let status = response.status().as_u16();
+            metrics.answered(method, status);
+            // What its run has taken ends with the run.
+            if let Some(trace) = traced.as_ref().and_then(Traced::take) {
+                trace.answered(status);
+            }
             metrics.took(began.elapsed());
             response.headers_mut().insert(REQUEST_ID, id);
             // Who is told so goes elsewhere with the next request, before this process closes the connection by itself and

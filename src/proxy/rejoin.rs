@@ -21,7 +21,7 @@ use crate::dialect::Side;
 use crate::error::{Kind, Rejection};
 use crate::guard::{Matched, Who, digest};
 use crate::replay::{Away, Cursor, From, Kept, Key, Token, Unfound, Unjoined, Wanted};
-use crate::telemetry::occurrence;
+use crate::telemetry::occurrence::{self, Which};
 use crate::translate::Ids;
 use futures_util::FutureExt;
 use http::{HeaderMap, Method, Request, Response, Version};
@@ -218,8 +218,8 @@ impl Gateway {
         let reader = kept.log.join(from, version == Version::HTTP_2, permit).map_err(unjoined)?;
         let behind = if let From::Cursor(cursor) = from { Some(cursor.number) } else { None };
         let token = kept.log.token();
-        occurrence::Joined { route: &route.name, request_id: request_id(headers), token: token.as_str(), behind }
-            .emit();
+        let run = Which { route: &route.name, request_id: request_id(headers), ids: &kept.ids };
+        occurrence::Joined { run, token: token.as_str(), behind }.emit();
         Ok(respond::stream(Tail(reader).boxed_unsync(), Framing::Sse))
     }
 
@@ -242,8 +242,8 @@ impl Gateway {
         };
         let log = &kept.log;
         if log.is_open() {
-            let (request_id, token) = (request_id(request.headers()), log.token());
-            occurrence::Stopped { route: &route.name, request_id, token: token.as_str() }.emit();
+            let run = Which { route: &route.name, request_id: request_id(request.headers()), ids: &kept.ids };
+            occurrence::Stopped { run, token: log.token().as_str() }.emit();
             log.stop();
         }
         Ok(respond::stopped().map(whole))

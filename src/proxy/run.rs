@@ -17,12 +17,11 @@ use super::lifecycle::Watch;
 use super::plan::{Plan, Question};
 use super::steps::{Call, Events, Tries, is_break, may_come_back};
 use super::upstream::Session;
-use crate::config::access::OnExpiry;
+use crate::config::access::{Errors, OnExpiry};
 use crate::error::{Kind, Rejection};
 use crate::event::run::Ending;
 use crate::replay::Lost;
 use crate::telemetry::label::Outcome;
-use crate::telemetry::metric::{Running, Totals};
 use crate::telemetry::occurrence;
 use crate::translate::{Fault, Stream};
 use futures_util::FutureExt;
@@ -48,31 +47,14 @@ pub(super) struct Run {
     head: Option<oneshot::Sender<Head>>,
     clock: Clock,
     out: Vec<u8>,
-    totals: Totals,
-    first_event: Option<Duration>,
     /// since when the client has what was said, once something was
     said: Option<Instant>,
-    bytes: u64,
-    running: Running,
 }
 
 impl Run {
     pub(super) fn new(plan: Plan, stream: Stream, audience: Audience, head: oneshot::Sender<Head>) -> Self {
-        let (clock, running) = (plan.clock(), plan.metrics.running());
-        Run {
-            plan,
-            stream,
-            events: None,
-            audience,
-            head: Some(head),
-            clock,
-            out: Vec::new(),
-            totals: Totals::default(),
-            first_event: None,
-            said: None,
-            bytes: 0,
-            running,
-        }
+        let clock = plan.clock();
+        Run { plan, stream, events: None, audience, head: Some(head), clock, out: Vec::new(), said: None }
     }
 
     /// Runs to the end and says how it was.
@@ -97,13 +79,13 @@ impl Run {
 
     /// Sends the request and reads the head of the response that is the stream.
     async fn ask(&mut self, question: Box<Question>) -> Result<Box<Session>, End> {
-        let Question { fields, traceparent, body, framings } = *question;
+        let Question { fields, calls, body, framings } = *question;
         let cluster = Arc::clone(&self.plan.cluster);
         let call = Call {
             cluster: Arc::clone(&cluster),
             connector: Arc::clone(&self.plan.connector),
-            request_id: self.plan.request_id.clone(),
-            traceparent,
+            request_id: self.plan.account.request_id.clone(),
+            calls,
             fields: Arc::new(fields),
         };
         // From here on it is the agent's time.
@@ -113,7 +95,7 @@ impl Run {
             self.stream.read_as(framing);
             return Ok(session);
         };
-        let ids = self.plan.ids.clone();
+        let ids = self.plan.account.ids.clone();
         let events = self.answer(async move { call.start(body, &ids, &template).await }.boxed()).await?;
         self.stream.follow(events.run_id.as_deref());
         let events = Arc::new(events);
@@ -141,6 +123,7 @@ impl Run {
             let _ = head.send(Ok(()));
         }
         self.clock.listen(self.plan.cluster.idle());
+        self.plan.account.upstream = Some(session.upstream());
         loop {
             match self.read(&mut session).await {
                 Ok(true) if self.stream.ending().is_none() => {}
@@ -151,6 +134,7 @@ impl Run {
                         continue;
                     }
                     Err(end) => {
+                        session.over(end.failure());
                         if matches!(end, End::Said(_)) {
                             let (cluster, connector) =
                                 (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));
@@ -218,8 +202,8 @@ impl Run {
             match self.answer(asking.boxed()).await {
                 Ok(session) => {
                     let last_event_id = self.stream.last_id().unwrap_or_default();
-                    let Plan { route, request_id, .. } = &self.plan;
-                    occurrence::Resumed { route, request_id, last_event_id }.emit();
+                    occurrence::Resumed { run: self.plan.account.which(), last_event_id }.emit();
+                    self.plan.account.resumed += 1;
                     self.stream.resume();
                     self.clock.listen(self.plan.cluster.idle());
                     return Ok(Ok(session));
@@ -239,10 +223,11 @@ impl Run {
 
     /// Counts what was read and written since the last time.
     fn count(&mut self) {
-        if let Some(sign) = self.plan.metrics.count(self.stream.report_mut(), &mut self.totals) {
-            let (route, request_id) = (&*self.plan.route, self.plan.request_id.as_str());
-            let (dialect, because) = (sign.dialect.name, sign.words);
-            occurrence::Detected { route, request_id, side: "agent", dialect, because }.emit();
+        let (account, report) = (&mut self.plan.account, self.stream.report_mut());
+        if let Some(sign) = account.metrics.count(report, &mut account.totals) {
+            account.dialects.1 = report.agent;
+            let (run, dialect, because) = (account.which(), sign.dialect.name, sign.words);
+            occurrence::Detected { run, side: "agent", dialect, because }.emit();
             // The agents of a route are alike, so the first that is told tells for all.
             let _ = self.plan.learned.set(sign.dialect);
         }
@@ -275,9 +260,10 @@ impl Run {
         let (bytes, took, fault) = (piece.read, piece.took, piece.fault);
         self.clock.heard();
         // A read that fails at its end has read what came before.
-        self.plan.metrics.bytes_read(bytes);
+        self.plan.account.metrics.bytes_read(bytes);
+        self.plan.account.bytes.0 += bytes as u64;
         if bytes > 0 {
-            self.plan.metrics.translated(self.stream.report_mut(), took);
+            self.plan.account.metrics.translated(self.stream.report_mut(), took);
         }
         match fault {
             Some(fault) => Err(End::of_fault(fault, &self.stream, &self.plan)),
@@ -337,12 +323,13 @@ impl Run {
             // An agent that floods with what is no event never lets the run wait for its client's leaving.
             return self.audience.gone().now_or_never().map_or(Ok(()), Err);
         }
+        let account = &mut self.plan.account;
         match self.said {
-            Some(said) => self.plan.metrics.gap(said.elapsed()),
+            Some(said) => account.metrics.gap(said.elapsed()),
             None => {
-                let first = self.plan.began.elapsed();
-                self.plan.metrics.first_event(first);
-                self.first_event = Some(first);
+                let first = account.began.elapsed();
+                account.metrics.first_event(first);
+                account.first_event = Some(first);
                 self.clock.lift(Over::NoEvent);
             }
         }
@@ -363,8 +350,8 @@ impl Run {
     }
 
     fn count_bytes(&mut self, length: usize) {
-        self.plan.metrics.bytes_written(length);
-        self.bytes += length as u64;
+        self.plan.account.metrics.bytes_written(length);
+        self.plan.account.bytes.1 += length as u64;
     }
 
     /// Says the last word to the client, the log and the metrics.
@@ -375,7 +362,7 @@ impl Run {
         };
         let cut = matches!(end, End::Expired) && self.plan.access.on_token_expiry == OnExpiry::Close;
         let stopped = matches!(end, End::Stopped);
-        let (outcome, rejection) = end.told();
+        let (outcome, mut rejection) = end.told();
         let refused = match (&rejection, self.head.take()) {
             (Some(rejection), Some(head)) if !head.is_closed() => {
                 // Before its client hears of it, which may ask again at once.
@@ -389,6 +376,9 @@ impl Run {
             }
             _ => false,
         };
+        if let Some(rejection) = rejection.as_ref().filter(|_| refused && self.plan.access.errors == Errors::Http) {
+            self.plan.account.status = rejection.status();
+        }
         match &rejection {
             // It was refused to its only client.
             Some(_) if refused && !self.audience.is_open() => {}
@@ -400,27 +390,14 @@ impl Run {
             }
             // Who comes back hears why there is no more.
             None if outcome == Outcome::ClientGone && self.audience.is_open() => {
-                self.fail(&Kind::RunAbandoned.into()).await;
+                self.fail(rejection.insert(Kind::RunAbandoned.into())).await;
             }
             None => {}
         }
         // What was read and made no event for the client is counted as well.
         self.count();
-        occurrence::RunEnded {
-            route: &self.plan.route,
-            request_id: &self.plan.request_id,
-            thread_id: &self.plan.ids.thread_id.text().unwrap_or_default(),
-            run_id: &self.plan.ids.run_id.text().unwrap_or_default(),
-            caller: self.plan.who.caller(),
-            outcome,
-            rejection: rejection.as_ref(),
-            first_event: self.first_event,
-            duration: self.plan.began.elapsed(),
-            totals: self.totals,
-            bytes: self.bytes,
-        }
-        .emit(&self.plan.metrics);
-        self.running.ended();
+        self.plan.account.readers = self.audience.readers();
+        self.plan.account.close(outcome, rejection.as_ref());
         (self.audience, self.plan.lifecycle)
     }
 

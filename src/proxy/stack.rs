@@ -1,17 +1,21 @@
 //! The stack that every request passes, outermost first.
 //!
 //! ```text
-//!   request ─▶ id ─▶ route ─▶ pages (CORS) ─▶ refusals become answers ─▶ the gates of the guard ─▶ the leaf: a run
+//!   request ─▶ id ─▶ route ─▶ trace ─▶ pages (CORS) ─▶ refusals become answers ─▶ the gates of the guard ─▶ the leaf: a run
 //! ```
 //! What stands here needs to know of HTTP and routes; who may call, how often and how much is decided by the gates, which
 //! [`guard::gates`] lists in the same way.
 
 use super::gateway::{Body, Gateway};
 use super::refusal::Answer;
-use crate::config::field::REQUEST_ID;
+use crate::config::field::{REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::guard::cors::Pages;
-use crate::guard::{self, Who};
-use http::{HeaderValue, Request, Response};
+use crate::guard::peer::Peer;
+use crate::guard::upstream::is_nominated;
+use crate::guard::{self, Matched, Who};
+use crate::telemetry::label::Method;
+use crate::telemetry::trace::{Arrival, Parent, Traced, Tracing};
+use http::{HeaderName, HeaderValue, Request, Response};
 use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::future::Future;
@@ -34,7 +38,7 @@ pub fn stack(
 + Send
 + Sync
 + 'static {
-    let (matching, answering) = (Arc::clone(&gateway), Arc::clone(&gateway));
+    let (matching, answering, tracing) = (Arc::clone(&gateway), Arc::clone(&gateway), gateway.tracing.clone());
     let guard = Arc::clone(&gateway.guard);
     let asked = Arc::clone(&guard);
     // The leaf: body, translation, run.
@@ -47,6 +51,8 @@ pub fn stack(
         .map_request(with_request_id)
         // Then the route: everything below asks what it wants.
         .map_request(move |request| with_route(&matching, request))
+        // Then its trace, which has the route in it. Refusals are part of it, too.
+        .map_request(move |request| with_trace(&tracing, request))
         // Pages: outside of the next, so that they can read refusals as well.
         .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), inner })
         // The one place where a refusal becomes an answer, is logged and counted.
@@ -66,6 +72,25 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
             request.headers_mut().insert(REQUEST_ID, id);
         }
     }
+    request
+}
+
+/// The request, with its span among its extensions.
+fn with_trace(tracing: &Tracing, mut request: Request<Incoming>) -> Request<Incoming> {
+    let headers = request.headers();
+    let lines = |name: &HeaderName| {
+        let own = !is_nominated(headers, name);
+        headers.get_all(name).iter().filter(move |_| own)
+    };
+    let parent = Parent::read(lines(&TRACEPARENT), lines(&TRACESTATE));
+    let matched = request.extensions().get::<Arc<Matched>>();
+    let arrival = Arrival {
+        method: Method::of(request.method().as_str()),
+        route: matched.map_or(("", ""), |matched| (&*matched.name, matched.path.as_str())),
+        tls: request.extensions().get::<Peer>().is_some_and(|peer| peer.tls),
+    };
+    let traced = Traced::new(tracing.begin(parent.as_ref(), arrival));
+    request.extensions_mut().insert(traced);
     request
 }
 

@@ -8,6 +8,7 @@
 //! Every step may refuse. What is held for the run so far is let go with the refusal.
 
 use super::accept;
+use super::account::{Account, Line};
 use super::audience::{Any, Audience};
 use super::clock::now;
 use super::desk::Held;
@@ -22,14 +23,15 @@ use super::run::{Head, Run};
 use super::tail::Tail;
 use crate::codec::Framing;
 use crate::codec::sse::Limits as FrameLimits;
-use crate::config::field::{REQUEST_ID, TRACEPARENT};
+use crate::config::field::REQUEST_ID;
 use crate::dialect::{AG_UI, Side};
 use crate::error::{Kind, Rejection};
-use crate::guard::upstream::is_nominated;
 use crate::guard::{Permits, Who, digest};
 use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Shared, Token};
-use crate::telemetry::label::{AuthMethod, AuthReason};
-use crate::telemetry::occurrence;
+use crate::telemetry::label::{AuthMethod, AuthReason, Method as Asking};
+use crate::telemetry::metric::Totals;
+use crate::telemetry::occurrence::{self, Which};
+use crate::telemetry::trace::{Arrival, Trace, Traced};
 use crate::translate::recap::Recap;
 use crate::translate::request::{self, Refused, Translated};
 use crate::translate::{Ids, Stream, detect};
@@ -146,7 +148,7 @@ impl Gateway {
         };
         let accepted = seated.accepted(&ids);
         self.heard(route, answered, START_GRACE.min(self.keep_alive)).await?;
-        seated.offer(reader, run, self.lifecycle.watch(), Arc::clone(&route.name), request_id);
+        seated.offer(reader, run, self.lifecycle.watch(), (Arc::clone(&route.name), request_id, ids));
         Ok(accepted)
     }
 
@@ -186,7 +188,7 @@ impl Gateway {
             Claimed::Taken => return Err(Kind::RunIdTaken.into()),
         }
         let recap = Recap::new(rewritten.client, &ids, messages);
-        let fresh = Fresh { run, thread, body, token, recap, alone: resumable.alone, follows: None };
+        let fresh = Fresh { run, thread, body, ids: ids.clone(), token, recap, alone: resumable.alone, follows: None };
         let writer = match self.replay.enter(fresh) {
             Entered::New(writer) => writer,
             refused => {
@@ -287,30 +289,50 @@ impl Gateway {
         if let Some(token) = token {
             stream = stream.numbered(token.as_str());
         }
-        let head = &asker.head;
+        let (head, trace) = (&asker.head, self.trace(&asker.head));
         let question = Question {
             fields: self.guard.fields(head, &route.starting),
-            traceparent: head.headers.get(TRACEPARENT).filter(|_| !is_nominated(&head.headers, &TRACEPARENT)).cloned(),
+            calls: trace.calls(),
             body: request.body.into(),
             framings: accept::framings(route.agent),
         };
-        let plan = Plan {
+        let account = Account {
             route: Arc::clone(&route.name),
+            request_id: asker.request_id().to_owned(),
+            ids: request.ids,
+            who: asker.who,
+            began: asker.began,
+            metrics: Arc::clone(&route.metrics),
+            dialects: (client.dialect.name, agent.dialect.name),
+            upstream: None,
+            status: if route.desk.is_some() { 202 } else { 200 },
+            first_event: None,
+            totals: Totals::default(),
+            bytes: (0, 0),
+            resumed: 0,
+            readers: None,
+            line: Line::Due(trace),
+        };
+        let plan = Plan {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
-            metrics: Arc::clone(&route.metrics),
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
-            request_id: asker.request_id().to_owned(),
             learned: Arc::clone(&route.learned),
-            ids: request.ids,
-            began: asker.began,
             access: Arc::clone(access),
-            who: asker.who,
+            account,
         };
         let (answer, answered) = oneshot::channel();
         let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go(Box::new(question)));
         Started { run, answered }
+    }
+
+    /// The span of a request, which is its run's from now on.
+    fn trace(&self, head: &Parts) -> Trace {
+        let traced = head.extensions.get::<Traced>().and_then(Traced::take);
+        // No request comes here without one.
+        let arrival = Arrival { method: Asking::of(head.method.as_str()), route: ("", ""), tls: false };
+        traced.unwrap_or_else(|| self.tracing.begin(None, arrival))
     }
 
     /// Waits for what the agent answers, but no longer than `patience`.
@@ -363,8 +385,8 @@ impl Asker {
         let request = translate(&body, client, agent, &fresh, route.tools.as_deref())
             .map_err(|refused| self.unfit(route, &refused))?;
         if let Some(because) = because {
-            let (request_id, dialect) = (self.request_id(), client.dialect.name);
-            occurrence::Detected { route: &route.name, request_id, side: "client", dialect, because }.emit();
+            let run = Which { route: &route.name, request_id: self.request_id(), ids: &request.ids };
+            occurrence::Detected { run, side: "client", dialect: client.dialect.name, because }.emit();
         }
         Ok(Rewritten { client, agent, request })
     }

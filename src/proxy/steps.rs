@@ -12,9 +12,10 @@ use super::upstream::{Cluster, Connector, Errand, Outgoing, Place, Session};
 use crate::codec::Framing;
 use crate::config::Template;
 use crate::error::{Kind, Rejection};
+use crate::telemetry::trace::Calls;
 use crate::translate::Ids;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue};
+use http::HeaderMap;
 use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +32,8 @@ pub(super) struct Call {
     pub cluster: Arc<Cluster>,
     pub connector: Arc<Connector>,
     pub request_id: String,
-    pub traceparent: Option<HeaderValue>,
+    /// what makes the spans of what is asked
+    pub calls: Calls,
     /// what the agent hears about the caller, in both steps
     pub fields: Arc<HeaderMap>,
 }
@@ -68,8 +70,7 @@ impl Call {
     }
 
     fn outgoing<'a>(&'a self, errand: Errand<'a>) -> Outgoing<'a> {
-        let (request_id, traceparent) = (self.request_id.as_str(), self.traceparent.as_ref());
-        Outgoing { errand, request_id, traceparent, fields: &self.fields }
+        Outgoing { errand, request_id: &self.request_id, calls: &self.calls, fields: &self.fields }
     }
 }
 

@@ -173,6 +173,12 @@ impl Log {
         !self.state().seats.is_empty()
     }
 
+    /// How many readers there were so far.
+    #[must_use]
+    pub fn seated(&self) -> u64 {
+        self.state().seated
+    }
+
     /// Somebody listens elsewhere: the time that the run goes on alone begins anew.
     pub fn listened(&self) {
         // Whoever waits for the end of that time looks again when it comes.

@@ -12,6 +12,7 @@ use super::log::{Log, Pace, Writer};
 use crate::config::replay::Replay;
 use crate::telemetry::label::Eviction;
 use crate::telemetry::metric::ReplayMetrics;
+use crate::translate::Ids;
 use crate::translate::recap::Recap;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -59,6 +60,8 @@ pub struct Kept {
     pub thread: Key,
     /// what was asked of it
     pub body: Key,
+    /// what it is called
+    pub ids: Ids,
     /// what it said
     pub log: Arc<Log>,
     /// whether another replica runs it, or did
@@ -76,6 +79,8 @@ pub struct Fresh {
     pub thread: Key,
     /// by which the request is known again that asked for it
     pub body: Key,
+    /// what it is called
+    pub ids: Ids,
     /// what its events' ids begin with
     pub token: Token,
     /// what its conversation held before
@@ -133,7 +138,7 @@ impl Store {
 
     /// Gives a run a place, unless it has one.
     pub fn enter(self: &Arc<Self>, fresh: Fresh) -> Entered {
-        let Fresh { run, thread, body, token, recap, alone, follows } = fresh;
+        let Fresh { run, thread, body, ids, token, recap, alone, follows } = fresh;
         let Bounds { replay, backlog } = self.bounds();
         let mut runs = self.runs();
         if let Some(known) = runs.kept.get(&run) {
@@ -154,7 +159,7 @@ impl Store {
         let pace = Pace { backlog, bytes: replay.run_bytes, patience: self.patience, alone };
         let log = Arc::new(Log::new(token, recap, follows.unwrap_or_default(), pace));
         let (elsewhere, held) = (follows.is_some(), AtomicUsize::new(0));
-        let kept = Arc::new(Kept { run, thread, body, log: Arc::clone(&log), elsewhere, held });
+        let kept = Arc::new(Kept { run, thread, body, ids, log: Arc::clone(&log), elsewhere, held });
         runs.kept.insert(run, Arc::clone(&kept));
         runs.threads.insert(thread, run);
         self.metrics.runs(runs.kept.len());

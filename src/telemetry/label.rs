@@ -200,7 +200,7 @@ labels! {
 }
 
 labels! {
-    /// Why a connection was closed before a request came on it.
+    /// Why a connection was closed instead of a request being read from it.
     Turned {
         /// there are as many as the gateway takes
         Limit = "limit",
@@ -218,6 +218,8 @@ labels! {
         TlsTimeout = "tls_timeout",
         /// it did not say in time what it speaks
         Silent = "silent",
+        /// what it said is no HTTP/1, or a head that is larger than the gateway takes
+        NotHttp = "not_http",
     }
 }
 
@@ -244,6 +246,16 @@ labels! {
         RunBytes = "run_bytes",
         /// another run has its id now
         Replaced = "replaced",
+    }
+}
+
+labels! {
+    /// Why a collector of traces never gets a span.
+    SpanLoss {
+        /// too many wait for it
+        QueueFull = "queue_full",
+        /// it did not take it
+        NotTaken = "not_taken",
     }
 }
 

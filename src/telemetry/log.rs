@@ -1,6 +1,9 @@
 //! The log: stderr, one line each, JSON unless a person is watching.
 
+use super::occurrence;
+use std::fmt::Display;
 use std::io::IsTerminal;
+use std::panic::PanicHookInfo;
 use std::sync::OnceLock;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::EnvFilter;
@@ -57,7 +60,16 @@ pub fn init() -> Log {
     if let Some(mistake) = mistake {
         tracing::warn!("{FILTER_VARIABLE} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`");
     }
+    std::panic::set_hook(Box::new(panicked));
     Log(guard)
+}
+
+/// Says in the log what would otherwise be lines of another form among its own.
+fn panicked(panic: &PanicHookInfo<'_>) {
+    let place: &dyn Display = panic.location().map_or(&"an unknown place", |place| place);
+    let payload = panic.payload();
+    let cause = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+    occurrence::Panicked { place, cause: cause.unwrap_or_default() }.emit();
 }
 
 /// The filter in use, once there is a log.

@@ -23,6 +23,7 @@ mod request;
 mod route;
 mod row;
 mod source;
+mod spans;
 mod table;
 mod upstream;
 
@@ -32,7 +33,8 @@ pub use limit::LimitMetrics;
 pub use listener::ListenerMetrics;
 pub use replay::ReplayMetrics;
 pub use request::RequestMetrics;
-pub use route::{Active, RouteMetrics, Running, Totals};
+pub use route::{Active, RouteMetrics, Totals};
+pub use spans::SpanMetrics;
 pub use table::CATALOGUE;
 pub use upstream::{NoneFitCounter, UpstreamMetrics};
 
@@ -54,6 +56,7 @@ pub struct Metrics {
     replay: ReplayMetrics,
     upstreams: upstream::Vectors,
     requests: request::Vectors,
+    spans: SpanMetrics,
     /// those without a route
     nowhere: RequestMetrics,
     /// how long series of routes last
@@ -88,6 +91,7 @@ impl Metrics {
             issuers: issuer::Vectors::register(&registry)?,
             listeners: listener::Vectors::register(&registry)?,
             replay: ReplayMetrics::register(&registry)?,
+            spans: SpanMetrics::register(&registry)?,
             draining: table::DRAINING.alone(&registry)?,
             config_good: table::CONFIG_GOOD.alone(&registry)?,
             config_time: table::CONFIG_TIME.alone(&registry)?,
@@ -163,6 +167,12 @@ impl Metrics {
     #[must_use]
     pub fn none_fit(&self, route: &str) -> NoneFitCounter {
         self.upstreams.none_fit(self.leases.lease(route), route)
+    }
+
+    /// The handles of spans on their way to a collector.
+    #[must_use]
+    pub fn spans(&self) -> SpanMetrics {
+        self.spans.clone()
     }
 
     /// Says whether the gateway is shutting down.

@@ -74,7 +74,7 @@ async fn a_preflight_is_answered_before_anybody_says_who_they_are() {
     let answer = preflight(&gateway, "/any", "null", "").await;
     assert_eq!((answer.status, told(&answer)), (204, Some("*")));
     assert_eq!(answer.header("access-control-allow-headers"), None);
-    gateway.reaches(r#"diglot_requests_total{code="204",route="app"}"#, 1.0).await;
+    gateway.reaches(r#"diglot_requests_total{code="204",method="OPTIONS",route="app"}"#, 1.0).await;
     assert_eq!(agent.connections(), 0);
 }
 

@@ -174,11 +174,10 @@ async fn the_agent_gets_what_is_said() {
         of.map(|field| field[0].as_str().expect("a name")).collect()
     };
     let sent: BTreeSet<String> = request.headers().iter().map(|(name, _)| name.to_lowercase()).collect();
-    // Who calls, and at which address, is not known beforehand; nor is the trace that the gateway begins.
+    // Who calls, and at which address, is not known beforehand.
     let mut known = own("the ");
     known.extend(["x-diglot-subject", "x-diglot-method"]);
-    let surely: BTreeSet<&str> =
-        sent.iter().map(String::as_str).filter(|name| !matches!(*name, "x-forwarded-for" | "traceparent")).collect();
+    let surely: BTreeSet<&str> = sent.iter().map(String::as_str).filter(|name| *name != "x-forwarded-for").collect();
     assert_eq!(surely, known, "{}", request.head);
     assert_eq!(own("the configuration"), BTreeSet::from(["x-agent-key"]));
     assert_eq!(own("the client"), BTreeSet::from(["x-api-key", "x-tenant"]));

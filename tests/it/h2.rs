@@ -202,7 +202,7 @@ async fn a_body_that_is_late_is_refused() {
     let types = answer(&gateway, &late).await;
     assert!(types.contains(&PING) && types.contains(&HEADERS), "{types:?}");
     assert_eq!(agent.connections(), 0);
-    gateway.reaches(r#"diglot_requests_total{code="408",route="run"}"#, 1.0).await;
+    gateway.reaches(r#"diglot_requests_total{code="408",method="POST",route="run"}"#, 1.0).await;
 }
 
 /// "A server that is attempting to gracefully shut down a connection SHOULD send an initial GOAWAY frame with the last

@@ -24,6 +24,7 @@
 //! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
 //! - `metrics`: the metrics, as Prometheus reads them.
+//! - `monitoring`: alerts, their runbook and the dashboard, held against the metrics and a real Prometheus.
 //! - `pages`: pages that are made from the code, held equal to it.
 //! - `policy`: what a route lets a run do.
 //! - `proto`: the protobuf transport, both ways.
@@ -68,6 +69,7 @@ mod lifecycle;
 mod limits;
 mod load;
 mod metrics;
+mod monitoring;
 mod pages;
 mod policy;
 mod proto;

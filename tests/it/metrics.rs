@@ -1,16 +1,51 @@
 //! The metrics, as Prometheus reads them.
 
-use super::support::agent::Agent;
-use super::support::client::run;
-use super::support::gateway::Gateway;
+use super::support::agent::{Agent, Step, write};
+use super::support::client::{Client, INPUT, ask, post, run};
+use super::support::eventually;
+use super::support::gateway::{File, Gateway, Process, Setup, diglot};
 use super::support::prometheus::{Prometheus, promtool};
-use super::support::sse::{HEAD, whole};
+use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, SAID, STARTED, events, succeeded, types, whole};
+use diglot::telemetry::metric::{CATALOGUE, Kind};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A series of an exposition: its name, its labels, and its value.
+type Series<'t> = (&'t str, Vec<(&'t str, &'t str)>, f64);
+
+/// Every series of an exposition.
+fn series(text: &str) -> Vec<Series<'_>> {
+    let read = |line| {
+        let (name, value): (&str, &str) = str::rsplit_once(line, ' ').expect("a value");
+        let (name, labels) = name.trim_end_matches('}').split_once('{').unwrap_or((name, ""));
+        let labels = labels.split("\",").filter_map(|pair| pair.strip_suffix('"').unwrap_or(pair).split_once("=\""));
+        (name, labels.collect(), value.parse().expect("a number"))
+    };
+    text.lines().filter(|line| !line.starts_with('#')).map(read).collect()
+}
 
 /// `promtool` reads what it is given, and says what is wrong with it.
 fn checked(exposition: &str) -> (bool, String) {
     let output = promtool(&["check", "metrics"], exposition);
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(said).expect("text"))
+}
+
+/// Routes of all sorts before one agent, with everything that has metrics of its own.
+fn everything(agent: &str, redis: u16) -> String {
+    let digest = super::support::sha256("a-key-of-the-test");
+    format!(
+        "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}
+drain_grace: 0s
+redis: {{url: \"redis://127.0.0.1:{redis}\", on_error: local}}
+rate_limits: [{{name: few, key: address, requests: 1000, per: 1h, shared: true}}]
+auth:
+  api_keys: [{{name: web, keys: [{{id: k1, subject: ada, tenant: evil-tenant, sha256: \"{digest}\"}}]}}]
+routes:
+  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{agent}\", auth: none, rate_limits: [few]}}
+  - {{name: 'quoted \"\\ name', path: /quoted, client: auto, agent: auto, upstream: \"{agent}\", auth: none, on_disconnect: continue for 5m}}
+  - {{name: closed, path: /closed, client: ag-ui, agent: ag-ui, upstream: \"{agent}\", auth: web}}
+"
+    )
 }
 
 #[test]
@@ -21,17 +56,246 @@ fn promtool_finds_what_is_wrong() {
     assert!(!good, "{said}");
 }
 
+/// Also the lints, with series of every kind there and counted with; and what is exposed is what the catalogue says.
 #[tokio::test]
-async fn a_real_prometheus_scrapes_what_a_run_counted() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let gateway = Gateway::before(&agent).await;
-    let prometheus = Prometheus::scraping(&[gateway.status], &[]).await;
-    run(gateway.data, "/run").await;
+async fn promtool_finds_nothing_to_say_about_a_gateway_that_ran() {
+    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &whole())]);
+    let redis = super::support::redis::Redis::start().await;
+    let file = File::new(&everything(&agent.url(), redis.port()));
+    let gateway = Gateway::at(file.path(), &[]).await;
+    for path in ["/run", "/quoted", "/closed", "/nowhere"] {
+        run(gateway.data, path).await;
+    }
+    let allowed = r#"diglot_ratelimit_total{decision="allowed",policy="few"}"#;
+    gateway.reaches(allowed, 1.0).await;
     gateway.reaches(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
-    prometheus.scraped().await;
-    let ended = prometheus.query(r#"diglot_streams_total{route="run"} == 1"#).await;
-    let [(labels, _)] = &ended[..] else { panic!("{ended:?}") };
-    assert_eq!((&*labels["outcome"], &*labels["job"]), ("finished", "diglot"));
-    assert_eq!(labels["instance"], gateway.status.to_string());
-    assert_eq!(prometheus.query("scalar(sum(diglot_streams_total))").await[0].1, 1.0);
+    let answer = gateway.ask("/metrics").await;
+    let (good, said) = checked(answer.text());
+    assert!(good && said.is_empty(), "{said}");
+
+    let mut seen = BTreeSet::new();
+    for (name, labels, _) in series(answer.text()) {
+        let own = |metric: &&diglot::telemetry::metric::Metric| match metric.kind {
+            Kind::Histogram => {
+                ["_bucket", "_sum", "_count"].iter().any(|part| name.strip_suffix(part) == Some(metric.name))
+            }
+            Kind::Counter | Kind::Gauge => metric.name == name,
+        };
+        let metric = CATALOGUE.iter().find(own).unwrap_or_else(|| panic!("{name} is in no row"));
+        seen.insert(metric.name);
+        let kind = format!("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, metric.kind.word());
+        assert!(answer.text().contains(&kind), "{kind}");
+        let labels: Vec<_> = labels.into_iter().filter(|(label, _)| *label != "le").collect();
+        assert_eq!(labels.len(), metric.labels.len(), "{name} {labels:?}");
+        for (label, value) in labels {
+            let row = metric.label(label).unwrap_or_else(|| panic!("{name}: {label}"));
+            assert!(row.closed().is_none_or(|all| all.contains(&value)), "{name}: {label}={value}");
+        }
+    }
+    let missing: Vec<_> = CATALOGUE.iter().map(|metric| metric.name).filter(|name| !seen.contains(name)).collect();
+    // Of issuers and certificates there are none here.
+    assert!(missing.iter().all(|name| name.contains("_jwks_") || name.contains("_tls_")), "{missing:?}");
+    assert!(answer.text().contains(r#"diglot_streams_active{route="quoted \"\\ name"} 0"#), "{}", answer.text());
+}
+
+/// What Prometheus adds up is what went over the wire, by dialect and direction.
+#[tokio::test]
+async fn a_real_prometheus_adds_up_what_was_sent() {
+    let mut process = Process::start(diglot().args(["mock-agent", "--dialect", "hai"]), true);
+    let line = process.line().await.expect("the agent says where it is");
+    let url = line.rsplit(' ').next().expect("a word").to_owned();
+    let gateway = Gateway::start(Setup { upstreams: &[url], ..Setup::default() }).await;
+    let prometheus = Prometheus::scraping(&[gateway.status], &[]).await;
+    let body = INPUT.replace(r#""forwardedProps":{}"#, r#""forwardedProps":{"diglot":{"events":40}}"#);
+    let mut heard = BTreeMap::<String, f64>::new();
+    for runs in 1..=2 {
+        let answer = ask(gateway.data, post("/from-hai", "", &body)).await;
+        let said = events(answer.text());
+        types(&said).into_iter().for_each(|kind| *heard.entry(kind.to_owned()).or_default() += 1.0);
+        gateway.reaches(r#"diglot_streams_total{outcome="finished",route="from-hai"}"#, f64::from(runs)).await;
+        prometheus.scraped().await;
+    }
+    let counted = prometheus.query(r#"diglot_events_total{dialect="ag-ui",direction="to_client"}"#).await;
+    let counted: BTreeMap<_, _> = counted.into_iter().map(|(labels, count)| (labels["type"].clone(), count)).collect();
+    assert_eq!(counted, heard);
+    // Each event of this agent is one of its client, and no other: forty pieces and what is around them, twice.
+    let sums = "sum by (dialect, direction) (diglot_events_total)";
+    let all: f64 = heard.values().sum();
+    assert!(all >= 80.0, "{heard:?}");
+    let of = |samples: Vec<(BTreeMap<String, String>, f64)>| -> BTreeMap<_, _> {
+        samples.into_iter().map(|(labels, v)| ((labels["direction"].clone(), labels["dialect"].clone()), v)).collect()
+    };
+    let summed = of(prometheus.query(sums).await);
+    let key = |direction: &str, dialect: &str| (direction.to_owned(), dialect.to_owned());
+    assert_eq!(summed.keys().collect::<Vec<_>>(), [&key("from_agent", "hai"), &key("to_client", "ag-ui")]);
+    assert_eq!(summed[&key("to_client", "ag-ui")], all);
+    let rates = "sum by (dialect, direction) (rate(diglot_events_total[1m])) > 0";
+    eventually("rates", async || (of(prometheus.query(rates).await).len() == 2).then_some(())).await;
+    assert_eq!(prometheus.query(r#"sum(diglot_streams_total{job="diglot"})"#).await[0].1, 2.0);
+}
+
+/// What is a time is noted once for what it is the time of, and is not longer than the test took.
+#[tokio::test]
+async fn times_are_noted_where_something_took_time() {
+    let head = HEAD.to_owned();
+    let agent = Agent::playing(vec![
+        Step::Read,
+        write(head + STARTED + OPENED),
+        Step::Pause,
+        write(SAID),
+        Step::Pause,
+        write([CLOSED, FINISHED].concat()),
+    ]);
+    let gateway = Gateway::before(&agent).await;
+    let began = std::time::Instant::now();
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", "", INPUT)).await;
+    client.head().await;
+    client.until("TEXT_MESSAGE_START").await;
+    agent.go();
+    client.until("TEXT_MESSAGE_CONTENT").await;
+    agent.go();
+    client.until("RUN_FINISHED").await;
+    gateway.reaches(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
+    let text = gateway.ask("/metrics").await.text().to_owned();
+    let took = began.elapsed().as_secs_f64();
+    let all = series(&text);
+    let value = |name: &str, labels: &[(&str, &str)]| {
+        let found = all.iter().find(|(own, with, _)| *own == name && with == labels);
+        found.unwrap_or_else(|| panic!("no {name} {labels:?} in\n{text}")).2
+    };
+    let route = [("route", "run")];
+    for (name, labels, at_least, at_most) in [
+        ("diglot_request_headers_seconds", &route[..], 1.0, 1.0),
+        ("diglot_stream_first_event_seconds", &route[..], 1.0, 1.0),
+        // What is written at once may come in pieces.
+        ("diglot_stream_event_gap_seconds", &route[..], 2.0, 4.0),
+        ("diglot_stream_duration_seconds", &[("outcome", "finished"), ("route", "run")][..], 1.0, 1.0),
+        ("diglot_translate_seconds", &[("agent", "ag-ui"), ("client", "ag-ui")][..], 3.0, 6.0),
+    ] {
+        let (count, sum) = (value(&format!("{name}_count"), labels), value(&format!("{name}_sum"), labels));
+        assert!((at_least..=at_most).contains(&count), "{name}: {count}");
+        assert!(sum > 0.0 && sum <= took, "{name}: {sum} of {took}");
+        let last = [labels, &[("le", "+Inf")]].concat();
+        assert_eq!(value(&format!("{name}_bucket"), &last), count, "{name}");
+    }
+    // A client that was kept waiting by a test is no client that waited for a translation.
+    assert!(value("diglot_translate_seconds_sum", &[("agent", "ag-ui"), ("client", "ag-ui")]) < took / 2.0);
+}
+
+/// Clients and agents may say what they like, in every place where something is said: it makes no label, and after the first
+/// time no series either.
+#[tokio::test]
+async fn nobody_makes_series_without_end() {
+    let hostile = |number: usize| {
+        let evil = format!("evil{number}");
+        let odd = format!("data: {{\"type\":\"{evil}\",\"x\":1}}\n\ndata: {{\"type\":\"EVIL_{number}\\n\\\"\"}}\n\n");
+        let tool = format!(
+            "data: {{\"type\":\"TOOL_CALL_START\",\"toolCallId\":\"{evil}\",\"toolCallName\":\"{evil}\"}}\n\ndata: {{\"type\":\"TOOL_CALL_END\",\"toolCallId\":\"{evil}\"}}\n\n"
+        );
+        let step = format!("data: {{\"type\":\"STEP_STARTED\",\"stepName\":\"{evil}\"}}\n\n");
+        HEAD.to_owned() + STARTED + &odd + &tool + &step + "data: evil\n\n" + FINISHED
+    };
+    let mut agent = Agent::playing(vec![Step::Read, write(hostile(0))]);
+    let redis = super::support::redis::Redis::start().await;
+    let file = File::new(&everything(&agent.url(), redis.port()));
+    let gateway = Gateway::at(file.path(), &[]).await;
+    let assault = async |number: usize| {
+        let evil = format!("evil{number}");
+        let body = INPUT.replace("t1", &evil).replace("r1", &evil);
+        let more =
+            format!("X-Tenant: {evil}\r\nUser-Agent: {evil}\r\nX-Request-Id: {evil}\r\nOrigin: http://{evil}\r\n");
+        let key = "X-Api-Key: a-key-of-the-test\r\n";
+        for request in [
+            post("/run", "", &body),
+            post("/quoted", "", &body),
+            post("/closed", key, &body),
+            post("/run", &more, &body),
+            post("/closed", &format!("X-Api-Key: {evil}\r\n"), &body),
+            post(&format!("/{evil}"), "", &body),
+            post(&format!("/run?{evil}={evil}"), "", &body.replace("messages", &evil)),
+            post("/run", "", INPUT).replace("POST", &format!("EVIL{number}")),
+            post("/run", "", INPUT).replace("POST", "post"),
+            post("/run", "", INPUT).replace("Host: gateway", &format!("Host: {evil} {evil}")),
+            post("/run", "", INPUT).replace("Host: gateway\r\n", ""),
+            format!("{evil} is no HTTP\r\n\r\n"),
+            post("/run", &format!("X-Large: {}\r\n", evil.repeat(20_000)), INPUT),
+            format!("OPTIONS /run HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"),
+            format!("GET /quoted/runs/{evil}/events HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"),
+        ] {
+            ask(gateway.data, request).await;
+        }
+    };
+    let names = async || {
+        let text = gateway.ask("/metrics").await.text().to_owned();
+        assert!(!text.to_lowercase().contains("evil"), "{text}");
+        assert_eq!(checked(&text), (true, String::new()));
+        let all = series(&text);
+        all.iter().map(|(name, labels, _)| format!("{name} {labels:?}")).collect::<BTreeSet<_>>()
+    };
+    assault(0).await;
+    let active = async || {
+        ["run", "quoted \\\"\\\\ name", "closed"].map(|route| format!("diglot_streams_active{{route=\"{route}\"}}"))
+    };
+    for route in active().await {
+        gateway.reaches(&route, 0.0).await;
+    }
+    let before = names().await;
+    for number in 1..4 {
+        assault(number).await;
+    }
+    for route in active().await {
+        gateway.reaches(&route, 0.0).await;
+    }
+    assert_eq!(names().await.difference(&before).collect::<Vec<_>>(), Vec::<&String>::new());
+    let request = agent.request().await;
+    assert!(request.json()["threadId"].as_str().is_some_and(|id| id.starts_with("evil")), "{}", request.head);
+    let refusals = |reason| format!(r#"diglot_refusals_total{{reason="{reason}",route="run"}}"#);
+    assert_eq!(gateway.metric(&refusals("origin_not_allowed")).await, 4.0);
+    // Two Host fields that are none, and a body without messages.
+    assert_eq!(gateway.metric(&refusals("invalid_request")).await, 12.0);
+    let broken = r#"diglot_connections_refused_total{listener="127.0.0.1:0",plane="data",reason="not_http"}"#;
+    assert_eq!(gateway.metric(broken).await, 8.0);
+    let odd = r#"diglot_requests_total{code="405",method="OTHER",route="run"}"#;
+    assert_eq!(gateway.metric(odd).await, 8.0);
+}
+
+/// The series of a route that is configured no more last until its last run has ended; those of a route that is configured
+/// otherwise go on.
+#[tokio::test]
+async fn a_route_that_is_gone_takes_its_series_along() {
+    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Pause, write(FINISHED)]);
+    let yaml = |routes: &[(&str, &str)]| {
+        let route = |(name, more): &(&str, &str)| {
+            format!(
+                "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{}\"{more}}}\n",
+                agent.url()
+            )
+        };
+        let routes: String = routes.iter().map(route).collect();
+        format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\ndrain_grace: 0s\nroutes:\n{routes}")
+    };
+    let file = File::new(&yaml(&[("stays", ""), ("goes", "")]));
+    let mut gateway = Gateway::at(file.path(), &[]).await;
+    agent.go();
+    succeeded(&run(gateway.data, "/stays").await, &["RUN_STARTED", "RUN_FINISHED"]);
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/goes", "", INPUT)).await;
+    client.head().await;
+    client.until("RUN_STARTED").await;
+    std::fs::write(file.path(), yaml(&[("stays", ", timeouts: {idle: 50s}")])).expect("the file");
+    gateway.process.signal("HUP");
+    gateway.logged("configuration reloaded").await;
+    let started = r#"diglot_events_total{dialect="ag-ui",direction="to_client",route="stays",type="RUN_STARTED"}"#;
+    assert_eq!(gateway.metric(started).await, 1.0);
+    // It is open yet.
+    assert_eq!(gateway.metric(r#"diglot_streams_active{route="goes"}"#).await, 1.0);
+    agent.go();
+    client.until("RUN_FINISHED").await;
+    drop(client);
+    eventually("that nothing is left of it", async || {
+        let text = gateway.ask("/metrics").await.text().to_owned();
+        (!text.contains("goes") && text.contains(started)).then_some(())
+    })
+    .await;
 }

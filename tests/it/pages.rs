@@ -1,7 +1,8 @@
-//! Pages that are made from the code: `src/dialect/README.md`, and those below. `UPDATE=1` writes them; otherwise they must be
-//! as they would be written.
+//! Pages that are made from the code: `src/dialect/README.md`, and those of the modules below. `UPDATE=1` writes them;
+//! otherwise they must be as they would be written.
 
 mod errors;
+mod metrics;
 mod reference;
 
 use diglot::dialect::{ALL, CHOICES, Dialect, Home, Row, SIGNS, Says, Shape};
@@ -166,11 +167,15 @@ fn page() -> String {
 
 #[test]
 fn the_page_of_the_dialects_is_what_their_tables_say() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect/README.md");
-    let page = page();
+    held("src/dialect/README.md", &page());
+}
+
+/// Holds that a page stands as it would be written, or writes it.
+fn held(name: &str, page: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE").is_some() {
         return std::fs::write(&path, page).expect("the page can be written");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(written == page, "src/dialect/README.md is not what the tables say: UPDATE=1 cargo test --test it pages");
+    assert!(written == page, "{name} is not what the code says: UPDATE=1 cargo test --test it pages");
 }

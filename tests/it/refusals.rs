@@ -45,7 +45,7 @@ async fn a_refusal_is_a_run_that_failed() {
     assert_eq!(answer.header("www-authenticate"), None);
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example"));
     // Counted as it was answered, logged as what it was.
-    gateway.reaches(r#"diglot_requests_total{code="200",route="locked"}"#, 1.0).await;
+    gateway.reaches(r#"diglot_requests_total{code="200",method="POST",route="locked"}"#, 1.0).await;
     let line = gateway.logged("request refused").await;
     assert_eq!((&line["status"], &line["code"]), (&401.into(), &"authentication_required".into()));
     assert_eq!(line["request_id"].as_str(), answer.header("x-request-id"));

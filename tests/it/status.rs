@@ -2,7 +2,9 @@
 
 use super::support::agent::{Agent, refusing};
 use super::support::client::{INPUT, ask, post, run};
+use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
+use super::support::redis::Redis;
 use super::support::sse::{HEAD, SAID, begun, refused, whole};
 
 const GET: &str = " HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n";
@@ -34,13 +36,14 @@ async fn the_planes_do_not_answer_for_each_other() {
 }
 
 #[tokio::test]
-async fn every_series_of_a_route_is_there_before_the_first_run() {
+async fn what_an_alert_may_ask_for_is_there_before_the_first_run() {
     let agent = Agent::answering("");
     let gateway = Gateway::before(&agent).await;
     let answer = gateway.ask("/metrics").await;
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     for (name, kind) in [
-        ("diglot_events_total", "counter"),
+        ("diglot_requests_total", "counter"),
+        ("diglot_stream_first_event_seconds", "histogram"),
         ("diglot_streams_active", "gauge"),
         ("diglot_streams_total", "counter"),
         ("diglot_draining", "gauge"),
@@ -49,11 +52,11 @@ async fn every_series_of_a_route_is_there_before_the_first_run() {
         assert!(answer.text().contains(&format!("# TYPE {name} {kind}\n")), "{name}\n{}", answer.text());
     }
     for series in [
-        r#"diglot_events_total{dialect="hai",direction="from_agent",route="from-hai",type="RUN_STARTED"}"#,
-        r#"diglot_events_total{dialect="ag-ui",direction="to_client",route="run",type="OTHER"}"#,
-        r#"diglot_streams_total{outcome="drained",route="run"}"#,
+        r#"diglot_requests_total{code="502",method="POST",route="from-hai"} 0"#,
+        r#"diglot_streams_total{outcome="drained",route="run"} 0"#,
+        r#"diglot_repairs_total{repair="foreign_type",route="run"} 0"#,
     ] {
-        assert_eq!(gateway.metric(series).await, 0.0, "{series}");
+        assert!(answer.text().contains(&format!("{series}\n")), "{series}\n{}", answer.text());
     }
 }
 
@@ -81,7 +84,7 @@ async fn a_run_is_counted_by_type_and_outcome() {
     let bytes = |direction| format!(r#"diglot_event_bytes_total{{direction="{direction}",route="run"}}"#);
     assert_eq!(gateway.metric(&bytes("from_agent")).await, stream.len() as f64);
     assert_eq!(gateway.metric(&bytes("to_client")).await, heard.body.len() as f64);
-    assert_eq!(gateway.metric(r#"diglot_requests_total{code="200",route="run"}"#).await, 1.0);
+    assert_eq!(gateway.metric(r#"diglot_requests_total{code="200",method="POST",route="run"}"#).await, 1.0);
     assert_eq!(gateway.metric(r#"diglot_streams_active{route="run"}"#).await, 0.0);
 }
 
@@ -108,9 +111,27 @@ async fn nobody_can_make_a_series() {
     run(gateway.data, "/run").await;
     run(gateway.data, "/evil-path").await;
     ask(gateway.data, format!("GET /run?evil{GET}")).await;
-    gateway.reaches(r#"diglot_requests_total{code="404",route=""}"#, 1.0).await;
+    gateway.reaches(r#"diglot_requests_total{code="404",method="POST",route=""}"#, 1.0).await;
     let other = r#"diglot_events_total{dialect="ag-ui",direction="from_agent",route="run",type="OTHER"}"#;
     assert_eq!(gateway.metric(other).await, 1.0);
     let metrics = gateway.ask("/metrics").await;
     assert!(!metrics.text().to_lowercase().contains("evil"), "{}", metrics.text());
+}
+
+#[tokio::test]
+async fn the_redis_of_the_replicas_has_its_line() {
+    let agent = Agent::answering("");
+    let mut redis = Redis::start().await;
+    let setup = Setup { upstreams: &[agent.url()], top: &redis.yaml(", on_error: local"), ..Setup::default() };
+    let gateway = Gateway::start(setup).await;
+    let says = async |line: &str| {
+        let report = async || gateway.ask("/readyz?verbose").await;
+        eventually(line, async || report().await.text().contains(line).then_some(())).await;
+        assert_eq!(report().await.status, 200);
+    };
+    let place = format!("redis redis://127.0.0.1:{}", redis.port());
+    says(&format!("[+] {place} ok\n")).await;
+    redis.kill().await;
+    // Requests go on without it, so the gateway is ready.
+    says(&format!("[-] {place} does not answer; see `redis.on_error`\n")).await;
 }

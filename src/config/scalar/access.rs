@@ -9,7 +9,7 @@ use ipnet::IpNet;
 
 use super::{Fault, duration, duration_or_zero, size};
 use crate::config::access::{Algorithm, PolicyKey};
-use crate::config::field::{FORWARDED_PREFIX, IDENTITY_PREFIX, LAST_EVENT_ID, REQUEST_ID, TRACEPARENT};
+use crate::config::field::{FORWARDED_PREFIX, IDENTITY_PREFIX, LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::config::words;
 
 /// An address, or a network of them.
@@ -173,7 +173,7 @@ fn own_field(name: &HeaderName) -> Option<Fault> {
     ];
     const MESSAGE: &[&str] =
         &["host", "content-length", "content-type", "content-encoding", "accept", "accept-encoding", "range", "via"];
-    const OURS: [HeaderName; 3] = [LAST_EVENT_ID, REQUEST_ID, TRACEPARENT];
+    const OURS: [HeaderName; 4] = [LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE];
     if HOP.contains(&name.as_str()) {
         let hint = "take it away: it is about one connection (RFC 9110 §7.6.1), and the agent has another";
         return Some(Fault::new("belongs to a connection, not to a request", hint));

@@ -119,16 +119,11 @@ impl Limits {
     pub async fn watch(&self) {
         loop {
             tokio::time::sleep(FORGET_EVERY).await;
-            let mut keys = 0;
-            for policy in &self.policies {
-                for tier in policy.tiers.iter().chain([&policy.everybody]) {
-                    tier.local.forget();
-                    keys += tier.local.keys();
-                    // Some milliseconds for a full one, and the connection to Redis is served by the same thread.
-                    tokio::task::yield_now().await;
-                }
+            for tier in self.tiers() {
+                tier.local.forget();
+                // Some milliseconds for a full one, and the connection to Redis is served by the same thread.
+                tokio::task::yield_now().await;
             }
-            self.metrics.limit_keys(keys);
         }
     }
 
@@ -145,6 +140,15 @@ impl Limits {
     fn told(&self, head: &Parts, early: bool) -> Vec<String> {
         let Some(route) = head.extensions.get::<Arc<Matched>>() else { return Vec::new() };
         self.of(route, early).map(|policy| policy.settings.to_string()).collect()
+    }
+
+    /// Says in the metrics how many callers are counted now.
+    pub fn measure(&self) {
+        self.metrics.limit_keys(self.tiers().map(|tier| tier.local.keys()).sum());
+    }
+
+    fn tiers(&self) -> impl Iterator<Item = &Tier> {
+        self.policies.iter().flat_map(|policy| policy.tiers.iter().chain([&policy.everybody]))
     }
 
     async fn pass(&self, head: &mut Parts, early: bool) -> Result<(), Rejection> {

@@ -136,7 +136,7 @@ impl<S: HttpService> Edge<S> {
     /// Speaks HTTP on `stream` until it closes, which it is asked to when the process ends.
     ///
     /// # Errors
-    /// That the peer did not say what it speaks.
+    /// That the peer did not say what it speaks, or that it is no HTTP/1.
     async fn speak<T>(&self, stream: T, peer: Option<Peer>, shutdown: ShutdownWatch) -> Result<(), Turned>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -149,7 +149,7 @@ impl<S: HttpService> Edge<S> {
             Version::Http1 => {
                 let io = Attending::new(stream, Arc::clone(&activity));
                 tokio::select! {
-                    () = takeover::serve(&self.http1, io, &service, shutdown) => {}
+                    served = takeover::serve(&self.http1, io, &service, shutdown) => served?,
                     () = activity.overdue(self.patience) => {}
                 }
             }

@@ -12,6 +12,7 @@
 //! here, in the chunks that the head promised.
 
 use super::attending::Attending;
+use crate::telemetry::label::Turned;
 use bytes::{Buf, Bytes};
 use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -42,12 +43,16 @@ const READ: usize = 2 << 10;
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
 /// Serves HTTP/1 on `io` until the connection is closed, which it is asked to when the process ends.
+///
+/// # Errors
+/// That what came is no HTTP; hyper has told the peer.
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
     mut io: Attending<I>,
     service: &S,
     mut shutdown: ShutdownWatch,
-) where
+) -> Result<(), Turned>
+where
     I: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone,
     S::Future: Unpin,
@@ -57,18 +62,19 @@ pub(super) async fn serve<I, S, B>(
 {
     // A connection that breaks is the client's business; its runs notice by themselves.
     // Boxed are the way to a stream and the stream, so that an idle one keeps itself and nothing else.
-    while let Some(mut stream) = Box::pin(until_stream(builder, io, service.clone(), &mut shutdown)).await {
+    while let Some(mut stream) = Box::pin(until_stream(builder, io, service.clone(), &mut shutdown)).await? {
         if (&mut stream).await.is_err() {
-            return;
+            return Ok(());
         }
         let Streaming { head, ahead, io: given_back, .. } = *stream;
         io = given_back;
         if head != Head::Chunks || *shutdown.borrow() {
             let _ = io.shutdown().await;
-            return;
+            return Ok(());
         }
         io.put_back(&ahead);
     }
+    Ok(())
 }
 
 /// Lets hyper serve until it has written the head of a stream. `None` when the connection has ended before.
@@ -77,7 +83,7 @@ async fn until_stream<I, S, B>(
     io: Attending<I>,
     service: S,
     shutdown: &mut ShutdownWatch,
-) -> Option<Box<Streaming<Attending<I>, B>>>
+) -> Result<Option<Box<Streaming<Attending<I>, B>>>, Turned>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone,
@@ -94,18 +100,23 @@ where
     let mut asked = false;
     let (body, head) = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
-            Poll::Ready(_) => Poll::Ready(None),
-            Poll::Pending => bypass.written().map_or(Poll::Pending, |written| Poll::Ready(Some(written))),
+            // Of all that can go wrong this alone is a request that nobody counts.
+            Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(Turned::NotHttp)),
+            Poll::Ready(_) => Poll::Ready(Ok(None)),
+            Poll::Pending => bypass.written().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
         });
         tokio::select! {
-            written = served => break written?,
+            written = served => match written? {
+                Some(written) => break written,
+                None => return Ok(None),
+            },
             _ = shutdown.changed(), if !asked => asked = true,
         }
         Pin::new(&mut *connection).graceful_shutdown();
     };
     let parts = connection.into_parts();
     let Tapped { io, .. } = parts.io.into_inner();
-    Some(Box::new(Streaming { io, body, head, out: Out::Waiting, ahead: parts.read_buf.to_vec() }))
+    Ok(Some(Box::new(Streaming { io, body, head, out: Out::Waiting, ahead: parts.read_buf.to_vec() })))
 }
 
 /// What the head of a stream says of its body.

@@ -73,7 +73,7 @@ impl HealthCheck for Checks {
     async fn health_status_change(&self, backend: &Backend, healthy: bool) {
         let Some(target) = backend.ext.get::<Arc<Target>>() else { return };
         target.checked(healthy);
-        let (route, upstream) = (&*self.roster.route, self.roster.member(target).label.as_str());
+        let (route, upstream) = (&*self.roster.route, &*self.roster.member(target).label);
         let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
         occurrence::HealthChanged { route, upstream, address: &target.address, healthy, cause: &cause }.emit();
         self.roster.show();

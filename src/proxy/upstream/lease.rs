@@ -45,6 +45,11 @@ impl Lease {
         &self.target
     }
 
+    /// The upstream of the address, as metrics call it.
+    pub(super) fn upstream(&self) -> Arc<str> {
+        Arc::clone(&self.roster.member(&self.target).label)
+    }
+
     /// The agent answered with that status.
     pub(super) fn answered(&mut self, status: Option<http::StatusCode>) {
         // What agents, and proxies in front of them, say when nobody is there to answer.
@@ -77,7 +82,7 @@ impl Lease {
             Some(_) => self.target.failed(&self.rule, Instant::now()),
             None => self.target.succeeded(),
         };
-        let (route, upstream) = (&*self.roster.route, self.roster.member(&self.target).label.as_str());
+        let (route, upstream) = (&*self.roster.route, &*self.roster.member(&self.target).label);
         let address = &self.target.address;
         match change {
             Change::None => return,

@@ -239,21 +239,27 @@ impl Cluster {
             left -= 1;
             let mut lease =
                 Lease::new(&self.roster, target, self.settings.ejection, since, self.settings.timeouts.first_byte);
+            let mut call = request.call(&member.upstream, &member.label);
             let (line, kept) = match self.dial.connect(connector, member, target).await {
                 Ok(opened) => opened,
                 Err(rejection) => {
+                    call.failed(&rejection);
                     lease.failed(&rejection, false);
                     return Err(Unanswered::Unprocessed(rejection));
                 }
             };
             // Boxed: it moves through every stage of the run, and each would keep a place for it.
-            let mut session = Box::new(Session { line, lease });
+            let mut session = Box::new(Session { line, lease, call });
             let Err(why) = session.ask(&member.upstream, request).await else {
                 let status = session.response().map(|head| head.status);
+                if let Some(status) = status {
+                    session.call.answered(status.as_u16());
+                }
                 session.lease.answered(status);
                 return Ok(session);
             };
             let rejection = why.rejection();
+            session.call.failed(rejection);
             let closed = kept && rejection.kind == Kind::UpstreamReset;
             let again = match why {
                 Unanswered::Unprocessed(_) => kept,
@@ -268,7 +274,8 @@ impl Cluster {
 
     /// Gives a connection back after a clean end. Dropping the session instead closes it.
     pub(super) async fn release(&self, connector: &Connector, session: Box<Session>) {
-        let Session { line, lease } = *session;
+        let Session { line, lease, mut call } = *session;
+        call.end();
         let target = lease.target();
         self.dial.release(connector, self.roster.member(target), target, line).await;
     }

@@ -29,7 +29,7 @@ pub(super) struct Roster {
 pub(super) struct Member {
     pub upstream: Upstream,
     /// how metrics and logs call it
-    pub label: String,
+    pub label: Arc<str>,
     pub metrics: UpstreamMetrics,
 }
 
@@ -40,7 +40,7 @@ impl Roster {
     pub(super) fn new(route: &str, upstreams: &[Upstream], metrics: &Metrics) -> Self {
         let member = |upstream: &Upstream| {
             let label = upstream.label();
-            Member { upstream: upstream.clone(), metrics: metrics.upstream(route, &label), label }
+            Member { upstream: upstream.clone(), metrics: metrics.upstream(route, &label), label: label.into() }
         };
         let members: Vec<_> = upstreams.iter().map(member).collect();
         let known = Mutex::new(members.iter().map(|_| Vec::new()).collect());

@@ -5,8 +5,10 @@ use super::lease::Lease;
 use super::peer::Line;
 use super::target::Target;
 use crate::config::Upstream;
-use crate::config::field::{LAST_EVENT_ID, REQUEST_ID, TRACEPARENT};
+use crate::config::field::{LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::error::{Kind, Rejection};
+use crate::telemetry::label::Method;
+use crate::telemetry::trace::{Call, Calls};
 use bytes::Bytes;
 use http::header;
 use pingora_core::BError;
@@ -32,8 +34,8 @@ pub(in crate::proxy) struct Outgoing<'a> {
     pub errand: Errand<'a>,
     /// the request's id, passed on
     pub request_id: &'a str,
-    /// W3C trace context of the client, passed on
-    pub traceparent: Option<&'a http::HeaderValue>,
+    /// what makes its span, which the agent is told of
+    pub calls: &'a Calls,
     /// what the agent hears about the caller; fields of the request itself are not among it, or overruled
     pub fields: &'a http::HeaderMap,
 }
@@ -53,6 +55,23 @@ pub(in crate::proxy) enum Errand<'a> {
     },
 }
 
+impl Outgoing<'_> {
+    /// Its method, and its path with its query.
+    fn line<'l>(&'l self, upstream: &'l Upstream) -> (http::Method, &'l str) {
+        match &self.errand {
+            Errand::Run(_) | Errand::Start(_) => (http::Method::POST, upstream.path_and_query.as_str()),
+            Errand::Events { path, .. } => (http::Method::GET, path),
+        }
+    }
+
+    /// Its span, which begins now. A query may hold a secret of the operator's.
+    pub(in crate::proxy) fn call(&self, upstream: &Upstream, label: &str) -> Call {
+        let (method, path) = self.line(upstream);
+        let path = path.split_once('?').map_or(path, |(path, _)| path);
+        self.calls.begin(Method::of(method.as_str()), label, path)
+    }
+}
+
 impl Errand<'_> {
     /// Whether it does no harm to ask twice: reading does not, starting a run does.
     pub(super) fn may_be_repeated(&self) -> bool {
@@ -68,6 +87,7 @@ pub(in crate::proxy) struct Place(pub(super) Arc<Target>);
 pub(in crate::proxy) struct Session {
     pub(super) line: Line,
     pub(super) lease: Lease,
+    pub(super) call: Call,
 }
 
 /// Why there is no answer, and what that leaves open.
@@ -98,9 +118,22 @@ impl Session {
         Place(Arc::clone(self.lease.target()))
     }
 
+    /// The upstream that was asked, as metrics call it.
+    pub(in crate::proxy) fn upstream(&self) -> Arc<str> {
+        self.lease.upstream()
+    }
+
+    /// The exchange has come to its end, with the agent's words or with another's.
+    pub(in crate::proxy) fn over(&mut self, failure: Option<&Rejection>) {
+        match failure {
+            Some(failure) => self.call.failed(failure),
+            None => self.call.end(),
+        }
+    }
+
     /// Sends a request and reads the head of its answer.
     pub(super) async fn ask(&mut self, upstream: &Upstream, request: &Outgoing<'_>) -> Result<(), Unanswered> {
-        let head = head(upstream, request);
+        let head = head(upstream, request, &self.call);
         let head = head.map_err(|error| Unanswered::Open(Rejection::from(Kind::Internal).cause(error)))?;
         let inner = self.line.session_mut();
         inner.set_write_timeout(Some(WRITE_TIMEOUT));
@@ -184,12 +217,16 @@ impl Session {
 }
 
 /// The head of a request, as it goes out.
-pub(in crate::proxy) fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Result<RequestHeader, BError> {
+pub(in crate::proxy) fn head(
+    upstream: &Upstream,
+    request: &Outgoing<'_>,
+    call: &Call,
+) -> Result<RequestHeader, BError> {
+    let (method, path) = request.line(upstream);
     // "`*/*` or `application/*` admits" protobuf at some agents, so the wish is explicit [specs §4.4].
-    let (method, path, accept) = match &request.errand {
-        Errand::Run(_) => (http::Method::POST, upstream.path_and_query.as_str(), "text/event-stream"),
-        Errand::Start(_) => (http::Method::POST, upstream.path_and_query.as_str(), "application/json"),
-        Errand::Events { path, .. } => (http::Method::GET, *path, "text/event-stream"),
+    let accept = match &request.errand {
+        Errand::Run(_) | Errand::Events { .. } => "text/event-stream",
+        Errand::Start(_) => "application/json",
     };
     let mut head = RequestHeader::build_no_case(method, path.as_bytes(), Some(8))?;
     for (name, value) in request.fields {
@@ -209,8 +246,11 @@ pub(in crate::proxy) fn head(upstream: &Upstream, request: &Outgoing<'_>) -> Res
     head.insert_header(header::ACCEPT_ENCODING, "identity")?;
     head.insert_header(header::USER_AGENT, USER_AGENT)?;
     head.insert_header(REQUEST_ID, request.request_id)?;
-    if let Some(traceparent) = request.traceparent {
-        head.insert_header(TRACEPARENT, traceparent)?;
+    let (traceparent, tracestate) = call.fields();
+    for (name, value) in [(TRACEPARENT, traceparent.as_ref()), (TRACESTATE, tracestate)] {
+        if let Some(value) = value {
+            head.insert_header(name, value)?;
+        }
     }
     Ok(head)
 }

@@ -111,9 +111,10 @@ impl Shared {
         }
         let mut recap = Recap::new(found.side, &found.ids, found.messages.clone());
         recap.push(&found.base);
-        let Found { token, body, thread, through, .. } = found;
+        let (token, body, thread, through) = (found.token, found.body, found.thread, found.through);
         let follows = Some(through);
-        let fresh = Fresh { run: wanted.run, thread, body, token, recap, alone: ALONE, follows };
+        let fresh =
+            Fresh { run: wanted.run, thread, body, ids: found.ids.clone(), token, recap, alone: ALONE, follows };
         let writer = match self.store.enter(fresh) {
             Entered::New(writer) => writer,
             Entered::Known(kept) => return Ok(Some(kept)),
@@ -214,7 +215,8 @@ type Entry = (String, (String, Vec<u8>));
 impl Follower {
     async fn go(mut self, ready: oneshot::Sender<Result<(), Away>>, cut: BoxFuture<'static, ()>) {
         self.shared.metrics.follows();
-        occurrence::Followed { token: self.token.as_str(), home: &self.home, behind: self.last }.emit();
+        let (token, home) = (self.token.as_str(), self.home.as_str());
+        occurrence::Followed { ids: &self.ids, token, home, behind: self.last }.emit();
         let end = tokio::select! {
             end = self.follow(ready) => end,
             () = cut => End::Cut,
@@ -356,7 +358,7 @@ impl Follower {
         question.arg(self.token.as_str()).arg(&self.home).arg(self.last).arg(last).arg(frames);
         question.arg(millis(shared.settings.age));
         if shared.ask::<bool>(&question).await == Ok(true) {
-            occurrence::RunLost { token: self.token.as_str(), home: &self.home }.emit();
+            occurrence::RunLost { ids: &self.ids, token: self.token.as_str(), home: &self.home }.emit();
         }
         // Read as everything else, at once.
         self.news.notify_one();

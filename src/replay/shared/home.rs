@@ -124,7 +124,7 @@ impl Broadcast {
                 Ok(Done::Yes) => None,
                 Ok(Done::Lost) => Some(Todo::Anew),
                 Ok(Done::Anothers) => {
-                    occurrence::Unshared { token: self.about.token.as_str() }.emit();
+                    occurrence::Unshared { ids: &self.about.ids, token: self.about.token.as_str() }.emit();
                     return;
                 }
                 Err(Away) => {

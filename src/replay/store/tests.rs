@@ -5,7 +5,6 @@ use crate::config::replay::Keeper;
 use crate::dialect::{AG_UI, Side};
 use crate::replay::{Cursor, From};
 use crate::telemetry::Metrics;
-use crate::translate::Ids;
 use std::num::NonZeroUsize;
 use tokio::time::advance;
 
@@ -25,6 +24,7 @@ fn fresh(run: u8, body: u8) -> Fresh {
         run: [run; 32],
         thread: [9; 32],
         body: [body; 32],
+        ids: Ids::new("t", "r"),
         token: Token::new(run.into()),
         recap,
         alone,

@@ -1,7 +1,8 @@
 //! All series of one metric, by the values of their labels.
 //!
 //! The library's own vectors know a series by a hash of its values with nothing between them, so that a route `a` with the
-//! label `bc` would be counted as a route `ab` with the label `c`; and a series of theirs takes six times the memory.
+//! label `bc` would be counted as a route `ab` with the label `c`; and each of their series keeps the name, the help and the
+//! labels of its metric for itself.
 
 use super::catalogue::{Kind, Metric};
 use super::cell::Cell;
@@ -89,7 +90,7 @@ impl<M: Cell> Collector for Family<M> {
 
     fn collect(&self) -> Vec<MetricFamily> {
         let Series { metric, order, .. } = &*self.0;
-        let read = |(key, cell): (&Box<[u8]>, &M)| {
+        let read = |key: &[u8], cell: &M| {
             let values: Vec<_> = values(key).collect();
             let pair = |at: &usize| {
                 let mut pair = LabelPair::default();
@@ -109,7 +110,7 @@ impl<M: Cell> Collector for Family<M> {
             Kind::Gauge => MetricType::GAUGE,
             Kind::Histogram => MetricType::HISTOGRAM,
         });
-        family.set_metric(self.all().iter().map(read).collect());
+        family.set_metric(self.all().iter().map(|(key, cell)| read(key, cell)).collect());
         vec![family]
     }
 }

@@ -14,14 +14,34 @@ use prometheus::Registry;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// Refusals that say something of the gateway and its issuers rather than of who calls: there from the start.
-const REFUSED_FROM_THE_START: [(AuthMethod, AuthReason); 5] = [
-    (AuthMethod::None, AuthReason::Missing),
-    (AuthMethod::Jwt, AuthReason::Expired),
-    (AuthMethod::Jwt, AuthReason::Signature),
-    (AuthMethod::Jwt, AuthReason::KeysUnavailable),
-    (AuthMethod::ApiKey, AuthReason::UnknownApiKey),
-];
+/// Credentials that are not accepted, as far as an alert may ask for them: there from the start. Whether a caller may do what
+/// it wants is between it and the operator, and is counted when it comes.
+const REFUSED_FROM_THE_START: [(AuthMethod, &[AuthReason]); 3] = {
+    use AuthReason::{
+        Algorithm, Ambiguous, Audience, Claims, Critical, Expired, Issuer, KeysUnavailable, Malformed, Missing,
+        NotYetValid, Signature, TooLarge, Type, UnknownApiKey, UnknownKey,
+    };
+    let tokens = &[
+        Malformed,
+        TooLarge,
+        Algorithm,
+        Type,
+        Critical,
+        Issuer,
+        UnknownKey,
+        Signature,
+        Expired,
+        NotYetValid,
+        Audience,
+        Claims,
+        KeysUnavailable,
+    ];
+    [
+        (AuthMethod::None, &[Missing, Ambiguous, Malformed]),
+        (AuthMethod::Jwt, tokens),
+        (AuthMethod::ApiKey, &[UnknownApiKey, TooLarge, Expired]),
+    ]
+};
 
 /// The metrics of all routes.
 #[derive(Debug)]
@@ -149,7 +169,7 @@ impl Vectors {
         let (accepted, refused) = (AuthResult::Accepted.label(), AuthResult::Refused.label());
         let refused = Lazy::new(&self.auth, &[route, method.label(), refused], AuthReason::names as List);
         let early = REFUSED_FROM_THE_START.iter().filter(|(own, _)| *own == method);
-        early.for_each(|(_, reason)| {
+        early.flat_map(|(_, reasons)| *reasons).for_each(|reason| {
             refused.at(*reason as usize);
         });
         let accepted = self.auth.with(&[route, method.label(), accepted, AuthReason::Accepted.label()]);
@@ -184,8 +204,10 @@ impl Translate {
 /// What a run said in all, for its line in the log.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Totals {
+    /// events of the agent
+    pub events_in: u64,
     /// events for the client
-    pub events: u64,
+    pub events_out: u64,
     /// repairs of the run guard
     pub repairs: u64,
     /// events left out on purpose
@@ -206,12 +228,6 @@ impl RouteMetrics {
     pub fn open(self: &Arc<Self>) -> Active {
         self.active.inc();
         Active(Arc::clone(self))
-    }
-
-    /// Sees to it that a run is counted whose task ends without an end of the run.
-    #[must_use]
-    pub fn running(self: &Arc<Self>) -> Running {
-        Running(Some(Arc::clone(self)))
     }
 
     /// Counts what of a request the agent's dialect cannot take.
@@ -261,11 +277,11 @@ impl RouteMetrics {
     /// to speak another dialect, if it did since.
     pub fn count(&self, report: &mut Report, totals: &mut Totals) -> Option<&'static Sign> {
         let turned = report.turned.take().map(|mut turned| {
-            events(&mut turned.read, self.read.of(turned.from));
+            totals.events_in += events(&mut turned.read, self.read.of(turned.from));
             turned.sign
         });
-        events(&mut report.read, self.read.of(report.agent));
-        totals.events += events(&mut report.written, self.written.of(report.client));
+        totals.events_in += events(&mut report.read, self.read.of(report.agent));
+        totals.events_out += events(&mut report.written, self.written.of(report.client));
         totals.foreign += report.repairs[Repair::ForeignType as usize];
         totals.repairs += drain(&mut report.repairs, &self.repairs);
         totals.losses += drain(&mut report.losses, &self.losses);
@@ -297,25 +313,6 @@ impl Drop for Active {
     }
 }
 
-/// A run whose end nobody has counted yet.
-#[derive(Debug)]
-pub struct Running(Option<Arc<RouteMetrics>>);
-
-impl Running {
-    /// Its end was counted.
-    pub fn ended(mut self) {
-        self.0 = None;
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        if let Some(metrics) = &self.0 {
-            metrics.ended[Outcome::GatewayError as usize].inc();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::Metrics;
@@ -335,19 +332,5 @@ mod tests {
         }
         let read = route.read.of(HAI.name).expect("the agent's").at(0).get();
         assert_eq!((read, route.repairs.at(0).get(), totals.repairs), (3, 3, 3));
-    }
-
-    #[test]
-    fn a_run_whose_task_panics_is_counted_as_ours() {
-        let metrics = Metrics::new().expect("unique names");
-        let route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
-        let running = route.running();
-        let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
-            let _running = running;
-            panic!("as a fault of ours would");
-        }));
-        assert!(panicked.is_err());
-        route.running().ended();
-        assert_eq!(route.ended[Outcome::GatewayError as usize].get(), 1);
     }
 }

@@ -4,8 +4,8 @@ use super::catalogue::{Label, Values};
 use crate::dialect;
 use crate::error;
 use crate::telemetry::label::{
-    AuthMethod, AuthReason, AuthResult, Decision, Direction, Eviction, Method, Outcome, Plane, Refresh, Reload, Turned,
-    UpstreamOutcome,
+    AuthMethod, AuthReason, AuthResult, Decision, Direction, Eviction, Method, Outcome, Plane, Refresh, Reload,
+    SpanLoss, Turned, UpstreamOutcome,
 };
 use crate::translate::{Loss, Repair};
 
@@ -65,6 +65,7 @@ pub(super) const EVICTION: Label = label("reason", Values::Closed(Eviction::name
 pub(super) const UPSTREAM: Label =
     label("upstream", Values::Configured("`upstream` of a route, as scheme, host and port, or its socket"));
 pub(super) const UPSTREAM_OUTCOME: Label = label("outcome", Values::Closed(UpstreamOutcome::names));
+pub(super) const SPAN_LOSS: Label = label("reason", Values::Closed(SpanLoss::names));
 pub(super) const HASH: Label =
     label("hash", Values::Made("the beginning of the SHA-256 of the file of the configuration"));
 pub(super) const VERSION: Label = label("version", Values::Made("the version of the program"));

@@ -74,7 +74,7 @@ table! {
     CONNECTIONS: Gauge = "diglot_connections_active" [PLANE, LISTENER],
         "Connections that are open, by plane and listener.";
     CONNECTIONS_REFUSED: Counter = "diglot_connections_refused_total" [PLANE, LISTENER, TURNED],
-        "Connections that were closed before a request came on them, by plane, listener and reason.";
+        "Connections that were closed instead of a request being read from them, by plane, listener and reason.";
     ACCEPT_FAILURES: Counter = "diglot_accept_failures_total" [PLANE, LISTENER],
         "Times that no connection could be accepted, as without file descriptors, by plane and listener.";
     TLS_NOT_AFTER: Gauge = "diglot_tls_cert_not_after_timestamp_seconds" [PLANE, LISTENER],
@@ -101,6 +101,10 @@ table! {
         "Requests to upstreams by what became of them, up to the head of the answer; each attempt counts.";
     UPSTREAM_CONNECT: Histogram = "diglot_upstream_connect_seconds" [UPSTREAM] within CONNECTING,
         "How long new connections to upstreams took, TLS included; kept connections are not among them.";
+    SPANS_EXPORTED: Counter = "diglot_spans_exported_total" [],
+        "Spans that the collector of traces took.";
+    SPANS_DROPPED: Counter = "diglot_spans_dropped_total" [SPAN_LOSS],
+        "Spans that the collector of traces never gets, by reason.";
     DRAINING: Gauge = "diglot_draining" [],
         "1 while the gateway is shutting down.";
     CONFIG_GOOD: Gauge = "diglot_config_last_reload_successful" [],

@@ -71,7 +71,7 @@ impl CertificateExpired<'_> {
     }
 }
 
-/// A connection was closed before a request came on it.
+/// A connection was closed instead of a request being read from it.
 pub struct TurnedAway<'a> {
     /// the listener's address, as configured
     pub listener: &'a str,

@@ -2,20 +2,25 @@
 //!
 //! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
 
+mod collector;
 mod guard;
 mod listener;
 mod process;
 mod run;
 mod upstream;
 
+pub use collector::{CollectorAnswers, CollectorAway};
 pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
 pub use listener::{
     Accepting, CertificateChanged, CertificateExpired, CertificateUnusable, FewDescriptors, Listening, NotAccepting,
     TurnedAway,
 };
-pub use process::{Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, TakenOver};
+pub use process::{
+    Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, Panicked, TakenOver,
+};
 pub use run::{
     Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved, Unshared,
+    Which,
 };
 pub use upstream::{CertificatesChanged, CertificatesUnusable, Ejected, HealthChanged, NoneFit, Returned};
 
@@ -47,6 +52,6 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-fn shown(text: &str) -> String {
+pub(super) fn shown(text: &str) -> String {
     text.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,6 +1,6 @@
 //! What happens to the process as a whole.
 
-use super::millis;
+use super::{millis, shown};
 use crate::telemetry::metric::Metrics;
 use std::fmt;
 use std::path::Path;
@@ -126,5 +126,20 @@ impl NeedsRestart<'_> {
             keys = self.keys.join(", "),
             "changed, but not in use before a restart or `diglot serve --upgrade`"
         );
+    }
+}
+
+/// Something in the gateway went wrong that must not. What it was doing ends there, and everything else goes on.
+pub struct Panicked<'a> {
+    /// where in the sources
+    pub place: &'a dyn fmt::Display,
+    /// what
+    pub cause: &'a str,
+}
+
+impl Panicked<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        tracing::error!(place = %self.place, cause = shown(self.cause), "the gateway failed; report this line");
     }
 }

@@ -1,31 +1,70 @@
 //! What happens to a request and to its run.
 
 use super::{Caller, millis, shown};
-use crate::error::Rejection;
+use crate::error::{Kind, Rejection};
 use crate::telemetry::label::{Method, Outcome};
 use crate::telemetry::metric::{RequestMetrics, RouteMetrics, Totals};
+use crate::telemetry::trace::{Trace, TraceId};
+use crate::translate::Ids;
 use std::time::Duration;
+
+/// Which run a line is about.
+#[derive(Clone, Copy, Debug)]
+pub struct Which<'a> {
+    /// the route's name
+    pub route: &'a str,
+    /// the id of the request that the line is about: the one that started the run, unless the line says otherwise
+    pub request_id: &'a str,
+    /// what it is called
+    pub ids: &'a Ids,
+}
+
+impl<'a> Which<'a> {
+    /// A run of which no more is known: it was asked for at another replica.
+    fn of(ids: &'a Ids) -> Which<'a> {
+        Which { route: "", request_id: "", ids }
+    }
+
+    fn thread_id(&self) -> String {
+        shown(&self.ids.thread_id.text().unwrap_or_default())
+    }
+
+    fn run_id(&self) -> String {
+        shown(&self.ids.run_id.text().unwrap_or_default())
+    }
+}
 
 /// A request was refused before its stream began.
 pub struct Refused<'a> {
     /// the route's name, empty where none matched
     pub route: &'a str,
+    /// how it asked
+    pub method: Method,
     /// the request's id
     pub request_id: &'a str,
+    /// its trace
+    pub trace_id: Option<TraceId>,
     /// who called
     pub caller: Caller<'a>,
     /// why
     pub rejection: &'a Rejection,
+    /// the status of the answer: 200 where the client hears of it in an event
+    pub answered: u16,
 }
 
 impl Refused<'_> {
-    /// Logs and counts it.
-    pub fn emit(self, metrics: &RequestMetrics) {
-        let Refused { route, request_id, caller, rejection } = self;
+    /// Logs and counts it, and ends its span. A request whose run was refused by its agent has none: the run has it.
+    pub fn emit(self, metrics: &RequestMetrics, trace: Option<Trace>) {
+        if let Some(trace) = trace {
+            trace.refused(&self);
+        }
+        let Refused { route, method, request_id, trace_id, caller, rejection, .. } = self;
         metrics.refused(rejection.kind);
         tracing::info!(
             route,
+            method = method.label(),
             request_id,
+            trace_id = trace_id.map(tracing::field::display),
             status = rejection.status(),
             code = rejection.kind.code(),
             policy = rejection.policy.as_deref().map(shown),
@@ -61,10 +100,8 @@ impl Preflight<'_> {
 
 /// What a run turned out to speak, on a route that leaves it open.
 pub struct Detected<'a> {
-    /// the route's name
-    pub route: &'a str,
-    /// the request's id
-    pub request_id: &'a str,
+    /// the run
+    pub run: Which<'a>,
     /// client or agent
     pub side: &'static str,
     /// the dialect
@@ -76,23 +113,32 @@ pub struct Detected<'a> {
 impl Detected<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Detected { route, request_id, side, dialect, because } = self;
-        tracing::info!(route, request_id, side, dialect, because, "dialect detected");
+        let Detected { run, side, dialect, because } = self;
+        tracing::info!(
+            route = run.route,
+            request_id = run.request_id,
+            thread_id = run.thread_id(),
+            run_id = run.run_id(),
+            side,
+            dialect,
+            because,
+            "dialect detected"
+        );
     }
 }
 
 /// A run ended: the access log's line.
 pub struct RunEnded<'a> {
-    /// the route's name
-    pub route: &'a str,
-    /// the request's id
-    pub request_id: &'a str,
-    /// the conversation
-    pub thread_id: &'a str,
     /// the run
-    pub run_id: &'a str,
+    pub run: Which<'a>,
     /// who asked for it
     pub caller: Caller<'a>,
+    /// what its client and its agent spoke, or turned out to speak
+    pub dialects: (&'static str, &'static str),
+    /// the upstream that answered, as in metrics; `None` where none did
+    pub upstream: Option<&'a str>,
+    /// the status that its client was answered with
+    pub status: u16,
     /// how it ended
     pub outcome: Outcome,
     /// why, when the gateway ended it
@@ -101,20 +147,29 @@ pub struct RunEnded<'a> {
     pub first_event: Option<Duration>,
     /// from the request to the end
     pub duration: Duration,
-    /// bytes for the client
-    pub bytes: u64,
-    /// events for the client, repairs, losses
+    /// bytes of the agent's events, and for the client
+    pub bytes: (u64, u64),
+    /// events, repairs, losses
     pub totals: Totals,
+    /// how often its agent's stream broke and went on
+    pub resumed: u32,
+    /// how many streams read it, where it outlives its client
+    pub readers: Option<u64>,
 }
 
 impl RunEnded<'_> {
-    /// Logs and counts it.
-    pub fn emit(self, metrics: &RouteMetrics) {
+    /// Logs and counts it, and ends its span.
+    pub fn emit(self, metrics: &RouteMetrics, trace: Trace) {
         metrics.ended(self.outcome, self.duration);
+        let trace_id = trace.id();
+        trace.ended(&self);
+        let run = self.run;
         if self.totals.foreign > 0 {
             tracing::warn!(
-                route = self.route,
-                request_id = self.request_id,
+                route = run.route,
+                request_id = run.request_id,
+                thread_id = run.thread_id(),
+                run_id = run.run_id(),
                 events = self.totals.foreign,
                 "the agent speaks another dialect than the route's `agent` says"
             );
@@ -122,31 +177,41 @@ impl RunEnded<'_> {
         macro_rules! line {
             ($level:ident) => {
                 tracing::$level!(
-                    route = self.route,
-                    request_id = self.request_id,
-                    thread_id = shown(self.thread_id),
-                    run_id = shown(self.run_id),
+                    route = run.route,
+                    request_id = run.request_id,
+                    trace_id = tracing::field::display(trace_id),
+                    thread_id = run.thread_id(),
+                    run_id = run.run_id(),
                     client = self.caller.address.map(tracing::field::display),
                     auth = self.caller.method.label(),
                     source = self.caller.source.map(shown),
                     subject = self.caller.subject.map(shown),
                     tenant = self.caller.tenant.map(shown),
                     key_id = self.caller.key_id.map(shown),
+                    client_dialect = self.dialects.0,
+                    agent_dialect = self.dialects.1,
+                    upstream = self.upstream,
+                    status = self.status,
                     outcome = self.outcome.label(),
                     code = self.rejection.map(|rejection| rejection.kind.code()),
                     cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
                     first_event_ms = self.first_event.map(millis),
                     duration_ms = millis(self.duration),
-                    events = self.totals.events,
-                    bytes = self.bytes,
+                    events_in = self.totals.events_in,
+                    events_out = self.totals.events_out,
+                    bytes_in = self.bytes.0,
+                    bytes_out = self.bytes.1,
                     repairs = self.totals.repairs,
                     losses = self.totals.losses,
+                    resumed = self.resumed,
+                    readers = self.readers,
                     "run ended"
                 )
             };
         }
         match self.outcome {
-            Outcome::UpstreamError | Outcome::GatewayError => line!(warn),
+            Outcome::GatewayError => line!(error),
+            Outcome::UpstreamError => line!(warn),
             Outcome::Finished
             | Outcome::AgentError
             | Outcome::ClientGone
@@ -161,10 +226,8 @@ impl RunEnded<'_> {
 
 /// The stream of an agent broke, and goes on over another connection.
 pub struct Resumed<'a> {
-    /// the route's name
-    pub route: &'a str,
-    /// the request's id
-    pub request_id: &'a str,
+    /// the run
+    pub run: Which<'a>,
     /// the id behind which it goes on
     pub last_event_id: &'a str,
 }
@@ -172,17 +235,22 @@ pub struct Resumed<'a> {
 impl Resumed<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Resumed { route, request_id, last_event_id } = self;
-        tracing::info!(route, request_id, last_event_id = shown(last_event_id), "stream resumed");
+        let Resumed { run, last_event_id } = self;
+        tracing::info!(
+            route = run.route,
+            request_id = run.request_id,
+            thread_id = run.thread_id(),
+            run_id = run.run_id(),
+            last_event_id = shown(last_event_id),
+            "stream resumed"
+        );
     }
 }
 
 /// Somebody reads a run that another request started.
 pub struct Joined<'a> {
-    /// the route's name
-    pub route: &'a str,
-    /// the id of the request that joins
-    pub request_id: &'a str,
+    /// the run, and the request that joins it
+    pub run: Which<'a>,
     /// what the ids of the run's events begin with
     pub token: &'a str,
     /// the number of the event behind which it is read; `None` from a snapshot, or from the start
@@ -192,17 +260,23 @@ pub struct Joined<'a> {
 impl Joined<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Joined { route, request_id, token, behind } = self;
-        tracing::info!(route, request_id, token, behind, "run joined");
+        let Joined { run, token, behind } = self;
+        tracing::info!(
+            route = run.route,
+            request_id = run.request_id,
+            thread_id = run.thread_id(),
+            run_id = run.run_id(),
+            token,
+            behind,
+            "run joined"
+        );
     }
 }
 
 /// The caller of a run wants it to end.
 pub struct Stopped<'a> {
-    /// the route's name
-    pub route: &'a str,
-    /// the id of the request that stops it
-    pub request_id: &'a str,
+    /// the run, and the request that stops it
+    pub run: Which<'a>,
     /// what the ids of the run's events begin with
     pub token: &'a str,
 }
@@ -210,26 +284,35 @@ pub struct Stopped<'a> {
 impl Stopped<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Stopped { route, request_id, token } = self;
-        tracing::info!(route, request_id, token, "run stopped");
+        let Stopped { run, token } = self;
+        tracing::info!(
+            route = run.route,
+            request_id = run.request_id,
+            thread_id = run.thread_id(),
+            run_id = run.run_id(),
+            token,
+            "run stopped"
+        );
     }
 }
 
 /// Nobody came for the events of a run that was started; the run is ended.
 pub struct Unread<'a> {
-    /// the route's name
-    pub route: &'a str,
-    /// the id of the request that started it
-    pub request_id: &'a str,
-    /// the conversation
-    pub thread_id: &'a str,
+    /// the run
+    pub run: Which<'a>,
 }
 
 impl Unread<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Unread { route, request_id, thread_id } = self;
-        tracing::info!(route, request_id, thread_id = shown(thread_id), "nobody came for the events");
+        let Unread { run } = self;
+        tracing::info!(
+            route = run.route,
+            request_id = run.request_id,
+            thread_id = run.thread_id(),
+            run_id = run.run_id(),
+            "nobody came for the events"
+        );
     }
 }
 
@@ -250,6 +333,8 @@ impl Unresolved<'_> {
 
 /// A run of another replica is read here from now on.
 pub struct Followed<'a> {
+    /// what the run is called
+    pub ids: &'a Ids,
     /// what the ids of the run's events begin with
     pub token: &'a str,
     /// the process that runs it
@@ -261,13 +346,17 @@ pub struct Followed<'a> {
 impl Followed<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Followed { token, home, behind } = self;
-        tracing::info!(token, home, behind, "run of another replica followed");
+        let Followed { ids, token, home, behind } = self;
+        let run = Which::of(ids);
+        let (thread_id, run_id) = (run.thread_id(), run.run_id());
+        tracing::info!(thread_id, run_id, token, home, behind, "run of another replica followed");
     }
 }
 
 /// The process that ran a run is gone, and whoever reads it is told so.
 pub struct RunLost<'a> {
+    /// what the run was called
+    pub ids: &'a Ids,
     /// what the ids of the run's events begin with
     pub token: &'a str,
     /// the process that ran it
@@ -277,13 +366,23 @@ pub struct RunLost<'a> {
 impl RunLost<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let RunLost { token, home } = self;
-        tracing::warn!(token, home, "run lost with its replica");
+        let RunLost { ids, token, home } = self;
+        let run = Which::of(ids);
+        tracing::warn!(
+            thread_id = run.thread_id(),
+            run_id = run.run_id(),
+            token,
+            home,
+            code = Kind::RunLost.code(),
+            "run lost with its replica"
+        );
     }
 }
 
 /// A run of this replica cannot be followed elsewhere any more: it was taken for lost, or another one has its place.
 pub struct Unshared<'a> {
+    /// what the run is called
+    pub ids: &'a Ids,
     /// what the ids of the run's events begin with
     pub token: &'a str,
 }
@@ -291,6 +390,8 @@ pub struct Unshared<'a> {
 impl Unshared<'_> {
     /// Logs it.
     pub fn emit(self) {
-        tracing::warn!(token = self.token, "run shared no longer");
+        let run = Which::of(self.ids);
+        let (thread_id, run_id) = (run.thread_id(), run.run_id());
+        tracing::warn!(thread_id, run_id, token = self.token, "run shared no longer");
     }
 }

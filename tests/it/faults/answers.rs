@@ -21,7 +21,7 @@ async fn nobody_listens() {
     let gateway = Gateway::start(Setup { upstreams: &[url], ..Setup::default() }).await;
     refused(&run(gateway.data, "/run").await, 502, "upstream_unreachable");
     gateway.reaches(r#"diglot_streams_total{outcome="upstream_error",route="run"}"#, 1.0).await;
-    gateway.reaches(r#"diglot_requests_total{code="502",route="run"}"#, 1.0).await;
+    gateway.reaches(r#"diglot_requests_total{code="502",method="POST",route="run"}"#, 1.0).await;
     gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
 }
 

@@ -68,7 +68,7 @@ impl Prometheus {
         let mut address = None;
         let address = loop {
             let line = process.line().await.expect("prometheus goes on");
-            let line: Value = serde_json::from_str(&line).unwrap_or_else(|_| Value::String(line));
+            let line: Value = serde_json::from_str(&line).unwrap_or(Value::String(line));
             match line["msg"].as_str() {
                 Some("Listening on") => address = line["address"].as_str().and_then(|text| text.parse().ok()),
                 Some("Server is ready to receive web requests.") => break address.expect("it said where it listens"),
@@ -83,7 +83,8 @@ impl Prometheus {
     pub async fn scraped(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
         eventually("a scrape of every target", async || {
-            let scraped = self.query("timestamp(up == 1)").await;
+            // The time of a sample is that of its scrape; of what was computed it would be that of the question.
+            let scraped = self.query("timestamp(up) and on (instance) (up == 1)").await;
             (scraped.iter().filter(|(_, at)| *at > now).count() == self.targets).then_some(())
         })
         .await;

@@ -69,7 +69,10 @@ async fn a_run_is_started_read_once_and_logged_once() {
     assert_eq!((&line["outcome"], &line["route"]), (&"finished".into(), &"social-client".into()));
     assert_eq!(gateway.metric("diglot_streams_total{outcome=\"finished\",route=\"social-client\"}").await, 1.0);
     gateway.reaches("diglot_streams_active{route=\"social-client\"}", 0.0).await;
-    assert_eq!(gateway.metric("diglot_requests_total{code=\"202\",route=\"social-client\"}").await, 1.0);
+    assert_eq!(
+        gateway.metric("diglot_requests_total{code=\"202\",method=\"POST\",route=\"social-client\"}").await,
+        1.0
+    );
 }
 
 #[tokio::test]

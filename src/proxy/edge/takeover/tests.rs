@@ -40,7 +40,8 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
         })
     });
     let served = tokio::spawn(async move {
-        serve(&http1::Builder::new(), Attending::new(stream, Activity::new()), &service, shutdown).await;
+        // What the client gets to see is what the tests are about.
+        let _ = serve(&http1::Builder::new(), Attending::new(stream, Activity::new()), &service, shutdown).await;
     });
     (client, served, process, writers)
 }

@@ -1,0 +1,215 @@
+//! The collector that spans go to, by the environment variables that OpenTelemetry has for it and by nothing else.
+
+use super::post::Post;
+use super::queue::{Pace, Queue};
+use crate::telemetry::Metrics;
+use opentelemetry::trace::TracerProvider;
+use opentelemetry::{InstrumentationScope, Key, KeyValue};
+use opentelemetry_otlp::{SpanExporter, WithHttpConfig};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::trace::{SdkTracer, SdkTracerProvider, SpanExporter as _};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Where spans are sent: the place of traces there, or that of everything, to which `/v1/traces` is added.
+const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+const PROTOCOLS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL"];
+const TIMEOUTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_TIMEOUT", "OTEL_EXPORTER_OTLP_TIMEOUT"];
+const COMPRESSIONS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_COMPRESSION", "OTEL_EXPORTER_OTLP_COMPRESSION"];
+
+/// Takes everything away.
+const DISABLED: &str = "OTEL_SDK_DISABLED";
+const EXPORTER: &str = "OTEL_TRACES_EXPORTER";
+
+/// Which traces are recorded.
+const SAMPLER: &str = "OTEL_TRACES_SAMPLER";
+const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
+
+/// For one batch, by the specification of the exporter.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// How spans are recorded, and where they go from there.
+pub(super) struct Collector {
+    tracer: SdkTracer,
+    queue: Queue,
+}
+
+impl Collector {
+    /// The collector of the environment; `None` where there is none.
+    ///
+    /// # Errors
+    /// Which variable cannot be meant, and why.
+    pub(super) fn from_environment(metrics: &Arc<Metrics>) -> Result<Option<Collector>, String> {
+        Collector::of(&|name| std::env::var(name).ok(), metrics)
+    }
+
+    fn of(variable: &dyn Fn(&str) -> Option<String>, metrics: &Arc<Metrics>) -> Result<Option<Collector>, String> {
+        if !is_wanted(variable)? {
+            return Ok(None);
+        }
+        let timeout = first(variable, TIMEOUTS).map_or(Ok(TIMEOUT), |(name, text)| millis(name, &text))?;
+        let pace = Pace {
+            delay: read(variable, "OTEL_BSP_SCHEDULE_DELAY", 5000).map(Duration::from_millis)?,
+            most: size(variable, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)?,
+            batch: size(variable, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)?,
+        };
+        let post = Post::new(timeout);
+        let exporter = SpanExporter::builder().with_http().with_http_client(post.clone()).build();
+        let mut exporter = exporter.map_err(|error| format!("traces: {error}"))?;
+        let resource = resource();
+        exporter.set_resource(&resource);
+        let queue = Queue::start(exporter, post, pace, metrics.spans())?;
+        let provider = SdkTracerProvider::builder().with_resource(resource).with_span_processor(queue.clone()).build();
+        let scope = InstrumentationScope::builder("diglot").with_version(env!("CARGO_PKG_VERSION")).build();
+        Ok(Some(Collector { tracer: provider.tracer_with_scope(scope), queue }))
+    }
+
+    pub(super) fn tracer(&self) -> &SdkTracer {
+        &self.tracer
+    }
+
+    pub(super) fn flush(&self, patience: Duration) {
+        self.queue.flush(patience);
+    }
+}
+
+/// Whether spans are sent anywhere. What OpenTelemetry would leave at its default is a mistake here: whoever wrote it meant
+/// something else.
+fn is_wanted(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String> {
+    // "Boolean: any value that is not case-insensitive `true` is false."
+    if variable(DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
+        return Ok(false);
+    }
+    match variable(EXPORTER).as_deref().map(str::trim) {
+        None | Some("" | "otlp") => {}
+        Some("none") => return Ok(false),
+        Some(other) => return Err(format!("{EXPORTER} is `{other}`; there are `otlp` and `none`")),
+    }
+    // Without a collector nobody pays for one; OpenTelemetry would look for it at localhost:4318.
+    let Some((name, endpoint)) = first(variable, ENDPOINTS) else { return Ok(false) };
+    let why = super::post::place(&endpoint).err();
+    if let Some(why) = why {
+        return Err(format!("{name} {why}; write a URL such as http://collector:4318"));
+    }
+    if let Some((name, protocol)) = first(variable, PROTOCOLS)
+        && protocol != "http/protobuf"
+    {
+        let hint = "write http/protobuf, and the collector's port for HTTP (4318)";
+        return Err(format!("{name} is `{protocol}`, which the gateway does not speak; {hint}"));
+    }
+    if let Some((name, compression)) = first(variable, COMPRESSIONS)
+        && compression != "none"
+    {
+        return Err(format!("{name} is `{compression}`, and batches are sent as they are; write none"));
+    }
+    check_sampler(variable)?;
+    Ok(true)
+}
+
+fn check_sampler(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+    let Some((_, sampler)) = first(variable, [SAMPLER]) else { return Ok(()) };
+    match sampler.as_str() {
+        "always_on" | "always_off" | "parentbased_always_on" | "parentbased_always_off" => Ok(()),
+        "traceidratio" | "parentbased_traceidratio" => {
+            let argument = variable(SAMPLER_ARG).unwrap_or_default();
+            let ratio = argument.parse().ok().filter(|ratio: &f64| (0.0..=1.0).contains(ratio));
+            let wrong = || format!("{SAMPLER_ARG} is `{argument}`; {sampler} wants a share from 0.0 to 1.0");
+            ratio.map(|_| ()).ok_or_else(wrong)
+        }
+        other => Err(format!(
+            "{SAMPLER} is `{other}`; there are always_on, always_off, traceidratio, and parentbased_ before each of them"
+        )),
+    }
+}
+
+/// Who speaks: what the environment says (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`), and our name where it says none.
+fn resource() -> Resource {
+    let own = |given: &Resource| {
+        let unnamed =
+            given.get(&Key::new("service.name")).is_none_or(|name| name.as_str().starts_with("unknown_service"));
+        let name = unnamed.then(|| KeyValue::new("service.name", "diglot"));
+        let version = given.get(&Key::new("service.version")).is_none();
+        let version = version.then(|| KeyValue::new("service.version", env!("CARGO_PKG_VERSION")));
+        name.into_iter().chain(version).collect::<Vec<_>>()
+    };
+    let more = own(&Resource::builder().build());
+    Resource::builder().with_attributes(more).build()
+}
+
+/// The first of these variables that says something.
+fn first<const N: usize>(
+    variable: &dyn Fn(&str) -> Option<String>,
+    names: [&'static str; N],
+) -> Option<(&'static str, String)> {
+    let said = |name: &'static str| variable(name).map(|text| (name, text.trim().to_owned()));
+    names.into_iter().filter_map(said).find(|(_, text)| !text.is_empty())
+}
+
+fn read(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<u64, String> {
+    let said = first(variable, [name]);
+    said.map_or(Ok(default), |(name, text)| text.parse().map_err(|_| format!("{name} is `{text}`, which is no number")))
+}
+
+fn size(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<usize, String> {
+    let size = read(variable, name, default)?;
+    usize::try_from(size)
+        .ok()
+        .filter(|size| *size > 0)
+        .ok_or_else(|| format!("{name} is `{size}`; there has to be some"))
+}
+
+fn millis(name: &str, text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{name} is `{text}`, which is no number of milliseconds");
+    text.parse().ok().filter(|millis| *millis > 0).map(Duration::from_millis).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(variables: &[(&str, &str)]) -> Result<bool, String> {
+        let found = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_owned());
+        is_wanted(&found)
+    }
+
+    #[test]
+    fn without_an_endpoint_there_is_no_collector() {
+        let here = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+        for (variables, on) in [
+            (vec![], false),
+            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", " ")], false),
+            (vec![("OTEL_TRACES_SAMPLER", "always_on")], false),
+            (vec![here], true),
+            (vec![("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "https://collector/otlp/v1/traces")], true),
+            (vec![here, ("OTEL_SDK_DISABLED", "TRUE")], false),
+            (vec![here, ("OTEL_SDK_DISABLED", "1")], true),
+            (vec![here, ("OTEL_TRACES_EXPORTER", "none")], false),
+            (
+                vec![here, ("OTEL_TRACES_SAMPLER", "parentbased_traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "0.25")],
+                true,
+            ),
+        ] {
+            assert_eq!(wanted(&variables), Ok(on), "{variables:?}");
+        }
+    }
+
+    #[test]
+    fn a_variable_that_cannot_be_meant_is_named() {
+        let here = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
+        for (variables, said) in [
+            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")], "OTEL_EXPORTER_OTLP_ENDPOINT is no http"),
+            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:secret@h:4318")], "OTEL_EXPORTER_OTLP_ENDPOINT holds"),
+            (vec![here, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")], "OTEL_EXPORTER_OTLP_PROTOCOL is `grpc`"),
+            (vec![here, ("OTEL_EXPORTER_OTLP_COMPRESSION", "gzip")], "OTEL_EXPORTER_OTLP_COMPRESSION is `gzip`"),
+            (vec![here, ("OTEL_TRACES_EXPORTER", "zipkin")], "OTEL_TRACES_EXPORTER is `zipkin`"),
+            (vec![here, ("OTEL_TRACES_SAMPLER", "sometimes")], "OTEL_TRACES_SAMPLER is `sometimes`"),
+            (
+                vec![here, ("OTEL_TRACES_SAMPLER", "traceidratio"), ("OTEL_TRACES_SAMPLER_ARG", "2")],
+                "OTEL_TRACES_SAMPLER_ARG",
+            ),
+        ] {
+            let why = wanted(&variables).expect_err(said);
+            assert!(why.starts_with(said) && !why.contains("secret"), "{why}");
+        }
+    }
+}

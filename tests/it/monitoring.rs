@@ -1,0 +1,83 @@
+//! What operators look at: the alerts with their cases and their runbook, and the dashboard, held against the catalogue of
+//! metrics, against Prometheus' own tools, and against a real Prometheus that scrapes a real gateway.
+//!
+//! - `alerts`: rules, their cases, the runbook.
+//! - `dashboard`: the dashboard as a document.
+//! - `expression`: which metrics and labels an expression of PromQL names, and whether there are such.
+//! - `live`: all expressions over a gateway that serves, and one that gets into trouble.
+
+mod alerts;
+mod dashboard;
+mod expression;
+mod live;
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+
+/// The rules, from the root of the repository.
+const RULES: &str = "deploy/prometheus/rules.yaml";
+
+/// When the alerts fire.
+const CASES: [&str; 2] = ["deploy/prometheus/rules.test.yaml", "deploy/prometheus/rules.long.test.yaml"];
+
+const RUNBOOK: &str = "deploy/runbook.md";
+const MONITORING: &str = "deploy/monitoring.md";
+const DASHBOARD: &str = "deploy/grafana/diglot.json";
+
+fn path(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
+}
+
+fn read(name: &str) -> String {
+    std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+fn yaml(name: &str) -> Value {
+    serde_saphyr::from_str(&read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+}
+
+/// A rule of the file.
+struct Rule {
+    /// what it records, or how the alert is called
+    name: String,
+    expression: String,
+    alert: bool,
+    /// as it is written
+    whole: Value,
+}
+
+/// Every rule, in the order of the file.
+fn rules() -> Vec<Rule> {
+    let file = yaml(RULES);
+    let groups = file["groups"].as_array().expect("groups").iter();
+    let all = groups.flat_map(|group| group["rules"].as_array().expect("rules"));
+    let rule = |whole: &Value| {
+        let name = whole["alert"].as_str().or(whole["record"].as_str()).expect("a name").to_owned();
+        let expression = whole["expr"].as_str().expect("an expression").to_owned();
+        Rule { name, expression, alert: whole["alert"].is_string(), whole: whole.clone() }
+    };
+    all.map(rule).collect()
+}
+
+/// The alerts alone.
+fn alerts() -> Vec<Rule> {
+    rules().into_iter().filter(|rule| rule.alert).collect()
+}
+
+/// The names of what is recorded.
+fn recorded() -> Vec<String> {
+    rules().into_iter().filter(|rule| !rule.alert).map(|rule| rule.name).collect()
+}
+
+/// The blocks of that language in a page, each with its lines.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let text = read(page);
+    let fence = format!("```{language}\n");
+    text.split(&fence).skip(1).map(|rest| rest.split("```").next().unwrap_or_default().to_owned()).collect()
+}
+
+/// The expressions in a page: one in each line of its blocks of PromQL.
+fn quoted(page: &str) -> Vec<String> {
+    let blocks = blocks(page, "promql");
+    blocks.iter().flat_map(|block| block.lines()).map(str::to_owned).collect()
+}

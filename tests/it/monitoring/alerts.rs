@@ -1,0 +1,168 @@
+//! The rules with their cases, and the runbook.
+
+use super::super::support::prometheus::promtool;
+use super::expression::Expression;
+use super::{CASES, MONITORING, RULES, RUNBOOK, alerts, path, quoted, read, recorded, rules, yaml};
+use diglot::error::Kind;
+use diglot::telemetry::label::Outcome;
+use diglot::translate::{Loss, Repair};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+/// Holds that `promtool` has nothing to say against a file.
+#[track_caller]
+fn accepts(args: &[&str], file: &str) {
+    let file = path(file);
+    let args: Vec<&str> = args.iter().copied().chain([file.to_str().expect("a path of text")]).collect();
+    let output = promtool(&args, "");
+    let said = [output.stdout, output.stderr].concat();
+    assert!(output.status.success(), "{args:?}\n{}", String::from_utf8_lossy(&said));
+}
+
+#[test]
+fn promtool_takes_the_rules_and_the_scrape_configuration() {
+    accepts(&["check", "rules", "--lint=all", "--lint-fatal"], RULES);
+    accepts(&["check", "config"], "deploy/prometheus/scrape.yaml");
+}
+
+#[test]
+fn every_alert_fires_and_stays_quiet_as_its_cases_say() {
+    let cases = CASES.map(|file| std::thread::spawn(move || accepts(&["test", "rules"], file)));
+    for case in cases {
+        case.join().expect("promtool takes the cases");
+    }
+}
+
+/// Every case of both files: what it is about, the metrics that it feeds, and whether the alert fires in it.
+fn cases() -> Vec<(String, BTreeSet<String>, bool)> {
+    let files = CASES.map(yaml);
+    let tests = files.iter().flat_map(|file| file["tests"].as_array().expect("tests"));
+    let cases = tests.flat_map(|test| {
+        let series = test["input_series"].as_array().expect("series").iter().map(|one| one["series"].as_str());
+        let fed: BTreeSet<_> =
+            series.flat_map(|one| Expression::read(one.expect("a series")).selectors).map(|one| one.name).collect();
+        let cases = test["alert_rule_test"].as_array().expect("cases").iter();
+        cases.map(move |case| {
+            let fires = case["exp_alerts"].as_array().expect("a list").len();
+            (case["alertname"].as_str().expect("a name").to_owned(), fed.clone(), fires > 0)
+        })
+    });
+    cases.collect()
+}
+
+/// A case that feeds nothing does not fire either; what comes close feeds all that a case feeds in which it does.
+#[test]
+fn every_alert_has_a_case_in_which_it_fires_and_one_that_comes_close() {
+    let cases = cases();
+    let names: BTreeSet<_> = alerts().into_iter().map(|alert| alert.name).collect();
+    assert!(cases.iter().all(|(name, ..)| names.contains(name)), "a case is about no alert");
+    for name in &names {
+        let own = cases.iter().filter(|(own, ..)| own == name);
+        let (firing, quiet): (Vec<_>, Vec<_>) = own.partition(|(.., fires)| *fires);
+        assert!(!firing.is_empty() && !quiet.is_empty(), "{name}: {} fire, {} do not", firing.len(), quiet.len());
+        for (name, fed, _) in quiet {
+            let close = firing.iter().any(|(_, needed, _)| needed.is_subset(fed));
+            assert!(close, "{name}: a case that does not fire lacks series of every one that does: {fed:?}");
+        }
+    }
+}
+
+#[test]
+fn every_alert_says_how_bad_it_is_and_where_the_way_out_stands() {
+    let runbook = read(RUNBOOK);
+    let sections: Vec<(&str, &str)> =
+        runbook.split("\n## ").skip(1).map(|section| section.split_once('\n').expect("a text")).collect();
+    let alerts = alerts();
+    let names: Vec<&str> = alerts.iter().map(|alert| alert.name.as_str()).collect();
+    let titles: Vec<&str> = sections.iter().map(|(title, _)| *title).collect();
+    assert_eq!(BTreeSet::from_iter(&titles), BTreeSet::from_iter(&names), "sections, and alerts");
+    assert_eq!(titles.len(), names.len(), "a section, or an alert, is there twice");
+    for alert in &alerts {
+        let name = &alert.name;
+        let texts = &alert.whole["annotations"];
+        assert!(name.starts_with("Diglot"), "{name}");
+        assert!(["page", "ticket"].map(Value::from).contains(&alert.whole["labels"]["severity"]), "{name}");
+        assert_eq!(texts["runbook_url"], format!("{RUNBOOK}#{}", name.to_lowercase()), "{name}");
+        for text in ["summary", "description"] {
+            assert!(texts[text].as_str().is_some_and(|text| text.len() > 20), "{name} has no {text}");
+        }
+        let (_, section) = sections.iter().find(|(title, _)| title == name).expect("compared above");
+        for part in ["**Means** ", "**Hurts** ", "**Look** ", "**Do** "] {
+            let stands = section.contains(part) || (part == "**Do** " && section.contains("**Look** and **do** "));
+            assert!(stands, "{name}: the runbook does not say {part}");
+        }
+        assert!(section.contains("```promql\n"), "{name}: the runbook has no expression to look with");
+    }
+}
+
+#[test]
+fn every_expression_names_what_there_is() {
+    let recorded = recorded();
+    let files = CASES.map(yaml);
+    let tests = files.iter().flat_map(|file| file["tests"].as_array().expect("tests"));
+    let series = tests.flat_map(|test| test["input_series"].as_array().expect("series"));
+    let fed = series.map(|one| one["series"].as_str().expect("a series").to_owned());
+    let pages = [RUNBOOK, MONITORING].into_iter().flat_map(quoted);
+    let all: Vec<_> = rules().into_iter().map(|rule| rule.expression).chain(pages).chain(fed).collect();
+    let wrong = all.iter().filter_map(|text| {
+        let strangers = Expression::read(text).strangers(&recorded);
+        (!strangers.is_empty()).then(|| format!("{text}\n    {}", strangers.join("; ")))
+    });
+    let wrong: Vec<_> = wrong.collect();
+    assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
+}
+
+/// A line of the log is quoted as `message="…"`, and said by one of the occurrences.
+#[test]
+fn every_line_of_the_log_that_the_runbook_quotes_is_said() {
+    let folder = std::fs::read_dir(path("src/telemetry/occurrence")).expect("the occurrences");
+    let said = folder.map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("a text"));
+    let said: String = said.collect();
+    let runbook = read(RUNBOOK);
+    let quoted: Vec<_> =
+        runbook.split("message=\"").skip(1).map(|rest| rest.split('"').next().expect("a text")).collect();
+    assert!(quoted.len() > 20, "{quoted:?}");
+    for line in quoted {
+        assert!(said.contains(&format!("\"{line}\"")), "nobody says {line:?}");
+    }
+}
+
+/// The values that `label` of `metric` is compared with in the expression of a rule, one time with and one without.
+#[track_caller]
+fn compared(rule: &str, metric: &str, label: &str) -> BTreeSet<String> {
+    let rules = rules();
+    let rule = rules.iter().find(|own| own.name == rule).unwrap_or_else(|| panic!("no rule {rule}"));
+    let selectors = Expression::read(&rule.expression).selectors;
+    let own = selectors.into_iter().find(|own| own.name == metric).unwrap_or_else(|| panic!("no {metric}"));
+    let (_, _, value) = own.matchers.into_iter().find(|(own, ..)| own == label).expect("a label");
+    value.split('|').map(str::to_owned).collect()
+}
+
+fn set<'s>(values: impl IntoIterator<Item = &'s str>) -> BTreeSet<String> {
+    values.into_iter().map(str::to_owned).collect()
+}
+
+/// A new outcome, repair, loss or refusal has to be judged before it counts nowhere.
+#[test]
+fn the_objectives_have_a_place_for_everything() {
+    let failed = compared("job_route:diglot_runs_failed:ratio_rate1h", "diglot_streams_total", "outcome");
+    let page = read(MONITORING);
+    // | `client_gone` | no | why |
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once("` | "));
+    let judged = |word: &str| set(rows.clone().filter(|(_, rest)| rest.starts_with(word)).map(|(outcome, _)| outcome));
+    assert_eq!(judged("failed |"), failed);
+    assert_eq!(judged("well |"), set(["finished"]));
+    let all: BTreeSet<_> = ["failed |", "well |", "neither |"].into_iter().flat_map(judged).collect();
+    assert_eq!(all, set(Outcome::ALL.iter().map(|one| one.label())));
+
+    let breaches = Repair::ALL.iter().filter(|one| one.rule().is_some()).map(|one| one.label());
+    let rule = "job_route:diglot_agent_breaches:ratio_rate1h";
+    assert_eq!(compared(rule, "diglot_repairs_total", "repair"), set(breaches));
+
+    let wished = ["done_marker", "stripped", "other_run", "repeated"];
+    let lost = Loss::ALL.iter().map(|one| one.label()).filter(|one| !wished.contains(one));
+    assert_eq!(compared("job_route:diglot_events_lost:ratio_rate1h", "diglot_losses_total", "reason"), set(lost));
+
+    let own = Kind::ALL.iter().filter(|kind| [500, 503].contains(&kind.status())).map(|kind| kind.code());
+    assert_eq!(compared("DiglotRequestsRefused", "diglot_refusals_total", "reason"), set(own));
+}

@@ -1,0 +1,288 @@
+//! Which metrics and labels an expression of PromQL names, and whether there are such.
+//!
+//! Prometheus takes an expression about a metric that nobody has for a fine one: its result is empty, and an alert on it never
+//! fires. Whether the text is PromQL at all is left to Prometheus.
+
+use diglot::telemetry::metric::{CATALOGUE, Kind, Label, Metric};
+
+/// What Prometheus adds to each series that it scrapes.
+const OF_TARGETS: &[&str] = &["job", "instance"];
+
+/// Words of the language that stand where a metric could.
+const WORDS: &[&str] = &["and", "or", "unless", "bool", "offset", "inf", "nan"];
+
+/// Words with a list of labels behind them.
+const LISTS: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
+
+/// What an expression asks of one metric.
+#[derive(Debug, PartialEq)]
+pub struct Selector {
+    pub name: String,
+    /// label, operator, value
+    pub matchers: Vec<(String, String, String)>,
+}
+
+/// What an expression names.
+#[derive(Debug, Default, PartialEq)]
+pub struct Expression {
+    pub selectors: Vec<Selector>,
+    /// labels that series are grouped or matched by
+    pub labels: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum Token {
+    Word(String),
+    Text(String),
+    Sign(char),
+}
+
+fn tokens(text: &str) -> Vec<Token> {
+    let (mut all, mut rest) = (Vec::new(), text);
+    while let Some(first) = rest.chars().next() {
+        let taken = match first {
+            '"' | '\'' | '`' => {
+                let end = closing(rest, first);
+                all.push(Token::Text(unescaped(&rest[1..end])));
+                end + 1
+            }
+            '#' => rest.find('\n').unwrap_or(rest.len()),
+            '0'..='9' => rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '.').unwrap_or(rest.len()),
+            'a'..='z' | 'A'..='Z' | '_' | ':' => {
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_' && c != ':');
+                let end = end.unwrap_or(rest.len());
+                all.push(Token::Word(rest[..end].to_owned()));
+                end
+            }
+            // A duration or two, with a colon between them.
+            '[' => rest.find(']').unwrap_or_else(|| panic!("{text}: no end of a range")) + 1,
+            _ => {
+                if !first.is_whitespace() {
+                    all.push(Token::Sign(first));
+                }
+                first.len_utf8()
+            }
+        };
+        rest = &rest[taken..];
+    }
+    all
+}
+
+/// Where the text that begins with `quote` ends.
+fn closing(text: &str, quote: char) -> usize {
+    let mut escaped = false;
+    let ends = |&(_, c): &(usize, char)| {
+        let end = c == quote && !escaped;
+        escaped = c == '\\' && !escaped && quote != '`';
+        end
+    };
+    text.char_indices().skip(1).find(ends).unwrap_or_else(|| panic!("{text}: no end of a text")).0
+}
+
+fn unescaped(text: &str) -> String {
+    text.replace("\\\"", "\"").replace("\\\\", "\\")
+}
+
+impl Expression {
+    /// What `text` names. A word that is none of the language is the name of a metric.
+    pub fn read(text: &str) -> Expression {
+        let tokens = tokens(text);
+        let mut found = Expression::default();
+        let mut at = 0;
+        while at < tokens.len() {
+            let next = tokens.get(at + 1);
+            match &tokens[at] {
+                Token::Word(word) if LISTS.contains(&word.as_str()) => {
+                    let inside = tokens[at + 1..].iter().take_while(|token| **token != Token::Sign(')'));
+                    let names = inside.filter_map(|token| match token {
+                        Token::Word(name) => Some(name.clone()),
+                        _ => None,
+                    });
+                    // `group_left` may stand without a list.
+                    if next == Some(&Token::Sign('(')) {
+                        found.labels.extend(names);
+                        at += tokens[at..].iter().position(|token| *token == Token::Sign(')')).expect("an end");
+                    }
+                }
+                Token::Word(word) if WORDS.contains(&word.to_lowercase().as_str()) => {}
+                Token::Word(word) => match next {
+                    Some(Token::Sign('(')) => {}
+                    // `sum by (…) (…)`
+                    Some(Token::Word(list)) if LISTS.contains(&list.as_str()) && is_call(&tokens[at + 1..]) => {}
+                    Some(Token::Sign('{')) => {
+                        let length = tokens[at..].iter().position(|token| *token == Token::Sign('}'));
+                        let length = length.unwrap_or_else(|| panic!("{text}: no end of the labels"));
+                        let matchers = matchers(&tokens[at + 2..at + length]);
+                        found.selectors.push(Selector { name: word.clone(), matchers });
+                        at += length;
+                    }
+                    _ => found.selectors.push(Selector { name: word.clone(), matchers: Vec::new() }),
+                },
+                Token::Sign('{') => panic!("{text}: labels without the name of a metric"),
+                Token::Text(_) | Token::Sign(_) => {}
+            }
+            at += 1;
+        }
+        found
+    }
+
+    /// What this names that does not exist: metrics, labels of theirs, values of those. `recorded` are metrics of rules, whose
+    /// names begin with their labels.
+    pub fn strangers(&self, recorded: &[String]) -> Vec<String> {
+        let (mut found, mut known) = (Vec::new(), vec!["le".to_owned()]);
+        for Selector { name, matchers } in &self.selectors {
+            let Some(own) = Owned::of(name, recorded) else {
+                found.push(format!("{name} is no metric"));
+                continue;
+            };
+            for (label, _, value) in matchers {
+                found.extend(own.stranger(label, value).map(|what| format!("{name}: {what}")));
+            }
+            known.extend(own.labels().into_iter().map(str::to_owned));
+        }
+        let other = self.labels.iter().filter(|label| !known.contains(label));
+        found.extend(other.map(|label| format!("no metric here has the label {label}")));
+        found
+    }
+}
+
+/// Whether a list of labels is that of an aggregation: something in brackets comes behind it.
+fn is_call(tokens: &[Token]) -> bool {
+    let end = tokens.iter().position(|token| *token == Token::Sign(')'));
+    end.and_then(|end| tokens.get(end + 1)) == Some(&Token::Sign('('))
+}
+
+fn matchers(tokens: &[Token]) -> Vec<(String, String, String)> {
+    let each = tokens.split(|token| *token == Token::Sign(',')).filter(|each| !each.is_empty());
+    let matcher = |each: &[Token]| match each {
+        [Token::Word(label), signs @ .., Token::Text(value)] => {
+            let sign = |token: &Token| if let Token::Sign(sign) = token { *sign } else { '?' };
+            (label.clone(), signs.iter().map(sign).collect(), value.clone())
+        }
+        other => panic!("{other:?} is no matcher"),
+    };
+    each.map(matcher).collect()
+}
+
+/// A metric that exists.
+enum Owned<'m> {
+    /// of the catalogue, and whether it is one of the buckets of a histogram
+    Gateway(&'m Metric, bool),
+    /// of a rule, with its labels
+    Rule(Vec<&'m str>),
+    /// Prometheus' own
+    Prometheus(&'static [&'static str]),
+}
+
+impl<'m> Owned<'m> {
+    fn of(name: &'m str, recorded: &[String]) -> Option<Owned<'m>> {
+        if recorded.iter().any(|own| own == name) {
+            let level = name.split(':').next().unwrap_or_default();
+            return Some(Owned::Rule(if level == "diglot" { Vec::new() } else { level.split('_').collect() }));
+        }
+        match name {
+            "up" => return Some(Owned::Prometheus(OF_TARGETS)),
+            // The labels of an alert are those of its expression.
+            "ALERTS" => {
+                return Some(Owned::Prometheus(&[
+                    "alertname",
+                    "alertstate",
+                    "severity",
+                    "job",
+                    "instance",
+                    "route",
+                    "upstream",
+                ]));
+            }
+            _ => {}
+        }
+        let of = |metric: &Metric| match metric.kind {
+            Kind::Counter | Kind::Gauge => metric.name == name,
+            Kind::Histogram => {
+                let parts = ["_bucket", "_sum", "_count"];
+                parts.iter().any(|part| name.strip_suffix(part) == Some(metric.name))
+            }
+        };
+        CATALOGUE.iter().find(|metric| of(metric)).map(|metric| Owned::Gateway(metric, name.ends_with("_bucket")))
+    }
+
+    fn labels(&self) -> Vec<&str> {
+        match self {
+            Owned::Gateway(metric, _) => {
+                metric.labels.iter().map(|label| label.name).chain(["job", "instance"]).collect()
+            }
+            Owned::Rule(labels) => labels.clone(),
+            Owned::Prometheus(labels) => labels.to_vec(),
+        }
+    }
+
+    /// What is wrong with a label and the values that it is compared with.
+    fn stranger(&self, label: &str, value: &str) -> Option<String> {
+        match self {
+            Owned::Gateway(metric, true) if label == "le" => {
+                let bound = value.parse::<f64>().ok();
+                let is = metric.buckets.iter().any(|own| Some(*own) == bound);
+                (!is).then(|| format!("no bucket ends at {value}"))
+            }
+            _ if !self.labels().contains(&label) => Some(format!("no label {label}")),
+            Owned::Gateway(metric, _) => {
+                let all = metric.label(label).and_then(Label::closed)?;
+                let other: Vec<_> = value.split('|').filter(|one| !all.contains(one)).collect();
+                (!other.is_empty()).then(|| format!("{label} is never {}", other.join(", ")))
+            }
+            Owned::Rule(_) | Owned::Prometheus(_) => None,
+        }
+    }
+}
+
+#[test]
+fn names_are_found_wherever_they_stand() {
+    let read = |text| {
+        let Expression { selectors, labels } = Expression::read(text);
+        let selector = |one: Selector| {
+            let matchers: Vec<_> =
+                one.matchers.iter().map(|(label, sign, value)| format!("{label}{sign}{value}")).collect();
+            format!("{}{{{}}}", one.name, matchers.join(","))
+        };
+        (selectors.into_iter().map(selector).collect::<Vec<_>>().join(" "), labels.join(" "))
+    };
+    for (text, selectors, labels) in [
+        ("up", "up{}", ""),
+        ("a:b_c + on (x, y) group_left b offset 1d", "a:b_c{} b{}", "x y"),
+        ("sum by (x) (rate(a{k=~\"v|w\", l!='}'}[5m])) > 14.4 * (1 - scalar(c))", "a{k=~v|w,l!=}} c{}", "x"),
+        ("sum(a) by (x) / on (y) group_left (z) b{}", "a{} b{}", "x y z"),
+        (
+            "# sum of z\nhistogram_quantile(0.9, a{k=\"\\\"q\\\"\"}[1h:5m]) and b unless c == 1e9",
+            "a{k=\"q\"} b{} c{}",
+            "",
+        ),
+        ("time() - min without (x) (a) < 2 * 86400", "a{}", "x"),
+    ] {
+        assert_eq!(read(text), (selectors.to_owned(), labels.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_found() {
+    let recorded = ["job_route:x:ratio".to_owned(), "diglot:y:ratio".to_owned()];
+    for (text, wrong) in [
+        ("diglot_streams_total{outcome=~\"finished|drained\", job=\"j\", route=\"whatever\"}", ""),
+        ("diglot_stream_first_event_seconds_bucket{le=\"2.5\"} or diglot_stream_first_event_seconds_sum", ""),
+        ("sum by (job, route) (job_route:x:ratio{route=\"r\"}) > scalar(diglot:y:ratio)", ""),
+        ("diglot_stream_total", "diglot_stream_total is no metric"),
+        ("diglot_stream_first_event_seconds", "diglot_stream_first_event_seconds is no metric"),
+        ("diglot_streams_active_count", "diglot_streams_active_count is no metric"),
+        ("diglot_streams_total{outcome=~\"finished|failed\"}", "diglot_streams_total: outcome is never failed"),
+        ("diglot_streams_total{upstream=\"u\"}", "diglot_streams_total: no label upstream"),
+        ("diglot_streams_total{le=\"1\"}", "diglot_streams_total: no label le"),
+        (
+            "diglot_stream_first_event_seconds_bucket{le=\"3\"}",
+            "diglot_stream_first_event_seconds_bucket: no bucket ends at 3",
+        ),
+        ("sum by (upstream) (diglot_streams_total)", "no metric here has the label upstream"),
+        ("job_route:x:ratio{instance=\"i\"}", "job_route:x:ratio: no label instance"),
+        ("job_route:z:ratio", "job_route:z:ratio is no metric"),
+    ] {
+        assert_eq!(Expression::read(text).strangers(&recorded).join("; "), wrong, "{text}");
+    }
+}

@@ -1,0 +1,205 @@
+//! All expressions over a gateway that serves, and the alerts of one that gets into trouble: by a real Prometheus.
+
+use super::super::support::agent::{Agent, Step, refusing, write};
+use super::super::support::client::{Client, INPUT, ask, post, run};
+use super::super::support::eventually;
+use super::super::support::gateway::{File, Gateway, Setup};
+use super::super::support::prometheus::Prometheus;
+use super::super::support::sha256;
+use super::super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, SAID, STARTED, refused};
+use super::expression::{Expression, Selector};
+use super::{RULES, RUNBOOK, alerts, dashboard, path, quoted, read, recorded};
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Metrics whose series are made when they are first counted with, since there may be hundreds.
+const MADE_LATER: &[&str] = &["diglot_events_total", "diglot_refusals_total"];
+
+/// Panels that are empty while all is well.
+const EMPTY: &[&str] = &["Alerts that fire"];
+
+/// The rules as they are, but that nobody is kept waiting.
+fn impatient() -> File {
+    let text = read(RULES);
+    let line = |line: &str| if line.trim().starts_with("for: ") { String::new() } else { line.to_owned() + "\n" };
+    File::new(&text.lines().map(line).collect::<String>())
+}
+
+fn selector(one: &Selector) -> String {
+    let each = one.matchers.iter().map(|(label, sign, value)| format!("{label}{sign}{value:?}"));
+    format!("{}{{{}}}", one.name, each.collect::<Vec<_>>().join(","))
+}
+
+/// The names of the alerts that fire now.
+async fn firing(prometheus: &Prometheus) -> BTreeSet<String> {
+    let all = prometheus.query("ALERTS{alertstate=\"firing\"}").await;
+    all.into_iter().map(|(mut labels, _)| labels.remove("alertname").expect("a name")).collect()
+}
+
+/// Holds that the series of every alert are there before anything happens, but for those of [`MADE_LATER`].
+async fn all_there(prometheus: &Prometheus) {
+    let (recorded, mut missing) = (recorded(), Vec::new());
+    for alert in alerts() {
+        for one in Expression::read(&alert.expression).selectors {
+            if recorded.contains(&one.name) || MADE_LATER.contains(&one.name.as_str()) {
+                continue;
+            }
+            if prometheus.query(&format!("count({})", selector(&one))).await.is_empty() {
+                missing.push(format!("{}: {}", alert.name, selector(&one)));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "not there from the start:\n{}", missing.join("\n"));
+}
+
+/// Holds that every rule could be evaluated.
+async fn evaluated(prometheus: &Prometheus) {
+    eventually("an evaluation of every rule", async || {
+        let groups = prometheus.api("rules").await;
+        let groups = groups["data"]["groups"].as_array().expect("groups").clone();
+        let rules = groups.iter().flat_map(|group| group["rules"].as_array().expect("rules"));
+        let health: BTreeSet<_> = rules
+            .map(|rule| {
+                assert!(rule["lastError"].as_str().unwrap_or_default().is_empty(), "{rule}");
+                rule["health"].as_str().unwrap_or_default().to_owned()
+            })
+            .collect();
+        (health == BTreeSet::from(["ok".to_owned()])).then_some(())
+    })
+    .await;
+}
+
+/// The key of RFC 7517, appendix A.1.
+const KEYS: &str = r#"{"keys": [{"kty": "EC", "crv": "P-256", "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM", "kid": "1"}]}"#;
+
+/// Listeners, what is above the routes, and routes: everything that has metrics of its own, with nothing wrong.
+fn everything(agent: &str, keys: &Path) -> (String, String, String) {
+    let tls = path("config/examples/tls");
+    let file = |name: &str| tls.join(name).display().to_string();
+    let listeners = format!(
+        "{{data: [127.0.0.1:0, {{address: 127.0.0.2:0, tls: {{cert: {:?}, key: {:?}}}}}], status: 127.0.0.1:0}}",
+        file("tls.crt"),
+        file("tls.key")
+    );
+    let top = format!(
+        "auth:
+  issuers: [{{name: corp, issuer: https://idp.example, audience: diglot, jwks_file: {:?}}}]
+rate_limits: [{{name: few, key: address, requests: 1000, per: 1h}}]
+limits: {{max_streams: 100}}
+",
+        keys.display().to_string()
+    );
+    let route = |name, more| {
+        format!(
+            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{agent}\", rate_limits: [few], {more}}}\n"
+        )
+    };
+    let routes = format!("routes:\n{}{}", route("run", "auth: none, max_streams: 50"), route("staff", "auth: corp"));
+    (listeners, top, routes)
+}
+
+#[tokio::test]
+async fn every_expression_is_answered_and_no_alert_fires_while_all_is_well() {
+    let rest = [OPENED, SAID, CLOSED, FINISHED].concat();
+    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Dribble(rest.into_bytes())]);
+    let keys = File::new(KEYS);
+    let (listeners, top, routes) = everything(&agent.url(), keys.path());
+    let setup = Setup { listeners: &listeners, top: &top, routes: &routes, ..Setup::default() };
+    let gateway = Gateway::start(setup).await;
+    let rules = impatient();
+    let prometheus = Prometheus::scraping(&[gateway.status], &[rules.path()]).await;
+    prometheus.scraped().await;
+    all_there(&prometheus).await;
+    // What is made when it is first counted with has a rate from the second time on.
+    for runs in 1..=2 {
+        for _ in 0..3 {
+            run(gateway.data, "/run").await;
+        }
+        ask(gateway.data, post("/staff", "Authorization: Bearer a.b.c\r\n", INPUT)).await;
+        gateway.reaches(r#"diglot_streams_total{outcome="finished",route="run"}"#, f64::from(3 * runs)).await;
+        prometheus.scraped().await;
+    }
+    evaluated(&prometheus).await;
+    for panel in dashboard::panels() {
+        for expression in &panel.expressions {
+            let title = &panel.title;
+            let answers = async || {
+                let found = prometheus.query(expression).await;
+                (EMPTY.contains(&title.as_str()) || found.iter().any(|(_, value)| value.is_finite())).then_some(())
+            };
+            eventually(&format!("a value of {title}: {expression}"), answers).await;
+        }
+    }
+    for expression in dashboard::others().into_iter().chain(quoted(RUNBOOK)) {
+        prometheus.query(&expression).await;
+    }
+    assert_eq!(firing(&prometheus).await, BTreeSet::new());
+}
+
+/// A gateway whose agent is away, whose other agent hangs, and whose issuer cannot be reached.
+fn troubled(away: &str, hangs: &str) -> String {
+    let digest = sha256("the-key");
+    format!(
+        "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}
+drain_grace: 0s
+auth:
+  issuers: [{{name: corp, issuer: https://idp.example, audience: diglot, jwks_url: \"http://127.0.0.1:9/keys\"}}]
+  api_keys: [{{name: web, keys: [{{id: k1, sha256: \"{digest}\"}}]}}]
+rate_limits: [{{name: few, key: route, requests: 1, per: 1h}}]
+routes:
+  - {{name: away, path: /away, client: ag-ui, agent: ag-ui, upstream: \"{away}\", auth: none}}
+  - {{name: full, path: /full, client: ag-ui, agent: ag-ui, upstream: \"{hangs}\", auth: none, max_streams: 1}}
+  - {{name: few, path: /few, client: ag-ui, agent: ag-ui, upstream: \"{away}\", auth: none, rate_limits: [few]}}
+  - {{name: keys, path: /keys, client: ag-ui, agent: ag-ui, upstream: \"{away}\", auth: web}}
+"
+    )
+}
+
+#[tokio::test]
+async fn the_alerts_of_a_gateway_in_trouble_fire_and_no_others() {
+    let (_held, away) = refusing();
+    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Stay]);
+    let file = File::new(&troubled(&away, &agent.url()));
+    let gateway = Gateway::at(file.path(), &[]).await;
+    let rules = impatient();
+    let prometheus = Prometheus::scraping(&[gateway.status], &[rules.path()]).await;
+    prometheus.scraped().await;
+    let mut open = Client::connect(gateway.data).await;
+    open.send(post("/full", "", INPUT)).await;
+    open.head().await;
+    // A second time, since a series that is made when it is first counted with has not grown then.
+    for _ in 0..2 {
+        for _ in 0..40 {
+            refused(&run(gateway.data, "/away").await, 502, "upstream_unreachable");
+            refused(&run(gateway.data, "/full").await, 503, "overloaded");
+            run(gateway.data, "/few").await;
+            let guessed = ask(gateway.data, post("/keys", "X-Api-Key: another\r\n", INPUT)).await;
+            refused(&guessed, 401, "invalid_token");
+        }
+        prometheus.scraped().await;
+    }
+    std::fs::write(file.path(), "routes: [").expect("the file of the test");
+    gateway.reaches("diglot_config_last_reload_successful", 0.0).await;
+    let due = [
+        "DiglotCallersRefused",
+        "DiglotConfigurationRefused",
+        "DiglotIssuerKeysStale",
+        "DiglotIssuerWithoutKeys",
+        "DiglotLimitRefuses",
+        "DiglotNoUpstreamFits",
+        "DiglotOverloaded",
+        "DiglotRequestsRefused",
+        "DiglotRunsFail",
+        "DiglotRunsFailSlowly",
+        "DiglotUpstreamDown",
+        "DiglotUpstreamFails",
+    ];
+    let due: BTreeSet<_> = due.into_iter().map(str::to_owned).collect();
+    let mut last = BTreeSet::new();
+    let all = async || {
+        last = firing(&prometheus).await;
+        due.is_subset(&last).then_some(())
+    };
+    eventually("the alerts", all).await;
+    assert_eq!(last, due);
+}

@@ -1,0 +1,88 @@
+//! `deploy/metrics.md`, made from the catalogue.
+
+use super::{held, text};
+use diglot::telemetry::metric::{CATALOGUE, Kind, Label, Metric, Values};
+use std::collections::BTreeMap;
+
+const HEAD: &str = "\
+# Metrics
+
+<!-- Made from src/telemetry/metric/table.rs: UPDATE=1 cargo test --test it pages -->
+
+`GET /metrics` on the status listener (port 8788 in the examples) answers in the text format of Prometheus. Try it:
+
+```sh
+diglot demo &
+curl -s http://127.0.0.1:8788/metrics | grep '^diglot_streams'
+```
+
+- **Labels.** Every value comes from the configuration or from a closed list; nothing that a client or an agent sends becomes a
+  label, and neither does who calls. The number of series is bounded by the configuration.
+- **From the start.** What an alert may ask for exists at 0 as soon as its route is configured: runs by outcome, requests by
+  POST that were answered with 200, 500, 502, 503 and 504, repairs, losses, limits, upstreams, and credentials that are not
+  accepted. Events by type, other requests, callers who may not do what they want, refusals by code, durations of runs and
+  times of translation appear with the first that is counted: Prometheus' `rate` does not see that first one.
+- **Reloads.** A route that is configured otherwise goes on counting. The series of a route, an upstream, an issuer or a limit
+  that is gone vanish once its last run has ended, so a route that comes back later under the same name begins at 0, as after a
+  restart.
+- **Cost.** Events are counted once per read of an agent's stream, not each by itself, and the two histograms of a run that
+  grow with its events (`diglot_stream_event_gap_seconds`, `diglot_translate_seconds`) take one value per read.
+- **Two numbers of one thing.** A run that is refused before its stream begins is a request and a refusal, and a run as well if
+  an agent was asked. `diglot_streams_total` has the runs whatever their clients were answered, with `errors: run_error` too,
+  where every status is 200.
+";
+
+fn values(label: &Label) -> String {
+    let listed = |all: Vec<&str>| all.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(" ");
+    match label.values {
+        Values::Closed(all) => listed(all()),
+        Values::Open(all, more) => format!("{}; and {more}", listed(all())),
+        Values::Configured(what) | Values::Made(what) => what.to_owned(),
+    }
+}
+
+fn row(out: &mut String, metric: &Metric) {
+    let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{}`", label.name)).collect();
+    let kind = match metric.unit() {
+        "" => metric.kind.word().to_owned(),
+        unit => format!("{}, {unit}", metric.kind.word()),
+    };
+    text(out, format_args!("| `{}` | {kind} | {} | {} |", metric.name, labels.join(", "), metric.help));
+}
+
+fn page() -> String {
+    let mut out = HEAD.to_owned();
+    for (title, prefix) in [("The gateway's", "diglot_"), ("The process's", "process_")] {
+        text(&mut out, format_args!("\n## {title}\n\n| metric | kind | labels | what it says |\n|---|---|---|---|"));
+        CATALOGUE.iter().filter(|metric| metric.name.starts_with(prefix)).for_each(|metric| row(&mut out, metric));
+    }
+    text(&mut out, "\n`process_*` are there on Linux. Their processor time is in whole seconds.");
+    text(&mut out, "\n## Labels\n\n| label | of | values |\n|---|---|---|");
+    // The same label of several metrics stands once; metrics whose values differ stand apart.
+    let mut sources = BTreeMap::<(&str, String), Vec<&str>>::new();
+    for metric in CATALOGUE.iter() {
+        for label in metric.labels {
+            sources.entry((label.name, values(label))).or_default().push(metric.name);
+        }
+    }
+    let several = |name: &str| sources.keys().filter(|(own, _)| *own == name).count() > 1;
+    for ((name, values), metrics) in &sources {
+        let of = if several(name) {
+            metrics.iter().map(|metric| format!("`{metric}`")).collect::<Vec<_>>().join(" ")
+        } else {
+            "every metric that has it".to_owned()
+        };
+        text(&mut out, format_args!("| `{name}` | {of} | {values} |"));
+    }
+    text(&mut out, "\n## Buckets\n\n| histogram | upper bounds, in seconds |\n|---|---|");
+    for metric in CATALOGUE.iter().filter(|metric| metric.kind == Kind::Histogram) {
+        let bounds: Vec<_> = metric.buckets.iter().map(f64::to_string).collect();
+        text(&mut out, format_args!("| `{}` | {} |", metric.name, bounds.join(" ")));
+    }
+    out
+}
+
+#[test]
+fn the_page_of_the_metrics_is_what_the_catalogue_says() {
+    held("deploy/metrics.md", &page());
+}
