@@ -5,8 +5,13 @@
 //!   the file, every two seconds ───┴▶ read ─▶ check ─▶ build beside the old one ─▶ turn ─▶ let go of what is gone
 //!                                      └────────┴─────────┴─▶ refused: one line, and everything stays as it is
 //! ```
-//! Requests go through the stack that they came to; runs that are open keep what they began with. The file is compared by
-//! its content: a mounted ConfigMap changes by a link to another folder.
+//! Requests go through the stack that they came to; runs that are open keep what they began with.
+//!
+//! The file is read every two seconds and compared by its content. Being told of changes (inotify) would be sooner, but not
+//! surer: a mounted ConfigMap changes by a link to another folder, beside the file that was named; some mounts (NFS, FUSE, those
+//! of virtual machines) say nothing; and queues overflow. Whoever is told still has to look from time to time, and who looks need
+//! not be told: kubelet itself takes up to a minute to bring a change. Two reads of a small file in two seconds cost nothing
+//! that can be measured.
 
 use crate::admin::{Ask, Reloaded};
 use crate::config::effective::{self, Understood};
@@ -235,6 +240,8 @@ impl State {
         (self.live.turn)(Arc::clone(&gateway));
         self.live.gateway = gateway;
         self.live.guard.turn(guard);
+        let was = self.live.printed.get();
+        let changes = Changes::between(&before, &config, [was.as_str(), printed.as_str()]);
         self.live.printed.turn(Arc::new(printed));
         self.live.config.turn(Arc::clone(&config));
         self.keep();
@@ -243,7 +250,6 @@ impl State {
         if let Some(origin) = &mut self.origin {
             origin.digest = digest;
         }
-        let changes = Changes::between(&before, &config);
         occurrence::Configured { hash: &shown(&digest), changes: Some(&changes) }.emit(&self.live.metrics);
         let kept = needs_restart(&self.began, &config);
         if kept.is_empty() {

@@ -24,6 +24,7 @@ use crate::translate::Mode;
 pub mod access;
 pub mod certificate;
 mod check;
+mod difference;
 mod draft;
 pub mod effective;
 mod explain;
@@ -46,9 +47,9 @@ mod template;
 mod tests;
 mod upstream;
 mod variable;
-mod words;
+pub mod words;
 
-pub use problem::{Problem, Problems, Severity};
+pub use problem::{Problem, Problems, Severity, did_you_mean};
 pub use template::Template;
 pub use upstream::{Ejection, Health, Http, Identity, Place, Upstream, UpstreamTls};
 
@@ -58,6 +59,17 @@ pub use upstream::{Ejection, Health, Http, Identity, Place, Upstream, UpstreamTl
 /// What is wrong with the text, and the way out.
 pub fn duration(text: &str) -> Result<Duration, String> {
     scalar::duration(text).map_err(|fault| format!("{}; {}", fault.is, fault.hint))
+}
+
+/// A duration as a configuration spells it, in the largest unit that has no rest.
+#[must_use]
+pub fn spelt(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    match units.iter().find(|(_, unit)| millis > 0 && millis.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", millis / unit),
+        None => format!("{millis}ms"),
+    }
 }
 
 /// A checked configuration.

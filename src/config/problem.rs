@@ -207,7 +207,8 @@ impl fmt::Display for Problems {
 impl Error for Problems {}
 
 /// A hint for a word that is none of `known`: the one that was probably meant, else all of them.
-pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
+#[must_use]
+pub fn did_you_mean(word: &str, known: &[&str]) -> String {
     let listed = |words: &[&str], between: &str| {
         let words: Vec<String> = words.iter().map(|each| format!("`{each}`")).collect();
         words.join(between)

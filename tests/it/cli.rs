@@ -338,6 +338,23 @@ fn what_is_printed_means_the_same_when_it_is_read_again() {
     assert_eq!(sections(&stdout), sections(&std::fs::read_to_string(complete).expect("the complete file")));
 }
 
+/// What is printed means the same elsewhere: names of files begin at the root.
+#[test]
+fn a_configuration_is_printed_with_whole_names_and_as_json() {
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples");
+    let file = examples.join("tls.yaml");
+    let (code, yaml, stderr) = configured("config", &file);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""));
+    assert!(yaml.contains(&format!("cert: {}\n", examples.join("tls/tls.crt").display())), "{yaml}");
+    let elsewhere = File::new(&yaml);
+    assert_eq!(configured("config", elsewhere.path()), (Some(0), yaml, String::new()));
+    assert_eq!(configured("check", elsewhere.path()).0, Some(0));
+    let json = diglot().arg("config").arg(&file).args(["--format", "json"]).output().expect("the binary starts");
+    let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!(json["listeners"]["data"][0]["tls"]["key"], examples.join("tls/tls.key").display().to_string());
+    assert_eq!((&json["keep_alive"], &json["routes"][0]["guard"]), (&"15s".into(), &"repair".into()));
+}
+
 #[test]
 fn a_wrong_configuration_is_not_printed() {
     let file = File::new("routes: [{path: /a, upstream_headers: {a: hunter2, b: [hunter2]}}]");

@@ -13,16 +13,19 @@
 //! - `cuts`: an agent that stops after every byte of the corpus.
 //! - `drain`: connections and runs while the process ends.
 //! - `exact`: JSON compared with its digits, for the two modules below.
+//! - `explain_route`: what `diglot explain-route` says, held against what the gateway does.
 //! - `faults`: what an agent can do to a run, and what its client then sees.
 //! - `forwarded`: what the agent hears about its caller, and what of that a client can forge: nothing.
 //! - `golden`: streams and requests as folders: what goes in, what has to come out, at every split.
 //! - `guard`: what the run guard of a stream mends, refuses and counts, a row per rule.
 //! - `h2`: HTTP/2 that no library would write.
 //! - `held`: how much a run may have the gateway hold.
+//! - `kubernetes`: the manifests and the chart of `deploy/`, by the tools that take them, and each pod's gateway for real.
 //! - `laws`: nothing is lost, over generated streams (`translation.md` §2).
 //! - `lifecycle`: start, drain and end of the process; exit codes.
 //! - `limits`: how often callers may call and how much at once, counted here and in a real Redis.
 //! - `load`: many events, many streams, memory.
+//! - `packaging`: where it is installed: image, compose, systemd, health checks, completions.
 //! - `metrics`: the metrics, as Prometheus reads them.
 //! - `monitoring`: alerts, their runbook and the dashboard, held against the metrics and a real Prometheus.
 //! - `pages`: pages that are made from the code, held equal to it.
@@ -33,6 +36,7 @@
 //! - `reload`: another configuration while the gateway serves; the socket that it is spoken to by.
 //! - `requests`: what reaches the agent, and what is refused before.
 //! - `resume`: runs that outlive their clients: coming back to them, stopping them, what is kept.
+//! - `schema`: the JSON Schema of the configuration against a validator and against the check.
 //! - `secrets`: what must not stand in logs, metrics, answers, and what commands say.
 //! - `sides`: words and errors of an operator's own dialect, and how much an older agent is not told.
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
@@ -57,18 +61,21 @@ mod cuts;
 mod drain;
 mod edges;
 mod exact;
+mod explain_route;
 mod faults;
 mod forwarded;
 mod golden;
 mod guard;
 mod h2;
 mod held;
+mod kubernetes;
 mod laws;
 mod lifecycle;
 mod limits;
 mod load;
 mod metrics;
 mod monitoring;
+mod packaging;
 mod pages;
 mod policy;
 mod proto;
@@ -77,6 +84,7 @@ mod refusals;
 mod reload;
 mod requests;
 mod resume;
+mod schema;
 mod secrets;
 mod sides;
 mod smuggling;
