@@ -14,10 +14,11 @@
 //! that can be measured.
 
 use crate::admin::{Ask, Reloaded};
+use crate::config::effective::{self, Understood};
 use crate::config::reload::{Changes, needs_restart};
-use crate::config::{Config, Route, effective, load};
+use crate::config::{Config, Problem, Route, load};
 use crate::guard::digest::{self, Digest};
-use crate::guard::{Current, Guard, Upkeep};
+use crate::guard::{self, Current, Guard, Upkeep};
 use crate::proxy::{Cluster, Gateway, Lifecycle, Phase};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
@@ -53,6 +54,8 @@ pub struct Origin {
     printed: String,
     /// whether the file can be read again
     lasting: bool,
+    /// what is doubtful about it
+    warnings: Vec<Problem>,
 }
 
 impl Origin {
@@ -62,9 +65,16 @@ impl Origin {
     /// All that is wrong with it.
     pub fn read(path: &Path) -> Result<(Config, Origin), crate::config::Problems> {
         let bytes = load::unread(path)?;
-        let (config, printed) = effective::understood(path, &bytes)?;
+        let Understood { config, printed, warnings } = effective::understood(path, &bytes, guard::auth::usable)?;
         let lasting = path.metadata().is_ok_and(|file| file.is_file());
-        Ok((config, Origin { path: path.to_owned(), digest: digest::of(&bytes), printed, lasting }))
+        Ok((config, Origin { path: path.to_owned(), digest: digest::of(&bytes), printed, lasting, warnings }))
+    }
+
+    /// Logs what is doubtful about the configuration.
+    pub(super) fn warn(&self) {
+        for Problem { line, path, message, hint, .. } in &self.warnings {
+            occurrence::Doubtful { line: *line, key: path, what: message, hint: hint.as_deref() }.emit();
+        }
     }
 
     /// The configuration as it is in effect, without secrets.
@@ -210,7 +220,8 @@ impl State {
         let (guard, gateway) = (self.live.guard.get(), Arc::clone(&self.live.gateway));
         let metrics = Arc::clone(&self.live.metrics);
         let built = spawn_blocking(move || {
-            let (config, printed) = effective::understood(&path, &bytes).map_err(|problems| problems.to_string())?;
+            let understood = effective::understood(&path, &bytes, guard::auth::usable);
+            let Understood { config, printed, .. } = understood.map_err(|problems| problems.to_string())?;
             let guard = guard.renewed(&config, &metrics).map_err(|why| format!("{}: {why}", path.display()))?;
             let guard = Arc::new(guard);
             let gateway = gateway.renewed(&config, Arc::clone(&guard));

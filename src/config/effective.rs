@@ -11,8 +11,8 @@ use serde_saphyr::{Location, Spanned};
 use super::Config;
 use super::access::Quota;
 use super::file::{File, OneOrMany, SocketEntry, Sockets, Text, Upstream, UpstreamHeader, Upstreams, text};
-use super::load::{self, checked, environment};
-use super::problem::Problems;
+use super::load::{self, KeyCheck, Loaded, With, environment};
+use super::problem::{Problem, Problems};
 
 /// What is shown in place of a secret.
 const MASK: &str = "***";
@@ -22,7 +22,7 @@ const MASK: &str = "***";
 /// # Errors
 /// Everything that is wrong with it.
 pub fn from_path(path: &Path) -> Result<String, Problems> {
-    let (file, config) = checked(path, &environment)?;
+    let Loaded { config, file, .. } = load::understood(path, &load::unread(path)?, With::of(path, &environment))?;
     printed(path, file, &config)
 }
 
@@ -31,18 +31,29 @@ pub fn from_path(path: &Path) -> Result<String, Problems> {
 /// # Errors
 /// Everything that is wrong with it.
 pub fn json(path: &Path) -> Result<String, Problems> {
-    let (file, config) = checked(path, &environment)?;
+    let Loaded { config, file, .. } = load::understood(path, &load::unread(path)?, With::of(path, &environment))?;
     serde_json::to_string_pretty(&shown(path, file, &config)).map_err(|error| unprintable(path, error))
 }
 
-/// The configuration that `bytes`, the content of the file at `path`, says, and as [`from_path`] prints it.
+/// What a file says that a gateway runs on.
+#[derive(Debug)]
+pub struct Understood {
+    /// What it says.
+    pub config: Config,
+    /// As [`from_path`] prints it.
+    pub printed: String,
+    /// What is doubtful about it.
+    pub warnings: Vec<Problem>,
+}
+
+/// Understands `bytes`, the content of the file at `path`.
 ///
 /// # Errors
-/// Everything that is wrong with it.
-pub fn understood(path: &Path, bytes: &[u8]) -> Result<(Config, String), Problems> {
-    let (file, config) = load::understood(path, bytes, &environment)?;
+/// As [`load::runnable`].
+pub fn understood(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<Understood, Problems> {
+    let Loaded { config, warnings, file } = load::runnable(path, bytes, keys)?;
     let printed = printed(path, file, &config)?;
-    Ok((config, printed))
+    Ok(Understood { config, printed, warnings })
 }
 
 fn printed(path: &Path, file: File, config: &Config) -> Result<String, Problems> {
@@ -52,7 +63,7 @@ fn printed(path: &Path, file: File, config: &Config) -> Result<String, Problems>
 
 /// Texts, lists and mappings can be written; this would be a mistake of ours.
 fn unprintable(path: &Path, error: impl std::fmt::Display) -> Problems {
-    super::Problem::of_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
+    Problem::of_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
 }
 
 fn shown(path: &Path, mut file: File, config: &Config) -> File {

@@ -1,12 +1,13 @@
 //! What the program runs on: plain, checked values. Nothing here is text that still has to be understood.
 //!
 //! ```text
-//! diglot.yaml --load--> file::File --check--> Config
-//!                  \                   \
-//!                   one Problem         every Problem     file:line:column: path: message, hint, the line itself
+//! diglot.yaml --draft--> file::File --check--> Config
+//!                 \                    \
+//!                  every Problem        every Problem     file:line:column: path: message, hint, the line itself
 //! ```
-//! `file` is what the operator writes, with the manual and the defaults; `load` reads it and says what is wrong with its
-//! YAML and its keys; `check` puts variables in and turns each value into its type, by the rules of `scalar`.
+//! `file` is what the operator writes, with the manual and the defaults; `draft` reads as much of it as can be read and says
+//! what is wrong with its YAML, its keys and its shapes; `check` puts variables in and turns each value into its type, by
+//! the rules of `scalar`. What only follows from another mistake is said by neither. [`load`] brings the two together.
 //! A `Config` is made by [`load`] alone, so whoever holds one need not check again.
 
 use std::num::NonZeroUsize;
@@ -24,9 +25,13 @@ pub mod access;
 pub mod certificate;
 mod check;
 mod difference;
+mod draft;
 pub mod effective;
+mod explain;
 pub mod field;
 pub mod file;
+mod keys;
+mod lenient;
 pub mod listen;
 pub mod load;
 mod outline;
@@ -44,7 +49,7 @@ mod upstream;
 mod variable;
 pub mod words;
 
-pub use problem::{Problem, Problems, did_you_mean};
+pub use problem::{Problem, Problems, Severity, did_you_mean};
 pub use template::Template;
 pub use upstream::{Ejection, Health, Http, Identity, Place, Upstream, UpstreamTls};
 

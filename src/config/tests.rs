@@ -11,9 +11,11 @@ use crate::dialect::{Content, Spelling};
 mod broken;
 mod broken_callers;
 mod callers;
+mod doubts;
 mod listen;
 mod process;
 mod replay;
+mod together;
 mod upstreams;
 
 /// A route without a mistake, in one line.

@@ -6,6 +6,7 @@
 //! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said; an authority for one server's TLS.
 //! - `auto`: routes whose dialects are told by what is said.
 //! - `between`: what networks do between client, gateway, agent and Redis; a gateway that is killed.
+//! - `check`: what is said of configurations, to people and to machines.
 //! - `cli`: what the commands say to a person, and their exit codes.
 //! - `client`: what a client can do to a run: leave, stop reading.
 //! - `cors`: pages of other origins.
@@ -55,6 +56,7 @@ mod architecture;
 mod auth;
 mod auto;
 mod between;
+mod check;
 mod cli;
 mod client;
 mod cors;

@@ -15,6 +15,8 @@ mod jwks;
 mod jwt;
 mod key;
 
+pub use jwks::usable;
+
 use self::api_key::ApiKeys;
 use self::challenge::Resource;
 use self::credential::Credential;

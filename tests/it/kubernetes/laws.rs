@@ -253,7 +253,8 @@ fn pods_are_scaled_by_open_runs() {
         }
     }
     assert_eq!(metrics, BTreeSet::from(["diglot_streams_active"]));
-    let adapter: Value = serde_saphyr::from_str(&read("deploy/kubernetes/prometheus-adapter/values.yaml")).expect("YAML");
+    let adapter: Value =
+        serde_saphyr::from_str(&read("deploy/kubernetes/prometheus-adapter/values.yaml")).expect("YAML");
     let rule = &adapter["rules"]["custom"][0];
     let series = at(rule, "/seriesQuery");
     assert!(series.starts_with("diglot_streams_active{") && series.contains("pod!=") && series.contains("namespace!="));
