@@ -16,7 +16,7 @@ pub use listener::{
     TurnedAway,
 };
 pub use process::{
-    Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, Panicked, TakenOver,
+    Configured, Doubtful, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, Panicked, TakenOver,
 };
 pub use run::{
     Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved, Unshared,

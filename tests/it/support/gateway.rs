@@ -184,6 +184,11 @@ impl Gateway {
     pub async fn at(config: &Path, more: &[&str]) -> Gateway {
         let mut command = diglot();
         command.arg("serve").arg("--config").arg(config).args(more);
+        Gateway::by(command).await
+    }
+
+    /// As [`Gateway::start`], by a command that is whole.
+    pub async fn by(command: Command) -> Gateway {
         let gateway = Gateway::listening(command).await;
         gateway.ready().await;
         gateway
