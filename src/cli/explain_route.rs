@@ -141,7 +141,7 @@ fn text(explained: &Explained) -> String {
     let mut out = format!("{} {}\n", explained.method, explained.path);
     let line = |out: &mut String, key: &str, says: &str| {
         // Writing into memory cannot fail.
-        let _ = writeln!(out, "  {key:<14} {says}");
+        let _ = writeln!(out, "  {key:<18} {says}");
     };
     match &explained.outcome {
         Outcome::Answered(what) => line(&mut out, "outcome", &format!("answered by the gateway itself: {what}")),
@@ -173,6 +173,10 @@ fn route(out: &mut String, leads: &Leads, line: &impl Fn(&mut String, &str, &str
     }
     for (name, value) in leads.preflight.iter().flatten() {
         line(out, "preflight", &format!("{name}: {value}"));
+    }
+    // A preflight is answered before them, and no run comes of it.
+    if leads.preflight.is_some() {
+        return;
     }
     out.push_str("gates, in their order\n");
     for gate in &leads.gates {

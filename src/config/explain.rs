@@ -65,7 +65,8 @@ pub(super) fn behind_aliases(mut error: &Error) -> &Error {
     error
 }
 
-/// Says that a key is none of those that are known at its place. `meant` are those that it may stand for, `home` says where it belongs.
+/// Says that a key is none of those that are known at its place. `meant` are those that it may stand for, `home` says where
+/// it belongs.
 pub(super) fn unknown(
     name: &str,
     text: &str,

@@ -118,7 +118,7 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
 mod tests {
     use super::{Changes, needs_restart};
     use crate::config::Config;
-    use crate::config::effective::understood;
+    use crate::config::effective::{Understood, understood};
     use crate::config::load::from_str;
     use std::path::Path;
 
@@ -126,9 +126,9 @@ mod tests {
 
     /// A configuration, and how it is printed.
     fn read(text: &str) -> (Config, String) {
-        let read = understood(Path::new("f"), text.as_bytes(), |_, _, _| Ok(()));
-        let read = read.unwrap_or_else(|problems| panic!("{problems}"));
-        (read.config, read.printed)
+        let Understood { config, printed, .. } = understood(Path::new("f"), text.as_bytes(), |_, _, _| Ok(()))
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        (config, printed)
     }
 
     fn said(before: &str, after: &str) -> String {

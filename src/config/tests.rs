@@ -4,12 +4,6 @@ use aws_lc_rs::digest::{SHA256, digest};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::file::{
-    ApiKey, Auth, Cors, Ejection, File, Health, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit,
-    Redis, Require, Route, RunLimits, SideMapping, SocketMapping, Tier, Timeouts, TlsFiles, UpstreamFile,
-    UpstreamMapping, UpstreamTls,
-};
-use super::keys::keys_of;
 use super::load::{self, from_path, from_str_with};
 use super::{Config, Problem, Problems};
 use crate::dialect::{Content, Spelling};
@@ -155,38 +149,6 @@ fn every_value_of_the_complete_file_is_the_default() {
         assert!(sample.content == default.content && sample.fields == default.fields);
         assert_eq!(sample.interrupt_tool, default.interrupt_tool);
     }
-}
-
-/// The keys of every mapping.
-fn every_key() -> Vec<&'static str> {
-    let keys = [
-        keys_of::<File>(),
-        keys_of::<Listeners>(),
-        keys_of::<SocketMapping>(),
-        keys_of::<TlsFiles>(),
-        keys_of::<Limits>(),
-        keys_of::<Route>(),
-        keys_of::<Timeouts>(),
-        keys_of::<SideMapping>(),
-        keys_of::<OwnDialect>(),
-        keys_of::<Auth>(),
-        keys_of::<Issuer>(),
-        keys_of::<KeySource>(),
-        keys_of::<ApiKey>(),
-        keys_of::<KeyFile>(),
-        keys_of::<Require>(),
-        keys_of::<RunLimits>(),
-        keys_of::<Cors>(),
-        keys_of::<UpstreamFile>(),
-        keys_of::<UpstreamMapping>(),
-        keys_of::<UpstreamTls>(),
-        keys_of::<Health>(),
-        keys_of::<Ejection>(),
-        keys_of::<RateLimit>(),
-        keys_of::<Tier>(),
-        keys_of::<Redis>(),
-    ];
-    keys.concat()
 }
 
 #[test]

@@ -17,6 +17,7 @@ fn yaml(url: &str) -> String {
 drain_grace: 0s
 auth:
   resource: https://agents.example.com
+  issuers: [{{name: staff, issuer: \"https://login.example.com\", audience: a, secret: hunter2-0123456789abcdef0123456789abcdef}}]
   api_keys: [{{name: partners, keys: {keys}}}]
 rate_limits:
   - {{name: visitors, key: address, requests: 1000, per: 1m}}
@@ -27,7 +28,7 @@ routes:
     path: /agents/chat
     client: auto
     agent: hai
-    upstream: \"{url}?key=hunter2-query\"
+    upstream: \"{url}&key=hunter2-query\"
     require: {{scopes: []}}
     tools: [search]
     rate_limits: [visitors, plan]
@@ -173,16 +174,15 @@ async fn the_agent_gets_what_is_said() {
         of.map(|field| field[0].as_str().expect("a name")).collect()
     };
     let sent: BTreeSet<String> = request.headers().iter().map(|(name, _)| name.to_lowercase()).collect();
-    // Who calls, and at which address, is not known beforehand; nor is the trace that the gateway begins.
+    // Who calls, and at which address, is not known beforehand.
     let mut known = own("the ");
     known.extend(["x-diglot-subject", "x-diglot-method"]);
-    let surely: BTreeSet<&str> =
-        sent.iter().map(String::as_str).filter(|name| !matches!(*name, "x-forwarded-for" | "traceparent")).collect();
+    let surely: BTreeSet<&str> = sent.iter().map(String::as_str).filter(|name| *name != "x-forwarded-for").collect();
     assert_eq!(surely, known, "{}", request.head);
     assert_eq!(own("the configuration"), BTreeSet::from(["x-agent-key"]));
     assert_eq!(own("the client"), BTreeSet::from(["x-api-key", "x-tenant"]));
-    assert_eq!(request.head.lines().next(), Some("POST /?key=hunter2-query HTTP/1.1"));
-    assert_eq!(step["urls"][0], format!("{}?***", agent.url()));
+    assert_eq!(request.head.lines().next(), Some("POST /agent?kept=1&key=hunter2-query HTTP/1.1"));
+    assert_eq!(step["urls"][0], agent.url().replace("kept=1", "***"));
     assert_eq!(step["body_bytes"], request.body.len());
 }
 
@@ -200,7 +200,10 @@ fn the_gates_are_said_in_their_order() {
     let wants = |gate: usize| route["gates"][gate]["wants"].to_string();
     assert_eq!(wants(1), r#"["pages of https://app.example.com, or the gateway's own"]"#);
     assert_eq!(wants(3), r#"["visitors: 1000 requests in 1m, 1000 at once of one address"]"#);
-    assert_eq!(wants(4), r#"["an API key of partners, in x-api-key"]"#);
+    assert_eq!(
+        wants(4),
+        r#"["a token of staff, as `Authorization: Bearer …`","an API key of partners, in x-api-key"]"#
+    );
     assert_eq!(wants(5), "[]");
     assert_eq!(
         wants(6),
@@ -233,7 +236,7 @@ fn both_steps_of_an_agent_are_said() {
         ]
     );
     assert_eq!(said["route"]["answer"], "application/json");
-    assert_eq!(said["route"]["settings"]["timeouts.reader"], "60s");
+    assert_eq!(said["route"]["settings"]["timeouts.reader"], "1m");
 }
 
 #[test]

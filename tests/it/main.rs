@@ -1,6 +1,7 @@
 //! The integration tests, one binary. A line per module on what belongs there:
 //!
 //! - `access`: API keys, what routes want of their callers, whose a thread is; `diglot token`.
+//! - `access_log`: the lines that runs and refusals leave; every field of theirs is documented.
 //! - `architecture`: what the tree must look like; rules over the text of the sources, nothing is run.
 //! - `auth`: who is believed: tokens, their issuers' keys, and how a refusal is said; an authority for one server's TLS.
 //! - `auto`: routes whose dialects are told by what is said.
@@ -42,6 +43,7 @@
 //! - `smuggling`: requests that mean two things, of HTTP/1 on a bare socket.
 //! - `status`: the status plane.
 //! - `support`: the gateway as a process, a scripted agent, a small HTTP client.
+//! - `traces`: the trace of a request at the agent and in the log, and a collector of its spans.
 //! - `two_steps`: runs that are started with POST and read with GET, on either side.
 //! - `upgrade`: a process takes over from another.
 //! - `upstreams`: which agent is asked, over which connection, and what happens when one fails.
@@ -49,6 +51,7 @@
 //! - `wild`: whatever an agent says, what leaves is accepted.
 
 mod access;
+mod access_log;
 mod architecture;
 mod auth;
 mod auto;
@@ -90,6 +93,7 @@ mod sides;
 mod smuggling;
 mod status;
 mod support;
+mod traces;
 mod two_steps;
 mod upgrade;
 mod upstreams;

@@ -203,8 +203,8 @@ fn is_overheard(upstream: &Upstream) -> bool {
     match host.parse() {
         Ok(IpAddr::V4(ip)) => !(ip.is_loopback() || ip.is_private() || ip.is_link_local()),
         Ok(IpAddr::V6(ip)) => !(ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()),
-        // One label is a name of this host's own network; the others stand for such by RFC 6761, RFC 6762 and RFC 9476's
-        // kin, and in Kubernetes.
+        // One label is a name of this host's own network. `.test` and `.localhost` are nobody's on the Internet (RFC 6761), nor
+        // are `.local` (RFC 6762, and Kubernetes), `.home.arpa` (RFC 8375) and `.internal`; `.svc` is Kubernetes' as well.
         Err(_) => {
             let private = [".localhost", ".local", ".internal", ".lan", ".svc", ".home.arpa", ".test"];
             host.contains('.') && !private.iter().any(|end| host.ends_with(end))

@@ -3,13 +3,51 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{committed, every_key};
+use super::committed;
+use crate::config::file::{
+    ApiKey, Auth, Cors, Ejection, File, Health, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit,
+    Redis, Require, Route, RunLimits, SideMapping, SocketMapping, Tier, Timeouts, TlsFiles, UpstreamFile,
+    UpstreamMapping, UpstreamTls,
+};
+use crate::config::keys::keys_of;
 use crate::config::load::{With, understood};
 use crate::config::{Problem, Problems};
 
 fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
     let read = understood(path, text.as_bytes(), With::of(path, &|_| None));
     read.map_or_else(|problems: Problems| problems.as_slice().to_vec(), |_| Vec::new())
+}
+
+/// The keys of every mapping.
+fn every_key() -> Vec<&'static str> {
+    let keys = [
+        keys_of::<File>(),
+        keys_of::<Listeners>(),
+        keys_of::<SocketMapping>(),
+        keys_of::<TlsFiles>(),
+        keys_of::<Limits>(),
+        keys_of::<Route>(),
+        keys_of::<Timeouts>(),
+        keys_of::<SideMapping>(),
+        keys_of::<OwnDialect>(),
+        keys_of::<Auth>(),
+        keys_of::<Issuer>(),
+        keys_of::<KeySource>(),
+        keys_of::<ApiKey>(),
+        keys_of::<KeyFile>(),
+        keys_of::<Require>(),
+        keys_of::<RunLimits>(),
+        keys_of::<Cors>(),
+        keys_of::<UpstreamFile>(),
+        keys_of::<UpstreamMapping>(),
+        keys_of::<UpstreamTls>(),
+        keys_of::<Health>(),
+        keys_of::<Ejection>(),
+        keys_of::<RateLimit>(),
+        keys_of::<Tier>(),
+        keys_of::<Redis>(),
+    ];
+    keys.concat()
 }
 
 /// The complete file and every example, with their texts.

@@ -127,15 +127,6 @@ impl Limits {
         }
     }
 
-    /// Says in the metrics how many callers are counted now.
-    pub fn measure(&self) {
-        self.metrics.limit_keys(self.tiers().map(|tier| tier.local.keys()).sum());
-    }
-
-    fn tiers(&self) -> impl Iterator<Item = &Tier> {
-        self.policies.iter().flat_map(|policy| policy.tiers.iter().chain([&policy.everybody]))
-    }
-
     /// The limits that a request is counted against before it is known who calls, or behind that.
     fn of<'l>(&'l self, route: &'l Matched, early: bool) -> impl Iterator<Item = &'l Policy> {
         // Whoever reads a run was counted when it was started.
@@ -149,6 +140,15 @@ impl Limits {
     fn told(&self, head: &Parts, early: bool) -> Vec<String> {
         let Some(route) = head.extensions.get::<Arc<Matched>>() else { return Vec::new() };
         self.of(route, early).map(|policy| policy.settings.to_string()).collect()
+    }
+
+    /// Says in the metrics how many callers are counted now.
+    pub fn measure(&self) {
+        self.metrics.limit_keys(self.tiers().map(|tier| tier.local.keys()).sum());
+    }
+
+    fn tiers(&self) -> impl Iterator<Item = &Tier> {
+        self.policies.iter().flat_map(|policy| policy.tiers.iter().chain([&policy.everybody]))
     }
 
     async fn pass(&self, head: &mut Parts, early: bool) -> Result<(), Rejection> {

@@ -90,6 +90,11 @@ impl Drop for File {
 pub fn diglot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diglot"));
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG").stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("OTEL_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
