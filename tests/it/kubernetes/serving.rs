@@ -28,7 +28,7 @@ async fn serves(pod: &Pod<'_>) {
     let stage = Stage::of(pod);
     let agents = Agents::of(pod, &stage).await;
     stage.write(&here(&stage, &agents));
-    let words = [json!("diglot"), json!("check"), json!(stage.file)];
+    let words = [json!("diglot"), json!("check"), json!("--strict"), json!(stage.file)];
     let checked = order(pod, &stage, &agents, &words).output().expect("the binary starts");
     assert_eq!(checked.status.code(), Some(0), "{}: {checked:?}", pod.bundle.name);
 
