@@ -28,7 +28,7 @@ async fn serves(pod: &Pod<'_>) {
     let stage = Stage::of(pod);
     let agents = Agents::of(pod, &stage).await;
     stage.write(&here(&stage, &agents));
-    let words = [json!("diglot"), json!("check"), json!(stage.file)];
+    let words = [json!("diglot"), json!("check"), json!("--strict"), json!(stage.file)];
     let checked = order(pod, &stage, &agents, &words).output().expect("the binary starts");
     assert_eq!(checked.status.code(), Some(0), "{}: {checked:?}", pod.bundle.name);
 
@@ -165,6 +165,9 @@ async fn ends(pod: &Pod<'_>, stage: &Stage, agents: &Agents, gateway: &mut Gatew
     let mut waiting = Client::connect(gateway.status).await;
     let path = at(agent, "/lifecycle/preStop/httpGet/path");
     waiting.send(format!("GET {path} HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n")).await;
+    // There is no `drain_grace` here in which the hook would come: it has to be there before. Connections are served in their
+    // order.
+    assert_eq!(gateway.ask("/livez").await.status, 200);
     let hook = list(pod.gateway(), "/lifecycle/preStop/exec/command");
     let drained = order(pod, stage, agents, hook).output().expect("the binary starts");
     assert_eq!(drained.status.code(), Some(0), "{}: {drained:?}", pod.bundle.name);
