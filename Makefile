@@ -1,6 +1,13 @@
 # The README's commands. Each installs what the build lacks first, so a fresh clone needs no other step.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check build
+.PHONY: help demo test check build install image
+
+# Where `make install` puts things, and which program.
+PREFIX ?= /usr/local
+DESTDIR ?=
+CARGO_TARGET_DIR ?= target
+PROGRAM ?= $(CARGO_TARGET_DIR)/release/diglot
+VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml | head -n 1)
 
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
@@ -19,3 +26,18 @@ check: test ## the same as test
 build: ## the release binary, target/release/diglot
 	@.githooks/setup
 	cargo build --release --locked
+	@ls -l $(PROGRAM) | awk '{ printf "%s: %.1f MB\n", $$NF, $$5 / 1e6 }'
+
+install: ## what `make build` made, its unit of systemd and completions, below PREFIX (/usr/local)
+	install -D -m 0755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/diglot
+	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
+	sed 's|/usr/local/|$(PREFIX)/|' deploy/systemd/diglot.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/diglot.service
+	install -D -m 0644 deploy/systemd.md $(DESTDIR)$(PREFIX)/share/doc/diglot/systemd.md
+	install -d $(DESTDIR)$(PREFIX)/share/bash-completion/completions $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+	install -d $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	$(PROGRAM) completions bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/diglot
+	$(PROGRAM) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_diglot
+	$(PROGRAM) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/diglot.fish
+
+image: ## the image diglot:<version>, by docker
+	docker build --file deploy/Dockerfile --tag diglot:$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) .

@@ -130,6 +130,9 @@ impl App {
     /// # Errors
     /// What of the configuration cannot be used here; the first address that cannot be bound.
     pub fn bind(config: Config, origin: Option<Origin>, start: Start) -> Result<Self, StartError> {
+        if let Some(origin) = &origin {
+            origin.warn();
+        }
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
         let guard = Arc::new(Guard::new(&config, &metrics).map_err(StartError::Unusable)?);

@@ -5,14 +5,20 @@
 //!   the file, every two seconds ───┴▶ read ─▶ check ─▶ build beside the old one ─▶ turn ─▶ let go of what is gone
 //!                                      └────────┴─────────┴─▶ refused: one line, and everything stays as it is
 //! ```
-//! Requests go through the stack that they came to; runs that are open keep what they began with. The file is compared by
-//! its content: a mounted ConfigMap changes by a link to another folder.
+//! Requests go through the stack that they came to; runs that are open keep what they began with.
+//!
+//! The file is read every two seconds and compared by its content. Being told of changes (inotify) would be sooner, but not
+//! surer: a mounted ConfigMap changes by a link to another folder, beside the file that was named; some mounts (NFS, FUSE, those
+//! of virtual machines) say nothing; and queues overflow. Whoever is told still has to look from time to time, and who looks need
+//! not be told: kubelet itself takes up to a minute to bring a change. Two reads of a small file in two seconds cost nothing
+//! that can be measured.
 
 use crate::admin::{Ask, Reloaded};
+use crate::config::effective::{self, Understood};
 use crate::config::reload::{Changes, needs_restart};
-use crate::config::{Config, Route, effective, load};
+use crate::config::{Config, Problem, Route, load};
 use crate::guard::digest::{self, Digest};
-use crate::guard::{Current, Guard, Upkeep};
+use crate::guard::{self, Current, Guard, Upkeep};
 use crate::proxy::{Cluster, Gateway, Lifecycle, Phase};
 use crate::telemetry::{Metrics, occurrence};
 use async_trait::async_trait;
@@ -48,6 +54,8 @@ pub struct Origin {
     printed: String,
     /// whether the file can be read again
     lasting: bool,
+    /// what is doubtful about it
+    warnings: Vec<Problem>,
 }
 
 impl Origin {
@@ -57,9 +65,16 @@ impl Origin {
     /// All that is wrong with it.
     pub fn read(path: &Path) -> Result<(Config, Origin), crate::config::Problems> {
         let bytes = load::unread(path)?;
-        let (config, printed) = effective::understood(path, &bytes)?;
+        let Understood { config, printed, warnings } = effective::understood(path, &bytes, guard::auth::usable)?;
         let lasting = path.metadata().is_ok_and(|file| file.is_file());
-        Ok((config, Origin { path: path.to_owned(), digest: digest::of(&bytes), printed, lasting }))
+        Ok((config, Origin { path: path.to_owned(), digest: digest::of(&bytes), printed, lasting, warnings }))
+    }
+
+    /// Logs what is doubtful about the configuration.
+    pub(super) fn warn(&self) {
+        for Problem { line, path, message, hint, .. } in &self.warnings {
+            occurrence::Doubtful { line: *line, key: path, what: message, hint: hint.as_deref() }.emit();
+        }
     }
 
     /// The configuration as it is in effect, without secrets.
@@ -205,7 +220,8 @@ impl State {
         let (guard, gateway) = (self.live.guard.get(), Arc::clone(&self.live.gateway));
         let metrics = Arc::clone(&self.live.metrics);
         let built = spawn_blocking(move || {
-            let (config, printed) = effective::understood(&path, &bytes).map_err(|problems| problems.to_string())?;
+            let understood = effective::understood(&path, &bytes, guard::auth::usable);
+            let Understood { config, printed, .. } = understood.map_err(|problems| problems.to_string())?;
             let guard = guard.renewed(&config, &metrics).map_err(|why| format!("{}: {why}", path.display()))?;
             let guard = Arc::new(guard);
             let gateway = gateway.renewed(&config, Arc::clone(&guard));
@@ -224,6 +240,8 @@ impl State {
         (self.live.turn)(Arc::clone(&gateway));
         self.live.gateway = gateway;
         self.live.guard.turn(guard);
+        let was = self.live.printed.get();
+        let changes = Changes::between(&before, &config, [was.as_str(), printed.as_str()]);
         self.live.printed.turn(Arc::new(printed));
         self.live.config.turn(Arc::clone(&config));
         self.keep();
@@ -232,7 +250,6 @@ impl State {
         if let Some(origin) = &mut self.origin {
             origin.digest = digest;
         }
-        let changes = Changes::between(&before, &config);
         occurrence::Configured { hash: &shown(&digest), changes: Some(&changes) }.emit(&self.live.metrics);
         let kept = needs_restart(&self.began, &config);
         if kept.is_empty() {

@@ -1,34 +1,127 @@
-//! `diglot check`: everything that is wrong with a configuration, and who may call each route of one that is right.
+//! `diglot check`: everything that is wrong with configurations, and who may call each route of one that is right.
 
 use super::{Exit, complain, say};
-use crate::config::{Config, load};
-use crate::guard::Guard;
+use crate::config::load::{self, Loaded};
+use crate::config::{Config, Problem, Severity};
+use crate::guard::{self, Guard};
 use crate::proxy::Cluster;
 use crate::telemetry::Metrics;
-use std::fmt::Display;
-use std::path::PathBuf;
+use serde_json::json;
+use std::io::{self, Read};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(clap::Args)]
+#[command(
+    after_help = "What is wrong is found all at once, each mistake with its line, its column and the way out; what can be run on \
+                  and is\nprobably not meant is a warning. Files that a configuration names are read: certificates, keys, \
+                  secrets.\n\
+                  \n\
+                  Formats: text, for people; json, a list of {file, line, column, path, severity, message, hint}; github, \
+                  annotations\nfor a workflow of GitHub Actions. How many problems there are is said on stderr.\n\
+                  \n\
+                  Examples:\n  \
+                  diglot check diglot.yaml\n  \
+                  diglot check --strict --format github deploy/*.yaml\n  \
+                  diglot config diglot.yaml | diglot check -\n\
+                  \n\
+                  Exit codes: 0 ok, 1 nothing but warnings with --strict, 2 usage, 78 bad configuration."
+)]
 pub(super) struct Arguments {
-    /// Configuration file
-    file: PathBuf,
+    /// Configuration files, `-` for stdin
+    #[arg(required = true, env = "DIGLOT_CONFIG", value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// How problems are printed
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+
+    /// Fail on warnings
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Format {
+    Text,
+    Json,
+    Github,
 }
 
 pub(super) fn run(arguments: &Arguments) -> Exit {
-    let file = arguments.file.display();
-    let wrong = |problems: &dyn Display, count| {
-        say(problems);
-        complain(format_args!("{file}: {count} problem(s)"));
-        Exit::Config
-    };
-    let config = match load::from_path(&arguments.file) {
-        Ok(config) => config,
-        Err(problems) => return wrong(&problems, problems.as_slice().len()),
-    };
-    if let Err(why) = startable(&config) {
-        return wrong(&format_args!("{file}: {why}"), 1);
+    let (mut all, mut errors, mut warnings) = (Vec::new(), 0, 0);
+    for file in &arguments.files {
+        let (problems, config) = checked(file);
+        let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
+        let (wrong, doubtful) = (count(Severity::Error), count(Severity::Warning));
+        if arguments.format == Format::Text {
+            problems.iter().all(say);
+            if let Some(config) = config {
+                summary(&file.display().to_string(), &config);
+            }
+        }
+        if wrong > 0 {
+            complain(format_args!("{}: {wrong} problem(s)", file.display()));
+        }
+        if doubtful > 0 {
+            complain(format_args!("{}: {doubtful} warning(s)", file.display()));
+        }
+        (errors, warnings) = (errors + wrong, warnings + doubtful);
+        all.extend(problems);
     }
+    match arguments.format {
+        Format::Text => {}
+        Format::Json => {
+            say(format_args!("{:#}", all.iter().map(as_json).collect::<serde_json::Value>()));
+        }
+        Format::Github => {
+            all.iter().map(annotation).all(say);
+        }
+    }
+    match (errors, warnings) {
+        (0, 0) => Exit::Ok,
+        (0, _) if !arguments.strict => Exit::Ok,
+        (0, _) => Exit::Problems,
+        _ => Exit::Config,
+    }
+}
+
+/// What is wrong or doubtful about a file, and what it says if it can be run on.
+fn checked(file: &Path) -> (Vec<Problem>, Option<Config>) {
+    let read = if file == Path::new("-") { stdin(file) } else { load::unread(file) };
+    match read.and_then(|bytes| load::runnable(file, &bytes, guard::auth::usable)) {
+        Ok(Loaded { config, warnings, .. }) => match startable(&config) {
+            Ok(()) => (warnings, Some(config)),
+            Err(why) => (vec![Problem::of(file, why)], None),
+        },
+        Err(problems) => (problems.as_slice().to_vec(), None),
+    }
+}
+
+fn stdin(file: &Path) -> Result<Vec<u8>, crate::config::Problems> {
+    let mut bytes = Vec::new();
+    // What is larger than any configuration may be is refused with the rest.
+    let read = io::stdin().lock().take(load::MAX_FILE as u64 + 1).read_to_end(&mut bytes);
+    match read {
+        Ok(length) if length > load::MAX_FILE => {
+            Err(Problem::of(file, format!("is larger than {} bytes", load::MAX_FILE)).into())
+        }
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(Problem::of(file, format!("cannot be read: {error}")).into()),
+    }
+}
+
+/// Whether `serve` could start with it. What it can say was found by the check before, with its line; this is the same
+/// code that `serve` runs, should there be more.
+fn startable(config: &Config) -> Result<(), String> {
+    let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
+    Guard::new(config, &metrics)?;
+    let connector = Arc::default();
+    config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
+}
+
+/// Who may call each route.
+fn summary(file: &str, config: &Config) {
     say(format_args!("{file}: ok, {} route(s)", config.routes.len()));
     for route in &config.routes {
         let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
@@ -42,30 +135,57 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
             hosts.join(", ")
         ));
     }
-    warn_of_open_routes(&config);
-    Exit::Ok
 }
 
-/// Whether `serve` could start with it: only the guard knows which keys can check a signature, and only what connects to
-/// agents whether certificates can be used.
-fn startable(config: &Config) -> Result<(), String> {
-    let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
-    Guard::new(config, &metrics)?;
-    let connector = Arc::default();
-    config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
+fn word(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+    }
 }
 
-/// Says which routes the whole network may call. That may be meant, so it is no mistake.
-fn warn_of_open_routes(config: &Config) {
-    let reached: Vec<String> =
-        config.data.iter().filter(|one| one.is_public()).map(|one| one.address.to_string()).collect();
-    let open = config.routes.iter().filter(|route| route.access.methods.is_empty()).map(|route| route.name.as_str());
-    let open: Vec<&str> = open.collect();
-    if !reached.is_empty() && !open.is_empty() {
-        complain(format_args!(
-            "warning: whoever reaches {} may call {}; `auth` would ask who it is",
-            reached.join(", "),
-            open.join(", ")
-        ));
+fn as_json(problem: &Problem) -> serde_json::Value {
+    let Problem { severity, file, line, column, path, message, hint, .. } = problem;
+    json!({
+        "file": file, "line": line, "column": column, "path": path, "severity": word(*severity), "message": message,
+        "hint": hint,
+    })
+}
+
+/// A workflow command: `::error file=…,line=…,col=…,title=…::…`, one line whatever the problem says.
+fn annotation(problem: &Problem) -> String {
+    let Problem { severity, file, line, column, path, message, hint, .. } = problem;
+    let place = line.zip(*column).map_or(String::new(), |(line, column)| format!(",line={line},col={column}"));
+    let title = if path.is_empty() { "configuration" } else { path };
+    let hint = hint.as_ref().map_or(String::new(), |hint| format!("\nhint: {hint}"));
+    let (file, title, text) = (property(file), property(title), data(&format!("{message}{hint}")));
+    format!("::{} file={file}{place},title={title}::{text}", word(*severity))
+}
+
+/// As `escapeData` of GitHub's toolkit (`@actions/core`) writes it.
+fn data(text: &str) -> String {
+    text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
+}
+
+/// As its `escapeProperty` does.
+fn property(text: &str) -> String {
+    data(text).replace(':', "%3A").replace(',', "%2C")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_annotation_is_one_line_whatever_stands_in_it() {
+        let mut problem = Problem::of(Path::new("a,b:c.yaml"), "100 % of\r\nit".to_owned());
+        assert_eq!(annotation(&problem), "::error file=a%2Cb%3Ac.yaml,title=configuration::100 %25 of%0D%0Ait");
+        problem.severity = Severity::Warning;
+        (problem.line, problem.column, problem.path) = (Some(3), Some(7), "routes[0].x:y".to_owned());
+        problem.hint = Some("a: b".to_owned());
+        assert_eq!(
+            annotation(&problem),
+            "::warning file=a%2Cb%3Ac.yaml,line=3,col=7,title=routes[0].x%3Ay::100 %25 of%0D%0Ait%0Ahint: a: b"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Exit, complain};
 use crate::admin::{self, Answer};
-use crate::config::load;
+use crate::config::reach::Reach;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -28,7 +28,8 @@ impl Place {
         let (None, Some(file)) = (&self.run_dir, &self.config) else {
             return self.run_dir.clone().ok_or(Exit::Usage);
         };
-        match load::from_path(file).map(|config| config.process.run_dir) {
+        // The gateway has its own: a mistake that this file has meanwhile must not keep it from being drained.
+        match Reach::read(file).map(|reach| reach.run_dir) {
             Ok(Some(run_dir)) => Ok(run_dir),
             Ok(None) => {
                 complain(format_args!(

@@ -8,6 +8,7 @@ mod demo;
 mod detect;
 mod drain;
 mod explain;
+mod explain_route;
 mod form;
 mod healthcheck;
 mod local;
@@ -81,6 +82,8 @@ enum Command {
     Config(config::Arguments),
     /// Print the JSON Schema of the configuration, for editors
     Schema(schema::Arguments),
+    /// Say what would become of a request: its route, what is asked of it, and what the agent gets
+    ExplainRoute(explain_route::Arguments),
     /// Translate a recorded stream or request, offline
     Translate(Box<translate::Arguments>),
     /// Say whether the real client would accept a recorded stream, and what else is wrong with it
@@ -110,6 +113,7 @@ pub fn main() -> ExitCode {
             Command::Check(arguments) => check::run(&arguments),
             Command::Config(arguments) => config::run(&arguments),
             Command::Schema(arguments) => schema::run(&arguments),
+            Command::ExplainRoute(arguments) => explain_route::run(&arguments),
             Command::Translate(arguments) => translate::run(&arguments),
             Command::Verify(arguments) => verify::run(&arguments),
             Command::Detect(arguments) => detect::run(&arguments),

@@ -13,6 +13,9 @@ const ENVIRONMENT: &str = if cfg!(target_env = "gnu") {
     "other"
 };
 
+/// What of Cargo.toml's features is in it.
+const FEATURES: &str = if cfg!(feature = "otel") { "server otel" } else { "server" };
+
 /// The commit that it was built from, where whoever built it said so (`DIGLOT_REVISION`, as deploy/Dockerfile does).
 const REVISION: Option<&str> = option_env!("DIGLOT_REVISION");
 
@@ -20,6 +23,8 @@ pub(super) fn run() -> Exit {
     let version = env!("CARGO_PKG_VERSION");
     let revision = REVISION.filter(|revision| !revision.is_empty()).unwrap_or("unknown");
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-    say(format_args!("diglot {version}\ntarget {ARCH}-{OS}-{ENVIRONMENT}\nbuild {build}\nrevision {revision}"));
+    say(format_args!(
+        "diglot {version}\ntarget {ARCH}-{OS}-{ENVIRONMENT}\nbuild {build}\nfeatures {FEATURES}\nrevision {revision}"
+    ));
     Exit::Ok
 }

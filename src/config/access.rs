@@ -9,6 +9,8 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::spelt;
+
 /// Text that no log, error or page may show. Its `Debug` is `***`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
@@ -302,6 +304,17 @@ pub struct Policy {
     pub shared: bool,
 }
 
+impl fmt::Display for Policy {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Policy { name, key, quota, tiers, shared } = self;
+        write!(out, "{name}: {quota} of {key}")?;
+        for (tier, quota) in tiers {
+            write!(out, "; tier {tier}: {quota}")?;
+        }
+        if *shared { out.write_str("; all replicas together") } else { Ok(()) }
+    }
+}
+
 /// Whose requests are counted together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PolicyKey {
@@ -319,6 +332,19 @@ pub enum PolicyKey {
     Route,
 }
 
+impl fmt::Display for PolicyKey {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            PolicyKey::Caller => out.write_str("one caller"),
+            PolicyKey::Tenant => out.write_str("one tenant"),
+            PolicyKey::Claim(claim) => write!(out, "one value of the claim {claim}"),
+            PolicyKey::Address => out.write_str("one address"),
+            PolicyKey::Header(field) => write!(out, "one value of {field}"),
+            PolicyKey::Route => out.write_str("the route"),
+        }
+    }
+}
+
 /// `requests` in each `per`, `burst` of them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Quota {
@@ -328,6 +354,13 @@ pub struct Quota {
     pub per: Duration,
     /// how many may come at once; `requests` unless set
     pub burst: NonZeroU32,
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Quota { requests, per, burst } = self;
+        write!(out, "{requests} requests in {}, {burst} at once", spelt(*per))
+    }
 }
 
 /// Where quotas are shared between replicas.

@@ -1,7 +1,8 @@
 //! A configuration as it is in effect, for people: what was written and every default, without a secret.
 //!
 //! References such as `${NAME}` stay as they are. Where a secret stands, `***` is shown; of the digest of an API key its
-//! beginning, which tells keys apart.
+//! beginning, which tells keys apart. Relative names of files are made whole, so that what is printed means the same
+//! wherever it is put; one with a reference in it is left as it is.
 
 use std::path::Path;
 
@@ -9,9 +10,9 @@ use serde_saphyr::{Location, Spanned};
 
 use super::Config;
 use super::access::Quota;
-use super::file::{File, OneOrMany, Upstream, UpstreamHeader, Upstreams, text};
-use super::load::{self, checked, environment};
-use super::problem::Problems;
+use super::file::{File, OneOrMany, SocketEntry, Sockets, Text, Upstream, UpstreamHeader, Upstreams, text};
+use super::load::{self, KeyCheck, Loaded, With, environment};
+use super::problem::{Problem, Problems};
 
 /// What is shown in place of a secret.
 const MASK: &str = "***";
@@ -21,28 +22,103 @@ const MASK: &str = "***";
 /// # Errors
 /// Everything that is wrong with it.
 pub fn from_path(path: &Path) -> Result<String, Problems> {
-    let (file, config) = checked(path, &environment)?;
+    let Loaded { config, file, .. } = load::understood(path, &load::unread(path)?, With::of(path, &environment))?;
     printed(path, file, &config)
 }
 
-/// The configuration that `bytes`, the content of the file at `path`, says, and as [`from_path`] prints it.
+/// The same as JSON.
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn understood(path: &Path, bytes: &[u8]) -> Result<(Config, String), Problems> {
-    let (file, config) = load::understood(path, bytes, &environment)?;
-    let printed = printed(path, file, &config)?;
-    Ok((config, printed))
+pub fn json(path: &Path) -> Result<String, Problems> {
+    let Loaded { config, file, .. } = load::understood(path, &load::unread(path)?, With::of(path, &environment))?;
+    serde_json::to_string_pretty(&shown(path, file, &config)).map_err(|error| unprintable(path, error))
 }
 
-fn printed(path: &Path, mut file: File, config: &Config) -> Result<String, Problems> {
+/// What a file says that a gateway runs on.
+#[derive(Debug)]
+pub struct Understood {
+    /// What it says.
+    pub config: Config,
+    /// As [`from_path`] prints it.
+    pub printed: String,
+    /// What is doubtful about it.
+    pub warnings: Vec<Problem>,
+}
+
+/// Understands `bytes`, the content of the file at `path`.
+///
+/// # Errors
+/// As [`load::runnable`].
+pub fn understood(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<Understood, Problems> {
+    let Loaded { config, warnings, file } = load::runnable(path, bytes, keys)?;
+    let printed = printed(path, file, &config)?;
+    Ok(Understood { config, printed, warnings })
+}
+
+fn printed(path: &Path, file: File, config: &Config) -> Result<String, Problems> {
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
+    serde_saphyr::to_string_with_options(&shown(path, file, config), options).map_err(|error| unprintable(path, error))
+}
+
+/// Texts, lists and mappings can be written; this would be a mistake of ours.
+fn unprintable(path: &Path, error: impl std::fmt::Display) -> Problems {
+    Problem::of_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
+}
+
+fn shown(path: &Path, mut file: File, config: &Config) -> File {
     fill(&mut file, config);
     mask(&mut file);
-    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
-    serde_saphyr::to_string_with_options(&file, options).map_err(|error| {
-        // Texts, lists and mappings can be written; this would be a mistake of ours.
-        super::Problem::of_file(&path.display().to_string(), format!("cannot be printed: {error}")).into()
-    })
+    let base = path.parent().unwrap_or(Path::new(""));
+    for name in names_of_files(&mut file) {
+        whole(name, base);
+    }
+    file
+}
+
+/// Makes a relative name of a file one from the root.
+fn whole(name: &mut String, base: &Path) {
+    if !name.contains("${") && Path::new(name.as_str()).is_relative() {
+        // It fails for an empty name alone, and where the current folder is gone.
+        if let Ok(path) = std::path::absolute(base.join(name.trim())) {
+            *name = path.display().to_string();
+        }
+    }
+}
+
+fn names_of_files(file: &mut File) -> Vec<&mut String> {
+    let mut names: Vec<&mut Text> = file.run_dir.iter_mut().collect();
+    for issuer in file.auth.issuers.iter_mut().map(inner) {
+        names.extend(
+            [&mut issuer.jwks_file, &mut issuer.public_key_file, &mut issuer.secret_file].into_iter().flatten(),
+        );
+    }
+    names.extend(file.auth.api_keys.iter_mut().filter_map(|source| source.value.file.as_mut()));
+    names.extend(file.redis.iter_mut().filter_map(|redis| redis.value.password_file.as_mut()));
+    for sockets in [&mut file.listeners.data, &mut file.listeners.status] {
+        let entries: Vec<&mut SocketEntry> = match &mut sockets.value {
+            Sockets::One(one) => vec![one],
+            Sockets::Many(many) => many.iter_mut().map(inner).collect(),
+        };
+        for entry in entries {
+            if let SocketEntry::Mapping(mapping) = entry
+                && let Some(tls) = mapping.tls.as_mut().map(inner)
+            {
+                names.extend([&mut tls.cert, &mut tls.key, &mut tls.client_ca].into_iter().flatten());
+            }
+        }
+    }
+    for route in file.routes.value.iter_mut().map(inner) {
+        if let Some(tls) = route.upstream_tls.as_mut().map(inner) {
+            names.extend([&mut tls.ca, &mut tls.cert, &mut tls.key].into_iter().flatten());
+        }
+        for header in route.upstream_headers.values_mut().map(inner) {
+            if let UpstreamHeader::File(file) = header {
+                names.extend(&mut file.file);
+            }
+        }
+    }
+    names.into_iter().map(inner).collect()
 }
 
 /// Writes down what follows from other keys: who may call a route, what tokens may be signed with, how many requests may

@@ -171,9 +171,8 @@ impl Default for Limits {
     }
 }
 
+// The keys without a default are `Option`, so that a file without them is told of all of them at once.
 /// One path of the data plane and the agent behind it.
-///
-/// The keys without a default are `Option` here, so that a file without them is told of all of them at once.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Route {

@@ -1,16 +1,16 @@
-//! Reading a configuration: file, YAML, checks. What is wrong with the YAML or a key is explained here.
+//! Reading a configuration: file, YAML, checks, and everything that is wrong with it.
 
 use std::fs::File as OsFile;
 use std::io::Read;
 use std::path::Path;
 
 use serde::de::DeserializeOwned;
-use serde_saphyr::{Error, Location, MessageFormatter, Options, UserMessageFormatter};
+use serde_saphyr::Options;
 
-use super::access::ApiKey;
+use super::access::{Algorithm, ApiKey, Keys};
+use super::draft::{self, Draft};
 use super::file::{File, KeyFile};
-use super::outline::{NOTHING, Place, Target, place};
-use super::problem::{Position, Problem, Problems, did_you_mean};
+use super::problem::{Problem, Problems};
 use super::{Config, check};
 
 /// The largest file that is read, in bytes. A configuration with thousands of routes is far smaller, and so is a file of
@@ -28,16 +28,18 @@ pub fn from_path(path: &Path) -> Result<Config, Problems> {
 
 /// As [`from_path`], with the variables that `lookup` knows.
 pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
-    checked(path, lookup).map(|(_, config)| config)
+    understood(path, &unread(path)?, With::of(path, lookup)).map(|loaded| loaded.config)
 }
 
-/// As [`from_path`], with what is written in the file.
-pub(super) fn checked(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<(File, Config), Problems> {
-    let bytes = content(path).map_err(|message| unreadable(&path.display().to_string(), message))?;
-    understood(path, &bytes, lookup)
+/// What `bytes`, the content of the file at `path`, say, with all that would keep a gateway from running on it.
+///
+/// # Errors
+/// Everything that is wrong with it.
+pub fn runnable(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<Loaded, Problems> {
+    understood(path, bytes, With { keys, ..With::of(path, &environment) })
 }
 
-/// The bytes of the file at `path`, to be understood by [`super::effective::understood`].
+/// The bytes of the file at `path`, to be understood by [`runnable`].
 ///
 /// # Errors
 /// That it cannot be read.
@@ -45,25 +47,41 @@ pub fn unread(path: &Path) -> Result<Vec<u8>, Problems> {
     content(path).map_err(|message| unreadable(&path.display().to_string(), message))
 }
 
-/// As [`checked`], with `bytes` for what stands in the file.
-pub(super) fn understood(
-    path: &Path,
-    bytes: &[u8],
-    lookup: &dyn Fn(&str) -> Option<String>,
-) -> Result<(File, Config), Problems> {
+/// As [`runnable`], with other surroundings.
+pub(super) fn understood(path: &Path, bytes: &[u8], with: With<'_>) -> Result<Loaded, Problems> {
     let name = path.display().to_string();
-    let text = text(&name, bytes)?;
-    let file: File = parse(&name, text)?;
-    let base = path.parent().unwrap_or(Path::new(""));
-    let config = check::check(&Source { name: &name, text: plain(text), base, lookup }, &file)?;
-    Ok((file, config))
+    loaded(&name, text(&name, bytes)?, with)
+}
+
+fn loaded(name: &str, text: &str, with: With<'_>) -> Result<Loaded, Problems> {
+    let (file, (config, warnings)) = both::<File, _>(name, text, with, check::check)?;
+    Ok(Loaded { config, warnings, file })
+}
+
+/// Reads `text` as the file `name` and checks what could be read of it.
+pub(super) fn both<F: DeserializeOwned, T>(
+    name: &str,
+    text: &str,
+    with: With<'_>,
+    check: fn(&Source<'_>, &F) -> Result<T, Vec<Problem>>,
+) -> Result<(F, T), Problems> {
+    let text = plain(text);
+    let Draft { value, mut problems, lost, misplaced } = draft::read::<F>(name, text, options());
+    let source = Source { name, text, with, lost: &lost, misplaced: &misplaced };
+    let checked = value.map(|value| check(&source, &value).map(|checked| (value, checked)));
+    match checked {
+        Some(Ok(both)) if problems.is_empty() => return Ok(both),
+        Some(Err(more)) => problems.extend(more),
+        Some(Ok(_)) | None => {}
+    }
+    Err(Problems::new(problems))
 }
 
 /// Checks `text` as the file `name`, with the variables of the process. Relative names of files start at the current
 /// folder.
 ///
 /// # Errors
-/// The first mistake in the YAML, or an unknown key; else all wrong values together. Each has its line and column.
+/// Everything that is wrong with it, each with its line and column; of a text that is no YAML, why it is none.
 pub fn from_str(name: &str, text: &str) -> Result<Config, Problems> {
     from_str_with(name, text, &environment)
 }
@@ -73,8 +91,7 @@ pub fn from_str(name: &str, text: &str) -> Result<Config, Problems> {
 /// # Errors
 /// As [`from_str`].
 pub fn from_str_with(name: &str, text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
-    let file: File = parse(name, text)?;
-    check::check(&Source { name, text: plain(text), base: Path::new(""), lookup }, &file)
+    loaded(name, text, With::of(Path::new(""), lookup)).map(|loaded| loaded.config)
 }
 
 /// Checks what stands in the file of API keys at `path`, with the variables of the process.
@@ -93,15 +110,14 @@ pub(super) fn key_file_with(
 ) -> Result<Vec<ApiKey>, Problems> {
     let name = path.display().to_string();
     let text = text(&name, content)?;
-    let file: KeyFile = parse(&name, text).map_err(|problems| match problems.as_slice() {
+    let both = both::<KeyFile, _>(&name, text, With::of(path, lookup), check::check_keys);
+    both.map(|(_, keys)| keys).map_err(|problems| match problems.as_slice() {
         // Whoever leaves `keys:` out has written its list and nothing else.
         [whole] if whole.path.is_empty() && whole.message.ends_with("found a list") => {
             whole.clone().hint("put `keys:` on its first line").into()
         }
         _ => problems,
-    })?;
-    let base = path.parent().unwrap_or(Path::new(""));
-    check::check_keys(&Source { name: &name, text: plain(text), base, lookup }, &file)
+    })
 }
 
 /// A text on its way to being checked.
@@ -111,10 +127,54 @@ pub(super) struct Source<'a> {
     pub(super) name: &'a str,
     /// As it was read, for excerpts.
     pub(super) text: &'a str,
+    /// What it is read with.
+    pub(super) with: With<'a>,
+    /// Paths whose values were left out, since they could not be read.
+    pub(super) lost: &'a [String],
+    /// Keys of routes that stand in no route.
+    pub(super) misplaced: &'a [String],
+}
+
+/// What a text is read with.
+#[derive(Clone, Copy)]
+pub(super) struct With<'a> {
     /// Where relative names of files start.
     pub(super) base: &'a Path,
     /// Knows variables.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
+    /// Knows keys.
+    pub(super) keys: KeyCheck,
+}
+
+impl<'a> With<'a> {
+    /// For the file at `path`, whose keys nobody looks at.
+    pub(super) fn of(path: &'a Path, lookup: &'a dyn Fn(&str) -> Option<String>) -> With<'a> {
+        With { base: path.parent().unwrap_or(Path::new("")), lookup, keys: |_, _, _| Ok(()) }
+    }
+}
+
+/// Whether the content of an issuer's file can check signatures made with these algorithms. Only the guard knows that, which
+/// is made from a configuration; so whoever reads one to run on it brings this along.
+pub type KeyCheck = fn(&Keys, &[u8], &[Algorithm]) -> Result<(), Unfit>;
+
+/// Why it cannot.
+#[derive(Debug)]
+pub struct Unfit {
+    /// The rest of the sentence that the file's name begins.
+    pub why: String,
+    /// The way out.
+    pub hint: &'static str,
+}
+
+/// A file that can be run on.
+#[derive(Debug)]
+pub struct Loaded {
+    /// What it says.
+    pub config: Config,
+    /// What is doubtful about it, in the order of the file.
+    pub warnings: Vec<Problem>,
+    /// As it was written.
+    pub(super) file: File,
 }
 
 pub(super) fn environment(variable: &str) -> Option<String> {
@@ -124,12 +184,6 @@ pub(super) fn environment(variable: &str) -> Option<String> {
 /// The mark some editors put before UTF-8 counts as no column.
 pub(super) fn plain(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
-}
-
-pub(super) fn parse<T: DeserializeOwned>(name: &str, text: &str) -> Result<T, Problems> {
-    let text = plain(text);
-    serde_saphyr::from_str_with_options(text, options())
-        .map_err(|error| explain(name, text, error.without_snippet()).into())
 }
 
 /// The bytes of a file that a configuration names.
@@ -182,104 +236,4 @@ fn options() -> Options {
             max_total_scalar_bytes: MAX_FILE,
         },
     }
-}
-
-/// Turns the reader's error into one that speaks of keys and values.
-fn explain(name: &str, text: &str, error: &Error) -> Problem {
-    let mut error = error;
-    // The mistake is in the text that an alias repeats, so that is where it is shown.
-    while let Error::AliasError { error: inner, .. } = error {
-        error = inner;
-    }
-    let position = error.location().filter(|location| *location != Location::UNKNOWN);
-    let position = position.map(|location| Position { line: location.line(), column: location.column() });
-    let stands = |target| position.and_then(|position| place(text, &options(), position, target));
-    let place = match error {
-        Error::SerdeUnknownField { .. } | Error::DuplicateMappingKey { .. } => stands(Target::Key),
-        // The reader gives a mapping of a wrong type its own position, anything else of a wrong type its key's.
-        Error::SerdeInvalidType { unexpected, .. } if unexpected != "map" => {
-            stands(Target::Key).or_else(|| stands(Target::Value))
-        }
-        _ => stands(Target::Value),
-    };
-    let path = place.as_ref().map_or("", |place| place.path.as_str());
-    let (message, hint) = describe(error, place.as_ref());
-    let problem = Problem::of_file(name, message).at(path, position, text);
-    match hint {
-        Some(hint) => problem.hint(hint),
-        None => problem,
-    }
-}
-
-fn describe(error: &Error, place: Option<&Place>) -> (String, Option<String>) {
-    let found = place.map_or("something else", |place| place.found);
-    match error {
-        Error::SerdeUnknownField { field, expected, .. } => {
-            (format!("unknown key `{field}`"), Some(did_you_mean(field, expected)))
-        }
-        Error::DuplicateMappingKey { key, .. } => {
-            let key = key.as_deref().unwrap_or("?");
-            let first = place.and_then(|place| place.first_line).map(|line| format!("; first on line {line}"));
-            let message = format!("the key `{key}` is written twice{}", first.unwrap_or_default());
-            (message, Some("keep one of the two, or write their values as one".to_owned()))
-        }
-        Error::NullIntoString { .. } => no_value(place),
-        Error::Unexpected { .. } | Error::SerdeInvalidType { .. } if found == NOTHING => no_value(place),
-        Error::Unexpected { expected, .. } => expected_shape(expected, found),
-        Error::SerdeInvalidType { unexpected, expected, .. } => {
-            let (found, hint) = match unexpected.as_str() {
-                "map" => ("a mapping", None),
-                "sequence" => ("a list", None),
-                scalar => (scalar, Some("put the value in quotes if it is meant as text".to_owned())),
-            };
-            (format!("expected {expected}, found {found}"), hint)
-        }
-        Error::UnknownAnchor { .. } => (
-            "an alias (`*name`) without an anchor (`&name`) above it".to_owned(),
-            Some("define the anchor, or quote a value that begins with `*`".to_owned()),
-        ),
-        Error::MultipleDocuments { .. } => (
-            "a second YAML document begins here".to_owned(),
-            Some("keep one document in the file: take the line `---` away".to_owned()),
-        ),
-        Error::Budget { .. } => (
-            "the file is nested too deeply or repeats itself too often".to_owned(),
-            Some("write it plainly: a configuration is four levels deep and needs few aliases".to_owned()),
-        ),
-        Error::ExternalMessage { msg, .. } => (format!("this is not YAML: {msg}"), syntax_hint(msg)),
-        other => (UserMessageFormatter.format_message(other).into_owned(), None),
-    }
-}
-
-fn no_value(place: Option<&Place>) -> (String, Option<String>) {
-    let hint = match place {
-        Some(place) if place.path.ends_with(']') => "write one behind the `-`, or take the `-` away",
-        _ => "write one, or take the key away",
-    };
-    ("there is no value here".to_owned(), Some(hint.to_owned()))
-}
-
-fn expected_shape(expected: &str, found: &str) -> (String, Option<String>) {
-    let (shape, hint) = match expected {
-        "mapping start" => ("a mapping", "write `key: value` lines below it, indented"),
-        "sequence start" => ("a list", "begin each entry with `- `, indented below the key"),
-        "string scalar" => {
-            ("a single value", "write one value behind the key; quote a text that begins with `{` or `[`")
-        }
-        other => return (format!("expected {other}, found {found}"), None),
-    };
-    (format!("expected {shape}, found {found}"), Some(hint.to_owned()))
-}
-
-/// What usually lies behind the reader's message.
-fn syntax_hint(message: &str) -> Option<String> {
-    const BEHIND: &[(&str, &str)] = &[
-        ("mapping values are not allowed", "put a value that holds `: ` in quotes, or check the indentation"),
-        ("tab", "indent with spaces; YAML takes no tabs"),
-        ("quoted scalar", "a quote here or above is not closed, or a `\\` in double quotes needs to be `\\\\`"),
-        ("unclosed bracket", "close it, or quote a text that begins with `[` or `{`"),
-        ("unexpected character", "put the value in quotes"),
-        ("did not find expected", "indent the keys of one mapping by the same number of spaces"),
-    ];
-    BEHIND.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| (*hint).to_owned())
 }

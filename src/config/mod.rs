@@ -1,12 +1,13 @@
 //! What the program runs on: plain, checked values. Nothing here is text that still has to be understood.
 //!
 //! ```text
-//! diglot.yaml --load--> file::File --check--> Config
-//!                  \                   \
-//!                   one Problem         every Problem     file:line:column: path: message, hint, the line itself
+//! diglot.yaml --draft--> file::File --check--> Config
+//!                 \                    \
+//!                  every Problem        every Problem     file:line:column: path: message, hint, the line itself
 //! ```
-//! `file` is what the operator writes, with the manual and the defaults; `load` reads it and says what is wrong with its
-//! YAML and its keys; `check` puts variables in and turns each value into its type, by the rules of `scalar`.
+//! `file` is what the operator writes, with the manual and the defaults; `draft` reads as much of it as can be read and says
+//! what is wrong with its YAML, its keys and its shapes; `check` puts variables in and turns each value into its type, by
+//! the rules of `scalar`. What only follows from another mistake is said by neither. [`load`] brings the two together.
 //! A `Config` is made by [`load`] alone, so whoever holds one need not check again.
 
 use std::num::NonZeroUsize;
@@ -23,9 +24,14 @@ use crate::translate::Mode;
 pub mod access;
 pub mod certificate;
 mod check;
+mod difference;
+mod draft;
 pub mod effective;
+mod explain;
 pub mod field;
 pub mod file;
+mod keys;
+mod lenient;
 pub mod listen;
 pub mod load;
 mod outline;
@@ -41,9 +47,9 @@ mod template;
 mod tests;
 mod upstream;
 mod variable;
-mod words;
+pub mod words;
 
-pub use problem::{Problem, Problems};
+pub use problem::{Problem, Problems, Severity, did_you_mean};
 pub use template::Template;
 pub use upstream::{Ejection, Health, Http, Identity, Place, Upstream, UpstreamTls};
 
@@ -53,6 +59,17 @@ pub use upstream::{Ejection, Health, Http, Identity, Place, Upstream, UpstreamTl
 /// What is wrong with the text, and the way out.
 pub fn duration(text: &str) -> Result<Duration, String> {
     scalar::duration(text).map_err(|fault| format!("{}; {}", fault.is, fault.hint))
+}
+
+/// A duration as a configuration spells it, in the largest unit that has no rest.
+#[must_use]
+pub fn spelt(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
+    match units.iter().find(|(_, unit)| millis > 0 && millis.is_multiple_of(*unit)) {
+        Some((name, unit)) => format!("{}{name}", millis / unit),
+        None => format!("{millis}ms"),
+    }
 }
 
 /// A checked configuration.

@@ -1,4 +1,4 @@
-//! The shape of a YAML text: which place in the tree stands at a line and column.
+//! The shape of a YAML text: what stands at each place of the tree, and where that is written.
 //!
 //! The YAML reader says where an error is, not in what; an operator thinks in `routes[0].client`. The outline is made
 //! only after an error, from the same reader, which is why positions are comparable.
@@ -7,9 +7,13 @@ use std::fmt;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{DuplicateKeyPolicy, Location, Options, Spanned};
+use serde_saphyr::{DuplicateKeyPolicy, Options, Spanned};
 
 use super::problem::Position;
+
+/// A text as a tree, without the content of its scalars.
+#[derive(Debug)]
+pub(super) struct Outline(Spanned<Node>);
 
 /// A node without its content.
 #[derive(Debug)]
@@ -23,58 +27,115 @@ enum Node {
 /// How [`Place::found`] calls a key without a value.
 pub(super) const NOTHING: &str = "nothing";
 
-/// What an error points at. The first key of a block mapping stands exactly where the mapping does, so one has to say.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Target {
-    /// A key; its place is that of its value.
-    Key,
-    /// A value.
-    Value,
+/// One step from the top of the tree to a place in it.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Step {
+    Key(String),
+    Index(usize),
 }
 
 /// A place in the tree.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Place {
-    /// Such as `routes[0].client`; empty for the whole file.
-    pub(super) path: String,
+    /// Where its key is written; its value where it has none.
+    pub(super) key: Option<Position>,
+    /// Where its value is written, which is at the anchor's where an alias stands.
+    pub(super) value: Option<Position>,
     /// What stands there, in words.
     pub(super) found: &'static str,
-    /// The line where the same key was written before, if it was.
-    pub(super) first_line: Option<u64>,
 }
 
-/// Finds what stands at `at`. `None` when nothing does, or when `text` cannot be read at all.
-pub(super) fn place(text: &str, options: &Options, at: Position, target: Target) -> Option<Place> {
-    let mut options = options.clone();
-    options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
-    let root: Spanned<Node> = serde_saphyr::from_str_with_options(text, options).ok()?;
-    find(&root, at, target, String::new())
+/// A key that is written again in its mapping.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Repeated {
+    pub(super) path: String,
+    pub(super) key: String,
+    pub(super) position: Option<Position>,
+    /// The line on which it is written first.
+    pub(super) first_line: u64,
 }
 
-fn find(node: &Spanned<Node>, at: Position, target: Target, path: String) -> Option<Place> {
-    if target == Target::Value && same(node.defined, at) {
-        return Some(Place { path, found: node.value.in_words(), first_line: None });
-    }
-    match &node.value {
-        Node::Nothing | Node::Scalar => None,
-        Node::List(items) => {
-            items.iter().enumerate().find_map(|(index, item)| find(item, at, target, format!("{path}[{index}]")))
+/// Such as `routes[0].client`; empty for the whole file.
+pub(super) fn path_of(steps: &[Step]) -> String {
+    let mut path = String::new();
+    for step in steps {
+        match step {
+            Step::Key(key) if path.is_empty() => path += key,
+            Step::Key(key) => path += &format!(".{key}"),
+            Step::Index(index) => path += &format!("[{index}]"),
         }
-        Node::Mapping(entries) => entries.iter().enumerate().find_map(|(index, (key, value))| {
-            let dot = if path.is_empty() { "" } else { "." };
-            let path = format!("{path}{dot}{}", key.value);
-            if target == Target::Key && same(key.defined, at) {
-                let first = entries[..index].iter().find(|(earlier, _)| earlier.value == key.value);
-                let first_line = first.map(|(earlier, _)| earlier.defined.line());
-                return Some(Place { path, found: value.value.in_words(), first_line });
-            }
-            find(value, at, target, path)
-        }),
+    }
+    path
+}
+
+impl Outline {
+    /// The outline of `text`.
+    ///
+    /// # Errors
+    /// Why it is no YAML, or none that these options take.
+    pub(super) fn of(text: &str, options: &Options) -> Result<Outline, serde_saphyr::Error> {
+        let mut options = options.clone();
+        options.duplicate_keys = DuplicateKeyPolicy::PassThrough;
+        serde_saphyr::from_str_with_options(text, options).map(Outline)
+    }
+
+    /// What stands at the end of `steps`; of a key that is written twice, at the first of them.
+    pub(super) fn find(&self, steps: &[Step]) -> Option<Place> {
+        let mut at = (None, &self.0);
+        for step in steps {
+            at = match (step, &at.1.value) {
+                (Step::Key(key), Node::Mapping(entries)) => {
+                    let (key, value) = entries.iter().find(|(written, _)| written.value == *key)?;
+                    (Some(key), value)
+                }
+                (Step::Index(index), Node::List(items)) => (None, items.get(*index)?),
+                _ => return None,
+            };
+        }
+        let (key, value) = at;
+        let value_at = Position::of(value.defined);
+        let key = key.map_or(value_at, |key| Position::of(key.defined));
+        Some(Place { key, value: value_at, found: value.value.in_words() })
+    }
+
+    /// Every key that is written twice in one mapping.
+    pub(super) fn repeated(&self) -> Vec<Repeated> {
+        let (mut found, mut steps) = (Vec::new(), Vec::new());
+        collect(&self.0.value, &mut steps, &mut found);
+        found
     }
 }
 
-fn same(node: Location, at: Position) -> bool {
-    node.line() == at.line && node.column() == at.column
+fn collect(node: &Node, steps: &mut Vec<Step>, found: &mut Vec<Repeated>) {
+    match node {
+        Node::Nothing | Node::Scalar => {}
+        Node::List(items) => {
+            for (index, item) in items.iter().enumerate() {
+                steps.push(Step::Index(index));
+                collect(&item.value, steps, found);
+                steps.pop();
+            }
+        }
+        Node::Mapping(entries) => {
+            let mut first = std::collections::HashMap::new();
+            for (key, value) in entries {
+                steps.push(Step::Key(key.value.clone()));
+                match first.get(&key.value) {
+                    Some(first_line) => found.push(Repeated {
+                        path: path_of(steps),
+                        key: key.value.clone(),
+                        position: Position::of(key.defined),
+                        first_line: *first_line,
+                    }),
+                    None => {
+                        first.insert(&key.value, key.defined.line());
+                        collect(&value.value, steps, found);
+                    }
+                }
+                steps.pop();
+            }
+        }
+    }
 }
 
 impl Node {
@@ -106,6 +167,12 @@ impl<'de> Deserialize<'de> for Node {
                 Ok(Node::Scalar)
             }
             fn visit_u64<E: Error>(self, _: u64) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+            fn visit_i128<E: Error>(self, _: i128) -> Result<Node, E> {
+                Ok(Node::Scalar)
+            }
+            fn visit_u128<E: Error>(self, _: u128) -> Result<Node, E> {
                 Ok(Node::Scalar)
             }
             fn visit_f64<E: Error>(self, _: f64) -> Result<Node, E> {

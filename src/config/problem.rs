@@ -1,7 +1,11 @@
 //! One mistake in a configuration: where it is, what it is, and the way out.
 
+use std::collections::HashSet;
 use std::error::Error;
 use std::fmt;
+use std::path::Path;
+
+use serde_saphyr::Location;
 
 /// How much of a long source line is shown, in characters, half of it on each side of the mistake.
 const MAX_EXCERPT: usize = 120;
@@ -13,13 +17,29 @@ pub(super) struct Position {
     pub(super) column: u64,
 }
 
+impl Position {
+    /// A default stands nowhere.
+    pub(super) fn of(location: Location) -> Option<Position> {
+        (location != Location::UNKNOWN).then(|| Position { line: location.line(), column: location.column() })
+    }
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "line {}, column {}", self.line, self.column)
     }
 }
 
-/// A mistake that keeps a configuration from being used.
+/// How much a problem matters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Severity {
+    /// The configuration is not used.
+    Error,
+    /// It is used, and probably not what was meant.
+    Warning,
+}
+
+/// A mistake that keeps a configuration from being used, or what is doubtful about one.
 ///
 /// Displayed as a block without a final newline:
 /// ```text
@@ -30,6 +50,8 @@ impl fmt::Display for Position {
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
+    /// Whether it is a mistake.
+    pub severity: Severity,
     /// The file as it was named to Diglot.
     pub file: String,
     /// The line, from 1. `None` when the mistake is an absence or concerns the whole file.
@@ -47,9 +69,16 @@ pub struct Problem {
 }
 
 impl Problem {
+    /// What is wrong with the file at `path` as a whole.
+    #[must_use]
+    pub fn of(path: &Path, message: impl Into<String>) -> Problem {
+        Problem::of_file(&path.display().to_string(), message)
+    }
+
     /// A problem with the whole file.
     pub(super) fn of_file(file: &str, message: impl Into<String>) -> Problem {
         Problem {
+            severity: Severity::Error,
             file: file.to_owned(),
             line: None,
             column: None,
@@ -68,7 +97,8 @@ impl Problem {
             self.column = Some(column);
             let before = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
             let line = source.lines().nth(before).filter(|line| !line.trim().is_empty());
-            let harmless = |line: &&str| !may_hold_password(line) && !is_of_secret(source, before);
+            let is_secret = is_secret_path(path) || is_of_secret(source, before);
+            let harmless = |line: &&str| !may_hold_password(line) && !is_secret;
             self.excerpt = line.filter(harmless).map(str::to_owned);
         }
         self
@@ -78,6 +108,11 @@ impl Problem {
     pub(super) fn hint(mut self, hint: impl Into<String>) -> Problem {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// Says nothing of what stands in its line.
+    pub(super) fn without_excerpt(self) -> Problem {
+        Problem { excerpt: None, ..self }
     }
 
     fn write_excerpt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -101,6 +136,9 @@ impl fmt::Display for Problem {
             write!(out, ":{line}:{column}")?;
         }
         out.write_str(": ")?;
+        if self.severity == Severity::Warning {
+            out.write_str("warning: ")?;
+        }
         if !self.path.is_empty() {
             write!(out, "{}: ", self.path)?;
         }
@@ -123,6 +161,15 @@ impl Problems {
         debug_assert!(!problems.is_empty(), "a configuration was rejected without a reason");
         // A list of API keys is a file of its own.
         problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
+        // What an alias repeats is wrong once.
+        let mut said = HashSet::new();
+        problems.retain(|one| {
+            one.line.is_none() || said.insert((one.file.clone(), one.line, one.column, one.message.clone()))
+        });
+        // Where one of the problems of a line must not show it, none may.
+        let place = |problem: &Problem| (problem.file.clone(), problem.line);
+        let hidden: HashSet<_> = problems.iter().filter(|one| one.excerpt.is_none()).map(place).collect();
+        problems.iter_mut().filter(|one| hidden.contains(&place(one))).for_each(|one| one.excerpt = None);
         Problems(problems)
     }
 
@@ -160,18 +207,32 @@ impl fmt::Display for Problems {
 impl Error for Problems {}
 
 /// A hint for a word that is none of `known`: the one that was probably meant, else all of them.
-pub(super) fn did_you_mean(word: &str, known: &[&str]) -> String {
-    let nearest = known.iter().map(|each| (distance(word, each), *each)).min();
-    match nearest {
-        // Two edits turn a word of two letters into any other, so short words must be nearer.
-        Some((edits, meant)) if edits <= 2 && edits < meant.len().min(word.chars().count()) => {
-            format!("did you mean `{meant}`?")
-        }
-        _ => {
-            let list: Vec<String> = known.iter().map(|each| format!("`{each}`")).collect();
-            format!("known here: {}", list.join(", "))
-        }
+#[must_use]
+pub fn did_you_mean(word: &str, known: &[&str]) -> String {
+    let listed = |words: &[&str], between: &str| {
+        let words: Vec<String> = words.iter().map(|each| format!("`{each}`")).collect();
+        words.join(between)
+    };
+    match nearest(word, known).as_slice() {
+        [] => format!("known here: {}", listed(known, ", ")),
+        meant => format!("did you mean {}?", listed(meant, " or ")),
     }
+}
+
+/// Which of `known` was probably meant by a word that is none of them: more than one where they are equally near.
+pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
+    let length = word.chars().count();
+    // Two edits turn a word of two letters into any other, so short words must be nearer.
+    let near = |(edits, meant): &(usize, &str)| *edits <= 2 && *edits < meant.len().min(length);
+    let mut near: Vec<(usize, &str)> = known.iter().map(|each| (distance(word, each), *each)).filter(near).collect();
+    near.sort_unstable();
+    let least = near.first().map(|(edits, _)| *edits);
+    near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
+}
+
+/// Whether two words differ by one slip of the pen.
+pub(super) fn is_slip(word: &str, meant: &str) -> bool {
+    distance(word, meant) <= 1
 }
 
 /// The Levenshtein distance, blind to case, `_` and `-`: those are the spelling of a name, not the name.
@@ -208,13 +269,20 @@ pub(super) fn may_hold_password(text: &str) -> bool {
     })
 }
 
+/// Keys whose values no message may repeat.
+const SECRET_KEYS: &[&str] = &["secret", "sha256", "password", "upstream_headers"];
+
+/// Whether the value at a path, or what holds it, is one that no message may repeat, however its key is spelt in the file.
+pub(super) fn is_secret_path(path: &str) -> bool {
+    path.split(['.', '[']).any(|key| SECRET_KEYS.contains(&key))
+}
+
 /// Whether a line, or one that it is indented under, has a key whose value no message may repeat.
 fn is_of_secret(source: &str, line: usize) -> bool {
-    const KEYS: &[&str] = &["secret", "sha256", "password", "upstream_headers"];
     let names_one = |line: &str| {
         let behind = |key: &str| line.match_indices(key).map(|(at, _)| &line[at + key.len()..]).collect::<Vec<_>>();
         let is_key = |rest: &&str| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':');
-        KEYS.iter().any(|key| behind(key).iter().any(is_key))
+        SECRET_KEYS.iter().any(|key| behind(key).iter().any(is_key))
     };
     let above: Vec<&str> = source.lines().take(line + 1).collect();
     let mut indent = usize::MAX;
@@ -257,6 +325,7 @@ mod tests {
         for (word, meant) in [("cleint", "client"), ("keepAlive", "keep_alive"), ("Path", "path"), ("nam", "name")] {
             assert_eq!(did_you_mean(word, &known), format!("did you mean `{meant}`?"));
         }
+        assert_eq!(did_you_mean("nath", &["name", "path", "math"]), "did you mean `math` or `path`?");
         for word in ["x", "ab", "upstream", "路径"] {
             assert_eq!(did_you_mean(word, &known), "known here: `name`, `path`, `client`, `keep_alive`", "{word}");
         }

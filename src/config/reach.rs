@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 
 use super::listen::Listen;
-use super::load::{Source, environment, parse, plain, unread};
+use super::load::{self, With, environment, unread};
 use super::problem::{Problem, Problems};
 use super::{check, file};
 
@@ -29,9 +29,7 @@ impl Reach {
         let name = path.display().to_string();
         let bytes = unread(path)?;
         let text = str::from_utf8(&bytes).map_err(|_| Problem::of_file(&name, "is not UTF-8"))?;
-        let base = path.parent().unwrap_or(Path::new(""));
-        let source = Source { name: &name, text: plain(text), base, lookup: &environment };
-        check::reach(&source, &parse(&name, text)?)
+        understood(&name, text, With::of(path, &environment))
     }
 
     /// What a file says that names neither key.
@@ -39,9 +37,12 @@ impl Reach {
     /// # Errors
     /// None; the defaults go through the same checks as a file.
     pub fn of_defaults() -> Result<Reach, Problems> {
-        let source = Source { name: "the defaults", text: "", base: Path::new(""), lookup: &environment };
-        check::reach(&source, &file::Reach::default())
+        understood("the defaults", "", With::of(Path::new(""), &environment))
     }
+}
+
+fn understood(name: &str, text: &str, with: With<'_>) -> Result<Reach, Problems> {
+    load::both::<file::Reach, _>(name, text, with, check::reach).map(|(_, reach)| reach)
 }
 
 #[cfg(test)]
@@ -49,8 +50,7 @@ mod tests {
     use super::*;
 
     fn read(text: &str) -> Result<Reach, Problems> {
-        let source = Source { name: "f", text, base: Path::new("/etc"), lookup: &|_| None };
-        check::reach(&source, &parse("f", text)?)
+        understood("f", text, With::of(Path::new("/etc/diglot.yaml"), &|_| None))
     }
 
     #[test]

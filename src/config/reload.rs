@@ -1,13 +1,20 @@
 //! Two configurations compared: what the log says of a reload, and what only a new process takes up.
 //!
-//! Keys and names of routes are said, never values.
+//! What is said is taken from the configurations as they are printed, so never a secret: where only one of those differs, the
+//! key or the route is named and nothing else.
 
 use super::Config;
+use super::difference::{self, Difference};
 use std::fmt;
+
+/// How many values are said; of more their number.
+const MOST: usize = 20;
 
 /// What differs between two configurations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Changes {
+    /// what reads otherwise
+    values: Vec<Difference>,
     /// keys of the top level
     keys: Vec<&'static str>,
     /// names of routes
@@ -17,9 +24,9 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// What is otherwise in `after` than it was in `before`.
+    /// What is otherwise in `after` than it was in `before`; `printed` is each as [`super::effective`] prints it.
     #[must_use]
-    pub fn between(before: &Config, after: &Config) -> Changes {
+    pub fn between(before: &Config, after: &Config, printed: [&str; 2]) -> Changes {
         let mut keys = needs_restart(before, after);
         let limits = &before.rate_limits;
         let rest = [
@@ -37,11 +44,19 @@ impl Changes {
         // Those are said as one key below.
         keys.retain(|key| !key.starts_with("limits.") && !key.starts_with("replay.") && !key.contains(','));
         keys.extend(rest.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
-        let mut changes = Changes { keys, ..Changes::default() };
+        let values = difference::between(printed[0], printed[1]);
+        // What is said with its value is not said again.
+        keys.retain(|key| !values.iter().any(|value| value.is_within(key)));
+        let mut changes = Changes { values, keys, ..Changes::default() };
         for route in &after.routes {
             match before.routes.iter().find(|known| known.name == route.name) {
                 None => changes.added.push(route.name.clone()),
-                Some(known) if known != route => changes.changed.push(route.name.clone()),
+                Some(known) if known != route => {
+                    let at = format!("routes[{}]", route.name);
+                    if !changes.values.iter().any(|value| value.is_within(&at)) {
+                        changes.changed.push(route.name.clone());
+                    }
+                }
                 Some(_) => {}
             }
         }
@@ -61,6 +76,13 @@ impl fmt::Display for Changes {
             ("routes changed", &self.changed),
         ];
         let mut said = false;
+        for value in self.values.iter().take(MOST) {
+            write!(out, "{}{value}", if said { "; " } else { "" })?;
+            said = true;
+        }
+        if self.values.len() > MOST {
+            write!(out, "; and {} more values", self.values.len() - MOST)?;
+        }
         for (what, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
             write!(out, "{}{what}: {}", if said { "; " } else { "" }, names.join(", "))?;
             said = true;
@@ -95,27 +117,71 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
 #[cfg(test)]
 mod tests {
     use super::{Changes, needs_restart};
+    use crate::config::Config;
+    use crate::config::effective::{Understood, understood};
     use crate::config::load::from_str;
+    use std::path::Path;
 
     const ROUTE: &str = "client: ag-ui, agent: hai, upstream: \"http://h/\"";
 
+    /// A configuration, and how it is printed.
+    fn read(text: &str) -> (Config, String) {
+        let Understood { config, printed, .. } = understood(Path::new("f"), text.as_bytes(), |_, _, _| Ok(()))
+            .unwrap_or_else(|problems| panic!("{problems}"));
+        (config, printed)
+    }
+
+    fn said(before: &str, after: &str) -> String {
+        let ((before, old), (after, new)) = (read(before), read(after));
+        Changes::between(&before, &after, [&old, &new]).to_string()
+    }
+
     #[test]
-    fn what_differs_is_said_by_key_and_route_and_without_values() {
-        let read = |text: &str| from_str("f", text).unwrap_or_else(|problems| panic!("{problems}"));
-        let before = read(&format!(
-            "keep_alive: 1s\nroutes: [{{path: /a, {ROUTE}}}, {{path: /b, {ROUTE}}}, {{path: /c, {ROUTE}}}]"
-        ));
-        assert_eq!(Changes::between(&before, &before).to_string(), "nothing changed");
-        assert_eq!(needs_restart(&before, &before), [""; 0]);
-        let after = read(&format!(
-            "keep_alive: 2s\nlisteners: {{data: 127.0.0.1:1}}\nlimits: {{headers: 7, frame: 1MiB}}\nrun_dir: /hunter2\n\
+    fn what_differs_is_said_by_key_and_route() {
+        let before =
+            format!("keep_alive: 1s\nroutes: [{{path: /a, {ROUTE}}}, {{path: /b, {ROUTE}}}, {{path: /c, {ROUTE}}}]");
+        assert_eq!(said(&before, &before), "nothing changed");
+        let after = format!(
+            "keep_alive: 2s\nlisteners: {{data: 127.0.0.1:1}}\nlimits: {{headers: 7, frame: 1MiB}}\nrun_dir: /run/d\n\
              routes: [{{path: /a, {ROUTE}}}, {{path: /b, guard: strict, {ROUTE}}}, {{path: /d, {ROUTE}}}]"
-        ));
-        assert_eq!(
-            Changes::between(&before, &after).to_string(),
-            "keys changed: listeners.data, run_dir, limits, keep_alive; routes added: /d; routes removed: /c; routes changed: /b"
         );
-        assert_eq!(needs_restart(&before, &after), ["listeners.data", "run_dir", "limits.headers"]);
+        assert_eq!(
+            said(&before, &after),
+            "keep_alive: 1s → 2s; limits.frame: 10MiB → 1MiB; limits.headers: 100 → 7; \
+             listeners.data: 127.0.0.1:8787 → 127.0.0.1:1; routes[/b].guard: repair → strict; run_dir: not set → /run/d; \
+             routes added: /d; routes removed: /c"
+        );
+        let restart = ["listeners.data", "run_dir", "limits.headers"];
+        assert_eq!(needs_restart(&read(&before).0, &read(&after).0), restart);
+    }
+
+    /// What is masked on both sides reads the same: then the place alone is named.
+    #[test]
+    fn no_secret_is_said() {
+        let text = |secret: &str, more: &str| {
+            format!(
+                "auth: {{issuers: [{{name: s, issuer: a, audience: b, secret: {secret}}}]}}\nroutes: [{{path: /a, {ROUTE}, \
+                 upstream_headers: {{x-key: {secret}}}{more}}}, {{path: /b, {ROUTE}, upstream_headers: {{x-key: {secret}}}}}]"
+            )
+        };
+        let [one, other] = ["hunter2hunter2hunter2hunter2hunter2", "hunter3hunter3hunter3hunter3hunter3"];
+        let said = said(&text(one, ""), &text(other, ", tools: [search]"));
+        assert_eq!(said, "routes[/a].tools: not set → [search]; keys changed: auth; routes changed: /b");
+        assert!(!said.contains("hunter"));
+    }
+
+    #[test]
+    fn what_is_said_is_bounded() {
+        let text = |size: usize, unit: &str| {
+            let limit = |index| format!("{{name: l{index}, requests: {}}}", index * size);
+            let limits: Vec<String> = (1..=30).map(limit).collect();
+            let tools = format!("tools: [{}]", vec![unit; 100].join(", "));
+            format!("rate_limits: [{}]\nroutes: [{{path: /a, {ROUTE}, {tools}}}]", limits.join(", "))
+        };
+        let said = said(&text(1, "first"), &text(2, "second"));
+        // The burst follows from the requests, so each limit has two values.
+        assert!(said.starts_with("rate_limits[l1].burst: 1 → 2; rate_limits[l1].requests: 1 → 2; "), "{said}");
+        assert!(said.ends_with("; and 41 more values") && said.len() < 4096, "{said}");
     }
 
     /// Dialects and words of the operator's own are the same when they are read again.

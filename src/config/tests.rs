@@ -1,20 +1,9 @@
 //! The committed files load, the complete one equals the defaults, and each broken one is told what is wrong with it.
 
 use aws_lc_rs::digest::{SHA256, digest};
-use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Deserialize;
-use serde::de::value::Error as Refusal;
-use serde::de::{Deserializer, Error, Visitor};
-use serde::forward_to_deserialize_any;
-
-use super::file::{
-    ApiKey, Auth, Cors, Ejection, File, Health, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit,
-    Redis, Require, Route, RunLimits, SideMapping, SocketMapping, Tier, Timeouts, TlsFiles, UpstreamFile,
-    UpstreamMapping, UpstreamTls,
-};
 use super::load::{self, from_path, from_str_with};
 use super::{Config, Problem, Problems};
 use crate::dialect::{Content, Spelling};
@@ -22,9 +11,11 @@ use crate::dialect::{Content, Spelling};
 mod broken;
 mod broken_callers;
 mod callers;
+mod doubts;
 mod listen;
 mod process;
 mod replay;
+mod together;
 mod upstreams;
 
 /// A route without a mistake, in one line.
@@ -158,69 +149,6 @@ fn every_value_of_the_complete_file_is_the_default() {
         assert!(sample.content == default.content && sample.fields == default.fields);
         assert_eq!(sample.interrupt_tool, default.interrupt_tool);
     }
-}
-
-#[test]
-fn every_key_is_in_the_complete_file() {
-    let text = std::fs::read_to_string(committed("diglot.yaml")).expect("the complete file");
-    let keys = [
-        keys_of::<File>(),
-        keys_of::<Listeners>(),
-        keys_of::<SocketMapping>(),
-        keys_of::<TlsFiles>(),
-        keys_of::<Limits>(),
-        keys_of::<Route>(),
-        keys_of::<Timeouts>(),
-        keys_of::<SideMapping>(),
-        keys_of::<OwnDialect>(),
-        keys_of::<Auth>(),
-        keys_of::<Issuer>(),
-        keys_of::<KeySource>(),
-        keys_of::<ApiKey>(),
-        keys_of::<KeyFile>(),
-        keys_of::<Require>(),
-        keys_of::<RunLimits>(),
-        keys_of::<Cors>(),
-        keys_of::<UpstreamFile>(),
-        keys_of::<UpstreamMapping>(),
-        keys_of::<UpstreamTls>(),
-        keys_of::<Health>(),
-        keys_of::<Ejection>(),
-        keys_of::<RateLimit>(),
-        keys_of::<Tier>(),
-        keys_of::<Redis>(),
-    ];
-    for key in keys.concat() {
-        assert!(text.contains(&format!("{key}:")), "{key} is not in it");
-    }
-}
-
-/// The keys a struct reads, as it tells them to whatever it is read from.
-fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
-    struct Asked<'a>(&'a Cell<&'static [&'static str]>);
-    impl<'de> Deserializer<'de> for Asked<'_> {
-        type Error = Refusal;
-        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refusal> {
-            Err(Refusal::custom("asked only for its keys"))
-        }
-        fn deserialize_struct<V: Visitor<'de>>(
-            self,
-            _: &'static str,
-            keys: &'static [&'static str],
-            visitor: V,
-        ) -> Result<V::Value, Refusal> {
-            self.0.set(keys);
-            self.deserialize_any(visitor)
-        }
-        forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
-            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-        }
-    }
-    let keys = Cell::new(&[][..]);
-    assert!(T::deserialize(Asked(&keys)).is_err());
-    assert!(!keys.get().is_empty());
-    keys.get()
 }
 
 #[test]

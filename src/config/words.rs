@@ -6,39 +6,44 @@ use super::upstream::Http;
 use crate::translate::Mode;
 
 /// The words for a choice, and what each stands for.
-pub(super) type Words<T> = &'static [(&'static str, T)];
+pub type Words<T> = &'static [(&'static str, T)];
 
 /// What is done about an agent that breaks a rule.
-pub(super) const GUARD: Words<Mode> = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
+pub const GUARD: Words<Mode> = &[("repair", Mode::Repair), ("strict", Mode::Strict), ("report", Mode::Report)];
 
 /// Whether a thread belongs to the caller who opened it.
-pub(super) const THREADS: Words<bool> = &[("shared", false), ("owned", true)];
+pub const THREADS: Words<bool> = &[("shared", false), ("owned", true)];
 
 /// What becomes of a run whose caller's token expires.
-pub(super) const ON_TOKEN_EXPIRY: Words<OnExpiry> =
+pub const ON_TOKEN_EXPIRY: Words<OnExpiry> =
     &[("finish", OnExpiry::Finish), ("run_error", OnExpiry::RunError), ("close", OnExpiry::Close)];
 
 /// How a caller hears of a refusal.
-pub(super) const ERRORS: Words<Errors> = &[("http", Errors::Http), ("run_error", Errors::RunError)];
+pub const ERRORS: Words<Errors> = &[("http", Errors::Http), ("run_error", Errors::RunError)];
 
 /// Where runs are kept.
-pub(super) const STORE: Words<Keeper> = &[("memory", Keeper::Memory), ("redis", Keeper::Redis)];
+pub const STORE: Words<Keeper> = &[("memory", Keeper::Memory), ("redis", Keeper::Redis)];
 
 /// What is done without an answer of Redis.
-pub(super) const ON_ERROR: Words<OnError> =
-    &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
+pub const ON_ERROR: Words<OnError> = &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
 
 /// Whether a client without a certificate is turned away.
-pub(super) const CLIENT_AUTH: Words<bool> = &[("required", true), ("optional", false)];
+pub const CLIENT_AUTH: Words<bool> = &[("required", true), ("optional", false)];
 
 /// Which HTTP an agent is spoken to in.
-pub(super) const HTTP: Words<Http> = &[("auto", Http::Auto), ("1", Http::One), ("2", Http::Two)];
+pub const HTTP: Words<Http> = &[("auto", Http::Auto), ("1", Http::One), ("2", Http::Two)];
 
 /// Truth.
-pub(super) const TRUTH: Words<bool> = &[("true", true), ("false", false)];
+pub const TRUTH: Words<bool> = &[("true", true), ("false", false)];
+
+/// The word for a choice.
+#[must_use]
+pub fn of<T: PartialEq>(words: Words<T>, choice: &T) -> &'static str {
+    words.iter().find(|(_, known)| known == choice).map_or("", |(word, _)| word)
+}
 
 /// Whose requests a rate limit counts together, where one word says it.
-pub(super) const LIMIT_KEY: Words<PolicyKey> = &[
+pub const LIMIT_KEY: Words<PolicyKey> = &[
     ("caller", PolicyKey::Caller),
     ("tenant", PolicyKey::Tenant),
     ("address", PolicyKey::Address),
@@ -46,7 +51,7 @@ pub(super) const LIMIT_KEY: Words<PolicyKey> = &[
 ];
 
 /// A claim, by the name behind the word.
-pub(super) const CLAIM: &str = "claim";
+pub const CLAIM: &str = "claim";
 
 /// A field of requests, by the name behind the word.
-pub(super) const HEADER: &str = "header";
+pub const HEADER: &str = "header";

@@ -1,6 +1,6 @@
 //! Whether a caller may use a route.
 
-use super::{Gate, Identity, Matched, Who};
+use super::{Gate, Identity, Matched, Told, Who};
 use crate::config::access::Require;
 use crate::error::{Kind, Rejection};
 use crate::telemetry::label::{AuthMethod, AuthReason};
@@ -35,6 +35,17 @@ impl Gate for Authorize {
                 Err(rejection)
             }
         }
+    }
+
+    fn told(&self, head: &Parts) -> Told {
+        let require = head.extensions.get::<Arc<Matched>>().map(|matched| &matched.access.require);
+        let mut wants = Vec::new();
+        if let Some(Require { claims, scopes, tenants }) = require {
+            wants.extend((!tenants.is_empty()).then(|| format!("a tenant of {}", tenants.join(", "))));
+            wants.extend(claims.iter().map(|(claim, values)| format!("the claim {claim}: {}", values.join(" or "))));
+            wants.extend((!scopes.is_empty()).then(|| format!("all of the scopes {}", scopes.join(" "))));
+        }
+        Told::depends("authorize", wants, "who calls")
     }
 }
 

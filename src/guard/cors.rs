@@ -9,7 +9,7 @@
 //! allowed nor the gateway's own is refused, not only kept from reading: a request without `Content-Type` needs no
 //! preflight, and would have its agent run before the browser looks at the answer.
 
-use super::{Gate, Guard, Matched};
+use super::{Gate, Guard, Matched, Told};
 use crate::config::access::Cors;
 use crate::config::field;
 use crate::error::{Kind, Rejection};
@@ -95,18 +95,12 @@ where
         };
         let (mut head, body) = request.into_parts();
         let cors = matched.access.cors.as_ref();
-        let page = self.guard.page(&head, cors);
-        if let (Page::Allowed(origin), Some(cors)) = (&page, cors)
-            && is_preflight(&head)
-            && self.guard.host.check(&head).is_ok()
-        {
-            let mut response = self.guard.preflight(&head, &matched, cors);
-            tell(response.headers_mut(), cors, origin);
+        let (page, preflight) = self.guard.looked_at(&mut head, &matched);
+        if let Some(response) = preflight {
             let answered = response.status().as_u16();
             occurrence::Preflight { route: &matched.name, answered }.emit(matched.metrics.requests());
             return Either::Left(Either::Left(ready(Ok(response))));
         }
-        head.extensions.insert(page.clone());
         let answer = self.inner.call(Request::from_parts(head, body));
         if cors.is_none() {
             return Either::Left(Either::Right(answer));
@@ -131,16 +125,55 @@ pub struct Origins;
 
 impl Gate for Origins {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        if head.extensions.get::<Page>() == Some(&Page::Foreign) {
-            let what =
-                "The Origin of the request is neither that of the gateway nor among `cors.origins` of the route.";
-            return Err(Rejection::from(Kind::OriginNotAllowed).detail(what));
-        }
-        Ok(())
+        decide(head)
+    }
+
+    fn told(&self, head: &Parts) -> Told {
+        let cors = head.extensions.get::<Arc<Matched>>().map(|matched| matched.access.cors.as_ref());
+        let wants = match cors {
+            None => Vec::new(),
+            Some(None) => vec!["no page but the gateway's own".to_owned()],
+            Some(Some(Cors { origins: None, .. })) => vec!["pages of any origin".to_owned()],
+            Some(Some(Cors { origins: Some(origins), .. })) => {
+                vec![format!("pages of {}, or the gateway's own", origins.join(", "))]
+            }
+        };
+        Told::decided("origin", wants, &decide(head))
     }
 }
 
+fn decide(head: &Parts) -> Result<(), Rejection> {
+    if head.extensions.get::<Page>() == Some(&Page::Foreign) {
+        let what = "The Origin of the request is neither that of the gateway nor among `cors.origins` of the route.";
+        return Err(Rejection::from(Kind::OriginNotAllowed).detail(what));
+    }
+    Ok(())
+}
+
 impl Guard {
+    /// Whose page sent a request, noted among its extensions, and the answer where it is a preflight of a page that may call.
+    fn looked_at<B: Default>(&self, head: &mut Parts, matched: &Matched) -> (Page, Option<Response<B>>) {
+        let cors = matched.access.cors.as_ref();
+        let page = self.page(head, cors);
+        if let (Page::Allowed(origin), Some(cors)) = (&page, cors)
+            && is_preflight(head)
+            && self.host.check(head).is_ok()
+        {
+            let mut response = self.preflight(head, matched, cors);
+            tell(response.headers_mut(), cors, origin);
+            return (page, Some(response));
+        }
+        head.extensions.insert(page.clone());
+        (page, None)
+    }
+
+    /// Whether a request is a preflight that is answered before any gate, and what with. Whose page it is of stands among its
+    /// extensions then, for the gates to look at.
+    pub fn preflighted(&self, head: &mut Parts, matched: &Matched) -> Option<HeaderMap> {
+        let (_, answer) = self.looked_at::<()>(head, matched);
+        answer.map(|answer| answer.into_parts().0.headers)
+    }
+
     fn page(&self, head: &Parts, cors: Option<&Cors>) -> Page {
         let mut lines = head.headers.get_all(header::ORIGIN).iter();
         let Some(origin) = lines.next() else { return Page::Own };

@@ -1,5 +1,6 @@
 //! One question in front of a service.
 
+use super::told::Told;
 use crate::error::Rejection;
 use futures_util::future::BoxFuture;
 use http::Request;
@@ -15,6 +16,9 @@ pub trait Gate: Clone + Send + Sync + 'static {
     /// # Errors
     /// Why it may not pass.
     fn pass(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
+
+    /// What it would do with the request, for whoever asks before there is one.
+    fn told(&self, head: &Parts) -> Told;
 }
 
 /// A service behind a gate.
@@ -28,6 +32,14 @@ impl<G, S> Gated<G, S> {
     /// `inner` behind `gate`.
     pub fn new(gate: G, inner: S) -> Self {
         Gated { gate, inner }
+    }
+
+    pub(super) fn gate(&self) -> &G {
+        &self.gate
+    }
+
+    pub(super) fn inner(&self) -> &S {
+        &self.inner
     }
 }
 

@@ -3,7 +3,7 @@
 //! Routing never looks at `Host`; but agents, proxies and logs behind us might, and a request that names two hosts means
 //! something else to each of them.
 
-use super::{Gate, Guard};
+use super::{Gate, Guard, Told};
 use crate::config::Config;
 use crate::error::{Kind, Rejection};
 use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
@@ -52,6 +52,12 @@ pub struct Host(pub Arc<Guard>);
 impl Gate for Host {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         self.0.host.check(head)
+    }
+
+    fn told(&self, head: &Parts) -> Told {
+        let most = self.0.host.fields;
+        let wants = format!("a path or an http URL, one Host, at most {most} fields");
+        Told::decided("host", vec![wants], &self.0.host.check(head))
     }
 }
 

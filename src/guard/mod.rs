@@ -27,6 +27,7 @@ pub mod peer;
 pub mod redis;
 mod streams;
 pub mod thread;
+pub mod told;
 mod upkeep;
 pub mod upstream;
 
@@ -35,7 +36,10 @@ pub use gate::{Gate, Gated};
 pub use identity::{Identity, Who};
 pub use limit::Standings;
 pub use streams::Permits;
+pub use told::Told;
 pub use upkeep::Upkeep;
+
+use self::told::Telling;
 
 use crate::config::Config;
 use crate::config::access::{self, Access};
@@ -180,11 +184,16 @@ impl Guard {
 pub fn gates<B, S, R>(
     guard: &Arc<Guard>,
     leaf: S,
-) -> impl Service<Request<B>, Response = Response<R>, Error = Rejection, Future: Send> + Clone + Send + Sync + use<B, S, R>
+) -> impl Service<Request<B>, Response = Response<R>, Error = Rejection, Future: Send>
++ Telling
++ Clone
++ Send
++ Sync
++ use<B, S, R>
 where
     B: Send + 'static,
     R: 'static,
-    S: Service<Request<B>, Response = Response<R>, Error = Rejection> + Clone + Send + Sync + 'static,
+    S: Service<Request<B>, Response = Response<R>, Error = Rejection> + Telling + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
     let gate = || Arc::clone(guard);

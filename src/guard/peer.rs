@@ -7,7 +7,7 @@
 //! Each proxy writes whom it heard behind what came to it. So the list is read from its end, and only as far as a trusted
 //! proxy wrote it: what stands before is the client's own word. What cannot be read ends the walk at the last trusted hop.
 
-use super::{Gate, Guard, Who};
+use super::{Gate, Guard, Told, Who};
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
 use crate::config::field::X_FORWARDED_FOR;
@@ -128,6 +128,17 @@ impl Gate for Address {
             }
         }
         Ok(())
+    }
+
+    fn told(&self, _: &Parts) -> Told {
+        let TrustedProxies { networks, unix } = &self.0.addresses.trusted;
+        let mut trusted: Vec<String> = networks.iter().map(ToString::to_string).collect();
+        trusted.extend(unix.then(|| "whoever may open a Unix socket".to_owned()));
+        let wants = match trusted.as_slice() {
+            [] => "the address of the connection; what proxies say of their clients is not believed".to_owned(),
+            _ => format!("the address of the client, as {} say it; else that of the connection", trusted.join(", ")),
+        };
+        Told::passes("address", vec![wants])
     }
 }
 

@@ -1,7 +1,7 @@
 //! How much at once: runs that are open, of a caller, of a route, and in all.
 
 use super::limit::{Key, Standing, Standings, Terms, whose};
-use super::{Errand, Gate, Guard, Matched};
+use super::{Errand, Gate, Guard, Matched, Told};
 use crate::config::Config;
 use crate::config::access::PolicyKey;
 use crate::error::{Kind, Rejection};
@@ -240,5 +240,19 @@ impl Gate for Slots {
         };
         head.extensions.insert(permits);
         Ok(())
+    }
+
+    fn told(&self, head: &Parts) -> Told {
+        let streams = &self.0.streams;
+        let Some(matched) = head.extensions.get::<Arc<Matched>>() else { return Told::passes("streams", Vec::new()) };
+        // Who begins a run that may be known already asks for room once that is known, in the same words.
+        let asks = matches!(matched.errand, Errand::Start | Errand::StartOrJoin);
+        let caps = streams.routes.get(&*matched.name).filter(|_| asks);
+        let caller = caps.and_then(|caps| caps.caller.as_ref()).map(|cap| (Scope::Caller, cap.most));
+        let route = caps.and_then(|caps| caps.route.as_ref()).map(|cap| (Scope::Route, cap.most));
+        let all = streams.all.as_ref().filter(|_| asks).map(|cap| (Scope::All, cap.most));
+        let wants = [caller, route, all].into_iter().flatten();
+        let wants = wants.map(|(scope, most)| format!("{}: at most {most} runs at once", scope.name())).collect();
+        Told::depends("streams", wants, "how many runs are open")
     }
 }

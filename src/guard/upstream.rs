@@ -111,6 +111,12 @@ impl Guard {
         fields
     }
 
+    /// Whether a field of a request may carry the credential of a caller of the route.
+    #[must_use]
+    pub fn carries_credentials(&self, name: &HeaderName, access: &Access) -> bool {
+        *name == header::AUTHORIZATION || self.upstream.credentials(access).any(|own| own == name)
+    }
+
     /// Says where the request came from and by way of whom.
     fn describe(&self, head: &Parts, fields: &mut HeaderMap) {
         let mut set = |name: HeaderName, value: &str| {

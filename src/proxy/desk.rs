@@ -6,6 +6,7 @@ use super::lifecycle::{Permit, Watch};
 use super::pipe::Reader;
 use super::respond;
 use super::waiting::{Seat, Waiting};
+use crate::codec::Framing;
 use crate::config::field::LAST_EVENT_ID;
 use crate::config::{self, Template};
 use crate::error::{Kind, Rejection};
@@ -13,7 +14,7 @@ use crate::guard::Permits;
 use crate::telemetry::metric::Active;
 use crate::telemetry::occurrence::{self, Which};
 use crate::translate::Ids;
-use http::{Method, Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::sync::Arc;
@@ -94,6 +95,19 @@ impl Seated {
     }
 }
 
+/// What a GET of events may be, where runs end with their clients.
+pub(super) fn reading(route: &Route, method: &Method, headers: &HeaderMap) -> Result<Framing, Rejection> {
+    if *method != Method::GET {
+        return Err(Kind::EventsMethod.into());
+    }
+    let framing = accept::framing(headers, route.client)?;
+    // Silently beginning in the middle would lose what the client has not read.
+    if headers.get(LAST_EVENT_ID).is_some_and(|id| !id.is_empty()) {
+        return Err(Kind::ResumptionUnsupported.into());
+    }
+    Ok(framing)
+}
+
 /// The second step: the stream of a run that waits for it.
 ///
 /// # Errors
@@ -103,15 +117,7 @@ pub(super) fn events(
     thread_id: Option<&str>,
     request: &Request<Incoming>,
 ) -> Result<Response<Body>, Rejection> {
-    let headers = request.headers();
-    if *request.method() != Method::GET {
-        return Err(Kind::EventsMethod.into());
-    }
-    let framing = accept::framing(headers, route.client)?;
-    // Silently beginning in the middle would lose what the client has not read.
-    if headers.get(LAST_EVENT_ID).is_some_and(|id| !id.is_empty()) {
-        return Err(Kind::ResumptionUnsupported.into());
-    }
+    let framing = reading(route, request.method(), request.headers())?;
     // A run that waits is open: it may be read while the gateway drains.
     let waiting = route.desk.as_ref().map(|desk| &desk.waiting);
     let reader = waiting.zip(thread_id).and_then(|(waiting, thread_id)| waiting.take(thread_id));

@@ -61,7 +61,7 @@ pub(super) enum Found<'g> {
 #[derive(Debug)]
 pub(super) struct Route {
     /// as it is configured
-    settings: config::Route,
+    pub settings: config::Route,
     pub name: Arc<str>,
     /// what the guard knows of it, for a request that starts a run
     pub starting: Arc<Matched>,
@@ -143,7 +143,13 @@ impl Route {
     }
 }
 
-impl Found<'_> {
+impl<'g> Found<'g> {
+    pub(super) fn route(&self) -> &'g Route {
+        match self {
+            Found::Run(route) | Found::Events(route, _) | Found::Join(route, ..) | Found::Stop(route, ..) => route,
+        }
+    }
+
     pub(super) fn matched(&self) -> &Arc<Matched> {
         match self {
             Found::Run(route) => &route.starting,
@@ -250,6 +256,11 @@ impl Gateway {
     #[must_use]
     pub fn shared(&self) -> Option<Arc<Shared>> {
         self.shared.clone()
+    }
+
+    /// The paths of all routes.
+    pub(super) fn paths(&self) -> Vec<&str> {
+        self.routes.keys().map(String::as_str).collect()
     }
 
     /// What a path leads to. Exact paths come first; no template reads one of them.

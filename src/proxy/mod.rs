@@ -22,6 +22,7 @@ mod desk;
 mod door;
 mod edge;
 mod end;
+pub mod explain;
 mod gateway;
 mod lifecycle;
 mod pipe;

@@ -163,7 +163,7 @@ impl Gateway {
         run_id: Option<&str>,
         request: &Request<Incoming>,
     ) -> Result<Response<Body>, Rejection> {
-        let cursor = reading(route, request)?;
+        let cursor = reading(route, request.method(), request.headers())?;
         let run = run_key(route, who(request), run_id.ok_or(Kind::RunNotFound)?);
         let kept = self.kept(route, route.client, &run, cursor).await?.ok_or(Kind::RunNotFound)?;
         self.join(route, &kept, from(cursor), request.headers(), request.version())
@@ -182,7 +182,7 @@ impl Gateway {
         if route.resumable.is_none() {
             return Ok(None);
         }
-        let cursor = reading(route, request)?;
+        let cursor = reading(route, request.method(), request.headers())?;
         let thread = thread_id.map(|id| thread_key(route, who(request), id));
         let mut kept = thread.and_then(|thread| self.replay.last(&thread));
         if let (None, Some(shared), Some(thread)) = (&kept, &self.shared, thread)
@@ -233,9 +233,7 @@ impl Gateway {
         run_id: Option<&str>,
         request: &Request<Incoming>,
     ) -> Result<Response<Body>, Rejection> {
-        if *request.method() != Method::POST {
-            return Err(Rejection::from(Kind::MethodNotAllowed).detail("A run is stopped with POST."));
-        }
+        stopping(request.method())?;
         let run = run_key(route, who(request), run_id.ok_or(Kind::RunNotFound)?);
         let Some(kept) = self.replay.find(&run) else {
             let shared = self.shared.as_ref().ok_or(Kind::RunNotFound)?;
@@ -258,15 +256,23 @@ pub(super) fn away(Away: Away) -> Rejection {
 }
 
 /// What a GET of events may be, and from where on it reads.
-fn reading(route: &Route, request: &Request<Incoming>) -> Result<Option<Cursor>, Rejection> {
-    if *request.method() != Method::GET {
+pub(super) fn reading(route: &Route, method: &Method, headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
+    if *method != Method::GET {
         return Err(Kind::EventsMethod.into());
     }
-    match accept::framing(request.headers(), route.client)? {
-        Framing::Sse => cursor(request.headers()),
+    match accept::framing(headers, route.client)? {
+        Framing::Sse => cursor(headers),
         // Runs are kept as they left, and that wire has no ids.
         Framing::Proto => Err(Kind::NotAcceptable.into()),
     }
+}
+
+/// Refuses what asks for the end of a run in another way than it is asked for.
+pub(super) fn stopping(method: &Method) -> Result<(), Rejection> {
+    if *method != Method::POST {
+        return Err(Rejection::from(Kind::MethodNotAllowed).detail("A run is stopped with POST."));
+    }
+    Ok(())
 }
 
 fn who(request: &Request<Incoming>) -> &Who {

@@ -32,11 +32,22 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), Rejection> {
     Ok(())
 }
 
+/// Refuses what is larger than bodies may be.
+///
+/// # Errors
+/// `body_too_large`.
+pub(super) fn fits(limits: &Limits, length: usize) -> Result<(), Rejection> {
+    if length > limits.request_body { Err(too_large(limits.request_body)) } else { Ok(()) }
+}
+
+fn too_large(limit: usize) -> Rejection {
+    Rejection::from(Kind::BodyTooLarge).detail(format!("The request body is larger than {limit} bytes."))
+}
+
 /// Reads it to its end, or refuses it as too large or too slow.
 pub(super) async fn read(limits: &Limits, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Rejection> {
     let limit = limits.request_body;
-    let too_large =
-        || Rejection::from(Kind::BodyTooLarge).detail(format!("The request body is larger than {limit} bytes."));
+    let too_large = || too_large(limit);
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
         // A client that waits to be asked for the body is not asked.

@@ -130,6 +130,7 @@ impl Run {
                 // Boxed: it comes once, and is larger than what waits for the next piece.
                 last => match self.after(last).boxed().await {
                     Ok(next) => {
+                        session.over(Some(&Kind::UpstreamReset.into()));
                         session = next;
                         continue;
                     }

@@ -13,9 +13,9 @@ use crate::guard::cors::Pages;
 use crate::guard::peer::Peer;
 use crate::guard::upstream::is_nominated;
 use crate::guard::{self, Matched, Who};
-use crate::telemetry::label::Method;
-use crate::telemetry::trace::{Arrival, Parent, Traced, Tracing};
-use http::{HeaderName, HeaderValue, Request, Response};
+use crate::telemetry::label;
+use crate::telemetry::trace::{Arrival, Parent, Trace, Traced, Tracing};
+use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use std::convert::Infallible;
 use std::future::Future;
@@ -77,21 +77,25 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
 
 /// The request, with its span among its extensions.
 fn with_trace(tracing: &Tracing, mut request: Request<Incoming>) -> Request<Incoming> {
-    let headers = request.headers();
+    let traced = Traced::new(trace(tracing, request.method(), request.headers(), request.extensions()));
+    request.extensions_mut().insert(traced);
+    request
+}
+
+/// The span of a request, which begins now: part of the client's trace, if it is in one.
+pub(super) fn trace(tracing: &Tracing, method: &Method, headers: &HeaderMap, extensions: &Extensions) -> Trace {
     let lines = |name: &HeaderName| {
         let own = !is_nominated(headers, name);
         headers.get_all(name).iter().filter(move |_| own)
     };
     let parent = Parent::read(lines(&TRACEPARENT), lines(&TRACESTATE));
-    let matched = request.extensions().get::<Arc<Matched>>();
+    let matched = extensions.get::<Arc<Matched>>();
     let arrival = Arrival {
-        method: Method::of(request.method().as_str()),
+        method: label::Method::of(method.as_str()),
         route: matched.map_or(("", ""), |matched| (&*matched.name, matched.path.as_str())),
-        tls: request.extensions().get::<Peer>().is_some_and(|peer| peer.tls),
+        tls: extensions.get::<Peer>().is_some_and(|peer| peer.tls),
     };
-    let traced = Traced::new(tracing.begin(parent.as_ref(), arrival));
-    request.extensions_mut().insert(traced);
-    request
+    tracing.begin(parent.as_ref(), arrival)
 }
 
 /// The request, with what it leads to and a place for who calls among its extensions.

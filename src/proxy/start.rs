@@ -37,7 +37,7 @@ use crate::translate::request::{self, Refused, Translated};
 use crate::translate::{Ids, Stream, detect};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{Method, Request, Response, Version};
+use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::num::NonZero;
@@ -74,6 +74,15 @@ struct Rewritten {
     client: Side,
     agent: Side,
     request: Translated,
+}
+
+/// What a request would become.
+pub(super) struct Rehearsed {
+    pub framing: Framing,
+    /// by which sign the client's dialect was told, where the route leaves it open
+    pub told_by: Option<&'static str>,
+    /// who speaks what, and the body for the agent, where there was one
+    pub rewritten: Option<(Side, Side, Translated)>,
 }
 
 /// A run, and what it is answered from.
@@ -233,14 +242,7 @@ impl Gateway {
     /// Looks at what can be said about a request before its body is read, and gives the body back.
     fn admit(&self, route: &Route, request: Request<Incoming>) -> Result<(Admitted, Incoming), Rejection> {
         let began = Instant::now();
-        if *request.method() != Method::POST {
-            return Err(Kind::MethodNotAllowed.into());
-        }
-        request_body::check(request.headers())?;
-        let framing = match route.desk {
-            Some(_) => accept::start(request.headers(), route.client)?,
-            None => accept::framing(request.headers(), route.client)?,
-        };
+        let framing = fit(route, request.method(), request.headers())?;
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
         if self.lifecycle.phase() == Phase::Cut {
@@ -250,6 +252,21 @@ impl Gateway {
         let permits = head.extensions.remove::<Permits>().unwrap_or_default();
         let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
         Ok((Admitted { asker: Asker { head, framing, who, began }, permit, permits }, body))
+    }
+
+    /// What a request would become, up to where a run would begin: nothing is counted, held or sent.
+    ///
+    /// # Errors
+    /// Why there would be no run.
+    pub(super) fn rehearse(&self, route: &Route, head: Parts, body: Option<Bytes>) -> Result<Rehearsed, Rejection> {
+        let framing = fit(route, &head.method, &head.headers)?;
+        let Some(body) = body else { return Ok(Rehearsed { framing, told_by: None, rewritten: None }) };
+        request_body::fits(&self.limits, body.len())?;
+        let (_, told_by) = client_of(route, framing, &body);
+        let keeping = route.resumable.is_some() && framing == Framing::Sse;
+        let asker = Asker { head, framing, who: Who::default(), began: Instant::now() };
+        let Rewritten { client, agent, request } = asker.rewritten(route, body, keeping)?;
+        Ok(Rehearsed { framing, told_by, rewritten: Some((client, agent, request)) })
     }
 
     /// Starts the task of the run.
@@ -382,6 +399,18 @@ impl Asker {
         let method = self.who.known().map_or(AuthMethod::None, |identity| identity.method);
         route.metrics.authenticated(method, AuthReason::Tool);
         Rejection::from(Kind::ToolNotAllowed).detail(refused.to_string())
+    }
+}
+
+/// How the client is told events, where the head of its request is that of one for a run.
+fn fit(route: &Route, method: &Method, headers: &HeaderMap) -> Result<Framing, Rejection> {
+    if *method != Method::POST {
+        return Err(Kind::MethodNotAllowed.into());
+    }
+    request_body::check(headers)?;
+    match route.desk {
+        Some(_) => accept::start(headers, route.client),
+        None => accept::framing(headers, route.client),
     }
 }
 

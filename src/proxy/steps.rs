@@ -42,7 +42,8 @@ impl Call {
     /// Asks for a run, and gives its stream.
     pub(super) async fn run(self, body: Bytes, framings: &[Framing]) -> Result<(Box<Session>, Framing), Rejection> {
         let mut session = self.cluster.send(&self.connector, &self.outgoing(Errand::Run(body))).await?;
-        let framing = judge(&mut session, framings).await?;
+        let judged = judge(&mut session, framings).await;
+        let framing = judged.inspect_err(|why| session.over(Some(why)))?;
         Ok((session, framing))
     }
 
@@ -53,7 +54,7 @@ impl Call {
             Rejection::from(Kind::InvalidRequest).detail("The ids of the run cannot stand in the path of its events.")
         })?;
         let mut session = self.cluster.send(&self.connector, &self.outgoing(Errand::Start(body))).await?;
-        let named = started(&mut session).await?;
+        let named = started(&mut session).await.inspect_err(|why| session.over(Some(why)))?;
         let at = session.at();
         self.cluster.release(&self.connector, session).await;
         let path = if named.thread_id.is_none() && named.run_id.is_none() {
@@ -90,7 +91,7 @@ impl Events {
         let request = self.call.outgoing(Errand::Events { path: &self.path, behind });
         let mut session = cluster.fetch(connector, &self.at, &request).await?;
         // Ids, and so going on, are SSE's.
-        judge(&mut session, &[Framing::Sse]).await?;
+        judge(&mut session, &[Framing::Sse]).await.inspect_err(|why| session.over(Some(why)))?;
         Ok(session)
     }
 }

@@ -70,7 +70,7 @@ pub struct Calls {
     recorder: Option<Recorder>,
 }
 
-/// The span of one request to an agent. It ends with its value, unless before.
+/// The span of one request to an agent. Where it is dropped before it has ended, nobody waited for the agent any more.
 #[derive(Debug)]
 pub struct Call {
     own: Context,
@@ -178,6 +178,12 @@ impl Call {
     /// It is over, whatever is read of it yet.
     pub fn end(&mut self) {
         self.recording.end();
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.recording.abandon();
     }
 }
 

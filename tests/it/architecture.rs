@@ -75,7 +75,7 @@ const HOMES: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("futures-util", "guard replay proxy admin demo app"),
     ("governor", "guard"),
-    ("http", "error telemetry config guard proxy admin demo"),
+    ("http", "error telemetry config guard proxy admin demo cli"),
     ("http-body", "guard proxy admin demo"),
     ("http-body-util", "telemetry guard proxy admin demo"),
     ("hyper", "telemetry guard proxy admin demo"),

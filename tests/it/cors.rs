@@ -53,13 +53,14 @@ fn told(answer: &Answer) -> Option<&str> {
 async fn a_preflight_is_answered_before_anybody_says_who_they_are() {
     let agent = agent();
     let gateway = before(&agent).await;
-    let wanted = "Access-Control-Request-Headers: content-type,X-Kept, x-evil,authorization\r\n";
+    let wanted = "Access-Control-Request-Headers: content-type,X-Kept, x-evil,authorization, traceparent,tracestate\r\n";
     let answer = preflight(&gateway, "/app", PAGE, wanted).await;
     assert_eq!((answer.status, answer.body.len()), (204, 0));
     assert_eq!(told(&answer), Some(PAGE));
     assert_eq!(answer.header("access-control-allow-credentials"), Some("true"));
     assert_eq!(list(&answer, "access-control-allow-methods"), ["post"]);
-    assert_eq!(list(&answer, "access-control-allow-headers"), ["content-type", "x-kept", "authorization"]);
+    let may = ["content-type", "x-kept", "authorization", "traceparent", "tracestate"];
+    assert_eq!(list(&answer, "access-control-allow-headers"), may);
     assert_eq!(answer.header("access-control-max-age"), Some("300"));
     assert_eq!(list(&answer, "vary"), ["origin", "access-control-request-method", "access-control-request-headers"]);
     assert!(answer.header("x-request-id").is_some());

@@ -18,7 +18,11 @@ use std::path::{Path, PathBuf};
 const RULES: &str = "deploy/prometheus/rules.yaml";
 
 /// When the alerts fire.
-const CASES: [&str; 2] = ["deploy/prometheus/rules.test.yaml", "deploy/prometheus/rules.long.test.yaml"];
+const CASES: [&str; 3] = [
+    "deploy/prometheus/rules.test.yaml",
+    "deploy/prometheus/rules.hours.test.yaml",
+    "deploy/prometheus/rules.days.test.yaml",
+];
 
 const RUNBOOK: &str = "deploy/runbook.md";
 const MONITORING: &str = "deploy/monitoring.md";

@@ -3,6 +3,7 @@
 
 mod errors;
 mod metrics;
+mod reference;
 
 use diglot::dialect::{ALL, CHOICES, Dialect, Home, Row, SIGNS, Says, Shape};
 use diglot::event::{Field, Kind};

@@ -105,7 +105,7 @@ async fn a_run_has_as_many_events_as_it_may_and_no_more() {
         assert_eq!((&error["type"], &error["code"]), (&"RUN_ERROR".into(), &"run_limit_reached".into()));
         assert_eq!(error["message"], "The run has more than 1000 events (`run_limits.events` of the route).");
         let line = gateway.logged("run ended").await;
-        assert_eq!((&line["outcome"], &line["events"]), (&"limited".into(), &1001.into()));
+        assert_eq!((&line["outcome"], &line["events_out"]), (&"limited".into(), &1001.into()));
         gateway.reaches(&outcome(&path[1..], "limited"), 1.0).await;
     }
     // As many as it may have are no more than that.

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use http::{HeaderName, HeaderValue, header};
 use serde_saphyr::{Location, Spanned};
 
-use super::{Check, every, position};
+use super::{Check, Named, every, position};
 use crate::config::access::{Access, Cors, OnExpiry, Require, RunLimits, UpstreamHeader, UpstreamValue};
 use crate::config::file;
 use crate::config::{scalar, words};
@@ -130,7 +130,7 @@ impl Check<'_> {
     fn limits_of(&mut self, route: &file::Route, at: &str) -> Option<Vec<usize>> {
         let names: Vec<Option<String>> = self.policies.iter().map(|known| known.name.clone()).collect();
         let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-        let written = self.known_names(&route.rate_limits, &format!("{at}.rate_limits"), "rate limit", &known);
+        let written = self.known_names(&route.rate_limits, &format!("{at}.rate_limits"), Named::RateLimit, &known);
         let index = |name: String| names.iter().position(|known| known.as_ref() == Some(&name));
         let mut indices = Vec::new();
         for (place, name) in written.into_iter().enumerate() {

@@ -3,10 +3,12 @@
 use http::HeaderName;
 use serde_saphyr::Spanned;
 
-use super::{Check, Position, Seen, did_you_mean, every, position};
+use super::{Check, Named, Position, Seen, every, position, shown};
 use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret};
 use crate::config::file::{self, OneOrMany, Text};
-use crate::config::{load, scalar};
+use crate::config::load::{self, Unfit};
+use crate::config::problem::did_you_mean;
+use crate::config::scalar;
 
 /// What routes write for "anybody".
 pub(super) const NONE: &str = "none";
@@ -27,6 +29,8 @@ struct Found {
     keys: Keys,
     /// The length of a secret, in bytes.
     secret: Option<usize>,
+    /// What stands in the file of keys.
+    content: Vec<u8>,
     /// Where it is written.
     place: Option<Position>,
     path: String,
@@ -50,6 +54,12 @@ impl Check<'_> {
         let mut api_keys = Vec::new();
         for (index, source) in written.api_keys.iter().enumerate() {
             api_keys.push(self.key_source(source, &format!("auth.api_keys[{index}]"), &mut labels));
+        }
+        if self.is_lost("auth.issuers")
+            || self.is_lost("auth.api_keys")
+            || self.methods.len() < issuers.len() + api_keys.len()
+        {
+            self.unnamed.push(Named::Method);
         }
         let (names, urls): (Vec<_>, Vec<_>) = (labels.names.iter().collect(), labels.issuers.iter().collect());
         let hint = "give each issuer and each list of API keys a name of its own";
@@ -89,7 +99,7 @@ impl Check<'_> {
         let whole = position(written.defined);
         let name =
             self.method_name(issuer.name.as_ref(), at, "what routes call it, such as `name: staff`", whole, labels);
-        let has_tenants = issuer.tenant_claim.is_some();
+        let has_tenants = issuer.tenant_claim.is_some() || self.is_lost(&format!("{at}.tenant_claim"));
         self.methods.extend(name.clone().map(|name| Method { name, key_header: None, is_keys: false, has_tenants }));
         let example = "what `iss` of its tokens says, such as `issuer: https://login.example.com`";
         let iss = self.needed(issuer.issuer.as_ref(), at, "issuer", example, whole);
@@ -102,6 +112,7 @@ impl Check<'_> {
         let audience = self.needed(issuer.audience.as_ref(), at, "audience", example, whole);
         let audiences = audience.and_then(|list| self.some_of(list, &format!("{at}.audience"), scalar::word));
         let algorithms = self.algorithms(issuer, keys.as_ref(), at);
+        let algorithms = algorithms.filter(|allowed| self.fit(issuer, keys.as_ref(), allowed));
         let types = every(self.list(&issuer.types, &format!("{at}.types"), scalar::token_type));
         let leeway = self.value(&issuer.leeway, &format!("{at}.leeway"), scalar::leeway);
         let claims = self.claims(issuer, at);
@@ -150,8 +161,17 @@ impl Check<'_> {
             ("secret", &issuer.secret),
         ];
         let mut written = places.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?)));
+        if places.iter().any(|(key, _)| self.is_lost(&format!("{at}.{key}"))) {
+            return None;
+        }
         let Some((key, text)) = written.next() else {
-            return Some(Found { keys: Keys::Discovery, secret: None, place: None, path: at.to_owned() });
+            return Some(Found {
+                keys: Keys::Discovery,
+                secret: None,
+                content: Vec::new(),
+                place: None,
+                path: at.to_owned(),
+            });
         };
         let path = format!("{at}.{key}");
         if let Some((other, text)) = written.next() {
@@ -160,10 +180,14 @@ impl Check<'_> {
             self.note(&format!("{at}.{other}"), position(text.defined), message, hint);
             return None;
         }
+        let mut content = Vec::new();
         let (keys, secret) = match key {
             "jwks_url" => (Keys::Url(self.value(text, &path, scalar::web_url)?), None),
-            "jwks_file" => (Keys::JwksFile(self.file(text, &path)?.0), None),
-            "public_key_file" => (Keys::PemFile(self.file(text, &path)?.0), None),
+            "jwks_file" | "public_key_file" => {
+                let file;
+                (file, content) = self.file(text, &path)?;
+                (if key == "jwks_file" { Keys::JwksFile(file) } else { Keys::PemFile(file) }, None)
+            }
             "secret_file" => {
                 let (file, content) = self.file(text, &path)?;
                 (Keys::SecretFile(file), Some(content.trim_ascii_end().len()))
@@ -174,7 +198,21 @@ impl Check<'_> {
                 (Keys::Secret(Secret::new(secret)), Some(length))
             }
         };
-        Some(Found { keys, secret, place: position(text.defined), path })
+        Some(Found { keys, secret, content, place: position(text.defined), path })
+    }
+
+    /// Whether the public keys in its file are of use with these algorithms. Of a secret its length has been looked at.
+    fn fit(&mut self, issuer: &file::Issuer, found: Option<&Found>, allowed: &[Algorithm]) -> bool {
+        let Some(Found { keys, content, place, path, .. }) = found else { return true };
+        let written = match keys {
+            Keys::JwksFile(_) => &issuer.jwks_file,
+            Keys::PemFile(_) => &issuer.public_key_file,
+            _ => return true,
+        };
+        let Err(Unfit { why, hint }) = (self.source.with.keys)(keys, content, allowed) else { return true };
+        let name = written.as_ref().map_or(String::new(), |text| shown(&text.value, text.value.contains("${")));
+        self.note(path, *place, format!("{name} {why}"), hint);
+        false
     }
 
     /// What its tokens may be signed with: of one family with its keys, and no stronger than its secret.
@@ -242,7 +280,8 @@ impl Check<'_> {
             Some(file) => self.keys_in_file(file, at, keys.as_deref().unwrap_or_default()).map(Some),
             None => Some(None),
         };
-        if source.file.is_none() && source.keys.is_empty() {
+        let is_lost = self.is_lost(&format!("{at}.file")) || self.is_lost(&format!("{at}.keys"));
+        if source.file.is_none() && source.keys.is_empty() && !is_lost {
             let hint = "add `file`, or a list `keys`, or take the entry away";
             self.note(at, whole, "there is no key in this list, so nobody could call with one", hint);
         }
@@ -253,7 +292,7 @@ impl Check<'_> {
     fn keys_in_file(&mut self, written: &Text, at: &str, listed: &[ApiKey]) -> Option<std::path::PathBuf> {
         let path = format!("{at}.file");
         let (file, content) = self.file(written, &path)?;
-        match load::key_file_with(&file, &content, self.source.lookup) {
+        match load::key_file_with(&file, &content, self.source.with.lookup) {
             Ok(keys) => {
                 let same = |one: &ApiKey, other: &ApiKey| one.id == other.id || one.sha256 == other.sha256;
                 if let Some(twice) = keys.iter().find(|key| listed.iter().any(|listed| same(listed, key))) {
@@ -325,13 +364,15 @@ impl Check<'_> {
     /// The methods that a route names; all of them where it names none, and no method at all where it says so.
     pub(super) fn methods(&mut self, written: Option<&Spanned<OneOrMany>>, at: &str) -> Option<Vec<String>> {
         let all: Vec<String> = self.methods.iter().map(|method| method.name.clone()).collect();
-        let Some(written) = written else { return Some(all) };
+        let Some(written) = written else {
+            // Whom it would believe is not known then.
+            return (!self.is_lost(at) && !self.unnamed.contains(&Named::Method)).then_some(all);
+        };
         let known: Vec<&str> = all.iter().map(String::as_str).chain([NONE]).collect();
         let place = position(written.defined);
-        let what = "issuer or list of API keys";
         let names: Vec<Option<String>> = match &written.value {
-            OneOrMany::One(one) => vec![self.known_name(one, at, place, what, &known)],
-            OneOrMany::Many(many) => self.known_names(many, at, what, &known),
+            OneOrMany::One(one) => vec![self.known_name(one, at, place, Named::Method, &known)],
+            OneOrMany::Many(many) => self.known_names(many, at, Named::Method, &known),
         };
         let names: Vec<String> = names.into_iter().collect::<Option<_>>()?;
         let (message, hint) = match names.as_slice() {
@@ -348,7 +389,7 @@ impl Check<'_> {
     }
 
     /// Each of several names, one of those that are known.
-    pub(super) fn known_names(&mut self, many: &[Text], at: &str, what: &str, known: &[&str]) -> Vec<Option<String>> {
+    pub(super) fn known_names(&mut self, many: &[Text], at: &str, what: Named, known: &[&str]) -> Vec<Option<String>> {
         let each = |(index, one): (usize, &Text)| {
             self.known_name(&one.value, &format!("{at}[{index}]"), position(one.defined), what, known)
         };
@@ -360,13 +401,21 @@ impl Check<'_> {
         written: &str,
         path: &str,
         place: Option<Position>,
-        what: &str,
+        what: Named,
         known: &[&str],
     ) -> Option<String> {
         let scalar = self.scalar(written, path, place)?;
         if known.contains(&scalar.text.as_str()) {
             return Some(scalar.text);
         }
+        if self.unnamed.contains(&what) {
+            return None;
+        }
+        let what = match what {
+            Named::Dialect => "dialect",
+            Named::Method => "issuer or list of API keys",
+            Named::RateLimit => "rate limit",
+        };
         let hint = if known.is_empty() {
             format!("there is no {what} in this file")
         } else {

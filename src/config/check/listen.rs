@@ -1,5 +1,8 @@
 //! Listeners: their addresses, certificates, and whom their connections come from.
 
+use std::path::PathBuf;
+use std::time::{SystemTime, UNIX_EPOCH};
+
 use serde_saphyr::{Location, Spanned};
 
 use super::{Check, Position, Seen, every, position};
@@ -89,7 +92,7 @@ impl Check<'_> {
         let tls = written.tls.as_ref().map(|tls| self.tls(tls, &format!("{at}.tls")));
         let proxy_protocol = self.truth(&written.proxy_protocol, &format!("{at}.proxy_protocol"));
         let (address, proxy_protocol) = (address?, proxy_protocol?);
-        if let (true, Some(trusted)) = (proxy_protocol, trusted) {
+        if let (true, Some(trusted), false) = (proxy_protocol, trusted, self.is_lost("trusted_proxies")) {
             self.sent_by_somebody(&written.proxy_protocol, &address, trusted, &format!("{at}.proxy_protocol"));
         }
         let tls = match tls {
@@ -132,26 +135,55 @@ impl Check<'_> {
         let whole = position(written.defined);
         let files = &written.value;
         let example = "the certificate's file, such as `cert: tls.crt`";
-        let cert_text = self.needed(files.cert.as_ref(), at, "cert", example, whole);
-        let cert = cert_text.and_then(|text| self.file(text, &format!("{at}.cert")));
+        let cert = self.needed(files.cert.as_ref(), at, "cert", example, whole);
         let example = "the file of its private key, such as `key: tls.key`";
-        let key_text = self.needed(files.key.as_ref(), at, "key", example, whole);
-        let key = key_text.and_then(|text| self.file(text, &format!("{at}.key")));
+        let key = self.needed(files.key.as_ref(), at, "key", example, whole);
+        let pair = cert.zip(key).map(|(cert, key)| self.pair(cert, key, at));
         let client = self.client_auth(files, at);
-        let ((cert, cert_pem), (key, key_pem)) = (cert?, key?);
+        let (cert, key, not_after) = pair??;
+        if SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .is_ok_and(|now| i128::from(not_after) < i128::from(now.as_secs()))
+        {
+            let place = files.cert.as_ref().and_then(|text| position(text.defined));
+            self.warn(
+                &format!("{at}.cert"),
+                place,
+                "the certificate has expired",
+                "renew it: clients that look will not connect",
+            );
+        }
+        Some(Tls { cert, key, client: client? })
+    }
+
+    /// The files of a certificate and of its key, and when the certificate ends.
+    pub(super) fn pair(&mut self, cert: &Text, key: &Text, at: &str) -> Option<(PathBuf, PathBuf, i64)> {
+        let (cert_path, key_path) = (format!("{at}.cert"), format!("{at}.key"));
+        let (cert_file, key_file) = (self.file(cert, &cert_path), self.file(key, &key_path));
+        let ((cert_file, cert_pem), (key_file, key_pem)) = (cert_file?, key_file?);
         match certificate::pair(&cert_pem, &key_pem) {
-            Ok(_) => Some(Tls { cert, key, client: client? }),
+            Ok(pair) => return Some((cert_file, key_file, pair.not_after)),
             Err(certificate::Unusable::Cert(cause)) => {
                 let hint = "put the certificate there in PEM, and behind it those of the authorities that signed it";
-                self.note(&format!("{at}.cert"), cert_text.and_then(|text| position(text.defined)), cause, hint);
-                None
+                self.note(&cert_path, position(cert.defined), cause, hint);
             }
             Err(certificate::Unusable::Key(cause)) => {
                 let hint = "put the private key of the certificate there in PEM, without a password";
-                self.note(&format!("{at}.key"), key_text.and_then(|text| position(text.defined)), cause, hint);
-                None
+                self.note(&key_path, position(key.defined), cause, hint);
             }
         }
+        None
+    }
+
+    /// A file of authorities that are believed.
+    pub(super) fn authorities(&mut self, written: &Text, path: &str) -> Option<PathBuf> {
+        let (ca, pem) = self.file(written, path)?;
+        if let Err(cause) = certificate::authorities(&pem) {
+            let hint = "put the certificates of the authorities there in PEM";
+            self.note(path, position(written.defined), cause, hint);
+            return None;
+        }
+        Some(ca)
     }
 
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
@@ -159,6 +191,9 @@ impl Check<'_> {
         let path = format!("{at}.client_auth");
         let required = files.client_auth.as_ref().map(|text| self.choice(text, &path, words::CLIENT_AUTH));
         let Some(written) = &files.client_ca else {
+            if self.is_lost(&format!("{at}.client_ca")) {
+                return None;
+            }
             if let Some(text) = &files.client_auth {
                 let hint = "add `client_ca`, a file with the authorities that are believed, or take it away";
                 let message = "no certificate of a client would be believed";
@@ -167,13 +202,7 @@ impl Check<'_> {
             }
             return Some(None);
         };
-        let path = format!("{at}.client_ca");
-        let (ca, pem) = self.file(written, &path)?;
-        if let Err(cause) = certificate::authorities(&pem) {
-            let hint = "put the certificates of the authorities there in PEM";
-            self.note(&path, position(written.defined), cause, hint);
-            return None;
-        }
+        let ca = self.authorities(written, &format!("{at}.client_ca"))?;
         let required = match required {
             Some(read) => read?,
             None => true,

@@ -1,7 +1,8 @@
 //! Dialects of the operator's own, and the words of one side.
 
-use super::{Check, did_you_mean, kept, position, quoted};
+use super::{Check, Named, kept, position, quoted};
 use crate::config::file::{OwnDialect, SideMapping, Text};
+use crate::config::problem::did_you_mean;
 use crate::dialect::{self, Changes, Dialect, Rest, Side, Word};
 use crate::event::{Field, Kind, input};
 use serde_saphyr::Spanned;
@@ -30,6 +31,9 @@ const REQUEST: &[Field] = &[
 impl Check<'_> {
     /// Reads every dialect of the file, so that routes can name them.
     pub(super) fn dialects(&mut self, written: &[Spanned<OwnDialect>]) {
+        if self.is_lost("dialects") || written.iter().any(|one| one.value.name.is_none()) {
+            self.unnamed.push(Named::Dialect);
+        }
         for (index, one) in written.iter().enumerate() {
             match self.changes(one, &format!("dialects[{index}]")) {
                 Some(changes) => self.dialects.push(kept::dialect(changes)),

@@ -18,7 +18,16 @@ impl Check<'_> {
         let drain_grace = self.value(&file.drain_grace, "drain_grace", scalar::duration_or_zero);
         let drain_timeout = self.value(&file.drain_timeout, "drain_timeout", scalar::duration_or_zero);
         let upgrade_timeout = self.value(&file.upgrade_timeout, "upgrade_timeout", scalar::duration_or_zero);
-        let run_dir = file.run_dir.as_ref().map(|written| self.run_dir(written));
+        let run_dir = file.run_dir.as_ref().map(|written| {
+            let folder = self.run_dir(written)?;
+            // What is not there is made.
+            if folder.metadata().is_ok_and(|found| !found.is_dir()) {
+                let hint = "name a folder for the sockets; it is made where it is not there";
+                self.note("run_dir", position(written.defined), "there is a file of this name, and no folder", hint);
+                return None;
+            }
+            Some(folder)
+        });
         Some(Process {
             drain_grace: drain_grace?,
             drain_timeout: drain_timeout?,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_saphyr::Spanned;
 
-use super::{Check, Seen, position};
+use super::{Check, Named, Seen, position};
 use crate::config::access::{Policy, PolicyKey, Quota, RateLimits, Redis, Secret};
 use crate::config::file::{self, File, Text};
 use crate::config::{scalar, words};
@@ -28,7 +28,11 @@ impl Check<'_> {
             let at = format!("rate_limits[{index}]");
             policies.push(self.policy(written, &at, &mut names));
         }
-        let alone = file.rate_limits.iter().enumerate().filter(|_| file.redis.is_none());
+        if self.is_lost("rate_limits") || self.policies.iter().any(|known| known.name.is_none()) {
+            self.unnamed.push(Named::RateLimit);
+        }
+        let is_alone = file.redis.is_none() && !self.is_lost("redis");
+        let alone = file.rate_limits.iter().enumerate().filter(|_| is_alone);
         for (index, limit) in alone.filter(|(_, limit)| limit.value.shared.value.trim() == "true") {
             let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or let each replica count by itself";
             let message = "replicas count together in `redis`, and there is none";

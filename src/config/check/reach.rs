@@ -3,11 +3,11 @@
 use super::{Check, every};
 use crate::config::file;
 use crate::config::load::Source;
-use crate::config::problem::Problems;
+use crate::config::problem::Problem;
 use crate::config::reach::Reach;
 
 /// Checks these keys of a file, which was read from `source`.
-pub(in crate::config) fn reach(source: &Source<'_>, written: &file::Reach) -> Result<Reach, Problems> {
+pub(in crate::config) fn reach(source: &Source<'_>, written: &file::Reach) -> Result<Reach, Vec<Problem>> {
     let mut check = Check::new(source);
     // The data plane is not looked at: its certificate may be on its way from one to the next.
     let status = check.sockets(&written.listeners.status, "listeners.status", None);

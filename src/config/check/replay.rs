@@ -18,7 +18,8 @@ impl Check<'_> {
             self.note("replay.store", position(written.store.defined), message, hint);
         }
         let (bytes, run_bytes) = (bytes?, run_bytes?);
-        if run_bytes > bytes {
+        let is_known = !self.is_lost("replay.bytes") && !self.is_lost("replay.run_bytes");
+        if run_bytes > bytes && is_known {
             // Of a default and what was written, only the written one can be changed.
             let (key, text) = match position(written.run_bytes.defined) {
                 Some(_) => ("run_bytes", &written.run_bytes),

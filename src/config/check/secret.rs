@@ -12,7 +12,7 @@ impl Check<'_> {
     /// A text that is shown to nobody.
     pub(super) fn secret(&mut self, written: &str, path: &str, place: Option<Position>) -> Option<String> {
         const FORM: &str = "write `${NAME}` or `${NAME:-default}`; for the characters `${` themselves write `$${`";
-        let (message, hint) = match expand(written, self.source.lookup) {
+        let (message, hint) = match expand(written, self.source.with.lookup) {
             Ok(read) if !read.text.is_empty() => return Some(read.text),
             Ok(_) => ("the value is empty".to_owned(), "write one, or take the key away".to_owned()),
             Err(Failure::Unset(name)) => {
@@ -56,6 +56,6 @@ impl Check<'_> {
     }
 
     pub(super) fn file_name(&mut self, text: &Text, path: &str) -> Option<PathBuf> {
-        self.value(text, path, scalar::file).map(|file| self.source.base.join(file))
+        self.value(text, path, scalar::file).map(|file| self.source.with.base.join(file))
     }
 }

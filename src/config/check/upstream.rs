@@ -70,13 +70,11 @@ impl Check<'_> {
         let Some(written) = written else { return Some(None) };
         let place = position(written.defined);
         let file::UpstreamTls { ca, cert, key, server_name } = &written.value;
-        let ca = ca.as_ref().map(|ca| self.file(ca, &format!("{at}.ca")));
+        let ca = ca.as_ref().map(|ca| self.authorities(ca, &format!("{at}.ca")));
         let identity = match (cert, key) {
-            (Some(cert), Some(key)) => {
-                let (cert, key) = (self.file(cert, &format!("{at}.cert")), self.file(key, &format!("{at}.key")));
-                Some(cert.zip(key).map(|((cert, _), (key, _))| Identity { cert, key }))
-            }
+            (Some(cert), Some(key)) => Some(self.pair(cert, key, at).map(|(cert, key, _)| Identity { cert, key })),
             (None, None) => None,
+            _ if self.is_lost(&format!("{at}.cert")) || self.is_lost(&format!("{at}.key")) => Some(None),
             (cert, _) => {
                 let (there, lacking) = if cert.is_some() { ("cert", "key") } else { ("key", "cert") };
                 let message = format!("there is a `{there}` and no `{lacking}`");
@@ -91,7 +89,7 @@ impl Check<'_> {
         }
         Some(Some(UpstreamTls {
             ca: match ca {
-                Some(ca) => Some(ca?.0),
+                Some(ca) => Some(ca?),
                 None => None,
             },
             identity: match identity {

@@ -14,7 +14,8 @@ use crate::config::words;
 
 /// An address, or a network of them.
 pub(in crate::config) fn network(text: &str) -> Result<IpNet, Fault> {
-    const HINT: &str = "write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`";
+    const HINT: &str = "write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies \
+                        on a Unix socket `unix`";
     let read = text.parse::<IpNet>().or_else(|_| text.parse().map(|address: std::net::IpAddr| address.into()));
     match read {
         Ok(network) if network == network.trunc() => Ok(network),

@@ -21,7 +21,9 @@ pub(in crate::config) fn upstream(text: &str) -> Result<Upstream, Fault> {
     }
     let Some((scheme, rest)) = text.split_once("://") else {
         let looks_like_host = text.starts_with(|first: char| first.is_ascii_alphanumeric() || first == '[');
-        let meant = looks_like_host.then(|| format!("http://{text}"));
+        // A port alone is one of this machine.
+        let host = if text.parse::<u16>().is_ok() { "127.0.0.1:" } else { "" };
+        let meant = looks_like_host.then(|| format!("http://{host}{text}"));
         return Err(Fault::new("has no scheme", EXAMPLE).suggest(meant));
     };
     let tls = match scheme.to_ascii_lowercase().as_str() {

@@ -65,6 +65,10 @@ routes:
     cleint: hai
 ",
         r"
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:5: routes[0].cleint: unknown key `cleint`
   hint: did you mean `client`?
 ",
@@ -77,6 +81,10 @@ routes:
     client: {dialect: hai, contents: blocks}
 ",
         r"
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:28: routes[0].client.contents: unknown key `contents`
   hint: did you mean `content`?
 ",
@@ -99,6 +107,12 @@ routes:
     timeouts: {total: 5s}
 ",
         r"
+f:2:5: routes[0]: the key `client` is missing or empty
+  hint: add what the clients speak, such as `client: ag-ui`
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:16: routes[0].timeouts.total: unknown key `total`
   hint: known here: `connect`, `first_byte`, `first_event`, `idle`, `reader`
 ",
@@ -155,6 +169,8 @@ listeners:
         r"
 f:3:5: listeners.data.host: unknown key `host`
   hint: known here: `address`, `mode`, `tls`, `proxy_protocol`
+f:3:5: listeners.data: the key `address` is missing or empty
+  hint: add where to listen, such as `address: 0.0.0.0:8443`
 ",
     ),
     (
@@ -164,7 +180,7 @@ listeners:
   data:
 ",
         r"
-f:2:3: listeners.data: there is no value here
+f:2:7: listeners.data: there is no value here
   hint: write one, or take the key away
 ",
     ),
@@ -186,7 +202,13 @@ routes:
   - client: [hai]
 ",
         r"
-f:2:5: routes[0].client: expected the name of a dialect or a mapping such as {dialect: NAME}, found a list
+f:2:5: routes[0]: the key `path` is missing or empty
+  hint: add the path that clients call, such as `path: /agents/chat`
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+f:2:13: routes[0].client: expected the name of a dialect or a mapping such as {dialect: NAME}, found a list
 ",
     ),
     (
@@ -220,7 +242,7 @@ keep_alive: 1s: 2s
 ",
         r"
 f:1:15: this is not YAML: mapping values are not allowed in this context
-  hint: put a value that holds `: ` in quotes, or check the indentation
+  hint: put a value that holds `: ` in quotes, or check the indentation; the line above may lack its `: `
 ",
     ),
     (
@@ -969,6 +991,118 @@ f:12:29: routes[4].events_path: `/e/{thread_id}/{run_id}` has other places than 
   hint: write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`
 f:12:119: routes[4].events: `/{thread_id}/ #` has a fragment, which is never sent
   hint: take `#` and what follows away
+",
+    ),
+    (
+        "a route whose keys are not as far in",
+        r"
+routes:
+- path: /chat
+client: ag-ui
+agent: hai
+upstream: http://h/
+keep_alive: 15
+",
+        r"
+f:3:1: client: unknown key `client`
+  hint: it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that
+f:4:1: agent: unknown key `agent`
+  hint: it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that
+f:5:1: upstream: unknown key `upstream`
+  hint: it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that
+f:6:13: keep_alive: `15` is no duration
+  hint: did you mean `15s`?
+",
+    ),
+    (
+        "keys of other mappings in a route",
+        r"
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    upstream: http://h/
+    idle: 5m
+    request_body: 1MiB
+    replay: {age: 1m}
+",
+        r"
+f:6:5: routes[0].idle: unknown key `idle`
+  hint: it is a key of `timeouts` of a route
+f:7:5: routes[0].request_body: unknown key `request_body`
+  hint: it is a key of `limits` of the file
+f:8:5: routes[0].replay: unknown key `replay`
+  hint: it is a key of the whole file: write it without indentation
+",
+    ),
+    (
+        "single values where mappings are",
+        r"
+listeners: {data: {address: 0.0.0.0:443, tls: true}}
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, health: true, cors: '*', timeouts: 30s, require: admin, ejection: off}
+",
+        r"
+f:1:47: listeners.data.tls: expected a mapping, found a single value
+  hint: name its files: `tls: {cert: tls.crt, key: tls.key}`
+f:3:72: routes[0].health: expected a mapping, found a single value
+  hint: write `health: {}` for the defaults, or `health: {path: /healthz}` to ask for a path
+f:3:84: routes[0].cors: expected a mapping, found a single value
+  hint: name the pages that may call: `cors: {origins: [https://app.example.com]}`
+f:3:99: routes[0].timeouts: expected a mapping, found a single value
+  hint: say for what: `timeouts: {first_byte: 60s, idle: 5m}`
+f:3:113: routes[0].require: expected a mapping, found a single value
+  hint: say what of a caller: `require: {scopes: [chat]}`
+f:3:130: routes[0].ejection: expected a mapping, found a single value
+  hint: say when: `ejection: {failures: 5, for: 30s}`
+",
+    ),
+    (
+        "a colon that is missing",
+        r"
+keep_alive 15s
+drain_grace: 1s
+",
+        r"
+f:2:12: this is not YAML: mapping values are not allowed in this context
+  hint: put a value that holds `: ` in quotes, or check the indentation; the line above may lack its `: `
+",
+    ),
+    (
+        "a key that may stand for two, and one beside what it would stand for",
+        r"
+routes:
+  - {ath: /a, client: ag-ui, agent: hai, upstream: http://h/, agents: hai}
+",
+        r"
+f:2:6: routes[0].ath: unknown key `ath`
+  hint: did you mean `auth` or `path`?
+f:2:63: routes[0].agents: unknown key `agents`
+  hint: known here: `name`, `path`, `events_path`, `on_disconnect`, `client`, `agent`, `upstream`, `upstream_tls`, `health`, `ejection`, `events`, `guard`, `timeouts`, `auth`, `require`, `tools`, `threads`, `on_token_expiry`, `rate_limits`, `max_streams`, `max_streams_per_caller`, `run_limits`, `cors`, `errors`, `forward_headers`, `forward_credentials`, `upstream_headers`
+",
+    ),
+    (
+        "mappings and lists in each other's place",
+        r"
+listeners: [127.0.0.1:80]
+rate_limits: {name: a}
+trusted_proxies: 10.0.0.0/8
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: http://h/, rate_limits: a, tools: {}, upstream_headers: [a]}
+",
+        r"
+f:1:12: listeners: expected a mapping, found a list
+  hint: say which of the two: `listeners: {data: 127.0.0.1:8787, status: 127.0.0.1:8788}`
+f:2:14: rate_limits: expected a list, found a mapping
+  hint: begin each entry with `- `, indented below the key
+f:3:18: trusted_proxies: expected a list, found a single value
+  hint: begin each entry with `- `, indented below the key
+f:5:77: routes[0].rate_limits: expected a list, found a single value
+  hint: begin each entry with `- `, indented below the key
+f:5:87: routes[0].tools: expected a list, found a mapping
+  hint: begin each entry with `- `, indented below the key
+f:5:109: routes[0].upstream_headers: expected a mapping, found a list
+  hint: write `key: value` lines below it, indented
 ",
     ),
 ];

@@ -13,11 +13,11 @@ f:1:31: trusted_proxies[1]: `10.1.2.3/8` is an address within a network, not a n
 f:1:43: trusted_proxies[2]: `fd00::1/64` is an address within a network, not a network
   hint: did you mean `fd00::/64`?
 f:1:57: trusted_proxies[3]: `10.0.0.0/33` is neither an address nor a network
-  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`
+  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies on a Unix socket `unix`
 f:1:70: trusted_proxies[4]: `proxy.local` is neither an address nor a network
-  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`
+  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies on a Unix socket `unix`
 f:1:83: trusted_proxies[5]: `${SECRET}`, with its variables put in, is neither an address nor a network
-  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`
+  hint: write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies on a Unix socket `unix`
 ",
     ),
     (
@@ -75,8 +75,12 @@ auth:
     - {name: x, isuser: y}
 ",
         r"
+f:3:7: auth.issuers[0]: the key `audience` is missing or empty
+  hint: add what `aud` has to hold, such as `audience: https://agents.example.com`
 f:3:17: auth.issuers[0].isuser: unknown key `isuser`
   hint: did you mean `issuer`?
+f:3:25: auth.issuers[0].issuer: `y` is no https URL, so its keys cannot be discovered
+  hint: write the issuer's https URL, or say where its keys are: `jwks_url`, `jwks_file`, `public_key_file`, `secret_file` or `secret`
 ",
     ),
     (
@@ -651,7 +655,13 @@ routes:
     upstream_headers: {x-a: 5000}
 ",
         r"
-f:3:24: routes[0].upstream_headers.x-a: expected a value or a mapping such as {file: PATH}, found a number
+f:2:5: routes[0]: the key `client` is missing or empty
+  hint: add what the clients speak, such as `client: ag-ui`
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+f:3:29: routes[0].upstream_headers.x-a: expected a value or a mapping such as {file: PATH}, found a number
   hint: put the value in quotes if it is meant as text
 ",
     ),
@@ -663,7 +673,13 @@ routes:
     upstream_headers: {x-a: [hunter2]}
 ",
         r"
-f:3:24: routes[0].upstream_headers.x-a: expected a value or a mapping such as {file: PATH}, found a list
+f:2:5: routes[0]: the key `client` is missing or empty
+  hint: add what the clients speak, such as `client: ag-ui`
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
+f:3:29: routes[0].upstream_headers.x-a: expected a value or a mapping such as {file: PATH}, found a list
 ",
     ),
     (
@@ -674,6 +690,12 @@ routes:
     upstream_headers: {x-a: hunter2, x-a: hunter2}
 ",
         r"
+f:2:5: routes[0]: the key `client` is missing or empty
+  hint: add what the clients speak, such as `client: ag-ui`
+f:2:5: routes[0]: the key `agent` is missing or empty
+  hint: add what the agent speaks, such as `agent: hai`
+f:2:5: routes[0]: the key `upstream` is missing or empty
+  hint: add where the agent is, such as `upstream: http://127.0.0.1:9001/chat`
 f:3:38: routes[0].upstream_headers.x-a: the key `x-a` is written twice; first on line 3
   hint: keep one of the two, or write their values as one
 ",

@@ -276,6 +276,7 @@ routes:
         "DIR/diglot.yaml:8:51: redis.password_file: the file holds no password",
         "DIR/diglot.yaml:8:51: redis.password_file: `url` has a password as well",
         "DIR/diglot.yaml:14:40: routes[0].upstream_headers.x-agent.file: the file and its prefix are no value of a field",
+        "DIR/keys.yaml:2:21: keys[0].sha256: the value is no SHA-256 digest",
         "DIR/keys.yaml:3:87: keys[1].exp: unknown key `exp`",
         "DIR/list.yaml:2:1: expected a mapping, found a list",
         "DIR/more.yaml:3:21: keys[1].sha256: the value is no SHA-256 digest",

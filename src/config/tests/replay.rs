@@ -43,6 +43,12 @@ f:1:34: replay.run_bytes: one run may take more than all of them together
 replay: {bytes: 64KiB, age: 0s, runs: 0, run: 1}
 ",
         r"
+f:1:17: replay.bytes: one run may take more than all of them together
+  hint: make `bytes` larger, or `run_bytes` smaller
+f:1:29: replay.age: `0s` leaves no time at all
+  hint: write a duration of at least `1ms`
+f:1:39: replay.runs: `0` allows nothing at all
+  hint: write a whole number of at least 1
 f:1:42: replay.run: unknown key `run`
   hint: did you mean `runs`?
 ",

@@ -38,7 +38,7 @@ f:8:34: routes[0].upstream[2].weight: `heavy` is no weight
 f:10:59: routes[1].upstream.url: this is the gateway itself, the default of listeners.data; requests would go round in it
   hint: write the address and port of the agent
 f:11:53: routes[2].upstream: `9001` has no scheme
-  hint: did you mean `http://9001`?
+  hint: did you mean `http://127.0.0.1:9001`?
 ",
     ),
     (
@@ -85,6 +85,16 @@ routes:
   - {path: /d, client: ag-ui, agent: hai, upstream: https://h/, upstream_tls: {insecure: true}}
 ",
         r"
+f:2:79: routes[0].upstream_tls: there is a `cert` and no `key`
+  hint: write both files: an agent that asks who calls is shown both
+f:2:84: routes[0].upstream_tls.ca: `absent.pem` cannot be read: No such file or directory (os error 2)
+  hint: name a file that this user may read, of at most 1 MiB; a relative name starts at the folder of the configuration
+f:3:78: routes[1].upstream_tls: no upstream of this route is spoken to over TLS
+  hint: write `https://` in `upstream`, or take `upstream_tls` away
+f:4:79: routes[2].upstream_tls: there is a `key` and no `cert`
+  hint: write both files: an agent that asks who calls is shown both
+f:4:110: routes[2].upstream_tls.server_name: `https://h` is no name that a certificate is for
+  hint: write a host name or an IP address alone, such as `agent.internal`
 f:5:80: routes[3].upstream_tls.insecure: unknown key `insecure`
   hint: known here: `ca`, `cert`, `key`, `server_name`
 ",

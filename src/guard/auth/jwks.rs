@@ -13,6 +13,7 @@ use super::fetch::{Fetcher, Url};
 use super::jwt::Token;
 use super::key::KeySet;
 use crate::config::access::{Algorithm, Issuer as Settings, Keys};
+use crate::config::load::Unfit;
 use crate::guard::file::Watched;
 use crate::guard::identity::Identity;
 use crate::telemetry::label::AuthReason;
@@ -121,16 +122,10 @@ impl Issuer {
         let name: Arc<str> = settings.name.as_str().into();
         let metrics = metrics.issuer(&name);
         let source = match &settings.keys {
-            Keys::JwksFile(path) => file(path, settings, metrics, KeySet::from_jwks).map_err(|why| {
-                let hint = "put a JWKS there, `{\"keys\": [...]}`, with a public key for one of the issuer's `algorithms`; PEM \
-                            goes into `public_key_file`";
-                unusable(&name, "jwks_file", &why, hint)
-            })?,
-            Keys::PemFile(path) => file(path, settings, metrics, KeySet::from_pem).map_err(|why| {
-                let hint = "put public keys or certificates in PEM there, each for one of the issuer's `algorithms`; a JWKS \
-                            goes into `jwks_file`";
-                unusable(&name, "public_key_file", &why, hint)
-            })?,
+            Keys::JwksFile(path) => file(path, settings, metrics, KeySet::from_jwks)
+                .map_err(|why| unusable(&name, "jwks_file", &why, JWKS_HINT))?,
+            Keys::PemFile(path) => file(path, settings, metrics, KeySet::from_pem)
+                .map_err(|why| unusable(&name, "public_key_file", &why, PEM_HINT))?,
             // White space at its end is not part of it: editors and `echo` write a line end.
             Keys::SecretFile(path) => {
                 let read = |content: &[u8], all: &[_]| KeySet::from_secret(content.trim_ascii_end(), all);
@@ -205,6 +200,27 @@ impl Issuer {
 }
 
 /// What keeps the gateway from starting, as the other problems of a configuration are said: where, why, the way out.
+/// What to do about a file that is to be a JWKS.
+const JWKS_HINT: &str = "put a JWKS there, `{\"keys\": [...]}`, with a public key for one of the issuer's `algorithms`; PEM \
+                         goes into `public_key_file`";
+
+/// What to do about a file that is to be PEM.
+const PEM_HINT: &str = "put public keys or certificates in PEM there, each for one of the issuer's `algorithms`; a JWKS goes \
+                        into `jwks_file`";
+
+/// Whether the content of a file of public keys can be used, for the check of a configuration.
+///
+/// # Errors
+/// Why not.
+pub fn usable(keys: &Keys, content: &[u8], allowed: &[Algorithm]) -> Result<(), Unfit> {
+    let (read, hint) = match keys {
+        Keys::JwksFile(_) => (KeySet::from_jwks(content, allowed), JWKS_HINT),
+        Keys::PemFile(_) => (KeySet::from_pem(content, allowed), PEM_HINT),
+        Keys::Discovery | Keys::Url(_) | Keys::SecretFile(_) | Keys::Secret(_) => return Ok(()),
+    };
+    read.map(drop).map_err(|why| Unfit { why, hint })
+}
+
 fn unusable(issuer: &str, key: &str, why: &str, hint: &str) -> String {
     format!("auth.issuers {issuer}: {key} {why}\n  hint: {hint}")
 }

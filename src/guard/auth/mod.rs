@@ -15,13 +15,15 @@ mod jwks;
 mod jwt;
 mod key;
 
+pub use jwks::usable;
+
 use self::api_key::ApiKeys;
 use self::challenge::Resource;
 use self::credential::Credential;
 use self::fetch::Fetcher;
 use self::jwks::{Health, Issuer};
 use self::jwt::Token;
-use super::{Gate, Guard, Identity, Matched, Upkeep, Who};
+use super::{Gate, Guard, Identity, Matched, Told, Upkeep, Who};
 use crate::config::Config;
 use crate::error::Rejection;
 use crate::telemetry::Metrics;
@@ -185,6 +187,27 @@ impl Gate for Authenticate {
                 matched.metrics.authenticated(method, reason);
                 Err(auth.refusal(matched, method, reason))
             }
+        }
+    }
+
+    fn told(&self, head: &Parts) -> Told {
+        const GATE: &str = "authenticate";
+        let Some(matched) = head.extensions.get::<Arc<Matched>>().filter(|one| !one.access.methods.is_empty()) else {
+            return Told::passes(GATE, Vec::new());
+        };
+        let auth = &self.0.auth;
+        let wants = matched.access.methods.iter().map(|name| match auth.api_keys.header(name) {
+            Some(field) => format!("an API key of {name}, in {field}"),
+            None => format!("a token of {name}, as `Authorization: Bearer …`"),
+        });
+        let wants = wants.collect();
+        match Credential::of(head, &auth.key_fields(matched)) {
+            Ok(Credential::None) => {
+                let refusal = auth.refusal(matched, AuthMethod::None, AuthReason::Missing);
+                Told::decided(GATE, wants, &Err(refusal))
+            }
+            Err(reason) => Told::decided(GATE, wants, &Err(auth.refusal(matched, AuthMethod::None, reason))),
+            Ok(_) => Told::depends(GATE, wants, "whether the credential is believed; it was not checked"),
         }
     }
 }

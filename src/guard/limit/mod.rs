@@ -21,7 +21,7 @@ use self::local::{Local, Taken};
 use self::shared::{Question, Shared, Verdict};
 use self::standing::seconds;
 use super::redis::{Away, Redis};
-use super::{Errand, Gate, Guard, Identity, Matched, Who};
+use super::{Errand, Gate, Guard, Identity, Matched, Told, Who};
 use crate::config::access::{self, OnError, PolicyKey, Quota, RateLimits};
 use crate::error::{Kind, Rejection};
 use crate::telemetry::Metrics;
@@ -35,6 +35,9 @@ use std::time::Duration;
 
 /// How often callers that were quiet are forgotten.
 const FORGET_EVERY: Duration = Duration::from_secs(10);
+
+/// What only the moment knows.
+const COUNTED: &str = "how much of it is used up";
 
 /// The rate limits of the gateway.
 #[derive(Debug)]
@@ -124,6 +127,21 @@ impl Limits {
         }
     }
 
+    /// The limits that a request is counted against before it is known who calls, or behind that.
+    fn of<'l>(&'l self, route: &'l Matched, early: bool) -> impl Iterator<Item = &'l Policy> {
+        // Whoever reads a run was counted when it was started.
+        let counts = route.errand != Errand::Read;
+        let named = route.access.rate_limits.iter().filter(move |_| counts);
+        let policies = named.filter_map(move |index| self.policies.get(*index).map(|policy| &**policy));
+        policies.filter(move |policy| policy.early == early)
+    }
+
+    /// The same in words.
+    fn told(&self, head: &Parts, early: bool) -> Vec<String> {
+        let Some(route) = head.extensions.get::<Arc<Matched>>() else { return Vec::new() };
+        self.of(route, early).map(|policy| policy.settings.to_string()).collect()
+    }
+
     /// Says in the metrics how many callers are counted now.
     pub fn measure(&self) {
         self.metrics.limit_keys(self.tiers().map(|tier| tier.local.keys()).sum());
@@ -135,13 +153,7 @@ impl Limits {
 
     async fn pass(&self, head: &mut Parts, early: bool) -> Result<(), Rejection> {
         let Some(route) = head.extensions.get::<Arc<Matched>>().cloned() else { return Ok(()) };
-        // Whoever reads a run was counted when it was started.
-        if route.errand == Errand::Read || route.access.rate_limits.is_empty() {
-            return Ok(());
-        }
-        let policies = route.access.rate_limits.iter().filter_map(|index| self.policies.get(*index));
-        let policies = policies.filter(|policy| policy.early == early);
-        let asked: Vec<_> = policies.map(|policy| policy.asked(head, &route, &self.seed)).collect();
+        let asked: Vec<_> = self.of(&route, early).map(|policy| policy.asked(head, &route, &self.seed)).collect();
         if asked.is_empty() {
             return Ok(());
         }
@@ -303,6 +315,10 @@ impl Gate for Unknown {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         self.0.limits.pass(head, true).await
     }
+
+    fn told(&self, head: &Parts) -> Told {
+        Told::depends("limits of anybody", self.0.limits.told(head, true), COUNTED)
+    }
 }
 
 /// The gate of all other limits.
@@ -312,5 +328,9 @@ pub struct Known(pub Arc<Guard>);
 impl Gate for Known {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         self.0.limits.pass(head, false).await
+    }
+
+    fn told(&self, head: &Parts) -> Told {
+        Told::depends("limits of callers", self.0.limits.told(head, false), COUNTED)
     }
 }

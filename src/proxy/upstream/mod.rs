@@ -25,7 +25,7 @@ mod tests;
 mod tls;
 
 pub use peer::Connector;
-pub(super) use session::{Errand, Outgoing, Place, Session};
+pub(super) use session::{Errand, Outgoing, Place, Session, head};
 
 use self::balance::Turns;
 use self::health::Checks;
@@ -170,6 +170,11 @@ impl Cluster {
     #[must_use]
     pub fn report(&self) -> Vec<(bool, String)> {
         self.roster.report()
+    }
+
+    /// The upstreams that runs are spread over.
+    pub(super) fn upstreams(&self) -> &[Upstream] {
+        &self.settings.upstreams
     }
 
     /// Where the agent has its events, if it answers a POST with something else.

@@ -65,7 +65,7 @@ impl Outgoing<'_> {
     }
 
     /// Its span, which begins now. A query may hold a secret of the operator's.
-    pub(super) fn call(&self, upstream: &Upstream, label: &str) -> Call {
+    pub(in crate::proxy) fn call(&self, upstream: &Upstream, label: &str) -> Call {
         let (method, path) = self.line(upstream);
         let path = path.split_once('?').map_or(path, |(path, _)| path);
         self.calls.begin(Method::of(method.as_str()), label, path)
@@ -216,7 +216,12 @@ impl Session {
     }
 }
 
-fn head(upstream: &Upstream, request: &Outgoing<'_>, call: &Call) -> Result<RequestHeader, BError> {
+/// The head of a request, as it goes out.
+pub(in crate::proxy) fn head(
+    upstream: &Upstream,
+    request: &Outgoing<'_>,
+    call: &Call,
+) -> Result<RequestHeader, BError> {
     let (method, path) = request.line(upstream);
     // "`*/*` or `application/*` admits" protobuf at some agents, so the wish is explicit [specs §4.4].
     let accept = match &request.errand {

@@ -16,7 +16,7 @@ pub use listener::{
     TurnedAway,
 };
 pub use process::{
-    Configured, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, Panicked, TakenOver,
+    Configured, Doubtful, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, Panicked, TakenOver,
 };
 pub use run::{
     Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved, Unshared,
@@ -53,5 +53,12 @@ fn millis(duration: Duration) -> u64 {
 }
 
 pub(super) fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    text.chars().take(SHOWN).map(|c| if is_unfit(c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// What a reader of the log may take for the end of a line, an order to a terminal, or another direction of reading.
+fn is_unfit(c: char) -> bool {
+    let separates = matches!(c, '\u{2028}' | '\u{2029}');
+    let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    c.is_control() || separates || turns
 }

@@ -40,6 +40,26 @@ impl Draining {
     }
 }
 
+/// Something in the configuration is probably not meant. Said at the start.
+pub struct Doubtful<'a> {
+    /// where in the file
+    pub line: Option<u64>,
+    /// which key
+    pub key: &'a str,
+    /// what, without values of variables
+    pub what: &'a str,
+    /// the way out
+    pub hint: Option<&'a str>,
+}
+
+impl Doubtful<'_> {
+    /// Logs it.
+    pub fn emit(self) {
+        let (key, what, hint) = (shown(self.key), shown(self.what), self.hint.map(shown));
+        tracing::warn!(line = self.line, key, what, hint, "the configuration is doubtful");
+    }
+}
+
 /// There is no process to take over from.
 pub struct NobodyBefore<'a> {
     /// where it would listen

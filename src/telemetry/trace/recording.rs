@@ -192,14 +192,10 @@ impl Recording {
         }
     }
 
-    /// An agent has answered, and says more.
+    /// An agent has answered, and may say more. Where that is a refusal, it fails in a moment.
     pub(super) fn head(&mut self, status: u16) {
-        let Some(span) = &mut self.0 else { return };
-        span.set_attribute(of("http.response.status_code", i64::from(status)));
-        // "[...] and SHOULD be set to Error in case of SpanKind.CLIENT."
-        if status >= 400 {
-            span.set_attribute(of("error.type", status.to_string()));
-            span.set_status(Status::error(""));
+        if let Some(span) = &mut self.0 {
+            span.set_attribute(of("http.response.status_code", i64::from(status)));
         }
     }
 
@@ -208,6 +204,14 @@ impl Recording {
             let code = rejection.kind.code();
             span.set_attribute(of("error.type", code));
             span.set_status(Status::error(code));
+            span.end();
+        }
+    }
+
+    /// Nobody wants to know any more.
+    pub(super) fn abandon(&mut self) {
+        if let Some(mut span) = self.0.take() {
+            span.set_attribute(of("error.type", "cancelled"));
             span.end();
         }
     }

@@ -58,4 +58,6 @@ impl Recording {
     pub(super) fn fail(&mut self, _: &Rejection) {}
 
     pub(super) fn end(&mut self) {}
+
+    pub(super) fn abandon(&mut self) {}
 }

@@ -220,9 +220,9 @@ impl<'m> Owned<'m> {
     fn stranger(&self, label: &str, value: &str) -> Option<String> {
         match self {
             Owned::Gateway(metric, true) if label == "le" => {
-                let bound = value.parse::<f64>().ok();
-                let is = metric.buckets.iter().any(|own| Some(*own) == bound);
-                (!is).then(|| format!("no bucket ends at {value}"))
+                let is = |bound: &str| metric.buckets.iter().any(|own| bound.parse() == Ok(*own));
+                let other = value.split('|').find(|bound| !is(bound));
+                other.map(|bound| format!("no bucket ends at {bound}"))
             }
             _ if !self.labels().contains(&label) => Some(format!("no label {label}")),
             Owned::Gateway(metric, _) => {
@@ -267,6 +267,7 @@ fn what_does_not_exist_is_found() {
     let recorded = ["job_route:x:ratio".to_owned(), "diglot:y:ratio".to_owned()];
     for (text, wrong) in [
         ("diglot_streams_total{outcome=~\"finished|drained\", job=\"j\", route=\"whatever\"}", ""),
+        ("diglot_stream_first_event_seconds_bucket{le=~\"1|1.0\"}", ""),
         ("diglot_stream_first_event_seconds_bucket{le=\"2.5\"} or diglot_stream_first_event_seconds_sum", ""),
         ("sum by (job, route) (job_route:x:ratio{route=\"r\"}) > scalar(diglot:y:ratio)", ""),
         ("diglot_stream_total", "diglot_stream_total is no metric"),

@@ -1,6 +1,6 @@
 //! `deploy/errors.md`: what clients hear when something goes wrong, from the table in `src/error.rs`.
 
-use diglot::error::Kind;
+use diglot::error::{Kind, Rejection};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -14,14 +14,7 @@ same `code` as the last event, and a clean end of the body. A run that did not f
 
 An agent that is not there, and one that is killed in mid-sentence:
 
-```json
-{"code":"upstream_unreachable","detail":"The agent cannot be reached.","hint":"Check that the agent runs and that `upstream` names it.","instance":"…","status":502,"title":"…","type":"urn:diglot:problem:upstream_unreachable"}
-```
-
-```text
-data: {"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-r1","delta":"请先确认。"}
-data: {"type":"RUN_ERROR","message":"The agent's stream ended before its run did.","code":"upstream_truncated"}
-```
+EXAMPLES
 
 `instance` is the id of the request: it is `x-request-id` of the answer and `request_id` in the log, where the cause is.
 `detail` says what exactly; of a request that cannot be read it names the place, such as `/messages/0/role`.
@@ -31,9 +24,9 @@ data: {"type":"RUN_ERROR","message":"The agent's stream ended before its run did
 - With `errors: run_error` on a route refusals are `RUN_ERROR` too, on a stream of their own with status 200, which the AG-UI
   client shows better than a status ([access.md](access.md#how-a-refusal-is-heard)).
 - `upstream_status` is 502, or the agent's own 400, 409, 413, 422, 429 or 503, with its message and its `Retry-After`.
-- 429 and 503 have a `Retry-After`: whoever comes back then after `rate_limited` is let pass.
-- `token_expired` and `tool_not_allowed` may also come in mid-run, `run_limit_reached`, `run_lost` and `run_abandoned` come
-  there alone, or to who comes back to such a run.
+- `Retry-After` says when to come back where that is known; who comes back then after `rate_limited` is let pass.
+- `token_expired` and `tool_not_allowed` may also come in mid-run; `run_limit_reached`, `run_lost` and `run_abandoned` are
+  failures of a run that has begun, and come as `RUN_ERROR`.
 - Coming back to runs is in [resume.md](resume.md), agents that fail in [upstreams.md](upstreams.md), runs in two steps in
   [two-steps.md](two-steps.md).
 
@@ -49,8 +42,17 @@ Where an agent is to blame, `Proxy-Status` (RFC 9209) says it in the words of th
 |---|---|
 ";
 
+/// A refusal, and the end of a run that failed, as they leave.
+fn examples() -> String {
+    let refusal = Rejection::from(Kind::UpstreamUnreachable).problem("01a20203-4007-704f-b2f6-aba12538ff08");
+    let (text, code) = (Kind::UpstreamTruncated.text(), Kind::UpstreamTruncated.code());
+    let said = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-r1","delta":"请先确认。"}"#;
+    let failed = format!(r#"{{"type":"RUN_ERROR","message":"{text}","code":"{code}"}}"#);
+    format!("```json\n{refusal}\n```\n\n```text\ndata: {said}\n\ndata: {failed}\n```")
+}
+
 fn page() -> String {
-    let mut out = HEAD.to_owned();
+    let mut out = HEAD.replace("EXAMPLES", &examples());
     for kind in Kind::ALL {
         writeln!(out, "| `{}` | {} | {} | {} |", kind.code(), kind.status(), kind.text(), kind.hint())
             .expect("a string");

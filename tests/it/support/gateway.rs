@@ -90,6 +90,11 @@ impl Drop for File {
 pub fn diglot() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_diglot"));
     command.env_remove("DIGLOT_CONFIG").env_remove("DIGLOT_LOG").stdin(Stdio::null());
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("OTEL_") {
+            command.env_remove(name);
+        }
+    }
     command
 }
 
@@ -184,6 +189,11 @@ impl Gateway {
     pub async fn at(config: &Path, more: &[&str]) -> Gateway {
         let mut command = diglot();
         command.arg("serve").arg("--config").arg(config).args(more);
+        Gateway::by(command).await
+    }
+
+    /// As [`Gateway::start`], by a command that is whole.
+    pub async fn by(command: Command) -> Gateway {
         let gateway = Gateway::listening(command).await;
         gateway.ready().await;
         gateway
@@ -193,7 +203,8 @@ impl Gateway {
         eventually("readiness", async || (self.ask("/readyz").await.status == 200).then_some(())).await;
     }
 
-    async fn listening(mut command: Command) -> Gateway {
+    /// Starts it by a command and waits until it listens.
+    pub async fn listening(mut command: Command) -> Gateway {
         let mut process = Process::start(&mut command, false);
         let (mut listening, mut status) = (Vec::new(), None);
         let mut early = VecDeque::new();

@@ -6,6 +6,7 @@
 
 pub mod agent;
 pub mod client;
+pub mod collector;
 pub mod fault_proxy;
 pub mod gateway;
 pub mod prometheus;

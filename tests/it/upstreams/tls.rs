@@ -178,10 +178,13 @@ fn files_that_cannot_be_used_are_said_before_anything_starts() {
     let pem = authority.pem();
     let identity = |cert: &Path, key: &Path| format!("cert: {}, key: {}", cert.display(), key.display());
     for (keys, said) in [
-        (format!("ca: {}", empty.display()), "empty.pem: holds no certificate in PEM".to_owned()),
-        (format!("ca: {}", broken.display()), "broken.pem: holds a certificate that cannot be read".to_owned()),
-        (identity(&one.cert, &other.key), "other.key: cannot be used with ".to_owned()),
-        (identity(&one.cert, &pem), "authority.pem: holds no private key in PEM".to_owned()),
+        (format!("ca: {}", empty.display()), ":2:91: routes[0].upstream_tls.ca: there is no certificate in this file"),
+        (
+            format!("ca: {}", broken.display()),
+            "routes[0].upstream_tls.ca: a certificate in this file is none of an authority",
+        ),
+        (identity(&one.cert, &other.key), "routes[0].upstream_tls.key: this is the key of another certificate"),
+        (identity(&one.cert, &pem), "routes[0].upstream_tls.key: there is no private key in this file"),
     ] {
         let file = File::new(&format!(
             "listeners: {{data: 127.0.0.1:0, status: []}}\nroutes: [{{path: /a, client: ag-ui, agent: hai, upstream: \"https://h/\", upstream_tls: {{{keys}}}}}]\n"
@@ -191,7 +194,7 @@ fn files_that_cannot_be_used_are_said_before_anything_starts() {
             let text = [output.stdout, output.stderr].concat();
             let text = String::from_utf8_lossy(&text);
             assert_eq!(output.status.code(), Some(78), "{keys}: {text}");
-            assert!(text.contains(&said), "{keys}: {text}");
+            assert!(text.contains(said), "{keys}: {text}");
         }
     }
 }

@@ -48,12 +48,19 @@ scheme: {{ $tls | ternary "https" "http" }}
 
 {{- /* How long a pod needs to end: the drain, and time to say so. */ -}}
 {{- define "diglot.grace" -}}
-{{- if kindIs "invalid" .Values.terminationGracePeriodSeconds -}}
+{{- $given := .Values.terminationGracePeriodSeconds -}}
+{{- $variable := contains "${" (printf "%v%v" .Values.config.drain_grace .Values.config.drain_timeout) -}}
+{{- if and $variable (not (kindIs "invalid" $given)) -}}
+{{- $given | int64 -}}
+{{- else -}}
 {{- $grace := include "diglot.seconds" (list "drain_grace" .Values.config.drain_grace) -}}
 {{- $timeout := include "diglot.seconds" (list "drain_timeout" .Values.config.drain_timeout) -}}
-{{- add $grace $timeout 5 -}}
-{{- else -}}
-{{- .Values.terminationGracePeriodSeconds | int64 -}}
+{{- $needed := add $grace $timeout 5 -}}
+{{- $chosen := kindIs "invalid" $given | ternary $needed $given | int64 -}}
+{{- if lt $chosen $needed -}}
+{{- fail (printf "terminationGracePeriodSeconds: %d is too short for drain_grace and drain_timeout; leave it out, or write %d or more" $chosen $needed) -}}
+{{- end -}}
+{{- $chosen -}}
 {{- end -}}
 {{- end -}}
 
@@ -68,4 +75,14 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- $store := pick (.Values.config.replay | default dict) "store" -}}
 {{- toJson (list $kept $limits $store) | sha256sum | trunc 16 -}}
 {{- end -}}
+{{- end -}}
+
+{{- /* A quantity of memory in bytes. */ -}}
+{{- define "diglot.bytes" -}}
+{{- $text := toString . -}}
+{{- $factor := get (dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "k" 1000 "M" 1000000 "G" 1000000000) (regexFind "[A-Za-z]*$" $text) -}}
+{{- if not (and $factor (regexMatch "^[0-9]+[A-Za-z]*$" $text)) -}}
+{{- fail (printf "resources.limits.memory: %s cannot be read here; write a whole number and a unit, as 1Gi" $text) -}}
+{{- end -}}
+{{- mul (regexFind "^[0-9]+" $text | int64) $factor -}}
 {{- end -}}

@@ -33,6 +33,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- define "diglot.image" -}}
 {{- with .Values.image -}}
+{{- if eq .tag "latest" -}}{{- fail "image.tag: `latest` is another image tomorrow; name a version, or give a digest" -}}{{- end -}}
 {{- if .digest -}}
 {{ .repository }}@{{ .digest }}
 {{- else -}}

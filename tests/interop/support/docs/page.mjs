@@ -8,8 +8,8 @@ export const read = (name) => readFileSync(new URL(name, ROOT), "utf8");
 
 /**
  * The blocks of the page `name`, in their order: language, lines, where they begin, the file that the sentence before names,
- * and what an HTML comment right before the block says. There are two such comments: `not run: REASON`, and `runs on`, for a
- * program that is a server.
+ * and what an HTML comment right before the block says. There are three such comments: `not run: REASON`; `runs on`, for a
+ * program that is a server; and `given: COMMAND`, for what the reader of the page has running.
  */
 export function blocksOf(name) {
   const blocks = [];
@@ -36,9 +36,9 @@ const SUFFIX = { yaml: "yaml", js: "mjs", python: "py" };
 /** What the paragraph before a block says of it. A comment counts when nothing but the fence is behind it. */
 function saidBefore(lines, language) {
   const text = lines.join("\n").trimEnd();
-  const comment = /<!--\s*(not run: ([^>]+?)|runs on)\s*-->$/.exec(text);
+  const comment = /<!-- (?:not run: (?<notRun>[^>]+)|given: (?<given>[^>]+)|(?<runsOn>runs on)) -->$/.exec(text);
   const paragraph = (comment ? text.slice(0, comment.index).trimEnd() : text).split("\n\n").at(-1);
   const files = [...paragraph.matchAll(/`([\w-]+\.(\w+))`/g)].filter(([, , suffix]) => suffix === SUFFIX[language]);
   const ends = /[:：]$/.test(paragraph);
-  return { notRun: comment?.[2], runsOn: comment?.[1] === "runs on", file: ends ? files.at(-1)?.[1] : undefined };
+  return { ...comment?.groups, file: ends ? files.at(-1)?.[1] : undefined };
 }

@@ -12,9 +12,12 @@ const TOP = ["listeners", "trusted_proxies", "auth", "rate_limits", "redis", "li
 /** What a fragment of a configuration is completed with, the keys that it has itself left out. */
 const ROUTE = { path: "/agents/chat", client: "ag-ui", agent: "hai", upstream: "http://127.0.0.1:9001/chat" };
 const REST = {
-  auth: `{api_keys: [{name: partners, keys: [{id: ci, sha256: ${"ab".repeat(32)}, tier: gold}]}]}`,
-  rate_limits: "[{name: per-caller, requests: 60, per: 1m, tiers: {gold: {requests: 600}}}]",
+  auth: "{issuers: [{name: corp, issuer: https://login.example.com, audience: diglot, tenant_claim: tenant}]}",
+  rate_limits: "[{name: per-caller, requests: 60, per: 1m}]",
 };
+
+/** Which of them a fragment speaks of. */
+const SPEAKS_OF = { auth: /^require:/m, rate_limits: /^rate_limits:/m };
 
 function agree(expected, actual, what) {
   const off = difference(expected.join("\n"), actual);
@@ -25,12 +28,22 @@ const keysOf = (lines) => lines.flatMap((line) => /^(\w+):/.exec(line)?.[1] ?? [
 const missing = (defaults, keys) => Object.entries(defaults).filter(([key]) => !keys.includes(key)).map(([key, value]) => `${key}: ${value}`);
 
 /** A configuration from a fragment: one of a route gets the rest of it, one without routes gets one. */
-export function whole(lines) {
-  const keys = keysOf(lines);
-  if (keys.includes("routes")) return lines.join("\n");
+export function whole(written) {
+  const depth = Math.min(...written.filter((line) => line.trim() !== "").map((line) => line.search(/\S/)));
+  const lines = written.map((line) => line.slice(depth));
+  const [keys, text] = [keysOf(lines), lines.join("\n")];
+  if (keys.includes("routes")) return text;
+  const rest = Object.fromEntries(Object.entries(REST).filter(([key]) => SPEAKS_OF[key].test(text)));
   const indented = (all) => all.map((line) => `    ${line}`);
-  if (keys.some((key) => TOP.includes(key))) return [...lines, ...missing(REST, keys), "routes:", "  -", ...indented(missing(ROUTE, []))].join("\n");
-  return [...missing(REST, []), "routes:", "  -", ...indented([...missing(ROUTE, keys), ...lines])].join("\n");
+  if (keys.some((key) => TOP.includes(key))) return [...lines, "routes:", "  -", ...indented(missing(ROUTE, []))].join("\n");
+  return [...missing(rest, []), "routes:", "  -", ...indented([...missing(ROUTE, keys), ...lines])].join("\n");
+}
+
+/** The default ports in so many words, since here they are others. */
+function onOwnPorts(text) {
+  const [data, status] = ['  data: "127.0.0.1:8787"\n', '  status: "127.0.0.1:8788"\n'];
+  if (!/^listeners:/m.test(text)) return `${text}\nlisteners:\n${data}${status}`;
+  return /^ +status:/m.test(text) ? text : text.replace(/^listeners:\n/m, `$&${status}`);
 }
 
 /** The commands of a script, a line each; one that ends in `\` goes on, and so does a here-document. */
@@ -93,17 +106,17 @@ async function yaml(session, { lines, file }) {
   for (const [, found] of lines.join("\n").matchAll(/\b(?:cert|key|ca|client_ca|\w+_file): "?([\w./-]+)/g)) await session.provide(found);
   if (lines.some((line) => line.includes("keys.yaml"))) await session.command("test -e keys.yaml || echo 'keys: []' > keys.yaml");
   const text = whole(lines);
-  // The reader has the default ports; here they are others.
-  const listeners = keysOf(lines).includes("listeners") ? "" : 'listeners: {data: "127.0.0.1:8787", status: "127.0.0.1:8788"}\n';
-  await session.write(name, `${text}\n${listeners}`);
+  await session.write(name, onOwnPorts(text));
   const { code, output } = await session.command(`diglot check ${name}`);
   assert.ok(code === 0, `${output}\n${text}`);
 }
 
 /** A program: it prints what the block of text behind it says; or it is a server, and goes on. */
 const program = (suffix, interpreter) => async (session, { lines, file, line, runsOn }) => {
-  const name = file ?? `block-${line}.${suffix}`;
-  await session.write(name, `${lines.join("\n")}\n`);
+  const source = `${lines.join("\n")}\n`;
+  const project = source.includes('"@copilotkit/') ? "copilotkit/" : "";
+  const name = project + (file ?? `block-${line}.${suffix}`);
+  await session.write(name, source);
   if (runsOn) return void (await session.serve(`${interpreter} ${name}`));
   const { code, output } = await session.command(`${interpreter} ${name}`);
   assert.ok(code === 0, output);
@@ -122,5 +135,6 @@ const LANGUAGES = { console: console_, sh, yaml, js: program("mjs", "node"), pyt
 export async function run(session, block) {
   const how = LANGUAGES[block.language];
   assert.ok(how, `nobody runs blocks of ${block.language || "no language"}; there are: ${Object.keys(LANGUAGES).join(", ")}`);
+  if (block.given) await execute(session, block.given);
   await how(session, block);
 }

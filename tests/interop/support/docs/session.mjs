@@ -14,10 +14,9 @@ import { packages } from "../python.mjs";
 const ROOT = fileURLToPath(new URL("../../../../", import.meta.url));
 const INTEROP = path.join(ROOT, "tests/interop");
 const COMMAND_LIMIT_MS = 60_000;
-const STOP_LIMIT_MS = 10_000;
 
 /** Ports as the pages write them. */
-const PORTS = [8787, 8788, 9001, 9002, 9090, 9091, 4000];
+const PORTS = [8787, 8788, 8443, 9001, 9002, 9090, 9091, 4000];
 
 /** The Python packages that scripts of the pages may use. */
 const PYTHON_SETS = ["ag-ui-langgraph-0.0.47"];
@@ -68,16 +67,17 @@ export class Session {
     return session;
   }
 
-  /** The folder: `diglot` on the path, a quiet curl, the packages that an `npm install` would bring, and the repository's files. */
+  /** The folder: `diglot` on the path, a curl that is quiet and fails where it is refused, the packages that an `npm install` would bring, and the repository's files. */
   async furnish() {
     const at = (...names) => path.join(this.folder, ...names);
     await mkdir(at(".bin"));
     await symlink(BINARY, at(".bin/diglot"));
-    await writeFile(at(".bin/.curlrc"), "silent\nshow-error\n");
+    await writeFile(at(".bin/.curlrc"), "silent\nfail-with-body\n");
     await mkdir(at("node_modules/hai-client"), { recursive: true });
-    for (const [name, folder] of [["@ag-ui", "."], ["@copilotkit", "copilotkit"]]) {
-      await symlink(path.join(INTEROP, folder, "node_modules", name), at("node_modules", name));
-    }
+    await symlink(path.join(INTEROP, "node_modules/@ag-ui"), at("node_modules/@ag-ui"));
+    // A project of its own, since it brings another version of @ag-ui/client.
+    await mkdir(at("copilotkit"));
+    await symlink(path.join(INTEROP, "copilotkit/node_modules"), at("copilotkit/node_modules"));
     await writeFile(at("node_modules/hai-client/package.json"), '{"type": "module", "exports": "./index.js"}');
     await writeFile(at("node_modules/hai-client/index.js"), `export * from "${path.join(INTEROP, "support/hai-client.mjs")}";\n`);
     for (const name of ["config", "deploy", "tests"]) await symlink(path.join(ROOT, name), at(name));
@@ -85,7 +85,7 @@ export class Session {
 
   /** A text of the page as it is here. */
   here(text) {
-    const ports = text.replace(/(?<=:)\d{4}\b/g, (port) => this.ports.get(Number(port)) ?? port);
+    const ports = text.replace(/(?<=:|listen\()\d{4}\b/g, (port) => this.ports.get(Number(port)) ?? port);
     return ports.replace(/(?<![\w/.])\/run\/(?=[a-z])/g, `${this.folder}/run/`);
   }
 
@@ -143,7 +143,9 @@ export class Session {
   async serve(text) {
     const gateway = /^(make demo|diglot (serve|demo))\b/.test(text);
     const place = gateway ? "gateway" : (/127\.0\.0\.1:\d+/.exec(text)?.[0] ?? text);
-    await this.stop(place);
+    // The one before goes on beside it, until the page ends.
+    if (text.includes("--upgrade")) this.servers.set(`before ${text}`, this.servers.get(place));
+    else await this.stop(place);
     const [, ready] = READY.find(([command]) => command.test(text));
     // As `make demo` does, once everything is built.
     const run = this.here(text.replace(/^make demo( ARGS="([^"]*)")?/, "diglot demo $2")).replace(/^(diglot demo) *$/, `$1 ${this.demo()}`);
@@ -162,10 +164,9 @@ export class Session {
     const child = this.servers.get(place);
     if (!child) return;
     this.servers.delete(place);
-    child.kill("SIGINT");
-    const again = setTimeout(() => child.kill("SIGKILL"), STOP_LIMIT_MS);
+    // At once: the drain has tests of its own.
+    child.kill("SIGKILL");
     await child.ended;
-    clearTimeout(again);
   }
 
   async write(name, text) {

@@ -1,0 +1,152 @@
+//! What of two configurations reads otherwise: keys, with what stood there and what stands there now.
+//!
+//! Both are texts as `effective` prints them, with secrets masked and references as they were written. Entries of lists that
+//! have names are told apart by those, so that an entry that is put first does not change all others.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+/// The longest value that is said, in characters.
+const LONGEST: usize = 60;
+
+/// What is said of a key that is not there.
+const NOT_SET: &str = "not set";
+
+/// One key, such as `routes[chat].guard`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Difference {
+    path: String,
+    before: String,
+    after: String,
+}
+
+impl Difference {
+    /// Whether it is the value of this key, or one below it.
+    pub(super) fn is_within(&self, key: &str) -> bool {
+        let rest = self.path.strip_prefix(key);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
+    }
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}: {} → {}", self.path, self.before, self.after)
+    }
+}
+
+/// What differs between two configurations as they are printed, but for routes that only one of them has: those are said by
+/// their names.
+pub(super) fn between(before: &str, after: &str) -> Vec<Difference> {
+    let read = |text| serde_saphyr::from_str::<Value>(text).unwrap_or_default();
+    let mut found = Vec::new();
+    compare(Some(&read(before)), Some(&read(after)), "", &mut found);
+    found
+}
+
+fn compare(before: Option<&Value>, after: Option<&Value>, path: &str, found: &mut Vec<Difference>) {
+    match (before, after) {
+        _ if before == after => {}
+        (Some(Value::Object(before)), Some(Value::Object(after))) => members(before, after, path, found),
+        (Some(Value::Array(before)), Some(Value::Array(after))) if are_named(before) && are_named(after) => {
+            entries(before, after, path, found);
+        }
+        _ => {
+            let shown = |value: Option<&Value>| value.map_or_else(|| NOT_SET.to_owned(), shortened);
+            found.push(Difference { path: path.to_owned(), before: shown(before), after: shown(after) });
+        }
+    }
+}
+
+fn members(before: &Map<String, Value>, after: &Map<String, Value>, path: &str, found: &mut Vec<Difference>) {
+    let mut keys: Vec<&String> = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))).collect();
+    keys.sort();
+    for key in keys {
+        let dot = if path.is_empty() { "" } else { "." };
+        compare(before.get(key), after.get(key), &format!("{path}{dot}{key}"), found);
+    }
+}
+
+fn entries(before: &[Value], after: &[Value], path: &str, found: &mut Vec<Difference>) {
+    let named = |list: &'_ [Value], wanted: &str| list.iter().position(|entry| name(entry) == Some(wanted));
+    let told_elsewhere = path == "routes";
+    for entry in before {
+        let Some(own) = name(entry) else { continue };
+        let at = format!("{path}[{own}]");
+        match named(after, own) {
+            Some(index) => compare(Some(entry), Some(&after[index]), &at, found),
+            None if told_elsewhere => {}
+            None => compare(Some(entry), None, &at, found),
+        }
+    }
+    for entry in after.iter().filter(|_| !told_elsewhere) {
+        if let Some(own) = name(entry).filter(|own| named(before, own).is_none()) {
+            compare(None, Some(entry), &format!("{path}[{own}]"), found);
+        }
+    }
+}
+
+/// What an entry of a list is called: by its own name, or as a route by its path, or as an API key by its id.
+fn name(entry: &Value) -> Option<&str> {
+    ["name", "path", "id"].iter().find_map(|key| entry.get(key)?.as_str())
+}
+
+fn are_named(list: &[Value]) -> bool {
+    list.iter().all(|entry| name(entry).is_some())
+}
+
+/// A value on one line.
+fn shortened(value: &Value) -> String {
+    let whole = plain(value);
+    let mut shown: String = whole.chars().filter(|each| !each.is_control()).take(LONGEST).collect();
+    if shown.len() < whole.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(", ")),
+        Value::Object(members) => {
+            let members = members.iter().map(|(key, value)| format!("{key}: {}", plain(value)));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::between;
+
+    fn said(before: &str, after: &str) -> Vec<String> {
+        between(before, after).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn entries_are_told_apart_by_their_names() {
+        let before = "limits: [{name: a, n: \"1\"}, {name: b, n: \"2\"}]\nroutes: [{path: /x, g: u}]\nlist: [p, q]";
+        let after =
+            "limits: [{name: c, n: \"3\"}, {name: b, n: \"4\"}]\nroutes: [{path: /y, g: u}]\nlist: [q]\nnew: {a: b}";
+        let expected = [
+            "limits[a]: {n: 1, name: a} → not set",
+            "limits[b].n: 2 → 4",
+            "limits[c]: not set → {n: 3, name: c}",
+            "list: [p, q] → [q]",
+            "new: not set → {a: b}",
+        ];
+        // Entries that stay or go come first, in their order.
+        let mut all = said(before, after);
+        all.sort();
+        assert_eq!(all, expected);
+        assert_eq!(said(before, before), [""; 0]);
+    }
+
+    #[test]
+    fn a_path_is_within_its_key_and_no_other() {
+        let [difference] = &between("a: {bc: \"1\"}", "a: {bc: \"2\"}")[..] else { panic!("one") };
+        assert!(difference.is_within("a") && difference.is_within("a.bc") && !difference.is_within("a.b"));
+    }
+}

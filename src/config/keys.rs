@@ -1,0 +1,60 @@
+//! Which keys the mappings of the file have, for a key that stands in the wrong one.
+
+use std::cell::Cell;
+
+use serde::Deserialize;
+use serde::de::value::Error as Refusal;
+use serde::de::{Deserializer, Error, Visitor};
+use serde::forward_to_deserialize_any;
+
+use super::file::{File, Limits, Route, Timeouts};
+use super::outline::Step;
+
+/// Whether it is a key of routes that stands at the top of the file.
+pub(super) fn is_of_route(key: &str, at: &[Step]) -> bool {
+    at.len() == 1 && keys_of::<Route>().contains(&key)
+}
+
+/// Where a key belongs that is unknown where it stands, in words.
+pub(super) fn home(key: &str, at: &[Step]) -> Option<&'static str> {
+    const OF_ROUTE: &str =
+        "it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that";
+    let is_top = at.len() == 1;
+    let is_in_route = matches!(at, [Step::Key(routes), Step::Index(_), Step::Key(_)] if routes == "routes");
+    let homes = [
+        (is_top, keys_of::<Route>(), OF_ROUTE),
+        (!is_top, keys_of::<File>(), "it is a key of the whole file: write it without indentation"),
+        (is_top || is_in_route, keys_of::<Limits>(), "it is a key of `limits` of the file"),
+        (is_top || is_in_route, keys_of::<Timeouts>(), "it is a key of `timeouts` of a route"),
+    ];
+    let home = homes.into_iter().find(|(may_be, keys, _)| *may_be && keys.contains(&key));
+    home.map(|(_, _, words)| words)
+}
+
+/// The keys a struct reads, as it tells them to whatever it is read from.
+pub(super) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+    struct Asked<'a>(&'a Cell<&'static [&'static str]>);
+    impl<'de> Deserializer<'de> for Asked<'_> {
+        type Error = Refusal;
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refusal> {
+            Err(Refusal::custom("asked only for its keys"))
+        }
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            keys: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Refusal> {
+            self.0.set(keys);
+            self.deserialize_any(visitor)
+        }
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+    let keys = Cell::new(&[][..]);
+    // Whoever asked has heard what there is to hear.
+    let _ = T::deserialize(Asked(&keys));
+    keys.get()
+}

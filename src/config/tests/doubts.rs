@@ -1,0 +1,161 @@
+//! What is no mistake and probably not meant: what is said of it, and that nothing is said where it is meant.
+
+use super::{committed, environment};
+use crate::config::load::{With, understood};
+use crate::config::{Problem, Severity};
+use std::path::Path;
+
+/// `(what is doubtful, the file, what is said)`; see [`super::broken::BROKEN`].
+const DOUBTFUL: &[(&str, &str, &str)] = &[
+    (
+        "a route that the network may call",
+        r#"
+listeners: {data: [127.0.0.1:1, 0.0.0.0:2, "unix:/tmp/s"]}
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: "http://h/"}
+  - {path: /b, client: ag-ui, agent: hai, upstream: "http://h/", auth: none}
+"#,
+        r"
+f:3:5: warning: routes[0]: whoever reaches 0.0.0.0:2 may call this route
+  hint: name in its `auth` whom it believes; `auth: none` says that anybody may
+",
+    ),
+    (
+        "what nothing refers to",
+        r#"
+auth:
+  issuers: [{name: a, issuer: a, audience: x, jwks_url: "https://h/a"}, {name: b, issuer: b, audience: x, jwks_url: "https://h/b"}]
+  api_keys: [{name: c, keys: [{id: a, sha256: c018c41c1afaf2c0b66c64f97d0ee135657b699ad260f299234cd40a5d625e0e}]}]
+rate_limits: [{name: d, requests: 1, shared: true}, {name: e, requests: 1}]
+redis: {url: "redis://h/"}
+dialects: [{name: f, extends: hai}, {name: g, extends: f}, {name: h, extends: hai}]
+routes:
+  - {path: /a, client: ag-ui, agent: g, upstream: "http://h/", auth: a, rate_limits: [e]}
+"#,
+        r"
+f:2:73: warning: auth.issuers[1]: no route believes the issuer `b`
+  hint: name it in a route, or take it away
+f:3:14: warning: auth.api_keys[0]: no route takes the API keys of `c`
+  hint: name it in a route, or take it away
+f:4:15: warning: rate_limits[0]: no route has the rate limit `d`
+  hint: name it in a route, or take it away
+f:5:8: warning: redis: no route has anything kept in Redis
+  hint: a rate limit with `shared: true`, `threads: owned`, or `replay: {store: redis}` on a route that needs it would; or take it away
+f:6:60: warning: dialects[2]: nobody speaks the dialect `h`
+  hint: name it in a route, or take it away
+",
+    ),
+    (
+        "secrets in the file",
+        r#"
+auth: {issuers: [{name: a, issuer: a, audience: x, secret: hunter2hunter2hunter2hunter2hunter2}]}
+redis: {url: "redis://:hunter2@h/"}
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    upstream: http://h/
+    threads: owned
+    upstream_headers: {x-api-key: hunter2, x-team: green, authorization: "Bearer ${SECRET}"}
+"#,
+        r"
+f:1:60: warning: auth.issuers[0].secret: a secret stands in the file as it is
+  hint: put it in through a variable, `${NAME}`, or write `secret_file`
+f:2:14: warning: redis.url: a secret stands in the file as it is
+  hint: put it in through a variable, `${NAME}`, or write `password_file`
+f:9:35: warning: routes[0].upstream_headers.x-api-key: a secret stands in the file as it is
+  hint: put it in through a variable, `${NAME}`, or write `{file: PATH}`
+",
+    ),
+    (
+        "credentials in clear on a network of others",
+        r#"
+routes:
+  - {path: /a, client: ag-ui, agent: hai, upstream: http://agents.example.com/, forward_credentials: true}
+  - {path: /b, client: ag-ui, agent: hai, upstream: http://203.0.113.7/, upstream_headers: {authorization: "${SECRET}"}}
+  - {path: /c, client: ag-ui, agent: hai, upstream: [http://10.0.0.7/, http://agent/, http://a.b.svc.cluster.local/, https://agents.example.com/], forward_credentials: true}
+  - {path: /d, client: ag-ui, agent: hai, upstream: http://agents.example.com/, upstream_headers: {x-team: green}}
+"#,
+        r"
+f:2:53: warning: routes[0].upstream: credentials go to this agent over the network in clear
+  hint: write `https://`, or reach it inside of your own network
+f:3:53: warning: routes[1].upstream: credentials go to this agent over the network in clear
+  hint: write `https://`, or reach it inside of your own network
+",
+    ),
+    (
+        "tiers, times, keys and pages",
+        r#"
+auth:
+  api_keys:
+    - name: a
+      keys:
+        - {id: a, sha256: c018c41c1afaf2c0b66c64f97d0ee135657b699ad260f299234cd40a5d625e0e, expires: 2020-01-31}
+rate_limits: [{name: d, requests: 1, tiers: {gold: {requests: 2}}}]
+drain_timeout: 0s
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    upstream: http://h/
+    rate_limits: [d]
+    on_disconnect: continue for 500ms
+    cors: {origins: "*"}
+"#,
+        r"
+f:5:102: warning: auth.api_keys[0].keys[0].expires: this key has expired, and is refused
+  hint: take it away, or give it longer
+f:6:52: warning: rate_limits[0].tiers: no caller has a tier, so nobody has these quotas
+  hint: add `tier_claim` to an issuer, or `tier` to API keys; or take `tiers` away
+f:7:16: warning: drain_timeout: running streams are cut as soon as the process is told to end
+  hint: give them time to end, such as `drain_timeout: 30s`
+f:14:20: warning: routes[0].on_disconnect: nobody comes back as soon as that
+  hint: write a minute or more: `continue for 2m`
+f:15:11: warning: routes[0].cors: pages of any origin may call a route that wants to know who calls
+  hint: list the origins of the pages that have credentials for it
+",
+    ),
+];
+
+#[test]
+fn what_is_doubtful_is_said() {
+    for (what, text, expected) in DOUBTFUL {
+        let loaded = understood(Path::new("f"), text.trim_start().as_bytes(), With::of(Path::new("f"), &environment));
+        let loaded = loaded.unwrap_or_else(|problems| panic!("{what}: {problems}"));
+        let mut said = String::from("\n");
+        for warning in &loaded.warnings {
+            assert_eq!(warning.severity, Severity::Warning);
+            assert!(!format!("{warning} {warning:?}").contains("hunter2"), "{warning}");
+            said += &format!("{}\n", Problem { excerpt: None, ..warning.clone() });
+        }
+        assert_eq!(said, *expected, "{what}");
+    }
+}
+
+/// The examples are what people copy. Those that listen on all addresses leave it to their reader who may call.
+#[test]
+fn the_examples_are_doubtful_only_where_they_say_so() {
+    for (name, count) in [
+        ("diglot.yaml", 0),
+        ("examples/api-keys.yaml", 0),
+        ("examples/hai-agent.yaml", 1),
+        ("examples/hai-client.yaml", 0),
+        ("examples/jwt.yaml", 0),
+        ("examples/lifecycle.yaml", 1),
+        ("examples/own-dialect.yaml", 0),
+        ("examples/public-demo.yaml", 0),
+        ("examples/redis-limits.yaml", 0),
+        ("examples/resumable-redis.yaml", 0),
+        ("examples/resumable.yaml", 0),
+        ("examples/social-app.yaml", 0),
+        ("examples/tls.yaml", 0),
+        ("examples/upstreams.yaml", 2),
+    ] {
+        let path = committed(name);
+        let text = std::fs::read(&path).expect(name);
+        let loaded =
+            understood(&path, &text, With::of(&path, &|_| None)).unwrap_or_else(|problems| panic!("{problems}"));
+        let open = loaded.warnings.iter().filter(|warning| warning.message.starts_with("whoever reaches 0.0.0.0:8787"));
+        assert_eq!((open.count(), loaded.warnings.len()), (count, count), "{name}: {:?}", loaded.warnings);
+    }
+}

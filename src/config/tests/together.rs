@@ -1,0 +1,262 @@
+//! Many mistakes at once, and every key and value of the examples made wrong in turn: each mistake is said where it stands,
+//! and nothing that only follows from it.
+
+use std::path::{Path, PathBuf};
+
+use super::committed;
+use crate::config::file::{
+    ApiKey, Auth, Cors, Ejection, File, Health, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit,
+    Redis, Require, Route, RunLimits, SideMapping, SocketMapping, Tier, Timeouts, TlsFiles, UpstreamFile,
+    UpstreamMapping, UpstreamTls,
+};
+use crate::config::keys::keys_of;
+use crate::config::load::{With, understood};
+use crate::config::{Problem, Problems};
+
+fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
+    let read = understood(path, text.as_bytes(), With::of(path, &|_| None));
+    read.map_or_else(|problems: Problems| problems.as_slice().to_vec(), |_| Vec::new())
+}
+
+/// The keys of every mapping.
+fn every_key() -> Vec<&'static str> {
+    let keys = [
+        keys_of::<File>(),
+        keys_of::<Listeners>(),
+        keys_of::<SocketMapping>(),
+        keys_of::<TlsFiles>(),
+        keys_of::<Limits>(),
+        keys_of::<Route>(),
+        keys_of::<Timeouts>(),
+        keys_of::<SideMapping>(),
+        keys_of::<OwnDialect>(),
+        keys_of::<Auth>(),
+        keys_of::<Issuer>(),
+        keys_of::<KeySource>(),
+        keys_of::<ApiKey>(),
+        keys_of::<KeyFile>(),
+        keys_of::<Require>(),
+        keys_of::<RunLimits>(),
+        keys_of::<Cors>(),
+        keys_of::<UpstreamFile>(),
+        keys_of::<UpstreamMapping>(),
+        keys_of::<UpstreamTls>(),
+        keys_of::<Health>(),
+        keys_of::<Ejection>(),
+        keys_of::<RateLimit>(),
+        keys_of::<Tier>(),
+        keys_of::<Redis>(),
+    ];
+    keys.concat()
+}
+
+/// The complete file and every example, with their texts.
+fn files() -> Vec<(PathBuf, String)> {
+    let folder = std::fs::read_dir(committed("examples")).expect("the examples");
+    let examples = folder.map(|entry| entry.expect("an entry").path());
+    let yaml = examples.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
+    let all = yaml.chain([committed("diglot.yaml")]);
+    all.map(|path| (path.clone(), std::fs::read_to_string(path).expect("a text"))).collect()
+}
+
+/// Where each key of the configuration's own stands in a text: the line, from 0, and the bytes in it.
+fn keys(text: &str) -> Vec<(usize, usize, usize)> {
+    let known = every_key();
+    let mut found = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let code = line.split('#').next().unwrap_or_default();
+        let mut start = 0;
+        while let Some(colon) = code[start..].find(':').map(|at| start + at) {
+            let word = code[..colon].rfind(|c: char| !c.is_ascii_alphanumeric() && c != '_').map_or(0, |at| at + 1);
+            let before = code[..word].trim_end().chars().next_back();
+            let stands = matches!(before, None | Some('{' | ',')) || code[..word].trim() == "-";
+            let ends = matches!(code[colon + 1..].chars().next(), None | Some(' '));
+            if stands && ends && known.contains(&&code[word..colon]) {
+                found.push((number, word, colon));
+            }
+            start = colon + 1;
+        }
+    }
+    found
+}
+
+/// The text with another line in place of one.
+fn with_line(text: &str, number: usize, line: Option<&str>) -> String {
+    let lines = text.lines().enumerate();
+    let lines = lines.filter_map(|(at, old)| if at == number { line } else { Some(old) });
+    lines.map(|line| format!("{line}\n")).collect()
+}
+
+#[test]
+fn a_misspelt_key_is_one_mistake_at_its_place_with_the_key_that_was_meant() {
+    let (mut wrong, mut count) = (String::new(), 0);
+    for (path, text) in files() {
+        assert_eq!(problems_of(&path, &text), [], "{}", path.display());
+        for (number, word, colon) in keys(&text) {
+            let line = text.lines().nth(number).expect("a line");
+            let key = &line[word..colon];
+            // Keys that differ by as much as that are another test's.
+            let longer = [format!("{key}x"), key.chars().skip(1).collect(), key.replace('_', "-")];
+            let is_meant = |spelt: &String| spelt != key && spelt.len() > 2 && !every_key().contains(&&**spelt);
+            for spelt in longer.iter().filter(|spelt| is_meant(spelt)) {
+                count += 1;
+                let line = format!("{}{spelt}{}", &line[..word], &line[colon..]);
+                let problems = problems_of(&path, &with_line(&text, number, Some(&line)));
+                let (line, column) = (Some(number as u64 + 1), Some(word as u64 + 1));
+                // Of `auth` and `path`, `ath` may be either.
+                let is_meant = |hint: &str| hint.starts_with("did you mean ") && hint.contains(&format!("`{key}`"));
+                let is_it = |one: &Problem| {
+                    (one.line, one.column, &one.message) == (line, column, &format!("unknown key `{spelt}`"))
+                        && one.hint.as_deref().is_some_and(is_meant)
+                };
+                if !matches!(&problems[..], [one] if is_it(one)) {
+                    wrong += &format!("{}:{}: {key} as {spelt}: {problems:?}\n", path.display(), number + 1);
+                }
+            }
+        }
+    }
+    assert!(count > 300, "{count} keys were tried");
+    assert!(wrong.is_empty(), "{wrong}");
+}
+
+#[test]
+fn whatever_stands_for_a_value_is_said_at_a_place_or_taken() {
+    let mut count = 0;
+    for (path, text) in files() {
+        let length = text.lines().count() as u64;
+        let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
+        let mut variants: Vec<String> = code.map(|(number, _)| with_line(&text, number, None)).collect();
+        for (number, _, colon) in keys(&text) {
+            let line = text.lines().nth(number).expect("a line");
+            let values =
+                ["[]", "{}", "null", "", "\"x\"", "-1", "yes", "[[]]", "{a: {b: c}}", "*a", "${", "\t", "!!x y"];
+            variants.extend(
+                values.iter().map(|value| with_line(&text, number, Some(&format!("{}: {value}", &line[..colon])))),
+            );
+        }
+        for text in variants {
+            count += 1;
+            for problem in problems_of(&path, &text) {
+                let inside = problem.line.is_some_and(|line| (1..=length + 1).contains(&line));
+                // What is missing altogether stands nowhere.
+                assert!(
+                    inside || problem.path == "routes" || problem.file != path.display().to_string(),
+                    "{problem}\n{text}"
+                );
+                assert!(!problem.message.is_empty());
+            }
+        }
+    }
+    assert!(count > 1000, "{count} files were tried");
+}
+
+/// Of each sort of mistake one, each of which once hid the others.
+const ALL: &str = r#"
+listners:
+  data: 8787
+limits: {frame: 8MB, frame: 9MB}
+keep_alive: [15s]
+drain_timeout:
+redis: "redis://127.0.0.1"
+auth:
+  issuers:
+    - {name: staff, isuer: "https://login.example.com", audience: x, secret_flie: absent}
+rate_limits:
+  - {name: tight, reqests: 60, per: 1 minute}
+  - 5
+dialects:
+  - {nam: acme, extends: hai, shared: true}
+routes:
+  - path: chat
+    client: acme
+    agnet: {dialect: hai, contents: block}
+    upstream: agent:9001
+    timeouts: 5s
+    auth: staff
+    rate_limits: [tigth]
+    health: true
+"#;
+
+#[test]
+fn mistakes_of_every_sort_are_said_together_and_none_that_follows_from_another() {
+    let problems = problems_of(Path::new("f"), ALL.trim_start());
+    let said: Vec<String> = problems
+        .iter()
+        .map(|one| format!("{}:{}: {}: {}", one.line.unwrap_or(0), one.column.unwrap_or(0), one.path, one.message))
+        .collect();
+    let expected = [
+        "1:1: listners: unknown key `listners`",
+        "2:9: listeners.data: `8787` is no address to listen on",
+        "3:17: limits.frame: `8MB` is no size",
+        "3:22: limits.frame: the key `frame` is written twice; first on line 3",
+        "4:13: keep_alive: expected a single value, found a list",
+        "5:14: drain_timeout: there is no value here",
+        "6:8: redis: expected a mapping, found a single value",
+        "9:21: auth.issuers[0].isuer: unknown key `isuer`",
+        "9:70: auth.issuers[0].secret_flie: unknown key `secret_flie`",
+        "9:83: auth.issuers[0].secret_file: `absent` cannot be read: No such file or directory (os error 2)",
+        "11:19: rate_limits[0].reqests: unknown key `reqests`",
+        "11:37: rate_limits[0].per: `1 minute` is no duration",
+        "12:5: rate_limits[1]: expected a mapping, found a single value",
+        "14:6: dialects[0].nam: unknown key `nam`",
+        "14:31: dialects[0].shared: unknown key `shared`",
+        "16:11: routes[0].path: `chat` does not begin with `/`",
+        "18:5: routes[0].agnet: unknown key `agnet`",
+        "18:27: routes[0].agnet.contents: unknown key `contents`",
+        "18:37: routes[0].agent.content: `block` is not a choice here",
+        "19:15: routes[0].upstream: `agent:9001` has no scheme",
+        "20:15: routes[0].timeouts: expected a mapping, found a single value",
+        "23:13: routes[0].health: expected a mapping, found a single value",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn mistakes_repeated_by_an_alias_are_said_once() {
+    let text = "routes:\n  - &a {path: /a, client: ag-ui, agent: hai, upstream: [], tmeouts: {idle: 5}}\n  - {<<: *a, path: /b}\n";
+    let said: Vec<String> = problems_of(Path::new("f"), text).iter().map(|one| one.message.clone()).collect();
+    assert_eq!(said, ["there is no upstream to send requests to", "unknown key `tmeouts`", "`5` is no duration"]);
+}
+
+#[test]
+fn a_file_that_is_wrong_from_top_to_bottom_is_refused_soon() {
+    let text = format!("routes:\n{}", "  - {paht: /a, timeouts: [], x: y}\n".repeat(2_000));
+    let problems = problems_of(Path::new("f"), &text);
+    assert!((10..=300).contains(&problems.len()), "{}", problems.len());
+    let bomb = "a: &a [x, x, x, x, x, x, x, x, x]\nb: &b [*a, *a, *a, *a, *a, *a, *a, *a, *a]\n".to_owned()
+        + &"bcdefgh"
+            .chars()
+            .zip("cdefghi".chars())
+            .map(|(a, b)| format!("{b}: &{b} [{}]\n", format!("*{a}, ").repeat(9)))
+            .collect::<String>();
+    let problems = problems_of(Path::new("f"), &bomb);
+    assert!(problems.len() == 1 && problems[0].message.contains("repeats itself too often"), "{problems:?}");
+}
+
+#[test]
+fn no_secret_of_a_broken_file_is_shown() {
+    for text in [
+        "auth: {issuers: [{name: a, secrte: hunter2, isuer: b}]}",
+        "auth:\n  issuers:\n    - name: a\n      secrte: hunter2\n",
+        "auth: {api_keys: [{name: a, keys: [{id: a, sha265: hunter2, x: y}]}]}",
+        "auth:\n  api_keys:\n    - keys:\n        - sha_256:\n            - hunter2\n",
+        "redis:\n  url: [\"redis://:hunter2@h\"]\n",
+        "redis:\n  password: hunter2\n  urk: redis://:hunter2@h\n",
+        "redis: hunter2\nredsi: redis://a:hunter2@h\n",
+        "routes:\n  - upstream_haeders:\n      authorization: [hunter2]\n      x-a: {fiel: a, prefix: [hunter2]}\n",
+        "routes:\n  - upstream_headers:\n      authorization: hunter2\n      authorization: hunter2\n",
+        "routes:\n  - upstream_headers: hunter2\n",
+        "routes:\n  - upstream: {url: 'http://a:hunter2@h/'}\n    token: hunter2\n    api_key: {a: hunter2}\n",
+        "routes:\n  - upstream: [[\"http://h/?key=hunter2\"]]\n",
+        "token: hunter2\nkeep_alive: 15\n",
+    ] {
+        let problems = problems_of(Path::new("f"), text);
+        assert!(!problems.is_empty(), "{text}");
+        for problem in problems {
+            assert!(
+                !problem.to_string().contains("hunter2") && !format!("{problem:?}").contains("hunter2"),
+                "{problem}"
+            );
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! The lines that runs and refusals leave: complete, one each, and nobody else's.
+
+use super::support::agent::{Agent, Step, write};
+use super::support::client::{Client, INPUT, ask, post};
+use super::support::gateway::{Gateway, Setup};
+use super::support::sha256;
+use super::support::sse::{HEAD, OPENED, SAID, STARTED, refused, whole};
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const KEY: &str = "a-key-that-nobody-guesses";
+
+/// The fields that the page has for a line, by the heading above their table.
+fn documented(heading: &str) -> BTreeSet<String> {
+    let page = include_str!("../../deploy/logs-and-traces.md");
+    let section = page.split("\n### ").find(|section| section.starts_with(heading)).expect(heading);
+    let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
+    cells.flat_map(|cell| cell.split(['`', ',', ' '])).filter(|name| !name.is_empty()).map(str::to_owned).collect()
+}
+
+/// The fields of lines, but for those that every line has.
+fn fields(lines: &[Value]) -> BTreeSet<String> {
+    let all = lines.iter().flat_map(|line| line.as_object().expect("an object").keys().cloned());
+    all.filter(|name| !["timestamp", "level", "message"].contains(&name.as_str())).collect()
+}
+
+/// A gateway with an agent at `/run`, whose runs outlive their clients, and nobody at `/gone`, for callers with a key.
+async fn guarded(agent: &Agent) -> Gateway {
+    let top = format!(
+        "auth: {{api_keys: [{{name: keys, keys: [{{id: k1, sha256: {}, subject: ada, tenant: acme}}]}}]}}\n\
+         rate_limits: [{{name: once, requests: 1, per: 1h}}]\n",
+        sha256(KEY)
+    );
+    let route = |name: &str, upstream: &str, more: &str| {
+        format!(
+            "  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: '{upstream}', auth: [keys], on_disconnect: continue for 5m{more}}}\n"
+        )
+    };
+    let routes = [
+        "routes:\n".to_owned(),
+        route("run", &agent.url(), ""),
+        route("once", &agent.url(), ", rate_limits: [once]"),
+        route("gone", "http://127.0.0.1:1/", ""),
+    ];
+    Gateway::start(Setup { top: &top, routes: &routes.concat(), ..Setup::default() }).await
+}
+
+/// The page and the lines have the same fields, neither more nor less.
+#[tokio::test]
+async fn every_field_of_a_line_is_documented_and_every_documented_one_is_there() {
+    let agent = Agent::answering(HEAD.to_owned() + &whole());
+    let gateway = guarded(&agent).await;
+    let key = format!("X-Api-Key: {KEY}\r\nConnection: close\r\n");
+    assert_eq!(ask(gateway.data, post("/run", &key, INPUT)).await.status, 200);
+    let of = |run: &str| INPUT.replace("r1", run);
+    refused(&ask(gateway.data, post("/gone", &key, &of("r2"))).await, 502, "upstream_unreachable");
+    assert_eq!(ask(gateway.data, post("/once", &key, &of("r3"))).await.status, 200);
+    refused(&ask(gateway.data, post("/once", &key, &of("r4"))).await, 429, "rate_limited");
+    let said = gateway.last_words().await;
+    assert!(!said.contains(KEY), "{said}");
+    let lines = |message: &str| -> Vec<Value> {
+        let all = said.lines().map(|line| serde_json::from_str(line).expect(line));
+        all.filter(|line: &Value| line["message"] == message).collect()
+    };
+
+    let ended = lines("run ended");
+    assert_eq!(ended.len(), 3, "one of each run: {said}");
+    assert_eq!(fields(&ended), documented("`run ended`"));
+    let (good, bad) = (&ended[0], &ended[1]);
+    for (line, name, value) in [
+        (good, "route", Value::from("run")),
+        (good, "thread_id", "t1".into()),
+        (good, "run_id", "r1".into()),
+        (good, "client", "127.0.0.1".into()),
+        (good, "auth", "api_key".into()),
+        (good, "source", "keys".into()),
+        (good, "subject", "ada".into()),
+        (good, "tenant", "acme".into()),
+        (good, "key_id", "k1".into()),
+        (good, "client_dialect", "ag-ui".into()),
+        (good, "agent_dialect", "ag-ui".into()),
+        (good, "upstream", format!("http://{}", agent.address()).into()),
+        (good, "status", 200.into()),
+        (good, "outcome", "finished".into()),
+        (good, "events_in", 5.into()),
+        (good, "events_out", 5.into()),
+        (good, "bytes_in", whole().len().into()),
+        (good, "resumed", 0.into()),
+        (good, "readers", 1.into()),
+        (bad, "level", "WARN".into()),
+        (bad, "run_id", "r2".into()),
+        (bad, "status", 502.into()),
+        (bad, "outcome", "upstream_error".into()),
+        (bad, "code", "upstream_unreachable".into()),
+        (bad, "events_out", 0.into()),
+    ] {
+        assert_eq!(line[name], value, "{name} in {line}");
+    }
+
+    let refused = lines("request refused");
+    assert_eq!(fields(&refused), documented("`request refused`"));
+    let codes: Vec<_> = refused.iter().map(|line| (&line["code"], &line["method"], &line["policy"])).collect();
+    let post = Value::from("POST");
+    assert_eq!(
+        codes,
+        [(&"upstream_unreachable".into(), &post, &Value::Null), (&"rate_limited".into(), &post, &"once".into())]
+    );
+}
+
+/// "Escaped and cut in logs" (failures.md): whatever stands in an id, it is one line, and that has no control character.
+#[tokio::test]
+async fn an_id_writes_no_line_of_its_own() {
+    let agent = Agent::answering(HEAD.to_owned() + &whole());
+    let mut gateway = Gateway::before(&agent).await;
+    let hostile = r#"\r\n{\"message\":\"run ended\"}\u001b[2J\u0085\u2028\u202e\u0007"#;
+    let id = |before: char| format!("{before}{hostile}{}", "x".repeat(5000));
+    let body = INPUT.replace("\"t1\"", &format!("\"{}\"", id('t'))).replace("\"r1\"", &format!("\"{}\"", id('r')));
+    assert_eq!(ask(gateway.data, post("/auto", "Connection: close\r\n", &body)).await.status, 200);
+    for message in ["dialect detected", "run ended"] {
+        let line = gateway.logged(message).await;
+        for (name, first) in [("thread_id", 't'), ("run_id", 'r')] {
+            let shown = line[name].as_str().unwrap_or_else(|| panic!("{name} in {line}"));
+            assert!(shown.starts_with(first) && shown.chars().count() == 200, "{shown}");
+            assert!(!shown.contains(|c: char| c.is_control() || "\u{2028}\u{202e}".contains(c)), "{shown:?}");
+        }
+    }
+    // Every line is a JSON object of its own: one that was not would have failed the test above.
+    let said = gateway.last_words().await;
+    assert_eq!(said.matches("\"message\":\"run ended\"").count(), 0, "{said}");
+}
+
+#[tokio::test]
+async fn lines_about_a_run_name_it_and_whose_request_they_are_about() {
+    let mut agent = Agent::playing(vec![Step::Read, write([HEAD, STARTED, OPENED, SAID].concat()), Step::Stay]);
+    let routes = format!(
+        "routes: [{{name: run, path: /run, client: auto, agent: ag-ui, upstream: '{}', on_disconnect: continue for 300ms}}]\n",
+        agent.url()
+    );
+    let mut gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
+    let mut client = Client::connect(gateway.data).await;
+    let body = INPUT.replace("{\"threadId\"", "{\"protocolVersion\":\"1.0\",\"threadId\"");
+    client.send(post("/run", "X-Request-Id: q1\r\n", &body)).await;
+    client.head().await;
+    client.until("delta").await;
+    agent.request().await;
+    let mut second = Client::connect(gateway.data).await;
+    let path = "/run/runs/r1/events";
+    second
+        .send(format!("GET {path} HTTP/1.1\r\nHost: g\r\nAccept: text/event-stream\r\nX-Request-Id: q2\r\n\r\n"))
+        .await;
+    assert_eq!(second.head().await.status, 200);
+    let line = gateway.logged("dialect detected").await;
+    assert_eq!((&line["side"], &line["request_id"]), (&"client".into(), &"q1".into()));
+    let joined = gateway.logged("run joined").await;
+    assert_eq!((&joined["request_id"], &joined["token"].is_string()), (&"q2".into(), &true));
+    for line in [line, joined] {
+        assert_eq!((&line["route"], &line["thread_id"], &line["run_id"]), (&"run".into(), &"t1".into(), &"r1".into()));
+    }
+    drop((client, second));
+    agent.left().await;
+    let ended = gateway.logged("run ended").await;
+    assert_eq!((&ended["outcome"], &ended["code"]), (&"client_gone".into(), &"run_abandoned".into()));
+    assert_eq!((&ended["request_id"], &ended["readers"]), (&"q1".into(), &2.into()));
+    assert_eq!((&ended["client_dialect"], &ended["agent_dialect"]), (&"ag-ui".into(), &"ag-ui".into()));
+}

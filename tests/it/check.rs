@@ -1,0 +1,219 @@
+//! `diglot check`: all that is wrong with a configuration, at once and where it stands, as people and machines read it. What
+//! it says of each mistake is held by the tests of `config`.
+
+use super::support::gateway::{File, diglot};
+use serde_json::{Value, json};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const GOOD: &str = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:1/\"}]\n";
+
+/// A problem of each kind: a key, a value, a shape, a key twice, a name that is none, a file.
+const BAD: &str = "\
+keep_alive: 15
+limts: {frame: 8MB}
+drain_grace: [1s]
+routes:
+  - path: /a
+    path: /b
+    client: hia
+    agent: hai
+    upstream: https://h/
+    upstream_tls: {ca: absent, pem}
+";
+
+/// With one warning and no mistake.
+const DOUBTFUL: &str = "\
+drain_timeout: 0s
+routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:1/\"}]
+";
+
+struct Said {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+fn said(command: &mut Command) -> Said {
+    let Output { status, stdout, stderr } = command.output().expect("the binary starts");
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    Said { code: status.code(), out: text(stdout), err: text(stderr) }
+}
+
+fn check(arguments: &[&str], files: &[&Path]) -> Said {
+    said(diglot().arg("check").args(arguments).args(files).env_remove("DIGLOT_CONFIG"))
+}
+
+/// Code, line and column of each problem of [`BAD`], in the order of the file.
+const PLACES: &[(u64, u64, &str, &str)] = &[
+    (1, 13, "keep_alive", "`15` is no duration"),
+    (2, 1, "limts", "unknown key `limts`"),
+    (2, 16, "limits.frame", "`8MB` is no size"),
+    (3, 14, "drain_grace", "expected a single value, found a list"),
+    (6, 5, "routes[0].path", "the key `path` is written twice; first on line 5"),
+    (7, 13, "routes[0].client", "`hia` is no dialect"),
+    (10, 24, "routes[0].upstream_tls.ca", "`absent` cannot be read: No such file or directory (os error 2)"),
+    (10, 32, "routes[0].upstream_tls.pem", "unknown key `pem`"),
+];
+
+#[test]
+fn every_mistake_is_said_at_once() {
+    let file = File::new(BAD);
+    let name = file.path().display();
+    let Said { code, out, err } = check(&[], &[file.path()]);
+    assert_eq!((code, err), (Some(78), format!("diglot: {name}: {} problem(s)\n", PLACES.len())), "{out}");
+    let heads = PLACES.iter().map(|(line, column, path, message)| format!("{name}:{line}:{column}: {path}: {message}"));
+    let first: Vec<&str> = out.lines().filter(|line| line.starts_with(&name.to_string())).collect();
+    assert_eq!(first, heads.collect::<Vec<_>>());
+    // Whoever starts a gateway with it is told the same.
+    let served = said(diglot().args(["serve", "--config"]).arg(file.path()));
+    assert_eq!((served.code, served.err), (Some(78), format!("diglot: {out}")));
+}
+
+#[test]
+fn machines_read_the_same() {
+    let (bad, good) = (File::new(BAD), File::new(GOOD));
+    let name = bad.path().display().to_string();
+    let Said { code, out, .. } = check(&["--format", "json"], &[good.path(), bad.path()]);
+    assert_eq!(code, Some(78));
+    let problems: Vec<Value> = serde_json::from_str(&out).expect("a list");
+    let seen = problems.iter().map(|one| {
+        assert!(one["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{one}");
+        json!([one["file"], one["line"], one["column"], one["path"], one["severity"], one["message"]])
+    });
+    let expected = PLACES.iter().map(|(line, column, path, what)| json!([name, line, column, path, "error", what]));
+    assert_eq!(seen.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
+
+    let Said { code, out, .. } = check(&["--format", "github"], &[bad.path()]);
+    assert_eq!(code, Some(78));
+    let second =
+        format!("::error file={name},line=2,col=1,title=limts::unknown key `limts`%0Ahint: did you mean `limits`?");
+    assert_eq!((out.lines().count(), out.lines().nth(1)), (PLACES.len(), Some(&*second)));
+
+    let Said { code, out, err } = check(&["--format", "json"], &[good.path()]);
+    assert_eq!((code, out.trim(), err.as_str()), (Some(0), "[]", ""));
+    let Said { code, out, err } = check(&["--format", "github"], &[good.path()]);
+    assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "", ""));
+    assert_eq!(check(&["--format", "xml"], &[good.path()]).code, Some(2));
+}
+
+#[test]
+fn warnings_fail_where_it_is_asked_for() {
+    let (doubtful, good, bad) = (File::new(DOUBTFUL), File::new(GOOD), File::new(BAD));
+    let name = doubtful.path().display();
+    let Said { code, out, err } = check(&[], &[doubtful.path()]);
+    assert_eq!((code, err), (Some(0), format!("diglot: {name}: 1 warning(s)\n")));
+    let warning = format!("{name}:1:16: warning: drain_timeout: running streams are cut as soon as");
+    assert!(out.starts_with(&warning) && out.contains(&format!("\n{name}: ok, 1 route(s)\n")), "{out}");
+    for (files, code) in [
+        (&[doubtful.path(), good.path()][..], 1),
+        (&[good.path()], 0),
+        (&[doubtful.path(), bad.path()], 78),
+        (&[Path::new("/no/such/file.yaml"), doubtful.path()], 78),
+    ] {
+        assert_eq!(check(&["--strict"], files).code, Some(code), "{files:?}");
+    }
+    let Said { out, .. } = check(&["--format", "json"], &[doubtful.path()]);
+    let found: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((found[0]["severity"].as_str(), found.as_array().map(Vec::len)), (Some("warning"), Some(1)));
+    let Said { out, .. } = check(&["--format", "github"], &[doubtful.path()]);
+    assert!(out.starts_with(&format!("::warning file={name},line=1,col=16,title=drain_timeout::")), "{out}");
+}
+
+#[test]
+fn a_file_comes_by_name_by_the_environment_or_by_stdin() {
+    let good = File::new(GOOD);
+    let Said { code, out, .. } = said(diglot().arg("check").env("DIGLOT_CONFIG", good.path()));
+    assert!(code == Some(0) && out.starts_with(&format!("{}: ok", good.path().display())), "{out}");
+    assert_eq!(check(&[], &[]).code, Some(2));
+    let piped = |text: &[u8]| {
+        let mut child =
+            diglot().args(["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        // It need not read all of what is too much.
+        let _ = child.stdin.take().expect("a pipe").write_all(text);
+        let done = child.wait_with_output().expect("it ends");
+        (done.status.code(), String::from_utf8(done.stdout).expect("UTF-8"))
+    };
+    let (code, out) = piped(GOOD.as_bytes());
+    assert!(code == Some(0) && out.starts_with("-: ok, 1 route(s)\n"), "{out}");
+    let (code, out) = piped(BAD.as_bytes());
+    assert!(code == Some(78) && out.starts_with("-:1:13: keep_alive: "), "{out}");
+    let (code, out) = piped(&vec![b'#'; 2 << 20]);
+    assert!(code == Some(78) && out.starts_with("-: is larger than 1048576 bytes\n"), "{out}");
+    // What `config` prints is a configuration.
+    let printed = said(diglot().arg("config").arg(good.path())).out;
+    assert_eq!(piped(printed.as_bytes()).0, Some(0));
+}
+
+#[test]
+fn each_route_is_said_with_its_callers() {
+    let file = File::new(
+        "auth: {api_keys: [{name: keys, file: KEYS}]}\n\
+         routes:\n\
+         \x20 - {path: /a, client: ag-ui, agent: {dialect: hai, content: blocks}, upstream: \"http://h:1/?key=hunter2\"}\n\
+         \x20 - {path: /b, client: ag-ui, agent: hai, upstream: \"http://h/\", auth: none}\n"
+            .replace("KEYS", concat!(env!("CARGO_MANIFEST_DIR"), "/config/examples/api-keys/keys.yaml"))
+            .as_str(),
+    );
+    let Said { code, out, err } = check(&["--strict"], &[file.path()]);
+    assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
+    let route = |start: &str| out.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
+    assert!(route("  /a  ").ends_with(", for keys"), "{out}");
+    assert!(route("  /b  ").ends_with(", for anybody"), "{out}");
+    assert!(!out.contains("hunter2"), "{out}");
+}
+
+#[test]
+fn what_is_doubtful_is_logged_when_a_gateway_starts() {
+    // It cannot start here, and has said by then what it has to say.
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = taken.local_addr().expect("an address");
+    let file = File::new(&format!("listeners: {{data: \"{address}\", status: []}}\n{DOUBTFUL}"));
+    let Said { code, err, .. } = said(diglot().args(["serve", "--config"]).arg(file.path()));
+    assert_eq!(code, Some(69), "{err}");
+    let line = err.lines().find(|line| line.contains("the configuration is doubtful")).expect("a warning");
+    let line: Value = serde_json::from_str(line).expect("JSON");
+    assert!(line.to_string().contains("\"drain_timeout\"") && line["level"] == "WARN", "{line}");
+}
+
+#[test]
+fn check_refuses_the_keys_that_serve_refuses() {
+    // RFC 8037, appendix A.2, and RFC 8410, sections 10.1 and 10.3.
+    let jwks = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+    let block = |label, text| format!("-----BEGIN {label} KEY-----\n{text}\n-----END {label} KEY-----\n");
+    let public = block("PUBLIC", "MCowBQYDK2VwAyEAGb9ECWmEzf6FQbrBZ9w7lshQhqowtrbLDFw4rXAxZuE=");
+    let private = block("PRIVATE", "MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC");
+    let (none, jwks_hint, pem_hint) = ("", "PEM goes into `public_key_file`", "a JWKS goes into `jwks_file`");
+    for (key, content, more, why, hint) in [
+        ("jwks_file", "garbage", none, "is no JSON", jwks_hint),
+        ("jwks_file", &*public, none, "is no JSON", jwks_hint),
+        ("public_key_file", jwks, none, "holds no PEM block", pem_hint),
+        ("public_key_file", &*private, none, "block 1 is a private key", pem_hint),
+        ("jwks_file", jwks, ", algorithms: [RS256]", "key 1 fits no algorithm of the issuer's `algorithms`", jwks_hint),
+        ("public_key_file", &*public, ", algorithms: [RS256]", "block 1 fits no algorithm", pem_hint),
+        ("jwks_file", jwks, none, none, none),
+        ("public_key_file", &*public, none, none, none),
+    ] {
+        let keys = File::new(content);
+        let name = keys.path().display();
+        let file = File::new(&format!(
+            "listeners: {{data: \"127.0.0.1:0\", status: []}}\n\
+             auth: {{issuers: [{{name: corp, issuer: corp, audience: x, {key}: {name}{more}}}]}}\n\
+             routes: [{{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}}]\n"
+        ));
+        let Said { code, out, err } = check(&[], &[file.path()]);
+        if why.is_empty() {
+            assert_eq!((code, &*err), (Some(0), ""), "{key}: {out}");
+            continue;
+        }
+        let shown = file.path().display();
+        let column = 60 + key.len();
+        let start = format!("{shown}:2:{column}: auth.issuers[0].{key}: `{name}` ");
+        assert_eq!((code, err), (Some(78), format!("diglot: {shown}: 1 problem(s)\n")), "{out}");
+        assert!(out.starts_with(&start) && out.contains(why) && out.contains(hint), "{out}");
+        assert!(!out.contains("ok, ") && !out.contains(content), "{out}");
+        let served = said(diglot().args(["serve", "--config"]).arg(file.path()));
+        assert_eq!((served.code, served.err), (Some(78), format!("diglot: {out}")));
+    }
+}

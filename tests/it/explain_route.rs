@@ -1,0 +1,269 @@
+//! What `diglot explain-route` says of a request, held against what the gateway does with it.
+
+use super::support::agent::Agent;
+use super::support::client::{INPUT, ask};
+use super::support::gateway::{File, Gateway, diglot};
+use super::support::sha256;
+use super::support::sse::{HEAD, whole};
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// A configuration with something of everything, before an agent at this URL; its secrets are `hunter2…`.
+fn yaml(url: &str) -> String {
+    let keys = format!("[{{id: one, sha256: {}}}]", sha256("open sesame"));
+    format!(
+        "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}
+drain_grace: 0s
+auth:
+  resource: https://agents.example.com
+  issuers: [{{name: staff, issuer: \"https://login.example.com\", audience: a, secret: hunter2-0123456789abcdef0123456789abcdef}}]
+  api_keys: [{{name: partners, keys: {keys}}}]
+rate_limits:
+  - {{name: visitors, key: address, requests: 1000, per: 1m}}
+  - {{name: plan, requests: 500, per: 1m, burst: 400, tiers: {{gold: {{requests: 900}}}}}}
+limits: {{request_body: 4KiB, max_streams: 90}}
+routes:
+  - name: chat
+    path: /agents/chat
+    client: auto
+    agent: hai
+    upstream: \"{url}&key=hunter2-query\"
+    require: {{scopes: []}}
+    tools: [search]
+    rate_limits: [visitors, plan]
+    max_streams_per_caller: 7
+    cors: {{origins: [https://app.example.com]}}
+    forward_headers: [x-tenant]
+    forward_credentials: true
+    upstream_headers: {{x-agent-key: hunter2-header}}
+  - {{name: open, path: /open, client: ag-ui, agent: hai, upstream: \"{url}\", auth: none, on_disconnect: continue for 1m}}
+  - name: social
+    path: /social
+    events_path: /social/{{thread_id}}/events
+    client: social-app
+    agent: social-app
+    events: /runs/{{thread_id}}/events?token=hunter2-events
+    upstream: [\"http://10.0.0.1:9001/runs\", \"unix:/run/agent.sock:/runs\"]
+    auth: none
+"
+    )
+}
+
+/// A request: method, path, fields, body.
+type Asked<'a> = (&'a str, &'a str, &'a [&'a str], Option<&'a str>);
+
+/// What the command says of a request, and its exit code.
+fn explained(config: &Path, (method, path, fields, body): Asked<'_>, format: &str) -> (Option<i32>, String) {
+    let mut command = diglot();
+    command.arg("explain-route").arg(config).args([path, "--method", method, "--format", format]);
+    fields.iter().for_each(|field| {
+        command.args(["--header", field]);
+    });
+    let body = body.map(File::new);
+    if let Some(body) = &body {
+        command.arg("--body").arg(body.path());
+    }
+    let output = command.output().expect("the binary starts");
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!said.contains("hunter2") && !said.contains("sesame") && complaint.is_empty(), "{said}{complaint}");
+    (output.status.code(), said)
+}
+
+fn told(config: &Path, asked: Asked<'_>) -> Value {
+    let (_, said) = explained(config, asked, "json");
+    serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
+}
+
+/// The request on the wire.
+fn written((method, path, fields, body): Asked<'_>) -> String {
+    let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
+    let body = body.unwrap_or_default();
+    let length = if method == "POST" { format!("content-length: {}\r\n", body.len()) } else { String::new() };
+    format!("{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{fields}{length}\r\n{body}")
+}
+
+const KEY: &str = "x-api-key: open sesame";
+const JSON: &str = "content-type: application/json";
+
+/// Each with the status that the gateway answers with.
+const REQUESTS: &[(Asked<'static>, u16)] = &[
+    (("POST", "/agents/chat", &[KEY, JSON], Some(INPUT)), 200),
+    (("POST", "/open", &[JSON], Some(INPUT)), 200),
+    // No route, and no path of one.
+    (("POST", "/agents/chat/", &[KEY], Some(INPUT)), 404),
+    (("POST", "/agents", &[], Some(INPUT)), 404),
+    (("GET", "/agents/chat", &[KEY], None), 405),
+    // Gates.
+    (("POST", "/agents/chat", &[JSON], Some(INPUT)), 401),
+    (("POST", "/agents/chat", &[KEY, "authorization: Bearer x"], Some(INPUT)), 401),
+    (("POST", "/agents/chat", &[KEY, "origin: https://evil.example"], Some(INPUT)), 403),
+    (("POST", "/open", &["origin: https://evil.example"], Some(INPUT)), 403),
+    (("POST", "/agents/chat", &[KEY, "origin: https://app.example.com"], Some(INPUT)), 200),
+    (
+        ("OPTIONS", "/agents/chat", &["origin: https://app.example.com", "access-control-request-method: POST"], None),
+        204,
+    ),
+    (("OPTIONS", "/agents/chat", &["origin: https://evil.example", "access-control-request-method: POST"], None), 403),
+    // Behind them.
+    (("POST", "/open", &["content-type: text/plain"], Some(INPUT)), 415),
+    (("POST", "/open", &["accept: application/json"], Some(INPUT)), 406),
+    (("POST", "/open", &[JSON], Some("[]")), 400),
+    (("POST", "/open", &[JSON, "accept: application/vnd.ag-ui.event+proto"], Some(INPUT)), 200),
+    (("POST", "/open", &[JSON, "last-event-id: none of ours"], Some("{")), 400),
+    // Runs that go on.
+    (("GET", "/open/runs/r1/stop", &[], None), 405),
+    (("POST", "/open/runs/r1/events", &[], Some("")), 405),
+    (("GET", "/open/runs/r1/events", &["last-event-id: none of ours"], None), 400),
+    // Two steps.
+    (("POST", "/social/t1/events", &[], Some("")), 405),
+    (("GET", "/social/t1/events", &["last-event-id: 7"], None), 400),
+    // Metadata for callers that have no credential yet.
+    (("GET", "/.well-known/oauth-protected-resource/agents/chat", &[], None), 200),
+];
+
+#[tokio::test]
+async fn what_is_said_is_what_is_done() {
+    let agent = Agent::answering(HEAD.to_owned() + &whole());
+    let file = File::new(&yaml(&agent.url()));
+    let gateway = Gateway::at(file.path(), &[]).await;
+    for (asked, status) in REQUESTS {
+        let answer = ask(gateway.data, written(*asked)).await;
+        assert_eq!(answer.status, *status, "{asked:?}: {}", String::from_utf8_lossy(&answer.body));
+        let said = told(file.path(), *asked);
+        let outcome = &said["outcome"];
+        let refused = if outcome["refused"].is_null() { &outcome["no_route"][0] } else { &outcome["refused"] };
+        let expected = match status {
+            200 | 204 => Value::Null,
+            status => Value::from(*status),
+        };
+        assert_eq!(refused["status"], expected, "{asked:?}: {outcome}");
+        if *status >= 400 {
+            let problem: Value = serde_json::from_slice(&answer.body).expect("a problem document");
+            assert_eq!((&refused["code"], &refused["message"]), (&problem["code"], &problem["detail"]), "{asked:?}");
+        }
+        let (code, text) = explained(file.path(), *asked, "text");
+        let none = matches!(status, 404 | 405);
+        assert_eq!(code, Some(i32::from(none)), "{asked:?}: {text}");
+    }
+    let large = format!("{{\"threadId\":\"{}\"}}", "x".repeat(5000));
+    let asked: Asked<'_> = ("POST", "/open", &[JSON], Some(&large));
+    assert_eq!(ask(gateway.data, written(asked)).await.status, 413);
+    assert_eq!(told(file.path(), asked)["outcome"]["refused"]["status"], 413);
+    let tool = INPUT.replace("\"tools\":[]", r#""tools":[{"name":"rm","description":"","parameters":{}}]"#);
+    let asked: Asked<'_> = ("POST", "/agents/chat", &[KEY, JSON], Some(&tool));
+    assert_eq!(ask(gateway.data, written(asked)).await.status, 403);
+    assert_eq!(told(file.path(), asked)["outcome"]["refused"]["code"], "tool_not_allowed");
+}
+
+/// The agent gets the fields that were said, and no other.
+#[tokio::test]
+async fn the_agent_gets_what_is_said() {
+    let mut agent = Agent::answering(HEAD.to_owned() + &whole());
+    let file = File::new(&yaml(&agent.url()));
+    let gateway = Gateway::at(file.path(), &[]).await;
+    let asked: Asked<'_> = ("POST", "/agents/chat", &[KEY, JSON, "x-tenant: acme", "cookie: a=b"], Some(INPUT));
+    assert_eq!(ask(gateway.data, written(asked)).await.status, 200);
+    let request = agent.request().await;
+    let said = told(file.path(), asked);
+    let step = &said["route"]["agent_gets"][0];
+    let fields = step["fields"].as_array().expect("fields");
+    let own = |from: &str| -> BTreeSet<&str> {
+        let of = fields.iter().filter(|field| field[2].as_str().is_some_and(|own| own.starts_with(from)));
+        of.map(|field| field[0].as_str().expect("a name")).collect()
+    };
+    let sent: BTreeSet<String> = request.headers().iter().map(|(name, _)| name.to_lowercase()).collect();
+    // Who calls, and at which address, is not known beforehand.
+    let mut known = own("the ");
+    known.extend(["x-diglot-subject", "x-diglot-method"]);
+    let surely: BTreeSet<&str> = sent.iter().map(String::as_str).filter(|name| *name != "x-forwarded-for").collect();
+    assert_eq!(surely, known, "{}", request.head);
+    assert_eq!(own("the configuration"), BTreeSet::from(["x-agent-key"]));
+    assert_eq!(own("the client"), BTreeSet::from(["x-api-key", "x-tenant"]));
+    assert_eq!(request.head.lines().next(), Some("POST /agent?kept=1&key=hunter2-query HTTP/1.1"));
+    assert_eq!(step["urls"][0], agent.url().replace("kept=1", "***"));
+    assert_eq!(step["body_bytes"], request.body.len());
+}
+
+/// The order of the gates, what each wants, and what is told of the rest.
+#[test]
+fn the_gates_are_said_in_their_order() {
+    let file = File::new(&yaml("http://127.0.0.1:9/chat"));
+    let said = told(file.path(), ("POST", "/agents/chat", &[KEY], Some(INPUT)));
+    let route = &said["route"];
+    let gates: Vec<_> = route["gates"].as_array().expect("gates").iter().map(|gate| gate["gate"].clone()).collect();
+    // As the picture at the head of `src/guard/mod.rs`.
+    let order =
+        ["host", "origin", "address", "limits of anybody", "authenticate", "authorize", "limits of callers", "streams"];
+    assert_eq!(gates, order);
+    let wants = |gate: usize| route["gates"][gate]["wants"].to_string();
+    assert_eq!(wants(1), r#"["pages of https://app.example.com, or the gateway's own"]"#);
+    assert_eq!(wants(3), r#"["visitors: 1000 requests in 1m, 1000 at once of one address"]"#);
+    assert_eq!(
+        wants(4),
+        r#"["a token of staff, as `Authorization: Bearer …`","an API key of partners, in x-api-key"]"#
+    );
+    assert_eq!(wants(5), "[]");
+    assert_eq!(
+        wants(6),
+        r#"["plan: 500 requests in 1m, 400 at once of one caller; tier gold: 900 requests in 1m, 400 at once"]"#
+    );
+    assert_eq!(wants(7), r#"["streams:caller: at most 7 runs at once","streams:all: at most 90 runs at once"]"#);
+    assert_eq!((&route["client"]["configured"], &route["client"]["told"]), (&"auto".into(), &"ag-ui-0".into()));
+    assert!(route["client"]["told_by"].is_string(), "{}", route["client"]);
+    assert_eq!(route["settings"]["on_disconnect"], "abort");
+    assert_eq!(route["settings"]["tools"], "[search]");
+}
+
+#[test]
+fn both_steps_of_an_agent_are_said() {
+    let file = File::new(&yaml("http://127.0.0.1:9/chat"));
+    let said = told(file.path(), ("POST", "/social", &[], None));
+    let steps = said["route"]["agent_gets"].as_array().expect("steps");
+    let asked: Vec<_> = steps.iter().map(|step| (step["method"].clone(), step["urls"].clone())).collect();
+    assert_eq!(
+        asked,
+        [
+            ("POST".into(), serde_json::json!(["http://10.0.0.1:9001/runs", "unix:/run/agent.sock:/runs"])),
+            (
+                "GET".into(),
+                serde_json::json!([
+                    "http://10.0.0.1:9001/runs/THREAD/events?***",
+                    "unix:/run/agent.sock:/runs/THREAD/events?***"
+                ])
+            ),
+        ]
+    );
+    assert_eq!(said["route"]["answer"], "application/json");
+    assert_eq!(said["route"]["settings"]["timeouts.reader"], "1m");
+}
+
+#[test]
+fn what_was_perhaps_meant_is_said() {
+    let file = File::new(&yaml("http://127.0.0.1:9/chat"));
+    for (path, hint) in [
+        ("/agents/chat/", "without the slash at its end it leads to the route chat"),
+        ("/Agents/Chat", "paths are compared with their case: `/agents/chat`"),
+        ("/agents/chat/more", "`/agents/chat` leads to a route, and what is below it does not"),
+        ("/agents/chatt", "did you mean `/agents/chat`?"),
+        ("/nowhere/at/all", "known here: `/agents/chat`, `/open`, `/social`"),
+    ] {
+        let (code, said) = explained(file.path(), ("POST", path, &[], None), "text");
+        assert!(code == Some(1) && said.contains(hint), "{path}: {said}");
+    }
+    let (code, said) = explained(file.path(), ("GET", "/open/runs/r1/events?after=1", &[], None), "text");
+    assert!(code == Some(0) && said.contains("to come back to a run"), "{said}");
+}
+
+#[test]
+fn a_request_that_is_none_is_a_mistake_of_the_command_line() {
+    let file = File::new(&yaml("http://127.0.0.1:9/chat"));
+    let run =
+        |arguments: &[&str]| diglot().arg("explain-route").args(arguments).output().expect("it starts").status.code();
+    let config = file.path().to_str().expect("UTF-8");
+    assert_eq!(run(&[config, "/open", "--header", "origin"]), Some(2));
+    assert_eq!(run(&[config, "no path"]), Some(2));
+    assert_eq!(run(&[config, "/open", "--body", "/nowhere"]), Some(69));
+    assert_eq!(run(&["/nowhere", "/open"]), Some(78));
+}

@@ -1,0 +1,122 @@
+//! The manifests and the chart in `deploy/`: what Helm and Kubernetes' own schemas say of them (`bundle`, through
+//! `kubernetes/render.py`), what has to agree with what (`laws`, `restricted`, `copies`), and the real gateway, started as each pod starts
+//! it (`pod`, `serving`). No test here repeats what a template says.
+
+mod bundle;
+mod copies;
+mod laws;
+mod page;
+mod pod;
+mod restricted;
+mod serving;
+mod values;
+
+use bundle::{Bundle, all, at};
+use serde_json::{Value, json};
+use std::path::Path;
+
+/// Kinds that no Kubernetes has of itself, and the API of each.
+const OF_OTHERS: &[(&str, &str)] = &[
+    ("HTTPRoute", "gateway.networking.k8s.io/v1"),
+    ("PodMonitor", "monitoring.coreos.com/v1"),
+    ("PrometheusRule", "monitoring.coreos.com/v1"),
+];
+
+/// The oldest Kubernetes with native sidecars, and the newest whose schemas are at hand, take every manifest, and Helm has
+/// nothing to say of the chart.
+#[test]
+fn kubernetes_takes_every_manifest() {
+    for Bundle { name, documents, findings, .. } in all() {
+        assert!(findings.is_empty(), "{name}: {findings:#?}");
+        for document in documents {
+            let (kind, api) = (document.text("/kind"), document.text("/apiVersion"));
+            assert!(document.complaints.is_empty(), "{name}: {}: {:#?}", document.from, document.complaints);
+            let foreign = OF_OTHERS.contains(&(kind, api));
+            assert!(document.known != foreign, "{name}: {}: {api} {kind} is not known", document.from);
+        }
+    }
+}
+
+/// What the schemas above do not know is held to the members that the definitions of these kinds have; somebody looked them
+/// up there (prometheus-operator of 2026-08, Gateway API of 2026-08, with which all manifests were valid).
+#[test]
+fn manifests_of_other_kinds_have_members_that_exist() {
+    let members = json!({
+        "HTTPRoute": {
+            "parentRefs": [{"name": "", "namespace": ""}],
+            "hostnames": [""],
+            "rules": [{
+                "matches": [{"path": {"type": "", "value": ""}}],
+                "timeouts": {"request": "", "backendRequest": ""},
+                "backendRefs": [{"name": "", "port": 0}],
+            }],
+        },
+        "PodMonitor": {
+            "selector": {"matchLabels": null, "matchExpressions": null},
+            "podMetricsEndpoints": [{
+                "port": "", "path": "", "scheme": "", "interval": "", "relabelings": [
+                    {"sourceLabels": [""], "separator": "", "targetLabel": "", "replacement": ""},
+                ],
+            }],
+        },
+        "PrometheusRule": {"groups": null},
+    });
+    let mut seen = 0;
+    for bundle in all() {
+        for (kind, _) in OF_OTHERS {
+            for document in bundle.of(kind) {
+                seen += 1;
+                let strange = stranger(&document.object["spec"], &members[kind], "spec");
+                assert_eq!(strange, None, "{}: {}", bundle.name, document.from);
+            }
+        }
+    }
+    assert!(seen >= 6, "{seen}");
+}
+
+/// The first member or value of `value` that is not like the example; `null` stands for anything.
+fn stranger(value: &Value, example: &Value, path: &str) -> Option<String> {
+    match (value, example) {
+        (_, Value::Null) => None,
+        (Value::Object(value), Value::Object(example)) => {
+            value.iter().find_map(|(key, value)| match example.get(key) {
+                Some(example) => stranger(value, example, &format!("{path}.{key}")),
+                None => Some(format!("{path}.{key}")),
+            })
+        }
+        (Value::Array(value), Value::Array(example)) => {
+            value.iter().find_map(|value| stranger(value, &example[0], &format!("{path}[]")))
+        }
+        (Value::String(_), Value::String(_)) | (Value::Number(_), Value::Number(_)) => None,
+        _ => Some(path.to_owned()),
+    }
+}
+
+/// Who installs the chart of a version gets that version's image, and nobody gets one that changes under its name.
+#[test]
+fn images_are_those_of_this_version() {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut own = 0;
+    for bundle in all() {
+        for pod in bundle.pods() {
+            for container in pod.containers() {
+                let image = at(container, "/image");
+                let (name, tag) = image.rsplit_once([':', '@']).unwrap_or_else(|| panic!("{}: {image}", bundle.name));
+                assert!(!tag.is_empty() && tag != "latest", "{}: {image}", bundle.name);
+                if name == "diglot" {
+                    assert_eq!(tag, version, "{}", bundle.name);
+                    own += 1;
+                }
+            }
+        }
+    }
+    assert!(own >= 6, "{own}");
+    let chart: Value = serde_saphyr::from_str(&read("deploy/helm/diglot/Chart.yaml")).expect("YAML");
+    assert_eq!((at(&chart, "/version"), at(&chart, "/appVersion")), (version, version));
+}
+
+/// A file of the repository.
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}

@@ -1,0 +1,183 @@
+//! What the chart does with values: those that it refuses, those that make new pods, and a chart that has it inside.
+
+use super::bundle::{CHART, all, at, entries, root, with_each, with_values};
+use super::read;
+use diglot::config::load;
+use diglot::config::reload::needs_restart;
+use serde_json::Value;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+const ROUTE: &str = "{path: /a, client: ag-ui, agent: hai, upstream: 'http://my-agent:9001/a'}";
+
+/// Values with a route, more keys of the configuration, and more values.
+fn values(config: &str, more: &str) -> String {
+    let comma = if config.is_empty() { "" } else { ", " };
+    format!("config: {{routes: [{ROUTE}]{comma}{config}}}\n{more}\n")
+}
+
+/// Every row is a mistake that somebody makes, and words of the answer that lead out of it.
+#[test]
+fn values_that_cannot_be_meant_are_refused() {
+    #[rustfmt::skip]
+    let rows: &[(&str, &str, &[&str])] = &[
+        // keys that are not there, and values of another kind
+        ("", "replica: 3", &["'replica' not allowed"]),
+        ("", "image: {repo: x}", &["/image", "'repo' not allowed"]),
+        ("", "ingress: {hosts: [a]}", &["/ingress", "'hosts' not allowed"]),
+        ("", "agent: {lifecycle: {}}", &["/agent", "'lifecycle' not allowed"]),
+        ("", "replicas: three", &["/replicas", "want integer"]),
+        ("", "secrets: [{name: x}]", &["/secrets/0", "want string"]),
+        ("", "podLabels: {version: 1}", &["/podLabels/version", "want string"]),
+        ("", "mode: proxy", &["/mode", "'gateway', 'sidecar', 'parts'"]),
+        ("", "service: {port: 70000}", &["/service/port", "65,535"]),
+        // values that need others
+        ("", "mode: sidecar", &["/agent", "missing property 'image'"]),
+        ("", "ingress: {enabled: true}", &["/ingress/host"]),
+        ("", "httpRoute: {enabled: true}", &["/httpRoute/parentRefs"]),
+        ("", "image: {tag: latest}", &["image.tag", "name a version"]),
+        ("", "terminationGracePeriodSeconds: 60", &["too short for drain_grace and drain_timeout", "315"]),
+        // of the configuration, what the manifests are made from
+        ("listeners: {data: 'unix:/run/x.sock'}", "", &["config.listeners.data", "write one as 0.0.0.0:8787"]),
+        ("listeners: {status: []}", "", &["config.listeners.status", "at least one"]),
+        ("listeners: {status: '127.0.0.1:8788'}", "", &["config.listeners.status", "write 0.0.0.0:8788"]),
+        ("drain_timeout: '${DRAIN}'", "", &["config.drain_timeout", "set terminationGracePeriodSeconds"]),
+        // of the configuration, what its own schema knows
+        ("drain_grace: 10", "", &["/config/drain_grace", "want string"]),
+        ("drain_grac: 10s", "", &["/config", "'drain_grac' not allowed"]),
+        ("keep_alive: soon", "", &["/config/keep_alive", "does not match pattern"]),
+        ("limits: {connection: 7}", "", &["/config/limits", "'connection' not allowed"]),
+        ("run_dir: /var/run/diglot", "", &["/config/run_dir"]),
+    ];
+    let all: Vec<String> = rows.iter().map(|(config, more, _)| values(config, more)).collect();
+    for (bundle, (config, more, words)) in with_each(all.iter().map(String::as_str)).into_iter().zip(rows) {
+        let said = bundle.error.unwrap_or_else(|| panic!("{config} {more}: was taken"));
+        for word in *words {
+            assert!(said.contains(word), "{config} {more}: {word:?} is not in\n{said}");
+        }
+    }
+    for (values, word) in
+        [("{}", "/config/routes"), ("config: {routes: [{path: /a}]}", "missing properties 'client', 'agent'")]
+    {
+        let said = with_values(values).error.expect("an error");
+        assert!(said.contains(word), "{values}: {said}");
+    }
+}
+
+/// A pod is replaced where its process could not take the new configuration, and else is left alone.
+#[test]
+fn new_pods_come_when_a_process_cannot_take_the_configuration() {
+    // With the chart's own defaults, so that a row changes one thing.
+    #[rustfmt::skip]
+    let rows: &[&str] = &[
+        "listeners: {data: '0.0.0.0:9999'}", "listeners: {status: '0.0.0.0:9999'}", "run_dir: /run/diglot/other",
+        "trusted_proxies: [10.0.0.0/8]", "replay: {store: redis}, redis: {url: 'redis://r/'}",
+        "limits: {header_bytes: 8KiB}", "limits: {headers: 7}", "limits: {head_timeout: 1s}", "limits: {idle_timeout: 1s}",
+        "limits: {connections: 7}", "limits: {connections_per_address: 7}",
+        "limits: {frame: 1MiB}", "limits: {max_streams: 7}", "replay: {runs: 7}", "keep_alive: 1s",
+        "redis: {url: 'redis://r/'}", "rate_limits: [{name: l, key: route, requests: 1, per: 1s}]", "upgrade_timeout: 1s",
+        "dialects: [{name: acme, extends: ag-ui}]",
+    ];
+    let mut texts =
+        vec![values("", ""), values("", "restartOnChange: true"), values("keep_alive: 1s", "restartOnChange: true")];
+    texts.extend(rows.iter().map(|row| values(row, "")));
+    let bundles = with_each(texts.iter().map(String::as_str));
+    let seen: Vec<(Value, String)> = bundles
+        .iter()
+        .map(|bundle| {
+            assert_eq!(bundle.error, None, "{}", bundle.name);
+            let deployment = bundle.of("Deployment").next().expect("a Deployment");
+            let map = bundle.of("ConfigMap").next().expect("a ConfigMap");
+            (deployment.object["spec"]["template"].clone(), map.text("/data/diglot.yaml").to_owned())
+        })
+        .collect();
+    assert_ne!(seen[1].0, seen[2].0, "restartOnChange");
+    let understood =
+        |text: &str| load::from_str("diglot.yaml", text).unwrap_or_else(|problems| panic!("{problems}\n{text}"));
+    let (template, before) = (&seen[0].0, understood(&seen[0].1));
+    let mut keys = BTreeSet::new();
+    for ((other, text), row) in seen[3..].iter().zip(rows) {
+        let needed = needs_restart(&before, &understood(text));
+        assert_eq!(template != other, !needed.is_empty(), "{row}: {needed:?}");
+        keys.extend(needed);
+    }
+    // The list of the code is one that no row is missing for: its text names as many keys.
+    let source = read("src/config/reload.rs");
+    let list = source.split("fn needs_restart").nth(1).and_then(|rest| rest.split("];").next()).expect("the list");
+    assert_eq!(keys.len(), list.matches(" != ").count(), "{keys:?}");
+}
+
+/// Numbers arrive as they were written, however large: Helm reads them all as floating point.
+#[test]
+fn numbers_of_the_configuration_keep_their_digits() {
+    let bundle = all().iter().find(|bundle| bundle.name.ends_with("gateway-whole.yaml")).expect("the values");
+    let text = bundle.of("ConfigMap").next().expect("a ConfigMap").text("/data/diglot.yaml");
+    for line in ["events: 100000000", "max_streams: 1000000", "request_body: 8388608"] {
+        assert!(text.lines().any(|own| own.trim() == line), "{line}\n{text}");
+    }
+}
+
+/// What Helm says at the end names addresses that are there.
+#[test]
+fn the_notes_name_the_paths() {
+    for bundle in all().iter().filter(|bundle| bundle.name.starts_with(CHART)) {
+        if bundle.pods().next().is_none() {
+            assert!(bundle.notes.contains("ConfigMap"), "{}", bundle.notes);
+            continue;
+        }
+        let service = bundle.of("Service").next().expect("a Service");
+        let (port, name) = (&service.object["spec"]["ports"][0]["port"], service.name());
+        let scheme = at(&service.object, "/spec/ports/0/appProtocol");
+        let url = format!("{scheme}://{name}.agents:{port}/agents/chat");
+        assert!(bundle.notes.contains(&url), "{url} is not in\n{}", bundle.notes);
+        assert!(bundle.notes.contains(&format!("deployment/{name}")), "{}", bundle.notes);
+    }
+}
+
+/// The chart that README.md of ours shows, with ours inside. Gone when dropped.
+pub struct OwnChart(PathBuf);
+
+impl OwnChart {
+    pub fn new() -> OwnChart {
+        let own = OwnChart(std::env::temp_dir().join(format!("diglot-chart-{}", std::process::id())));
+        let page = read(&format!("{CHART}/README.md"));
+        let block = |beginning: &str| {
+            let found = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
+            let mut found = found.filter(|block| block.starts_with(beginning));
+            found.next().unwrap_or_else(|| panic!("README.md has no block {beginning}"))
+        };
+        std::fs::create_dir_all(own.0.join("templates")).expect("a folder");
+        let chart = "apiVersion: v2\nname: my-agent\nversion: 1.0.0\ndependencies: [{name: diglot, version: '*', repository: ''}]\n";
+        for (file, text) in [
+            ("Chart.yaml", chart),
+            ("values.yaml", block("# values.yaml\ndiglot:")),
+            ("templates/deployment.yaml", block("# templates/deployment.yaml\n")),
+        ] {
+            std::fs::write(own.0.join(file), text).expect("a file");
+        }
+        copy(&root().join(CHART), &own.0.join("charts/diglot"));
+        own
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for OwnChart {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn copy(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).expect("a folder");
+    for path in entries(from) {
+        let there = to.join(path.file_name().expect("a name"));
+        if path.is_dir() {
+            copy(&path, &there);
+        } else {
+            std::fs::copy(&path, there).expect("a file");
+        }
+    }
+}

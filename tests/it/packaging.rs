@@ -1,0 +1,72 @@
+//! Diglot where it is installed: what asks a gateway how it is, the image, compose, the unit of systemd, and what a shell and
+//! a service manager are told.
+
+mod compose;
+mod healthcheck;
+mod image;
+mod systemd;
+
+use super::support::gateway::diglot;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+/// A file of the repository.
+fn at(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
+}
+
+/// Its text.
+fn text(path: &str) -> String {
+    std::fs::read_to_string(at(path)).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// A tool of the tests, by its name in `target/tools/bin`; or `python3`, with the modules that are there.
+fn tool(name: &str) -> Command {
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| at("target"), PathBuf::from);
+    let tools = target.join("tools");
+    assert!(tools.exists(), "{} is missing; .githooks/tools makes it", tools.display());
+    let mut command = match name {
+        "python3" => Command::new(name),
+        _ => Command::new(tools.join("bin").join(name)),
+    };
+    command.env("PYTHONPATH", tools).stdin(Stdio::null());
+    command
+}
+
+/// What a command says: exit code, stdout, stderr.
+fn said(command: &mut Command) -> (Option<i32>, String, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+    (status.code(), text(stdout), text(stderr))
+}
+
+#[test]
+fn the_version_says_which_build_it_is() {
+    let (code, stdout, _) = said(diglot().arg("version"));
+    let lines: Vec<_> = stdout.lines().collect();
+    assert_eq!((code, lines[0]), (Some(0), concat!("diglot ", env!("CARGO_PKG_VERSION"))));
+    for (line, word) in lines[1..].iter().zip(["target ", "build ", "features server", "revision "]) {
+        assert!(line.starts_with(word) && !line.ends_with(' '), "{stdout}");
+    }
+    assert_eq!(lines.len(), 5);
+    assert_eq!(said(diglot().arg("--version")).1, format!("{}\n", lines[0]));
+}
+
+/// bash itself completes the beginning of a command and of an option with the script.
+#[test]
+fn a_shell_completes_the_command_line() {
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let (code, script, stderr) = said(diglot().args(["completions", shell]));
+        assert_eq!((code, stderr.as_str()), (Some(0), ""), "{shell}");
+        assert!(script.contains("healthcheck"), "{shell}");
+    }
+    let script = r#"
+        source <("$0" completions bash)
+        try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); COMPREPLY=(); _diglot diglot "${!#}" "${COMP_WORDS[-2]}"; echo "${COMPREPLY[@]}"; }
+        try diglot healthc
+        try diglot healthcheck --rea
+    "#;
+    let (code, stdout, stderr) = said(Command::new("bash").args(["-c", script, env!("CARGO_BIN_EXE_diglot")]));
+    assert_eq!((code, stdout.as_str()), (Some(0), "healthcheck\n--ready\n"), "{stderr}");
+    assert_eq!(said(diglot().args(["completions", "csh"])).0, Some(2));
+}

@@ -1,0 +1,236 @@
+//! The image, as far as it shows without Docker: what hadolint says of `deploy/Dockerfile`, and the gateway in a root folder of
+//! exactly what the image has, by the same script, as its user and with its environment. The base image and the layers of the
+//! build are what this does not see.
+
+use super::{at, said, text, tool};
+use crate::support::agent::Agent;
+use crate::support::client::run;
+use crate::support::gateway::{Gateway, Setup};
+use crate::support::sse::{HEAD, WHOLE, succeeded, whole};
+use crate::support::tls::Authority;
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the last stage of the Dockerfile says, a line for each instruction.
+struct Stage(Vec<(String, String)>);
+
+impl Stage {
+    fn last() -> Stage {
+        let text = text("deploy/Dockerfile").replace("\\\n", " ");
+        let lines = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' '));
+        let mut stage = Vec::new();
+        for (instruction, rest) in lines {
+            if instruction == "FROM" {
+                stage.clear();
+            }
+            stage.push((instruction.to_owned(), rest.trim().to_owned()));
+        }
+        Stage(stage)
+    }
+
+    fn get(&self, instruction: &str) -> &str {
+        let found: Vec<_> = self.0.iter().filter(|(name, _)| name == instruction).collect();
+        assert_eq!(found.len(), 1, "{instruction}");
+        &found[0].1
+    }
+
+    /// A list of words as JSON, behind options.
+    fn words(&self, instruction: &str) -> Vec<String> {
+        let rest = self.get(instruction);
+        let list = &rest[rest.find('[').expect(instruction)..];
+        serde_json::from_str(list).unwrap_or_else(|error| panic!("{list}: {error}"))
+    }
+}
+
+/// A root folder as the image has it, gone at the end of the test.
+struct Root {
+    folder: PathBuf,
+    stage: Stage,
+}
+
+impl Root {
+    fn new(name: &str) -> Root {
+        let folder = std::env::temp_dir().join(format!("diglot-image-{}-{name}", std::process::id()));
+        let root = Root { folder, stage: Stage::last() };
+        let mut script = Command::new(at("deploy/image-root.sh"));
+        let made = said(script.arg(env!("CARGO_BIN_EXE_diglot")).arg(&root.folder));
+        assert_eq!(made, (Some(0), String::new(), String::new()));
+        root
+    }
+
+    /// What a container's engine adds, and whoever mounts a configuration.
+    fn mount(&self, file: &str, text: &str) {
+        fs::write(self.folder.join(file), text).unwrap_or_else(|error| panic!("{file}: {error}"));
+    }
+
+    /// Runs words of the Dockerfile, as its user and with its environment and nothing else.
+    fn command(&self, words: &[String]) -> Command {
+        assert!(
+            is_root(),
+            "the image is tried by chroot, which takes root: run the tests as root, or with `unshare -r`"
+        );
+        let mut command = Command::new("/usr/sbin/chroot");
+        command.arg(format!("--userspec={}", self.stage.get("USER"))).arg(&self.folder).args(words).env_clear();
+        for pair in self.stage.get("ENV").split_whitespace() {
+            let (name, value) = pair.split_once('=').expect("NAME=VALUE");
+            command.env(name, value);
+        }
+        command
+    }
+
+    /// The entry point with these words behind it.
+    fn entry(&self, words: &[&str]) -> Command {
+        let entry = self.stage.words("ENTRYPOINT").into_iter().chain(words.iter().map(|&word| word.to_owned()));
+        self.command(&entry.collect::<Vec<_>>())
+    }
+
+    /// What the container runs when nothing else is said.
+    fn serve(&self) -> Command {
+        self.command(&[self.stage.words("ENTRYPOINT"), self.stage.words("CMD")].concat())
+    }
+
+    /// Every path in it, and which of them anybody may write to.
+    fn paths(&self) -> (BTreeSet<PathBuf>, Vec<PathBuf>) {
+        fn walk(folder: &Path, all: &mut BTreeSet<PathBuf>, open: &mut Vec<PathBuf>) {
+            for entry in fs::read_dir(folder).expect("a folder") {
+                let path = entry.expect("an entry").path();
+                let mode = fs::symlink_metadata(&path).expect("a file").permissions().mode();
+                if mode & 0o002 != 0 {
+                    open.push(path.clone());
+                }
+                if path.is_dir() {
+                    walk(&path, all, open);
+                }
+                all.insert(path);
+            }
+        }
+        let (mut all, mut open) = (BTreeSet::new(), Vec::new());
+        walk(&self.folder, &mut all, &mut open);
+        (all, open)
+    }
+}
+
+impl Drop for Root {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn is_root() -> bool {
+    said(Command::new("id").arg("-u")).1.trim() == "0"
+}
+
+/// A configuration of a container: all addresses, and `run_dir` where the image has it. Its port is the system's choice, so
+/// the health check has a socket to ask at.
+fn configuration(url: &str) -> String {
+    let listeners = "{data: 0.0.0.0:0, status: [\"unix:/run/diglot/status.sock\", 0.0.0.0:0]}";
+    format!(
+        "listeners: {listeners}\nrun_dir: /run/diglot\ndrain_grace: 0s\nroutes: [{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{url}\"}}]\n"
+    )
+}
+
+#[test]
+fn hadolint_finds_nothing() {
+    assert_eq!(said(tool("hadolint").arg(at("deploy/Dockerfile"))), (Some(0), String::new(), String::new()));
+    let bad = std::env::temp_dir().join(format!("diglot-hadolint-{}", std::process::id()));
+    fs::write(&bad, text("deploy/Dockerfile") + "FROM debian:latest\n").expect("a file");
+    let (code, stdout, _) = said(tool("hadolint").arg(&bad));
+    fs::remove_file(bad).expect("the file");
+    assert!(code == Some(1) && stdout.contains("DL3007"), "{stdout}");
+}
+
+/// What it says of the program, and what it takes of the repository.
+#[test]
+fn the_dockerfile_fits_the_repository() {
+    let (stage, file) = (Stage::last(), text("deploy/Dockerfile"));
+    assert_eq!(stage.get("FROM"), "scratch");
+    assert_eq!(stage.get("EXPOSE"), "8787 8788");
+    let version = concat!("org.opencontainers.image.version=\"", env!("CARGO_PKG_VERSION"), "\"");
+    assert!(stage.get("LABEL").contains(version), "{version}");
+    assert!(file.contains(concat!("--tag diglot:", env!("CARGO_PKG_VERSION"), " ")));
+    // Kubernetes sees from a number alone that it is not root's.
+    let user: Vec<u32> = stage.get("USER").split(':').map(|id| id.parse().expect("a number")).collect();
+    assert!(user.len() == 2 && user.iter().all(|&id| id > 0), "{user:?}");
+
+    let ignored = text(".dockerignore");
+    let sent: BTreeSet<_> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
+    let copies = file.lines().filter_map(|line| line.strip_prefix("COPY ")).filter(|rest| !rest.starts_with("--from"));
+    let sources = copies.flat_map(|rest| {
+        let mut words: Vec<_> = rest.split(' ').collect();
+        words.pop();
+        words
+    });
+    let sources: BTreeSet<_> = sources.collect();
+    assert!(ignored.lines().any(|line| line == "*"), "{ignored}");
+    assert_eq!(sources, sent);
+    sources.iter().for_each(|source| assert!(at(source).exists(), "{source}"));
+    let oldest = env!("CARGO_PKG_RUST_VERSION").split('.').map(|part| part.parse::<u32>().expect("a number"));
+    let base = file.lines().find_map(|line| line.strip_prefix("FROM rust:")).and_then(|tag| tag.split('-').next());
+    let base = base.expect("a version").split('.').map(|part| part.parse::<u32>().expect("a number"));
+    assert!(base.ge(oldest));
+}
+
+#[tokio::test]
+async fn the_image_serves_as_its_user_and_changes_nothing() {
+    let agent = Agent::answering(HEAD.to_owned() + &whole());
+    let root = Root::new("serves");
+    root.mount("etc/diglot/diglot.yaml", &configuration(&agent.url()));
+    let (before, open) = root.paths();
+    // Whoever it runs as finds one place to write to.
+    assert_eq!(open, [root.folder.join("run/diglot")]);
+    let mut gateway = Gateway::listening(root.serve()).await;
+    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    let (code, stdout, stderr) = said(&mut root.command(&root.stage.words("HEALTHCHECK")));
+    assert_eq!((code, stdout.as_str()), (Some(0), "unix:/run/diglot/status.sock/livez: 200 ok\n"), "{stderr}");
+    assert_eq!(said(&mut root.entry(&["reload"])).0, Some(0));
+    assert_eq!(root.stage.get("STOPSIGNAL"), "SIGTERM");
+    gateway.process.signal("TERM");
+    assert_eq!(gateway.process.exit().await.code(), Some(0));
+    assert_eq!(root.paths().0, before);
+    let (code, _, stderr) = said(&mut root.command(&root.stage.words("HEALTHCHECK")));
+    assert_eq!(code, Some(1), "{stderr}");
+}
+
+/// An agent in TLS is believed by the authorities that the image has; here one is added to them, as a company's own would be.
+/// `localhost` is a name from /etc/hosts, which Docker puts there.
+#[tokio::test]
+async fn the_image_knows_whom_to_believe() {
+    let (agent, authority) = (Agent::answering(HEAD.to_owned() + &whole()), Authority::new());
+    authority.issue("agent", 30);
+    let listeners = format!("{{data: {}, status: 127.0.0.1:0}}", authority.listener("agent", ""));
+    let front = Gateway::start(Setup { upstreams: &[agent.url()], listeners: &listeners, ..Setup::default() }).await;
+    let root = Root::new("believes");
+    root.mount("etc/hosts", "127.0.0.1 localhost\n");
+    root.mount("etc/diglot/diglot.yaml", &configuration(&format!("https://localhost:{}/run", front.data.port())));
+    let bundle = root.folder.join("etc/ssl/certs/ca-certificates.crt");
+    let system = fs::read_to_string(&bundle).expect("the authorities");
+    assert!(system.matches("BEGIN CERTIFICATE").count() > 50);
+    let refused = Gateway::listening(root.serve()).await;
+    let answer = run(refused.data, "/run").await;
+    assert!(answer.status == 502 && answer.text().contains("upstream_tls"), "{}", answer.text());
+    drop(refused);
+    let own = fs::read_to_string(authority.path("ca.pem")).expect("the authority");
+    // In the image's own bundle, or in one that its variable names.
+    root.mount("etc/diglot/authorities.pem", &own);
+    let mut elsewhere = root.serve();
+    elsewhere.env("SSL_CERT_FILE", "/etc/diglot/authorities.pem");
+    let gateway = Gateway::listening(elsewhere).await;
+    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    drop(gateway);
+    fs::write(bundle, system + &own).expect("the authorities");
+    let gateway = Gateway::listening(root.serve()).await;
+    succeeded(&run(gateway.data, "/run").await, WHOLE);
+}
+
+#[test]
+fn without_a_configuration_the_image_says_what_is_missing() {
+    let root = Root::new("bare");
+    let (code, stdout, stderr) = said(&mut root.serve());
+    assert_eq!((code, stdout.as_str()), (Some(78), ""));
+    assert!(stderr.starts_with("diglot: /etc/diglot/diglot.yaml: cannot be read: "), "{stderr}");
+    // What else the image is used for.
+    assert_eq!(said(&mut root.entry(&["version"])).0, Some(0));
+}

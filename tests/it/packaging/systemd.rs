@@ -1,0 +1,198 @@
+//! The unit of systemd, and what the process tells it. `systemd-analyze` reads the unit; `tests/it/packaging/boot` is how a
+//! real systemd was made to run it.
+
+use super::{at, said, text};
+use crate::support::agent::Agent;
+use crate::support::gateway::{Gateway, Process, diglot};
+use crate::support::sse::{HEAD, whole};
+use crate::support::{DEADLINE, eventually};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+const UNIT: &str = "deploy/systemd/diglot.service";
+
+/// The most that `systemd-analyze security` may find open: 0 is nothing, 10 everything.
+const EXPOSURE: f64 = 1.5;
+
+/// A folder that is gone when the test is.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Folder {
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let name = format!("diglot-systemd-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir_all(&path).expect("a folder");
+        Folder(path)
+    }
+
+    /// A configuration with its `run_dir` here.
+    fn config(&self, agent: &Agent) -> PathBuf {
+        let (file, url, run_dir) = (self.0.join("diglot.yaml"), agent.url(), self.0.join("run"));
+        let listeners = "listeners: {data: 127.0.0.1:0, status: 127.0.0.1:0}";
+        let top = format!("{listeners}\nrun_dir: {}\ndrain_grace: 0s\ndrain_timeout: 7s", run_dir.display());
+        let route = format!("{{name: a, path: /a, client: ag-ui, agent: ag-ui, upstream: \"{url}\"}}");
+        std::fs::write(&file, format!("{top}\nroutes: [{route}]\n")).expect("a file");
+        file
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// The values of a key in the unit.
+fn values(unit: &str, key: &str) -> Vec<String> {
+    unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned).collect()
+}
+
+/// Runs a command of `systemd-analyze` over a unit.
+fn analyze(command: &[&str], unit: &Path) -> (Option<i32>, String) {
+    let (code, stdout, stderr) = said(Command::new("systemd-analyze").args(command).arg(unit));
+    (code, stdout + &stderr)
+}
+
+#[test]
+fn systemd_finds_nothing_wrong_and_little_open() {
+    let folder = Folder::new();
+    let unit = folder.0.join("diglot.service");
+    // It looks for the program.
+    let here = text(UNIT).replace("/usr/local/bin/diglot", env!("CARGO_BIN_EXE_diglot"));
+    std::fs::write(&unit, here.replace("file:/usr/local/share/doc", "file:/usr/share/doc")).expect("a file");
+    assert_eq!(analyze(&["verify", "--man=no", "--recursive-errors=no"], &unit), (Some(0), String::new()));
+    // And it would say so.
+    std::fs::write(&unit, here + "\n[Service]\nProtectHom=yes\n").expect("a file");
+    let (_, complaint) = analyze(&["verify", "--man=no", "--recursive-errors=no"], &unit);
+    assert!(complaint.contains("ProtectHom"), "{complaint}");
+
+    let (code, report) = analyze(&["security", "--offline=true", "--no-pager"], &at(UNIT));
+    let level = report.lines().find_map(|line| line.split_once("exposure level for diglot.service: "));
+    let level = level.and_then(|(_, level)| level.split(' ').next()?.parse::<f64>().ok());
+    assert!(code == Some(0) && level.is_some_and(|level| level <= EXPOSURE), "{report}");
+}
+
+/// The time that systemd waits is enough for the defaults, and what does not get better by itself is not tried again.
+#[test]
+fn the_unit_fits_the_program() {
+    let unit = text(UNIT);
+    let (code, defaults, _) = said(diglot().arg("config").arg(at("config/diglot.yaml")));
+    let seconds = |text: &str, key: &str| -> u64 {
+        let found =
+            text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in {text}"));
+        found.trim_matches([':', '=', ' ', 's']).parse().unwrap_or_else(|error| panic!("{key}{found}: {error}"))
+    };
+    assert_eq!(code, Some(0));
+    let needed = seconds(&defaults, "drain_grace") + seconds(&defaults, "drain_timeout") + 5;
+    assert!(seconds(&unit, "TimeoutStopSec") >= needed, "{needed}");
+    assert_eq!(values(&unit, "RestartPreventExitStatus"), ["2 78"]);
+    let (wrong, config) = (said(diglot().args(["serve", "--nonsense"])).0, Folder::new());
+    let file = config.0.join("wrong.yaml");
+    std::fs::write(&file, "routes: []\n").expect("a file");
+    let bad = said(diglot().args(["serve", "--config"]).arg(file)).0;
+    assert_eq!((wrong, bad), (Some(2), Some(78)));
+}
+
+/// `make install` puts the program where its unit looks for it, wherever that is.
+#[test]
+fn what_is_installed_finds_itself() {
+    let folder = Folder::new();
+    let (here, program) = (folder.0.display(), env!("CARGO_BIN_EXE_diglot"));
+    let mut make = Command::new("make");
+    make.arg("--directory").arg(at("")).args(["install", "PREFIX=/opt/diglot", &format!("DESTDIR={here}")]);
+    let (code, stdout, stderr) = said(make.arg(format!("PROGRAM={program}")));
+    assert_eq!(code, Some(0), "{stdout}{stderr}");
+    let prefix = folder.0.join("opt/diglot");
+    assert_eq!(said(Command::new(prefix.join("bin/diglot")).arg("version")).0, Some(0));
+    let unit = std::fs::read_to_string(prefix.join("lib/systemd/system/diglot.service")).expect("the unit");
+    assert!(unit.contains("\nExecStart=/opt/diglot/bin/diglot serve\n") && !unit.contains("/usr/local"), "{unit}");
+    let completions = std::fs::read_to_string(prefix.join("share/bash-completion/completions/diglot"));
+    assert!(completions.is_ok_and(|script| script.contains("healthcheck")));
+}
+
+/// The commands of the unit, as systemd would run them: it serves when it says so, reloads, and says when it ends and how
+/// long that may take.
+#[tokio::test]
+async fn the_commands_of_the_unit_do_what_it_says() {
+    let (agent, folder, unit) = (Agent::answering(HEAD.to_owned() + &whole()), Folder::new(), text(UNIT));
+    let config = folder.config(&agent);
+    let command = |key: &str| {
+        let line = values(&unit, key)
+            .pop()
+            .expect(key)
+            .replace("${RUNTIME_DIRECTORY}", &folder.0.join("run").display().to_string());
+        let mut words = line.split(' ');
+        assert_eq!(words.next(), Some("/usr/local/bin/diglot"));
+        let mut command = diglot();
+        command.args(words).env("DIGLOT_CONFIG", &config);
+        command
+    };
+    let manager = UnixDatagram::bind(folder.0.join("notify")).expect("a socket");
+    let mut process = Process::start(command("ExecStart").env("NOTIFY_SOCKET", folder.0.join("notify")), false);
+    let hello = heard(&manager);
+    assert!(hello.starts_with("READY=1\nMAINPID=") && hello.ends_with("\nSTATUS=serving"), "{hello}");
+    // Nothing more is waited for: the sockets are there.
+    let reload = |expected| {
+        let (code, stdout, stderr) = said(&mut command("ExecReload"));
+        assert_eq!(code, expected, "{stdout}{stderr}");
+    };
+    reload(Some(0));
+    let good = std::fs::read_to_string(&config).expect("the file");
+    std::fs::write(&config, "routes: []\n").expect("a file");
+    reload(Some(78));
+    std::fs::write(&config, good).expect("a file");
+    reload(Some(0));
+    process.signal("TERM");
+    assert_eq!(heard(&manager), "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=12000000");
+    assert_eq!(process.exit().await.code(), Some(0));
+}
+
+/// A process that has taken over is the one to watch from then on; the one before does not say that the service ends.
+#[tokio::test]
+async fn a_successor_says_who_it_is() {
+    let (agent, folder) = (Agent::answering(HEAD.to_owned() + &whole()), Folder::new());
+    let config = folder.config(&agent);
+    // Of a container's systemd, such a name is usual.
+    let name = format!("diglot-notify-{}", std::process::id());
+    let address = SocketAddr::from_abstract_name(&name).expect("a name");
+    let manager = UnixDatagram::bind_addr(&address).expect("a socket");
+    let start = |more: &[&str]| {
+        let mut command = diglot();
+        command.arg("serve").arg("--config").arg(&config).args(more).env("NOTIFY_SOCKET", format!("@{name}"));
+        Process::start(&mut command, false)
+    };
+    let number =
+        |hello: String| hello.lines().find_map(|line| line.strip_prefix("MAINPID=")).expect("a number").to_owned();
+    let mut before = start(&[]);
+    let first = number(heard(&manager));
+    let successor = start(&["--upgrade"]);
+    let second = number(heard(&manager));
+    assert_ne!(first, second);
+    assert_eq!(before.exit().await.code(), Some(0));
+    successor.signal("TERM");
+    assert!(heard(&manager).starts_with("STOPPING=1\n"));
+}
+
+/// Nobody is told where nobody wants to hear it, and one who cannot be told is no reason to stop.
+#[tokio::test]
+async fn a_manager_that_is_gone_stops_nothing() {
+    let (agent, folder) = (Agent::answering(HEAD.to_owned() + &whole()), Folder::new());
+    let config = folder.config(&agent);
+    let mut command = diglot();
+    command.arg("serve").arg("--config").arg(&config).env("NOTIFY_SOCKET", folder.0.join("nobody"));
+    let mut gateway = Gateway::listening(command).await;
+    gateway.logged("the service manager cannot be told").await;
+    eventually("readiness", async || (gateway.ask("/readyz").await.status == 200).then_some(())).await;
+}
+
+/// The next datagram.
+fn heard(manager: &UnixDatagram) -> String {
+    manager.set_read_timeout(Some(DEADLINE)).expect("a socket");
+    let mut datagram = [0; 1024];
+    let length = manager.recv(&mut datagram).expect("a datagram in time");
+    String::from_utf8_lossy(&datagram[..length]).into_owned()
+}

@@ -1,0 +1,397 @@
+//! `config/schema.json`, `config/keys.schema.json` and `config/README.md`: made from the types that the file is read into, their
+//! docs and their defaults. `UPDATE=1` writes them.
+
+use super::text;
+use diglot::config::file;
+use diglot::config::schema::{configuration, key_file};
+use serde::Deserialize;
+use serde::de::value::Error as Refusal;
+use serde::de::{Deserializer, Error, Visitor};
+use serde::forward_to_deserialize_any;
+use serde_json::Value;
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+const HEAD: &str = "\
+# The configuration
+
+<!-- Made from src/config/file*.rs and the examples: UPDATE=1 cargo test --test it pages -->
+
+One YAML file says all: `diglot serve --config FILE`. [`diglot.yaml`](diglot.yaml) is complete, with a comment on each key and
+every default; this page is the same as tables. A file of one's own needs `routes` and what is to be different.
+
+```yaml
+# yaml-language-server: $schema=schema.json
+routes:
+  - {path: /agents/chat, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/chat\"}
+```
+
+- The first line is for editors: with [`schema.json`](schema.json) (`diglot schema` prints it) they show these texts, words to choose
+  from, and slips. `diglot check FILE` finds what a schema cannot know: names that have to fit each other, files, addresses.
+- Any value may hold `${NAME}` or `${NAME:-default}`, from the environment; `$${` stands for `${` itself.
+- A key that is not here does not exist, and a file that has it is refused.
+- `diglot config FILE` prints a file with all defaults and without its secrets. `diglot explain-route FILE PATH` says what
+  becomes of a request.
+";
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("config")
+}
+
+fn schema(text: &str) -> Value {
+    serde_json::from_str(text).expect("a schema is JSON")
+}
+
+/// The mappings of the file and of files of API keys, each with its keys in the order of its type.
+fn mappings() -> BTreeMap<&'static str, &'static [&'static str]> {
+    macro_rules! keys {
+        ($($name:ident),+ $(,)?) => { [$((stringify!($name), keys_of::<file::$name>())),+].into() };
+    }
+    keys!(
+        ApiKey,
+        Auth,
+        Cors,
+        Ejection,
+        File,
+        Health,
+        Issuer,
+        KeyFile,
+        KeySource,
+        Limits,
+        Listeners,
+        OwnDialect,
+        RateLimit,
+        Redis,
+        Replay,
+        Require,
+        Route,
+        RunLimits,
+        SideMapping,
+        SocketMapping,
+        Tier,
+        Timeouts,
+        TlsFiles,
+        UpstreamFile,
+        UpstreamMapping,
+        UpstreamTls,
+    )
+}
+
+/// The keys a struct reads, as it tells them to whatever it is read from.
+fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+    struct Asked<'a>(&'a Cell<&'static [&'static str]>);
+    impl<'de> Deserializer<'de> for Asked<'_> {
+        type Error = Refusal;
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refusal> {
+            Err(Refusal::custom("asked only for its keys"))
+        }
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            keys: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Refusal> {
+            self.0.set(keys);
+            self.deserialize_any(visitor)
+        }
+        forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
+            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+    let keys = Cell::new(&[][..]);
+    assert!(T::deserialize(Asked(&keys)).is_err());
+    assert!(!keys.get().is_empty());
+    keys.get()
+}
+
+/// A schema, and what may be asked of it.
+struct Page {
+    schema: Value,
+    order: BTreeMap<&'static str, &'static [&'static str]>,
+    /// where each mapping stands: its name, and the path of the first key that has it
+    places: Vec<(String, String)>,
+    /// by mapping and key: which examples show it
+    shown: BTreeMap<(String, String), BTreeSet<String>>,
+}
+
+impl Page {
+    fn new(schema: Value, start: &str) -> Page {
+        let (order, places, shown) = (mappings(), Vec::new(), BTreeMap::new());
+        let mut page = Page { schema, order, places, shown };
+        page.place(start.to_owned(), String::new());
+        page
+    }
+
+    /// What `$ref` and `allOf` stand for, with the name of the definition where there is one.
+    fn resolve<'s>(&'s self, node: &'s Value) -> (Option<&'s str>, &'s Value) {
+        if let Some(only) = node.pointer("/allOf/0") {
+            return self.resolve(only);
+        }
+        let Some(name) = node["$ref"].as_str().and_then(|path| path.strip_prefix("#/definitions/")) else {
+            return (None, node);
+        };
+        (Some(name), &self.schema["definitions"][name])
+    }
+
+    fn mapping(&self, name: &str) -> &Value {
+        match name {
+            "File" | "KeyFile" => &self.schema,
+            name => &self.schema["definitions"][name],
+        }
+    }
+
+    fn key<'s>(&'s self, mapping: &'s str, key: &str) -> &'s Value {
+        &self.mapping(mapping)["properties"][key]
+    }
+
+    fn keys(&self, mapping: &str) -> &'static [&'static str] {
+        self.order.get(mapping).unwrap_or_else(|| panic!("{mapping} is not in `mappings`"))
+    }
+
+    /// Notes where a mapping stands, and those inside it.
+    fn place(&mut self, mapping: String, path: String) {
+        if self.places.iter().any(|(known, _)| *known == mapping) {
+            return;
+        }
+        self.places.push((mapping.clone(), path.clone()));
+        for key in self.keys(&mapping) {
+            let at = if path.is_empty() { (*key).to_owned() } else { format!("{path}.{key}") };
+            let mut inside = Vec::new();
+            self.inside(self.key(&mapping, key), &at, &mut inside);
+            for (mapping, path) in inside {
+                self.place(mapping, path);
+            }
+        }
+    }
+
+    /// The mappings that a value may be, or hold.
+    fn inside(&self, node: &Value, path: &str, found: &mut Vec<(String, String)>) {
+        let (name, node) = self.resolve(node);
+        if node["properties"].is_object() {
+            found.push((name.expect("mappings have names").to_owned(), path.to_owned()));
+        }
+        node["anyOf"].as_array().into_iter().flatten().for_each(|one| self.inside(one, path, found));
+        if node["items"].is_object() {
+            self.inside(&node["items"], &format!("{path}[]"), found);
+        }
+        if node["additionalProperties"].is_object() {
+            self.inside(&node["additionalProperties"], &format!("{path}.*"), found);
+        }
+    }
+
+    /// What a value may be, in words.
+    fn takes(&self, node: &Value) -> String {
+        let (name, node) = self.resolve(node);
+        if node["properties"].is_object() {
+            let (_, path) = self.places.iter().find(|(known, _)| Some(known.as_str()) == name).expect("a place");
+            return format!("[mapping](#{})", anchor(path));
+        }
+        if let Some(words) = node.pointer("/anyOf/0/enum").and_then(Value::as_array) {
+            let words = words.iter().filter_map(Value::as_str).map(|word| format!("`{word}`")).collect::<Vec<_>>();
+            let more = match name {
+                Some(name) => format!(" ([{name}](#kinds-of-values))"),
+                None if node
+                    .pointer("/anyOf/1/pattern")
+                    .and_then(Value::as_str)
+                    .is_some_and(|own| own.contains("claim")) =>
+                {
+                    ", `claim:<name>`, `header:<name>`".to_owned()
+                }
+                None => String::new(),
+            };
+            return words.join(", ") + &more;
+        }
+        if let Some(forms) = node["anyOf"].as_array() {
+            let mut said: Vec<String> = Vec::new();
+            for form in forms {
+                let form = self.takes(form);
+                let of_them = said.first().is_some_and(|first| form == format!("list of {first}"));
+                said.push(if of_them { "a list of them".to_owned() } else { form });
+            }
+            return said.join(" or ");
+        }
+        if node["items"].is_object() {
+            return format!("list of {}", self.takes(&node["items"]));
+        }
+        if node["additionalProperties"].is_object() {
+            return format!("mapping of names to {}", self.takes(&node["additionalProperties"]));
+        }
+        format!("[{}](#kinds-of-values)", name.unwrap_or_else(|| panic!("what is {node}?")))
+    }
+
+    /// Notes which keys a value of an example has.
+    fn look(&mut self, example: &str, mapping: &str, value: &Value) {
+        let Some(members) = value.as_object() else { return };
+        for (key, value) in members {
+            self.shown.entry((mapping.to_owned(), key.clone())).or_default().insert(example.to_owned());
+            let mut inside = Vec::new();
+            self.values(self.key(mapping, key), value, &mut inside);
+            for (mapping, value) in inside {
+                self.look(example, &mapping, &value);
+            }
+        }
+    }
+
+    /// The mappings in a value.
+    fn values(&self, node: &Value, value: &Value, found: &mut Vec<(String, Value)>) {
+        let (name, node) = self.resolve(node);
+        match value {
+            Value::Object(_) if node["properties"].is_object() => {
+                found.push((name.expect("mappings have names").to_owned(), value.clone()));
+            }
+            Value::Object(members) if node["additionalProperties"].is_object() => {
+                members.values().for_each(|member| self.values(&node["additionalProperties"], member, found));
+            }
+            Value::Array(items) if node["items"].is_object() => {
+                items.iter().for_each(|item| self.values(&node["items"], item, found));
+            }
+            _ => node["anyOf"].as_array().into_iter().flatten().for_each(|form| self.values(form, value, found)),
+        }
+    }
+
+    fn table(&self, out: &mut String, mapping: &str) {
+        text(out, "\n| key | takes | default | meaning | shown in |\n|---|---|---|---|---|");
+        let whole = self.mapping(mapping);
+        for key in self.keys(mapping) {
+            let node = self.key(mapping, key);
+            let required = whole["required"].as_array().is_some_and(|keys| keys.iter().any(|one| one == key));
+            let default = match &node["default"] {
+                _ if required => "required".to_owned(),
+                Value::Null | Value::Object(_) => String::new(),
+                Value::String(text) => format!("`{text}`"),
+                other => format!("`{other}`"),
+            };
+            let meaning = node["description"].as_str().unwrap_or_default().replace("\n\n", " ").replace('|', "\\|");
+            let shown = self.shown.get(&(mapping.to_owned(), (*key).to_owned()));
+            let shown: Vec<_> =
+                shown.into_iter().flatten().take(2).map(|one| format!("[{one}](examples/{one})")).collect();
+            let takes = self.takes(node).replace('|', "\\|");
+            text(out, format_args!("| `{key}` | {takes} | {default} | {meaning} | {} |", shown.join(", ")));
+        }
+    }
+}
+
+/// How a heading is linked to.
+fn anchor(heading: &str) -> String {
+    let kept = |c: char| c.is_alphanumeric() || "-_ ".contains(c);
+    heading.to_lowercase().chars().filter(|c| kept(*c)).map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+/// The examples: their names, what they are for, and what they say.
+fn examples() -> Vec<(String, String, Value)> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(root().join("examples")).expect("the examples") {
+        let path = entry.expect("an entry").path();
+        if path.extension().is_none_or(|end| end != "yaml") {
+            continue;
+        }
+        let content = std::fs::read_to_string(&path).expect("an example");
+        let comments = content.lines().map_while(|line| line.strip_prefix('#')).map(str::trim);
+        let first =
+            comments.skip_while(|line| line.starts_with("yaml-language-server")).take_while(|line| !line.is_empty());
+        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+        all.push((name, first.collect::<Vec<_>>().join(" "), serde_saphyr::from_str(&content).expect("YAML")));
+    }
+    all.sort_by(|one, other| one.0.cmp(&other.0));
+    all
+}
+
+fn page() -> String {
+    let mut out = HEAD.to_owned();
+    let mut page = Page::new(schema(&configuration()), "File");
+    let examples = examples();
+    for (name, _, value) in &examples {
+        page.look(name, "File", value);
+    }
+    text(&mut out, "\n## Keys of the file");
+    for (mapping, path) in &page.places {
+        if !path.is_empty() {
+            text(&mut out, format_args!("\n### `{path}`"));
+            let description = page.mapping(mapping)["description"].as_str().unwrap_or_default();
+            text(&mut out, format_args!("\n{description}"));
+        }
+        page.table(&mut out, mapping);
+    }
+    let keys = Page::new(schema(&key_file()), "KeyFile");
+    text(
+        &mut out,
+        "\n## Files of API keys\n\nWhat `auth.api_keys[].file` names ([`keys.schema.json`](keys.schema.json), `diglot schema --keys`): \
+         a mapping with one key, `keys`, a list of keys as under `auth.api_keys[].keys`. `diglot token --api-key` makes them.",
+    );
+    assert_eq!(keys.keys("KeyFile"), ["keys"]);
+    text(&mut out, "\n## Kinds of values\n\n| kind | what it is |\n|---|---|");
+    let definitions = page.schema["definitions"].as_object().expect("definitions");
+    for (name, node) in definitions.iter().filter(|(name, _)| name.starts_with(|first: char| first.is_lowercase())) {
+        let what = node["description"].as_str().unwrap_or_else(|| panic!("{name} has no description"));
+        text(&mut out, format_args!("| {name} | {} |", what.replace('|', "\\|")));
+    }
+    text(
+        &mut out,
+        "\n## Examples\n\nEach runs as it is: `diglot serve --config FILE`.\n\n| file | what it shows |\n|---|---|",
+    );
+    for (name, what, _) in &examples {
+        text(&mut out, format_args!("| [{name}](examples/{name}) | {} |", what.replace('|', "\\|")));
+    }
+    out
+}
+
+#[test]
+fn the_schemas_and_the_reference_are_what_the_types_say() {
+    let mut stale = Vec::new();
+    for (name, made) in [("schema.json", configuration()), ("keys.schema.json", key_file()), ("README.md", page())] {
+        let path = root().join(name);
+        if std::env::var_os("UPDATE").is_some() {
+            std::fs::write(&path, made).expect("the page can be written");
+        } else if std::fs::read_to_string(&path).unwrap_or_default() != made {
+            stale.push(name);
+        }
+    }
+    assert!(stale.is_empty(), "not what the types say: {stale:?}: UPDATE=1 cargo test --test it pages");
+}
+
+/// What serde reads and what the schema lists are told by two derives from the same fields.
+#[test]
+fn the_schema_has_the_keys_that_are_read() {
+    let (file, keys) = (schema(&configuration()), schema(&key_file()));
+    let mut seen = BTreeSet::new();
+    let mappings = mappings();
+    let whole = [("File", &file), ("KeyFile", &keys)].into_iter();
+    let inside = file["definitions"].as_object().expect("definitions").iter().map(|(name, node)| (name.as_str(), node));
+    for (name, node) in whole.chain(inside) {
+        let Some(properties) = node["properties"].as_object() else { continue };
+        seen.insert(name);
+        let mut read = mappings.get(name).unwrap_or_else(|| panic!("{name} is not in `mappings`")).to_vec();
+        read.sort_unstable();
+        assert_eq!(properties.keys().collect::<Vec<_>>(), read, "{name}");
+        assert_eq!(node["additionalProperties"], false, "{name}");
+    }
+    assert_eq!(seen, mappings.keys().copied().collect(), "every mapping is somewhere in the schema");
+}
+
+/// In the order of the mapping, commented out or not.
+#[test]
+fn every_key_is_in_the_complete_file() {
+    let complete = std::fs::read_to_string(root().join("diglot.yaml")).expect("the complete file");
+    for (mapping, key) in mappings().into_iter().flat_map(|(name, keys)| keys.iter().map(move |key| (name, key))) {
+        assert!(complete.contains(&format!("{key}:")), "`{key}` of {mapping} is not in it");
+    }
+}
+
+/// Editors find the schema by the first line.
+#[test]
+fn every_file_names_its_schema() {
+    let config = root();
+    for (file, schema) in [
+        ("diglot.yaml".to_owned(), "schema.json"),
+        ("examples/api-keys/keys.yaml".to_owned(), "../../keys.schema.json"),
+    ]
+    .into_iter()
+    .chain(examples().into_iter().map(|(name, ..)| (format!("examples/{name}"), "../schema.json")))
+    {
+        let text = std::fs::read_to_string(config.join(&file)).expect("a file");
+        assert_eq!(text.lines().next(), Some(&*format!("# yaml-language-server: $schema={schema}")), "{file}");
+        assert!(config.join(&file).parent().expect("a folder").join(schema).is_file(), "{file}: {schema}");
+    }
+}
