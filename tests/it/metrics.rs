@@ -17,7 +17,9 @@ fn series(text: &str) -> Vec<Series<'_>> {
     let read = |line| {
         let (name, value): (&str, &str) = str::rsplit_once(line, ' ').expect("a value");
         let (name, labels) = name.trim_end_matches('}').split_once('{').unwrap_or((name, ""));
-        let labels = labels.split("\",").filter_map(|pair| pair.strip_suffix('"').unwrap_or(pair).split_once("=\""));
+        // The last quote ends the last value; all others are followed by a comma.
+        let labels = labels.strip_suffix('"').unwrap_or(labels);
+        let labels = labels.split("\",").filter_map(|pair| pair.split_once("=\""));
         (name, labels.collect(), value.parse().expect("a number"))
     };
     text.lines().filter(|line| !line.starts_with('#')).map(read).collect()
