@@ -92,7 +92,7 @@ async fn every_field_of_a_line_is_documented_and_every_documented_one_is_there()
         (bad, "status", 502.into()),
         (bad, "outcome", "upstream_error".into()),
         (bad, "code", "upstream_unreachable".into()),
-        (bad, "events_out", 0.into()),
+        (bad, "events_in", 0.into()),
     ] {
         assert_eq!(line[name], value, "{name} in {line}");
     }

@@ -76,7 +76,7 @@ impl Collector {
 /// Whether spans are sent anywhere. What OpenTelemetry would leave at its default is a mistake here: whoever wrote it meant
 /// something else.
 fn is_wanted(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String> {
-    // "Boolean: any value that is not case-insensitive `true` is false."
+    // "MUST be set to true only by the case-insensitive string `true`."
     if variable(DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
         return Ok(false);
     }

@@ -45,7 +45,8 @@ impl Recorder {
     pub(super) fn server(&self, parent: Option<&Parent>, arrival: Arrival<'_>) -> (Context, Recording) {
         let Arrival { method, route: (route, path), tls } = arrival;
         let mut attributes = vec![of_method(method), of("url.scheme", if tls { "https" } else { "http" })];
-        // "The name SHOULD be `{method} {target}`", the target being what has few values: not what the client wrote.
+        // "HTTP span names SHOULD be `{method} {target}` if there is a (low-cardinality) `target` available": not what
+        // the client wrote.
         let mut name = named(method).to_owned();
         if !route.is_empty() {
             attributes.extend([
@@ -143,7 +144,10 @@ impl Recording {
             | Outcome::Limited
             | Outcome::GatewayError => {
                 span.set_attribute(of("error.type", code));
-                span.set_status(Status::error(code));
+                // "For HTTP status codes in the 4xx range span status MUST be left unset in case of SpanKind.SERVER".
+                if !(400..500).contains(&ended.status) {
+                    span.set_status(Status::error(code));
+                }
             }
         }
         let ids = ended.run.ids;
@@ -178,7 +182,7 @@ impl Recording {
         span.set_attribute(of("error.type", code));
         span.set_attribute(of("diglot.request_id", refused.request_id.to_owned()));
         span.set_attributes(address(refused.caller));
-        // "For HTTP status codes in the 4xx range span status MUST be left unset in case of SpanKind.SERVER".
+        // The same, also where the client hears of it in an event.
         if refused.rejection.status() >= 500 {
             span.set_status(Status::error(code));
         }
@@ -232,7 +236,7 @@ fn of_method(method: Method) -> KeyValue {
     of("http.request.method", if method == Method::Other { "_OTHER" } else { method.label() })
 }
 
-/// "If the HTTP request method is unknown, `{method}` MUST be `HTTP`" in the name of a span.
+/// In the name of a span: "when `{http.request.method}` is set to `_OTHER`, `{method}` MUST be `HTTP`."
 fn named(method: Method) -> &'static str {
     if method == Method::Other { "HTTP" } else { method.label() }
 }
