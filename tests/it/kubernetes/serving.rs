@@ -27,11 +27,11 @@ async fn every_pod_serves_as_its_manifest_says() {
 async fn serves(pod: &Pod<'_>) {
     let stage = Stage::of(pod);
     let agents = Agents::of(pod, &stage).await;
-    stage.write(&here(&stage, &agents));
     let words = [json!("diglot"), json!("check"), json!("--strict"), json!(stage.file)];
     let checked = order(pod, &stage, &agents, &words).output().expect("the binary starts");
     assert_eq!(checked.status.code(), Some(0), "{}: {checked:?}", pod.bundle.name);
 
+    stage.write(&here(&stage, &agents));
     let mut gateway = Gateway::by(order(pod, &stage, &agents, list(pod.gateway(), "/command"))).await;
     for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
         let path = at(&pod.gateway()[probe], "/httpGet/path");
