@@ -76,7 +76,9 @@ pub(super) fn unknown(
 ) -> Problem {
     let hint = match home {
         Some(home) => home.to_owned(),
-        None => did_you_mean(field, if meant.is_empty() { known } else { meant }),
+        // One that is near and stands there already is not what was meant.
+        None if meant.is_empty() => did_you_mean("", known),
+        None => did_you_mean(field, meant),
     };
     let problem = Problem::of_file(name, format!("unknown key `{field}`"));
     let problem = problem.at(&path_of(&failed.at.written), position, text).hint(hint);
