@@ -9,7 +9,7 @@ use super::stack;
 use super::start::Rehearsed;
 use super::upstream::{self, Errand, Outgoing};
 use crate::config::access::{Access, OnExpiry};
-use crate::config::field::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER};
+use crate::config::field::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT};
 use crate::config::replay::OnDisconnect;
 use crate::config::{Upstream, did_you_mean, spelt, words};
 use crate::dialect::Side;
@@ -18,7 +18,7 @@ use crate::guard::told::{Refusal, Telling, Told, Verdict};
 use crate::guard::{self, Matched, Who};
 use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, HeaderName, Method, Request, Response, header};
+use http::{HeaderMap, HeaderName, Request, Response, header};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ pub struct Leads {
     /// the answer to a preflight, if it is one of a page that may call
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<BTreeMap<String, String>>,
-    /// the gates in their order
+    /// the gates in their order; none of them is asked about a preflight that is answered
     pub gates: Vec<Told>,
     /// who speaks what
     pub client: Speaks,
@@ -122,7 +122,7 @@ impl Gateway {
         head.extensions.insert(Arc::clone(found.matched()));
         head.extensions.insert(Who::default());
         let preflight = self.guard.preflighted(&mut head, found.matched());
-        let gates = self.gates(&head);
+        let gates = if preflight.is_some() { Vec::new() } else { self.gates(&head) };
         let (leaf, rehearsed) = match self.leaf(&found, &head, body) {
             Ok(rehearsed) => (None, rehearsed),
             Err(rejection) => (Some(Refusal::from(&rejection)), None),
@@ -162,7 +162,7 @@ impl Gateway {
     /// Why no route has a path, and what was perhaps meant.
     fn nowhere(&self, head: &Parts) -> Outcome {
         let path = head.uri.path();
-        if self.guard.auth().metadata(path).is_some() && matches!(head.method, Method::GET | Method::HEAD) {
+        if self.guard.auth().metadata(path).is_some() && matches!(head.method.as_str(), "GET" | "HEAD") {
             return Outcome::Answered("protected resource metadata (RFC 9728)");
         }
         let refusal = Refusal::from(&Rejection::from(Kind::RouteNotFound));
@@ -279,7 +279,8 @@ impl Gateway {
         } else if access.forward_credentials && self.guard.carries_credentials(name, access) {
             (MASK, "the client's credential")
         } else {
-            (value, "the gateway")
+            // Every request has a trace of its own, unless it comes with one.
+            (if *name == TRACEPARENT { "(a span of the request's trace)" } else { value }, "the gateway")
         };
         (name.to_string(), value.to_owned(), from)
     }
@@ -312,6 +313,9 @@ impl Gateway {
         };
         also("timeouts.first_event", timeouts.first_event.map(spelt));
         also("timeouts.reader", route.desk.as_ref().map(|_| spelt(timeouts.reader)));
+        let forwarded: Vec<&str> = access.forward_headers.iter().map(HeaderName::as_str).collect();
+        also("forward_headers", (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(", "))));
+        also("forward_credentials", access.forward_credentials.then(|| "true".to_owned()));
         also("tools", access.tools.as_ref().map(|tools| format!("[{}]", tools.join(", "))));
         also("run_limits.events", run.events.map(|most| most.to_string()));
         also("run_limits.bytes", run.bytes.map(|most| format!("{most} bytes")));
