@@ -61,7 +61,7 @@ fn broken(pages: &BTreeMap<PathBuf, Page>, from: &Path, link: &str) -> Option<&'
     if !root().join(&target).exists() {
         return Some("names no file");
     }
-    let Some(anchor) = anchor else { return None };
+    let anchor = anchor?;
     match pages.get(&target) {
         Some(page) if page.anchors.iter().any(|known| known == anchor) => None,
         Some(_) => Some("names no heading of its page"),
