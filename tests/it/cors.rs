@@ -53,7 +53,8 @@ fn told(answer: &Answer) -> Option<&str> {
 async fn a_preflight_is_answered_before_anybody_says_who_they_are() {
     let agent = agent();
     let gateway = before(&agent).await;
-    let wanted = "Access-Control-Request-Headers: content-type,X-Kept, x-evil,authorization, traceparent,tracestate\r\n";
+    let wanted =
+        "Access-Control-Request-Headers: content-type,X-Kept, x-evil,authorization, traceparent,tracestate\r\n";
     let answer = preflight(&gateway, "/app", PAGE, wanted).await;
     assert_eq!((answer.status, answer.body.len()), (204, 0));
     assert_eq!(told(&answer), Some(PAGE));
