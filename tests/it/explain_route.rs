@@ -189,7 +189,7 @@ async fn the_agent_gets_what_is_said() {
 /// The order of the gates, what each wants, and what is told of the rest.
 #[test]
 fn the_gates_are_said_in_their_order() {
-    let file = File::new(&yaml("http://127.0.0.1:9/chat?kept=1"));
+    let file = File::new(&yaml("http://127.0.0.1:9/chat?a=b"));
     let said = told(file.path(), ("POST", "/agents/chat", &[KEY], Some(INPUT)));
     let route = &said["route"];
     let gates: Vec<_> = route["gates"].as_array().expect("gates").iter().map(|gate| gate["gate"].clone()).collect();
@@ -218,7 +218,7 @@ fn the_gates_are_said_in_their_order() {
 
 #[test]
 fn both_steps_of_an_agent_are_said() {
-    let file = File::new(&yaml("http://127.0.0.1:9/chat?kept=1"));
+    let file = File::new(&yaml("http://127.0.0.1:9/chat?a=b"));
     let said = told(file.path(), ("POST", "/social", &[], None));
     let steps = said["route"]["agent_gets"].as_array().expect("steps");
     let asked: Vec<_> = steps.iter().map(|step| (step["method"].clone(), step["urls"].clone())).collect();
@@ -241,7 +241,7 @@ fn both_steps_of_an_agent_are_said() {
 
 #[test]
 fn what_was_perhaps_meant_is_said() {
-    let file = File::new(&yaml("http://127.0.0.1:9/chat?kept=1"));
+    let file = File::new(&yaml("http://127.0.0.1:9/chat?a=b"));
     for (path, hint) in [
         ("/agents/chat/", "without the slash at its end it leads to the route chat"),
         ("/Agents/Chat", "paths are compared with their case: `/agents/chat`"),
@@ -258,7 +258,7 @@ fn what_was_perhaps_meant_is_said() {
 
 #[test]
 fn a_request_that_is_none_is_a_mistake_of_the_command_line() {
-    let file = File::new(&yaml("http://127.0.0.1:9/chat?kept=1"));
+    let file = File::new(&yaml("http://127.0.0.1:9/chat?a=b"));
     let run =
         |arguments: &[&str]| diglot().arg("explain-route").args(arguments).output().expect("it starts").status.code();
     let config = file.path().to_str().expect("UTF-8");
