@@ -50,7 +50,7 @@ f:1:29: replay.age: `0s` leaves no time at all
 f:1:39: replay.runs: `0` allows nothing at all
   hint: write a whole number of at least 1
 f:1:42: replay.run: unknown key `run`
-  hint: did you mean `runs`?
+  hint: known here: `runs`, `bytes`, `run_bytes`, `age`, `store`
 ",
     ),
     (
