@@ -276,7 +276,7 @@ pub struct Route {
     #[serde(default = "errors")]
     #[schemars(with = "kind::Errors")]
     pub errors: Text,
-    /// Fields of a request that the agent gets as they are. Without it only `x-request-id` and `traceparent` go through.
+    /// Fields of a request that the agent gets as they are. The request id and the trace go along without it.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Field>")]
     pub forward_headers: Vec<Text>,

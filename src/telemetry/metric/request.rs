@@ -58,6 +58,11 @@ impl Vectors {
         for status in FROM_THE_START.into_iter().filter(|_| !route.is_empty()) {
             metrics.count(Method::Post, status);
         }
+        // What is refused by the gateway's own fault is alerted on; its first time has to be seen, too.
+        let own = |kind: &&error::Kind| matches!(kind.status(), 500 | 503) && !route.is_empty();
+        for kind in error::Kind::ALL.iter().filter(own) {
+            metrics.refused.at(*kind as usize);
+        }
         metrics
     }
 }
