@@ -217,3 +217,22 @@ fn check_refuses_the_keys_that_serve_refuses() {
         assert_eq!((served.code, served.err), (Some(78), format!("diglot: {out}")));
     }
 }
+
+/// What others begin with leaves no doubt behind.
+#[test]
+fn every_configuration_of_ours_is_beyond_doubt() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["config", "config/examples", "deploy/compose/gateway"];
+    let files = folders.iter().flat_map(|folder| {
+        let entries = std::fs::read_dir(root.join(folder)).expect("the folder is there");
+        entries
+            .map(|entry| entry.expect("an entry").path())
+            .filter(|path| path.extension().is_some_and(|end| end == "yaml"))
+    });
+    let files: Vec<_> = files.collect();
+    assert!(files.len() > 12, "{files:?}");
+    for file in files {
+        let Said { code, out, err } = check(&["--strict"], &[&file]);
+        assert_eq!(code, Some(0), "{out}{err}");
+    }
+}
