@@ -2,15 +2,15 @@
 
 use super::super::support::agent::{Agent, Step, refusing, write};
 use super::super::support::client::{Client, INPUT, ask, post, run};
-use super::super::support::eventually;
 use super::super::support::gateway::{File, Gateway, Setup};
 use super::super::support::prometheus::Prometheus;
-use super::super::support::sha256;
 use super::super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, SAID, STARTED, refused};
+use super::super::support::{DEADLINE, eventually, sha256};
 use super::expression::{Expression, Selector};
 use super::{RULES, RUNBOOK, alerts, dashboard, path, quoted, read, recorded};
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::time::Instant;
 
 /// Metrics whose series are made when they are first counted with, since there may be hundreds.
 const MADE_LATER: &[&str] = &["diglot_events_total", "diglot_refusals_total"];
@@ -40,16 +40,12 @@ async fn firing(prometheus: &Prometheus) -> BTreeSet<String> {
 /// kept waiting; that one ends with the next scrape, and all others last for minutes.
 async fn fire(prometheus: &Prometheus, due: &[&str]) {
     let due: BTreeSet<_> = due.iter().map(|name| (*name).to_owned()).collect();
-    let mut before = BTreeSet::new();
-    eventually("the alerts that are due, and no others", async || {
-        let now = firing(prometheus).await;
-        if now != before {
-            eprintln!("firing: {now:?}");
-        }
-        before.clone_from(&now);
-        (now == due).then_some(())
-    })
-    .await;
+    let (mut now, late) = (firing(prometheus).await, Instant::now() + DEADLINE);
+    while now != due && Instant::now() < late {
+        prometheus.scraped().await;
+        now = firing(prometheus).await;
+    }
+    assert_eq!(now, due);
 }
 
 /// Holds that the series of every alert are there before anything happens, but for those of [`MADE_LATER`].
