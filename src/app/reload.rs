@@ -115,6 +115,8 @@ struct State {
 struct Next {
     config: Config,
     printed: String,
+    /// from what is in use
+    changes: Changes,
     guard: Arc<Guard>,
     gateway: Arc<Gateway>,
 }
@@ -214,11 +216,13 @@ impl State {
         Err(problems)
     }
 
-    /// Reads files and makes keys, beside the runtime.
+    /// Reads files, makes keys and compares with what is in use, beside the runtime: health checks and the connection to Redis
+    /// are served by its one thread.
     async fn build(&self, bytes: Vec<u8>) -> Result<Next, String> {
         let path = self.origin.as_ref().map(|origin| origin.path.clone()).unwrap_or_default();
         let (guard, gateway) = (self.live.guard.get(), Arc::clone(&self.live.gateway));
         let metrics = Arc::clone(&self.live.metrics);
+        let (before, was) = (self.live.config.get(), self.live.printed.get());
         let built = spawn_blocking(move || {
             let understood = effective::understood(&path, &bytes, guard::auth::usable);
             let Understood { config, printed, .. } = understood.map_err(|problems| problems.to_string())?;
@@ -226,13 +230,14 @@ impl State {
             let guard = Arc::new(guard);
             let gateway = gateway.renewed(&config, Arc::clone(&guard));
             let gateway = Arc::new(gateway.map_err(|why| format!("{}: {why}", path.display()))?);
-            Ok(Next { config, printed, guard, gateway })
+            let changes = Changes::between(&before, &config, [was.as_str(), printed.as_str()]);
+            Ok(Next { config, printed, changes, guard, gateway })
         });
         built.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
     async fn take(&mut self, next: Next, digest: Digest) -> String {
-        let Next { config, printed, guard, gateway } = next;
+        let Next { config, printed, changes, guard, gateway } = next;
         let known = self.live.gateway.clusters();
         let fresh = gateway.clusters().into_iter().filter(|one| !known.iter().any(|known| Arc::ptr_eq(known, one)));
         resolve(&fresh.collect::<Vec<_>>()).await;
@@ -240,8 +245,6 @@ impl State {
         (self.live.turn)(Arc::clone(&gateway));
         self.live.gateway = gateway;
         self.live.guard.turn(guard);
-        let was = self.live.printed.get();
-        let changes = Changes::between(&before, &config, [was.as_str(), printed.as_str()]);
         self.live.printed.turn(Arc::new(printed));
         self.live.config.turn(Arc::clone(&config));
         self.keep();

@@ -32,7 +32,8 @@ pub(super) fn home(key: &str, at: &[Step]) -> Option<&'static str> {
 }
 
 /// The keys a struct reads, as it tells them to whatever it is read from.
-pub(super) fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
+#[must_use]
+pub fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     struct Asked<'a>(&'a Cell<&'static [&'static str]>);
     impl<'de> Deserializer<'de> for Asked<'_> {
         type Error = Refusal;

@@ -30,7 +30,7 @@ pub mod effective;
 mod explain;
 pub mod field;
 pub mod file;
-mod keys;
+pub mod keys;
 mod lenient;
 pub mod listen;
 pub mod load;

@@ -14,6 +14,7 @@ use crate::config::access::Cors;
 use crate::config::field;
 use crate::error::{Kind, Rejection};
 use crate::telemetry::occurrence;
+use crate::telemetry::trace::Traced;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::header::{self, HeaderName};
 use http::request::Parts;
@@ -98,7 +99,8 @@ where
         let (page, preflight) = self.guard.looked_at(&mut head, &matched);
         if let Some(response) = preflight {
             let answered = response.status().as_u16();
-            occurrence::Preflight { route: &matched.name, answered }.emit(matched.metrics.requests());
+            let trace = head.extensions.get::<Traced>().and_then(Traced::take);
+            occurrence::Preflight { route: &matched.name, answered }.emit(matched.metrics.requests(), trace);
             return Either::Left(Either::Left(ready(Ok(response))));
         }
         let answer = self.inner.call(Request::from_parts(head, body));

@@ -135,7 +135,10 @@ impl Run {
                         continue;
                     }
                     Err(end) => {
-                        session.over(end.failure());
+                        // Of every other end the agent is not the cause: the span says that nobody waits for it any more.
+                        if matches!(end, End::Said(_) | End::Failed(_)) {
+                            session.over(end.failure());
+                        }
                         if matches!(end, End::Said(_)) {
                             let (cluster, connector) =
                                 (Arc::clone(&self.plan.cluster), Arc::clone(&self.plan.connector));

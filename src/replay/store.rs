@@ -12,6 +12,7 @@ use super::log::{Log, Pace, Writer};
 use crate::config::replay::Replay;
 use crate::telemetry::label::Eviction;
 use crate::telemetry::metric::ReplayMetrics;
+use crate::telemetry::occurrence::SHOWN;
 use crate::translate::Ids;
 use crate::translate::recap::Recap;
 use std::collections::{HashMap, VecDeque};
@@ -60,7 +61,7 @@ pub struct Kept {
     pub thread: Key,
     /// what was asked of it
     pub body: Key,
-    /// what it is called
+    /// what it is called, as far as the log shows that: a client may call it by megabytes, which nobody counts here
     pub ids: Ids,
     /// what it said
     pub log: Arc<Log>,
@@ -139,6 +140,7 @@ impl Store {
     /// Gives a run a place, unless it has one.
     pub fn enter(self: &Arc<Self>, fresh: Fresh) -> Entered {
         let Fresh { run, thread, body, ids, token, recap, alone, follows } = fresh;
+        let ids = ids.shortened(SHOWN);
         let Bounds { replay, backlog } = self.bounds();
         let mut runs = self.runs();
         if let Some(known) = runs.kept.get(&run) {

@@ -80,6 +80,9 @@ impl Metrics {
         let routes = route::Vectors::register(&registry)?;
         let requests = request::Vectors::register(&registry)?;
         let upstreams = upstream::Vectors::register(&registry)?;
+        let config_good = table::CONFIG_GOOD.alone(&registry)?;
+        // Nothing was refused yet: a process does not start with a bad file, and the demo has none.
+        config_good.set(1);
         let of_routes = routes.families().into_iter().chain(requests.families()).chain(upstreams.of_routes());
         Ok(Metrics {
             leases: Leases::new("route", of_routes.collect()),
@@ -93,7 +96,7 @@ impl Metrics {
             replay: ReplayMetrics::register(&registry)?,
             spans: SpanMetrics::register(&registry)?,
             draining: table::DRAINING.alone(&registry)?,
-            config_good: table::CONFIG_GOOD.alone(&registry)?,
+            config_good,
             config_time: table::CONFIG_TIME.alone(&registry)?,
             config: table::CONFIG.register(&registry)?,
             registry,

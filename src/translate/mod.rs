@@ -77,6 +77,13 @@ impl Ids {
     pub fn new(thread_id: &str, run_id: &str) -> Self {
         Ids { thread_id: Json::string(thread_id), run_id: Json::string(run_id) }
     }
+
+    /// Their beginnings, of so many characters at the most.
+    #[must_use]
+    pub fn shortened(&self, most: usize) -> Self {
+        let beginning = |id: &Json<'_>| id.text().unwrap_or_default().chars().take(most).collect::<String>();
+        Ids::new(&beginning(&self.thread_id), &beginning(&self.run_id))
+    }
 }
 
 /// Takes canonical events one after another.

@@ -1,7 +1,7 @@
 //! Traces: what the agent and the log hear of them, and what a collector is told.
 
-use super::support::agent::{Agent, Request, refusing};
-use super::support::client::{INPUT, ask, post, run};
+use super::support::agent::{Agent, Request, Step, refusing, write};
+use super::support::client::{Client, INPUT, ask, post, run};
 use super::support::collector::{Collector, Mood};
 use super::support::gateway::{File, Gateway, Setup, diglot};
 use super::support::sse::{BEGUN, HEAD, WHOLE, begun, failed, refused, succeeded, whole};
@@ -191,6 +191,43 @@ async fn what_goes_wrong_is_said_in_the_span_that_it_went_wrong_in() {
         ("POST", "route_not_found", "")
     );
     assert_eq!(span.parent(), "");
+}
+
+/// A client that leaves ends the call as well, and no part of that is a fault.
+#[tokio::test]
+async fn what_nobody_waits_for_any_more_is_cancelled() {
+    let mut agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Stay]);
+    let mut collector = Collector::start(Mood::Takes);
+    let gateway = told(&[agent.url()], &collector, &[]).await;
+    let mut client = Client::connect(gateway.data).await;
+    client.send(post("/run", "", INPUT)).await;
+    client.until("RUN_STARTED").await;
+    drop(client);
+    agent.request().await;
+    agent.left().await;
+    let spans = collector.spans(2).await;
+    let [call, server] =
+        [false, true].map(|own| spans.iter().find(|span| span.is_server() == own).expect("one of each"));
+    assert_eq!((call.status(), call.attribute("error.type")), (0, "cancelled"));
+    assert_eq!((server.status(), server.attribute("diglot.outcome")), (0, "client_gone"));
+}
+
+/// A preflight is answered before anything that refuses, and its span has the answer all the same.
+#[tokio::test]
+async fn a_preflight_is_a_span_with_its_answer() {
+    let (agent, mut collector) = (agent(), Collector::start(Mood::Takes));
+    let url = collector.url();
+    let routes = format!(
+        "routes: [{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", cors: {{origins: \"*\"}}}}]\n",
+        agent.url()
+    );
+    let env = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*url), ("OTEL_BSP_SCHEDULE_DELAY", "0")];
+    let gateway = Gateway::start(Setup { routes: &routes, env: &env, ..Setup::default() }).await;
+    let request = "OPTIONS /run HTTP/1.1\r\nHost: gateway\r\nOrigin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nConnection: close\r\n\r\n";
+    assert_eq!(ask(gateway.data, request.to_owned()).await.status, 204);
+    let span = collector.span().await;
+    let said = (span.is_server(), &*span.message.name, span.attribute("http.response.status_code"));
+    assert_eq!(said, (true, "OPTIONS /run", "204"));
 }
 
 #[tokio::test]

@@ -199,7 +199,6 @@ impl Issuer {
     }
 }
 
-/// What keeps the gateway from starting, as the other problems of a configuration are said: where, why, the way out.
 /// What to do about a file that is to be a JWKS.
 const JWKS_HINT: &str = "put a JWKS there, `{\"keys\": [...]}`, with a public key for one of the issuer's `algorithms`; PEM \
                          goes into `public_key_file`";
@@ -221,6 +220,7 @@ pub fn usable(keys: &Keys, content: &[u8], allowed: &[Algorithm]) -> Result<(), 
     read.map(drop).map_err(|why| Unfit { why, hint })
 }
 
+/// What keeps the gateway from starting, as the other problems of a configuration are said: where, why, the way out.
 fn unusable(issuer: &str, key: &str, why: &str, hint: &str) -> String {
     format!("auth.issuers {issuer}: {key} {why}\n  hint: {hint}")
 }

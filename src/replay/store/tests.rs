@@ -39,6 +39,17 @@ fn enter(store: &Arc<Store>, run: u8) -> Writer {
     }
 }
 
+/// What stays of it beside what is counted is small, however long the names are that its client gave it.
+#[tokio::test]
+async fn a_kept_run_is_called_as_the_log_calls_it() {
+    let (store, _metrics) = store(1, 1 << 20, 1 << 20);
+    let long = "\u{e9}".repeat(100_000);
+    let named = Fresh { ids: Ids::new(&long, "r"), ..fresh(1, 0) };
+    let Entered::New(_writer) = store.enter(named) else { panic!("it is the first") };
+    let kept = store.find(&[1; 32]).expect("it was entered");
+    assert_eq!(kept.ids, Ids::new(&"\u{e9}".repeat(SHOWN), "r"));
+}
+
 fn said(writer: &Writer, size: usize) {
     let frame = format!("data: {{\"type\":\"CUSTOM\",\"name\":\"n\",\"value\":\"{}\"}}\n\n", "x".repeat(size));
     writer.push(&mut frame.into_bytes(), 1);

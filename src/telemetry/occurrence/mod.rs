@@ -29,7 +29,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Longest text of a client or an agent in a log line, in characters.
-const SHOWN: usize = 200;
+pub const SHOWN: usize = 200;
 
 /// Who calls, as far as that is known. Never a credential.
 #[derive(Clone, Copy, Debug)]

@@ -90,9 +90,12 @@ pub struct Preflight<'a> {
 }
 
 impl Preflight<'_> {
-    /// Logs and counts it. Quietly: browsers ask before every request of a page.
-    pub fn emit(self, metrics: &RequestMetrics) {
+    /// Logs and counts it, and ends its span. Quietly: browsers ask before every request of a page.
+    pub fn emit(self, metrics: &RequestMetrics, trace: Option<Trace>) {
         let Preflight { route, answered } = self;
+        if let Some(trace) = trace {
+            trace.answered(answered);
+        }
         metrics.answered(Method::Options, answered);
         tracing::debug!(route, status = answered, "preflight answered");
     }

@@ -3,13 +3,9 @@
 
 use super::text;
 use diglot::config::file;
+use diglot::config::keys::keys_of;
 use diglot::config::schema::{configuration, key_file};
-use serde::Deserialize;
-use serde::de::value::Error as Refusal;
-use serde::de::{Deserializer, Error, Visitor};
-use serde::forward_to_deserialize_any;
 use serde_json::Value;
-use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -48,7 +44,7 @@ fn mappings() -> BTreeMap<&'static str, &'static [&'static str]> {
     macro_rules! keys {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), keys_of::<file::$name>())),+].into() };
     }
-    keys!(
+    let all: BTreeMap<_, &[&str]> = keys!(
         ApiKey,
         Auth,
         Cors,
@@ -75,35 +71,9 @@ fn mappings() -> BTreeMap<&'static str, &'static [&'static str]> {
         UpstreamFile,
         UpstreamMapping,
         UpstreamTls,
-    )
-}
-
-/// The keys a struct reads, as it tells them to whatever it is read from.
-fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
-    struct Asked<'a>(&'a Cell<&'static [&'static str]>);
-    impl<'de> Deserializer<'de> for Asked<'_> {
-        type Error = Refusal;
-        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refusal> {
-            Err(Refusal::custom("asked only for its keys"))
-        }
-        fn deserialize_struct<V: Visitor<'de>>(
-            self,
-            _: &'static str,
-            keys: &'static [&'static str],
-            visitor: V,
-        ) -> Result<V::Value, Refusal> {
-            self.0.set(keys);
-            self.deserialize_any(visitor)
-        }
-        forward_to_deserialize_any! {
-            bool i8 i16 i32 i64 u8 u16 u32 u64 f32 f64 char str string bytes byte_buf option unit unit_struct
-            newtype_struct seq tuple tuple_struct map enum identifier ignored_any
-        }
-    }
-    let keys = Cell::new(&[][..]);
-    assert!(T::deserialize(Asked(&keys)).is_err());
-    assert!(!keys.get().is_empty());
-    keys.get()
+    );
+    assert!(all.values().all(|keys| !keys.is_empty()), "{all:?}");
+    all
 }
 
 /// A schema, and what may be asked of it.
