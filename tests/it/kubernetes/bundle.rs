@@ -136,7 +136,12 @@ pub fn with_values(values: &str) -> Bundle {
 
 /// What the chart becomes with each of these values.
 pub fn with_each<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Bundle> {
-    let job = |values| json!({"name": values, "path": root().join(CHART), "values": values});
+    of_chart(&root().join(CHART), values)
+}
+
+/// What the chart of a folder becomes with each of these values.
+pub fn of_chart<'a>(path: &Path, values: impl IntoIterator<Item = &'a str>) -> Vec<Bundle> {
+    let job = |values| json!({"name": values, "path": path, "values": values});
     render(&values.into_iter().map(job).collect::<Vec<_>>(), &[])
 }
 

@@ -1,12 +1,13 @@
 //! What the chart does with values: those that it refuses, those that make new pods, and a chart that has it inside.
 
-use super::bundle::{CHART, all, at, entries, root, with_each, with_values};
+use super::bundle::{CHART, all, at, entries, of_chart, root, with_each, with_values};
 use super::read;
 use diglot::config::load;
 use diglot::config::reload::needs_restart;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 const ROUTE: &str = "{path: /a, client: ag-ui, agent: hai, upstream: 'http://my-agent:9001/a'}";
 
@@ -37,6 +38,12 @@ fn values_that_cannot_be_meant_are_refused() {
         ("", "httpRoute: {enabled: true}", &["/httpRoute/parentRefs"]),
         ("", "image: {tag: latest}", &["image.tag", "name a version"]),
         ("", "terminationGracePeriodSeconds: 60", &["too short for drain_grace and drain_timeout", "315"]),
+        // values that are of no use where they stand
+        ("", "agent: {image: 'a:1'}", &["agent: ", "mode: sidecar"]),
+        ("", "mode: parts\nagent: {image: 'a:1'}", &["agent: ", "mode: sidecar"]),
+        ("", "mode: sidecar\nagent: {image: 'a:1', ports: [{containerPort: 8787}]}", &["agent.ports: 8787", "data"]),
+        ("", "mode: sidecar\nagent: {image: 'a:1', ports: [{containerPort: 9}, {containerPort: 8788}]}", &["agent.ports: 8788", "status"]),
+        ("redis: {url: 'redis://r/', password_file: /run/secrets/redis/password}", "secrets: [other]", &["/run/secrets/redis/", "secrets: [redis]"]),
         // of the configuration, what the manifests are made from
         ("listeners: {data: 'unix:/run/x.sock'}", "", &["config.listeners.data", "write one as 0.0.0.0:8787"]),
         ("listeners: {status: []}", "", &["config.listeners.status", "at least one"]),
@@ -62,6 +69,61 @@ fn values_that_cannot_be_meant_are_refused() {
         let said = with_values(values).error.expect("an error");
         assert!(said.contains(word), "{values}: {said}");
     }
+}
+
+/// Files below /run/secrets may come from a volume of one's own, too, and names of variables are nobody's business here.
+#[test]
+fn secrets_may_be_mounted_otherwise() {
+    let rows = [
+        ("/run/secrets/redis/password", "secrets: [redis]"),
+        ("/run/secrets/redis/password", "volumeMounts: [{name: v, mountPath: /run/secrets/redis}]"),
+        ("/run/secrets/redis/password", "volumeMounts: [{name: v, mountPath: /run/secrets/}]"),
+        ("/run/secrets/redis/one/password", "volumeMounts: [{name: v, mountPath: /run/secrets/redis/one}]"),
+        ("/run/secrets/${NAME}/password", ""),
+        ("/etc/redis/password", ""),
+    ];
+    let texts: Vec<String> = rows
+        .iter()
+        .map(|(file, more)| values(&format!("redis: {{url: 'redis://r/', password_file: '{file}'}}"), more))
+        .collect();
+    for bundle in with_each(texts.iter().map(String::as_str)) {
+        assert_eq!(bundle.error, None, "{}", bundle.name);
+    }
+}
+
+/// A Service has the port that clients expect of its scheme, unless another is asked for, and its ways in lead there.
+#[test]
+fn the_port_of_the_service_is_that_of_its_scheme() {
+    let tls = "listeners: {data: [{address: '0.0.0.0:8443', tls: {cert: a, key: b}}]}";
+    let ways = "ingress: {enabled: true, host: a}\nhttpRoute: {enabled: true, parentRefs: [{name: a}]}";
+    let rows = [("", "", 80), (tls, "", 443), ("", "service: {port: 8080}", 8080), (tls, "service: {port: 80}", 80)];
+    let texts: Vec<String> = rows.iter().map(|(config, more, _)| values(config, &format!("{more}\n{ways}"))).collect();
+    for (bundle, (_, _, port)) in with_each(texts.iter().map(String::as_str)).iter().zip(rows) {
+        assert_eq!(bundle.error, None, "{}", bundle.name);
+        for (kind, pointer) in [("Service", "/spec/ports/0/port"), ("HTTPRoute", "/spec/rules/0/backendRefs/0/port")] {
+            let object = &bundle.of(kind).next().expect(kind).object;
+            assert_eq!(object.pointer(pointer), Some(&Value::from(port)), "{kind}: {}", bundle.name);
+        }
+        assert!(bundle.notes.contains(&format!(".agents:{port}/a\n")), "{}", bundle.notes);
+    }
+}
+
+/// In a chart of somebody else's, too: its pod is made as our page shows it.
+#[test]
+fn a_pod_of_a_chart_of_ones_own_is_replaced_too() {
+    let own = OwnChart::new();
+    let with = |config: &str| format!("diglot: {{config: {{{config}}}}}");
+    let texts = [with(""), with("keep_alive: 1s"), with("trusted_proxies: [10.0.0.0/8]")];
+    let bundles = of_chart(own.path(), texts.iter().map(String::as_str));
+    let templates: Vec<&Value> = bundles
+        .iter()
+        .map(|bundle| {
+            assert_eq!(bundle.error, None, "{}", bundle.name);
+            &bundle.of("Deployment").next().expect("a Deployment").object["spec"]["template"]
+        })
+        .collect();
+    assert_eq!(templates[0], templates[1], "a process takes it");
+    assert_ne!(templates[0], templates[2], "no process takes it");
 }
 
 /// A pod is replaced where its process could not take the new configuration, and else is left alone.
@@ -139,7 +201,9 @@ pub struct OwnChart(PathBuf);
 
 impl OwnChart {
     pub fn new() -> OwnChart {
-        let own = OwnChart(std::env::temp_dir().join(format!("diglot-chart-{}", std::process::id())));
+        static MADE: AtomicUsize = AtomicUsize::new(0);
+        let (process, nth) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
+        let own = OwnChart(std::env::temp_dir().join(format!("diglot-chart-{process}-{nth}")));
         let page = read(&format!("{CHART}/README.md"));
         let block = |beginning: &str| {
             let found = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());

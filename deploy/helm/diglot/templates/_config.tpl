@@ -86,3 +86,41 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- end -}}
 {{- mul (regexFind "^[0-9]+" $text | int64) $factor -}}
 {{- end -}}
+
+{{- /* The port of the Service: that which clients expect of the scheme, where none is chosen. */ -}}
+{{- define "diglot.servicePort" -}}
+{{- $data := include "diglot.data" . | fromYaml -}}
+{{- kindIs "invalid" .Values.service.port | ternary (eq $data.scheme "https" | ternary 443 80) .Values.service.port -}}
+{{- end -}}
+
+{{- /* Values that would be ignored, or that only a pod would complain of. Each is refused with the way out. */ -}}
+{{- define "diglot.refusals" -}}
+{{- if and .Values.agent (ne .Values.mode "sidecar") -}}
+{{- fail (printf "agent: in the mode `%s` no agent is made; write mode: sidecar, or take agent out" .Values.mode) -}}
+{{- end -}}
+{{- with .Values.agent.ports -}}
+{{- $data := include "diglot.data" $ | fromYaml -}}
+{{- $status := include "diglot.status" $ | fromYaml -}}
+{{- range . -}}
+{{- $port := int .containerPort -}}
+{{- range $name, $own := dict "data" $data.port "status" $status.port -}}
+{{- if eq $port (int $own) -}}
+{{- fail (printf "agent.ports: %d is Diglot's own in this pod (config.listeners.%s); let the agent listen on another" $port $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- /* A file at /run/secrets/NAME/… comes from a Secret of the list, or from a volume that somebody mounts there. */ -}}
+{{- $mounts := list -}}
+{{- range .Values.secrets -}}{{- $mounts = append $mounts (printf "/run/secrets/%s/" .) -}}{{- end -}}
+{{- range .Values.volumeMounts -}}{{- $mounts = append $mounts (printf "%s/" (.mountPath | toString | trimSuffix "/")) -}}{{- end -}}
+{{- range regexFindAll "\"/run/secrets/[a-z0-9][-a-z0-9.]*/[^\"]+\"" (toJson .Values.config) -1 -}}
+{{- $file := trimAll "\"" . -}}
+{{- $found := false -}}
+{{- range $mounts -}}{{- if hasPrefix . (printf "%s/" $file) -}}{{- $found = true -}}{{- end -}}{{- end -}}
+{{- if not $found -}}
+{{- $name := index (splitList "/" $file) 3 -}}
+{{- fail (printf "config: no Secret is mounted where %s would be; write secrets: [%s]" $file $name) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

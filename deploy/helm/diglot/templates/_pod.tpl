@@ -1,5 +1,5 @@
-{{- /* The parts of a pod with Diglot in it. `diglot.sidecar`, `diglot.agentLifecycle`, `diglot.volumes` and `diglot.grace` are
-       for charts of others, too: README.md. */ -}}
+{{- /* The parts of a pod with Diglot in it. `diglot.sidecar`, `diglot.agentLifecycle`, `diglot.volumes`, `diglot.grace` and
+       `diglot.restart` are for charts of others, too: README.md. */ -}}
 
 {{- define "diglot.container" -}}
 name: diglot
