@@ -9,7 +9,7 @@ use super::stack;
 use super::start::Rehearsed;
 use super::upstream::{self, Errand, Outgoing};
 use crate::config::access::{Access, OnExpiry};
-use crate::config::field::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT};
+use crate::config::field::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT, TRACESTATE};
 use crate::config::replay::OnDisconnect;
 use crate::config::{Upstream, did_you_mean, spelt, words};
 use crate::dialect::Side;
@@ -278,6 +278,8 @@ impl Gateway {
             (MASK, "the client")
         } else if access.forward_credentials && self.guard.carries_credentials(name, access) {
             (MASK, "the client's credential")
+        } else if *name == TRACESTATE {
+            (value, "the client")
         } else {
             // Every request has a trace of its own, unless it comes with one.
             (if *name == TRACEPARENT { "(a span of the request's trace)" } else { value }, "the gateway")
