@@ -193,7 +193,6 @@ async fn the_alerts_of_a_gateway_in_trouble_fire_and_no_others() {
     std::fs::write(file.path(), "routes: [").expect("the file of the test");
     gateway.reaches("diglot_config_last_reload_successful", 0.0).await;
     let due = [
-        "DiglotCallersRefused",
         "DiglotConfigurationRefused",
         "DiglotIssuerKeysStale",
         "DiglotIssuerWithoutKeys",
