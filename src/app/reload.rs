@@ -202,7 +202,7 @@ impl State {
         let digest = digest::of(&bytes);
         if self.good && digest == origin.digest {
             self.seen = Ok(digest);
-            return Ok(Changes::default().to_string());
+            return Ok(told(&Changes::default(), &needs_restart(&self.began, &self.live.config.get())));
         }
         match self.build(bytes).await {
             Ok(next) => Ok(self.take(next, digest).await),
@@ -255,11 +255,10 @@ impl State {
         }
         occurrence::Configured { hash: &shown(&digest), changes: Some(&changes) }.emit(&self.live.metrics);
         let kept = needs_restart(&self.began, &config);
-        if kept.is_empty() {
-            return changes.to_string();
+        if !kept.is_empty() {
+            occurrence::NeedsRestart { keys: &kept }.emit();
         }
-        occurrence::NeedsRestart { keys: &kept }.emit();
-        format!("{changes}; not in use before a restart or `diglot serve --upgrade`: {}", kept.join(", "))
+        told(&changes, &kept)
     }
 
     /// Begins the work for what is in use, and ends that for what is not any more.
@@ -275,6 +274,14 @@ impl State {
         }
         before.into_values().for_each(|gone| gone.abort());
     }
+}
+
+/// What is answered to who asked: the changes, and every time what still waits for another process.
+fn told(changes: &Changes, kept: &[&str]) -> String {
+    if kept.is_empty() {
+        return changes.to_string();
+    }
+    format!("{changes}; not in use before a restart or `diglot serve --upgrade`: {}", kept.join(", "))
 }
 
 /// Resolves agents before the first request comes. An agent that cannot be resolved yet is no reason to wait for it.

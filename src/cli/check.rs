@@ -23,7 +23,9 @@ use std::sync::Arc;
                   Examples:\n  \
                   diglot check diglot.yaml\n  \
                   diglot check --strict --format github deploy/*.yaml\n  \
-                  diglot config diglot.yaml | diglot check -\n\
+                  diglot check - <diglot.yaml\n\
+                  \n\
+                  In what `diglot config` prints secrets are masked: fill them in before it is checked.\n\
                   \n\
                   Exit codes: 0 ok, 1 nothing but warnings with --strict, 2 usage, 78 bad configuration."
 )]

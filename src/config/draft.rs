@@ -33,6 +33,12 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options
         Err(error) => error,
     };
     match Outline::of(text, &options) {
+        Ok(outline) if is_manifest(&outline) => {
+            let kind = outline.find(&[Step::Key("kind".to_owned())]).and_then(|place| place.key);
+            let message = "this is a Kubernetes manifest, not a configuration";
+            let hint = "check what stands below `data`, in a file of its own";
+            none(vec![Problem::of_file(name, message).at("", kind, text).hint(hint)])
+        }
         Ok(outline) => {
             let mut draft = mend(name, text, options, &outline);
             // Nothing that the reader refuses is taken, should it be something that nobody thought of.
@@ -44,6 +50,11 @@ pub(super) fn read<T: DeserializeOwned>(name: &str, text: &str, options: Options
         // Of a text that is no YAML nothing else can be said.
         Err(error) => none(vec![explain(name, text, error.without_snippet(), None, None)]),
     }
+}
+
+/// Whether it is what `kubectl` takes: a ConfigMap, say, with a configuration in it.
+fn is_manifest(outline: &Outline) -> bool {
+    ["apiVersion", "kind"].iter().all(|key| outline.find(&[Step::Key((*key).to_owned())]).is_some())
 }
 
 /// Reads the text again until each of its mistakes is known.

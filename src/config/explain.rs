@@ -5,6 +5,7 @@ use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 use super::lenient::Failed;
 use super::outline::{NOTHING, Outline, Place, Repeated, path_of};
 use super::problem::{Position, Problem, did_you_mean, is_secret_path};
+use super::slip;
 
 /// Keys of mappings that are easily taken for a single value, and how they are written.
 const MAPPINGS: &[(&str, &str)] = &[
@@ -44,12 +45,17 @@ pub(super) fn explain(
         None => error.location().and_then(Position::of),
     };
     let path = path_of(steps);
-    let (message, hint) = describe(error, &path, place.as_ref());
+    let slip = position.and_then(|position| slipped(error, text, position, place.as_ref()));
+    let is_slip_of_secret = slip.as_ref().is_some_and(|slip| slip.is_of_secret);
+    let (position, (message, hint)) = match slip {
+        Some(slip) => (Some(slip.position), (slip.message, Some(slip.hint))),
+        None => (position, describe(error, &path, place.as_ref())),
+    };
     let problem = Problem::of_file(name, message).at(&path, position, text);
     // What stands in place of these mappings is likely to be what belongs into them.
     let is_secret =
         |path: &str| is_secret_path(path) || path.split(['.', '[']).any(|key| matches!(key, "auth" | "redis"));
-    let is_secret = at.is_some_and(|failed| is_secret(&failed.at.read));
+    let is_secret = is_slip_of_secret || at.is_some_and(|failed| is_secret(&failed.at.read));
     let problem = if is_secret { problem.without_excerpt() } else { problem };
     match hint {
         Some(hint) => problem.hint(hint),
@@ -124,6 +130,20 @@ fn describe(error: &Error, path: &str, place: Option<&Place>) -> (String, Option
         ),
         Error::ExternalMessage { msg, .. } => (format!("this is not YAML: {msg}"), syntax_hint(msg)),
         other => (UserMessageFormatter.format_message(other).into_owned(), None),
+    }
+}
+
+/// What the operator probably meant by what the reader cannot make sense of.
+fn slipped(error: &Error, text: &str, position: Position, place: Option<&Place>) -> Option<slip::Slip> {
+    match (error, place.map(|place| place.found)) {
+        (Error::ExternalMessage { msg, .. }, _) => slip::behind(text, position, msg).map(|slip| {
+            let is_readers = slip.message == *msg;
+            let message = if is_readers { format!("this is not YAML: {msg}") } else { slip.message };
+            slip::Slip { message, ..slip }
+        }),
+        (_, Some(NOTHING)) => slip::commented_at(text, position),
+        (Error::Unexpected { expected, .. }, Some(_)) => slip::in_place_of(text, position, expected),
+        _ => None,
     }
 }
 

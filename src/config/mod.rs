@@ -42,6 +42,7 @@ pub mod reload;
 pub mod replay;
 mod scalar;
 pub mod schema;
+mod slip;
 mod template;
 #[cfg(test)]
 mod tests;

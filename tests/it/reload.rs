@@ -110,15 +110,24 @@ async fn a_changed_file_is_taken_and_a_bad_one_changes_nothing() {
 #[tokio::test]
 async fn what_needs_a_restart_is_said() {
     let (agent, folder) = (many(), Folder::new());
-    let file = folder.0.join("diglot.yaml");
-    put(&file, &yaml("", &agent, &[("a", "")]));
+    let (file, run_dir) = (folder.0.join("diglot.yaml"), folder.0.join("run"));
+    let kept = format!("run_dir: {}", run_dir.display());
+    put(&file, &yaml(&kept, &agent, &[("a", "")]));
     let mut gateway = Gateway::at(&file, &[]).await;
-    let next = yaml("limits: {headers: 50, frame: 1MiB}", &agent, &[("b", "")]);
+    let next = yaml(&format!("{kept}\nlimits: {{headers: 50, frame: 1MiB}}"), &agent, &[("b", "")]);
     put(&file, &next.replace("status: 127.0.0.1:0", "status: []"));
     gateway.process.signal("HUP");
     let said = gateway.logged("changed, but not in use before a restart or `diglot serve --upgrade`").await;
     assert_eq!(said["keys"], "listeners.status, limits.headers");
     succeeded(&run(gateway.data, "/b").await, WHOLE);
+    // Whoever asks later is told of it as well, as often as it is so.
+    let waits = "not in use before a restart or `diglot serve --upgrade`: listeners.status, limits.headers";
+    for _ in 0..2 {
+        let output = diglot().args(["reload", "--run-dir", run_dir.to_str().expect("UTF-8")]).output();
+        let output = output.expect("the binary starts");
+        let stdout = String::from_utf8(output.stdout).expect("UTF-8");
+        assert_eq!((output.status.code(), stdout), (Some(0), format!("nothing changed; {waits}\n")));
+    }
 }
 
 /// A mounted ConfigMap: the file is a link into `..data`, which is a link that is replaced.

@@ -7,8 +7,8 @@ use super::{Check, Named, Position, Seen, every, position, shown};
 use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret};
 use crate::config::file::{self, OneOrMany, Text};
 use crate::config::load::{self, Unfit};
-use crate::config::problem::did_you_mean;
-use crate::config::scalar;
+use crate::config::problem::{did_you_mean, nearest};
+use crate::config::{scalar, slip};
 
 /// What routes write for "anybody".
 pub(super) const NONE: &str = "none";
@@ -416,7 +416,13 @@ impl Check<'_> {
             Named::Method => "issuer or list of API keys",
             Named::RateLimit => "rate limit",
         };
-        let hint = if known.is_empty() {
+        let is_first = |line: &str| line.starts_with("auth:") || line.starts_with("\"auth\"");
+        let hint = if let Some(straight) = slip::quotes(written) {
+            straight.to_owned()
+        } else if known == [NONE] && nearest(&scalar.text, known).is_empty() && !self.source.text.lines().any(is_first)
+        {
+            format!("there is no `auth` in this file: list whom to believe there, or write `auth: {NONE}` here")
+        } else if known.is_empty() {
             format!("there is no {what} in this file")
         } else {
             // The nearest name would tell what a variable holds.

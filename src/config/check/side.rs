@@ -5,7 +5,7 @@ use serde_saphyr::Spanned;
 use super::{Check, Named, Position, position, quoted};
 use crate::config::file::{self, SideMapping, Text};
 use crate::config::problem::{did_you_mean, nearest};
-use crate::config::scalar;
+use crate::config::{scalar, slip};
 use crate::dialect::{self, Dialect, Set, Side};
 
 impl Check<'_> {
@@ -101,7 +101,8 @@ impl Check<'_> {
             let known = self.dialect_names();
             // The nearest name would tell what a variable holds.
             let nearest = did_you_mean(if scalar.substituted { "" } else { &scalar.text }, &known);
-            self.note(path, position, format!("{} is no dialect", scalar.shown), nearest);
+            let hint = slip::quotes(name).map_or(nearest, str::to_owned);
+            self.note(path, position, format!("{} is no dialect", scalar.shown), hint);
         }
         dialect
     }

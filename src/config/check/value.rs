@@ -8,6 +8,7 @@ use super::{Check, Position, Scalar, Seen, position};
 use crate::config::file::{OneOrMany, Text};
 use crate::config::problem::{Problem, Severity, may_hold_password};
 use crate::config::scalar::Fault;
+use crate::config::slip;
 use crate::config::variable::{Expanded, Failure, expand};
 
 impl Check<'_> {
@@ -72,9 +73,10 @@ impl Check<'_> {
             Err(fault) => fault,
         };
         let suggestion = fault.suggestion.filter(|_| !scalar.substituted && !may_hold_password(&scalar.text));
-        let hint = match suggestion {
-            Some(meant) => format!("did you mean `{meant}`?"),
-            None => fault.hint.to_owned(),
+        let hint = match (slip::quotes(written), suggestion) {
+            (Some(straight), _) => straight.to_owned(),
+            (None, Some(meant)) => format!("did you mean `{meant}`?"),
+            (None, None) => fault.hint.to_owned(),
         };
         self.note(path, position, format!("{} {}", scalar.shown, fault.is), hint);
         None
@@ -148,7 +150,8 @@ impl Check<'_> {
         }
         let message = format!("{} is not a choice here", scalar.shown);
         let names = quoted(choices.iter().map(|(name, _)| name));
-        self.note(path, position(written.defined), message, format!("write {names}"));
+        let hint = slip::quotes(&written.value).map_or(format!("write {names}"), str::to_owned);
+        self.note(path, position(written.defined), message, hint);
         None
     }
 
@@ -182,7 +185,12 @@ impl Check<'_> {
     ) -> Option<&'w T> {
         let is_elsewhere = at.starts_with("routes[") && self.source.misplaced.iter().any(|misplaced| misplaced == key);
         if value.is_none() && !is_elsewhere && !self.is_lost(&format!("{at}.{key}")) {
-            self.note(at, whole, format!("the key `{key}` is missing or empty"), format!("add {example}"));
+            let slip = whole.and_then(|whole| slip::commented(self.source.text, whole, key));
+            let (place, hint) = match slip {
+                Some(slip) => (Some(slip.position), slip.hint),
+                None => (whole, format!("add {example}")),
+            };
+            self.note(at, place, format!("the key `{key}` is missing or empty"), hint);
         }
         value
     }

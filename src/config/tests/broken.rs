@@ -254,6 +254,14 @@ f:2:2: this is not YAML: tabs disallowed within this context (block indentation)
 ",
     ),
     (
+        "a tab further down",
+        "\nlimits:\n  frame: 1MiB\n\trequest_body: 1MiB\n",
+        r"
+f:3:1: this is not YAML: while scanning a plain scalar, found a tab
+  hint: indent with spaces; YAML takes no tabs
+",
+    ),
+    (
         "uneven indentation",
         r"
 limits:

@@ -1,0 +1,212 @@
+//! Slips of the pen that YAML takes for something else, and what is then said; as [`super::broken::BROKEN`].
+
+/// `(cause, file, what is said)`
+pub(super) const BROKEN: &[(&str, &str, &str)] = &[
+    (
+        "a key without its colon",
+        r"
+routes:
+  - path: /a
+    client ag-ui
+    agent: hai
+    upstream: http://h/
+",
+        r"
+f:3:5: there is no `: ` behind `client`
+  hint: write `client: ag-ui`: a colon and a blank
+",
+    ),
+    (
+        "a colon without its blank",
+        r"
+routes:
+  - path: /a
+    client:ag-ui
+    agent: hai
+    upstream: http://h/
+",
+        r"
+f:3:5: there is no `: ` behind `client`
+  hint: write `client: ag-ui`: a colon and a blank
+",
+    ),
+    (
+        "a full-width colon",
+        r"
+routes:
+  - path: /a
+    client： ag-ui
+    agent: hai
+    upstream: http://h/
+",
+        r"
+f:3:5: there is no `: ` behind `client`
+  hint: write `client: ag-ui`: a colon and a blank
+",
+    ),
+    (
+        "the first key of a route without its colon",
+        r"
+routes:
+  - path /a
+    client: ag-ui
+",
+        r"
+f:2:5: there is no `: ` behind `path`
+  hint: write `path: …`: a colon and a blank
+",
+    ),
+    (
+        "a section whose only key has no blank",
+        r"
+limits:
+  frame:1MiB
+",
+        r"
+f:2:3: limits: there is no `: ` behind `frame`
+  hint: write `frame: …`: a colon and a blank
+",
+    ),
+    (
+        "quotes of a word processor",
+        r"
+routes:
+  - path: “/a”
+    client: ‘ag-ui’
+    agent: hai
+    guard: “strict”
+    auth: “none”
+    upstream: http://h/
+",
+        r#"
+f:2:11: routes[0].path: `“/a”` does not begin with `/`
+  hint: use straight quotes, `"` or `'`, or none
+f:3:13: routes[0].client: `‘ag-ui’` is no dialect
+  hint: use straight quotes, `"` or `'`, or none
+f:5:12: routes[0].guard: `“strict”` is not a choice here
+  hint: use straight quotes, `"` or `'`, or none
+f:6:11: routes[0].auth: `“none”` is no issuer or list of API keys
+  hint: use straight quotes, `"` or `'`, or none
+"#,
+    ),
+    (
+        "a dash without its blank",
+        r"
+routes:
+  -name: chat
+    path: /a
+",
+        r"
+f:2:3: this is no entry of a list: there is no blank between `-` and `name`
+  hint: write `- name: …`: a blank behind the dash
+",
+    ),
+    (
+        "a second dash without its blank",
+        r"
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    upstream: http://h/
+  -path: /b
+",
+        r"
+f:6:3: this is no entry of a list: there is no blank between `-` and `path`
+  hint: write `- path: …`: a blank behind the dash
+",
+    ),
+    (
+        "the only dash without its blank",
+        r"
+routes:
+  -path: /b
+",
+        r"
+f:2:3: routes: this is no entry of a list: there is no blank between `-` and `path`
+  hint: write `- path: …`: a blank behind the dash
+",
+    ),
+    (
+        "a value that is a comment",
+        r"
+routes:
+  - path: #/x
+    client: ag-ui
+    agent: hai
+    upstream: http://h/
+",
+        r"
+f:2:11: routes[0]: the key `path` is missing or empty
+  hint: `#` begins a comment; quote a value that begins with it
+",
+    ),
+    (
+        "a comment where a value is missing",
+        r"
+routes:
+  - client: ag-ui
+    agent: hai
+    upstream: http://h/
+    path: # of the agent
+",
+        r"
+f:2:5: routes[0]: the key `path` is missing or empty
+  hint: add the path that clients call, such as `path: /agents/chat`
+",
+    ),
+    (
+        "a value of the whole file that is a comment",
+        r"
+keep_alive: #15s
+",
+        r"
+f:1:13: keep_alive: there is no value here
+  hint: `#` begins a comment; quote a value that begins with it
+",
+    ),
+    (
+        "a route that believes whom nobody named",
+        r"
+routes:
+  - path: /a
+    client: ag-ui
+    agent: hai
+    auth: [corp]
+    upstream: http://h/
+",
+        r"
+f:5:12: routes[0].auth[0]: `corp` is no issuer or list of API keys
+  hint: there is no `auth` in this file: list whom to believe there, or write `auth: none` here
+",
+    ),
+    (
+        "a ConfigMap",
+        r"
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: diglot
+data:
+  diglot.yaml: |
+    routes: []
+",
+        r"
+f:2:1: this is a Kubernetes manifest, not a configuration
+  hint: check what stands below `data`, in a file of its own
+",
+    ),
+    (
+        "a secret without its colon",
+        r"
+auth:
+  api_keys:
+    - sha256 hunter2
+      name: a
+",
+        r"
+f:3:7: there is no `: ` behind `sha256`
+  hint: write `sha256: …`: a colon and a blank
+",
+    ),
+];
