@@ -1072,8 +1072,8 @@ keep_alive 15s
 drain_grace: 1s
 ",
         r"
-f:2:12: this is not YAML: mapping values are not allowed in this context
-  hint: put a value that holds `: ` in quotes, or check the indentation; the line above may lack its `: `
+f:1:1: there is no `: ` behind `keep_alive`
+  hint: write `keep_alive: …`: a colon and a blank
 ",
     ),
     (
