@@ -7,7 +7,7 @@
 //!                              ╰── Recording ─────────────────────────┴──▶ a bounded queue ─▶ the collector (`otel`)
 //! ```
 //! Ids there are always, in the log and for the agent. What is recorded of a span, and whether, is the affair of the feature
-//! `otel` and of an endpoint in the environment; without them a [`Recording`] is nothing and takes no room.
+//! `otel` and of an endpoint in the environment; without them a `Recording` is nothing and takes no room.
 
 mod context;
 
