@@ -5,70 +5,71 @@ mod notify;
 mod reload;
 mod upgrade;
 
-pub use reload::Origin;
+pub use reload::ConfigSource;
 
-use crate::admin::{self, Control, Orders, Socket};
+use crate::admin::{self, AdminSocket, AdminState, ProcessHandle};
 use crate::config::Config;
-use crate::config::listen::Listen;
-use crate::guard::{Current, Guard};
+use crate::config::listen::ListenerConfig;
+use crate::guard::{RequestPolicy, SwapCell};
 use crate::proxy::{
-    Connections, Edge, Gateway, Lifecycle, Listener, Plane, SocketFile, Switch, Unbound, serving, stack,
+    BindError, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService, SocketFile,
+    plane_service, stack,
 };
-use crate::replay::Shared;
-use crate::telemetry::trace::Tracing;
-use crate::telemetry::{Metrics, label, occurrence};
+use crate::replay::ReplicatedRuns;
+use crate::telemetry::trace::TraceProvider;
+use crate::telemetry::{Metrics, internal_event, label};
 use async_trait::async_trait;
 use axum::Router;
-use drain::{Doors, Drain};
+use drain::{Drain, PlaneDrainSignals};
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{RunArgs, Server, ShutdownWatch};
 use pingora_core::services::background::{BackgroundService, background_service};
-use reload::{Live, Reloader};
+use reload::{ConfigReloader, RunningState};
 use std::fmt;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-use upgrade::{Legacy, Predecessor};
+use upgrade::{HandoverSockets, Predecessor};
 
 /// The planes, as metrics and logs call them.
-const DATA: &str = label::Plane::Data.label();
-const STATUS: &str = label::Plane::Status.label();
+const DATA: &str = label::PlaneKind::Data.label();
+const STATUS: &str = label::PlaneKind::Status.label();
 
 /// Threads of the planes that only answer short questions.
 const STATUS_THREADS: usize = 1;
 
 /// Time for the collector of traces to take what is left.
-const LAST_SPANS: Duration = Duration::from_secs(2);
+const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A gateway whose sockets are bound, not yet serving.
 #[derive(Debug)]
 pub struct App {
     config: Config,
-    origin: Option<Origin>,
+    source: Option<ConfigSource>,
     metrics: Arc<Metrics>,
-    guard: Arc<Guard>,
-    tracing: Tracing,
-    data: Vec<Listener>,
-    status: Vec<Listener>,
-    local: Option<Local>,
+    guard: Arc<RequestPolicy>,
+    tracing: TraceProvider,
+    data_listeners: Vec<Listener>,
+    status_listeners: Vec<Listener>,
+    local: Option<LocalEndpoint>,
     predecessor: Option<Predecessor>,
 }
 
 /// The process's place on this machine: where it is spoken to, and what the next one gets.
 #[derive(Debug)]
-struct Local {
+struct LocalEndpoint {
     run_dir: PathBuf,
-    socket: Socket,
-    legacy: Legacy,
+    socket: AdminSocket,
+    handover_sockets: HandoverSockets,
 }
 
 /// How a gateway begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Start {
+pub enum StartMode {
     /// with sockets of its own
-    Fresh,
+    NewSockets,
     /// with those of the process that listens in `run_dir`, if one does
     Upgrade,
 }
@@ -129,51 +130,61 @@ impl App {
     ///
     /// # Errors
     /// What of the configuration cannot be used here; the first address that cannot be bound.
-    pub fn bind(config: Config, origin: Option<Origin>, start: Start) -> Result<Self, StartError> {
+    pub fn bind(config: Config, origin: Option<ConfigSource>, start: StartMode) -> Result<Self, StartError> {
         if let Some(origin) = &origin {
-            origin.warn();
+            origin.log_warnings();
         }
         let metrics = Metrics::new().map_err(|error| StartError::Internal(error.to_string()))?;
         let metrics = Arc::new(metrics);
-        let guard = Arc::new(Guard::new(&config, &metrics).map_err(StartError::Unusable)?);
-        let tracing = Tracing::from_environment(&metrics).map_err(StartError::Unusable)?;
+        let guard = Arc::new(RequestPolicy::new(&config, &metrics).map_err(StartError::Unusable)?);
+        let tracing = TraceProvider::from_environment(&metrics).map_err(StartError::Unusable)?;
         // Last, since nothing is different for the other one before.
-        let mut predecessor = predecessor(config.process.run_dir.as_deref(), start)?;
-        let mut bind = |plane: &'static str, all: &[Listen]| -> Result<Vec<_>, StartError> {
-            let bind = |(name, listen): (String, &Listen)| {
-                let inherited = predecessor.as_mut().and_then(|before| before.socket(&name));
+        let mut predecessor = find_predecessor(config.process.run_dir.as_deref(), start)?;
+        let mut bind = |plane: &'static str, all: &[ListenerConfig]| -> Result<Vec<_>, StartError> {
+            let bind = |(name, listen): (String, &ListenerConfig)| {
+                let inherited = predecessor.as_mut().and_then(|before| before.take_socket(&name));
                 let listener =
                     inherited.map_or_else(|| Listener::bind(listen), |socket| Listener::inherit(listen, socket));
                 let bound = listener.map_err(|why| match why {
-                    Unbound::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
-                    Unbound::Tls(cause) => StartError::Unusable(cause),
+                    BindError::Socket(error) => StartError::Bind { plane, address: listen.address.to_string(), error },
+                    BindError::Tls(cause) => StartError::Unusable(cause),
                 });
                 bound.map(|listener| (name, listener))
             };
-            upgrade::names(plane, all).into_iter().zip(all).map(bind).collect()
+            upgrade::socket_names(plane, all).into_iter().zip(all).map(bind).collect()
         };
         let (data, status) = (bind(DATA, &config.data)?, bind(STATUS, &config.status)?);
         let local = config.process.run_dir.as_deref().map(|run_dir| {
             let named: Vec<_> = data.iter().chain(&status).map(|(name, listener)| (name.clone(), listener)).collect();
-            let (socket, legacy) = (Socket::bind(run_dir)?, Legacy::of(&named)?);
-            Ok(Local { run_dir: run_dir.to_owned(), socket, legacy })
+            let (socket, legacy) = (AdminSocket::bind(run_dir)?, HandoverSockets::from_listeners(&named)?);
+            Ok(LocalEndpoint { run_dir: run_dir.to_owned(), socket, handover_sockets: legacy })
         });
         let unusable = |error| StartError::RunDir(config.process.run_dir.clone().unwrap_or_default(), error);
         let local = local.transpose().map_err(unusable)?;
         let [data, status] = [data, status].map(|plane| plane.into_iter().map(|(_, listener)| listener).collect());
-        Ok(App { config, origin, metrics, guard, tracing, data, status, local, predecessor })
+        Ok(App {
+            config,
+            source: origin,
+            metrics,
+            guard,
+            tracing,
+            data_listeners: data,
+            status_listeners: status,
+            local,
+            predecessor,
+        })
     }
 
     /// Where the data plane is bound, if it is on the network.
     #[must_use]
-    pub fn data(&self) -> Option<SocketAddr> {
-        self.data.iter().find_map(Listener::address)
+    pub fn data_address(&self) -> Option<SocketAddr> {
+        self.data_listeners.iter().find_map(Listener::bound_address)
     }
 
     /// Where the status plane is bound, if it is on the network.
     #[must_use]
-    pub fn status(&self) -> Option<SocketAddr> {
-        self.status.iter().find_map(Listener::address)
+    pub fn status_address(&self) -> Option<SocketAddr> {
+        self.status_listeners.iter().find_map(Listener::bound_address)
     }
 
     /// Serves until it has drained; see `drain.rs`. Blocks.
@@ -181,21 +192,31 @@ impl App {
     /// # Errors
     /// When the process cannot be set up.
     pub fn serve(self) -> Result<(), StartError> {
-        let App { config, origin, metrics, guard, tracing, data, status, local, predecessor } = self;
-        let (lifecycle, doors) = (Lifecycle::default(), Arc::new(Doors::default()));
-        let (orders, asked) = Orders::new();
+        let App {
+            config,
+            source: origin,
+            metrics,
+            guard,
+            tracing,
+            data_listeners: data,
+            status_listeners: status,
+            local,
+            predecessor,
+        } = self;
+        let (lifecycle, doors) = (Lifecycle::default(), Arc::new(PlaneDrainSignals::default()));
+        let (orders, asked) = ProcessHandle::new();
         let gateway =
             Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard), tracing.clone());
         let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
-        let shared = gateway.shared();
+        let shared = gateway.replication();
         resolve_now(&gateway)?;
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
         let listening = [(DATA, &data), (STATUS, &status)].into_iter().flat_map(|(plane, listeners)| {
             listeners.iter().map(move |listener| {
-                let tls = listener.listen().tls.is_some();
-                occurrence::Listening { plane, address: listener.place(), tls }
+                let tls = listener.listen_config().tls.is_some();
+                internal_event::ListenerStarted { plane, address: listener.display_address(), tls }
             })
         });
         let listening = listening.collect();
@@ -203,55 +224,85 @@ impl App {
         let trusted = &config.trusted_proxies;
         // Data plane: as many threads as the machine has. The stack is another one after each reload.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let stacks = Current::new(Arc::new(stack(Arc::clone(&gateway))));
-        let edge = Edge::new(Switch(stacks.clone()), &config.limits);
-        let connections = Connections::of_clients(&config);
-        let plane = Plane { name: DATA, threads, listeners: data, connections, trusted: trusted.clone() };
-        server.add_service(serving(plane, edge, &metrics, &doors.data));
+        let stacks = SwapCell::new(Arc::new(stack(Arc::clone(&gateway))));
+        let edge = EdgeServer::new(ReloadableService(stacks.clone()), &config.limits);
+        let connections = ConnectionLimit::for_clients(&config);
+        let plane = PlaneConfig {
+            name: DATA,
+            threads,
+            listeners: data,
+            connection_limit: connections,
+            trusted_proxies: trusted.clone(),
+        };
+        server.add_service(plane_service(plane, edge, &metrics, &doors.data));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
-        let (guards, clusters) = (Current::new(guard), Current::new(Arc::new(gateway.clusters())));
+        let (guards, clusters) = (SwapCell::new(guard), SwapCell::new(Arc::new(gateway.clusters())));
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
-        let (threads, connections) = (STATUS_THREADS, Connections::unlimited());
-        let plane = Plane { name: STATUS, threads, listeners: status, connections, trusted: trusted.clone() };
-        server.add_service(serving(plane, Edge::new(routes.clone(), &config.limits), &metrics, &doors.status));
+        let (threads, connections) = (STATUS_THREADS, ConnectionLimit::unlimited());
+        let plane = PlaneConfig {
+            name: STATUS,
+            threads,
+            listeners: status,
+            connection_limit: connections,
+            trusted_proxies: trusted.clone(),
+        };
+        server.add_service(plane_service(
+            plane,
+            EdgeServer::new(routes.clone(), &config.limits),
+            &metrics,
+            &doors.status,
+        ));
         // Admin plane: for this user of this machine.
-        let printed = Current::new(Arc::new(origin.as_ref().map(Origin::printed).unwrap_or_default()));
+        let printed = SwapCell::new(Arc::new(origin.as_ref().map(ConfigSource::effective_config).unwrap_or_default()));
         if let Some(local) = &local {
-            let control = Control { orders: orders.clone(), printed: printed.clone(), hand_over: local.hand_over() };
-            server
-                .add_service(background_service("admin", Admin::new(local, admin::control(control, routes), &doors)?));
+            let control =
+                AdminState { process: orders.clone(), effective_config: printed.clone(), hand_over: local.hand_over() };
+            server.add_service(background_service(
+                "admin",
+                AdminService::new(local, admin::control(control, routes), &doors)?,
+            ));
         }
         // Beside the requests: the configuration may change, keys of issuers rotate, names of agents move.
-        let config = Current::new(Arc::new(config));
+        let config = SwapCell::new(Arc::new(config));
         let turn = Box::new(move |gateway: Arc<Gateway>| {
-            clusters.turn(Arc::new(gateway.clusters()));
-            stacks.turn(Arc::new(stack(gateway)));
+            clusters.store(Arc::new(gateway.clusters()));
+            stacks.store(Arc::new(stack(gateway)));
         });
-        let live = Live {
+        let live = RunningState {
             config: config.clone(),
             guard: guards.clone(),
-            printed,
+            effective_config: printed,
             gateway,
-            turn,
+            swap_gateway: turn,
             lifecycle: lifecycle.clone(),
             metrics: Arc::clone(&metrics),
         };
-        server.add_service(background_service("upkeep", Reloader::new(live, origin, asked)));
+        server.add_service(background_service("upkeep", ConfigReloader::new(live, origin, asked)));
 
         // What replicas tell each other of their runs.
         if let Some(shared) = shared {
-            server.add_service(background_service("replay", Sharer(shared)));
+            server.add_service(background_service("replay", ReplicationService(shared)));
         }
 
         let takeover = Mutex::new(predecessor);
         let left = files.clone();
-        let drain =
-            Drain { lifecycle, metrics, config, guards, orders, doors, local, takeover, listening, files: left };
+        let drain = Drain {
+            lifecycle,
+            metrics,
+            config,
+            guards,
+            process: orders,
+            drain_signals: doors,
+            local,
+            predecessor: takeover,
+            listening,
+            socket_files: left,
+        };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         // pingora does not wait for its services when it ends.
         files.iter().for_each(|file| file.remove());
         // The last spans are those of the runs that ended last.
-        tracing.flush(LAST_SPANS);
+        tracing.flush(SPAN_FLUSH_TIMEOUT);
         Ok(())
     }
 }
@@ -262,19 +313,19 @@ fn server_conf() -> ServerConf {
 }
 
 /// The process that is taken over from, if there is one and that is wanted.
-fn predecessor(run_dir: Option<&Path>, start: Start) -> Result<Option<Predecessor>, StartError> {
+fn find_predecessor(run_dir: Option<&Path>, start: StartMode) -> Result<Option<Predecessor>, StartError> {
     let alive = run_dir.filter(|run_dir| admin::is_alive(run_dir));
     match (start, run_dir, alive) {
-        (Start::Upgrade, None, _) => Err(StartError::Unusable(
+        (StartMode::Upgrade, None, _) => Err(StartError::Unusable(
             "`run_dir` is not set, and that is where `--upgrade` finds the gateway before".to_owned(),
         )),
-        (Start::Upgrade, _, Some(run_dir)) => Predecessor::meet(run_dir).map(Some),
-        (Start::Fresh, _, Some(run_dir)) => Err(StartError::Running(run_dir.to_owned())),
-        (Start::Upgrade, Some(run_dir), None) => {
-            occurrence::NobodyBefore { run_dir }.emit();
+        (StartMode::Upgrade, _, Some(run_dir)) => Predecessor::connect(run_dir).map(Some),
+        (StartMode::NewSockets, _, Some(run_dir)) => Err(StartError::Running(run_dir.to_owned())),
+        (StartMode::Upgrade, Some(run_dir), None) => {
+            internal_event::NoPreviousProcess { run_dir }.emit();
             Ok(None)
         }
-        (Start::Fresh, _, None) => Ok(None),
+        (StartMode::NewSockets, _, None) => Ok(None),
     }
 }
 
@@ -288,35 +339,39 @@ fn resolve_now(gateway: &Gateway) -> Result<(), StartError> {
     Ok(())
 }
 
-impl Local {
-    fn hand_over(&self) -> admin::HandOver {
-        let (legacy, run_dir) = (self.legacy.clone(), self.run_dir.clone());
+impl LocalEndpoint {
+    fn hand_over(&self) -> admin::HandOverFn {
+        let (legacy, run_dir) = (self.handover_sockets.clone(), self.run_dir.clone());
         Arc::new(move || legacy.hand_over(&run_dir))
     }
 }
 
 /// Serves the admin plane.
-struct Admin(Mutex<Option<(UnixListener, Router)>>, Arc<Doors>);
+struct AdminService(Mutex<Option<(UnixListener, Router)>>, Arc<PlaneDrainSignals>);
 
-impl Admin {
-    fn new(local: &Local, router: Router, doors: &Arc<Doors>) -> Result<Admin, StartError> {
+impl AdminService {
+    fn new(
+        local: &LocalEndpoint,
+        router: Router,
+        drain_signals: &Arc<PlaneDrainSignals>,
+    ) -> Result<AdminService, StartError> {
         let listener = local.socket.listener().map_err(|error| StartError::RunDir(local.run_dir.clone(), error))?;
-        Ok(Admin(Mutex::new(Some((listener, router))), Arc::clone(doors)))
+        Ok(AdminService(Mutex::new(Some((listener, router))), Arc::clone(drain_signals)))
     }
 }
 
 /// Keeps replicas in touch about runs that outlive their clients.
-struct Sharer(Arc<Shared>);
+struct ReplicationService(Arc<ReplicatedRuns>);
 
 #[async_trait]
-impl BackgroundService for Sharer {
+impl BackgroundService for ReplicationService {
     async fn start(&self, _: ShutdownWatch) {
-        self.0.watch().await;
+        self.0.keep_running().await;
     }
 }
 
 #[async_trait]
-impl BackgroundService for Admin {
+impl BackgroundService for AdminService {
     async fn start(&self, _: ShutdownWatch) {
         let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some((listener, router)) = parts

@@ -13,40 +13,40 @@ macro_rules! rejections {
         /// What went wrong.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the rows of the table are their own documentation")]
-        pub enum Kind { $($name,)+ }
+        pub enum RejectionKind { $($name,)+ }
 
-        impl Kind {
+        impl RejectionKind {
             /// Every row of the table.
-            pub const ALL: &'static [Kind] = &[$(Kind::$name,)+];
+            pub const ALL: &'static [RejectionKind] = &[$(RejectionKind::$name,)+];
 
             /// HTTP status, when nothing was said yet.
             #[must_use]
             pub const fn status(self) -> u16 {
-                match self { $(Kind::$name => $status,)+ }
+                match self { $(RejectionKind::$name => $status,)+ }
             }
 
             /// `code` of the problem document and of RUN_ERROR.
             #[must_use]
             pub const fn code(self) -> &'static str {
-                match self { $(Kind::$name => $code,)+ }
+                match self { $(RejectionKind::$name => $code,)+ }
             }
 
             /// Error type for `Proxy-Status` (RFC 9209 §2.3), where the agent is to blame.
             #[must_use]
             pub const fn proxy_status(self) -> Option<&'static str> {
-                match self { $(Kind::$name => $proxy,)+ }
+                match self { $(RejectionKind::$name => $proxy,)+ }
             }
 
             /// What happened, for everybody.
             #[must_use]
             pub const fn text(self) -> &'static str {
-                match self { $(Kind::$name => $text,)+ }
+                match self { $(RejectionKind::$name => $text,)+ }
             }
 
             /// What to do about it.
             #[must_use]
             pub const fn hint(self) -> &'static str {
-                match self { $(Kind::$name => $hint,)+ }
+                match self { $(RejectionKind::$name => $hint,)+ }
             }
         }
     };
@@ -61,7 +61,7 @@ rejections! {
         "A run is started with POST.", "Send the request with the method POST.";
     ResumptionUnsupported = 400 "resumption_unsupported" None,
         "The streams of this route cannot be taken up again in the middle.", "Start the run again and read its events without Last-Event-ID, or write `on_disconnect: continue for 5m` on the route.";
-    NothingToRead = 404 "events_not_found" None,
+    EventsNotFound = 404 "events_not_found" None,
         "No run of this thread waits to be read.",
         "Start one with POST and read its events once: a second reader, a run that is over and one that nobody read in time find nothing.";
     InvalidCursor = 400 "invalid_cursor" None,
@@ -83,7 +83,7 @@ rejections! {
         "The replica that ran this is gone, and the run with it.", "Start it again with a new runId.";
     ReplayUnavailable = 503 "replay_unavailable" None,
         "Whether another replica has this run cannot be found out now.", "Try again shortly, as `Retry-After` says.";
-    EventsMethod = 405 "events_method_not_allowed" None,
+    EventsMethodNotAllowed = 405 "events_method_not_allowed" None,
         "The events of a run are read with GET.", "Send the request with the method GET.";
     ThreadBusy = 409 "thread_busy" None,
         "A run of this thread waits to be read already.", "Read its events first, or wait for `timeouts.reader` of the route to pass.";
@@ -159,14 +159,16 @@ rejections! {
         "An event of the agent is larger than the gateway takes.", "Send smaller events, or raise `limits.frame`.";
 }
 
-impl Kind {
+impl RejectionKind {
     /// The problem type that others know as well (draft-ietf-httpapi-ratelimit-headers-10 §5), where there is one.
     const fn registered_problem(self) -> Option<&'static str> {
         match self {
-            Kind::RateLimited | Kind::TooManyStreams => {
+            RejectionKind::RateLimited | RejectionKind::TooManyStreams => {
                 Some("https://iana.org/assignments/http-problem-types#quota-exceeded")
             }
-            Kind::Overloaded => Some("https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"),
+            RejectionKind::Overloaded => {
+                Some("https://iana.org/assignments/http-problem-types#temporary-reduced-capacity")
+            }
             _ => None,
         }
     }
@@ -176,7 +178,7 @@ impl Kind {
 #[derive(Clone, Debug)]
 pub struct Rejection {
     /// which row of the table
-    pub kind: Kind,
+    pub kind: RejectionKind,
     /// what exactly, safe to show; the row's own text otherwise
     pub detail: Option<Cow<'static, str>>,
     /// status to answer with in place of the row's own (a status of the agent that says more)
@@ -191,8 +193,8 @@ pub struct Rejection {
     pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
-impl From<Kind> for Rejection {
-    fn from(kind: Kind) -> Self {
+impl From<RejectionKind> for Rejection {
+    fn from(kind: RejectionKind) -> Self {
         Rejection {
             kind,
             detail: None,
@@ -208,28 +210,28 @@ impl From<Kind> for Rejection {
 impl Rejection {
     /// The same, with what exactly went wrong. It reaches the client.
     #[must_use]
-    pub fn detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
     /// The same, with what happened inside. It reaches the log.
     #[must_use]
-    pub fn cause(mut self, cause: impl std::fmt::Display) -> Self {
+    pub fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
 
     /// The same, refused by the limit or rule of this name.
     #[must_use]
-    pub fn policy(mut self, name: &Arc<str>) -> Self {
+    pub fn with_policy(mut self, name: &Arc<str>) -> Self {
         self.policy = Some(Arc::clone(name));
         self
     }
 
     /// The same, answered with one field more.
     #[must_use]
-    pub fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
@@ -248,7 +250,7 @@ impl Rejection {
 
     /// The problem document (RFC 9457), `instance` being the id of the request.
     #[must_use]
-    pub fn problem(&self, instance: &str) -> String {
+    pub fn problem_document(&self, instance: &str) -> String {
         let registered = self.kind.registered_problem();
         let mut problem = serde_json::json!({
             "type": registered.map_or_else(|| format!("urn:diglot:problem:{}", self.kind.code()), str::to_owned),
@@ -276,28 +278,29 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn codes_are_unique_and_rows_are_sentences() {
-        let codes: HashSet<_> = Kind::ALL.iter().map(|kind| kind.code()).collect();
-        assert_eq!(codes.len(), Kind::ALL.len());
-        for kind in Kind::ALL {
+    fn codes_are_unique_and_texts_end_with_a_full_stop() {
+        let codes: HashSet<_> = RejectionKind::ALL.iter().map(|kind| kind.code()).collect();
+        assert_eq!(codes.len(), RejectionKind::ALL.len());
+        for kind in RejectionKind::ALL {
             assert!((400..600).contains(&kind.status()), "{kind:?}");
             assert!(kind.text().ends_with('.') && kind.hint().ends_with('.'), "{kind:?}");
-            let agents =
-                kind.code().starts_with("upstream") || matches!(kind, Kind::FrameTooLarge | Kind::ProtocolViolation);
+            let agents = kind.code().starts_with("upstream")
+                || matches!(kind, RejectionKind::FrameTooLarge | RejectionKind::ProtocolViolation);
             assert_eq!(kind.proxy_status().is_some(), agents, "{kind:?}");
         }
     }
 
     /// The core cannot see this table, so a dialect's words for our codes are held against it here.
     #[test]
-    fn every_code_that_a_dialect_has_a_word_for_is_in_the_table() {
-        let words =
-            crate::dialect::ALL.iter().flat_map(|dialect| dialect.words.iter().map(|word| (dialect.name, word)));
+    fn dialects_name_only_codes_of_the_error_table() {
+        let words = crate::dialect::ALL
+            .iter()
+            .flat_map(|dialect| dialect.value_aliases.iter().map(|word| (dialect.name, word)));
         let codes: Vec<_> = words.filter(|(_, word)| word.field == crate::event::Field::Code).collect();
         assert!(!codes.is_empty(), "no dialect has words for codes");
         for (dialect, word) in codes {
             assert!(
-                Kind::ALL.iter().any(|kind| kind.code() == word.canonical),
+                RejectionKind::ALL.iter().any(|kind| kind.code() == word.canonical),
                 "{dialect}: {} is no code",
                 word.canonical
             );

@@ -3,17 +3,17 @@
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Asks for the configuration to be read again; the answer comes there.
-pub type Ask = oneshot::Sender<Reloaded>;
+pub type ReloadRequest = oneshot::Sender<ReloadResult>;
 
 /// What differs now, or all that is wrong.
-pub type Reloaded = Result<String, String>;
+pub type ReloadResult = Result<String, String>;
 
 /// How many may ask at once. What comes beyond is as good as asked: the file is read after it.
-const ASKS: usize = 16;
+const MAX_PENDING_RELOADS: usize = 16;
 
 /// How the process is to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum AdminCommand {
     /// as it does
     Serve,
     /// to its end
@@ -24,50 +24,50 @@ pub enum Wish {
 
 /// Takes orders.
 #[derive(Clone, Debug)]
-pub struct Orders {
-    wish: watch::Sender<Wish>,
-    asks: mpsc::Sender<Ask>,
+pub struct ProcessHandle {
+    command: watch::Sender<AdminCommand>,
+    reloads: mpsc::Sender<ReloadRequest>,
 }
 
-impl Orders {
+impl ProcessHandle {
     /// The orders of one process, and where it hears of those to read its configuration again.
     #[must_use]
-    pub fn new() -> (Orders, mpsc::Receiver<Ask>) {
-        let (asks, asked) = mpsc::channel(ASKS);
-        (Orders { wish: watch::Sender::new(Wish::Serve), asks }, asked)
+    pub fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
+        let (asks, asked) = mpsc::channel(MAX_PENDING_RELOADS);
+        (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads: asks }, asked)
     }
 
     /// Lets the process end in that way. The first wish stands.
-    pub fn end(&self, wish: Wish) {
-        self.wish.send_if_modified(|now| {
-            let first = *now == Wish::Serve;
+    pub fn shut_down(&self, command: AdminCommand) {
+        self.command.send_if_modified(|now| {
+            let first = *now == AdminCommand::Serve;
             if first {
-                *now = wish;
+                *now = command;
             }
             first
         });
     }
 
     /// Waits until the process is to end.
-    pub async fn ended(&self) -> Wish {
-        let mut wish = self.wish.subscribe();
+    pub async fn wait_for_shutdown(&self) -> AdminCommand {
+        let mut wish = self.command.subscribe();
         // This keeps a sender, so it does not fail.
-        wish.wait_for(|wish| *wish != Wish::Serve).await.map_or(Wish::Serve, |wish| *wish)
+        wish.wait_for(|wish| *wish != AdminCommand::Serve).await.map_or(AdminCommand::Serve, |wish| *wish)
     }
 
     /// Has the configuration read again, without waiting for it.
-    pub fn reload(&self) {
-        let _ = self.asks.try_send(oneshot::channel().0);
+    pub fn trigger_reload(&self) {
+        let _ = self.reloads.try_send(oneshot::channel().0);
     }
 
     /// Has the configuration read again.
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub async fn reloaded(&self) -> Reloaded {
+    pub async fn reload_and_wait(&self) -> ReloadResult {
         let (ask, answer) = oneshot::channel();
         let gone = |_| "the process is ending".to_owned();
-        self.asks.send(ask).await.map_err(|_| gone(()))?;
+        self.reloads.send(ask).await.map_err(|_| gone(()))?;
         answer.await.map_err(|_| gone(()))?
     }
 }

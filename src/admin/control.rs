@@ -1,8 +1,8 @@
 //! The admin plane: what changes the process. It listens on a Unix socket that this user alone may open, so that whoever gets
 //! here may do it all.
 
-use super::orders::{Orders, Wish};
-use crate::guard::Current;
+use super::commands::{AdminCommand, ProcessHandle};
+use crate::guard::SwapCell;
 use crate::telemetry::log;
 use axum::Router;
 use axum::extract::State;
@@ -15,62 +15,62 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Why they cannot be handed over.
-pub type HandOver = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+pub type HandOverFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// What the admin plane acts on.
 #[derive(Clone)]
-pub struct Control {
+pub struct AdminState {
     /// what is ordered
-    pub orders: Orders,
+    pub process: ProcessHandle,
     /// the configuration in effect
-    pub printed: Current<String>,
+    pub effective_config: SwapCell<String>,
     /// what a successor gets
-    pub hand_over: HandOver,
+    pub hand_over: HandOverFn,
 }
 
 /// The routes of the admin plane, beside those of `status`.
-pub fn router(control: Control, status: Router) -> Router {
+pub fn router(control: AdminState, status: Router) -> Router {
     let own = Router::new()
         .route("/drain", post(drain))
         .route("/reload", post(reload))
-        .route("/config", get(config))
-        .route("/log-level", get(level).put(set_level).post(set_level))
-        .route("/upgrade/sockets", post(sockets))
-        .route("/upgrade/done", post(done))
+        .route("/config", get(show_config))
+        .route("/log-level", get(log_level).put(set_log_level).post(set_log_level))
+        .route("/upgrade/sockets", post(hand_over_sockets))
+        .route("/upgrade/done", post(finish_takeover))
         .with_state(control);
     own.merge(status)
 }
 
-async fn drain(State(control): State<Control>) -> (StatusCode, &'static str) {
-    control.orders.end(Wish::Drain);
+async fn drain(State(control): State<AdminState>) -> (StatusCode, &'static str) {
+    control.process.shut_down(AdminCommand::Drain);
     (StatusCode::ACCEPTED, "draining\n")
 }
 
-async fn reload(State(control): State<Control>) -> Response {
-    match control.orders.reloaded().await {
+async fn reload(State(control): State<AdminState>) -> Response {
+    match control.process.reload_and_wait().await {
         Ok(changes) => format!("{changes}\n").into_response(),
         Err(problems) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{problems}\n")).into_response(),
     }
 }
 
-async fn config(State(control): State<Control>) -> String {
-    String::clone(&control.printed.get())
+async fn show_config(State(control): State<AdminState>) -> String {
+    String::clone(&control.effective_config.load())
 }
 
-async fn level() -> String {
+async fn log_level() -> String {
     format!("{}\n", log::level())
 }
 
 /// The text is what `DIGLOT_LOG` takes; an empty one brings the default back.
-async fn set_level(text: String) -> Response {
+async fn set_log_level(text: String) -> Response {
     match log::set_level(&text) {
-        Ok(()) => level().await.into_response(),
+        Ok(()) => log_level().await.into_response(),
         Err(mistake) => (StatusCode::UNPROCESSABLE_ENTITY, format!("{mistake}\n")).into_response(),
     }
 }
 
 /// The first step of an upgrade: the successor has the sockets too, and nothing is different yet.
-async fn sockets(State(control): State<Control>) -> Response {
+async fn hand_over_sockets(State(control): State<AdminState>) -> Response {
     // It waits for the other process.
     let handed = tokio::task::spawn_blocking(move || (control.hand_over)()).await;
     match handed.unwrap_or_else(|error| Err(error.to_string())) {
@@ -80,7 +80,7 @@ async fn sockets(State(control): State<Control>) -> Response {
 }
 
 /// The second: the successor serves.
-async fn done(State(control): State<Control>) -> (StatusCode, &'static str) {
-    control.orders.end(Wish::Retire);
+async fn finish_takeover(State(control): State<AdminState>) -> (StatusCode, &'static str) {
+    control.process.shut_down(AdminCommand::Retire);
     (StatusCode::ACCEPTED, "retiring\n")
 }

@@ -1,14 +1,14 @@
 //! Two planes beside the data plane. The status plane is what a kubelet and a Prometheus ask: nothing there changes anything,
 //! and nothing is secret. The admin plane changes the process, and listens where this user alone gets in: on a Unix socket.
 
+mod commands;
 mod control;
-mod orders;
 mod probe;
 mod socket;
 mod status;
 
-pub use control::{Control, HandOver, router as control};
-pub use orders::{Ask, Orders, Reloaded, Wish};
-pub use probe::{Way, probe};
-pub use socket::{Answer, Socket, ask, is_alive, serve};
+pub use commands::{AdminCommand, ProcessHandle, ReloadRequest, ReloadResult};
+pub use control::{AdminState, HandOverFn, router as control};
+pub use probe::{ProbeTarget, probe};
+pub use socket::{AdminResponse, AdminSocket, is_alive, send_request, serve};
 pub use status::router;

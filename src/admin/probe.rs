@@ -1,9 +1,9 @@
 //! Asks a gateway how it is, as something beside it does that starts and stops processes: over its status listener, in
 //! whatever that speaks, or over the socket in its `run_dir`.
 
-use super::socket::{Answer, ask, exchange};
-use crate::config::listen::{Address, Listen};
-use crate::config::reach::Reach;
+use super::socket::{AdminResponse, exchange, send_request};
+use crate::config::admin_endpoints::AdminEndpointsConfig;
+use crate::config::listen::{ListenAddress, ListenerConfig};
 use http::Uri;
 use std::fmt;
 use std::io::{self, Read, Write};
@@ -22,58 +22,64 @@ use tokio_rustls::rustls::{
 
 /// How a gateway is reached. Displayed as URLs are, as far as it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum ProbeTarget {
     /// a status listener of this machine
-    Listener(Listen),
+    Listener(ListenerConfig),
     /// a host and a port, in the clear
     Host(String),
     /// the folder of the process's own socket
     RunDir(PathBuf),
 }
 
-impl Way {
+impl ProbeTarget {
     /// The ways to a gateway, the best first: what a kubelet or a Prometheus would ask, then what `diglot drain` would.
     #[must_use]
-    pub fn all(reach: Reach) -> Vec<Way> {
-        let listeners = reach.status.into_iter().map(Way::Listener);
-        listeners.chain(reach.run_dir.map(Way::RunDir)).collect()
+    pub fn from_reach(reach: AdminEndpointsConfig) -> Vec<ProbeTarget> {
+        let listeners = reach.status.into_iter().map(ProbeTarget::Listener);
+        listeners.chain(reach.run_dir.map(ProbeTarget::RunDir)).collect()
     }
 
     /// The way to a status listener by its URL: `http`, a host, and a port unless it is 80.
     ///
     /// # Errors
     /// A sentence for the user.
-    pub fn url(text: &str) -> Result<Way, String> {
+    pub fn parse_url(text: &str) -> Result<ProbeTarget, String> {
         let uri: Uri = text.parse().map_err(|_| "write a URL such as http://127.0.0.1:8788".to_owned())?;
         match (uri.scheme_str(), uri.host(), uri.path_and_query().map_or("", |path| path.as_str())) {
-            (Some("http"), Some(host), "" | "/") => Ok(Way::Host(format!("{host}:{}", uri.port_u16().unwrap_or(80)))),
+            (Some("http"), Some(host), "" | "/") => {
+                Ok(ProbeTarget::Host(format!("{host}:{}", uri.port_u16().unwrap_or(80))))
+            }
             (Some("http"), Some(_), _) => Err("leave the path away; --ready is what chooses it".to_owned()),
             _ => Err("write a URL such as http://127.0.0.1:8788; in TLS a gateway is asked by its --config".to_owned()),
         }
     }
 
     /// Asks there.
-    fn ask(&self, path: &str) -> io::Result<Answer> {
+    fn request(&self, path: &str) -> io::Result<AdminResponse> {
         match self {
-            Way::RunDir(run_dir) => ask(run_dir, "GET", path, None),
-            Way::Host(host) => exchange(TcpStream::connect(host)?, "GET", path),
-            Way::Listener(listen) => match &listen.address {
-                Address::Tcp(address) => heard(TcpStream::connect(here(*address))?, listen, path),
-                Address::Unix { path: socket, .. } => heard(UnixStream::connect(socket)?, listen, path),
+            ProbeTarget::RunDir(run_dir) => send_request(run_dir, "GET", path, None),
+            ProbeTarget::Host(host) => exchange(TcpStream::connect(host)?, "GET", path),
+            ProbeTarget::Listener(listen) => match &listen.address {
+                ListenAddress::Tcp(address) => {
+                    exchange_with_listener(TcpStream::connect(loopback_address(*address))?, listen, path)
+                }
+                ListenAddress::Unix { path: socket, .. } => {
+                    exchange_with_listener(UnixStream::connect(socket)?, listen, path)
+                }
             },
         }
     }
 }
 
-impl fmt::Display for Way {
+impl fmt::Display for ProbeTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Way::RunDir(run_dir) => write!(f, "{}", run_dir.display()),
-            Way::Host(host) => write!(f, "http://{host}"),
-            Way::Listener(Listen { address: Address::Tcp(address), tls, .. }) => {
-                write!(f, "{}://{}", if tls.is_some() { "https" } else { "http" }, here(*address))
+            ProbeTarget::RunDir(run_dir) => write!(f, "{}", run_dir.display()),
+            ProbeTarget::Host(host) => write!(f, "http://{host}"),
+            ProbeTarget::Listener(ListenerConfig { address: ListenAddress::Tcp(address), tls, .. }) => {
+                write!(f, "{}://{}", if tls.is_some() { "https" } else { "http" }, loopback_address(*address))
             }
-            Way::Listener(Listen { address, .. }) => write!(f, "{address}"),
+            ProbeTarget::Listener(ListenerConfig { address, .. }) => write!(f, "{address}"),
         }
     }
 }
@@ -83,21 +89,25 @@ impl fmt::Display for Way {
 ///
 /// # Errors
 /// A sentence for each way, why nobody answers there.
-pub fn probe(ways: Vec<Way>, path: &'static str, patience: Duration) -> Result<(Way, Answer), String> {
+pub fn probe(
+    ways: Vec<ProbeTarget>,
+    path: &'static str,
+    timeout: Duration,
+) -> Result<(ProbeTarget, AdminResponse), String> {
     let (result, results) = mpsc::channel();
     // Names are looked up without a limit; who takes too long is left behind.
     thread::spawn(move || {
         // Nobody waits for it any more where that fails.
-        let _ = result.send(first(ways, path));
+        let _ = result.send(try_in_order(ways, path));
     });
-    let late = |_| Err(format!("no answer to {path} within {patience:?}"));
-    results.recv_timeout(patience).unwrap_or_else(late)
+    let late = |_| Err(format!("no answer to {path} within {timeout:?}"));
+    results.recv_timeout(timeout).unwrap_or_else(late)
 }
 
-fn first(ways: Vec<Way>, path: &str) -> Result<(Way, Answer), String> {
+fn try_in_order(ways: Vec<ProbeTarget>, path: &str) -> Result<(ProbeTarget, AdminResponse), String> {
     let mut failures = Vec::new();
     for way in ways {
-        match way.ask(path) {
+        match way.request(path) {
             Ok(answer) => return Ok((way, answer)),
             Err(error) => failures.push(format!("{way}{path}: {error}")),
         }
@@ -106,7 +116,7 @@ fn first(ways: Vec<Way>, path: &str) -> Result<(Way, Answer), String> {
 }
 
 /// Where a listener is reached from this machine.
-fn here(address: SocketAddr) -> SocketAddr {
+fn loopback_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
         IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
@@ -116,7 +126,11 @@ fn here(address: SocketAddr) -> SocketAddr {
 }
 
 /// Asks over a connection to a listener, in what that listener speaks.
-fn heard(mut stream: impl Read + Write, listen: &Listen, path: &str) -> io::Result<Answer> {
+fn exchange_with_listener(
+    mut stream: impl Read + Write,
+    listen: &ListenerConfig,
+    path: &str,
+) -> io::Result<AdminResponse> {
     if listen.proxy_protocol {
         // Who connects speaks for itself, without an address (PROXY protocol, 2.1).
         stream.write_all(b"PROXY UNKNOWN\r\n")?;
@@ -124,23 +138,23 @@ fn heard(mut stream: impl Read + Write, listen: &Listen, path: &str) -> io::Resu
     if listen.tls.is_none() {
         return exchange(stream, "GET", path);
     }
-    let connection = client().map_err(io::Error::other)?;
+    let connection = tls_client().map_err(io::Error::other)?;
     exchange(StreamOwned::new(connection, stream), "GET", path)
 }
 
-fn client() -> Result<ClientConnection, Error> {
+fn tls_client() -> Result<ClientConnection, Error> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions()?.dangerous();
-    let config = builder.with_custom_certificate_verifier(Arc::new(Anybody)).with_no_client_auth();
+    let config = builder.with_custom_certificate_verifier(Arc::new(NoVerification)).with_no_client_auth();
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
 /// Whatever certificate the listener shows: it is for the name that others reach it by, and from an authority that this
 /// machine need not know. Nothing is told to it, and nothing that it says is worth more than that it says it.
 #[derive(Debug)]
-struct Anybody;
+struct NoVerification;
 
-impl ServerCertVerifier for Anybody {
+impl ServerCertVerifier for NoVerification {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,
@@ -190,29 +204,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_names_a_host_and_nothing_else() {
+    fn accepts_only_http_urls_without_a_path() {
         for (text, host) in [
             ("http://127.0.0.1:8788", "127.0.0.1:8788"),
             ("http://gateway:8788/", "gateway:8788"),
             ("http://[::1]:8788", "[::1]:8788"),
             ("http://gateway", "gateway:80"),
         ] {
-            assert_eq!(Way::url(text), Ok(Way::Host(host.to_owned())), "{text}");
+            assert_eq!(ProbeTarget::parse_url(text), Ok(ProbeTarget::Host(host.to_owned())), "{text}");
         }
         for text in ["", "gateway:8788", "/livez", "https://gateway:8788", "http://gateway:8788/readyz"] {
-            Way::url(text).expect_err(text);
+            ProbeTarget::parse_url(text).expect_err(text);
         }
     }
 
     #[test]
-    fn a_wildcard_is_asked_at_the_loopback_of_its_family() {
+    fn probes_wildcard_addresses_on_their_loopback() {
         for (listens, asked) in [
             ("0.0.0.0:1", "127.0.0.1:1"),
             ("[::]:1", "[::1]:1"),
             ("10.0.0.7:1", "10.0.0.7:1"),
             ("127.0.0.2:1", "127.0.0.2:1"),
         ] {
-            assert_eq!(here(listens.parse().expect("an address")).to_string(), asked);
+            assert_eq!(loopback_address(listens.parse().expect("an address")).to_string(), asked);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The socket in `run_dir`, from both sides.
 
-use crate::proxy::Door;
+use crate::proxy::DrainSignal;
 use axum::Router;
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -10,27 +10,27 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 /// Its name in the folder.
-const NAME: &str = "admin.sock";
+const SOCKET_NAME: &str = "admin.sock";
 
 /// Most bytes of an answer.
-const LONGEST: u64 = 4 << 20;
+const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// The process's own end. Gone with the process, unless another one's has taken its place.
 #[derive(Debug)]
-pub struct Socket {
+pub struct AdminSocket {
     listener: UnixListener,
     /// where it waits to be published
-    waiting: PathBuf,
+    staging_path: PathBuf,
     path: PathBuf,
     inode: u64,
 }
 
-impl Socket {
+impl AdminSocket {
     /// Binds a socket in `run_dir`, which is made where it is not there. Nobody finds it before [`Socket::publish`].
     ///
     /// # Errors
     /// Those of the operating system.
-    pub fn bind(run_dir: &Path) -> io::Result<Socket> {
+    pub fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
         DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
         // Of a process that had the number before.
@@ -39,7 +39,7 @@ impl Socket {
         fs::set_permissions(&waiting, Permissions::from_mode(0o600))?;
         listener.set_nonblocking(true)?;
         let inode = fs::symlink_metadata(&waiting)?.ino();
-        Ok(Socket { listener, waiting, path: run_dir.join(NAME), inode })
+        Ok(AdminSocket { listener, staging_path: waiting, path: run_dir.join(SOCKET_NAME), inode })
     }
 
     /// Puts it in the place where it is looked for, and whatever stood there away.
@@ -47,7 +47,7 @@ impl Socket {
     /// # Errors
     /// Those of the operating system.
     pub fn publish(&self) -> io::Result<()> {
-        fs::rename(&self.waiting, &self.path)
+        fs::rename(&self.staging_path, &self.path)
     }
 
     /// What [`serve`] takes.
@@ -59,9 +59,9 @@ impl Socket {
     }
 }
 
-impl Drop for Socket {
+impl Drop for AdminSocket {
     fn drop(&mut self) {
-        for path in [&self.waiting, &self.path] {
+        for path in [&self.staging_path, &self.path] {
             if fs::symlink_metadata(path).is_ok_and(|file| file.ino() == self.inode) {
                 // Nothing is left to be done about it.
                 let _ = fs::remove_file(path);
@@ -74,9 +74,9 @@ impl Drop for Socket {
 ///
 /// # Errors
 /// Those of the operating system.
-pub async fn serve(listener: UnixListener, router: Router, door: &Door) -> io::Result<()> {
+pub async fn serve(listener: UnixListener, router: Router, drain_signal: &DrainSignal) -> io::Result<()> {
     // Held to the end, so that the door is not empty before.
-    let held = door.closing();
+    let held = drain_signal.watch_closing();
     let mut closing = held.clone();
     let closed = async move {
         // It fails where nobody is left who could close it, and that is the end as well.
@@ -90,17 +90,17 @@ pub async fn serve(listener: UnixListener, router: Router, door: &Door) -> io::R
 
 /// What a process answered.
 #[derive(Debug)]
-pub struct Answer {
+pub struct AdminResponse {
     /// the status of HTTP
     pub status: u16,
     /// its text
-    pub text: String,
+    pub body: String,
 }
 
 /// Whether a process listens in `run_dir`.
 #[must_use]
 pub fn is_alive(run_dir: &Path) -> bool {
-    ask(run_dir, "GET", "/livez", Some(Duration::from_secs(5))).is_ok_and(|answer| answer.status == 200)
+    send_request(run_dir, "GET", "/livez", Some(Duration::from_secs(5))).is_ok_and(|answer| answer.status == 200)
 }
 
 /// Asks the process that listens in `run_dir`, and waits for the answer no longer than `patience` between two pieces of it.
@@ -109,19 +109,19 @@ pub fn is_alive(run_dir: &Path) -> bool {
 /// # Errors
 /// `NotFound` and `ConnectionRefused` where none does, `TimedOut` and `WouldBlock` where it took longer, `UnexpectedEof` where
 /// it ended meanwhile.
-pub fn ask(run_dir: &Path, method: &str, path: &str, patience: Option<Duration>) -> io::Result<Answer> {
-    let stream = UnixStream::connect(run_dir.join(NAME))?;
-    stream.set_read_timeout(patience)?;
-    stream.set_write_timeout(patience)?;
+pub fn send_request(run_dir: &Path, method: &str, path: &str, timeout: Option<Duration>) -> io::Result<AdminResponse> {
+    let stream = UnixStream::connect(run_dir.join(SOCKET_NAME))?;
+    stream.set_read_timeout(timeout)?;
+    stream.set_write_timeout(timeout)?;
     exchange(stream, method, path)
 }
 
 /// Sends one request without a body over a connection, and hears the answer.
-pub(super) fn exchange(mut stream: impl Read + Write, method: &str, path: &str) -> io::Result<Answer> {
+pub(super) fn exchange(mut stream: impl Read + Write, method: &str, path: &str) -> io::Result<AdminResponse> {
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: diglot\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")?;
     stream.flush()?;
     let mut answer = Vec::new();
-    match stream.take(LONGEST).read_to_end(&mut answer) {
+    match stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer) {
         // Of TLS that was not closed in order; what came is all there is.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof && !answer.is_empty() => {}
         read => drop(read?),
@@ -129,5 +129,5 @@ pub(super) fn exchange(mut stream: impl Read + Write, method: &str, path: &str) 
     let answer = String::from_utf8_lossy(&answer);
     let (head, text) = answer.split_once("\r\n\r\n").ok_or(ErrorKind::UnexpectedEof)?;
     let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).ok_or(ErrorKind::InvalidData)?;
-    Ok(Answer { status, text: text.to_owned() })
+    Ok(AdminResponse { status, body: text.to_owned() })
 }

@@ -1,8 +1,8 @@
 //! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
-use crate::guard::redis::Redis;
-use crate::guard::{Current, Guard};
-use crate::proxy::{Cluster, Lifecycle, Phase};
+use crate::guard::redis_client::RedisClient;
+use crate::guard::{RequestPolicy, SwapCell};
+use crate::proxy::{Cluster, Lifecycle, LifecyclePhase};
 use crate::telemetry::Metrics;
 use axum::Router;
 use axum::extract::{RawQuery, State};
@@ -16,36 +16,36 @@ use std::sync::Arc;
 const EXPOSITION: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 #[derive(Clone)]
-struct Status {
+struct StatusState {
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
-    guard: Current<Guard>,
-    clusters: Current<Vec<Arc<Cluster>>>,
+    guard: SwapCell<RequestPolicy>,
+    clusters: SwapCell<Vec<Arc<Cluster>>>,
 }
 
 /// The routes of the status plane.
 pub fn router(
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
-    guard: Current<Guard>,
-    clusters: Current<Vec<Arc<Cluster>>>,
+    guard: SwapCell<RequestPolicy>,
+    clusters: SwapCell<Vec<Arc<Cluster>>>,
 ) -> Router {
     Router::new()
         .route("/livez", get(|| async { "ok\n" }))
-        .route("/readyz", get(ready))
-        .route("/metrics", get(expose))
-        .route("/drain/wait", get(drained))
-        .with_state(Status { metrics, lifecycle, guard, clusters })
+        .route("/readyz", get(readyz))
+        .route("/metrics", get(expose_metrics))
+        .route("/drain/wait", get(wait_for_drain))
+        .with_state(StatusState { metrics, lifecycle, guard, clusters })
 }
 
 /// Ready while runs are taken, and every route could tell who calls. Agents are no part of that: a gateway without a ready
 /// instance would answer nobody, where one whose agents are away says so to each client, and only runs that are sent to an
 /// agent find out that it is back. With `?verbose` it says what is and what is not, in
 /// the manner of Kubernetes' own servers.
-async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Response {
-    let draining = status.lifecycle.phase() != Phase::Serving;
-    let guard = status.guard.get();
-    let unusable = guard.auth().unusable();
+async fn readyz(State(status): State<StatusState>, RawQuery(query): RawQuery) -> Response {
+    let draining = status.lifecycle.phase() != LifecyclePhase::Serving;
+    let guard = status.guard.load();
+    let unusable = guard.authenticator().routes_without_keys();
     let (code, said) = match (draining, unusable.is_empty()) {
         (true, _) => (StatusCode::SERVICE_UNAVAILABLE, "draining\n"),
         (false, false) => (StatusCode::SERVICE_UNAVAILABLE, "a route has no keys yet; see /readyz?verbose\n"),
@@ -63,10 +63,10 @@ async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Respo
         let _ = writeln!(report, "[{sign}] {text}");
     };
     line(!draining, if draining { "runs draining" } else { "runs ok" });
-    guard.auth().checks().iter().for_each(|check| line(check.good, &check.text));
+    guard.authenticator().readiness_checks().iter().for_each(|check| line(check.good, &check.text));
     unusable.iter().for_each(|route| line(false, &format!("route {route} has no keys yet")));
-    guard.redis().map(Redis::report).iter().for_each(|(good, text)| line(*good, text));
-    let mut upstreams: Vec<_> = status.clusters.get().iter().flat_map(|cluster| cluster.report()).collect();
+    guard.redis().map(RedisClient::status_report).iter().for_each(|(good, text)| line(*good, text));
+    let mut upstreams: Vec<_> = status.clusters.load().iter().flat_map(|cluster| cluster.report()).collect();
     upstreams.sort_by(|(_, one), (_, other)| one.cmp(other));
     upstreams.iter().for_each(|(good, text)| line(*good, text));
     report.push_str(if code == StatusCode::OK { "ready\n" } else { "not ready\n" });
@@ -75,12 +75,12 @@ async fn ready(State(status): State<Status>, RawQuery(query): RawQuery) -> Respo
 
 /// Answers when a drain has begun and no run is open any more. It begins none: what stops an agent asks here whether the
 /// gateway before it still needs it.
-async fn drained(State(status): State<Status>) -> &'static str {
-    status.lifecycle.drained().await;
+async fn wait_for_drain(State(status): State<StatusState>) -> &'static str {
+    status.lifecycle.wait_drained().await;
     "drained\n"
 }
 
-async fn expose(State(status): State<Status>) -> Response {
-    status.guard.get().measure();
+async fn expose_metrics(State(status): State<StatusState>) -> Response {
+    status.guard.load().update_gauges();
     ([(header::CONTENT_TYPE, EXPOSITION)], status.metrics.render()).into_response()
 }

@@ -14,16 +14,16 @@ use std::time::Duration;
 
 /// What happened to the process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum ServiceState {
     /// it serves
-    Serving,
+    Ready,
     /// it ends, at the latest after this time
-    Ending(Duration),
+    Stopping(Duration),
 }
 
-impl News {
+impl ServiceState {
     /// Tells it. Where that fails there is a line in the log, and the process goes on: it is here to serve.
-    pub(super) fn tell(self) {
+    pub(super) fn notify(self) {
         if let Some(socket) = env::var_os("NOTIFY_SOCKET").filter(|name| !name.is_empty())
             && let Err(error) = send(&socket, &self.to_string())
         {
@@ -32,13 +32,13 @@ impl News {
     }
 }
 
-impl fmt::Display for News {
+impl fmt::Display for ServiceState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             // The number is news where this process has taken over from the one that was started before.
-            News::Serving => write!(f, "READY=1\nMAINPID={}\nSTATUS=serving", process::id()),
+            ServiceState::Ready => write!(f, "READY=1\nMAINPID={}\nSTATUS=serving", process::id()),
             // Time to end is what the configuration says, whatever the unit has for TimeoutStopSec.
-            News::Ending(within) => {
+            ServiceState::Stopping(within) => {
                 write!(f, "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC={}", within.as_micros())
             }
         }

@@ -13,14 +13,14 @@
 //! not be told: kubelet itself takes up to a minute to bring a change. Two reads of a small file in two seconds cost nothing
 //! that can be measured.
 
-use crate::admin::{Ask, Reloaded};
-use crate::config::effective::{self, Understood};
-use crate::config::reload::{Changes, needs_restart};
-use crate::config::{Config, Problem, Route, load};
-use crate::guard::digest::{self, Digest};
-use crate::guard::{self, Current, Guard, Upkeep};
-use crate::proxy::{Cluster, Gateway, Lifecycle, Phase};
-use crate::telemetry::{Metrics, occurrence};
+use crate::admin::{ReloadRequest, ReloadResult};
+use crate::config::effective::{self, EffectiveConfig};
+use crate::config::reload::{ConfigChanges, keys_needing_restart};
+use crate::config::{Config, ConfigProblem, RouteConfig, load};
+use crate::guard::digest::{self, Sha256Digest};
+use crate::guard::{self, BackgroundTask, RequestPolicy, SwapCell};
+use crate::proxy::{Cluster, Gateway, Lifecycle, LifecyclePhase};
+use crate::telemetry::{Metrics, internal_event};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use pingora_core::server::ShutdownWatch;
@@ -34,130 +34,153 @@ use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{interval, sleep, timeout};
 
 /// How often the file is looked at.
-const POLL: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
 /// How long a changed file has to stay as it is: one that is being written is not taken in the middle.
-const SETTLE: Duration = Duration::from_millis(100);
+const SETTLE_TIME: Duration = Duration::from_millis(100);
 
 /// How long the names of new agents may take before the configuration is used without their addresses.
-const RESOLVE: Duration = Duration::from_secs(5);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How much of a digest is shown, in bytes.
-const SHOWN: usize = 6;
+const HASH_BYTES: usize = 6;
 
 /// Where a configuration came from.
 #[derive(Debug)]
-pub struct Origin {
+pub struct ConfigSource {
     path: PathBuf,
-    digest: Digest,
+    digest: Sha256Digest,
     /// as it is in effect, without secrets
-    printed: String,
+    effective_config: String,
     /// whether the file can be read again
-    lasting: bool,
+    is_reloadable: bool,
     /// what is doubtful about it
-    warnings: Vec<Problem>,
+    warnings: Vec<ConfigProblem>,
 }
 
-impl Origin {
+impl ConfigSource {
     /// The file at `path`, with what was read there.
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub fn read(path: &Path) -> Result<(Config, Origin), crate::config::Problems> {
-        let bytes = load::unread(path)?;
-        let Understood { config, printed, warnings } = effective::understood(path, &bytes, guard::auth::usable)?;
+    pub fn read(path: &Path) -> Result<(Config, ConfigSource), crate::config::ConfigProblems> {
+        let bytes = load::read_source(path)?;
+        let EffectiveConfig { config, yaml: printed, warnings } =
+            effective::load_effective(path, &bytes, guard::auth::check_key_file)?;
         let lasting = path.metadata().is_ok_and(|file| file.is_file());
-        Ok((config, Origin { path: path.to_owned(), digest: digest::of(&bytes), printed, lasting, warnings }))
+        Ok((
+            config,
+            ConfigSource {
+                path: path.to_owned(),
+                digest: digest::sha256(&bytes),
+                effective_config: printed,
+                is_reloadable: lasting,
+                warnings,
+            },
+        ))
     }
 
     /// Logs what is doubtful about the configuration.
-    pub(super) fn warn(&self) {
-        for Problem { line, path, message, hint, .. } in &self.warnings {
-            occurrence::Doubtful { line: *line, key: path, what: message, hint: hint.as_deref() }.emit();
+    pub(super) fn log_warnings(&self) {
+        for ConfigProblem { line, path, message, hint, .. } in &self.warnings {
+            internal_event::ConfigLintFound { line: *line, key: path, message, hint: hint.as_deref() }.emit();
         }
     }
 
     /// The configuration as it is in effect, without secrets.
-    pub(super) fn printed(&self) -> String {
-        self.printed.clone()
+    pub(super) fn effective_config(&self) -> String {
+        self.effective_config.clone()
     }
 }
 
 /// What the process runs on now.
-pub(super) struct Live {
-    pub config: Current<Config>,
-    pub guard: Current<Guard>,
+pub(super) struct RunningState {
+    pub config: SwapCell<Config>,
+    pub guard: SwapCell<RequestPolicy>,
     /// as `diglot config` prints it
-    pub printed: Current<String>,
+    pub effective_config: SwapCell<String>,
     pub gateway: Arc<Gateway>,
     /// sends requests through another gateway from now on
-    pub turn: Box<dyn Fn(Arc<Gateway>) + Send + Sync>,
+    pub swap_gateway: Box<dyn Fn(Arc<Gateway>) + Send + Sync>,
     pub lifecycle: Lifecycle,
     pub metrics: Arc<Metrics>,
 }
 
 /// Keeps [`Live`] fresh: the work beside requests, and the configuration itself.
-pub(super) struct Reloader(Mutex<Option<State>>);
+pub(super) struct ConfigReloader(Mutex<Option<ReloaderState>>);
 
-struct State {
-    live: Live,
-    origin: Option<Origin>,
+struct ReloaderState {
+    running: RunningState,
+    origin: Option<ConfigSource>,
     /// as the process was started
-    began: Arc<Config>,
-    asked: mpsc::Receiver<Ask>,
+    start_config: Arc<Config>,
+    requests: mpsc::Receiver<ReloadRequest>,
     /// what the file held when it was looked at last; an error that it cannot be read
-    seen: Result<Digest, ()>,
-    good: bool,
-    upkeep: HashMap<usize, AbortHandle>,
+    seen_digest: Result<Sha256Digest, ()>,
+    last_reload_ok: bool,
+    tasks: HashMap<usize, AbortHandle>,
 }
 
 /// Another configuration, built and not in use yet.
-struct Next {
+struct PreparedReload {
     config: Config,
-    printed: String,
+    effective_config: String,
     /// from what is in use
-    changes: Changes,
-    guard: Arc<Guard>,
+    changes: ConfigChanges,
+    guard: Arc<RequestPolicy>,
     gateway: Arc<Gateway>,
 }
 
-impl Reloader {
-    pub(super) fn new(live: Live, origin: Option<Origin>, asked: mpsc::Receiver<Ask>) -> Reloader {
+impl ConfigReloader {
+    pub(super) fn new(
+        running: RunningState,
+        origin: Option<ConfigSource>,
+        requests: mpsc::Receiver<ReloadRequest>,
+    ) -> ConfigReloader {
         let seen = origin.as_ref().map(|origin| origin.digest).ok_or(());
-        let began = live.config.get();
-        Reloader(Mutex::new(Some(State { live, origin, began, asked, seen, good: true, upkeep: HashMap::new() })))
+        let began = running.config.load();
+        ConfigReloader(Mutex::new(Some(ReloaderState {
+            running,
+            origin,
+            start_config: began,
+            requests,
+            seen_digest: seen,
+            last_reload_ok: true,
+            tasks: HashMap::new(),
+        })))
     }
 }
 
 #[async_trait]
-impl BackgroundService for Reloader {
+impl BackgroundService for ConfigReloader {
     async fn start(&self, _: ShutdownWatch) {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(mut state) = state {
             if let Some(origin) = &state.origin {
-                occurrence::Configured { hash: &shown(&origin.digest), changes: None }.emit(&state.live.metrics);
+                internal_event::ConfigApplied { hash: &short_hash(&origin.digest), changes: None }
+                    .emit(&state.running.metrics);
             }
-            state.keep();
+            state.sync_tasks();
             state.run().await;
         }
     }
 }
 
-impl State {
+impl ReloaderState {
     async fn run(&mut self) {
-        let mut poll = interval(POLL);
+        let mut poll = interval(POLL_INTERVAL);
         loop {
             let mut asks = Vec::new();
             tokio::select! {
-                ask = self.asked.recv() => match ask {
+                ask = self.requests.recv() => match ask {
                     Some(ask) => asks.push(ask),
                     // Nobody can ask any more, but the file may change.
-                    None => sleep(POLL).await,
+                    None => sleep(POLL_INTERVAL).await,
                 },
-                _ = poll.tick() => if !self.differs().await { continue },
+                _ = poll.tick() => if !self.has_changed().await { continue },
             }
             // Whoever asks while others wait gets the same answer: the file is read after all of them.
-            while let Ok(ask) = self.asked.try_recv() {
+            while let Ok(ask) = self.requests.try_recv() {
                 asks.push(ask);
             }
             let answer = self.reload().await;
@@ -169,115 +192,119 @@ impl State {
     }
 
     /// Whether the file says something else than when it was looked at last, and has settled.
-    async fn differs(&self) -> bool {
-        let Some(origin) = self.origin.as_ref().filter(|origin| origin.lasting) else { return false };
+    async fn has_changed(&self) -> bool {
+        let Some(origin) = self.origin.as_ref().filter(|origin| origin.is_reloadable) else { return false };
         // It is the next process's business by then.
-        if self.live.lifecycle.phase() != Phase::Serving {
+        if self.running.lifecycle.phase() != LifecyclePhase::Serving {
             return false;
         }
         let look = || async {
             let path = origin.path.clone();
-            let bytes = spawn_blocking(move || load::unread(&path)).await.map_err(|_| ())?;
-            bytes.map(|bytes| digest::of(&bytes)).map_err(|_| ())
+            let bytes = spawn_blocking(move || load::read_source(&path)).await.map_err(|_| ())?;
+            bytes.map(|bytes| digest::sha256(&bytes)).map_err(|_| ())
         };
         let first = look().await;
-        if first == self.seen {
+        if first == self.seen_digest {
             return false;
         }
-        sleep(SETTLE).await;
+        sleep(SETTLE_TIME).await;
         look().await == first
     }
 
-    async fn reload(&mut self) -> Reloaded {
-        let Some(origin) = self.origin.as_ref().filter(|origin| origin.lasting) else {
-            occurrence::NoFile.emit();
+    async fn reload(&mut self) -> ReloadResult {
+        let Some(origin) = self.origin.as_ref().filter(|origin| origin.is_reloadable) else {
+            internal_event::ReloadUnsupported.emit();
             return Err("there is no file to read again".to_owned());
         };
         let path = origin.path.clone();
-        let bytes = match spawn_blocking(move || load::unread(&path)).await.map_err(|error| error.to_string()) {
+        let bytes = match spawn_blocking(move || load::read_source(&path)).await.map_err(|error| error.to_string()) {
             Ok(Ok(bytes)) => bytes,
-            Ok(Err(problems)) => return self.refuse(Err(()), problems.to_string()),
-            Err(error) => return self.refuse(Err(()), error),
+            Ok(Err(problems)) => return self.reject(Err(()), problems.to_string()),
+            Err(error) => return self.reject(Err(()), error),
         };
-        let digest = digest::of(&bytes);
-        if self.good && digest == origin.digest {
-            self.seen = Ok(digest);
-            return Ok(told(&Changes::default(), &needs_restart(&self.began, &self.live.config.get())));
+        let digest = digest::sha256(&bytes);
+        if self.last_reload_ok && digest == origin.digest {
+            self.seen_digest = Ok(digest);
+            return Ok(describe_changes(
+                &ConfigChanges::default(),
+                &keys_needing_restart(&self.start_config, &self.running.config.load()),
+            ));
         }
         match self.build(bytes).await {
-            Ok(next) => Ok(self.take(next, digest).await),
-            Err(problems) => self.refuse(Ok(digest), problems),
+            Ok(next) => Ok(self.apply(next, digest).await),
+            Err(problems) => self.reject(Ok(digest), problems),
         }
     }
 
-    fn refuse(&mut self, seen: Result<Digest, ()>, problems: String) -> Reloaded {
-        (self.seen, self.good) = (seen, false);
-        occurrence::Misconfigured { problems: &problems }.emit(&self.live.metrics);
+    fn reject(&mut self, seen: Result<Sha256Digest, ()>, problems: String) -> ReloadResult {
+        (self.seen_digest, self.last_reload_ok) = (seen, false);
+        internal_event::ConfigRejected { problems: &problems }.emit(&self.running.metrics);
         Err(problems)
     }
 
     /// Reads files, makes keys and compares with what is in use, beside the runtime: health checks and the connection to Redis
     /// are served by its one thread.
-    async fn build(&self, bytes: Vec<u8>) -> Result<Next, String> {
+    async fn build(&self, bytes: Vec<u8>) -> Result<PreparedReload, String> {
         let path = self.origin.as_ref().map(|origin| origin.path.clone()).unwrap_or_default();
-        let (guard, gateway) = (self.live.guard.get(), Arc::clone(&self.live.gateway));
-        let metrics = Arc::clone(&self.live.metrics);
-        let (before, was) = (self.live.config.get(), self.live.printed.get());
+        let (guard, gateway) = (self.running.guard.load(), Arc::clone(&self.running.gateway));
+        let metrics = Arc::clone(&self.running.metrics);
+        let (before, was) = (self.running.config.load(), self.running.effective_config.load());
         let built = spawn_blocking(move || {
-            let understood = effective::understood(&path, &bytes, guard::auth::usable);
-            let Understood { config, printed, .. } = understood.map_err(|problems| problems.to_string())?;
-            let guard = guard.renewed(&config, &metrics).map_err(|why| format!("{}: {why}", path.display()))?;
+            let understood = effective::load_effective(&path, &bytes, guard::auth::check_key_file);
+            let EffectiveConfig { config, yaml: printed, .. } = understood.map_err(|problems| problems.to_string())?;
+            let guard = guard.reconfigure(&config, &metrics).map_err(|why| format!("{}: {why}", path.display()))?;
             let guard = Arc::new(guard);
-            let gateway = gateway.renewed(&config, Arc::clone(&guard));
+            let gateway = gateway.with_config(&config, Arc::clone(&guard));
             let gateway = Arc::new(gateway.map_err(|why| format!("{}: {why}", path.display()))?);
-            let changes = Changes::between(&before, &config, [was.as_str(), printed.as_str()]);
-            Ok(Next { config, printed, changes, guard, gateway })
+            let changes = ConfigChanges::compare(&before, &config, [was.as_str(), printed.as_str()]);
+            Ok(PreparedReload { config, effective_config: printed, changes, guard, gateway })
         });
         built.await.unwrap_or_else(|error| Err(error.to_string()))
     }
 
-    async fn take(&mut self, next: Next, digest: Digest) -> String {
-        let Next { config, printed, changes, guard, gateway } = next;
-        let known = self.live.gateway.clusters();
+    async fn apply(&mut self, next: PreparedReload, digest: Sha256Digest) -> String {
+        let PreparedReload { config, effective_config: printed, changes, guard, gateway } = next;
+        let known = self.running.gateway.clusters();
         let fresh = gateway.clusters().into_iter().filter(|one| !known.iter().any(|known| Arc::ptr_eq(known, one)));
         resolve(&fresh.collect::<Vec<_>>()).await;
-        let (before, config) = (self.live.config.get(), Arc::new(config));
-        (self.live.turn)(Arc::clone(&gateway));
-        self.live.gateway = gateway;
-        self.live.guard.turn(guard);
-        self.live.printed.turn(Arc::new(printed));
-        self.live.config.turn(Arc::clone(&config));
-        self.keep();
-        forget(&before, &config, &self.live.metrics);
-        (self.seen, self.good) = (Ok(digest), true);
+        let (before, config) = (self.running.config.load(), Arc::new(config));
+        (self.running.swap_gateway)(Arc::clone(&gateway));
+        self.running.gateway = gateway;
+        self.running.guard.store(guard);
+        self.running.effective_config.store(Arc::new(printed));
+        self.running.config.store(Arc::clone(&config));
+        self.sync_tasks();
+        forget_removed(&before, &config, &self.running.metrics);
+        (self.seen_digest, self.last_reload_ok) = (Ok(digest), true);
         if let Some(origin) = &mut self.origin {
             origin.digest = digest;
         }
-        occurrence::Configured { hash: &shown(&digest), changes: Some(&changes) }.emit(&self.live.metrics);
-        let kept = needs_restart(&self.began, &config);
+        internal_event::ConfigApplied { hash: &short_hash(&digest), changes: Some(&changes) }
+            .emit(&self.running.metrics);
+        let kept = keys_needing_restart(&self.start_config, &config);
         if !kept.is_empty() {
-            occurrence::NeedsRestart { keys: &kept }.emit();
+            internal_event::RestartRequired { keys: &kept }.emit();
         }
-        told(&changes, &kept)
+        describe_changes(&changes, &kept)
     }
 
     /// Begins the work for what is in use, and ends that for what is not any more.
-    fn keep(&mut self) {
-        let clusters = self.live.gateway.clusters();
+    fn sync_tasks(&mut self) {
+        let clusters = self.running.gateway.clusters();
         let clusters =
-            clusters.iter().map(|cluster| Upkeep::new(cluster, |cluster| async move { cluster.watch().await }));
-        let wanted = self.live.guard.get().upkeep().into_iter().chain(clusters);
-        let mut before = std::mem::take(&mut self.upkeep);
-        for Upkeep { of, work } in wanted {
+            clusters.iter().map(|cluster| BackgroundTask::new(cluster, |cluster| async move { cluster.watch().await }));
+        let wanted = self.running.guard.load().background_tasks().into_iter().chain(clusters);
+        let mut before = std::mem::take(&mut self.tasks);
+        for BackgroundTask { owner_id: of, future: work } in wanted {
             let goes_on = before.remove(&of).unwrap_or_else(|| tokio::spawn(work).abort_handle());
-            self.upkeep.insert(of, goes_on);
+            self.tasks.insert(of, goes_on);
         }
         before.into_values().for_each(|gone| gone.abort());
     }
 }
 
 /// What is answered to who asked: the changes, and every time what still waits for another process.
-fn told(changes: &Changes, kept: &[&str]) -> String {
+fn describe_changes(changes: &ConfigChanges, kept: &[&str]) -> String {
     if kept.is_empty() {
         return changes.to_string();
     }
@@ -286,19 +313,20 @@ fn told(changes: &Changes, kept: &[&str]) -> String {
 
 /// Resolves agents before the first request comes. An agent that cannot be resolved yet is no reason to wait for it.
 pub(super) async fn resolve(clusters: &[Arc<Cluster>]) {
-    let _ = timeout(RESOLVE, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
+    let _ = timeout(RESOLVE_TIMEOUT, join_all(clusters.iter().map(|cluster| cluster.resolve()))).await;
 }
 
 /// Takes what is configured no more out of the metrics that say how something is.
-fn forget(before: &Config, now: &Config, metrics: &Metrics) {
+fn forget_removed(before: &Config, now: &Config, metrics: &Metrics) {
     let issuers =
         |config: &Config| config.auth.issuers.iter().map(|issuer| issuer.name.clone()).collect::<HashSet<_>>();
     for issuer in &issuers(before) - &issuers(now) {
         metrics.forget_issuer(&issuer);
     }
     let upstreams = |config: &Config| {
-        let of =
-            |route: &Route| route.upstreams.iter().map(|one| (route.name.clone(), one.label())).collect::<Vec<_>>();
+        let of = |route: &RouteConfig| {
+            route.upstreams.iter().map(|one| (route.name.clone(), one.label())).collect::<Vec<_>>()
+        };
         config.routes.iter().flat_map(of).collect::<HashSet<_>>()
     };
     for (route, upstream) in &upstreams(before) - &upstreams(now) {
@@ -306,6 +334,6 @@ fn forget(before: &Config, now: &Config, metrics: &Metrics) {
     }
 }
 
-fn shown(digest: &Digest) -> String {
-    digest.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect()
+fn short_hash(digest: &Sha256Digest) -> String {
+    digest.iter().take(HASH_BYTES).map(|byte| format!("{byte:02x}")).collect()
 }

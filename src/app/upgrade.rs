@@ -14,7 +14,7 @@
 
 use super::StartError;
 use crate::admin;
-use crate::config::listen::Listen;
+use crate::config::listen::ListenerConfig;
 use crate::proxy::Listener;
 use pingora_core::server::Fds;
 use std::collections::HashMap;
@@ -26,14 +26,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Where the sockets travel, in `run_dir`.
-const NAME: &str = "upgrade.sock";
+const UPGRADE_SOCKET: &str = "upgrade.sock";
 
 /// What pingora has room for: sockets, and bytes of their names.
-const MOST: usize = 32;
-const NAMES: usize = 2048;
+const MAX_SOCKETS: usize = 32;
+const MAX_NAME_BYTES: usize = 2048;
 
 /// For each answer of the other process; pingora waits up to five seconds for one.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The process before this one.
 #[derive(Debug)]
@@ -44,29 +44,29 @@ pub(super) struct Predecessor {
 
 impl Predecessor {
     /// Gets the sockets of the process that listens in `run_dir`.
-    pub(super) fn meet(run_dir: &Path) -> Result<Predecessor, StartError> {
+    pub(super) fn connect(run_dir: &Path) -> Result<Predecessor, StartError> {
         let failed = |what: String| StartError::Upgrade(run_dir.to_owned(), what);
-        let sockets = receive(run_dir).map_err(failed)?;
+        let sockets = receive_sockets(run_dir).map_err(failed)?;
         Ok(Predecessor { run_dir: run_dir.to_owned(), sockets })
     }
 
     /// The socket of that name, once.
-    pub(super) fn socket(&mut self, name: &str) -> Option<OwnedFd> {
+    pub(super) fn take_socket(&mut self, name: &str) -> Option<OwnedFd> {
         self.sockets.remove(name)
     }
 
     /// Tells it that this one serves. Blocks.
-    pub(super) fn relieve(self) -> Result<(), String> {
-        match admin::ask(&self.run_dir, "POST", "/upgrade/done", Some(PATIENCE)) {
+    pub(super) fn confirm_takeover(self) -> Result<(), String> {
+        match admin::send_request(&self.run_dir, "POST", "/upgrade/done", Some(ANSWER_TIMEOUT)) {
             Ok(answer) if answer.status == 202 => Ok(()),
-            Ok(answer) => Err(answer.text),
+            Ok(answer) => Err(answer.body),
             Err(error) => Err(error.to_string()),
         }
     }
 }
 
-fn receive(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
-    let path = run_dir.join(NAME);
+fn receive_sockets(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
+    let path = run_dir.join(UPGRADE_SOCKET);
     let name = path.to_str().ok_or("run_dir is no UTF-8")?.to_owned();
     // Of an upgrade that failed.
     let _ = fs::remove_file(&path);
@@ -75,14 +75,15 @@ fn receive(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
         fds.get_from_sock(name.as_str()).map(|()| fds.serialize()).map_err(|error| error.to_string())
     });
     let since = Instant::now();
-    while !path.exists() && !waiting.is_finished() && since.elapsed() < PATIENCE {
+    while !path.exists() && !waiting.is_finished() && since.elapsed() < ANSWER_TIMEOUT {
         std::thread::sleep(Duration::from_millis(10));
     }
-    let answer = admin::ask(run_dir, "POST", "/upgrade/sockets", Some(PATIENCE)).map_err(|error| error.to_string())?;
+    let answer = admin::send_request(run_dir, "POST", "/upgrade/sockets", Some(ANSWER_TIMEOUT))
+        .map_err(|error| error.to_string())?;
     if answer.status != 200 {
-        return Err(answer.text.trim_end().to_owned());
+        return Err(answer.body.trim_end().to_owned());
     }
-    let (names, fds) = waiting.join().map_err(|_| format!("{NAME} cannot be used"))??;
+    let (names, fds) = waiting.join().map_err(|_| format!("{UPGRADE_SOCKET} cannot be used"))??;
     #[expect(unsafe_code, reason = "descriptors that came over a socket just now are nobody else's")]
     let own = |fd| unsafe { OwnedFd::from_raw_fd(fd) };
     Ok(names.into_iter().zip(fds.into_iter().map(own)).collect())
@@ -91,24 +92,24 @@ fn receive(run_dir: &Path) -> Result<HashMap<String, OwnedFd>, String> {
 /// The listening sockets of this process, for the one after it. They are closed here when the process takes no more
 /// connections: a socket that nobody accepts from would keep clients waiting.
 #[derive(Clone, Debug)]
-pub(super) struct Legacy(Arc<Mutex<HashMap<String, OwnedFd>>>);
+pub(super) struct HandoverSockets(Arc<Mutex<HashMap<String, OwnedFd>>>);
 
-impl Legacy {
-    pub(super) fn of(listeners: &[(String, &Listener)]) -> io::Result<Legacy> {
-        let copies = listeners.iter().map(|(name, listener)| Ok((name.clone(), listener.copy()?)));
-        Ok(Legacy(Arc::new(Mutex::new(copies.collect::<io::Result<_>>()?))))
+impl HandoverSockets {
+    pub(super) fn from_listeners(listeners: &[(String, &Listener)]) -> io::Result<HandoverSockets> {
+        let copies = listeners.iter().map(|(name, listener)| Ok((name.clone(), listener.clone_fd()?)));
+        Ok(HandoverSockets(Arc::new(Mutex::new(copies.collect::<io::Result<_>>()?))))
     }
 
     /// Sends them to whoever waits in `run_dir`. Blocks.
     pub(super) fn hand_over(&self, run_dir: &Path) -> Result<(), String> {
-        let path = run_dir.join(NAME);
+        let path = run_dir.join(UPGRADE_SOCKET);
         let name = path.to_str().ok_or("run_dir is no UTF-8")?;
         let sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if sockets.is_empty() {
             return Err("the process is ending and has no sockets any more".to_owned());
         }
         let names: usize = sockets.keys().map(|name| name.len() + 1).sum();
-        if sockets.len() > MOST || names > NAMES {
+        if sockets.len() > MAX_SOCKETS || names > MAX_NAME_BYTES {
             return Err(format!("{} listeners are more than can be handed over", sockets.len()));
         }
         let mut fds = Fds::new();
@@ -122,10 +123,11 @@ impl Legacy {
 }
 
 /// Names for the sockets of a plane: by what is configured, so that the next process finds them.
-pub(super) fn names(plane: &str, all: &[Listen]) -> Vec<String> {
+pub(super) fn socket_names(plane: &str, all: &[ListenerConfig]) -> Vec<String> {
     let number = |index: usize| all[..index].iter().filter(|one| one.address == all[index].address).count();
     // They travel with blanks between them.
     let plain = |name: String| name.replace(char::is_whitespace, "%20");
-    let name = |(index, listen): (usize, &Listen)| plain(format!("{plane}={}#{}", listen.address, number(index)));
+    let name =
+        |(index, listen): (usize, &ListenerConfig)| plain(format!("{plane}={}#{}", listen.address, number(index)));
     all.iter().enumerate().map(name).collect()
 }

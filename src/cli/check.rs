@@ -1,9 +1,9 @@
 //! `diglot check`: everything that is wrong with configurations, and who may call each route of one that is right.
 
-use super::{Exit, complain, say};
-use crate::config::load::{self, Loaded};
-use crate::config::{Config, Problem, Severity};
-use crate::guard::{self, Guard};
+use super::{CliExit, print_error, print_line};
+use crate::config::load::{self, LoadedConfig};
+use crate::config::{Config, ConfigProblem, ProblemSeverity};
+use crate::guard::{self, RequestPolicy};
 use crate::proxy::Cluster;
 use crate::telemetry::Metrics;
 use serde_json::json;
@@ -29,14 +29,14 @@ use std::sync::Arc;
                   \n\
                   Exit codes: 0 ok, 1 nothing but warnings with --strict, 2 usage, 78 bad configuration."
 )]
-pub(super) struct Arguments {
+pub(super) struct CheckArgs {
     /// Configuration files, `-` for stdin
     #[arg(required = true, env = "DIGLOT_CONFIG", value_name = "FILE")]
     files: Vec<PathBuf>,
 
     /// How problems are printed
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
+    format: CheckFormat,
 
     /// Fail on warnings
     #[arg(long)]
@@ -44,93 +44,93 @@ pub(super) struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum CheckFormat {
     Text,
     Json,
     Github,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
+pub(super) fn run(arguments: &CheckArgs) -> CliExit {
     let (mut all, mut errors, mut warnings) = (Vec::new(), 0, 0);
     for file in &arguments.files {
-        let (problems, config) = checked(file);
+        let (problems, config) = check_file(file);
         let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
-        let (wrong, doubtful) = (count(Severity::Error), count(Severity::Warning));
-        if arguments.format == Format::Text {
-            problems.iter().all(say);
+        let (wrong, doubtful) = (count(ProblemSeverity::Error), count(ProblemSeverity::Warning));
+        if arguments.format == CheckFormat::Text {
+            problems.iter().all(print_line);
             if let Some(config) = config {
-                summary(&file.display().to_string(), &config);
+                print_summary(&file.display().to_string(), &config);
             }
         }
         if wrong > 0 {
-            complain(format_args!("{}: {wrong} problem(s)", file.display()));
+            print_error(format_args!("{}: {wrong} problem(s)", file.display()));
         }
         if doubtful > 0 {
-            complain(format_args!("{}: {doubtful} warning(s)", file.display()));
+            print_error(format_args!("{}: {doubtful} warning(s)", file.display()));
         }
         (errors, warnings) = (errors + wrong, warnings + doubtful);
         all.extend(problems);
     }
     match arguments.format {
-        Format::Text => {}
-        Format::Json => {
-            say(format_args!("{:#}", all.iter().map(as_json).collect::<serde_json::Value>()));
+        CheckFormat::Text => {}
+        CheckFormat::Json => {
+            print_line(format_args!("{:#}", all.iter().map(as_json).collect::<serde_json::Value>()));
         }
-        Format::Github => {
-            all.iter().map(annotation).all(say);
+        CheckFormat::Github => {
+            all.iter().map(github_annotation).all(print_line);
         }
     }
     match (errors, warnings) {
-        (0, 0) => Exit::Ok,
-        (0, _) if !arguments.strict => Exit::Ok,
-        (0, _) => Exit::Problems,
-        _ => Exit::Config,
+        (0, 0) => CliExit::Ok,
+        (0, _) if !arguments.strict => CliExit::Ok,
+        (0, _) => CliExit::Problems,
+        _ => CliExit::Config,
     }
 }
 
 /// What is wrong or doubtful about a file, and what it says if it can be run on.
-fn checked(file: &Path) -> (Vec<Problem>, Option<Config>) {
-    let read = if file == Path::new("-") { stdin(file) } else { load::unread(file) };
-    match read.and_then(|bytes| load::runnable(file, &bytes, guard::auth::usable)) {
-        Ok(Loaded { config, warnings, .. }) => match startable(&config) {
+fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
+    let read = if file == Path::new("-") { read_stdin(file) } else { load::read_source(file) };
+    match read.and_then(|bytes| load::load_bytes(file, &bytes, guard::auth::check_key_file)) {
+        Ok(LoadedConfig { config, warnings, .. }) => match check_startable(&config) {
             Ok(()) => (warnings, Some(config)),
-            Err(why) => (vec![Problem::of(file, why)], None),
+            Err(why) => (vec![ConfigProblem::for_path(file, why)], None),
         },
         Err(problems) => (problems.as_slice().to_vec(), None),
     }
 }
 
-fn stdin(file: &Path) -> Result<Vec<u8>, crate::config::Problems> {
+fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
     let mut bytes = Vec::new();
     // What is larger than any configuration may be is refused with the rest.
-    let read = io::stdin().lock().take(load::MAX_FILE as u64 + 1).read_to_end(&mut bytes);
+    let read = io::stdin().lock().take(load::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
     match read {
-        Ok(length) if length > load::MAX_FILE => {
-            Err(Problem::of(file, format!("is larger than {} bytes", load::MAX_FILE)).into())
+        Ok(length) if length > load::MAX_FILE_BYTES => {
+            Err(ConfigProblem::for_path(file, format!("is larger than {} bytes", load::MAX_FILE_BYTES)).into())
         }
         Ok(_) => Ok(bytes),
-        Err(error) => Err(Problem::of(file, format!("cannot be read: {error}")).into()),
+        Err(error) => Err(ConfigProblem::for_path(file, format!("cannot be read: {error}")).into()),
     }
 }
 
 /// Whether `serve` could start with it. What it can say was found by the check before, with its line; this is the same
 /// code that `serve` runs, should there be more.
-fn startable(config: &Config) -> Result<(), String> {
+fn check_startable(config: &Config) -> Result<(), String> {
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
-    Guard::new(config, &metrics)?;
+    RequestPolicy::new(config, &metrics)?;
     let connector = Arc::default();
     config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
 }
 
 /// Who may call each route.
-fn summary(file: &str, config: &Config) {
-    say(format_args!("{file}: ok, {} route(s)", config.routes.len()));
+fn print_summary(file: &str, config: &Config) {
+    print_line(format_args!("{file}: ok, {} route(s)", config.routes.len()));
     for route in &config.routes {
         let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
         let (client, agent) = (route.client.name(), route.agent.name());
         let callers = &route.access.methods;
         let callers = if callers.is_empty() { "anybody".to_owned() } else { callers.join(", ") };
-        say(format_args!(
+        print_line(format_args!(
             "  {}  {client} clients at {} -> {agent} agent at {}, for {callers}",
             route.name,
             route.path,
@@ -139,39 +139,39 @@ fn summary(file: &str, config: &Config) {
     }
 }
 
-fn word(severity: Severity) -> &'static str {
+fn severity_name(severity: ProblemSeverity) -> &'static str {
     match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
+        ProblemSeverity::Error => "error",
+        ProblemSeverity::Warning => "warning",
     }
 }
 
-fn as_json(problem: &Problem) -> serde_json::Value {
-    let Problem { severity, file, line, column, path, message, hint, .. } = problem;
+fn as_json(problem: &ConfigProblem) -> serde_json::Value {
+    let ConfigProblem { severity, file, line, column, path, message, hint, .. } = problem;
     json!({
-        "file": file, "line": line, "column": column, "path": path, "severity": word(*severity), "message": message,
+        "file": file, "line": line, "column": column, "path": path, "severity": severity_name(*severity), "message": message,
         "hint": hint,
     })
 }
 
 /// A workflow command: `::error file=…,line=…,col=…,title=…::…`, one line whatever the problem says.
-fn annotation(problem: &Problem) -> String {
-    let Problem { severity, file, line, column, path, message, hint, .. } = problem;
+fn github_annotation(problem: &ConfigProblem) -> String {
+    let ConfigProblem { severity, file, line, column, path, message, hint, .. } = problem;
     let place = line.zip(*column).map_or(String::new(), |(line, column)| format!(",line={line},col={column}"));
     let title = if path.is_empty() { "configuration" } else { path };
     let hint = hint.as_ref().map_or(String::new(), |hint| format!("\nhint: {hint}"));
-    let (file, title, text) = (property(file), property(title), data(&format!("{message}{hint}")));
-    format!("::{} file={file}{place},title={title}::{text}", word(*severity))
+    let (file, title, text) = (escape_property(file), escape_property(title), escape_data(&format!("{message}{hint}")));
+    format!("::{} file={file}{place},title={title}::{text}", severity_name(*severity))
 }
 
 /// As `escapeData` of GitHub's toolkit (`@actions/core`) writes it.
-fn data(text: &str) -> String {
+fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
 /// As its `escapeProperty` does.
-fn property(text: &str) -> String {
-    data(text).replace(':', "%3A").replace(',', "%2C")
+fn escape_property(text: &str) -> String {
+    escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }
 
 #[cfg(test)]
@@ -179,14 +179,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_annotation_is_one_line_whatever_stands_in_it() {
-        let mut problem = Problem::of(Path::new("a,b:c.yaml"), "100 % of\r\nit".to_owned());
-        assert_eq!(annotation(&problem), "::error file=a%2Cb%3Ac.yaml,title=configuration::100 %25 of%0D%0Ait");
-        problem.severity = Severity::Warning;
+    fn escapes_annotations_into_one_line() {
+        let mut problem = ConfigProblem::for_path(Path::new("a,b:c.yaml"), "100 % of\r\nit".to_owned());
+        assert_eq!(github_annotation(&problem), "::error file=a%2Cb%3Ac.yaml,title=configuration::100 %25 of%0D%0Ait");
+        problem.severity = ProblemSeverity::Warning;
         (problem.line, problem.column, problem.path) = (Some(3), Some(7), "routes[0].x:y".to_owned());
         problem.hint = Some("a: b".to_owned());
         assert_eq!(
-            annotation(&problem),
+            github_annotation(&problem),
             "::warning file=a%2Cb%3Ac.yaml,line=3,col=7,title=routes[0].x%3Ay::100 %25 of%0D%0Ait%0Ahint: a: b"
         );
     }

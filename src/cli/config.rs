@@ -1,6 +1,6 @@
 //! `diglot config`: a configuration as it is in effect.
 
-use super::{Exit, complain, say};
+use super::{CliExit, print_error, print_line};
 use crate::config::effective;
 use std::path::PathBuf;
 
@@ -16,34 +16,34 @@ use std::path::PathBuf;
                   \n\
                   Exit codes: 0 ok, 2 usage, 78 bad configuration, with all that is wrong with it on stderr."
 )]
-pub(super) struct Arguments {
+pub(super) struct ConfigArgs {
     /// Configuration file
     file: PathBuf,
 
     /// How it is printed
-    #[arg(long, value_enum, default_value_t = Format::Yaml)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ConfigFormat::Yaml)]
+    format: ConfigFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ConfigFormat {
     Yaml,
     Json,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
+pub(super) fn run(arguments: &ConfigArgs) -> CliExit {
     let printed = match arguments.format {
-        Format::Yaml => effective::from_path(&arguments.file),
-        Format::Json => effective::json(&arguments.file),
+        ConfigFormat::Yaml => effective::yaml_from_path(&arguments.file),
+        ConfigFormat::Json => effective::json_from_path(&arguments.file),
     };
     match printed {
         Ok(text) => {
-            say(text.trim_end());
-            Exit::Ok
+            print_line(text.trim_end());
+            CliExit::Ok
         }
         Err(problems) => {
-            complain(problems);
-            Exit::Config
+            print_error(problems);
+            CliExit::Config
         }
     }
 }

@@ -1,15 +1,15 @@
 //! `diglot demo`: a gateway with agents of its own, and what to type at it.
 
-use super::{Exit, complain, say, serve};
-use crate::app::{App, Start, StartError};
+use super::{CliExit, print_error, print_line, serve};
+use crate::app::{App, StartError, StartMode};
 use crate::config::load;
-use crate::demo::{self, Agent};
+use crate::demo::{self, DemoAgent};
 use crate::telemetry::log;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct DemoArgs {
     /// Address of the gateway; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:8787", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -22,102 +22,102 @@ pub(super) struct Arguments {
 }
 
 /// One route of the demo.
-struct Row {
+struct DemoRoute {
     name: &'static str,
-    agent: Agent,
+    agent: DemoAgent,
     client_side: &'static str,
     agent_side: &'static str,
-    what: &'static str,
+    description: &'static str,
 }
 
-const ROWS: &[Row] = &[
-    Row {
+const DEMO_ROUTES: &[DemoRoute] = &[
+    DemoRoute {
         name: "hai-agent",
-        agent: Agent::HaiString,
+        agent: DemoAgent::HaiString,
         client_side: "ag-ui",
         agent_side: "hai",
-        what: "an AG-UI client talks to a HAI agent that writes text as strings",
+        description: "an AG-UI client talks to a HAI agent that writes text as strings",
     },
-    Row {
+    DemoRoute {
         name: "hai-agent-blocks",
-        agent: Agent::HaiBlocks,
+        agent: DemoAgent::HaiBlocks,
         client_side: "ag-ui",
         agent_side: "{dialect: hai, content: blocks}",
-        what: "an AG-UI client talks to a HAI agent that writes text as output blocks",
+        description: "an AG-UI client talks to a HAI agent that writes text as output blocks",
     },
-    Row {
+    DemoRoute {
         name: "ag-ui-agent",
-        agent: Agent::AgUi,
+        agent: DemoAgent::AgUi,
         client_side: "{dialect: hai, content: blocks}",
         agent_side: "ag-ui",
-        what: "for HAI clients only: one that reads output blocks talks to an AG-UI agent",
+        description: "for HAI clients only: one that reads output blocks talks to an AG-UI agent",
     },
-    Row {
+    DemoRoute {
         name: "ag-ui-agent-string",
-        agent: Agent::AgUi,
+        agent: DemoAgent::AgUi,
         client_side: "hai",
         agent_side: "ag-ui",
-        what: "for HAI clients only: one that reads strings talks to an AG-UI agent",
+        description: "for HAI clients only: one that reads strings talks to an AG-UI agent",
     },
-    Row {
+    DemoRoute {
         name: "pass",
-        agent: Agent::AgUi,
+        agent: DemoAgent::AgUi,
         client_side: "ag-ui",
         agent_side: "ag-ui",
-        what: "both speak AG-UI: passed through, guarded",
+        description: "both speak AG-UI: passed through, guarded",
     },
-    Row {
+    DemoRoute {
         name: "ag-ui-0-agent",
-        agent: Agent::AgUi0,
+        agent: DemoAgent::AgUi0,
         client_side: "ag-ui",
         agent_side: "ag-ui-0",
-        what: "an AG-UI client talks to an agent of AG-UI 0.x",
+        description: "an AG-UI client talks to an agent of AG-UI 0.x",
     },
-    Row {
+    DemoRoute {
         name: "ag-ui-snake-agent",
-        agent: Agent::AgUiSnake,
+        agent: DemoAgent::AgUiSnake,
         client_side: "ag-ui",
         agent_side: "ag-ui-snake",
-        what: "an AG-UI client talks to an agent with snake_case ids and words of its own",
+        description: "an AG-UI client talks to an agent with snake_case ids and words of its own",
     },
-    Row {
+    DemoRoute {
         name: "cloudbase-agent",
-        agent: Agent::Cloudbase,
+        agent: DemoAgent::Cloudbase,
         client_side: "ag-ui",
         agent_side: "cloudbase",
-        what: "an AG-UI client talks to a CloudBase agent",
+        description: "an AG-UI client talks to a CloudBase agent",
     },
-    Row {
+    DemoRoute {
         name: "social-app-agent",
-        agent: Agent::SocialApp,
+        agent: DemoAgent::SocialApp,
         client_side: "ag-ui",
         agent_side: "social-app",
-        what: "an AG-UI client talks to an agent that says its text whole",
+        description: "an AG-UI client talks to an agent that says its text whole",
     },
 ];
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
+pub(super) fn run(arguments: &DemoArgs) -> CliExit {
     let _log = log::init();
-    match start(arguments) {
+    match bind_demo(arguments) {
         Ok(app) => {
-            announce(arguments, &app);
+            print_routes(arguments, &app);
             serve::serve(Ok(app))
         }
         Err(error) => {
-            complain(in_own_words(error.as_ref()));
-            Exit::Unavailable
+            print_error(describe_start_error(error.as_ref()));
+            CliExit::Unavailable
         }
     }
 }
 
-fn start(arguments: &Arguments) -> Result<App, Box<dyn std::error::Error>> {
+fn bind_demo(arguments: &DemoArgs) -> Result<App, Box<dyn std::error::Error>> {
     let agents = spawn_agents(Duration::from_millis(arguments.pace))?;
-    let config = load::from_str("demo", &configuration(arguments, &agents)).map_err(|problems| problems.to_string())?;
-    Ok(App::bind(config, None, Start::Fresh)?)
+    let config = load::from_str("demo", &config_text(arguments, &agents)).map_err(|problems| problems.to_string())?;
+    Ok(App::bind(config, None, StartMode::NewSockets)?)
 }
 
 /// The demo has no configuration to change: an address that is taken is named by the option that moves it.
-fn in_own_words(error: &(dyn std::error::Error + 'static)) -> String {
+fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
     let Some(StartError::Bind { plane, address, error }) = error.downcast_ref() else { return error.to_string() };
     let option = if *plane == "data" { "--listen" } else { "--status" };
     format!(
@@ -130,7 +130,7 @@ fn in_own_words(error: &(dyn std::error::Error + 'static)) -> String {
 fn spawn_agents(pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut addresses = Vec::new();
-    for row in ROWS {
+    for row in DEMO_ROUTES {
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"))?;
         addresses.push(listener.local_addr()?);
         runtime.spawn(demo::serve(listener, demo::router(row.agent, pace), std::future::pending()));
@@ -140,13 +140,13 @@ fn spawn_agents(pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
     Ok(addresses)
 }
 
-fn configuration(arguments: &Arguments, agents: &[SocketAddr]) -> String {
+fn config_text(arguments: &DemoArgs, agents: &[SocketAddr]) -> String {
     let mut text = format!(
         "listeners: {{data: \"{}\", status: \"{}\"}}\ndrain_grace: 0s\ndrain_timeout: 1s\nroutes:\n",
         arguments.listen, arguments.status
     );
-    for (row, agent) in ROWS.iter().zip(agents) {
-        let Row { name, client_side, agent_side, .. } = row;
+    for (row, agent) in DEMO_ROUTES.iter().zip(agents) {
+        let DemoRoute { name, client_side, agent_side, .. } = row;
         text += &format!(
             "  - {{name: {name}, path: /{name}, client: {client_side}, agent: {agent_side}, upstream: \"http://{agent}/\"}}\n"
         );
@@ -155,24 +155,24 @@ fn configuration(arguments: &Arguments, agents: &[SocketAddr]) -> String {
 }
 
 /// Prints what runs where. `route NAME URL` and `status URL` are for programs too.
-fn announce(arguments: &Arguments, app: &App) {
-    let data = app.data().unwrap_or(arguments.listen);
-    say("diglot demo: a gateway and its agents on this machine. Ctrl-C ends it.\n");
-    for row in ROWS {
-        say(format_args!("route {} http://{data}/{}", row.name, row.name));
-        say(format_args!("      {}", row.what));
+fn print_routes(arguments: &DemoArgs, app: &App) {
+    let data = app.data_address().unwrap_or(arguments.listen);
+    print_line("diglot demo: a gateway and its agents on this machine. Ctrl-C ends it.\n");
+    for row in DEMO_ROUTES {
+        print_line(format_args!("route {} http://{data}/{}", row.name, row.name));
+        print_line(format_args!("      {}", row.description));
     }
-    if let Some(status) = app.status() {
-        say(format_args!("\nstatus http://{status}\n      /livez, /readyz, /metrics"));
+    if let Some(status) = app.status_address() {
+        print_line(format_args!("\nstatus http://{status}\n      /livez, /readyz, /metrics"));
     }
-    say("\nTo see what an AG-UI client gets from a HAI agent, and a HAI client from an AG-UI agent:\n");
+    print_line("\nTo see what an AG-UI client gets from a HAI agent, and a HAI client from an AG-UI agent:\n");
     for name in ["hai-agent", "ag-ui-agent"] {
-        say(format_args!("{}\n", curl(data, name)));
+        print_line(format_args!("{}\n", curl_command(data, name)));
     }
 }
 
 /// A command that can be pasted into a shell.
-fn curl(data: SocketAddr, name: &str) -> String {
+fn curl_command(data: SocketAddr, name: &str) -> String {
     format!(
         "curl -N http://{data}/{name} -H 'Content-Type: application/json' -d \
          '{{\"threadId\":\"t1\",\"runId\":\"r1\",\"messages\":[{{\"id\":\"u1\",\"role\":\"user\",\"content\":\"帮我部署\"}}],\

@@ -1,13 +1,15 @@
 //! `diglot explain-route`: what would become of a request, and why.
 
-use super::{Exit, complain, say};
+use super::{CliExit, print_error, print_line};
 use crate::config::load;
-use crate::guard::Guard;
-use crate::guard::told::{Told, Verdict};
-use crate::proxy::explain::{Explained, Leads, Outcome, Speaks, Step};
+use crate::guard::RequestPolicy;
+use crate::guard::dry_run::{GateReport, GateVerdict};
+use crate::proxy::explanation::{
+    ExplainedDialect, ExplainedOutcome, ExplainedRequest, ExplainedRoute, RouteExplanation,
+};
 use crate::proxy::{Gateway, Lifecycle};
 use crate::telemetry::Metrics;
-use crate::telemetry::trace::Tracing;
+use crate::telemetry::trace::TraceProvider;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, header};
@@ -30,7 +32,7 @@ use std::sync::Arc;
                   Exit codes: 0 a route takes the request, even where it refuses it; 1 none does; 2 usage, 69 the body cannot be\n\
                   read, 78 bad configuration."
 )]
-pub(super) struct Arguments {
+pub(super) struct ExplainRouteArgs {
     /// Configuration file
     #[arg(value_name = "FILE")]
     config: PathBuf,
@@ -51,57 +53,57 @@ pub(super) struct Arguments {
     body: Option<PathBuf>,
 
     /// How it is said
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ExplainRouteFormat::Text)]
+    format: ExplainRouteFormat,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ExplainRouteFormat {
     Text,
     Json,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
-    let head = match head(arguments) {
+pub(super) fn run(arguments: &ExplainRouteArgs) -> CliExit {
+    let head = match request_head(arguments) {
         Ok(head) => head,
         Err(why) => {
-            complain(why);
-            return Exit::Usage;
+            print_error(why);
+            return CliExit::Usage;
         }
     };
-    let body = match arguments.body.as_deref().map(read).transpose() {
+    let body = match arguments.body.as_deref().map(read_body).transpose() {
         Ok(body) => body,
         Err(why) => {
-            complain(why);
-            return Exit::Unavailable;
+            print_error(why);
+            return CliExit::Unavailable;
         }
     };
-    match explained(&arguments.config, head, body) {
+    match explain(&arguments.config, head, body) {
         Ok(explained) => {
             match arguments.format {
-                Format::Text => say(text(&explained).trim_end()),
+                ExplainRouteFormat::Text => print_line(format_text(&explained).trim_end()),
                 // Plain data can always be written.
-                Format::Json => say(serde_json::to_string_pretty(&explained).unwrap_or_default()),
+                ExplainRouteFormat::Json => print_line(serde_json::to_string_pretty(&explained).unwrap_or_default()),
             };
-            if takes(&explained) { Exit::Ok } else { Exit::Problems }
+            if is_routed(&explained) { CliExit::Ok } else { CliExit::Problems }
         }
         Err(problems) => {
-            complain(problems);
-            Exit::Config
+            print_error(problems);
+            CliExit::Config
         }
     }
 }
 
 /// Whether a route takes a request of this path and method.
-fn takes(explained: &Explained) -> bool {
+fn is_routed(explained: &RouteExplanation) -> bool {
     match &explained.outcome {
-        Outcome::NoRoute(..) => false,
-        Outcome::Refused(refusal) => refusal.status != 405,
-        Outcome::Answered(_) | Outcome::Passes(_) => true,
+        ExplainedOutcome::NoRoute(..) => false,
+        ExplainedOutcome::Refused(refusal) => refusal.status != 405,
+        ExplainedOutcome::Answered(_) | ExplainedOutcome::Passes(_) => true,
     }
 }
 
-fn head(arguments: &Arguments) -> Result<Parts, String> {
+fn request_head(arguments: &ExplainRouteArgs) -> Result<Parts, String> {
     let mut request = Request::builder().method(arguments.method.as_str()).uri(&arguments.path);
     let mut has_host = false;
     for field in &arguments.headers {
@@ -118,7 +120,7 @@ fn head(arguments: &Arguments) -> Result<Parts, String> {
     Ok(request.into_parts().0)
 }
 
-fn read(path: &Path) -> Result<Bytes, String> {
+fn read_body(path: &Path) -> Result<Bytes, String> {
     let mut bytes = Vec::new();
     let read = if path == Path::new("-") {
         std::io::stdin().lock().read_to_end(&mut bytes)
@@ -128,46 +130,50 @@ fn read(path: &Path) -> Result<Bytes, String> {
     read.map(|_| bytes.into()).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn explained(config: &Path, head: Parts, body: Option<Bytes>) -> Result<Explained, String> {
+fn explain(config: &Path, head: Parts, body: Option<Bytes>) -> Result<RouteExplanation, String> {
     let file = config.display();
     let config = load::from_path(config).map_err(|problems| problems.to_string())?;
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
-    let guard = Guard::new(&config, &metrics).map_err(|why| format!("{file}: {why}"))?;
-    let gateway = Gateway::new(&config, metrics, Lifecycle::default(), Arc::new(guard), Tracing::default());
+    let guard = RequestPolicy::new(&config, &metrics).map_err(|why| format!("{file}: {why}"))?;
+    let gateway = Gateway::new(&config, metrics, Lifecycle::default(), Arc::new(guard), TraceProvider::default());
     Ok(gateway.map_err(|why| format!("{file}: {why}"))?.explain(head, body))
 }
 
-fn text(explained: &Explained) -> String {
+fn format_text(explained: &RouteExplanation) -> String {
     let mut out = format!("{} {}\n", explained.method, explained.path);
     let line = |out: &mut String, key: &str, says: &str| {
         // Writing into memory cannot fail.
         let _ = writeln!(out, "  {key:<18} {says}");
     };
     match &explained.outcome {
-        Outcome::Answered(what) => line(&mut out, "outcome", &format!("answered by the gateway itself: {what}")),
-        Outcome::Passes(open) if open.is_empty() => line(&mut out, "outcome", "passes"),
-        Outcome::Passes(open) => line(&mut out, "outcome", &format!("passes, depending on {}", open.join("; "))),
-        Outcome::Refused(refusal) => {
+        ExplainedOutcome::Answered(what) => {
+            line(&mut out, "outcome", &format!("answered by the gateway itself: {what}"))
+        }
+        ExplainedOutcome::Passes(open) if open.is_empty() => line(&mut out, "outcome", "passes"),
+        ExplainedOutcome::Passes(open) => {
+            line(&mut out, "outcome", &format!("passes, depending on {}", open.join("; ")))
+        }
+        ExplainedOutcome::Refused(refusal) => {
             line(&mut out, "outcome", &format!("refused with {} {}", refusal.status, refusal.code));
             line(&mut out, "why", &refusal.message);
             line(&mut out, "hint", refusal.hint);
         }
-        Outcome::NoRoute(refusal, hint) => {
+        ExplainedOutcome::NoRoute(refusal, hint) => {
             line(&mut out, "outcome", &format!("no route: {} {}", refusal.status, refusal.code));
             line(&mut out, "hint", hint);
         }
     }
     if let Some(leads) = &explained.route {
-        route(&mut out, leads, &line);
+        format_route(&mut out, leads, &line);
     }
     out
 }
 
-fn route(out: &mut String, leads: &Leads, line: &impl Fn(&mut String, &str, &str)) {
+fn format_route(out: &mut String, leads: &ExplainedRoute, line: &impl Fn(&mut String, &str, &str)) {
     line(out, "route", &format!("{}, at {}", leads.name, leads.path));
     line(out, "wants", leads.errand);
-    line(out, "client", &spoken(&leads.client));
-    line(out, "agent", &spoken(&leads.agent));
+    line(out, "client", &format_dialect(&leads.client));
+    line(out, "agent", &format_dialect(&leads.agent));
     if let Some(answer) = leads.answer {
         line(out, "answer", answer);
     }
@@ -180,11 +186,11 @@ fn route(out: &mut String, leads: &Leads, line: &impl Fn(&mut String, &str, &str
     }
     out.push_str("gates, in their order\n");
     for gate in &leads.gates {
-        line(out, gate.gate, &verdict(gate));
+        line(out, gate.gate, &format_verdict(gate));
         gate.wants.iter().for_each(|wants| line(out, "", &format!("wants {wants}")));
     }
     for step in &leads.agent_gets {
-        asked(out, step, line);
+        format_agent_request(out, step, line);
     }
     out.push_str("what holds for the run\n");
     for (key, value) in &leads.settings {
@@ -192,7 +198,7 @@ fn route(out: &mut String, leads: &Leads, line: &impl Fn(&mut String, &str, &str
     }
 }
 
-fn asked(out: &mut String, step: &Step, line: &impl Fn(&mut String, &str, &str)) {
+fn format_agent_request(out: &mut String, step: &ExplainedRequest, line: &impl Fn(&mut String, &str, &str)) {
     out.push_str("the agent gets\n");
     for (index, url) in step.urls.iter().enumerate() {
         line(out, if index == 0 { &step.method } else { "or at" }, url);
@@ -205,15 +211,17 @@ fn asked(out: &mut String, step: &Step, line: &impl Fn(&mut String, &str, &str))
     }
 }
 
-fn verdict(gate: &Told) -> String {
+fn format_verdict(gate: &GateReport) -> String {
     match &gate.verdict {
-        Verdict::Passes => "passes".to_owned(),
-        Verdict::Refuses(refusal) => format!("refuses with {} {}: {}", refusal.status, refusal.code, refusal.message),
-        Verdict::Depends(on) => format!("depends on {on}"),
+        GateVerdict::Passes => "passes".to_owned(),
+        GateVerdict::Refuses(refusal) => {
+            format!("refuses with {} {}: {}", refusal.status, refusal.code, refusal.message)
+        }
+        GateVerdict::Depends(on) => format!("depends on {on}"),
     }
 }
 
-fn spoken(speaks: &Speaks) -> String {
+fn format_dialect(speaks: &ExplainedDialect) -> String {
     match (speaks.told, speaks.told_by) {
         (Some(told), Some(by)) => format!("{}: {told}, since {by}", speaks.configured),
         _ if speaks.configured == crate::dialect::AUTO => format!("{}: what is said tells it", speaks.configured),

@@ -1,19 +1,19 @@
 //! `diglot mock-agent`: one of the demo's agents alone, for tests and for trying a gateway.
 
-use super::{Exit, complain, say};
-use crate::demo::{self, Agent};
+use super::{CliExit, print_error, print_line};
+use crate::demo::{self, DemoAgent};
 use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct MockAgentArgs {
     /// What the agent speaks
     #[arg(long, value_enum)]
-    dialect: Dialect,
+    dialect: MockDialect,
     /// How a HAI agent writes text
-    #[arg(long, value_enum, default_value_t = Content::String)]
-    content: Content,
+    #[arg(long, value_enum, default_value_t = MockContent::String)]
+    content: MockContent,
     /// Address to listen on; port 0 takes a free one
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
@@ -23,7 +23,7 @@ pub(super) struct Arguments {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Dialect {
+enum MockDialect {
     /// HAI
     Hai,
     /// AG-UI 1.0
@@ -40,40 +40,40 @@ enum Dialect {
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
-enum Content {
+enum MockContent {
     /// plain strings
     String,
     /// output blocks
     Blocks,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
+pub(super) fn run(arguments: &MockAgentArgs) -> CliExit {
     let (agent, name) = match (arguments.dialect, arguments.content) {
-        (Dialect::AgUi, _) => (Agent::AgUi, "ag-ui"),
-        (Dialect::AgUi0, _) => (Agent::AgUi0, "ag-ui-0"),
-        (Dialect::AgUiSnake, _) => (Agent::AgUiSnake, "ag-ui-snake"),
-        (Dialect::Cloudbase, _) => (Agent::Cloudbase, "cloudbase"),
-        (Dialect::SocialApp, _) => (Agent::SocialApp, "social-app"),
-        (Dialect::Hai, Content::String) => (Agent::HaiString, "hai"),
-        (Dialect::Hai, Content::Blocks) => (Agent::HaiBlocks, "hai"),
+        (MockDialect::AgUi, _) => (DemoAgent::AgUi, "ag-ui"),
+        (MockDialect::AgUi0, _) => (DemoAgent::AgUi0, "ag-ui-0"),
+        (MockDialect::AgUiSnake, _) => (DemoAgent::AgUiSnake, "ag-ui-snake"),
+        (MockDialect::Cloudbase, _) => (DemoAgent::Cloudbase, "cloudbase"),
+        (MockDialect::SocialApp, _) => (DemoAgent::SocialApp, "social-app"),
+        (MockDialect::Hai, MockContent::String) => (DemoAgent::HaiString, "hai"),
+        (MockDialect::Hai, MockContent::Blocks) => (DemoAgent::HaiBlocks, "hai"),
     };
     let serving = async {
         let listener = tokio::net::TcpListener::bind(arguments.listen).await?;
-        say(format_args!("agent {name} http://{}/", listener.local_addr()?));
+        print_line(format_args!("agent {name} http://{}/", listener.local_addr()?));
         let router = demo::router(agent, Duration::from_millis(arguments.pace));
-        demo::serve(listener, router, interrupted()).await
+        demo::serve(listener, router, wait_for_signal()).await
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     match runtime.and_then(|runtime| runtime.block_on(serving)) {
-        Ok(()) => Exit::Ok,
+        Ok(()) => CliExit::Ok,
         Err(error) => {
-            complain(format_args!("cannot serve an agent on {}: {error}", arguments.listen));
-            Exit::Unavailable
+            print_error(format_args!("cannot serve an agent on {}: {error}", arguments.listen));
+            CliExit::Unavailable
         }
     }
 }
 
-async fn interrupted() {
+async fn wait_for_signal() {
     let (Ok(mut terminate), Ok(mut interrupt)) = (signal(SignalKind::terminate()), signal(SignalKind::interrupt()))
     else {
         return std::future::pending().await;

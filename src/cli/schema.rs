@@ -1,6 +1,6 @@
 //! `diglot schema`: what an editor has to know to help with a configuration.
 
-use super::{Exit, say};
+use super::{CliExit, print_line};
 use crate::config::schema;
 
 #[derive(clap::Args)]
@@ -15,14 +15,14 @@ use crate::config::schema;
                   \n\
                   Exit codes: 0 ok, 2 usage."
 )]
-pub(super) struct Arguments {
+pub(super) struct SchemaArgs {
     /// The schema of a file of API keys (`auth.api_keys[].file`), not of the configuration
     #[arg(long)]
     keys: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
-    let schema = if arguments.keys { schema::key_file() } else { schema::configuration() };
-    say(schema.trim_end());
-    Exit::Ok
+pub(super) fn run(arguments: &SchemaArgs) -> CliExit {
+    let schema = if arguments.keys { schema::key_file_schema() } else { schema::config_schema() };
+    print_line(schema.trim_end());
+    CliExit::Ok
 }

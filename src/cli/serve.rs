@@ -1,12 +1,12 @@
 //! `diglot serve`: the gateway.
 
-use super::{Exit, complain};
-use crate::app::{App, Origin, Start, StartError};
+use super::{CliExit, print_error};
+use crate::app::{App, ConfigSource, StartError, StartMode};
 use crate::telemetry::log;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
-pub(super) struct Arguments {
+pub(super) struct ServeArgs {
     /// Configuration file
     #[arg(long, short, env = "DIGLOT_CONFIG", value_name = "FILE")]
     config: PathBuf,
@@ -17,31 +17,31 @@ pub(super) struct Arguments {
     upgrade: bool,
 }
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
-    match Origin::read(&arguments.config) {
+pub(super) fn run(arguments: &ServeArgs) -> CliExit {
+    match ConfigSource::read(&arguments.config) {
         Ok((config, origin)) => {
             let _log = log::init();
-            let start = if arguments.upgrade { Start::Upgrade } else { Start::Fresh };
+            let start = if arguments.upgrade { StartMode::Upgrade } else { StartMode::NewSockets };
             serve(App::bind(config, Some(origin), start))
         }
         Err(problems) => {
-            complain(problems);
-            Exit::Config
+            print_error(problems);
+            CliExit::Config
         }
     }
 }
 
 /// Serves what was bound, until a signal.
-pub(super) fn serve(app: Result<App, StartError>) -> Exit {
+pub(super) fn serve(app: Result<App, StartError>) -> CliExit {
     match app.and_then(App::serve) {
-        Ok(()) => Exit::Ok,
+        Ok(()) => CliExit::Ok,
         Err(error @ StartError::Unusable(_)) => {
-            complain(error);
-            Exit::Config
+            print_error(error);
+            CliExit::Config
         }
         Err(error) => {
-            complain(error);
-            Exit::Unavailable
+            print_error(error);
+            CliExit::Unavailable
         }
     }
 }

@@ -1,7 +1,7 @@
 //! `diglot token`: credentials to try a gateway with. Tokens that are signed here, API keys, and keys to sign with.
 
-use super::{Exit, complain, say};
-use crate::config::access::{Issuer, Keys};
+use super::{CliExit, print_error, print_line};
+use crate::config::access::{IssuerConfig, IssuerKeysConfig};
 use crate::config::{self, load};
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::encoding::{AsDer, Pkcs8V1Der};
@@ -46,7 +46,7 @@ Exit codes: 0 ok, 2 usage, 69 a file or a key cannot be used, 78 bad configurati
     group = ArgGroup::new("what").required(true).multiple(true)
         .args(["secret_file", "private_key", "config", "api_key", "digest", "keypair"]),
 )]
-pub(super) struct Arguments {
+pub(super) struct TokenArgs {
     /// Sign a token with the secret in this file; white space at its end is not part of it
     #[arg(long, value_name = "FILE", conflicts_with = "private_key", help_heading = "Tokens")]
     secret_file: Option<PathBuf>,
@@ -66,11 +66,11 @@ pub(super) struct Arguments {
     #[arg(long, help_heading = "Tokens")]
     audience: Vec<String>,
     /// `exp`: how long it is good for, such as `90s`, `5m`, `1h`
-    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = config::duration, help_heading = "Tokens")]
+    #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = config::parse_duration, help_heading = "Tokens")]
     expires: Duration,
     /// Another claim, or another value of one: JSON where it is that, text otherwise (`exp=1` makes a token that has
     /// expired); may be repeated
-    #[arg(long, value_name = "NAME=VALUE", value_parser = claim, help_heading = "Tokens")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_claim, help_heading = "Tokens")]
     claim: Vec<(String, Value)>,
     /// What it is signed with, such as `RS256`; what its key is for when left out
     #[arg(long, help_heading = "Tokens")]
@@ -108,48 +108,48 @@ pub(super) struct Arguments {
 const TOKENS: [&str; 7] = ["secret_file", "private_key", "config", "issuer", "audience", "claim", "algorithm"];
 
 /// Why there is nothing to print.
-type Failure = (Exit, String);
+type TokenFailure = (CliExit, String);
 
-fn unusable(what: impl std::fmt::Display) -> Failure {
-    (Exit::Unavailable, what.to_string())
+fn unavailable_error(what: impl std::fmt::Display) -> TokenFailure {
+    (CliExit::Unavailable, what.to_string())
 }
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
+pub(super) fn run(arguments: &TokenArgs) -> CliExit {
     let made = if arguments.api_key {
-        api_key(arguments)
+        generate_api_key(arguments)
     } else if arguments.digest {
         digest_of_stdin()
     } else if let Some(name) = &arguments.keypair {
-        keypair(name, arguments.kid.clone())
+        write_keypair(name, arguments.kid.clone())
     } else {
-        token(arguments)
+        sign_token(arguments)
     };
     match made {
         Ok(line) => {
-            say(line);
-            Exit::Ok
+            print_line(line);
+            CliExit::Ok
         }
         Err((exit, what)) => {
-            complain(what);
+            print_error(what);
             exit
         }
     }
 }
 
-fn claim(text: &str) -> Result<(String, Value), String> {
+fn parse_claim(text: &str) -> Result<(String, Value), String> {
     let (name, value) = text.split_once('=').ok_or("write NAME=VALUE")?;
     let value = serde_json::from_str(value).unwrap_or_else(|_| value.into());
     Ok((name.to_owned(), value))
 }
 
-fn token(arguments: &Arguments) -> Result<String, Failure> {
+fn sign_token(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     let configured =
-        arguments.config.as_deref().map(|file| issuer(file, arguments.issuer_name.as_deref())).transpose()?;
+        arguments.config.as_deref().map(|file| find_issuer(file, arguments.issuer_name.as_deref())).transpose()?;
     let key = signing_key(arguments, configured.as_ref())?;
-    let claims = claims(arguments, configured.as_ref())?;
+    let claims = build_claims(arguments, configured.as_ref())?;
     let algorithms = match arguments.algorithm {
         Some(algorithm) => vec![algorithm],
-        None => algorithms(key.family(), configured.as_ref()),
+        None => candidate_algorithms(key.family(), configured.as_ref()),
     };
     let sign = |algorithm: &Algorithm| {
         let header = Header { kid: arguments.kid.clone(), ..Header::new(*algorithm) };
@@ -157,39 +157,41 @@ fn token(arguments: &Arguments) -> Result<String, Failure> {
     };
     // Which of two curves a key is on shows when it signs.
     let signed = algorithms.iter().find_map(sign);
-    signed.ok_or_else(|| unusable(format_args!("the key cannot sign with {algorithms:?}")))
+    signed.ok_or_else(|| unavailable_error(format_args!("the key cannot sign with {algorithms:?}")))
 }
 
 /// An issuer of a configuration.
-fn issuer(file: &Path, name: Option<&str>) -> Result<Issuer, Failure> {
-    let config = load::from_path(file).map_err(|problems| (Exit::Config, problems.to_string()))?;
+fn find_issuer(file: &Path, name: Option<&str>) -> Result<IssuerConfig, TokenFailure> {
+    let config = load::from_path(file).map_err(|problems| (CliExit::Config, problems.to_string()))?;
     let names: Vec<_> = config.auth.issuers.iter().map(|issuer| format!("`{}`", issuer.name)).collect();
     let found = config.auth.issuers.into_iter().find(|issuer| Some(issuer.name.as_str()) == name);
-    found.ok_or_else(|| (Exit::Usage, format!("--issuer-name: {} has {}", file.display(), listed(&names))))
+    found.ok_or_else(|| (CliExit::Usage, format!("--issuer-name: {} has {}", file.display(), join_or_none(&names))))
 }
 
-fn listed(names: &[String]) -> String {
+fn join_or_none(names: &[String]) -> String {
     if names.is_empty() { "no issuers".to_owned() } else { names.join(", ") }
 }
 
-fn signing_key(arguments: &Arguments, configured: Option<&Issuer>) -> Result<EncodingKey, Failure> {
+fn signing_key(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Result<EncodingKey, TokenFailure> {
     let secret = |content: &[u8]| EncodingKey::from_secret(content.trim_ascii_end());
     match (&arguments.secret_file, &arguments.private_key, configured.map(|issuer| &issuer.keys)) {
-        (Some(file), ..) | (None, None, Some(Keys::SecretFile(file))) => Ok(secret(&read(file)?)),
+        (Some(file), ..) | (None, None, Some(IssuerKeysConfig::SecretFile(file))) => Ok(secret(&read_file(file)?)),
         (None, Some(file), _) => {
-            let pem = read(file)?;
+            let pem = read_file(file)?;
             let read = EncodingKey::from_ed_pem(&pem).or_else(|_| EncodingKey::from_ec_pem(&pem));
             let read = read.or_else(|_| EncodingKey::from_rsa_pem(&pem));
-            read.map_err(|_| unusable(format_args!("{}: is no private key in PEM that can be read", file.display())))
+            read.map_err(|_| {
+                unavailable_error(format_args!("{}: is no private key in PEM that can be read", file.display()))
+            })
         }
-        (None, None, Some(Keys::Secret(configured))) => Ok(secret(configured.expose().as_bytes())),
+        (None, None, Some(IssuerKeysConfig::Secret(configured))) => Ok(secret(configured.expose().as_bytes())),
         (None, None, _) => {
-            Err((Exit::Usage, "the issuer has public keys: name the private one with --private-key".to_owned()))
+            Err((CliExit::Usage, "the issuer has public keys: name the private one with --private-key".to_owned()))
         }
     }
 }
 
-fn algorithms(family: AlgorithmFamily, configured: Option<&Issuer>) -> Vec<Algorithm> {
+fn candidate_algorithms(family: AlgorithmFamily, configured: Option<&IssuerConfig>) -> Vec<Algorithm> {
     let usual: &[Algorithm] = match family {
         AlgorithmFamily::Hmac => &[Algorithm::HS256],
         AlgorithmFamily::Rsa => &[Algorithm::RS256],
@@ -202,8 +204,8 @@ fn algorithms(family: AlgorithmFamily, configured: Option<&Issuer>) -> Vec<Algor
     }
 }
 
-fn claims(arguments: &Arguments, configured: Option<&Issuer>) -> Result<Map<String, Value>, Failure> {
-    let missing = |option: &str| (Exit::Usage, format!("a token needs {option}; see `diglot token --help`"));
+fn build_claims(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Result<Map<String, Value>, TokenFailure> {
+    let missing = |option: &str| (CliExit::Usage, format!("a token needs {option}; see `diglot token --help`"));
     let issuer = arguments.issuer.as_ref().or(configured.map(|issuer| &issuer.issuer));
     let mut audiences = arguments.audience.clone();
     if audiences.is_empty() {
@@ -228,11 +230,11 @@ fn claims(arguments: &Arguments, configured: Option<&Issuer>) -> Result<Map<Stri
     Ok(claims)
 }
 
-fn api_key(arguments: &Arguments) -> Result<String, Failure> {
-    let key = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random::<32>()?));
-    let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", hex(&random::<4>()?))), Ok)?;
+fn generate_api_key(arguments: &TokenArgs) -> Result<String, TokenFailure> {
+    let key = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random_bytes::<32>()?));
+    let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", to_hex(&random_bytes::<4>()?))), Ok)?;
     // JSON is YAML, and its quotes keep an id such as `on` a text.
-    let mut entry = format!("{{id: {}, sha256: {}", json!(id), hex(digest(&SHA256, key.as_bytes()).as_ref()));
+    let mut entry = format!("{{id: {}, sha256: {}", json!(id), to_hex(digest(&SHA256, key.as_bytes()).as_ref()));
     let more = [("subject", &arguments.subject), ("tenant", &arguments.tenant), ("tier", &arguments.tier)];
     for (name, value) in more.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
         entry += &format!(", {name}: {}", json!(value));
@@ -245,38 +247,42 @@ fn api_key(arguments: &Arguments) -> Result<String, Failure> {
     Ok(key)
 }
 
-fn random<const BYTES: usize>() -> Result<[u8; BYTES], Failure> {
+fn random_bytes<const BYTES: usize>() -> Result<[u8; BYTES], TokenFailure> {
     let mut bytes = [0; BYTES];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| unusable("the system has no random numbers"))?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| unavailable_error("the system has no random numbers"))?;
     Ok(bytes)
 }
 
-fn digest_of_stdin() -> Result<String, Failure> {
+fn digest_of_stdin() -> Result<String, TokenFailure> {
     let mut key = Vec::new();
-    io::stdin().read_to_end(&mut key).map_err(|error| unusable(format_args!("stdin: {error}")))?;
+    io::stdin().read_to_end(&mut key).map_err(|error| unavailable_error(format_args!("stdin: {error}")))?;
     let key = key.trim_ascii_end();
-    if key.is_empty() { Err(unusable("stdin: holds no key")) } else { Ok(hex(digest(&SHA256, key).as_ref())) }
+    if key.is_empty() {
+        Err(unavailable_error("stdin: holds no key"))
+    } else {
+        Ok(to_hex(digest(&SHA256, key).as_ref()))
+    }
 }
 
-fn hex(bytes: &[u8]) -> String {
+fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Writes a key pair and names its files.
-fn keypair(name: &str, kid: Option<String>) -> Result<String, Failure> {
-    let failed = |_| unusable("the keys cannot be made");
+fn write_keypair(name: &str, kid: Option<String>) -> Result<String, TokenFailure> {
+    let failed = |_| unavailable_error("the keys cannot be made");
     let pair = Ed25519KeyPair::generate().map_err(failed)?;
     let private: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
     let public = Jwk::from_encoding_key(&EncodingKey::from_ed_der(private.as_ref()), Algorithm::EdDSA);
-    let mut public = public.map_err(unusable)?;
+    let mut public = public.map_err(unavailable_error)?;
     (public.common.public_key_use, public.common.key_id) = (Some(PublicKeyUse::Signature), kid);
-    let jwks = serde_json::to_string_pretty(&JwkSet { keys: vec![public] }).map_err(unusable)?;
+    let jwks = serde_json::to_string_pretty(&JwkSet { keys: vec![public] }).map_err(unavailable_error)?;
     // RFC 7468, section 10. A key of this kind fits on the one line that the section allows.
     let pem = STANDARD.encode(private.as_ref());
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----");
     let files = [(format!("{name}.pem"), pem, 0o600), (format!("{name}.jwks.json"), jwks, 0o644)];
     for (path, content, mode) in &files {
-        write_new(path, content, *mode).map_err(|error| unusable(format_args!("{path}: {error}")))?;
+        write_new(path, content, *mode).map_err(|error| unavailable_error(format_args!("{path}: {error}")))?;
     }
     Ok(files.map(|(path, ..)| path).join("\n"))
 }
@@ -287,6 +293,6 @@ fn write_new(path: &str, content: &str, mode: u32) -> io::Result<()> {
     writeln!(file, "{content}")
 }
 
-fn read(path: &Path) -> Result<Vec<u8>, Failure> {
-    fs::read(path).map_err(|error| unusable(format_args!("{}: {error}", path.display())))
+fn read_file(path: &Path) -> Result<Vec<u8>, TokenFailure> {
+    fs::read(path).map_err(|error| unavailable_error(format_args!("{}: {error}", path.display())))
 }

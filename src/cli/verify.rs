@@ -1,9 +1,9 @@
 //! `diglot verify`: a conformance report of a recorded stream.
 
-use super::form::{Form, Piece};
-use super::{Exit, complain, side};
-use crate::dialect::Side;
-use crate::translate::verify::{Finding, Severity, Summary, Verifier};
+use super::verify_input::{InputPiece, VerifyFraming};
+use super::{CliExit, dialect_arg, print_error};
+use crate::dialect::PeerDialect;
+use crate::translate::verify::{Finding, RuleSeverity, Verifier, VerifySummary};
 use serde_json::json;
 use std::convert::Infallible;
 use std::fs::File;
@@ -30,13 +30,13 @@ In protobuf, which has no lines, a message counts as one.
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
-pub(super) struct Arguments {
+pub(super) struct VerifyArgs {
     /// Dialect of the recording
-    #[arg(long, value_name = "DIALECT", value_parser = side::parse, help = format!("Dialect of the recording: {}", side::help()))]
-    dialect: Side,
+    #[arg(long, value_name = "DIALECT", value_parser = dialect_arg::parse_dialect, help = format!("Dialect of the recording: {}", dialect_arg::dialect_help()))]
+    dialect: PeerDialect,
     /// Form of the report
-    #[arg(long, value_enum, default_value_t = Format::Text)]
-    format: Format,
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    format: ReportFormat,
     /// Warnings count for the exit code
     #[arg(long)]
     strict: bool,
@@ -46,7 +46,7 @@ pub(super) struct Arguments {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Format {
+enum ReportFormat {
     /// one line a finding, and the verdict
     Text,
     /// one JSON document
@@ -54,9 +54,9 @@ enum Format {
 }
 
 /// Bytes that are read at once.
-const PIECE: usize = 64 << 10;
+const READ_SIZE: usize = 64 << 10;
 
-pub(super) fn run(arguments: &Arguments) -> Exit {
+pub(super) fn run(arguments: &VerifyArgs) -> CliExit {
     let name = arguments.file.display();
     let input: Box<dyn Read> = if arguments.file == Path::new("-") {
         Box::new(io::stdin().lock())
@@ -64,57 +64,59 @@ pub(super) fn run(arguments: &Arguments) -> Exit {
         match File::open(&arguments.file) {
             Ok(file) => Box::new(file),
             Err(error) => {
-                complain(format_args!("{name}: {error}"));
-                return Exit::Unavailable;
+                print_error(format_args!("{name}: {error}"));
+                return CliExit::Unavailable;
             }
         }
     };
     let mut verifier = Verifier::new(arguments.dialect);
     match verify(arguments, input, &mut verifier) {
-        Ok(()) => exit(arguments, verifier.summary()),
+        Ok(()) => exit_for(arguments, verifier.summary()),
         // Whoever read our output has enough of it; the verdict is the one that stands so far.
-        Err(Failure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => exit(arguments, verifier.summary()),
-        Err(Failure::Output(error)) => {
-            complain(format_args!("stdout: {error}"));
-            Exit::Unavailable
+        Err(VerifyFailure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
+            exit_for(arguments, verifier.summary())
         }
-        Err(Failure::Input(error)) => {
-            complain(format_args!("{name}: {error}"));
-            Exit::Unavailable
+        Err(VerifyFailure::Output(error)) => {
+            print_error(format_args!("stdout: {error}"));
+            CliExit::Unavailable
+        }
+        Err(VerifyFailure::Input(error)) => {
+            print_error(format_args!("{name}: {error}"));
+            CliExit::Unavailable
         }
     }
 }
 
 /// What cannot be had any more.
-enum Failure {
+enum VerifyFailure {
     /// the file that is read
     Input(io::Error),
     /// stdout
     Output(io::Error),
 }
 
-fn exit(arguments: &Arguments, summary: &Summary) -> Exit {
+fn exit_for(arguments: &VerifyArgs, summary: &VerifySummary) -> CliExit {
     let fails = !summary.is_accepted() || summary.events == 0 || (arguments.strict && summary.warnings > 0);
-    if fails { Exit::Problems } else { Exit::Ok }
+    if fails { CliExit::Problems } else { CliExit::Ok }
 }
 
-fn verify(arguments: &Arguments, mut input: Box<dyn Read>, verifier: &mut Verifier) -> Result<(), Failure> {
-    let mut report = Report {
+fn verify(arguments: &VerifyArgs, mut input: Box<dyn Read>, verifier: &mut Verifier) -> Result<(), VerifyFailure> {
+    let mut report = VerifyReport {
         out: BufWriter::new(io::stdout().lock()),
         format: arguments.format,
         file: arguments.file.display().to_string(),
         first: true,
     };
-    report.begin(arguments.dialect.dialect.name).map_err(Failure::Output)?;
-    let (mut piece, mut form, mut findings) = (vec![0; PIECE], Form::Unknown, Vec::new());
+    report.write_begin(arguments.dialect.dialect.name).map_err(VerifyFailure::Output)?;
+    let (mut piece, mut form, mut findings) = (vec![0; READ_SIZE], VerifyFraming::Unknown, Vec::new());
     loop {
-        let read = input.read(&mut piece).map_err(Failure::Input)?;
-        let mut take = |piece: Piece<'_>| -> Result<(), Infallible> {
+        let read = input.read(&mut piece).map_err(VerifyFailure::Input)?;
+        let mut take = |piece: InputPiece<'_>| -> Result<(), Infallible> {
             match piece {
-                Piece::Bytes(bytes) => verifier.push(bytes, &mut findings),
-                Piece::Line(line) => verifier.line(&line, &mut findings),
-                Piece::Message(text) => verifier.message(&text, &mut findings),
-                Piece::TooLarge => verifier.too_large(&mut findings),
+                InputPiece::Bytes(bytes) => verifier.push(bytes, &mut findings),
+                InputPiece::Line(line) => verifier.push_line(&line, &mut findings),
+                InputPiece::Message(text) => verifier.push_message(&text, &mut findings),
+                InputPiece::TooLarge => verifier.report_too_large(&mut findings),
             }
             Ok(())
         };
@@ -123,48 +125,48 @@ fn verify(arguments: &Arguments, mut input: Box<dyn Read>, verifier: &mut Verifi
             verifier.finish(&mut findings);
         }
         for finding in findings.drain(..) {
-            report.finding(&finding).map_err(Failure::Output)?;
+            report.write_finding(&finding).map_err(VerifyFailure::Output)?;
         }
         if read == 0 {
-            return report.end(verifier.summary()).map_err(Failure::Output);
+            return report.write_end(verifier.summary()).map_err(VerifyFailure::Output);
         }
-        report.out.flush().map_err(Failure::Output)?;
+        report.out.flush().map_err(VerifyFailure::Output)?;
     }
 }
 
 /// Writes what is found, as it is found.
-struct Report<W: Write> {
+struct VerifyReport<W: Write> {
     out: BufWriter<W>,
-    format: Format,
+    format: ReportFormat,
     file: String,
     first: bool,
 }
 
-impl<W: Write> Report<W> {
-    fn begin(&mut self, dialect: &str) -> io::Result<()> {
+impl<W: Write> VerifyReport<W> {
+    fn write_begin(&mut self, dialect: &str) -> io::Result<()> {
         match self.format {
-            Format::Text => Ok(()),
-            Format::Json => {
+            ReportFormat::Text => Ok(()),
+            ReportFormat::Json => {
                 write!(self.out, "{{\"file\":{},\"dialect\":\"{dialect}\",\"findings\":[", json!(self.file))
             }
         }
     }
 
-    fn finding(&mut self, finding: &Finding) -> io::Result<()> {
+    fn write_finding(&mut self, finding: &Finding) -> io::Result<()> {
         let Finding { rule, line, event, kind, path, found } = finding;
-        let severity = rule.severity().word();
+        let severity = rule.severity().as_str();
         match self.format {
-            Format::Text => {
+            ReportFormat::Text => {
                 let subject = match (kind.is_empty(), path.is_empty()) {
                     (true, true) => String::new(),
                     (true, false) => format!("{path}: "),
                     (false, true) => format!("{kind}: "),
                     (false, false) => format!("{kind} {path}: "),
                 };
-                let Report { out, file, .. } = self;
+                let VerifyReport { out, file, .. } = self;
                 writeln!(out, "{file}:{line}: {severity} {}: {subject}{found}; {}", rule.label(), rule.text())
             }
-            Format::Json => {
+            ReportFormat::Json => {
                 let comma = if std::mem::take(&mut self.first) { "" } else { "," };
                 let document = json!({
                     "severity": severity, "rule": rule.label(), "line": line, "event": event, "type": kind,
@@ -175,21 +177,21 @@ impl<W: Write> Report<W> {
         }
     }
 
-    fn end(mut self, summary: &Summary) -> io::Result<()> {
-        let Summary { events, violations, warnings, first } = summary;
+    fn write_end(mut self, summary: &VerifySummary) -> io::Result<()> {
+        let VerifySummary { events, violations, warnings, first_violation: first } = summary;
         let verdict = if summary.is_accepted() { "accepted" } else { "rejected" };
         match self.format {
-            Format::Text => {
+            ReportFormat::Text => {
                 let at = first.map_or_else(String::new, |(line, rule)| format!(" at line {line} ({})", rule.label()));
                 let counted = format!(
                     "{}, {}, {}",
-                    count(*events, "event"),
-                    count(*violations, Severity::Violation.word()),
-                    count(*warnings, Severity::Warning.word())
+                    with_plural(*events, "event"),
+                    with_plural(*violations, RuleSeverity::Violation.as_str()),
+                    with_plural(*warnings, RuleSeverity::Warning.as_str())
                 );
                 writeln!(self.out, "{}: {verdict}{at}: {counted}", self.file)?;
             }
-            Format::Json => {
+            ReportFormat::Json => {
                 let rest = json!({
                     "verdict": verdict, "rejected_at": first.map(|(line, _)| line), "events": events,
                     "violations": violations, "warnings": warnings,
@@ -202,6 +204,6 @@ impl<W: Write> Report<W> {
     }
 }
 
-fn count(number: u64, noun: &str) -> String {
+fn with_plural(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", if number == 1 { "" } else { "s" })
 }

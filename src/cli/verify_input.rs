@@ -4,7 +4,7 @@
 //! [`super::recording`] does not.
 
 use crate::codec::proto;
-use crate::codec::sse::Limits;
+use crate::codec::sse::SseLimits;
 use std::borrow::Cow;
 
 /// U+FEFF in UTF-8, which some editors put before a text.
@@ -13,7 +13,7 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 /// How the input is framed, across the pieces in which it is read. Its first byte that is neither blank nor of a BOM
 /// decides, once.
 #[derive(Debug)]
-pub(super) enum Form {
+pub(super) enum VerifyFraming {
     /// nothing but blanks and a BOM so far
     Unknown,
     Sse,
@@ -23,12 +23,12 @@ pub(super) enum Form {
         /// whether the byte before was CR, so that LF belongs to it
         after_cr: bool,
     },
-    Proto(proto::Decoder),
+    Proto(proto::ProtoDecoder),
 }
 
 /// What there is to take.
 #[derive(Debug)]
-pub(super) enum Piece<'a> {
+pub(super) enum InputPiece<'a> {
     /// bytes of an event stream, cut anywhere
     Bytes(&'a [u8]),
     /// a line of NDJSON, without its line end; may be blank
@@ -39,38 +39,40 @@ pub(super) enum Piece<'a> {
     TooLarge,
 }
 
-impl Form {
+impl VerifyFraming {
     /// Takes bytes as they were read.
     ///
     /// # Errors
     /// The first that `each` gives.
-    pub fn push<E>(&mut self, bytes: &[u8], each: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn push<E>(&mut self, bytes: &[u8], each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
         let mut bytes = bytes;
-        if matches!(self, Form::Unknown) {
+        if matches!(self, VerifyFraming::Unknown) {
             let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
             // A line of SSE that anybody reads never begins with a brace: that would be the name of a field. The length of a
             // frame of protobuf is below 2^24, and no text begins with NUL.
             match first.map(|first| bytes.split_at(first)) {
-                Some(([], [0, ..])) => *self = Form::Proto(proto::Decoder::new(Limits::default().frame)),
-                Some((before, line @ [b'{', ..])) => {
-                    each(Piece::Bytes(before))?;
-                    (*self, bytes) = (Form::Ndjson { line: Vec::new(), after_cr: false }, line);
+                Some(([], [0, ..])) => {
+                    *self = VerifyFraming::Proto(proto::ProtoDecoder::new(SseLimits::default().frame))
                 }
-                Some(_) => *self = Form::Sse,
+                Some((before, line @ [b'{', ..])) => {
+                    each(InputPiece::Bytes(before))?;
+                    (*self, bytes) = (VerifyFraming::Ndjson { line: Vec::new(), after_cr: false }, line);
+                }
+                Some(_) => *self = VerifyFraming::Sse,
                 None => {}
             }
         }
         match self {
             // What came first belongs to the line of SSE that may come behind it, and is nothing otherwise.
-            Form::Unknown | Form::Sse => each(Piece::Bytes(bytes)),
-            Form::Ndjson { line, after_cr } => {
+            VerifyFraming::Unknown | VerifyFraming::Sse => each(InputPiece::Bytes(bytes)),
+            VerifyFraming::Ndjson { line, after_cr } => {
                 for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
                     // CR LF is one line end.
                     let rest_of_end = std::mem::replace(after_cr, part.ends_with(b"\r")) && part == b"\n";
                     line.extend_from_slice(part);
                     if !rest_of_end && matches!(part, [.., b'\n' | b'\r']) {
                         line.pop();
-                        each(Piece::Line(String::from_utf8_lossy(line)))?;
+                        each(InputPiece::Line(String::from_utf8_lossy(line)))?;
                     }
                     if matches!(part, [.., b'\n' | b'\r']) {
                         line.clear();
@@ -78,14 +80,16 @@ impl Form {
                 }
                 Ok(())
             }
-            Form::Proto(decoder) => loop {
+            VerifyFraming::Proto(decoder) => loop {
                 match decoder.next(&mut bytes) {
-                    proto::Step::More => return Ok(()),
-                    proto::Step::Event { text, .. } => each(Piece::Message(text))?,
-                    proto::Step::Unknown { message } | proto::Step::Malformed { message, .. } => {
-                        each(Piece::Message(proto::as_text(&message)))?;
+                    proto::ProtoStep::More => return Ok(()),
+                    proto::ProtoStep::Event { text, .. } => each(InputPiece::Message(text))?,
+                    proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
+                        each(InputPiece::Message(proto::to_data_url(&message)))?;
                     }
-                    proto::Step::Broken(proto::Fault::FrameTooLarge { .. }) => return each(Piece::TooLarge),
+                    proto::ProtoStep::Failed(proto::ProtoError::FrameTooLarge { .. }) => {
+                        return each(InputPiece::TooLarge);
+                    }
                 }
             },
         }
@@ -95,9 +99,11 @@ impl Form {
     ///
     /// # Errors
     /// What `each` gives.
-    pub fn finish<E>(&self, each: &mut impl FnMut(Piece<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub fn finish<E>(&self, each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
         match self {
-            Form::Ndjson { line, .. } if !line.is_empty() => each(Piece::Line(String::from_utf8_lossy(line))),
+            VerifyFraming::Ndjson { line, .. } if !line.is_empty() => {
+                each(InputPiece::Line(String::from_utf8_lossy(line)))
+            }
             _ => Ok(()),
         }
     }
@@ -107,14 +113,14 @@ impl Form {
 mod tests {
     use super::*;
     use crate::codec::Framing;
-    use crate::dialect::{AG_UI, Side};
+    use crate::dialect::{AG_UI, PeerDialect};
     use crate::translate::Stream;
     use crate::translate::verify::Verifier;
 
     #[test]
-    fn protobuf_is_verified_wherever_it_is_cut() {
-        let side = || Side::new(&AG_UI);
-        let mut stream = Stream::new(side(), side(), None, Limits::default());
+    fn verifies_protobuf_at_every_split() {
+        let side = || PeerDialect::new(&AG_UI);
+        let mut stream = Stream::new(side(), side(), None, SseLimits::default());
         stream.write_as(Framing::Proto);
         let mut bytes = Vec::new();
         let start = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#;
@@ -122,14 +128,14 @@ mod tests {
             stream.push_event(event, 0, &mut bytes).expect("no limit is near");
         }
         for cut in 0..=bytes.len() {
-            let (mut form, mut verifier, mut findings) = (Form::Unknown, Verifier::new(side()), Vec::new());
+            let (mut form, mut verifier, mut findings) = (VerifyFraming::Unknown, Verifier::new(side()), Vec::new());
             for piece in [&bytes[..cut], &bytes[cut..]] {
                 let taken = form.push(piece, &mut |piece| match piece {
-                    Piece::Message(text) => {
-                        verifier.message(&text, &mut findings);
+                    InputPiece::Message(text) => {
+                        verifier.push_message(&text, &mut findings);
                         Ok(())
                     }
-                    Piece::Bytes([]) => Ok(()),
+                    InputPiece::Bytes([]) => Ok(()),
                     other => Err(format!("{other:?}")),
                 });
                 assert_eq!(taken, Ok(()), "at {cut}");

@@ -1,7 +1,7 @@
 //! `diglot version`: which build this is, for whoever reports a mistake. A line for each thing in which one build differs from
 //! another.
 
-use super::{Exit, say};
+use super::{CliExit, print_line};
 use std::env::consts::{ARCH, OS};
 
 /// What the C library is called, as in the name of a target.
@@ -19,12 +19,12 @@ const FEATURES: &str = if cfg!(feature = "otel") { "server otel" } else { "serve
 /// The commit that it was built from, where whoever built it said so (`DIGLOT_REVISION`, as deploy/Dockerfile does).
 const REVISION: Option<&str> = option_env!("DIGLOT_REVISION");
 
-pub(super) fn run() -> Exit {
+pub(super) fn run() -> CliExit {
     let version = env!("CARGO_PKG_VERSION");
     let revision = REVISION.filter(|revision| !revision.is_empty()).unwrap_or("unknown");
     let build = if cfg!(debug_assertions) { "debug" } else { "release" };
-    say(format_args!(
+    print_line(format_args!(
         "diglot {version}\ntarget {ARCH}-{OS}-{ENVIRONMENT}\nbuild {build}\nfeatures {FEATURES}\nrevision {revision}"
     ));
-    Exit::Ok
+    CliExit::Ok
 }

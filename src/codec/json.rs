@@ -3,7 +3,7 @@
 //! serde_json checks the text and finds where each value ends ([`RawValue`]); nothing is parsed into a tree, so digits,
 //! escapes and order survive. A key that stands twice has its last value, as in `JSON.parse`.
 
-use crate::event::{Field, Json, Key, Member, Members, Type};
+use crate::event::{Field, Json, JsonType, Member, MemberKey, Members};
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
@@ -18,11 +18,11 @@ pub const DEPTH_LIMIT: usize = 200;
 pub const MEMBERS_LIMIT: usize = 256;
 
 /// Members that most events do not exceed, so that reading one takes one allocation.
-const USUAL: usize = 8;
+const USUAL_MEMBERS: usize = 8;
 
 /// An event or a message as it came: `type` apart, the rest in the order of the wire.
 #[derive(Debug)]
-pub struct Object<'a> {
+pub struct JsonObject<'a> {
     /// the value of `type`
     pub kind: Option<Json<'a>>,
     /// everything else
@@ -30,126 +30,126 @@ pub struct Object<'a> {
     /// whether every known member was spelt canonically and stood once
     pub canonical: bool,
     /// which known members stood, and which of them in camelCase, a bit per field
-    seen: u64,
-    camel: u64,
+    seen_fields: u64,
+    camel_fields: u64,
 }
 
 /// Why a text is no object of ours. The text says what and where, for a log or a problem document.
 #[derive(Debug)]
-pub struct Malformed(String);
+pub struct MalformedJson(String);
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedJson {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedJson {}
 
 /// Reads one JSON object: an event, a message or a request, whose known members may be spelt in both ways.
 ///
 /// # Errors
 /// When the text is no JSON, no object, has something behind the object, or nests deeper than [`DEPTH_LIMIT`].
-pub fn object(text: &str) -> Result<Object<'_>, Malformed> {
-    read(text, Names::Liberal)
+pub fn parse_object(text: &str) -> Result<JsonObject<'_>, MalformedJson> {
+    read(text, NameMatching::BothSpellings)
 }
 
 /// Reads one JSON object that is open by key (metadata, an output block, a patch operation): every name stands as it is.
 ///
 /// # Errors
 /// As [`object`].
-pub fn open_object(text: &str) -> Result<Object<'_>, Malformed> {
-    read(text, Names::Verbatim)
+pub fn parse_open_object(text: &str) -> Result<JsonObject<'_>, MalformedJson> {
+    read(text, NameMatching::Verbatim)
 }
 
 /// Whether `run_id` is another spelling of `runId`, or a name of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Names {
-    Liberal,
+enum NameMatching {
+    BothSpellings,
     Verbatim,
 }
 
-fn read(text: &str, names: Names) -> Result<Object<'_>, Malformed> {
+fn read(text: &str, names: NameMatching) -> Result<JsonObject<'_>, MalformedJson> {
     check_depth(text)?;
     let mut reader = serde_json::Deserializer::from_str(text);
-    let object = reader.deserialize_map(ObjectVisitor(names)).map_err(malformed)?;
-    reader.end().map_err(malformed)?;
+    let object = reader.deserialize_map(ObjectVisitor(names)).map_err(into_malformed)?;
+    reader.end().map_err(into_malformed)?;
     Ok(object)
 }
 
 /// Reads the members of an object that is open by key, `type` among them. `None` when the value is no object.
 #[must_use]
-pub fn members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
+pub fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     // Most values that are asked are texts; an error that is thrown away is not worth its words.
-    if value.shape() != Type::Object {
+    if value.json_type() != JsonType::Object {
         return None;
     }
-    open_object(value.as_str()).ok().map(all_members)
+    parse_open_object(value.as_str()).ok().map(members_with_type)
 }
 
 /// Reads the members of a message, spelt in either way, `type` among them. `None` when the value is no object.
 #[must_use]
-pub fn message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
-    object(value.as_str()).ok().map(all_members)
+pub fn parse_message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
+    parse_object(value.as_str()).ok().map(members_with_type)
 }
 
 /// The members of an object, `type` among them.
 #[must_use]
-pub fn all_members(object: Object<'_>) -> Members<'_> {
-    let Object { kind, mut members, .. } = object;
+pub fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
+    let JsonObject { kind, mut members, .. } = object;
     if let Some(kind) = kind {
-        members.insert(0, (Key::Other(Cow::Borrowed(TYPE)), kind));
+        members.insert(0, (MemberKey::Other(Cow::Borrowed(TYPE)), kind));
     }
     members
 }
 
 /// Reads the elements of one JSON array. `None` when the text is no array.
 #[must_use]
-pub fn elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
-    first_elements(value, usize::MAX).map(|(elements, _)| elements)
+pub fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
+    parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
 }
 
 /// Reads the first `most` elements of one JSON array, and says how many it has: a short text may have millions. `None` when
 /// the text is no array.
 #[must_use]
-pub fn first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
-    if value.shape() != Type::Array {
+pub fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
+    if value.json_type() != JsonType::Array {
         return None;
     }
     let mut reader = serde_json::Deserializer::from_str(value.as_str());
-    reader.deserialize_seq(ArrayVisitor { most }).ok()
+    reader.deserialize_seq(ArrayVisitor { limit: most }).ok()
 }
 
 /// Reads `text` as one JSON value. `None` when it is none, has something behind it, or nests too deep: text from outside
 /// becomes a value here and nowhere else.
 #[must_use]
-pub fn value(text: &str) -> Option<Json<'_>> {
+pub fn parse_value(text: &str) -> Option<Json<'_>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     check_depth(text).ok()?;
-    serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::trusted(raw.get()))
+    serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::from_trusted(raw.get()))
 }
 
 /// Reads the values that stand one behind the other in `text`. `None` when anything else stands there, or one nests too deep.
 #[must_use]
-pub fn sequence(text: &str) -> Option<Vec<Json<'_>>> {
+pub fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
     check_depth(text).ok()?;
     let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
-    values.map(|value| value.ok().map(|raw| Json::trusted(raw.get()))).collect()
+    values.map(|value| value.ok().map(|raw| Json::from_trusted(raw.get()))).collect()
 }
 
 /// The name of the member that tells events and parts apart.
 pub const TYPE: &str = "type";
 
-fn malformed(error: serde_json::Error) -> Malformed {
-    Malformed(error.to_string())
+fn into_malformed(error: serde_json::Error) -> MalformedJson {
+    MalformedJson(error.to_string())
 }
 
-fn check_depth(text: &str) -> Result<(), Malformed> {
-    if too_deep(text) { Err(Malformed(format!("nested deeper than {DEPTH_LIMIT} levels"))) } else { Ok(()) }
+fn check_depth(text: &str) -> Result<(), MalformedJson> {
+    if exceeds_depth(text) { Err(MalformedJson(format!("nested deeper than {DEPTH_LIMIT} levels"))) } else { Ok(()) }
 }
 
 /// Counts brackets outside strings. Only a text with more than [`DEPTH_LIMIT`] opening brackets needs the careful count.
-fn too_deep(text: &str) -> bool {
+fn exceeds_depth(text: &str) -> bool {
     let bytes = text.as_bytes();
     if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_LIMIT).is_none() {
         return false;
@@ -173,59 +173,64 @@ fn too_deep(text: &str) -> bool {
     false
 }
 
-struct ObjectVisitor(Names);
+struct ObjectVisitor(NameMatching);
 
 impl<'de> Visitor<'de> for ObjectVisitor {
-    type Value = Object<'de>;
+    type Value = JsonObject<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
-        let mut object =
-            Object { kind: None, members: Members::with_capacity(USUAL), canonical: true, seen: 0, camel: 0 };
-        while let Some(name) = map.next_key::<Name<'de>>()? {
-            let value = Json::trusted(map.next_value::<&'de RawValue>()?.get());
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<JsonObject<'de>, A::Error> {
+        let mut object = JsonObject {
+            kind: None,
+            members: Members::with_capacity(USUAL_MEMBERS),
+            canonical: true,
+            seen_fields: 0,
+            camel_fields: 0,
+        };
+        while let Some(name) = map.next_key::<MemberName<'de>>()? {
+            let value = Json::from_trusted(map.next_value::<&'de RawValue>()?.get());
             if name.0 == TYPE {
                 object.canonical &= object.kind.is_none();
                 object.kind = Some(value);
             } else {
-                object.add(name.0, value, self.0).map_err(A::Error::custom)?;
+                object.insert(name.0, value, self.0).map_err(A::Error::custom)?;
             }
         }
         Ok(object)
     }
 }
 
-impl<'a> Object<'a> {
+impl<'a> JsonObject<'a> {
     /// Adds a member; camelCase wins where both spellings stand, the last value where one spelling stands twice.
-    fn add(&mut self, name: Cow<'a, str>, value: Json<'a>, names: Names) -> Result<(), String> {
-        let takes = |field: &Field| names == Names::Liberal || field.camel() == name;
+    fn insert(&mut self, name: Cow<'a, str>, value: Json<'a>, names: NameMatching) -> Result<(), String> {
+        let takes = |field: &Field| names == NameMatching::BothSpellings || field.camel() == name;
         let field = Field::from_wire(&name).filter(takes);
         let bit = field.map_or(0, |field| 1u64 << field as u32);
         let camel = field.is_none_or(|field| name == field.camel());
         let before = match field {
             // Only a field that was seen has to be looked for.
-            Some(_) if self.seen & bit == 0 => None,
-            Some(field) => self.members.iter().position(|(key, _)| *key == Key::Known(field)),
-            None => self.members.iter().position(|(key, _)| matches!(key, Key::Other(own) if *own == name)),
+            Some(_) if self.seen_fields & bit == 0 => None,
+            Some(field) => self.members.iter().position(|(key, _)| *key == MemberKey::Known(field)),
+            None => self.members.iter().position(|(key, _)| matches!(key, MemberKey::Other(own) if *own == name)),
         };
         self.canonical &= camel && before.is_none();
         match before {
-            Some(at) if camel || self.camel & bit == 0 => self.members[at].1 = value,
+            Some(at) if camel || self.camel_fields & bit == 0 => self.members[at].1 = value,
             Some(_) => {}
             None if self.members.len() == MEMBERS_LIMIT => return Err(format!("more than {MEMBERS_LIMIT} members")),
-            None => self.members.push((field.map_or(Key::Other(name), Key::Known), value)),
+            None => self.members.push((field.map_or(MemberKey::Other(name), MemberKey::Known), value)),
         }
-        self.seen |= bit;
-        self.camel |= u64::from(camel) * bit;
+        self.seen_fields |= bit;
+        self.camel_fields |= u64::from(camel) * bit;
         Ok(())
     }
 }
 
 struct ArrayVisitor {
-    most: usize,
+    limit: usize,
 }
 
 impl<'de> Visitor<'de> for ArrayVisitor {
@@ -238,8 +243,8 @@ impl<'de> Visitor<'de> for ArrayVisitor {
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
         let (mut elements, mut count) = (Vec::new(), 0);
         while let Some(value) = seq.next_element::<&'de RawValue>()? {
-            if count < self.most {
-                elements.push(Json::trusted(value.get()));
+            if count < self.limit {
+                elements.push(Json::from_trusted(value.get()));
             }
             count += 1;
         }
@@ -248,29 +253,29 @@ impl<'de> Visitor<'de> for ArrayVisitor {
 }
 
 /// A key, borrowed from the text when it has no escapes.
-struct Name<'a>(Cow<'a, str>);
+struct MemberName<'a>(Cow<'a, str>);
 
-impl<'de> serde::Deserialize<'de> for Name<'de> {
+impl<'de> serde::Deserialize<'de> for MemberName<'de> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_str(NameVisitor)
+        deserializer.deserialize_str(MemberNameVisitor)
     }
 }
 
-struct NameVisitor;
+struct MemberNameVisitor;
 
-impl<'de> Visitor<'de> for NameVisitor {
-    type Value = Name<'de>;
+impl<'de> Visitor<'de> for MemberNameVisitor {
+    type Value = MemberName<'de>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a member name")
     }
 
-    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<Name<'de>, E> {
-        Ok(Name(Cow::Borrowed(name)))
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<MemberName<'de>, E> {
+        Ok(MemberName(Cow::Borrowed(name)))
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Name<'de>, E> {
-        Ok(Name(Cow::Owned(name.to_owned())))
+    fn visit_str<E>(self, name: &str) -> Result<MemberName<'de>, E> {
+        Ok(MemberName(Cow::Owned(name.to_owned())))
     }
 }
 
@@ -290,7 +295,7 @@ impl<'o> ObjectWriter<'o> {
 
     /// Writes a member whose name needs no escapes: a name from a table.
     pub fn member(&mut self, name: &str, value: &str) {
-        self.comma();
+        self.write_comma();
         self.out.push('"');
         self.out.push_str(name);
         self.out.push_str("\":");
@@ -298,8 +303,8 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// Writes a member with a string value that needs no escapes.
-    pub fn word(&mut self, name: &str, value: &str) {
-        self.comma();
+    pub fn string_member(&mut self, name: &str, value: &str) {
+        self.write_comma();
         self.out.push('"');
         self.out.push_str(name);
         self.out.push_str("\":\"");
@@ -308,11 +313,11 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// Writes a member as it was read, its known name spelt as asked.
-    pub fn copy(&mut self, (key, value): &Member<'_>, snake: bool) {
+    pub fn copy_member(&mut self, (key, value): &Member<'_>, snake: bool) {
         match key {
-            Key::Known(field) => self.member(field.spelt(snake), value.as_str()),
-            Key::Other(name) => {
-                self.comma();
+            MemberKey::Known(field) => self.member(field.wire_name(snake), value.as_str()),
+            MemberKey::Other(name) => {
+                self.write_comma();
                 if name.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
                     self.out.push('"');
                     self.out.push_str(name);
@@ -331,7 +336,7 @@ impl<'o> ObjectWriter<'o> {
         self.out.push('}');
     }
 
-    fn comma(&mut self) {
+    fn write_comma(&mut self) {
         if !std::mem::take(&mut self.empty) {
             self.out.push(',');
         }
@@ -341,23 +346,23 @@ impl<'o> ObjectWriter<'o> {
 /// The object of these members, spelt canonically.
 #[must_use]
 pub fn to_object(members: &[Member<'_>]) -> Json<'static> {
-    build(|object| members.iter().for_each(|member| object.copy(member, false)))
+    build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
 }
 
 /// The object that `fill` writes.
-pub fn build(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
+pub fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
     let mut out = String::new();
     let mut object = ObjectWriter::begin(&mut out);
     fill(&mut object);
     object.end();
-    Json::trusted(out)
+    Json::from_trusted(out)
 }
 
 /// The array of these values.
 #[must_use]
 pub fn to_array(values: &[Json<'_>]) -> Json<'static> {
     let inner: Vec<&str> = values.iter().map(Json::as_str).collect();
-    Json::trusted(format!("[{}]", inner.join(",")))
+    Json::from_trusted(format!("[{}]", inner.join(",")))
 }
 
 #[cfg(test)]
@@ -366,11 +371,11 @@ mod tests {
     use crate::event::get;
 
     #[test]
-    fn values_keep_their_text() {
+    fn keeps_the_source_text_of_values() {
         let text =
             r#"{"type":"X", "value" : {"b":1.10,"a":9007199254740993,"e":1e400} ,"x":"\ud800\u4f60","type_":[ ]}"#;
-        let object = object(text).expect("well-formed");
-        assert!(object.kind.expect("type").is("X"));
+        let object = parse_object(text).expect("well-formed");
+        assert!(object.kind.expect("type").is_str("X"));
         assert_eq!(
             get(&object.members, Field::Value).expect("value").as_str(),
             r#"{"b":1.10,"a":9007199254740993,"e":1e400}"#
@@ -379,47 +384,47 @@ mod tests {
     }
 
     #[test]
-    fn camel_case_wins_and_the_last_duplicate_wins() {
+    fn prefers_camel_case_and_the_last_duplicate() {
         for text in [
             r#"{"messageId":"a","message_id":"b"}"#,
             r#"{"message_id":"b","messageId":"a"}"#,
             r#"{"messageId":"x","messageId":"a"}"#,
             r#"{"message_id":"x","message_id":"a"}"#,
         ] {
-            let object = object(text).expect("well-formed");
-            assert!(get(&object.members, Field::MessageId).expect("id").is("a"), "{text}");
+            let object = parse_object(text).expect("well-formed");
+            assert!(get(&object.members, Field::MessageId).expect("id").is_str("a"), "{text}");
             assert!(!object.canonical);
         }
-        assert!(object(r#"{"foo":1,"foo":2}"#).expect("well-formed").members[0].1.as_str() == "2");
+        assert!(parse_object(r#"{"foo":1,"foo":2}"#).expect("well-formed").members[0].1.as_str() == "2");
     }
 
     #[test]
-    fn a_text_from_outside_is_one_value_or_none() {
-        assert_eq!(value(" [1] \n").expect("a value").as_str(), "[1]");
+    fn accepts_exactly_one_json_value() {
+        assert_eq!(parse_value(" [1] \n").expect("a value").as_str(), "[1]");
         for text in ["[] , \"x\":1", "1,\"type\":\"X\"", "x\",", "", "[1", &"[".repeat(DEPTH_LIMIT + 1)] {
-            assert!(value(text).is_none(), "{text:.40}");
+            assert!(parse_value(text).is_none(), "{text:.40}");
         }
     }
 
     #[test]
-    fn an_object_of_many_members_is_refused_and_many_repeats_are_not() {
+    fn limits_distinct_members_but_not_repeated_ones() {
         let of = |count: usize| {
             let members: Vec<String> = (0..count).map(|at| format!("\"k{at}\":0")).collect();
             format!("{{{}{}}}", members.join(","), ",\"role\":1".repeat(10_000))
         };
-        assert_eq!(object(&of(MEMBERS_LIMIT - 1)).expect("at the limit").members.len(), MEMBERS_LIMIT);
-        assert!(object(&of(MEMBERS_LIMIT)).expect_err("one more").to_string().contains("more than 256 members"));
+        assert_eq!(parse_object(&of(MEMBERS_LIMIT - 1)).expect("at the limit").members.len(), MEMBERS_LIMIT);
+        assert!(parse_object(&of(MEMBERS_LIMIT)).expect_err("one more").to_string().contains("more than 256 members"));
     }
 
     #[test]
-    fn an_open_object_keeps_its_names() {
-        let value = Json::trusted(r#"{"run_id":1,"runId":2}"#);
-        assert_eq!(to_object(&members(&value).expect("an object")).as_str(), value.as_str());
-        assert_eq!(to_object(&message(&value).expect("an object")).as_str(), r#"{"runId":2}"#);
+    fn keeps_member_names_of_an_open_object() {
+        let value = Json::from_trusted(r#"{"run_id":1,"runId":2}"#);
+        assert_eq!(to_object(&parse_members(&value).expect("an object")).as_str(), value.as_str());
+        assert_eq!(to_object(&parse_message(&value).expect("an object")).as_str(), r#"{"runId":2}"#);
     }
 
     #[test]
-    fn what_is_no_object_says_why() {
+    fn reports_why_a_text_is_not_an_object() {
         for (text, why) in [
             ("[1]", "expected a JSON object"),
             ("{\"a\":1} x", "trailing characters"),
@@ -427,18 +432,18 @@ mod tests {
             ("{\"a\":1", "EOF"),
             ("{\"a\":1,}", "trailing comma"),
         ] {
-            let error = object(text).expect_err(text).to_string();
+            let error = parse_object(text).expect_err(text).to_string();
             assert!(error.contains(why), "{text}: {error}");
         }
     }
 
     #[test]
-    fn depth_is_limited_without_recursion() {
+    fn limits_nesting_depth_without_recursion() {
         let nested = |depth: usize| format!("{{\"a\":{}{}}}", "[".repeat(depth - 1), "]".repeat(depth - 1));
-        assert!(object(&nested(DEPTH_LIMIT)).is_ok());
-        assert!(object(&nested(DEPTH_LIMIT + 1)).is_err());
-        assert!(object(&nested(100_000)).is_err());
+        assert!(parse_object(&nested(DEPTH_LIMIT)).is_ok());
+        assert!(parse_object(&nested(DEPTH_LIMIT + 1)).is_err());
+        assert!(parse_object(&nested(100_000)).is_err());
         let flat = format!("{{\"a\":\"{}\"}}", "[".repeat(10_000));
-        assert!(object(&flat).is_ok(), "brackets inside a string are text");
+        assert!(parse_object(&flat).is_ok(), "brackets inside a string are text");
     }
 }

@@ -9,7 +9,7 @@ use std::num::{NonZeroU32, NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::spelt;
+use super::format_duration;
 
 /// Text that no log, error or page may show. Its `Debug` is `***`.
 #[derive(Clone, PartialEq, Eq)]
@@ -37,19 +37,19 @@ impl fmt::Debug for Secret {
 
 /// Whom the gateway believes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Auth {
+pub struct AuthConfig {
     /// What the gateway is called in `aud` and in protected resource metadata (RFC 9728): an absolute URL, no slash at its
     /// end.
     pub resource: Option<String>,
     /// Issuers of tokens. No two share a name or an `issuer`.
-    pub issuers: Vec<Issuer>,
+    pub issuers: Vec<IssuerConfig>,
     /// Where API keys are listed. No two, and none of these and an issuer, share a name.
-    pub api_keys: Vec<KeySource>,
+    pub api_keys: Vec<ApiKeyListConfig>,
 }
 
 /// One issuer of JSON Web Tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Issuer {
+pub struct IssuerConfig {
     /// In routes, metrics and logs.
     pub name: String,
     /// `iss`, compared exactly.
@@ -57,7 +57,7 @@ pub struct Issuer {
     /// One of these has to stand in `aud`. Never empty.
     pub audiences: Vec<String>,
     /// Where its keys are.
-    pub keys: Keys,
+    pub keys: IssuerKeysConfig,
     /// What its tokens may be signed with. Never empty; of one family with `keys` (HMAC with a secret, signatures with
     /// public keys).
     pub algorithms: Vec<Algorithm>,
@@ -71,7 +71,7 @@ pub struct Issuer {
 
 /// Where the keys of an issuer are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Keys {
+pub enum IssuerKeysConfig {
     /// `jwks_uri` of `<issuer>/.well-known/openid-configuration`
     Discovery,
     /// a JWKS at a URL; https, or http on loopback
@@ -137,7 +137,7 @@ algorithms! {
 
 /// A list of API keys and the header that they come in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KeySource {
+pub struct ApiKeyListConfig {
     /// In routes, metrics and logs.
     pub name: String,
     /// Where callers put their key; `authorization` takes it as a bearer token.
@@ -145,12 +145,12 @@ pub struct KeySource {
     /// A file with a list `keys`, read again when it changes.
     pub file: Option<PathBuf>,
     /// Keys that stand in the configuration.
-    pub keys: Vec<ApiKey>,
+    pub keys: Vec<ApiKeyConfig>,
 }
 
 /// One API key: its digest and whom it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiKey {
+pub struct ApiKeyConfig {
     /// In logs; unique in its source.
     pub id: String,
     /// SHA-256 of the key.
@@ -169,11 +169,11 @@ pub struct ApiKey {
 
 /// What one route asks of its callers and allows them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Access {
+pub struct AccessConfig {
     /// Names of issuers and sources of keys; a caller has to come with a credential of one. Empty: anybody may call.
     pub methods: Vec<String>,
     /// What else has to be true of a caller.
-    pub require: Require,
+    pub require: RequireConfig,
     /// The only tools that requests may offer and the agent may call; any where it is `None`.
     pub tools: Option<Vec<String>>,
     /// Whether a thread belongs to the caller who opened it.
@@ -187,22 +187,22 @@ pub struct Access {
     /// Most runs of the route at once of one caller (one address where callers are not known).
     pub max_streams_per_caller: Option<NonZeroUsize>,
     /// How large and long one run may get.
-    pub run: RunLimits,
+    pub run: RunLimitsConfig,
     /// Pages of which origins may call; none but the gateway's own where it is `None`.
-    pub cors: Option<Cors>,
+    pub cors: Option<CorsConfig>,
     /// How a caller hears of refusals.
-    pub errors: Errors,
+    pub errors: RouteErrorFormat,
     /// Fields of a request that the agent gets as they are. Never hop-by-hop fields, nor those that the gateway sets.
     pub forward_headers: Vec<HeaderName>,
     /// Whether the caller's own credential is passed on.
     pub forward_credentials: bool,
     /// Fields that the agent gets from the gateway: its credentials.
-    pub upstream_headers: Vec<UpstreamHeader>,
+    pub upstream_headers: Vec<UpstreamHeaderConfig>,
 }
 
 /// What has to be true of a caller. Each part that is not empty has to hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Require {
+pub struct RequireConfig {
     /// Each claim has to have, or hold, one of its values.
     pub claims: Vec<(String, Vec<String>)>,
     /// All of these.
@@ -225,7 +225,7 @@ pub enum OnExpiry {
 
 /// How a caller hears of refusals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Errors {
+pub enum RouteErrorFormat {
     /// a status and a problem document
     #[default]
     Http,
@@ -235,7 +235,7 @@ pub enum Errors {
 
 /// How large and long one run may get.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RunLimits {
+pub struct RunLimitsConfig {
     /// Events for the client.
     pub events: Option<NonZeroU64>,
     /// Bytes for the client.
@@ -246,7 +246,7 @@ pub struct RunLimits {
 
 /// Pages of which origins may call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cors {
+pub struct CorsConfig {
     /// Compared exactly; `None` stands for any origin (`*`), and then `credentials` is false.
     pub origins: Option<Vec<String>>,
     /// Whether cookies and client certificates may come along.
@@ -257,16 +257,16 @@ pub struct Cors {
 
 /// A field that the agent gets from the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamHeader {
+pub struct UpstreamHeaderConfig {
     /// its name
     pub name: HeaderName,
     /// what it says
-    pub value: UpstreamValue,
+    pub value: UpstreamHeaderValue,
 }
 
 /// What a field for the agent says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UpstreamValue {
+pub enum UpstreamHeaderValue {
     /// as it was written; marked as sensitive
     Text(HeaderValue),
     /// the content of a file behind `prefix`, read again when it changes
@@ -280,33 +280,33 @@ pub enum UpstreamValue {
 
 /// How often.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RateLimits {
+pub struct RateLimitsConfig {
     /// No two share a name.
-    pub policies: Vec<Policy>,
+    pub policies: Vec<RateLimitPolicy>,
     /// Whether `X-RateLimit-*` stand beside `RateLimit`.
     pub legacy_headers: bool,
     /// Where quotas are shared between replicas. Present when a policy is shared.
-    pub redis: Option<Redis>,
+    pub redis: Option<RedisConfig>,
 }
 
 /// A rate limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Policy {
+pub struct RateLimitPolicy {
     /// In routes, metrics, logs and answers.
     pub name: String,
     /// Whose requests are counted together.
-    pub key: PolicyKey,
+    pub key: RateLimitKey,
     /// For everybody, or for those whose tier is not among `tiers`.
-    pub quota: Quota,
+    pub quota: RateLimitQuota,
     /// By the name of the tier.
-    pub tiers: Vec<(String, Quota)>,
+    pub tiers: Vec<(String, RateLimitQuota)>,
     /// Whether replicas count together.
     pub shared: bool,
 }
 
-impl fmt::Display for Policy {
+impl fmt::Display for RateLimitPolicy {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Policy { name, key, quota, tiers, shared } = self;
+        let RateLimitPolicy { name, key, quota, tiers, shared } = self;
         write!(out, "{name}: {quota} of {key}")?;
         for (tier, quota) in tiers {
             write!(out, "; tier {tier}: {quota}")?;
@@ -317,7 +317,7 @@ impl fmt::Display for Policy {
 
 /// Whose requests are counted together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum PolicyKey {
+pub enum RateLimitKey {
     /// one subject of one tenant; the address where nobody has to say who it is
     Caller,
     /// one tenant
@@ -332,22 +332,22 @@ pub enum PolicyKey {
     Route,
 }
 
-impl fmt::Display for PolicyKey {
+impl fmt::Display for RateLimitKey {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            PolicyKey::Caller => out.write_str("one caller"),
-            PolicyKey::Tenant => out.write_str("one tenant"),
-            PolicyKey::Claim(claim) => write!(out, "one value of the claim {claim}"),
-            PolicyKey::Address => out.write_str("one address"),
-            PolicyKey::Header(field) => write!(out, "one value of {field}"),
-            PolicyKey::Route => out.write_str("the route"),
+            RateLimitKey::Caller => out.write_str("one caller"),
+            RateLimitKey::Tenant => out.write_str("one tenant"),
+            RateLimitKey::Claim(claim) => write!(out, "one value of the claim {claim}"),
+            RateLimitKey::Address => out.write_str("one address"),
+            RateLimitKey::Header(field) => write!(out, "one value of {field}"),
+            RateLimitKey::Route => out.write_str("the route"),
         }
     }
 }
 
 /// `requests` in each `per`, `burst` of them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Quota {
+pub struct RateLimitQuota {
     /// how many come back in `per`
     pub requests: NonZeroU32,
     /// never zero; at most a day
@@ -356,20 +356,20 @@ pub struct Quota {
     pub burst: NonZeroU32,
 }
 
-impl fmt::Display for Quota {
+impl fmt::Display for RateLimitQuota {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Quota { requests, per, burst } = self;
-        write!(out, "{requests} requests in {}, {burst} at once", spelt(*per))
+        let RateLimitQuota { requests, per, burst } = self;
+        write!(out, "{requests} requests in {}, {burst} at once", format_duration(*per))
     }
 }
 
 /// Where quotas are shared between replicas.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Redis {
+pub struct RedisConfig {
     /// `redis://` or `rediss://`, with its password
     pub url: Secret,
     /// the same for logs, without it
-    pub shown: String,
+    pub display_url: String,
     /// what keys begin with
     pub prefix: String,
     /// longest wait for an answer
@@ -402,7 +402,7 @@ pub struct TrustedProxies {
 impl TrustedProxies {
     /// Whether an address is among them. A listener of both families shows IPv4 as a mapped address; it is one here.
     #[must_use]
-    pub fn has(&self, address: IpAddr) -> bool {
+    pub fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.networks.iter().any(|network| network.contains(&address))
     }

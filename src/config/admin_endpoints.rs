@@ -6,55 +6,56 @@
 
 use std::path::{Path, PathBuf};
 
-use super::listen::Listen;
-use super::load::{self, With, environment, unread};
-use super::problem::{Problem, Problems};
+use super::listen::ListenerConfig;
+use super::load::{self, LoadContext, env_var, read_source};
+use super::problem::{ConfigProblem, ConfigProblems};
 use super::{check, file};
 
 /// Where its gateway can be asked, as a configuration says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reach {
+pub struct AdminEndpointsConfig {
     /// `listeners.status`
-    pub status: Vec<Listen>,
+    pub status: Vec<ListenerConfig>,
     /// `run_dir`
     pub run_dir: Option<PathBuf>,
 }
 
-impl Reach {
+impl AdminEndpointsConfig {
     /// What the file at `path` says, whatever else is wrong with it.
     ///
     /// # Errors
     /// That it cannot be read, or what is wrong with these keys.
-    pub fn read(path: &Path) -> Result<Reach, Problems> {
+    pub fn read(path: &Path) -> Result<AdminEndpointsConfig, ConfigProblems> {
         let name = path.display().to_string();
-        let bytes = unread(path)?;
-        let text = str::from_utf8(&bytes).map_err(|_| Problem::of_file(&name, "is not UTF-8"))?;
-        understood(&name, text, With::of(path, &environment))
+        let bytes = read_source(path)?;
+        let text = str::from_utf8(&bytes).map_err(|_| ConfigProblem::for_file(&name, "is not UTF-8"))?;
+        load_endpoints(&name, text, LoadContext::for_path(path, &env_var))
     }
 
     /// What a file says that names neither key.
     ///
     /// # Errors
     /// None; the defaults go through the same checks as a file.
-    pub fn of_defaults() -> Result<Reach, Problems> {
-        understood("the defaults", "", With::of(Path::new(""), &environment))
+    pub fn from_defaults() -> Result<AdminEndpointsConfig, ConfigProblems> {
+        load_endpoints("the defaults", "", LoadContext::for_path(Path::new(""), &env_var))
     }
 }
 
-fn understood(name: &str, text: &str, with: With<'_>) -> Result<Reach, Problems> {
-    load::both::<file::Reach, _>(name, text, with, check::reach).map(|(_, reach)| reach)
+fn load_endpoints(name: &str, text: &str, with: LoadContext<'_>) -> Result<AdminEndpointsConfig, ConfigProblems> {
+    load::parse_and_check::<file::AdminEndpointsSpec, _>(name, text, with, check::check_admin_endpoints)
+        .map(|(_, reach)| reach)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn read(text: &str) -> Result<Reach, Problems> {
-        understood("f", text, With::of(Path::new("/etc/diglot.yaml"), &|_| None))
+    fn read(text: &str) -> Result<AdminEndpointsConfig, ConfigProblems> {
+        load_endpoints("f", text, LoadContext::for_path(Path::new("/etc/diglot.yaml"), &|_| None))
     }
 
     #[test]
-    fn mistakes_elsewhere_do_not_matter() {
+    fn ignores_mistakes_in_other_keys() {
         let text = "listeners: {status: 0.0.0.0:1, data: nowhere}\nrun_dir: run\nroute: 1\nkeep_alive: [soon]\n";
         let reach = read(text).unwrap_or_else(|problems| panic!("{problems}"));
         let status: Vec<_> = reach.status.iter().map(|one| one.address.to_string()).collect();
@@ -62,7 +63,7 @@ mod tests {
         for text in ["listeners: {status: 1}\n", "run_dir: \"\"\n", "listeners: {\n", "status: [\n"] {
             read(text).expect_err(text);
         }
-        assert_eq!(read("{}").ok(), Reach::of_defaults().ok());
-        assert!(Reach::of_defaults().is_ok_and(|reach| reach.status.len() == 1));
+        assert_eq!(read("{}").ok(), AdminEndpointsConfig::from_defaults().ok());
+        assert!(AdminEndpointsConfig::from_defaults().is_ok_and(|reach| reach.status.len() == 1));
     }
 }

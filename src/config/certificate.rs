@@ -13,11 +13,11 @@ use tokio_rustls::rustls::{Error, RootCertStore};
 use x509_parser::parse_x509_certificate;
 
 /// What is spoken inside, by ALPN: HTTP/2 before HTTP/1.1.
-const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// A certificate with its key.
 #[derive(Debug)]
-pub struct Pair {
+pub struct CertificatePair {
     certified: CertifiedKey,
     /// when the certificate ends, in seconds since the epoch; of a chain the certificate that ends first
     pub not_after: i64,
@@ -25,20 +25,20 @@ pub struct Pair {
 
 /// Which of the two files is wrong, and why. Nothing of their content is in it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Unusable {
+pub enum CertificateError {
     /// the certificate's
     Cert(String),
     /// the key's
     Key(String),
 }
 
-impl Unusable {
+impl CertificateError {
     /// The sentence, with the file that it is about.
     #[must_use]
-    pub fn sentence(self) -> String {
+    pub fn into_message(self) -> String {
         match self {
-            Unusable::Cert(cause) => format!("certificate: {cause}"),
-            Unusable::Key(cause) => format!("key: {cause}"),
+            CertificateError::Cert(cause) => format!("certificate: {cause}"),
+            CertificateError::Key(cause) => format!("key: {cause}"),
         }
     }
 }
@@ -47,35 +47,35 @@ impl Unusable {
 ///
 /// # Errors
 /// Which of the two cannot be used.
-pub fn pair(cert: &[u8], key: &[u8]) -> Result<Pair, Unusable> {
-    let chain = certificates(cert).map_err(Unusable::Cert)?;
+pub fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, CertificateError> {
+    let chain = parse_certificates(cert).map_err(CertificateError::Cert)?;
     let mut not_after = i64::MAX;
     for one in &chain {
         let (_, read) = parse_x509_certificate(one)
-            .map_err(|_| Unusable::Cert("a certificate in this file cannot be read".to_owned()))?;
+            .map_err(|_| CertificateError::Cert("a certificate in this file cannot be read".to_owned()))?;
         not_after = not_after.min(read.validity().not_after.timestamp());
     }
     let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| {
-        Unusable::Key(match error {
+        CertificateError::Key(match error {
             NotPem::NoItemsFound => "there is no private key in this file".to_owned(),
             _ => "this file is no PEM".to_owned(),
         })
     })?;
     let certified = CertifiedKey::from_der(chain, key, &ring::default_provider()).map_err(|error| match error {
-        Error::InconsistentKeys(_) => Unusable::Key("this is the key of another certificate".to_owned()),
-        Error::InvalidCertificate(_) => Unusable::Cert("the certificate cannot be read".to_owned()),
-        _ => Unusable::Key("this private key is of a kind that TLS cannot use".to_owned()),
+        Error::InconsistentKeys(_) => CertificateError::Key("this is the key of another certificate".to_owned()),
+        Error::InvalidCertificate(_) => CertificateError::Cert("the certificate cannot be read".to_owned()),
+        _ => CertificateError::Key("this private key is of a kind that TLS cannot use".to_owned()),
     })?;
-    Ok(Pair { certified, not_after })
+    Ok(CertificatePair { certified, not_after })
 }
 
 /// Reads the authorities whose certificates clients may show.
 ///
 /// # Errors
 /// What is wrong with the file.
-pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+pub fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates(pem)? {
+    for certificate in parse_certificates(pem)? {
         roots.add(certificate).map_err(|_| "a certificate in this file is none of an authority".to_owned())?;
     }
     Ok(roots)
@@ -86,7 +86,7 @@ pub fn authorities(pem: &[u8]) -> Result<RootCertStore, String> {
 ///
 /// # Errors
 /// What is wrong with the authorities.
-pub fn server(pair: Pair, clients: Option<(RootCertStore, bool)>) -> Result<ServerConfig, String> {
+pub fn server_config(pair: CertificatePair, clients: Option<(RootCertStore, bool)>) -> Result<ServerConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -99,11 +99,11 @@ pub fn server(pair: Pair, clients: Option<(RootCertStore, bool)>) -> Result<Serv
         }
     };
     let mut config = builder.with_cert_resolver(Arc::new(SingleCertAndKey::from(pair.certified)));
-    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).to_vec();
+    config.alpn_protocols = ALPN_PROTOCOLS.map(<[u8]>::to_vec).to_vec();
     Ok(config)
 }
 
-fn certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
+fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'static>>, String> {
     let all: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
     match all {
         Ok(all) if all.is_empty() => Err("there is no certificate in this file".to_owned()),

@@ -6,94 +6,107 @@
 
 use serde_saphyr::Location;
 
-use super::access::ApiKey;
-use super::file::{self, File, KeyFile};
-use super::listen::Listen;
-use super::load::Source;
-use super::problem::{Position, Problem};
+use super::access::ApiKeyConfig;
+use super::file::{self, ApiKeyFile, ConfigFile};
+use super::listen::ListenerConfig;
+use super::load::SourceText;
+use super::problem::{ConfigProblem, SourcePosition};
 use super::scalar;
-use super::{Config, Limits};
+use super::{Config, LimitsConfig};
 use crate::dialect::Dialect;
 
 mod access;
+mod admin_endpoints;
 mod auth;
-mod doubt;
-mod kept;
+mod custom_dialects;
+mod interner;
+mod lints;
 mod listen;
-mod own;
 mod paths;
+mod peer_dialect;
 mod process;
-mod rates;
-mod reach;
+mod rate_limits;
 mod replay;
 mod route;
 mod secret;
-mod side;
 mod upstream;
 mod value;
 
-pub(super) use reach::reach;
-use value::{every, quoted, shown};
+pub(super) use admin_endpoints::check_admin_endpoints;
+use value::{collect_values, quote_names, quote_value};
 
 /// Checks `file`, which was read from `source`.
 ///
 /// # Errors
 /// Everything that is wrong with it. Else what is doubtful about it goes with the configuration.
-pub(super) fn check(source: &Source<'_>, file: &File) -> Result<(Config, Vec<Problem>), Vec<Problem>> {
-    let mut check = Check::new(source);
-    let config = check.config(file);
+pub(super) fn check(
+    source: &SourceText<'_>,
+    file: &ConfigFile,
+) -> Result<(Config, Vec<ConfigProblem>), Vec<ConfigProblem>> {
+    let mut check = ConfigChecker::new(source);
+    let config = check.check_file(file);
     if let Some(config) = &config {
-        check.doubts(file, config);
+        check.lint_config(file, config);
     }
     let mut warnings = std::mem::take(&mut check.warnings);
     warnings.sort_by_key(|warning| (warning.line.unwrap_or(u64::MAX), warning.column));
-    check.end(config).map(|config| (config, warnings))
+    check.finish(config).map(|config| (config, warnings))
 }
 
 /// Checks the API keys of `file`, which was read from `source`.
-pub(super) fn check_keys(source: &Source<'_>, file: &KeyFile) -> Result<Vec<ApiKey>, Vec<Problem>> {
-    let mut check = Check::new(source);
-    let keys = check.key_list(&file.keys);
-    check.end(keys)
+pub(super) fn check_keys(source: &SourceText<'_>, file: &ApiKeyFile) -> Result<Vec<ApiKeyConfig>, Vec<ConfigProblem>> {
+    let mut check = ConfigChecker::new(source);
+    let keys = check.check_key_list(&file.keys);
+    check.finish(keys)
 }
 
 /// What routes name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Named {
+enum ReferenceKind {
     Dialect,
     /// An issuer or a list of API keys.
     Method,
     RateLimit,
 }
 
-struct Check<'a> {
-    source: Source<'a>,
+struct ConfigChecker<'a> {
+    source: SourceText<'a>,
     /// Dialects of this file.
-    dialects: Vec<&'static Dialect>,
+    custom_dialects: Vec<&'static Dialect>,
     /// Names of those that have mistakes, which were noted where they are.
-    mistaken: Vec<String>,
+    invalid_dialects: Vec<String>,
     /// Where the data plane listens, as far as it could be read: no upstream may lead back there.
-    own: Vec<Seen<Listen>>,
+    own_listeners: Vec<LocatedValue<ListenerConfig>>,
     /// Issuers and lists of API keys, for routes to name.
-    methods: Vec<auth::Method>,
+    methods: Vec<auth::AuthMethodRef>,
     /// Rate limits, for routes to name; in the order of the file.
-    policies: Vec<rates::Known>,
+    policies: Vec<rate_limits::RateLimitRef>,
     /// Of which things some have no name that could be read: any other name may be theirs.
-    unnamed: Vec<Named>,
-    problems: Vec<Problem>,
+    kinds_with_unnamed: Vec<ReferenceKind>,
+    problems: Vec<ConfigProblem>,
     /// What is no mistake and probably not meant.
-    warnings: Vec<Problem>,
+    warnings: Vec<ConfigProblem>,
 }
 
-impl<'a> Check<'a> {
-    fn new(source: &Source<'a>) -> Check<'a> {
-        let (dialects, mistaken, own) = (Vec::new(), Vec::new(), Vec::new());
-        let (methods, policies, unnamed, problems) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+impl<'a> ConfigChecker<'a> {
+    fn new(source: &SourceText<'a>) -> ConfigChecker<'a> {
+        let (custom_dialects, invalid_dialects, own_listeners) = (Vec::new(), Vec::new(), Vec::new());
+        let (methods, policies, kinds_with_unnamed, problems) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let warnings = Vec::new();
-        Check { source: *source, dialects, mistaken, own, methods, policies, unnamed, problems, warnings }
+        ConfigChecker {
+            source: *source,
+            custom_dialects,
+            invalid_dialects,
+            own_listeners,
+            methods,
+            policies,
+            kinds_with_unnamed,
+            problems,
+            warnings,
+        }
     }
 
-    fn end<T>(self, read: Option<T>) -> Result<T, Vec<Problem>> {
+    fn finish<T>(self, read: Option<T>) -> Result<T, Vec<ConfigProblem>> {
         match read {
             Some(read) if self.problems.is_empty() => Ok(read),
             _ => Err(self.problems),
@@ -101,37 +114,37 @@ impl<'a> Check<'a> {
     }
 
     /// Whether what stands at `path` was left out, since it could not be read: that has been noted.
-    fn is_lost(&self, path: &str) -> bool {
+    fn is_skipped(&self, path: &str) -> bool {
         let rest = |lost: &String| {
             path.strip_prefix(lost.as_str()).map(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
         };
-        self.source.lost.iter().any(|lost| rest(lost) == Some(true))
+        self.source.skipped_paths.iter().any(|lost| rest(lost) == Some(true))
     }
 }
 
 /// A scalar with its variables put in, on its way to becoming a value.
-struct Scalar {
+struct ExpandedScalar {
     text: String,
     /// How messages name it: as it was written, so never with what came from a variable.
-    shown: String,
+    display: String,
     substituted: bool,
 }
 
 /// A value and where it was written.
 #[derive(Clone)]
-struct Seen<T> {
+struct LocatedValue<T> {
     value: T,
     path: String,
-    position: Option<Position>,
+    position: Option<SourcePosition>,
 }
 
-impl<T> Seen<T> {
+impl<T> LocatedValue<T> {
     /// A wrong value is shown where it is defined; two of the same are told apart by where they are used.
-    fn new(value: T, path: &str, used: Location) -> Seen<T> {
-        Seen { value, path: path.to_owned(), position: position(used) }
+    fn new(value: T, path: &str, used: Location) -> LocatedValue<T> {
+        LocatedValue { value, path: path.to_owned(), position: position(used) }
     }
 
-    fn place(&self) -> String {
+    fn describe_location(&self) -> String {
         match self.position {
             Some(position) => format!("{} ({position})", self.path),
             None => format!("the default of {}", self.path),
@@ -139,18 +152,18 @@ impl<T> Seen<T> {
     }
 }
 
-impl Check<'_> {
-    fn config(&mut self, file: &File) -> Option<Config> {
-        let trusted_proxies = self.trusted_proxies(&file.trusted_proxies);
-        let listeners = self.listeners(&file.listeners, trusted_proxies.as_ref());
-        let replay = self.replay(&file.replay, file.redis.is_some() || self.is_lost("redis"));
-        let limits = self.limits(&file.limits);
-        let keep_alive = self.value(&file.keep_alive, "keep_alive", scalar::duration);
-        let process = self.process(file);
-        let auth = self.auth(&file.auth);
-        let rate_limits = self.rate_limits(file);
-        self.dialects(&file.dialects);
-        let routes = self.routes(&file.routes);
+impl ConfigChecker<'_> {
+    fn check_file(&mut self, file: &ConfigFile) -> Option<Config> {
+        let trusted_proxies = self.check_trusted_proxies(&file.trusted_proxies);
+        let listeners = self.check_listeners(&file.listeners, trusted_proxies.as_ref());
+        let replay = self.check_replay(&file.replay, file.redis.is_some() || self.is_skipped("redis"));
+        let limits = self.check_limits(&file.limits);
+        let keep_alive = self.read_value(&file.keep_alive, "keep_alive", scalar::parse_duration);
+        let process = self.check_process(file);
+        let auth = self.check_auth(&file.auth);
+        let rate_limits = self.check_rate_limits(file);
+        self.check_dialects(&file.dialects);
+        let routes = self.check_routes(&file.routes);
         let (data, status) = listeners?;
         Some(Config {
             data,
@@ -166,20 +179,21 @@ impl Check<'_> {
         })
     }
 
-    fn limits(&mut self, limits: &file::Limits) -> Option<Limits> {
-        let request_body = self.value(&limits.request_body, "limits.request_body", scalar::size);
-        let frame = self.value(&limits.frame, "limits.frame", scalar::size);
-        let client_buffer = self.value(&limits.client_buffer, "limits.client_buffer", scalar::size);
-        let header_bytes = self.value(&limits.header_bytes, "limits.header_bytes", scalar::head_size);
-        let headers = self.value(&limits.headers, "limits.headers", scalar::count);
-        let head_timeout = self.value(&limits.head_timeout, "limits.head_timeout", scalar::duration);
-        let body_timeout = self.value(&limits.body_timeout, "limits.body_timeout", scalar::duration);
-        let idle_timeout = self.value(&limits.idle_timeout, "limits.idle_timeout", scalar::duration);
-        let connections = self.value(&limits.connections, "limits.connections", scalar::count);
+    fn check_limits(&mut self, limits: &file::LimitsSpec) -> Option<LimitsConfig> {
+        let request_body = self.read_value(&limits.request_body, "limits.request_body", scalar::parse_size);
+        let frame = self.read_value(&limits.frame, "limits.frame", scalar::parse_size);
+        let client_buffer = self.read_value(&limits.client_buffer, "limits.client_buffer", scalar::parse_size);
+        let header_bytes = self.read_value(&limits.header_bytes, "limits.header_bytes", scalar::parse_head_size);
+        let headers = self.read_value(&limits.headers, "limits.headers", scalar::parse_count);
+        let head_timeout = self.read_value(&limits.head_timeout, "limits.head_timeout", scalar::parse_duration);
+        let body_timeout = self.read_value(&limits.body_timeout, "limits.body_timeout", scalar::parse_duration);
+        let idle_timeout = self.read_value(&limits.idle_timeout, "limits.idle_timeout", scalar::parse_duration);
+        let connections = self.read_value(&limits.connections, "limits.connections", scalar::parse_count);
         let path = "limits.connections_per_address";
-        let connections_per_address = self.optional(limits.connections_per_address.as_ref(), path, scalar::count);
-        let max_streams = self.optional(limits.max_streams.as_ref(), "limits.max_streams", scalar::count);
-        Some(Limits {
+        let connections_per_address =
+            self.read_optional(limits.connections_per_address.as_ref(), path, scalar::parse_count);
+        let max_streams = self.read_optional(limits.max_streams.as_ref(), "limits.max_streams", scalar::parse_count);
+        Some(LimitsConfig {
             request_body: request_body?,
             frame: frame?,
             client_buffer: client_buffer?,
@@ -195,6 +209,6 @@ impl Check<'_> {
     }
 }
 
-fn position(location: Location) -> Option<Position> {
-    Position::of(location)
+fn position(location: Location) -> Option<SourcePosition> {
+    SourcePosition::from_location(location)
 }

@@ -8,20 +8,20 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 /// The longest value that is said, in characters.
-const LONGEST: usize = 60;
+const MAX_VALUE_CHARS: usize = 60;
 
 /// What is said of a key that is not there.
 const NOT_SET: &str = "not set";
 
 /// One key, such as `routes[chat].guard`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Difference {
+pub(super) struct ConfigDifference {
     path: String,
     before: String,
     after: String,
 }
 
-impl Difference {
+impl ConfigDifference {
     /// Whether it is the value of this key, or one below it.
     pub(super) fn is_within(&self, key: &str) -> bool {
         let rest = self.path.strip_prefix(key);
@@ -29,7 +29,7 @@ impl Difference {
     }
 }
 
-impl fmt::Display for Difference {
+impl fmt::Display for ConfigDifference {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "{}: {} → {}", self.path, self.before, self.after)
     }
@@ -37,7 +37,7 @@ impl fmt::Display for Difference {
 
 /// What differs between two configurations as they are printed, but for routes that only one of them has: those are said by
 /// their names.
-pub(super) fn between(before: &str, after: &str) -> Vec<Difference> {
+pub(super) fn diff(before: &str, after: &str) -> Vec<ConfigDifference> {
     let read = |text| serde_saphyr::from_str::<Value>(text).ok();
     let mut found = Vec::new();
     // One of thousands of routes may be larger than the reader takes. Then keys and routes are named without their values.
@@ -47,21 +47,26 @@ pub(super) fn between(before: &str, after: &str) -> Vec<Difference> {
     found
 }
 
-fn compare(before: Option<&Value>, after: Option<&Value>, path: &str, found: &mut Vec<Difference>) {
+fn compare(before: Option<&Value>, after: Option<&Value>, path: &str, found: &mut Vec<ConfigDifference>) {
     match (before, after) {
         _ if before == after => {}
-        (Some(Value::Object(before)), Some(Value::Object(after))) => members(before, after, path, found),
+        (Some(Value::Object(before)), Some(Value::Object(after))) => compare_members(before, after, path, found),
         (Some(Value::Array(before)), Some(Value::Array(after))) if are_named(before) && are_named(after) => {
-            entries(before, after, path, found);
+            compare_entries(before, after, path, found);
         }
         _ => {
-            let shown = |value: Option<&Value>| value.map_or_else(|| NOT_SET.to_owned(), shortened);
-            found.push(Difference { path: path.to_owned(), before: shown(before), after: shown(after) });
+            let shown = |value: Option<&Value>| value.map_or_else(|| NOT_SET.to_owned(), shorten);
+            found.push(ConfigDifference { path: path.to_owned(), before: shown(before), after: shown(after) });
         }
     }
 }
 
-fn members(before: &Map<String, Value>, after: &Map<String, Value>, path: &str, found: &mut Vec<Difference>) {
+fn compare_members(
+    before: &Map<String, Value>,
+    after: &Map<String, Value>,
+    path: &str,
+    found: &mut Vec<ConfigDifference>,
+) {
     let mut keys: Vec<&String> = before.keys().chain(after.keys().filter(|key| !before.contains_key(*key))).collect();
     keys.sort();
     for key in keys {
@@ -70,11 +75,11 @@ fn members(before: &Map<String, Value>, after: &Map<String, Value>, path: &str, 
     }
 }
 
-fn entries(before: &[Value], after: &[Value], path: &str, found: &mut Vec<Difference>) {
-    let named = |list: &'_ [Value], wanted: &str| list.iter().position(|entry| name(entry) == Some(wanted));
+fn compare_entries(before: &[Value], after: &[Value], path: &str, found: &mut Vec<ConfigDifference>) {
+    let named = |list: &'_ [Value], wanted: &str| list.iter().position(|entry| entry_name(entry) == Some(wanted));
     let told_elsewhere = path == "routes";
     for entry in before {
-        let Some(own) = name(entry) else { continue };
+        let Some(own) = entry_name(entry) else { continue };
         let at = format!("{path}[{own}]");
         match named(after, own) {
             Some(index) => compare(Some(entry), Some(&after[index]), &at, found),
@@ -83,37 +88,37 @@ fn entries(before: &[Value], after: &[Value], path: &str, found: &mut Vec<Differ
         }
     }
     for entry in after.iter().filter(|_| !told_elsewhere) {
-        if let Some(own) = name(entry).filter(|own| named(before, own).is_none()) {
+        if let Some(own) = entry_name(entry).filter(|own| named(before, own).is_none()) {
             compare(None, Some(entry), &format!("{path}[{own}]"), found);
         }
     }
 }
 
 /// What an entry of a list is called: by its own name, or as a route by its path, or as an API key by its id.
-fn name(entry: &Value) -> Option<&str> {
+fn entry_name(entry: &Value) -> Option<&str> {
     ["name", "path", "id"].iter().find_map(|key| entry.get(key)?.as_str())
 }
 
 fn are_named(list: &[Value]) -> bool {
-    list.iter().all(|entry| name(entry).is_some())
+    list.iter().all(|entry| entry_name(entry).is_some())
 }
 
 /// A value on one line.
-fn shortened(value: &Value) -> String {
-    let whole = plain(value);
-    let mut shown: String = whole.chars().filter(|each| !each.is_control()).take(LONGEST).collect();
+fn shorten(value: &Value) -> String {
+    let whole = to_inline(value);
+    let mut shown: String = whole.chars().filter(|each| !each.is_control()).take(MAX_VALUE_CHARS).collect();
     if shown.len() < whole.len() {
         shown.push('…');
     }
     shown
 }
 
-fn plain(value: &Value) -> String {
+fn to_inline(value: &Value) -> String {
     match value {
         Value::String(text) => text.clone(),
-        Value::Array(items) => format!("[{}]", items.iter().map(plain).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => format!("[{}]", items.iter().map(to_inline).collect::<Vec<_>>().join(", ")),
         Value::Object(members) => {
-            let members = members.iter().map(|(key, value)| format!("{key}: {}", plain(value)));
+            let members = members.iter().map(|(key, value)| format!("{key}: {}", to_inline(value)));
             format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
         }
         other => other.to_string(),
@@ -122,14 +127,14 @@ fn plain(value: &Value) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::between;
+    use super::diff;
 
-    fn said(before: &str, after: &str) -> Vec<String> {
-        between(before, after).iter().map(ToString::to_string).collect()
+    fn describe_differences(before: &str, after: &str) -> Vec<String> {
+        diff(before, after).iter().map(ToString::to_string).collect()
     }
 
     #[test]
-    fn entries_are_told_apart_by_their_names() {
+    fn matches_list_entries_by_name() {
         let before = "limits: [{name: a, n: \"1\"}, {name: b, n: \"2\"}]\nroutes: [{path: /x, g: u}]\nlist: [p, q]";
         let after =
             "limits: [{name: c, n: \"3\"}, {name: b, n: \"4\"}]\nroutes: [{path: /y, g: u}]\nlist: [q]\nnew: {a: b}";
@@ -141,21 +146,21 @@ mod tests {
             "new: not set → {a: b}",
         ];
         // Entries that stay or go come first, in their order.
-        let mut all = said(before, after);
+        let mut all = describe_differences(before, after);
         all.sort();
         assert_eq!(all, expected);
-        assert_eq!(said(before, before), [""; 0]);
+        assert_eq!(describe_differences(before, before), [""; 0]);
     }
 
     #[test]
-    fn of_what_cannot_be_read_nothing_is_said() {
-        assert_eq!(said("a: [", "a: b"), [""; 0]);
-        assert_eq!(said("a: b", "a: ["), [""; 0]);
+    fn reports_no_difference_for_unreadable_yaml() {
+        assert_eq!(describe_differences("a: [", "a: b"), [""; 0]);
+        assert_eq!(describe_differences("a: b", "a: ["), [""; 0]);
     }
 
     #[test]
-    fn a_path_is_within_its_key_and_no_other() {
-        let [difference] = &between("a: {bc: \"1\"}", "a: {bc: \"2\"}")[..] else { panic!("one") };
+    fn is_within_matches_whole_path_segments() {
+        let [difference] = &diff("a: {bc: \"1\"}", "a: {bc: \"2\"}")[..] else { panic!("one") };
         assert!(difference.is_within("a") && difference.is_within("a.bc") && !difference.is_within("a.b"));
     }
 }

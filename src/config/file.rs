@@ -16,89 +16,89 @@ use serde_saphyr::{Location, Spanned};
 use super::schema::kind;
 
 mod access;
+mod admin_endpoints;
 mod listen;
-mod reach;
 mod replay;
 mod upstream;
 
 pub use access::{
-    ApiKey, Auth, Cors, Issuer, KeyFile, KeySource, RateLimit, Redis, Require, RunLimits, Tier, UpstreamFile,
-    UpstreamHeader,
+    ApiKeyFile, ApiKeyListSpec, ApiKeySpec, AuthSpec, CorsSpec, IssuerSpec, RateLimitSpec, RedisSpec, RequireSpec,
+    RunLimitsSpec, TierSpec, UpstreamHeaderMapping, UpstreamHeaderSpec,
 };
-pub use listen::{Listeners, SocketEntry, SocketMapping, Sockets, TlsFiles};
-pub use reach::Reach;
-pub use replay::Replay;
-pub use upstream::{Ejection, Health, Upstream, UpstreamMapping, UpstreamTls, Upstreams};
+pub use admin_endpoints::AdminEndpointsSpec;
+pub use listen::{ListenerTlsSpec, ListenersSpec, SocketListSpec, SocketMapping, SocketSpec};
+pub use replay::ReplaySpec;
+pub use upstream::{EjectionSpec, HealthCheckSpec, UpstreamListSpec, UpstreamMapping, UpstreamSpec, UpstreamTlsSpec};
 
 /// A scalar as it was written, with its line and column. A default has no position.
-pub type Text = Spanned<String>;
+pub type SpannedText = Spanned<String>;
 
 /// The whole file. Every key but `routes` may be left out.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct File {
+pub struct ConfigFile {
     /// Where Diglot listens.
-    pub listeners: Listeners,
+    pub listeners: ListenersSpec,
     /// Addresses or networks (`10.0.0.0/8`) of the proxies in front, or `unix` for whoever may open a Unix socket: what they
     /// say of their clients in `Forwarded`, `X-Forwarded-For` and the PROXY protocol is believed. From anybody else it is
     /// ignored.
     #[schemars(with = "Vec<kind::TrustedProxy>")]
-    pub trusted_proxies: Vec<Text>,
+    pub trusted_proxies: Vec<SpannedText>,
     /// Whom the gateway believes. With it, every route without `auth` wants a credential of one of its methods.
-    pub auth: Auth,
+    pub auth: AuthSpec,
     /// Rate limits, for `rate_limits` of routes.
-    #[schemars(with = "Vec<RateLimit>")]
-    pub rate_limits: Vec<Spanned<RateLimit>>,
+    #[schemars(with = "Vec<RateLimitSpec>")]
+    pub rate_limits: Vec<Spanned<RateLimitSpec>>,
     /// Where replicas count together (`shared: true` of a rate limit), and keep whose a thread is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Redis>")]
-    pub redis: Option<Spanned<Redis>>,
+    #[schemars(with = "Option<RedisSpec>")]
+    pub redis: Option<Spanned<RedisSpec>>,
     /// How much requests, events and clients may take, and how many runs there may be at once.
-    pub limits: Limits,
+    pub limits: LimitsSpec,
     /// How long the agent may be silent before a client is sent an SSE comment, so that no proxy on the way takes the
     /// connection for dead. A duration.
     #[schemars(with = "kind::Duration")]
-    pub keep_alive: Text,
+    pub keep_alive: SpannedText,
     /// How long connections and runs are still taken after SIGTERM, while `/readyz` says 503 already: as long as load
     /// balancers take to see it. A duration; with `0s` none are.
     #[schemars(with = "kind::Duration")]
-    pub drain_grace: Text,
+    pub drain_grace: SpannedText,
     /// How long running streams may go on behind `drain_grace` before they are ended. A duration; `0s` ends them at once.
     #[schemars(with = "kind::Duration")]
-    pub drain_timeout: Text,
+    pub drain_timeout: SpannedText,
     /// How long running streams may go on in a process whose sockets were taken over by `diglot serve --upgrade`. A
     /// duration.
     #[schemars(with = "kind::Duration")]
-    pub upgrade_timeout: Text,
+    pub upgrade_timeout: SpannedText,
     /// A folder for the sockets by which the process is spoken to on this machine: `diglot drain`, `diglot reload`,
     /// `diglot serve --upgrade`. Made, for this user alone, where it is not there. No socket unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub run_dir: Option<Text>,
+    pub run_dir: Option<SpannedText>,
     /// What is kept of runs that outlive their clients.
-    pub replay: Replay,
+    pub replay: ReplaySpec,
     /// Dialects of one's own, for `client` and `agent` of routes.
-    #[schemars(with = "Vec<OwnDialect>")]
-    pub dialects: Vec<Spanned<OwnDialect>>,
+    #[schemars(with = "Vec<CustomDialectSpec>")]
+    pub dialects: Vec<Spanned<CustomDialectSpec>>,
     /// Which path leads to which agent. At least one.
-    #[schemars(with = "kind::Some<Route>")]
-    pub routes: Spanned<Vec<Spanned<Route>>>,
+    #[schemars(with = "kind::NonEmptyListKind<RouteSpec>")]
+    pub routes: Spanned<Vec<Spanned<RouteSpec>>>,
 }
 
-impl Default for File {
-    fn default() -> File {
-        File {
-            listeners: Listeners::default(),
+impl Default for ConfigFile {
+    fn default() -> ConfigFile {
+        ConfigFile {
+            listeners: ListenersSpec::default(),
             trusted_proxies: Vec::new(),
-            auth: Auth::default(),
+            auth: AuthSpec::default(),
             rate_limits: Vec::new(),
             redis: None,
-            limits: Limits::default(),
-            keep_alive: text("15s"),
-            drain_grace: text("5s"),
-            drain_timeout: text("30s"),
-            replay: Replay::default(),
-            upgrade_timeout: text("1h"),
+            limits: LimitsSpec::default(),
+            keep_alive: synthetic_text("15s"),
+            drain_grace: synthetic_text("5s"),
+            drain_timeout: synthetic_text("30s"),
+            replay: ReplaySpec::default(),
+            upgrade_timeout: synthetic_text("1h"),
             run_dir: None,
             dialects: Vec::new(),
             routes: Spanned::new(Vec::new(), Location::UNKNOWN, Location::UNKNOWN),
@@ -109,64 +109,64 @@ impl Default for File {
 /// What one request and one run may take. Sizes are a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Limits {
+pub struct LimitsSpec {
     /// The largest request body taken from a client; a larger one is refused.
     #[schemars(with = "kind::Size")]
-    pub request_body: Text,
+    pub request_body: SpannedText,
     /// The largest SSE frame taken from an agent; a larger one ends the run with an error.
     #[schemars(with = "kind::Size")]
-    pub frame: Text,
+    pub frame: SpannedText,
     /// How many bytes may wait for one slow client before its agent is made to wait.
     #[schemars(with = "kind::Size")]
-    pub client_buffer: Text,
+    pub client_buffer: SpannedText,
     /// The largest head of a request, with its target; a larger one is refused. At least 8KiB.
     #[schemars(with = "kind::Size")]
-    pub header_bytes: Text,
+    pub header_bytes: SpannedText,
     /// The most fields of a request.
     #[schemars(with = "kind::Count")]
-    pub headers: Text,
+    pub headers: SpannedText,
     /// How long the head of a request may take.
     #[schemars(with = "kind::Duration")]
-    pub head_timeout: Text,
+    pub head_timeout: SpannedText,
     /// How long the whole body of a request may take.
     #[schemars(with = "kind::Duration")]
-    pub body_timeout: Text,
+    pub body_timeout: SpannedText,
     /// How long a connection may do nothing between two requests before it is closed.
     #[schemars(with = "kind::Duration")]
-    pub idle_timeout: Text,
+    pub idle_timeout: SpannedText,
     /// The most connections of clients at once; more are closed at once. Each takes a file descriptor, and another one for
     /// its agent while a run goes on.
     #[schemars(with = "kind::Count")]
-    pub connections: Text,
+    pub connections: SpannedText,
     /// The most connections at once of one address, of IPv6 of one /64 network; trusted proxies may have any number. No
     /// limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub connections_per_address: Option<Text>,
+    pub connections_per_address: Option<SpannedText>,
     /// The most runs at once, of all routes; more are refused with 503. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub max_streams: Option<Text>,
+    pub max_streams: Option<SpannedText>,
     /// Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` are sent beside `RateLimit`: `true` or `false`.
     #[schemars(with = "kind::Truth")]
-    pub legacy_headers: Text,
+    pub legacy_headers: SpannedText,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits {
-            request_body: text("8MiB"),
-            frame: text("10MiB"),
-            client_buffer: text("64KiB"),
-            header_bytes: text("64KiB"),
-            headers: text("100"),
-            head_timeout: text("30s"),
-            body_timeout: text("30s"),
-            idle_timeout: text("75s"),
-            connections: text("8192"),
+impl Default for LimitsSpec {
+    fn default() -> LimitsSpec {
+        LimitsSpec {
+            request_body: synthetic_text("8MiB"),
+            frame: synthetic_text("10MiB"),
+            client_buffer: synthetic_text("64KiB"),
+            header_bytes: synthetic_text("64KiB"),
+            headers: synthetic_text("100"),
+            head_timeout: synthetic_text("30s"),
+            body_timeout: synthetic_text("30s"),
+            idle_timeout: synthetic_text("75s"),
+            connections: synthetic_text("8192"),
             connections_per_address: None,
             max_streams: None,
-            legacy_headers: text("false"),
+            legacy_headers: synthetic_text("false"),
         }
     }
 }
@@ -175,171 +175,171 @@ impl Default for Limits {
 /// One path of the data plane and the agent behind it.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Route {
+pub struct RouteSpec {
     /// The route in metrics and logs; the path when left out. No two routes share one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub name: Option<Text>,
+    pub name: Option<SpannedText>,
     /// The path that clients POST to, matched exactly. Required. No two routes share one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Path")]
-    pub path: Option<Text>,
+    pub path: Option<SpannedText>,
     /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its segments; what
     /// they POST is answered 202 then. Without it the events are the answer to the POST.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::EventsPath>")]
-    pub events_path: Option<Text>,
+    pub events_path: Option<SpannedText>,
     /// What becomes of a run when nobody listens to it: it ends (`abort`), or goes on for so long and can be come back to
     /// (`continue for 5m`).
     #[serde(default = "replay::on_disconnect")]
     #[schemars(with = "kind::OnDisconnect")]
-    pub on_disconnect: Text,
+    pub on_disconnect: SpannedText,
     /// What the clients speak. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Side")]
-    pub client: Option<Spanned<Side>>,
+    #[schemars(with = "PeerDialectSpec")]
+    pub client: Option<Spanned<PeerDialectSpec>>,
     /// What the agent speaks. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Side")]
-    pub agent: Option<Spanned<Side>>,
+    #[schemars(with = "PeerDialectSpec")]
+    pub agent: Option<Spanned<PeerDialectSpec>>,
     /// Where the agent is: an `http` or `https` URL, a Unix socket (`unix:/run/agent.sock:/chat`), a mapping of one and its
     /// options, or a list of them over which runs are spread. Required. No two of a list share host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Upstreams")]
-    pub upstream: Option<Spanned<Upstreams>>,
+    #[schemars(with = "UpstreamListSpec")]
+    pub upstream: Option<Spanned<UpstreamListSpec>>,
     /// What TLS connections to it are made with. The certificates of the system, and none of our own, when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<UpstreamTls>")]
-    pub upstream_tls: Option<Spanned<UpstreamTls>>,
+    #[schemars(with = "Option<UpstreamTlsSpec>")]
+    pub upstream_tls: Option<Spanned<UpstreamTlsSpec>>,
     /// How each upstream is asked whether it is well. Not at all when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub health: Option<Health>,
+    pub health: Option<HealthCheckSpec>,
     /// When an upstream that fails is left out for a while.
     #[serde(default)]
-    pub ejection: Ejection,
+    pub ejection: EjectionSpec,
     /// Where an agent of two steps has its events: a path on the host of `upstream`, with `{thread_id}` and, where it is
     /// wanted, `{run_id}` in it. Without it the agent answers what is POSTed to it with the events.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::EventsPath>")]
-    pub events: Option<Text>,
+    pub events: Option<SpannedText>,
     /// What is done about an agent that breaks a rule of its protocol: it is mended (`repair`), ends the run with an error
     /// (`strict`), or is counted alone (`report`).
     #[serde(default = "guard")]
     #[schemars(with = "kind::Guard")]
-    pub guard: Text,
+    pub guard: SpannedText,
     /// How long the agent may take.
     #[serde(default)]
-    pub timeouts: Timeouts,
+    pub timeouts: TimeoutsSpec,
     /// Names of issuers and sources of API keys, one of which a caller's credential has to be from; `none` lets anybody
     /// call. All of `auth` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<kind::OneOrMany<kind::Text>>")]
-    pub auth: Option<Spanned<OneOrMany>>,
+    #[schemars(with = "Option<kind::ScalarOrListKind<kind::Text>>")]
+    pub auth: Option<Spanned<ScalarOrList>>,
     /// What else has to be true of a caller.
     #[serde(default)]
-    pub require: Require,
+    pub require: RequireSpec,
     /// The only tools that a request may offer and the agent may call. Any when left out; `[]` forbids all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<kind::Text>>")]
-    pub tools: Option<Vec<Text>>,
+    pub tools: Option<Vec<SpannedText>>,
     /// Whether a thread belongs to the caller who opened it (`owned`), or to anybody who knows its id (`shared`).
     #[serde(default = "threads")]
     #[schemars(with = "kind::Threads")]
-    pub threads: Text,
+    pub threads: SpannedText,
     /// What becomes of a run whose caller's token expires: it goes on (`finish`), ends with an error (`run_error`), or its
     /// connection is cut (`close`).
     #[serde(default = "on_token_expiry")]
     #[schemars(with = "kind::OnTokenExpiry")]
-    pub on_token_expiry: Text,
+    pub on_token_expiry: SpannedText,
     /// Names of rate limits. All have to let a request pass.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Text>")]
-    pub rate_limits: Vec<Text>,
+    pub rate_limits: Vec<SpannedText>,
     /// The most runs of the route at once; more are refused with 503. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub max_streams: Option<Text>,
+    pub max_streams: Option<SpannedText>,
     /// The most runs of the route at once of one caller, or of one address where callers are not known; more are refused
     /// with 429. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub max_streams_per_caller: Option<Text>,
+    pub max_streams_per_caller: Option<SpannedText>,
     /// How large and long one run may get.
     #[serde(default)]
-    pub run_limits: RunLimits,
+    pub run_limits: RunLimitsSpec,
     /// Pages of which origins may call. None but the gateway's own when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<Cors>")]
-    pub cors: Option<Spanned<Cors>>,
+    #[schemars(with = "Option<CorsSpec>")]
+    pub cors: Option<Spanned<CorsSpec>>,
     /// How a caller hears of a refusal: a status and a problem document (`http`), or a stream with `RUN_ERROR`
     /// (`run_error`), which the AG-UI client shows better.
     #[serde(default = "errors")]
     #[schemars(with = "kind::Errors")]
-    pub errors: Text,
+    pub errors: SpannedText,
     /// Fields of a request that the agent gets as they are. The request id and the trace go along without it.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Field>")]
-    pub forward_headers: Vec<Text>,
+    pub forward_headers: Vec<SpannedText>,
     /// Whether the caller's own credential goes to the agent: `true` or `false`.
     #[serde(default = "forward_credentials")]
     #[schemars(with = "kind::Truth")]
-    pub forward_credentials: Text,
+    pub forward_credentials: SpannedText,
     /// Fields that the gateway sets for the agent, such as its credentials: a value, or `{file: …, prefix: "Bearer "}`.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, UpstreamHeader>")]
-    pub upstream_headers: BTreeMap<String, Spanned<UpstreamHeader>>,
+    #[schemars(with = "BTreeMap<String, UpstreamHeaderSpec>")]
+    pub upstream_headers: BTreeMap<String, Spanned<UpstreamHeaderSpec>>,
 }
 
-fn guard() -> Text {
-    text("repair")
+fn guard() -> SpannedText {
+    synthetic_text("repair")
 }
 
-fn threads() -> Text {
-    text("shared")
+fn threads() -> SpannedText {
+    synthetic_text("shared")
 }
 
-fn on_token_expiry() -> Text {
-    text("finish")
+fn on_token_expiry() -> SpannedText {
+    synthetic_text("finish")
 }
 
-fn errors() -> Text {
-    text("http")
+fn errors() -> SpannedText {
+    synthetic_text("http")
 }
 
-fn forward_credentials() -> Text {
-    text("false")
+fn forward_credentials() -> SpannedText {
+    synthetic_text("false")
 }
 
 /// How long the agent, and a reader, may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Timeouts {
+pub struct TimeoutsSpec {
     /// To accept a connection, the TLS handshake included.
     #[schemars(with = "kind::Duration")]
-    pub connect: Text,
+    pub connect: SpannedText,
     /// From the request to the first byte of the response, connecting included.
     #[schemars(with = "kind::Duration")]
-    pub first_byte: Text,
+    pub first_byte: SpannedText,
     /// From the request to the first event. No limit of its own unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Duration>")]
-    pub first_event: Option<Text>,
+    pub first_event: Option<SpannedText>,
     /// Between two pieces of a response that has begun. There is no limit on the whole run, unless `run_limits` has one.
     #[schemars(with = "kind::Duration")]
-    pub idle: Text,
+    pub idle: SpannedText,
     /// From the answer to the POST to the GET of the events, on a route with `events_path`.
     #[schemars(with = "kind::Duration")]
-    pub reader: Text,
+    pub reader: SpannedText,
 }
 
-impl Default for Timeouts {
-    fn default() -> Timeouts {
-        Timeouts {
-            connect: text("5s"),
-            first_byte: text("60s"),
+impl Default for TimeoutsSpec {
+    fn default() -> TimeoutsSpec {
+        TimeoutsSpec {
+            connect: synthetic_text("5s"),
+            first_byte: synthetic_text("60s"),
             first_event: None,
-            idle: text("5m"),
-            reader: text("60s"),
+            idle: synthetic_text("5m"),
+            reader: synthetic_text("60s"),
         }
     }
 }
@@ -347,156 +347,156 @@ impl Default for Timeouts {
 /// A dialect and its options: a name alone, or a mapping.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Side {
+pub enum PeerDialectSpec {
     /// `client: ag-ui`
-    Name(#[schemars(with = "kind::Dialect")] String),
+    Name(#[schemars(with = "kind::DialectRefKind")] String),
     /// `client: {dialect: hai, content: blocks}`
-    Mapping(Box<SideMapping>),
+    Mapping(Box<PeerDialectMapping>),
 }
 
 /// The mapping form of a side. Which options a dialect takes is said by the dialect.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SideMapping {
+pub struct PeerDialectMapping {
     /// The dialect's name. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Dialect")]
-    pub dialect: Option<Text>,
+    #[schemars(with = "kind::DialectRefKind")]
+    pub dialect: Option<SpannedText>,
     /// How streamed text is written to it: as plain strings (`string`) or as output blocks (`blocks`). Both are read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Content>")]
-    pub content: Option<Text>,
+    pub content: Option<SpannedText>,
     /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Fields>")]
-    pub fields: Option<Text>,
+    pub fields: Option<SpannedText>,
     /// The tool of the client that asks its user what an interrupt of the agent asks; at most 64 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub interrupt_tool: Option<Text>,
+    pub interrupt_tool: Option<SpannedText>,
     /// Which version of AG-UI the peer has, such as `0.0.45`: what it has no word for is said otherwise. Without it
     /// everything is written as the oldest takes it, and so do all. `0.1` stands for Python's 0.1.x.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Pin>")]
-    pub pin: Option<Text>,
+    pub pin: Option<SpannedText>,
     /// In what timestamps count: `ms`, `s`, or `auto`, which takes numbers below 10^11 for seconds and writes
     /// milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Timestamp>")]
-    pub timestamp: Option<Text>,
+    pub timestamp: Option<SpannedText>,
     /// Words for roles: from AG-UI's role to the peer's word.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, kind::Text>")]
-    pub roles: BTreeMap<String, Text>,
+    pub roles: BTreeMap<String, SpannedText>,
     /// Names of CUSTOM events that mean that the run failed. Such an event leaves as the error that ends the run.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Text>")]
-    pub errors: Vec<Text>,
+    pub errors: Vec<SpannedText>,
 }
 
 /// A dialect of one's own: a built-in one with other names, words and strip rules. What is left out stays as it is there.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct OwnDialect {
+pub struct CustomDialectSpec {
     /// What routes call it. Required; no dialect of that name may be built in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::DialectName")]
-    pub name: Option<Text>,
+    pub name: Option<SpannedText>,
     /// The dialect that it changes. Required; one that stands above it in the file may be named, too.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::Dialect")]
-    pub extends: Option<Text>,
+    #[schemars(with = "kind::DialectRefKind")]
+    pub extends: Option<SpannedText>,
     /// Types of events: from the extended dialect's to its own.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, kind::Text>")]
-    pub events: BTreeMap<String, Text>,
+    pub events: BTreeMap<String, SpannedText>,
     /// Members of events, messages and requests: from AG-UI's name to its own.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, kind::Text>")]
-    pub fields: BTreeMap<String, Text>,
+    pub fields: BTreeMap<String, SpannedText>,
     /// Roles: from AG-UI's to its own word.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, kind::Text>")]
-    pub roles: BTreeMap<String, Text>,
+    pub roles: BTreeMap<String, SpannedText>,
     /// Values of members: by AG-UI's name of the member, from AG-UI's value to its own.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, kind::Text>>")]
-    pub values: BTreeMap<String, BTreeMap<String, Text>>,
+    pub values: BTreeMap<String, BTreeMap<String, SpannedText>>,
     /// Members of its events that must not leave the gateway.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Text>")]
-    pub strip: Vec<Text>,
+    pub strip: Vec<SpannedText>,
 }
 
 /// One scalar or a list of scalars.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum OneOrMany {
+pub enum ScalarOrList {
     /// `data: 127.0.0.1:8787`
     One(String),
     /// `data: [127.0.0.1:8787, "[::1]:8787"]`
-    Many(Vec<Text>),
+    Many(Vec<SpannedText>),
 }
 
-pub(super) fn text(written: &str) -> Text {
+pub(super) fn synthetic_text(written: &str) -> SpannedText {
     Spanned::new(written.to_owned(), Location::UNKNOWN, Location::UNKNOWN)
 }
 
 // serde's `untagged` buffers what it reads and thereby forgets where it stood, so the two choices are made by hand.
-impl<'de> Deserialize<'de> for Side {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Side, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Side;
+impl<'de> Deserialize<'de> for PeerDialectSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<PeerDialectSpec, D::Error> {
+        struct PeerDialectVisitor;
+        impl<'de> Visitor<'de> for PeerDialectVisitor {
+            type Value = PeerDialectSpec;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("the name of a dialect or a mapping such as {dialect: NAME}")
             }
-            fn visit_str<E: Error>(self, name: &str) -> Result<Side, E> {
-                Ok(Side::Name(name.to_owned()))
+            fn visit_str<E: Error>(self, name: &str) -> Result<PeerDialectSpec, E> {
+                Ok(PeerDialectSpec::Name(name.to_owned()))
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Side, A::Error> {
-                SideMapping::deserialize(MapAccessDeserializer::new(map))
-                    .map(|mapping| Side::Mapping(Box::new(mapping)))
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<PeerDialectSpec, A::Error> {
+                PeerDialectMapping::deserialize(MapAccessDeserializer::new(map))
+                    .map(|mapping| PeerDialectSpec::Mapping(Box::new(mapping)))
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(PeerDialectVisitor)
     }
 }
 
-impl<'de> Deserialize<'de> for OneOrMany {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<OneOrMany, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = OneOrMany;
+impl<'de> Deserialize<'de> for ScalarOrList {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<ScalarOrList, D::Error> {
+        struct ScalarOrListVisitor;
+        impl<'de> Visitor<'de> for ScalarOrListVisitor {
+            type Value = ScalarOrList;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("a single value or a list of values")
             }
-            fn visit_str<E: Error>(self, one: &str) -> Result<OneOrMany, E> {
-                Ok(OneOrMany::One(one.to_owned()))
+            fn visit_str<E: Error>(self, one: &str) -> Result<ScalarOrList, E> {
+                Ok(ScalarOrList::One(one.to_owned()))
             }
             // A bare port is a number to YAML; it is kept, so that `check` can say what to write instead.
-            fn visit_u64<E: Error>(self, one: u64) -> Result<OneOrMany, E> {
-                Ok(OneOrMany::One(one.to_string()))
+            fn visit_u64<E: Error>(self, one: u64) -> Result<ScalarOrList, E> {
+                Ok(ScalarOrList::One(one.to_string()))
             }
-            fn visit_i64<E: Error>(self, one: i64) -> Result<OneOrMany, E> {
-                Ok(OneOrMany::One(one.to_string()))
+            fn visit_i64<E: Error>(self, one: i64) -> Result<ScalarOrList, E> {
+                Ok(ScalarOrList::One(one.to_string()))
             }
             // As JSON writes it, so that a claim is compared with the same text: `1.0`, not `1`.
-            fn visit_f64<E: Error>(self, one: f64) -> Result<OneOrMany, E> {
-                Ok(OneOrMany::One(format!("{one:?}")))
+            fn visit_f64<E: Error>(self, one: f64) -> Result<ScalarOrList, E> {
+                Ok(ScalarOrList::One(format!("{one:?}")))
             }
             // `email_verified: true` is what a claim has to say.
-            fn visit_bool<E: Error>(self, one: bool) -> Result<OneOrMany, E> {
-                Ok(OneOrMany::One(one.to_string()))
+            fn visit_bool<E: Error>(self, one: bool) -> Result<ScalarOrList, E> {
+                Ok(ScalarOrList::One(one.to_string()))
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<OneOrMany, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<ScalarOrList, A::Error> {
                 let mut many = Vec::new();
-                while let Some(one) = list.next_element::<Text>()? {
+                while let Some(one) = list.next_element::<SpannedText>()? {
                     many.push(one);
                 }
-                Ok(OneOrMany::Many(many))
+                Ok(ScalarOrList::Many(many))
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(ScalarOrListVisitor)
     }
 }

@@ -7,25 +7,25 @@ use serde::de::value::Error as Refusal;
 use serde::de::{Deserializer, Error, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::file::{File, Limits, Route, Timeouts};
-use super::outline::Step;
+use super::file::{ConfigFile, LimitsSpec, RouteSpec, TimeoutsSpec};
+use super::spanned_tree::PathStep;
 
 /// Whether it is a key of routes that stands at the top of the file.
-pub(super) fn is_of_route(key: &str, at: &[Step]) -> bool {
-    at.len() == 1 && keys_of::<Route>().contains(&key)
+pub(super) fn is_route_key_at_top(key: &str, at: &[PathStep]) -> bool {
+    at.len() == 1 && keys_of::<RouteSpec>().contains(&key)
 }
 
 /// Where a key belongs that is unknown where it stands, in words.
-pub(super) fn home(key: &str, at: &[Step]) -> Option<&'static str> {
+pub(super) fn suggest_location(key: &str, at: &[PathStep]) -> Option<&'static str> {
     const OF_ROUTE: &str =
         "it is a key of a route: write it below `routes:`, behind `- ` or as far in as the key behind that";
     let is_top = at.len() == 1;
-    let is_in_route = matches!(at, [Step::Key(routes), Step::Index(_), Step::Key(_)] if routes == "routes");
+    let is_in_route = matches!(at, [PathStep::Key(routes), PathStep::Index(_), PathStep::Key(_)] if routes == "routes");
     let homes = [
-        (is_top, keys_of::<Route>(), OF_ROUTE),
-        (!is_top, keys_of::<File>(), "it is a key of the whole file: write it without indentation"),
-        (is_top || is_in_route, keys_of::<Limits>(), "it is a key of `limits` of the file"),
-        (is_top || is_in_route, keys_of::<Timeouts>(), "it is a key of `timeouts` of a route"),
+        (is_top, keys_of::<RouteSpec>(), OF_ROUTE),
+        (!is_top, keys_of::<ConfigFile>(), "it is a key of the whole file: write it without indentation"),
+        (is_top || is_in_route, keys_of::<LimitsSpec>(), "it is a key of `limits` of the file"),
+        (is_top || is_in_route, keys_of::<TimeoutsSpec>(), "it is a key of `timeouts` of a route"),
     ];
     let home = homes.into_iter().find(|(may_be, keys, _)| *may_be && keys.contains(&key));
     home.map(|(_, _, words)| words)
@@ -34,8 +34,8 @@ pub(super) fn home(key: &str, at: &[Step]) -> Option<&'static str> {
 /// The keys a struct reads, as it tells them to whatever it is read from.
 #[must_use]
 pub fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
-    struct Asked<'a>(&'a Cell<&'static [&'static str]>);
-    impl<'de> Deserializer<'de> for Asked<'_> {
+    struct FieldNameProbe<'a>(&'a Cell<&'static [&'static str]>);
+    impl<'de> Deserializer<'de> for FieldNameProbe<'_> {
         type Error = Refusal;
         fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Refusal> {
             Err(Refusal::custom("asked only for its keys"))
@@ -56,6 +56,6 @@ pub fn keys_of<T: for<'de> Deserialize<'de>>() -> &'static [&'static str] {
     }
     let keys = Cell::new(&[][..]);
     // Whoever asked has heard what there is to hear.
-    let _ = T::deserialize(Asked(&keys));
+    let _ = T::deserialize(FieldNameProbe(&keys));
     keys.get()
 }

@@ -6,18 +6,18 @@ use std::path::PathBuf;
 
 /// One listener.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listen {
+pub struct ListenerConfig {
     /// where
-    pub address: Address,
+    pub address: ListenAddress,
     /// what it shows in TLS; none speaks as clear as the network
-    pub tls: Option<Tls>,
+    pub tls: Option<ListenerTlsConfig>,
     /// whether each connection begins with a header of the PROXY protocol
     pub proxy_protocol: bool,
 }
 
 /// Where a listener is. Displayed as it is written in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
+pub enum ListenAddress {
     /// an address of the network; port 0 takes a free one
     Tcp(SocketAddr),
     /// a socket in the file system
@@ -31,45 +31,45 @@ pub enum Address {
 
 /// The files of a listener that speaks TLS. They were usable when the configuration was read.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Tls {
+pub struct ListenerTlsConfig {
     /// the certificate, and those of the authorities between it and the root
     pub cert: PathBuf,
     /// its private key
     pub key: PathBuf,
     /// what clients have to show
-    pub client: Option<ClientAuth>,
+    pub client: Option<ClientAuthConfig>,
 }
 
 /// What clients have to show in TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientAuth {
+pub struct ClientAuthConfig {
     /// the authorities that are believed
     pub ca: PathBuf,
     /// whether a client without a certificate is turned away
     pub required: bool,
 }
 
-impl Listen {
+impl ListenerConfig {
     /// The address and the port, of a listener of the network.
     #[must_use]
-    pub fn tcp(&self) -> Option<SocketAddr> {
+    pub fn tcp_address(&self) -> Option<SocketAddr> {
         match self.address {
-            Address::Tcp(address) => Some(address),
-            Address::Unix { .. } => None,
+            ListenAddress::Tcp(address) => Some(address),
+            ListenAddress::Unix { .. } => None,
         }
     }
 
     /// Whether other machines may reach it.
     #[must_use]
     pub fn is_public(&self) -> bool {
-        self.tcp().is_some_and(|address| !address.ip().is_loopback())
+        self.tcp_address().is_some_and(|address| !address.ip().is_loopback())
     }
 
     /// Whether a connection to a host and port ends here, as far as that is known without looking names up.
     pub(super) fn is_reached_by(&self, tls: bool, host: &str, port: u16) -> bool {
         // A connection to the wildcard address goes to the loopback one.
         let local = |ip: IpAddr| ip.is_loopback() || ip.is_unspecified();
-        let Some(address) = self.tcp() else { return false };
+        let Some(address) = self.tcp_address() else { return false };
         let here = address.ip();
         let reached = match host.parse().map(|ip: IpAddr| ip.to_canonical()) {
             // A wildcard of IPv6 takes IPv4 as well.
@@ -85,25 +85,25 @@ impl Listen {
 
     /// Whether the second of two sockets could not be bound: one address and port, or a wildcard of the same family over
     /// it, or one file. Port 0 is a new port each time.
-    pub(super) fn overlaps(&self, other: &Listen) -> bool {
+    pub(super) fn overlaps(&self, other: &ListenerConfig) -> bool {
         match (&self.address, &other.address) {
-            (Address::Tcp(one), Address::Tcp(other)) => {
+            (ListenAddress::Tcp(one), ListenAddress::Tcp(other)) => {
                 let wildcard = one.ip().is_unspecified() || other.ip().is_unspecified();
                 one.port() != 0
                     && one.port() == other.port()
                     && (one.ip() == other.ip() || (wildcard && one.is_ipv4() == other.is_ipv4()))
             }
-            (Address::Unix { path: one, .. }, Address::Unix { path: other, .. }) => one == other,
+            (ListenAddress::Unix { path: one, .. }, ListenAddress::Unix { path: other, .. }) => one == other,
             _ => false,
         }
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Address::Tcp(address) => address.fmt(out),
-            Address::Unix { path, .. } => write!(out, "unix:{}", path.display()),
+            ListenAddress::Tcp(address) => address.fmt(out),
+            ListenAddress::Unix { path, .. } => write!(out, "unix:{}", path.display()),
         }
     }
 }

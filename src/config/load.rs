@@ -7,74 +7,75 @@ use std::path::Path;
 use serde::de::DeserializeOwned;
 use serde_saphyr::Options;
 
-use super::access::{Algorithm, ApiKey, Keys};
-use super::draft::{self, Draft};
-use super::file::{File, KeyFile};
-use super::problem::{Problem, Problems};
+use super::access::{Algorithm, ApiKeyConfig, IssuerKeysConfig};
+use super::file::{ApiKeyFile, ConfigFile};
+use super::problem::{ConfigProblem, ConfigProblems};
+use super::recovery::{self, RecoveredFile};
 use super::{Config, check};
 
 /// The largest file that is read, in bytes. A configuration with thousands of routes is far smaller, and so is a file of
 /// thousands of API keys.
-pub const MAX_FILE: usize = 1 << 20;
+pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Reads and checks the file at `path`, with the variables of the process. Relative names of files in it start at its
 /// folder.
 ///
 /// # Errors
 /// Everything that is wrong with it: that it cannot be read, or what [`from_str`] says.
-pub fn from_path(path: &Path) -> Result<Config, Problems> {
-    from_path_with(path, &environment)
+pub fn from_path(path: &Path) -> Result<Config, ConfigProblems> {
+    from_path_with(path, &env_var)
 }
 
 /// As [`from_path`], with the variables that `lookup` knows.
-pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
-    understood(path, &unread(path)?, With::of(path, lookup)).map(|loaded| loaded.config)
+pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, ConfigProblems> {
+    load_with(path, &read_source(path)?, LoadContext::for_path(path, lookup)).map(|loaded| loaded.config)
 }
 
 /// What `bytes`, the content of the file at `path`, say, with all that would keep a gateway from running on it.
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn runnable(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<Loaded, Problems> {
-    understood(path, bytes, With { keys, ..With::of(path, &environment) })
+pub fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<LoadedConfig, ConfigProblems> {
+    load_with(path, bytes, LoadContext { key_check: keys, ..LoadContext::for_path(path, &env_var) })
 }
 
 /// The bytes of the file at `path`, to be understood by [`runnable`].
 ///
 /// # Errors
 /// That it cannot be read.
-pub fn unread(path: &Path) -> Result<Vec<u8>, Problems> {
-    content(path).map_err(|message| unreadable(&path.display().to_string(), message))
+pub fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
+    read_limited(path).map_err(|message| unreadable(&path.display().to_string(), message))
 }
 
 /// As [`runnable`], with other surroundings.
-pub(super) fn understood(path: &Path, bytes: &[u8], with: With<'_>) -> Result<Loaded, Problems> {
+pub(super) fn load_with(path: &Path, bytes: &[u8], with: LoadContext<'_>) -> Result<LoadedConfig, ConfigProblems> {
     let name = path.display().to_string();
-    loaded(&name, text(&name, bytes)?, with)
+    load_text(&name, decode_utf8(&name, bytes)?, with)
 }
 
-fn loaded(name: &str, text: &str, with: With<'_>) -> Result<Loaded, Problems> {
-    let (file, (config, warnings)) = both::<File, _>(name, text, with, check::check)?;
-    Ok(Loaded { config, warnings, file })
+fn load_text(name: &str, text: &str, with: LoadContext<'_>) -> Result<LoadedConfig, ConfigProblems> {
+    let (file, (config, warnings)) = parse_and_check::<ConfigFile, _>(name, text, with, check::check)?;
+    Ok(LoadedConfig { config, warnings, file })
 }
 
 /// Reads `text` as the file `name` and checks what could be read of it.
-pub(super) fn both<F: DeserializeOwned, T>(
+pub(super) fn parse_and_check<F: DeserializeOwned, T>(
     name: &str,
     text: &str,
-    with: With<'_>,
-    check: fn(&Source<'_>, &F) -> Result<T, Vec<Problem>>,
-) -> Result<(F, T), Problems> {
-    let text = plain(text);
-    let Draft { value, mut problems, lost, misplaced } = draft::read::<F>(name, text, options());
-    let source = Source { name, text, with, lost: &lost, misplaced: &misplaced };
+    with: LoadContext<'_>,
+    check: fn(&SourceText<'_>, &F) -> Result<T, Vec<ConfigProblem>>,
+) -> Result<(F, T), ConfigProblems> {
+    let text = strip_bom(text);
+    let RecoveredFile { value, mut problems, skipped_paths: lost, misplaced_keys: misplaced } =
+        recovery::read::<F>(name, text, yaml_options());
+    let source = SourceText { name, text, context: with, skipped_paths: &lost, misplaced_keys: &misplaced };
     let checked = value.map(|value| check(&source, &value).map(|checked| (value, checked)));
     match checked {
         Some(Ok(both)) if problems.is_empty() => return Ok(both),
         Some(Err(more)) => problems.extend(more),
         Some(Ok(_)) | None => {}
     }
-    Err(Problems::new(problems))
+    Err(ConfigProblems::new(problems))
 }
 
 /// Checks `text` as the file `name`, with the variables of the process. Relative names of files start at the current
@@ -82,39 +83,43 @@ pub(super) fn both<F: DeserializeOwned, T>(
 ///
 /// # Errors
 /// Everything that is wrong with it, each with its line and column; of a text that is no YAML, why it is none.
-pub fn from_str(name: &str, text: &str) -> Result<Config, Problems> {
-    from_str_with(name, text, &environment)
+pub fn from_str(name: &str, text: &str) -> Result<Config, ConfigProblems> {
+    from_str_with(name, text, &env_var)
 }
 
 /// As [`from_str`], with the variables that `lookup` knows.
 ///
 /// # Errors
 /// As [`from_str`].
-pub fn from_str_with(name: &str, text: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Config, Problems> {
-    loaded(name, text, With::of(Path::new(""), lookup)).map(|loaded| loaded.config)
+pub fn from_str_with(
+    name: &str,
+    text: &str,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<Config, ConfigProblems> {
+    load_text(name, text, LoadContext::for_path(Path::new(""), lookup)).map(|loaded| loaded.config)
 }
 
 /// Checks what stands in the file of API keys at `path`, with the variables of the process.
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKey>, Problems> {
-    key_file_with(path, content, &environment)
+pub fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
+    load_key_file_with(path, content, &env_var)
 }
 
 /// As [`key_file`], with the variables that `lookup` knows.
-pub(super) fn key_file_with(
+pub(super) fn load_key_file_with(
     path: &Path,
     content: &[u8],
     lookup: &dyn Fn(&str) -> Option<String>,
-) -> Result<Vec<ApiKey>, Problems> {
+) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
     let name = path.display().to_string();
-    let text = text(&name, content)?;
-    let both = both::<KeyFile, _>(&name, text, With::of(path, lookup), check::check_keys);
+    let text = decode_utf8(&name, content)?;
+    let both = parse_and_check::<ApiKeyFile, _>(&name, text, LoadContext::for_path(path, lookup), check::check_keys);
     both.map(|(_, keys)| keys).map_err(|problems| match problems.as_slice() {
         // Whoever leaves `keys:` out has written its list and nothing else.
         [whole] if whole.path.is_empty() && whole.message.ends_with("found a list") => {
-            whole.clone().hint("put `keys:` on its first line").into()
+            whole.clone().with_hint("put `keys:` on its first line").into()
         }
         _ => problems,
     })
@@ -122,67 +127,67 @@ pub(super) fn key_file_with(
 
 /// A text on its way to being checked.
 #[derive(Clone, Copy)]
-pub(super) struct Source<'a> {
+pub(super) struct SourceText<'a> {
     /// What messages call it.
     pub(super) name: &'a str,
     /// As it was read, for excerpts.
     pub(super) text: &'a str,
     /// What it is read with.
-    pub(super) with: With<'a>,
+    pub(super) context: LoadContext<'a>,
     /// Paths whose values were left out, since they could not be read.
-    pub(super) lost: &'a [String],
+    pub(super) skipped_paths: &'a [String],
     /// Keys of routes that stand in no route.
-    pub(super) misplaced: &'a [String],
+    pub(super) misplaced_keys: &'a [String],
 }
 
 /// What a text is read with.
 #[derive(Clone, Copy)]
-pub(super) struct With<'a> {
+pub(super) struct LoadContext<'a> {
     /// Where relative names of files start.
-    pub(super) base: &'a Path,
+    pub(super) base_dir: &'a Path,
     /// Knows variables.
     pub(super) lookup: &'a dyn Fn(&str) -> Option<String>,
     /// Knows keys.
-    pub(super) keys: KeyCheck,
+    pub(super) key_check: KeyCheck,
 }
 
-impl<'a> With<'a> {
+impl<'a> LoadContext<'a> {
     /// For the file at `path`, whose keys nobody looks at.
-    pub(super) fn of(path: &'a Path, lookup: &'a dyn Fn(&str) -> Option<String>) -> With<'a> {
-        With { base: path.parent().unwrap_or(Path::new("")), lookup, keys: |_, _, _| Ok(()) }
+    pub(super) fn for_path(path: &'a Path, lookup: &'a dyn Fn(&str) -> Option<String>) -> LoadContext<'a> {
+        LoadContext { base_dir: path.parent().unwrap_or(Path::new("")), lookup, key_check: |_, _, _| Ok(()) }
     }
 }
 
 /// Whether the content of an issuer's file can check signatures made with these algorithms. Only the guard knows that, which
 /// is made from a configuration; so whoever reads one to run on it brings this along.
-pub type KeyCheck = fn(&Keys, &[u8], &[Algorithm]) -> Result<(), Unfit>;
+pub type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
 
 /// Why it cannot.
 #[derive(Debug)]
-pub struct Unfit {
+pub struct KeyMismatch {
     /// The rest of the sentence that the file's name begins.
-    pub why: String,
+    pub reason: String,
     /// The way out.
     pub hint: &'static str,
 }
 
 /// A file that can be run on.
 #[derive(Debug)]
-pub struct Loaded {
+pub struct LoadedConfig {
     /// What it says.
     pub config: Config,
     /// What is doubtful about it, in the order of the file.
-    pub warnings: Vec<Problem>,
+    pub warnings: Vec<ConfigProblem>,
     /// As it was written.
-    pub(super) file: File,
+    pub(super) file: ConfigFile,
 }
 
-pub(super) fn environment(variable: &str) -> Option<String> {
+pub(super) fn env_var(variable: &str) -> Option<String> {
     std::env::var(variable).ok()
 }
 
 /// The mark some editors put before UTF-8 counts as no column.
-pub(super) fn plain(text: &str) -> &str {
+pub(super) fn strip_bom(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)
 }
 
@@ -190,40 +195,42 @@ pub(super) fn plain(text: &str) -> &str {
 ///
 /// # Errors
 /// Why it cannot be read, without its path.
-pub fn bytes(path: &Path) -> Result<Vec<u8>, String> {
+pub fn read_regular_file(path: &Path) -> Result<Vec<u8>, String> {
     // Opening a pipe would wait for whoever writes to it, and its content could be read only once.
     if !path.metadata().map_err(|error| format!("cannot be read: {error}"))?.is_file() {
         return Err("is no regular file".to_owned());
     }
-    content(path)
+    read_limited(path)
 }
 
 /// The bytes of whatever is there; a configuration may come through a pipe.
-fn content(path: &Path) -> Result<Vec<u8>, String> {
+fn read_limited(path: &Path) -> Result<Vec<u8>, String> {
     let cannot = |error: std::io::Error| format!("cannot be read: {error}");
     let mut bytes = Vec::new();
-    let limit = MAX_FILE as u64 + 1;
+    let limit = MAX_FILE_BYTES as u64 + 1;
     OsFile::open(path).map_err(cannot)?.take(limit).read_to_end(&mut bytes).map_err(cannot)?;
-    if bytes.len() > MAX_FILE {
-        return Err(format!("is larger than {MAX_FILE} bytes"));
+    if bytes.len() > MAX_FILE_BYTES {
+        return Err(format!("is larger than {MAX_FILE_BYTES} bytes"));
     }
     Ok(bytes)
 }
 
 /// The text of the file that messages call `name`.
-fn text<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, Problems> {
+fn decode_utf8<'b>(name: &str, bytes: &'b [u8]) -> Result<&'b str, ConfigProblems> {
     std::str::from_utf8(bytes).map_err(|error| {
         let line = bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count() + 1;
         unreadable(name, format!("is not UTF-8: line {line} holds other bytes"))
     })
 }
 
-fn unreadable(name: &str, message: String) -> Problems {
-    Problem::of_file(name, message).hint("name a YAML file that this user may read, of at most 1 MiB").into()
+fn unreadable(name: &str, message: String) -> ConfigProblems {
+    ConfigProblem::for_file(name, message)
+        .with_hint("name a YAML file that this user may read, of at most 1 MiB")
+        .into()
 }
 
 /// The reader's limits, far above what a configuration needs and far below what would hurt.
-fn options() -> Options {
+fn yaml_options() -> Options {
     serde_saphyr::options! {
         with_snippet: false,
         // YAML 1.2: `no` is a text, such as the name of a country; only `true` and `false` are truth values.
@@ -233,7 +240,7 @@ fn options() -> Options {
             max_nodes: 100_000,
             max_aliases: 1_000,
             max_anchors: 1_000,
-            max_total_scalar_bytes: MAX_FILE,
+            max_total_scalar_bytes: MAX_FILE_BYTES,
         },
     }
 }

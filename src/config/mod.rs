@@ -14,57 +14,60 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::access::{Access, Auth, RateLimits, TrustedProxies};
-use self::listen::Listen;
-use self::process::Process;
-use self::replay::{OnDisconnect, Replay};
-use crate::dialect::Side;
-use crate::translate::Mode;
+use self::access::{AccessConfig, AuthConfig, RateLimitsConfig, TrustedProxies};
+use self::listen::ListenerConfig;
+use self::process::ProcessConfig;
+use self::replay::{OnDisconnect, ReplayConfig};
+use crate::dialect::PeerDialect;
+use crate::translate::GuardMode;
 
 pub mod access;
+pub mod admin_endpoints;
 pub mod certificate;
 mod check;
 mod difference;
-mod draft;
 pub mod effective;
-mod explain;
-pub mod field;
+pub mod enum_values;
 pub mod file;
+pub mod header_names;
 pub mod keys;
-mod lenient;
 pub mod listen;
 pub mod load;
-mod outline;
 mod problem;
 pub mod process;
-pub mod reach;
+mod recovering_reader;
+mod recovery;
 pub mod reload;
 pub mod replay;
 mod scalar;
 pub mod schema;
-mod slip;
+mod spanned_tree;
+mod substitution;
 mod template;
 #[cfg(test)]
 mod tests;
 mod upstream;
-mod variable;
-pub mod words;
+mod yaml_errors;
+mod yaml_hints;
 
-pub use problem::{Problem, Problems, Severity, did_you_mean};
-pub use template::Template;
-pub use upstream::{Ejection, Health, Http, Identity, Place, Upstream, UpstreamTls};
+pub use problem::{ConfigProblem, ConfigProblems, ProblemSeverity, did_you_mean};
+pub use template::PathTemplate;
+pub use upstream::{
+    EjectionConfig, HealthCheckConfig, UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion,
+    UpstreamTlsConfig,
+};
 
 /// A duration that is not zero, as a configuration spells it: `500ms`, `15s`, `5m`, `1h`.
 ///
 /// # Errors
 /// What is wrong with the text, and the way out.
-pub fn duration(text: &str) -> Result<Duration, String> {
-    scalar::duration(text).map_err(|fault| format!("{}; {}", fault.is, fault.hint))
+pub fn parse_duration(text: &str) -> Result<Duration, String> {
+    scalar::parse_duration(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
 }
 
 /// A duration as a configuration spells it, in the largest unit that has no rest.
 #[must_use]
-pub fn spelt(duration: Duration) -> String {
+pub fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
     match units.iter().find(|(_, unit)| millis > 0 && millis.is_multiple_of(*unit)) {
@@ -77,30 +80,30 @@ pub fn spelt(duration: Duration) -> String {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
     /// Where the data plane listens. Never empty; overlaps with neither itself nor `status`.
-    pub data: Vec<Listen>,
+    pub data: Vec<ListenerConfig>,
     /// Where the status plane listens. Empty when it is turned off.
-    pub status: Vec<Listen>,
+    pub status: Vec<ListenerConfig>,
     /// Whose `Forwarded`, `X-Forwarded-For` and PROXY protocol are believed.
     pub trusted_proxies: TrustedProxies,
     /// Whom the gateway believes.
-    pub auth: Auth,
+    pub auth: AuthConfig,
     /// How often callers may call.
-    pub rate_limits: RateLimits,
+    pub rate_limits: RateLimitsConfig,
     /// How much memory one run may take, and what a request may look like.
-    pub limits: Limits,
+    pub limits: LimitsConfig,
     /// Silence after which a client is sent a comment. Never zero.
     pub keep_alive: Duration,
     /// How the process lives and ends.
-    pub process: Process,
+    pub process: ProcessConfig,
     /// How much is kept of runs that outlive their clients.
-    pub replay: Replay,
+    pub replay: ReplayConfig,
     /// In the order of the file. Never empty; no two share a path or a name.
-    pub routes: Vec<Route>,
+    pub routes: Vec<RouteConfig>,
 }
 
 /// What one request and one run may take. Sizes are in bytes; nothing is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct LimitsConfig {
     /// The largest request body taken from a client.
     pub request_body: usize,
     /// The largest SSE frame taken from an agent.
@@ -127,41 +130,41 @@ pub struct Limits {
 
 /// One path and the agent behind it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Route {
+pub struct RouteConfig {
     /// The route in metrics and logs: not empty, no control characters, unique.
     pub name: String,
     /// Matched exactly against the request's path, which is not decoded for it. Begins with `/`, unique.
     pub path: String,
     /// Where clients GET the events of a run that they POSTed; its place is one whole segment. No request is read by two
     /// of these, or by one and a `path`.
-    pub events_path: Option<Template>,
+    pub events_path: Option<PathTemplate>,
     /// What becomes of a run that nobody listens to.
     pub on_disconnect: OnDisconnect,
     /// What the clients speak.
-    pub client: Side,
+    pub client: PeerDialect,
     /// What the agent speaks.
-    pub agent: Side,
+    pub agent: PeerDialect,
     /// Where the agent is. Never empty, no two the same.
-    pub upstreams: Vec<Upstream>,
+    pub upstreams: Vec<UpstreamConfig>,
     /// What TLS connections to them are made with; the certificates of the system where it is `None`.
-    pub upstream_tls: Option<UpstreamTls>,
+    pub upstream_tls: Option<UpstreamTlsConfig>,
     /// How they are asked whether they are well, if they are.
-    pub health: Option<Health>,
+    pub health: Option<HealthCheckConfig>,
     /// When one that fails is left out.
-    pub ejection: Ejection,
+    pub ejection: EjectionConfig,
     /// Where the agent has its events, on the host of the upstream that took the run.
-    pub events: Option<Template>,
+    pub events: Option<PathTemplate>,
     /// What is done about an agent that breaks a rule.
-    pub guard: Mode,
+    pub guard: GuardMode,
     /// How long the agent may take.
-    pub timeouts: Timeouts,
+    pub timeouts: TimeoutsConfig,
     /// Who may call, how often and how much.
-    pub access: Arc<Access>,
+    pub access: Arc<AccessConfig>,
 }
 
 /// How long an agent, and a reader, may take for each step of a run. None is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Timeouts {
+pub struct TimeoutsConfig {
     /// To accept a connection, the TLS handshake included.
     pub connect: Duration,
     /// From the request to the first byte of the response, connecting included.

@@ -12,19 +12,19 @@ const MAX_EXCERPT: usize = 120;
 
 /// A line and a column, both from 1, the column in characters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Position {
+pub(super) struct SourcePosition {
     pub(super) line: u64,
     pub(super) column: u64,
 }
 
-impl Position {
+impl SourcePosition {
     /// A default stands nowhere.
-    pub(super) fn of(location: Location) -> Option<Position> {
-        (location != Location::UNKNOWN).then(|| Position { line: location.line(), column: location.column() })
+    pub(super) fn from_location(location: Location) -> Option<SourcePosition> {
+        (location != Location::UNKNOWN).then(|| SourcePosition { line: location.line(), column: location.column() })
     }
 }
 
-impl fmt::Display for Position {
+impl fmt::Display for SourcePosition {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "line {}, column {}", self.line, self.column)
     }
@@ -32,7 +32,7 @@ impl fmt::Display for Position {
 
 /// How much a problem matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Severity {
+pub enum ProblemSeverity {
     /// The configuration is not used.
     Error,
     /// It is used, and probably not what was meant.
@@ -49,9 +49,9 @@ pub enum Severity {
 ///      |     ^
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct ConfigProblem {
     /// Whether it is a mistake.
-    pub severity: Severity,
+    pub severity: ProblemSeverity,
     /// The file as it was named to Diglot.
     pub file: String,
     /// The line, from 1. `None` when the mistake is an absence or concerns the whole file.
@@ -68,17 +68,17 @@ pub struct Problem {
     pub excerpt: Option<String>,
 }
 
-impl Problem {
+impl ConfigProblem {
     /// What is wrong with the file at `path` as a whole.
     #[must_use]
-    pub fn of(path: &Path, message: impl Into<String>) -> Problem {
-        Problem::of_file(&path.display().to_string(), message)
+    pub fn for_path(path: &Path, message: impl Into<String>) -> ConfigProblem {
+        ConfigProblem::for_file(&path.display().to_string(), message)
     }
 
     /// A problem with the whole file.
-    pub(super) fn of_file(file: &str, message: impl Into<String>) -> Problem {
-        Problem {
-            severity: Severity::Error,
+    pub(super) fn for_file(file: &str, message: impl Into<String>) -> ConfigProblem {
+        ConfigProblem {
+            severity: ProblemSeverity::Error,
             file: file.to_owned(),
             line: None,
             column: None,
@@ -90,14 +90,14 @@ impl Problem {
     }
 
     /// Adds the place within the file, and the line from its text.
-    pub(super) fn at(mut self, path: &str, position: Option<Position>, source: &str) -> Problem {
+    pub(super) fn with_location(mut self, path: &str, position: Option<SourcePosition>, source: &str) -> ConfigProblem {
         path.clone_into(&mut self.path);
-        if let Some(Position { line, column }) = position {
+        if let Some(SourcePosition { line, column }) = position {
             self.line = Some(line);
             self.column = Some(column);
             let before = usize::try_from(line).unwrap_or(usize::MAX).saturating_sub(1);
             let line = source.lines().nth(before).filter(|line| !line.trim().is_empty());
-            let is_secret = is_secret_path(path) || is_of_secret(source, before);
+            let is_secret = is_secret_path(path) || is_secret_line(source, before);
             let harmless = |line: &&str| !may_hold_password(line) && !is_secret;
             self.excerpt = line.filter(harmless).map(str::to_owned);
         }
@@ -105,14 +105,14 @@ impl Problem {
     }
 
     /// Adds the way out.
-    pub(super) fn hint(mut self, hint: impl Into<String>) -> Problem {
+    pub(super) fn with_hint(mut self, hint: impl Into<String>) -> ConfigProblem {
         self.hint = Some(hint.into());
         self
     }
 
     /// Says nothing of what stands in its line.
-    pub(super) fn without_excerpt(self) -> Problem {
-        Problem { excerpt: None, ..self }
+    pub(super) fn without_excerpt(self) -> ConfigProblem {
+        ConfigProblem { excerpt: None, ..self }
     }
 
     fn write_excerpt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -121,31 +121,31 @@ impl Problem {
         };
         let caret = usize::try_from(column).unwrap_or(usize::MAX).saturating_sub(1);
         let start = if excerpt.chars().count() > MAX_EXCERPT { caret.saturating_sub(MAX_EXCERPT / 2) } else { 0 };
-        let shown: Vec<char> = excerpt.chars().skip(start).take(MAX_EXCERPT).map(harmless).collect();
-        let indent: usize = shown.iter().take(caret - start).map(|each| terminal_columns(*each)).sum();
+        let shown: Vec<char> = excerpt.chars().skip(start).take(MAX_EXCERPT).map(to_printable).collect();
+        let indent: usize = shown.iter().take(caret - start).map(|each| char_width(*each)).sum();
         let gutter = line.to_string();
         write!(out, "\n  {gutter} | {}", shown.iter().collect::<String>())?;
         write!(out, "\n  {:gutter$} | {:indent$}^", "", "", gutter = gutter.len())
     }
 }
 
-impl fmt::Display for Problem {
+impl fmt::Display for ConfigProblem {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         out.write_str(&self.file)?;
         if let (Some(line), Some(column)) = (self.line, self.column) {
             write!(out, ":{line}:{column}")?;
         }
         out.write_str(": ")?;
-        if self.severity == Severity::Warning {
+        if self.severity == ProblemSeverity::Warning {
             out.write_str("warning: ")?;
         }
         if !self.path.is_empty() {
             write!(out, "{}: ", self.path)?;
         }
-        self.message.chars().map(harmless).try_for_each(|each| fmt::Write::write_char(out, each))?;
+        self.message.chars().map(to_printable).try_for_each(|each| fmt::Write::write_char(out, each))?;
         if let Some(hint) = &self.hint {
             out.write_str("\n  hint: ")?;
-            hint.chars().map(harmless).try_for_each(|each| fmt::Write::write_char(out, each))?;
+            hint.chars().map(to_printable).try_for_each(|each| fmt::Write::write_char(out, each))?;
         }
         self.write_excerpt(out)
     }
@@ -153,11 +153,11 @@ impl fmt::Display for Problem {
 
 /// All that is wrong with a configuration, in the order of the file. Never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problems(Vec<Problem>);
+pub struct ConfigProblems(Vec<ConfigProblem>);
 
-impl Problems {
+impl ConfigProblems {
     /// The first problem and those after it, put in the order of the file.
-    pub(super) fn new(mut problems: Vec<Problem>) -> Problems {
+    pub(super) fn new(mut problems: Vec<ConfigProblem>) -> ConfigProblems {
         debug_assert!(!problems.is_empty(), "a configuration was rejected without a reason");
         // A list of API keys is a file of its own.
         problems.sort_by_cached_key(|problem| (problem.file.clone(), problem.line.unwrap_or(u64::MAX), problem.column));
@@ -167,34 +167,34 @@ impl Problems {
             one.line.is_none() || said.insert((one.file.clone(), one.line, one.column, one.message.clone()))
         });
         // Where one of the problems of a line must not show it, none may.
-        let place = |problem: &Problem| (problem.file.clone(), problem.line);
+        let place = |problem: &ConfigProblem| (problem.file.clone(), problem.line);
         let hidden: HashSet<_> = problems.iter().filter(|one| one.excerpt.is_none()).map(place).collect();
         problems.iter_mut().filter(|one| hidden.contains(&place(one))).for_each(|one| one.excerpt = None);
-        Problems(problems)
+        ConfigProblems(problems)
     }
 
     /// The problems, at least one.
-    pub fn as_slice(&self) -> &[Problem] {
+    pub fn as_slice(&self) -> &[ConfigProblem] {
         &self.0
     }
 }
 
-impl From<Problem> for Problems {
-    fn from(problem: Problem) -> Problems {
-        Problems(vec![problem])
+impl From<ConfigProblem> for ConfigProblems {
+    fn from(problem: ConfigProblem) -> ConfigProblems {
+        ConfigProblems(vec![problem])
     }
 }
 
-impl<'a> IntoIterator for &'a Problems {
-    type Item = &'a Problem;
-    type IntoIter = std::slice::Iter<'a, Problem>;
+impl<'a> IntoIterator for &'a ConfigProblems {
+    type Item = &'a ConfigProblem;
+    type IntoIter = std::slice::Iter<'a, ConfigProblem>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.iter()
     }
 }
 
-impl fmt::Display for Problems {
+impl fmt::Display for ConfigProblems {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, problem) in self.0.iter().enumerate() {
             let separator = if index == 0 { "" } else { "\n" };
@@ -204,7 +204,7 @@ impl fmt::Display for Problems {
     }
 }
 
-impl Error for Problems {}
+impl Error for ConfigProblems {}
 
 /// A hint for a word that is none of `known`: the one that was probably meant, else all of them.
 #[must_use]
@@ -224,19 +224,20 @@ pub(super) fn nearest<'k>(word: &str, known: &[&'k str]) -> Vec<&'k str> {
     let length = word.chars().count();
     // Two edits turn a word of two letters into any other, so short words must be nearer.
     let near = |(edits, meant): &(usize, &str)| *edits <= 2 && *edits < meant.len().min(length);
-    let mut near: Vec<(usize, &str)> = known.iter().map(|each| (distance(word, each), *each)).filter(near).collect();
+    let mut near: Vec<(usize, &str)> =
+        known.iter().map(|each| (edit_distance(word, each), *each)).filter(near).collect();
     near.sort_unstable();
     let least = near.first().map(|(edits, _)| *edits);
     near.into_iter().filter(|(edits, _)| Some(*edits) == least).map(|(_, meant)| meant).collect()
 }
 
 /// Whether two words differ by one slip of the pen.
-pub(super) fn is_slip(word: &str, meant: &str) -> bool {
-    distance(word, meant) <= 1
+pub(super) fn is_one_edit_off(word: &str, meant: &str) -> bool {
+    edit_distance(word, meant) <= 1
 }
 
 /// The Levenshtein distance, blind to case, `_` and `-`: those are the spelling of a name, not the name.
-fn distance(left: &str, right: &str) -> usize {
+fn edit_distance(left: &str, right: &str) -> usize {
     let letters = |word: &str| -> Vec<char> {
         word.chars().filter(|each| !matches!(each, '_' | '-')).flat_map(char::to_lowercase).collect()
     };
@@ -278,7 +279,7 @@ pub(super) fn is_secret_path(path: &str) -> bool {
 }
 
 /// Whether a line, or one that it is indented under, has a key whose value no message may repeat.
-fn is_of_secret(source: &str, line: usize) -> bool {
+fn is_secret_line(source: &str, line: usize) -> bool {
     let names_one = |line: &str| {
         let behind = |key: &str| line.match_indices(key).map(|(at, _)| &line[at + key.len()..]).collect::<Vec<_>>();
         let is_key = |rest: &&str| rest.trim_start_matches(['"', '\'']).trim_start().starts_with(':');
@@ -299,7 +300,7 @@ fn is_of_secret(source: &str, line: usize) -> bool {
 }
 
 /// A file may hold anything; a terminal must not be steered by it.
-fn harmless(each: char) -> char {
+fn to_printable(each: char) -> char {
     match each {
         '\t' => ' ',
         each if each.is_control() => char::REPLACEMENT_CHARACTER,
@@ -308,7 +309,7 @@ fn harmless(each: char) -> char {
 }
 
 /// How many columns a terminal gives a character: two for the wide blocks of East Asian scripts and for emoji.
-fn terminal_columns(each: char) -> usize {
+fn char_width(each: char) -> usize {
     let wide = matches!(u32::from(each),
         0x1100..=0x115F | 0x2E80..=0xA4CF | 0xAC00..=0xD7A3 | 0xF900..=0xFAFF | 0xFE30..=0xFE6F
         | 0xFF00..=0xFF60 | 0x1F300..=0x1FAFF | 0x20000..=0x3FFFD);
@@ -317,10 +318,10 @@ fn terminal_columns(each: char) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_EXCERPT, Position, Problem, did_you_mean};
+    use super::{ConfigProblem, MAX_EXCERPT, SourcePosition, did_you_mean};
 
     #[test]
-    fn the_nearest_word_is_offered_and_far_ones_are_not() {
+    fn suggests_only_the_nearest_key() {
         let known = ["name", "path", "client", "keep_alive"];
         for (word, meant) in [("cleint", "client"), ("keepAlive", "keep_alive"), ("Path", "path"), ("nam", "name")] {
             assert_eq!(did_you_mean(word, &known), format!("did you mean `{meant}`?"));
@@ -332,16 +333,22 @@ mod tests {
     }
 
     #[test]
-    fn the_caret_stands_under_the_character_that_is_meant() {
+    fn puts_the_caret_under_the_faulty_character() {
         let source = "a: 1\n\t名字: \u{1b}[31m";
-        let problem = Problem::of_file("f", "m").at("名字", Some(Position { line: 2, column: 6 }), source);
+        let problem = ConfigProblem::for_file("f", "m").with_location(
+            "名字",
+            Some(SourcePosition { line: 2, column: 6 }),
+            source,
+        );
         assert_eq!(problem.to_string(), "f:2:6: 名字: m\n  2 |  名字: \u{fffd}[31m\n    |        ^");
     }
 
     #[test]
-    fn a_long_line_is_cut_around_the_mistake() {
+    fn cuts_a_long_excerpt_around_the_mistake() {
         let source = format!("{}X{}", "a".repeat(500), "b".repeat(500));
-        let shown = Problem::of_file("f", "m").at("", Some(Position { line: 1, column: 501 }), &source).to_string();
+        let shown = ConfigProblem::for_file("f", "m")
+            .with_location("", Some(SourcePosition { line: 1, column: 501 }), &source)
+            .to_string();
         let lines: Vec<&str> = shown.lines().collect();
         assert_eq!(lines[1].len(), "  1 | ".len() + MAX_EXCERPT);
         assert_eq!(lines[1].find('X'), lines[2].find('^'));

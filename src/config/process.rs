@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The times of a drain and of a hand-over, and where the process is spoken to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Process {
+pub struct ProcessConfig {
     /// How long connections and runs are still taken once a drain has begun. May be zero.
     pub drain_grace: Duration,
     /// How long running streams may go on behind that. May be zero.

@@ -17,120 +17,126 @@ use serde::de::value::MapDeserializer;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Visitor};
 use serde::forward_to_deserialize_any;
 
-use super::outline::Step;
+use super::spanned_tree::PathStep;
 
 /// What is done about a place with a mistake.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Repair {
+pub(super) enum RecoveryAction {
     /// The key is taken for this one.
     ReadAs(&'static str),
     /// The key and its value are passed over; the entry of a list becomes nothing, so that those behind it keep their
     /// numbers.
-    LeaveOut,
+    Skip,
 }
 
 /// All that is done about a text, and what came of it.
 #[derive(Debug, Default)]
-pub(super) struct Repairs {
-    pub(super) of: HashMap<Vec<Step>, Repair>,
-    failed: RefCell<Option<Failed>>,
+pub(super) struct RecoveryState {
+    pub(super) actions: HashMap<Vec<PathStep>, RecoveryAction>,
+    last_failure: RefCell<Option<ReadFailure>>,
 }
 
 /// What could not be read, the innermost of what holds it.
 #[derive(Debug)]
-pub(super) struct Failed {
-    pub(super) at: At,
+pub(super) struct ReadFailure {
+    pub(super) path: NodePath,
     /// Whether it is the key, not what stands behind it.
     pub(super) is_key: bool,
 }
 
 /// A place in the text.
 #[derive(Debug, Clone, Default)]
-pub(super) struct At {
+pub(super) struct NodePath {
     /// By its keys as they are written.
-    pub(super) written: Vec<Step>,
+    pub(super) path_steps: Vec<PathStep>,
     /// By the keys that they are read as, as `check` names it.
-    pub(super) read: String,
+    pub(super) corrected_path: String,
 }
 
-impl At {
-    fn key(&self, written: &str, read: &str) -> At {
-        let dot = if self.read.is_empty() { "" } else { "." };
-        At { written: self.with(Step::Key(written.to_owned())), read: format!("{}{dot}{read}", self.read) }
+impl NodePath {
+    fn join_key(&self, written: &str, read: &str) -> NodePath {
+        let dot = if self.corrected_path.is_empty() { "" } else { "." };
+        NodePath {
+            path_steps: self.join_step(PathStep::Key(written.to_owned())),
+            corrected_path: format!("{}{dot}{read}", self.corrected_path),
+        }
     }
 
-    fn index(&self, index: usize) -> At {
-        At { written: self.with(Step::Index(index)), read: format!("{}[{index}]", self.read) }
+    fn join_index(&self, index: usize) -> NodePath {
+        NodePath {
+            path_steps: self.join_step(PathStep::Index(index)),
+            corrected_path: format!("{}[{index}]", self.corrected_path),
+        }
     }
 
     /// The path of another key beside this one, as `check` names it.
     pub(super) fn sibling(&self, key: &str) -> String {
-        match self.read.rsplit_once('.') {
+        match self.corrected_path.rsplit_once('.') {
             Some((mapping, _)) => format!("{mapping}.{key}"),
             None => key.to_owned(),
         }
     }
 
-    fn with(&self, step: Step) -> Vec<Step> {
-        self.written.iter().cloned().chain([step]).collect()
+    fn join_step(&self, step: PathStep) -> Vec<PathStep> {
+        self.path_steps.iter().cloned().chain([step]).collect()
     }
 }
 
-impl Repairs {
+impl RecoveryState {
     /// What failed since it was asked last.
-    pub(super) fn take_failed(&self) -> Option<Failed> {
-        self.failed.take()
+    pub(super) fn take_failed(&self) -> Option<ReadFailure> {
+        self.last_failure.take()
     }
 
-    fn note<T, E>(&self, result: Result<T, E>, at: &At, is_key: bool) -> Result<T, E> {
+    fn record_failure<T, E>(&self, result: Result<T, E>, at: &NodePath, is_key: bool) -> Result<T, E> {
         if result.is_err() {
-            self.failed.borrow_mut().get_or_insert_with(|| Failed { at: at.clone(), is_key });
+            self.last_failure.borrow_mut().get_or_insert_with(|| ReadFailure { path: at.clone(), is_key });
         }
         result
     }
 }
 
 /// What wraps `inner`: a deserializer, a visitor or a seed.
-pub(super) struct Lenient<'r, T> {
+pub(super) struct RecoveringReader<'r, T> {
     inner: T,
-    at: At,
-    repairs: &'r Repairs,
-    form: Form,
+    path: NodePath,
+    repairs: &'r RecoveryState,
+    mode: ReaderMode,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum ReaderMode {
     Plain,
     /// Inside of `Spanned`, which the reader shows as a mapping of its own making with the value in it. Nothing else here
     /// is a newtype. The value may be left out.
     Spanned {
-        nothing: bool,
+        is_absent: bool,
     },
     /// The entry of a list that is left out.
-    Nothing,
+    Absent,
 }
 
-impl<'r, T> Lenient<'r, T> {
+impl<'r, T> RecoveringReader<'r, T> {
     /// For the whole text.
-    pub(super) fn whole(inner: T, repairs: &'r Repairs) -> Lenient<'r, T> {
-        Lenient { inner, at: At::default(), repairs, form: Form::Plain }
+    pub(super) fn for_root(inner: T, repairs: &'r RecoveryState) -> RecoveringReader<'r, T> {
+        RecoveringReader { inner, path: NodePath::default(), repairs, mode: ReaderMode::Plain }
     }
 
-    fn around<U>(self, other: U) -> (T, Lenient<'r, U>) {
-        (self.inner, Lenient { inner: other, at: self.at, repairs: self.repairs, form: self.form })
+    fn wrap<U>(self, other: U) -> (T, RecoveringReader<'r, U>) {
+        (self.inner, RecoveringReader { inner: other, path: self.path, repairs: self.repairs, mode: self.mode })
     }
 }
 
 macro_rules! forward {
     ($($method:ident($($name:ident: $type:ty),*)),+ $(,)?) => {
         $(fn $method<V: Visitor<'de>>(self, $($name: $type,)* visitor: V) -> Result<V::Value, D::Error> {
-            let (inner, visitor) = self.around(visitor);
+            let (inner, visitor) = self.wrap(visitor);
             inner.$method($($name,)* visitor)
         })+
     };
 }
 
-impl<'de, D: Deserializer<'de>> Deserializer<'de> for Lenient<'_, D> {
+impl<'de, D: Deserializer<'de>> Deserializer<'de> for RecoveringReader<'_, D> {
     type Error = D::Error;
 
     forward! {
@@ -144,8 +150,8 @@ impl<'de, D: Deserializer<'de>> Deserializer<'de> for Lenient<'_, D> {
         name: &'static str,
         visitor: V,
     ) -> Result<V::Value, D::Error> {
-        self.form = Form::Spanned { nothing: self.form == Form::Nothing };
-        let (inner, visitor) = self.around(visitor);
+        self.mode = ReaderMode::Spanned { is_absent: self.mode == ReaderMode::Absent };
+        let (inner, visitor) = self.wrap(visitor);
         inner.deserialize_newtype_struct(name, visitor)
     }
 
@@ -160,7 +166,7 @@ macro_rules! visit {
     };
 }
 
-impl<'de, V: Visitor<'de>> Visitor<'de> for Lenient<'_, V> {
+impl<'de, V: Visitor<'de>> Visitor<'de> for RecoveringReader<'_, V> {
     type Value = V::Value;
 
     fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -181,100 +187,102 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for Lenient<'_, V> {
     }
 
     fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        let (visitor, deserializer) = self.around(deserializer);
+        let (visitor, deserializer) = self.wrap(deserializer);
         visitor.visit_some(deserializer)
     }
 
     fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<V::Value, D::Error> {
-        let (visitor, deserializer) = self.around(deserializer);
+        let (visitor, deserializer) = self.wrap(deserializer);
         visitor.visit_newtype_struct(deserializer)
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<V::Value, A::Error> {
-        let (visitor, list) = self.around(list);
-        visitor.visit_seq(Items { list, next: 0 })
+        let (visitor, list) = self.wrap(list);
+        visitor.visit_seq(RecoveringSeq { list, next: 0 })
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<V::Value, A::Error> {
-        let form = self.form;
-        let (visitor, map) = self.around(map);
+        let form = self.mode;
+        let (visitor, map) = self.wrap(map);
         match form {
-            Form::Spanned { nothing } => visitor.visit_map(Envelope { map, nothing, is_value: false }),
-            _ => visitor.visit_map(Entries { at: map.at.clone(), map }),
+            ReaderMode::Spanned { is_absent: nothing } => {
+                visitor.visit_map(SpannedMap { map, is_absent: nothing, is_value: false })
+            }
+            _ => visitor.visit_map(RecoveringMap { path: map.path.clone(), map }),
         }
     }
 }
 
-impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for Lenient<'_, S> {
+impl<'de, S: DeserializeSeed<'de>> DeserializeSeed<'de> for RecoveringReader<'_, S> {
     type Value = S::Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<S::Value, D::Error> {
-        let (seed, deserializer) = self.around(deserializer);
+        let (seed, deserializer) = self.wrap(deserializer);
         seed.deserialize(deserializer)
     }
 }
 
-struct Items<'r, A> {
-    list: Lenient<'r, A>,
+struct RecoveringSeq<'r, A> {
+    list: RecoveringReader<'r, A>,
     next: usize,
 }
 
-impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for Items<'_, A> {
+impl<'de, A: SeqAccess<'de>> SeqAccess<'de> for RecoveringSeq<'_, A> {
     type Error = A::Error;
 
     fn next_element_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<Option<S::Value>, A::Error> {
-        let (at, repairs) = (self.list.at.index(self.next), self.list.repairs);
+        let (at, repairs) = (self.list.path.join_index(self.next), self.list.repairs);
         self.next += 1;
-        let form = if repairs.of.contains_key(&at.written) { Form::Nothing } else { Form::Plain };
-        let seed = Lenient { inner: seed, at: at.clone(), repairs, form };
-        repairs.note(self.list.inner.next_element_seed(seed), &at, false)
+        let form = if repairs.actions.contains_key(&at.path_steps) { ReaderMode::Absent } else { ReaderMode::Plain };
+        let seed = RecoveringReader { inner: seed, path: at.clone(), repairs, mode: form };
+        repairs.record_failure(self.list.inner.next_element_seed(seed), &at, false)
     }
 }
 
-struct Entries<'r, A> {
-    map: Lenient<'r, A>,
+struct RecoveringMap<'r, A> {
+    map: RecoveringReader<'r, A>,
     /// That of the key that was read last.
-    at: At,
+    path: NodePath,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Entries<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for RecoveringMap<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
         while let Some(written) = self.map.inner.next_key::<String>()? {
-            self.at = self.map.at.key(&written, &written);
-            let key = match self.map.repairs.of.get(&self.at.written) {
-                Some(Repair::LeaveOut) => {
+            self.path = self.map.path.join_key(&written, &written);
+            let key = match self.map.repairs.actions.get(&self.path.path_steps) {
+                Some(RecoveryAction::Skip) => {
                     self.map.inner.next_value::<IgnoredAny>()?;
                     continue;
                 }
-                Some(Repair::ReadAs(meant)) => {
-                    self.at = self.map.at.key(&written, meant);
+                Some(RecoveryAction::ReadAs(meant)) => {
+                    self.path = self.map.path.join_key(&written, meant);
                     (*meant).to_owned()
                 }
                 None => written,
             };
             let read = seed.deserialize(key.into_deserializer());
-            return self.map.repairs.note(read, &self.at, true).map(Some);
+            return self.map.repairs.record_failure(read, &self.path, true).map(Some);
         }
         Ok(None)
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
         let repairs = self.map.repairs;
-        let seed = Lenient { inner: seed, at: self.at.clone(), repairs, form: Form::Plain };
-        repairs.note(self.map.inner.next_value_seed(seed), &self.at, false)
+        let seed = RecoveringReader { inner: seed, path: self.path.clone(), repairs, mode: ReaderMode::Plain };
+        repairs.record_failure(self.map.inner.next_value_seed(seed), &self.path, false)
     }
 }
 
 /// The mapping that stands for `Spanned`: a mark, the value, and where it is.
-struct Envelope<'r, A> {
-    map: Lenient<'r, A>,
-    nothing: bool,
+struct SpannedMap<'r, A> {
+    map: RecoveringReader<'r, A>,
+    is_absent: bool,
     is_value: bool,
 }
 
-impl<'de, A: MapAccess<'de>> MapAccess<'de> for Envelope<'_, A> {
+impl<'de, A: MapAccess<'de>> MapAccess<'de> for SpannedMap<'_, A> {
     type Error = A::Error;
 
     fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, A::Error> {
@@ -284,24 +292,29 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for Envelope<'_, A> {
     }
 
     fn next_value_seed<S: DeserializeSeed<'de>>(&mut self, seed: S) -> Result<S::Value, A::Error> {
-        match (self.is_value, self.nothing) {
+        match (self.is_value, self.is_absent) {
             (false, _) => self.map.inner.next_value_seed(seed),
             (true, false) => {
-                let (at, repairs) = (self.map.at.clone(), self.map.repairs);
-                self.map.inner.next_value_seed(Lenient { inner: seed, at, repairs, form: Form::Plain })
+                let (at, repairs) = (self.map.path.clone(), self.map.repairs);
+                self.map.inner.next_value_seed(RecoveringReader {
+                    inner: seed,
+                    path: at,
+                    repairs,
+                    mode: ReaderMode::Plain,
+                })
             }
             (true, true) => {
                 self.map.inner.next_value::<IgnoredAny>()?;
-                seed.deserialize(Nothing(PhantomData))
+                seed.deserialize(AbsentValue(PhantomData))
             }
         }
     }
 }
 
 /// Nothing, as whatever is wanted.
-struct Nothing<E>(PhantomData<E>);
+struct AbsentValue<E>(PhantomData<E>);
 
-impl<'de, E: Error> Deserializer<'de> for Nothing<E> {
+impl<'de, E: Error> Deserializer<'de> for AbsentValue<E> {
     type Error = E;
 
     fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, E> {

@@ -4,17 +4,17 @@
 //! key or the route is named and nothing else.
 
 use super::Config;
-use super::difference::{self, Difference};
+use super::difference::{self, ConfigDifference};
 use std::fmt;
 
 /// How many values are said; of more their number.
-const MOST: usize = 20;
+const MAX_VALUES: usize = 20;
 
 /// What differs between two configurations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Changes {
+pub struct ConfigChanges {
     /// what reads otherwise
-    values: Vec<Difference>,
+    values: Vec<ConfigDifference>,
     /// keys of the top level
     keys: Vec<&'static str>,
     /// names of routes
@@ -23,11 +23,11 @@ pub struct Changes {
     changed: Vec<String>,
 }
 
-impl Changes {
+impl ConfigChanges {
     /// What is otherwise in `after` than it was in `before`; `printed` is each as [`super::effective`] prints it.
     #[must_use]
-    pub fn between(before: &Config, after: &Config, printed: [&str; 2]) -> Changes {
-        let mut keys = needs_restart(before, after);
+    pub fn compare(before: &Config, after: &Config, printed: [&str; 2]) -> ConfigChanges {
+        let mut keys = keys_needing_restart(before, after);
         let limits = &before.rate_limits;
         let rest = [
             ("trusted_proxies", before.trusted_proxies != after.trusted_proxies),
@@ -44,10 +44,10 @@ impl Changes {
         // Those are said as one key below.
         keys.retain(|key| !key.starts_with("limits.") && !key.starts_with("replay.") && !key.contains(','));
         keys.extend(rest.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key));
-        let values = difference::between(printed[0], printed[1]);
+        let values = difference::diff(printed[0], printed[1]);
         // What is said with its value is not said again.
         keys.retain(|key| !values.iter().any(|value| value.is_within(key)));
-        let mut changes = Changes { values, keys, ..Changes::default() };
+        let mut changes = ConfigChanges { values, keys, ..ConfigChanges::default() };
         for route in &after.routes {
             match before.routes.iter().find(|known| known.name == route.name) {
                 None => changes.added.push(route.name.clone()),
@@ -66,7 +66,7 @@ impl Changes {
     }
 }
 
-impl fmt::Display for Changes {
+impl fmt::Display for ConfigChanges {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let keys: Vec<String> = self.keys.iter().map(|key| (*key).to_owned()).collect();
         let lists = [
@@ -76,12 +76,12 @@ impl fmt::Display for Changes {
             ("routes changed", &self.changed),
         ];
         let mut said = false;
-        for value in self.values.iter().take(MOST) {
+        for value in self.values.iter().take(MAX_VALUES) {
             write!(out, "{}{value}", if said { "; " } else { "" })?;
             said = true;
         }
-        if self.values.len() > MOST {
-            write!(out, "; and {} more values", self.values.len() - MOST)?;
+        if self.values.len() > MAX_VALUES {
+            write!(out, "; and {} more values", self.values.len() - MAX_VALUES)?;
         }
         for (what, names) in lists.into_iter().filter(|(_, names)| !names.is_empty()) {
             write!(out, "{}{what}: {}", if said { "; " } else { "" }, names.join(", "))?;
@@ -93,17 +93,17 @@ impl fmt::Display for Changes {
 
 /// The keys that a process keeps as they were when it began.
 #[must_use]
-pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
-    let (one, other) = (&began.limits, &now.limits);
+pub fn keys_needing_restart(running: &Config, now: &Config) -> Vec<&'static str> {
+    let (one, other) = (&running.limits, &now.limits);
     let keys = [
-        ("listeners.data", began.data != now.data),
-        ("listeners.status", began.status != now.status),
+        ("listeners.data", running.data != now.data),
+        ("listeners.status", running.status != now.status),
         (
             "trusted_proxies, where connections are counted and PROXY is believed",
-            began.trusted_proxies != now.trusted_proxies,
+            running.trusted_proxies != now.trusted_proxies,
         ),
-        ("run_dir", began.process.run_dir != now.process.run_dir),
-        ("replay.store", began.replay.store != now.replay.store),
+        ("run_dir", running.process.run_dir != now.process.run_dir),
+        ("replay.store", running.replay.store != now.replay.store),
         ("limits.header_bytes", one.header_bytes != other.header_bytes),
         ("limits.headers", one.headers != other.headers),
         ("limits.head_timeout", one.head_timeout != other.head_timeout),
@@ -116,9 +116,9 @@ pub fn needs_restart(began: &Config, now: &Config) -> Vec<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Changes, needs_restart};
+    use super::{ConfigChanges, keys_needing_restart};
     use crate::config::Config;
-    use crate::config::effective::{Understood, understood};
+    use crate::config::effective::{EffectiveConfig, load_effective};
     use crate::config::load::from_str;
     use std::path::Path;
 
@@ -126,38 +126,39 @@ mod tests {
 
     /// A configuration, and how it is printed.
     fn read(text: &str) -> (Config, String) {
-        let Understood { config, printed, .. } = understood(Path::new("f"), text.as_bytes(), |_, _, _| Ok(()))
-            .unwrap_or_else(|problems| panic!("{problems}"));
+        let EffectiveConfig { config, yaml: printed, .. } =
+            load_effective(Path::new("f"), text.as_bytes(), |_, _, _| Ok(()))
+                .unwrap_or_else(|problems| panic!("{problems}"));
         (config, printed)
     }
 
-    fn said(before: &str, after: &str) -> String {
+    fn describe_changes(before: &str, after: &str) -> String {
         let ((before, old), (after, new)) = (read(before), read(after));
-        Changes::between(&before, &after, [&old, &new]).to_string()
+        ConfigChanges::compare(&before, &after, [&old, &new]).to_string()
     }
 
     #[test]
-    fn what_differs_is_said_by_key_and_route() {
+    fn reports_changes_by_key_and_route() {
         let before =
             format!("keep_alive: 1s\nroutes: [{{path: /a, {ROUTE}}}, {{path: /b, {ROUTE}}}, {{path: /c, {ROUTE}}}]");
-        assert_eq!(said(&before, &before), "nothing changed");
+        assert_eq!(describe_changes(&before, &before), "nothing changed");
         let after = format!(
             "keep_alive: 2s\nlisteners: {{data: 127.0.0.1:1}}\nlimits: {{headers: 7, frame: 1MiB}}\nrun_dir: /run/d\n\
              routes: [{{path: /a, {ROUTE}}}, {{path: /b, guard: strict, {ROUTE}}}, {{path: /d, {ROUTE}}}]"
         );
         assert_eq!(
-            said(&before, &after),
+            describe_changes(&before, &after),
             "keep_alive: 1s → 2s; limits.frame: 10MiB → 1MiB; limits.headers: 100 → 7; \
              listeners.data: 127.0.0.1:8787 → 127.0.0.1:1; routes[/b].guard: repair → strict; run_dir: not set → /run/d; \
              routes added: /d; routes removed: /c"
         );
         let restart = ["listeners.data", "run_dir", "limits.headers"];
-        assert_eq!(needs_restart(&read(&before).0, &read(&after).0), restart);
+        assert_eq!(keys_needing_restart(&read(&before).0, &read(&after).0), restart);
     }
 
     /// What is masked on both sides reads the same: then the place alone is named.
     #[test]
-    fn no_secret_is_said() {
+    fn reports_no_secret() {
         let text = |secret: &str, more: &str| {
             format!(
                 "auth: {{issuers: [{{name: s, issuer: a, audience: b, secret: {secret}}}]}}\nroutes: [{{path: /a, {ROUTE}, \
@@ -165,20 +166,20 @@ mod tests {
             )
         };
         let [one, other] = ["hunter2hunter2hunter2hunter2hunter2", "hunter3hunter3hunter3hunter3hunter3"];
-        let said = said(&text(one, ""), &text(other, ", tools: [search]"));
+        let said = describe_changes(&text(one, ""), &text(other, ", tools: [search]"));
         assert_eq!(said, "routes[/a].tools: not set → [search]; keys changed: auth; routes changed: /b");
         assert!(!said.contains("hunter"));
     }
 
     #[test]
-    fn what_is_said_is_bounded() {
+    fn bounds_the_length_of_the_report() {
         let text = |size: usize, unit: &str| {
             let limit = |index| format!("{{name: l{index}, requests: {}}}", index * size);
             let limits: Vec<String> = (1..=30).map(limit).collect();
             let tools = format!("tools: [{}]", vec![unit; 100].join(", "));
             format!("rate_limits: [{}]\nroutes: [{{path: /a, {ROUTE}, {tools}}}]", limits.join(", "))
         };
-        let said = said(&text(1, "first"), &text(2, "second"));
+        let said = describe_changes(&text(1, "first"), &text(2, "second"));
         // The burst follows from the requests, so each limit has two values.
         assert!(said.starts_with("rate_limits[l1].burst: 1 → 2; rate_limits[l1].requests: 1 → 2; "), "{said}");
         assert!(said.ends_with("; and 41 more values") && said.len() < 4096, "{said}");
@@ -186,7 +187,7 @@ mod tests {
 
     /// Dialects and words of the operator's own are the same when they are read again.
     #[test]
-    fn a_file_that_is_read_twice_is_the_same_twice() {
+    fn reads_an_equal_config_from_an_unchanged_file() {
         let text = "dialects: [{name: acme, extends: ag-ui-snake, fields: {messageId: mid}}]\nroutes:\n  - {path: /a, client: \
                     {dialect: acme, roles: {user: human}, errors: [boom]}, agent: hai, upstream: \"http://h/\"}";
         let read = || from_str("f", text).unwrap_or_else(|problems| panic!("{problems}"));

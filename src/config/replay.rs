@@ -14,7 +14,7 @@ pub enum OnDisconnect {
 
 /// Where runs are kept that outlive their clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Keeper {
+pub enum ReplayStoreKind {
     /// In each replica those that it runs.
     Memory,
     /// In Redis as well, where the other replicas find them.
@@ -23,7 +23,7 @@ pub enum Keeper {
 
 /// How much is kept of runs for clients that come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Replay {
+pub struct ReplayConfig {
     /// The most runs.
     pub runs: NonZeroUsize,
     /// The most bytes of all of them. Not zero.
@@ -33,5 +33,5 @@ pub struct Replay {
     /// How long a run is kept behind its end. Not zero.
     pub age: Duration,
     /// Where. There is a Redis where it is in one.
-    pub store: Keeper,
+    pub store: ReplayStoreKind,
 }

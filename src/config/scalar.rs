@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use http::Uri;
 
-use super::Template;
+use super::PathTemplate;
 use super::replay::OnDisconnect;
 
 mod access;
@@ -32,27 +32,27 @@ const MAX_NAME: usize = 128;
 
 /// Why a text is not what it should be.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Fault {
+pub(super) struct ScalarError {
     /// The rest of the sentence that the value begins.
-    pub(super) is: &'static str,
+    pub(super) predicate: &'static str,
     /// The way out, in general.
     pub(super) hint: &'static str,
     /// What was probably meant, made from the value.
     pub(super) suggestion: Option<String>,
 }
 
-impl Fault {
-    const fn new(is: &'static str, hint: &'static str) -> Fault {
-        Fault { is, hint, suggestion: None }
+impl ScalarError {
+    const fn new(predicate: &'static str, hint: &'static str) -> ScalarError {
+        ScalarError { predicate, hint, suggestion: None }
     }
 
-    fn suggest(self, meant: Option<String>) -> Fault {
-        Fault { suggestion: meant, ..self }
+    fn with_suggestion(self, meant: Option<String>) -> ScalarError {
+        ScalarError { suggestion: meant, ..self }
     }
 }
 
 /// Bytes: `65536` or `64KiB`.
-pub(super) fn size(text: &str) -> Result<usize, Fault> {
+pub(super) fn parse_size(text: &str) -> Result<usize, ScalarError> {
     const UNITS: &[(&str, u64, &[&str])] = &[
         ("B", 1, &["b", "byte", "bytes"]),
         ("KiB", 1 << 10, &["k", "kb", "kib"]),
@@ -60,44 +60,44 @@ pub(super) fn size(text: &str) -> Result<usize, Fault> {
         ("GiB", 1 << 30, &["g", "gb", "gib"]),
     ];
     const HINT: &str = "write a whole number of bytes, alone or with B, KiB, MiB or GiB: `65536`, `64KiB`, `8MiB`";
-    let fault = Fault::new("is no size", HINT);
-    let Some((digits, unit)) = number_and_unit(text) else { return Err(fault) };
+    let fault = ScalarError::new("is no size", HINT);
+    let Some((digits, unit)) = split_unit(text) else { return Err(fault) };
     let factor = match UNITS.iter().find(|(name, ..)| *name == unit) {
         Some((_, factor, _)) => *factor,
         None if unit.is_empty() => 1,
-        None => return Err(fault.suggest(meant_unit(digits, unit, UNITS))),
+        None => return Err(fault.with_suggestion(suggest_unit(digits, unit, UNITS))),
     };
     let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(factor));
     match bytes.and_then(|bytes| usize::try_from(bytes).ok()) {
-        Some(0) => Err(Fault::new("leaves no room at all", "write a size of at least one byte")),
+        Some(0) => Err(ScalarError::new("leaves no room at all", "write a size of at least one byte")),
         Some(bytes) => Ok(bytes),
-        None => Err(Fault::new("is more memory than a machine can have", HINT)),
+        None => Err(ScalarError::new("is more memory than a machine can have", HINT)),
     }
 }
 
 /// The largest head of a request, in bytes.
-pub(super) fn head_size(text: &str) -> Result<usize, Fault> {
+pub(super) fn parse_head_size(text: &str) -> Result<usize, ScalarError> {
     // hyper has no smaller buffer than this.
     const LEAST: usize = 8 << 10;
-    match size(text)? {
-        bytes if bytes < LEAST => Err(Fault::new("leaves too little room for a head", "write at least `8KiB`")),
-        bytes if bytes > 1 << 20 => Err(Fault::new("is far more than any head has", "write at most `1MiB`")),
+    match parse_size(text)? {
+        bytes if bytes < LEAST => Err(ScalarError::new("leaves too little room for a head", "write at least `8KiB`")),
+        bytes if bytes > 1 << 20 => Err(ScalarError::new("is far more than any head has", "write at most `1MiB`")),
         bytes => Ok(bytes),
     }
 }
 
 /// How many: a whole number, not zero.
-pub(super) fn count(text: &str) -> Result<NonZeroUsize, Fault> {
+pub(super) fn parse_count(text: &str) -> Result<NonZeroUsize, ScalarError> {
     const HINT: &str = "write a whole number of at least 1";
     match text.parse::<usize>().map(NonZeroUsize::new) {
         Ok(Some(count)) => Ok(count),
-        Ok(None) => Err(Fault::new("allows nothing at all", HINT)),
-        Err(_) => Err(Fault::new("is no number", HINT)),
+        Ok(None) => Err(ScalarError::new("allows nothing at all", HINT)),
+        Err(_) => Err(ScalarError::new("is no number", HINT)),
     }
 }
 
 /// A duration that may be zero: `500ms`, `15s`, `5m`, `1h`.
-pub(super) fn duration_or_zero(text: &str) -> Result<Duration, Fault> {
+pub(super) fn parse_duration_or_zero(text: &str) -> Result<Duration, ScalarError> {
     const UNITS: &[(&str, u64, &[&str])] = &[
         ("ms", 1, &["msec", "millis", "millisecond", "milliseconds"]),
         ("s", 1000, &["", "sec", "secs", "second", "seconds"]),
@@ -105,64 +105,70 @@ pub(super) fn duration_or_zero(text: &str) -> Result<Duration, Fault> {
         ("h", 3600 * 1000, &["hr", "hour", "hours"]),
     ];
     const HINT: &str = "write one whole number and one of ms, s, m, h: `500ms`, `15s`, `5m`, `1h`";
-    let fault = Fault::new("is no duration", HINT);
-    let Some((digits, unit)) = number_and_unit(text) else { return Err(fault) };
+    let fault = ScalarError::new("is no duration", HINT);
+    let Some((digits, unit)) = split_unit(text) else { return Err(fault) };
     let Some((_, factor, _)) = UNITS.iter().find(|(name, ..)| *name == unit) else {
-        return Err(fault.suggest(meant_unit(digits, unit, UNITS)));
+        return Err(fault.with_suggestion(suggest_unit(digits, unit, UNITS)));
     };
     let millis = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(*factor));
     match millis.map(Duration::from_millis) {
         Some(duration) if duration <= MAX_DURATION => Ok(duration),
-        _ => Err(Fault::new("is longer than 30 days", HINT)),
+        _ => Err(ScalarError::new("is longer than 30 days", HINT)),
     }
 }
 
 /// A duration that is not zero.
-pub(super) fn duration(text: &str) -> Result<Duration, Fault> {
-    match duration_or_zero(text)? {
-        Duration::ZERO => Err(Fault::new("leaves no time at all", "write a duration of at least `1ms`")),
+pub(super) fn parse_duration(text: &str) -> Result<Duration, ScalarError> {
+    match parse_duration_or_zero(text)? {
+        Duration::ZERO => Err(ScalarError::new("leaves no time at all", "write a duration of at least `1ms`")),
         duration => Ok(duration),
     }
 }
 
 /// What becomes of a run that nobody listens to: `abort`, or `continue for` a duration.
-pub(super) fn on_disconnect(text: &str) -> Result<OnDisconnect, Fault> {
+pub(super) fn parse_on_disconnect(text: &str) -> Result<OnDisconnect, ScalarError> {
     const HINT: &str = "write `abort`, or `continue for` and a duration: `continue for 5m`";
     if text == "abort" {
         return Ok(OnDisconnect::Abort);
     }
     let Some(rest) = text.strip_prefix("continue") else {
-        return Err(Fault::new("is not a choice here", HINT));
+        return Err(ScalarError::new("is not a choice here", HINT));
     };
     match rest.trim_start().strip_prefix("for ").map(|after| after.trim_start()) {
-        Some(after) => duration(after).map(OnDisconnect::Continue),
-        None => Err(Fault::new("does not say for how long", HINT).suggest(Some("continue for 5m".to_owned()))),
+        Some(after) => parse_duration(after).map(OnDisconnect::Continue),
+        None => {
+            Err(ScalarError::new("does not say for how long", HINT).with_suggestion(Some("continue for 5m".to_owned())))
+        }
     }
 }
 
-fn number_and_unit(text: &str) -> Option<(&str, &str)> {
+fn split_unit(text: &str) -> Option<(&str, &str)> {
     let end = text.find(|each: char| !each.is_ascii_digit()).unwrap_or(text.len());
     (end > 0).then(|| text.split_at(end))
 }
 
-fn meant_unit(digits: &str, unit: &str, units: &[(&str, u64, &[&str])]) -> Option<String> {
+fn suggest_unit(digits: &str, unit: &str, units: &[(&str, u64, &[&str])]) -> Option<String> {
     let unit = unit.trim().to_lowercase();
     let (name, ..) = units.iter().find(|(name, _, others)| *name == unit || others.contains(&unit.as_str()))?;
     Some(format!("{digits}{name}"))
 }
 
 /// A listen address: an IP address and a port.
-pub(super) fn address(text: &str) -> Result<SocketAddr, Fault> {
+pub(super) fn parse_socket_address(text: &str) -> Result<SocketAddr, ScalarError> {
     if let Ok(address) = text.parse() {
         return Ok(address);
     }
     let port = |text: &str| text.parse::<u16>().ok();
     let fault = match text.rsplit_once(':') {
         _ if text.parse::<Ipv6Addr>().is_ok() => {
-            return Err(Fault::new("is no address with a port", "write IPv6 in brackets, then the port: `[::1]:8787`"));
+            return Err(ScalarError::new(
+                "is no address with a port",
+                "write IPv6 in brackets, then the port: `[::1]:8787`",
+            ));
         }
         _ if text.parse::<IpAddr>().is_ok() => {
-            return Err(Fault::new("has no port", "add one: `127.0.0.1:8787`").suggest(Some(format!("{text}:8787"))));
+            return Err(ScalarError::new("has no port", "add one: `127.0.0.1:8787`")
+                .with_suggestion(Some(format!("{text}:8787"))));
         }
         None if port(text).is_some() => Some(format!("127.0.0.1:{text}")),
         Some(("localhost", number)) if port(number).is_some() => Some(format!("127.0.0.1:{number}")),
@@ -171,28 +177,31 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, Fault> {
     };
     const HINT: &str = "write an IP address and a port, such as `127.0.0.1:8787` for this host alone, `0.0.0.0:8787` \
                         for all of its IPv4 addresses, `[::]:8787` for IPv6; names are not looked up";
-    Err(Fault::new("is no address to listen on", HINT).suggest(fault))
+    Err(ScalarError::new("is no address to listen on", HINT).with_suggestion(fault))
 }
 
 /// A route's name.
-pub(super) fn name(text: &str) -> Result<String, Fault> {
+pub(super) fn parse_name(text: &str) -> Result<String, ScalarError> {
     if text.chars().any(char::is_control) {
-        return Err(Fault::new("holds a control character", "write the name on one line, without tabs"));
+        return Err(ScalarError::new("holds a control character", "write the name on one line, without tabs"));
     }
     if text.len() > MAX_NAME {
-        return Err(Fault::new("is longer than 128 bytes", "write a short name; it labels every metric of the route"));
+        return Err(ScalarError::new(
+            "is longer than 128 bytes",
+            "write a short name; it labels every metric of the route",
+        ));
     }
     Ok(text.to_owned())
 }
 
 /// The name of a tool that a client offers.
-pub(super) fn tool(text: &str) -> Result<ToolName, Fault> {
+pub(super) fn parse_client_tool(text: &str) -> Result<ToolName, ScalarError> {
     let hint = "write the name that the client gives the tool, at most 64 bytes on one line";
-    ToolName::new(text).ok_or(Fault::new("is no name of a tool", hint))
+    ToolName::new(text).ok_or(ScalarError::new("is no name of a tool", hint))
 }
 
 /// A route's path, in the one spelling that requests are compared with.
-pub(super) fn path(text: &str) -> Result<String, Fault> {
+pub(super) fn parse_path(text: &str) -> Result<String, ScalarError> {
     const EXACT: &str = "a route matches one path exactly; write each path as a route of its own";
     let segments = || text.split('/').skip(1);
     let without_empty = || {
@@ -201,81 +210,88 @@ pub(super) fn path(text: &str) -> Result<String, Fault> {
     };
     let plain = |each: u8| each.is_ascii_alphanumeric() || b"/-._~!$&'()+,=:@".contains(&each);
     if text.contains("://") {
-        return Err(Fault::new("is a URL, not a path", "write the path alone, such as `/agents/chat`"));
+        return Err(ScalarError::new("is a URL, not a path", "write the path alone, such as `/agents/chat`"));
     }
     if !text.starts_with('/') {
-        return Err(Fault::new("does not begin with `/`", "write a path such as `/agents/chat`")
-            .suggest(Some(format!("/{text}"))));
+        return Err(ScalarError::new("does not begin with `/`", "write a path such as `/agents/chat`")
+            .with_suggestion(Some(format!("/{text}"))));
     }
     if text.contains(['?', '#']) {
-        return Err(Fault::new(
+        return Err(ScalarError::new(
             "has a query or a fragment",
             "write the path alone; a request's query does not take part in choosing its route",
         ));
     }
     if text.contains(['*', '{', '}']) {
-        return Err(Fault::new("looks like a pattern", EXACT));
+        return Err(ScalarError::new("looks like a pattern", EXACT));
     }
     if text.contains(['%', ';', '\\']) {
-        return Err(Fault::new(
+        return Err(ScalarError::new(
             "holds `%`, `;` or `\\`, which servers read in different ways",
             "write a path of letters, digits and `-._~`",
         ));
     }
     if !text.bytes().all(plain) {
-        return Err(Fault::new(
+        return Err(ScalarError::new(
             "holds a character that cannot stand in a request line",
             "write a path of letters (a-z), digits and `-._~`",
         ));
     }
     if segments().any(|segment| segment == "." || segment == "..") {
-        return Err(Fault::new("has a `.` or `..` segment", "write the path that a client sends after resolving it"));
+        return Err(ScalarError::new(
+            "has a `.` or `..` segment",
+            "write the path that a client sends after resolving it",
+        ));
     }
     if text.contains("//") {
-        return Err(Fault::new("has an empty segment (`//`)", "write single slashes").suggest(without_empty()));
+        return Err(
+            ScalarError::new("has an empty segment (`//`)", "write single slashes").with_suggestion(without_empty())
+        );
     }
     if text.len() > 1 && text.ends_with('/') {
-        return Err(Fault::new("ends with `/`", "take the last slash away").suggest(without_empty()));
+        return Err(ScalarError::new("ends with `/`", "take the last slash away").with_suggestion(without_empty()));
     }
     Ok(text.to_owned())
 }
 
 /// The path of events for clients: one of its segments is `{thread_id}`.
-pub(super) fn events_path(text: &str) -> Result<Template, Fault> {
-    const PLACE: &str = "{thread_id}";
+pub(super) fn parse_events_path(text: &str) -> Result<PathTemplate, ScalarError> {
+    const PLACEHOLDER: &str = "{thread_id}";
     const EXAMPLE: &str = "write a path with `{thread_id}` as one of its segments, such as `/runs/{thread_id}/events`";
-    let plain = text.replacen(PLACE, "thread_id", 1);
+    let plain = text.replacen(PLACEHOLDER, "thread_id", 1);
     if plain.contains(['{', '}']) {
-        return Err(Fault::new("has other places than one `{thread_id}`", EXAMPLE));
+        return Err(ScalarError::new("has other places than one `{thread_id}`", EXAMPLE));
     }
     // What is not the place is a path like any other.
-    path(&plain).map_err(|fault| Fault { suggestion: None, ..fault })?;
-    let whole = text.split('/').any(|segment| segment == PLACE);
-    match Template::parse(text) {
+    parse_path(&plain).map_err(|fault| ScalarError { suggestion: None, ..fault })?;
+    let whole = text.split('/').any(|segment| segment == PLACEHOLDER);
+    match PathTemplate::parse(text) {
         Some(template) if whole => Ok(template),
-        _ => Err(Fault::new("has no segment that is `{thread_id}`", EXAMPLE)),
+        _ => Err(ScalarError::new("has no segment that is `{thread_id}`", EXAMPLE)),
     }
 }
 
 /// The path, and query, of an agent's events.
-pub(super) fn events(text: &str) -> Result<Template, Fault> {
+pub(super) fn parse_agent_events(text: &str) -> Result<PathTemplate, ScalarError> {
     const EXAMPLE: &str = "write a path with `{thread_id}`, such as `/api/v1/agent/runs/{thread_id}/events`";
     if text.contains("://") {
         const HINT: &str = "write the path alone: the events are asked for at the host that took the run";
-        return Err(Fault::new("is a URL, not a path", HINT));
+        return Err(ScalarError::new("is a URL, not a path", HINT));
     }
     if !text.starts_with('/') {
-        return Err(Fault::new("does not begin with `/`", EXAMPLE).suggest(Some(format!("/{text}"))));
+        return Err(ScalarError::new("does not begin with `/`", EXAMPLE).with_suggestion(Some(format!("/{text}"))));
     }
     if text.contains('#') {
-        return Err(Fault::new("has a fragment, which is never sent", "take `#` and what follows away"));
+        return Err(ScalarError::new("has a fragment, which is never sent", "take `#` and what follows away"));
     }
     if !text.bytes().all(|each| each.is_ascii_graphic()) {
-        return Err(Fault::new("holds white space or a character that is not ASCII", "percent-encode it"));
+        return Err(ScalarError::new("holds white space or a character that is not ASCII", "percent-encode it"));
     }
-    match Template::parse(text).filter(|_| text.contains("{thread_id}")) {
+    match PathTemplate::parse(text).filter(|_| text.contains("{thread_id}")) {
         Some(template) if template.fill("t", "r").is_some_and(|path| path.parse::<Uri>().is_ok()) => Ok(template),
-        Some(_) => Err(Fault::new("is no path", EXAMPLE)),
-        None => Err(Fault::new("has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`", EXAMPLE)),
+        Some(_) => Err(ScalarError::new("is no path", EXAMPLE)),
+        None => {
+            Err(ScalarError::new("has other places than `{thread_id}` and `{run_id}`, or no `{thread_id}`", EXAMPLE))
+        }
     }
 }

@@ -13,30 +13,30 @@ use schemars::transform::{Transform, transform_subschemas};
 use schemars::{JsonSchema, Schema};
 use serde_json::{Map, Value};
 
-use super::file::{File, KeyFile};
+use super::file::{ApiKeyFile, ConfigFile};
 
 pub(super) mod kind;
 
 /// The schema of the configuration, pretty-printed.
 #[must_use]
-pub fn configuration() -> String {
-    let mut schema = of::<File>("Diglot's configuration");
+pub fn config_schema() -> String {
+    let mut schema = generate_schema::<ConfigFile>("Diglot's configuration");
     // The one key that has to be written; a default of none says nothing.
     schema.insert("required".to_owned(), Value::from(vec!["routes"]));
     if let Some(routes) = schema.pointer_mut("/properties/routes").and_then(Value::as_object_mut) {
         routes.remove("default");
     }
-    printed(&schema)
+    to_pretty_json(&schema)
 }
 
 /// The schema of a file of API keys.
 #[must_use]
-pub fn key_file() -> String {
-    printed(&of::<KeyFile>("API keys of Diglot"))
+pub fn key_file_schema() -> String {
+    to_pretty_json(&generate_schema::<ApiKeyFile>("API keys of Diglot"))
 }
 
 /// A word as YAML reads it, where that is no text.
-pub(super) fn bare(word: &str) -> Option<Value> {
+pub(super) fn to_bare_scalar(word: &str) -> Option<Value> {
     match word.parse::<u64>() {
         Ok(number) if number.to_string() == word => Some(number.into()),
         _ => match word.parse::<f64>() {
@@ -47,40 +47,40 @@ pub(super) fn bare(word: &str) -> Option<Value> {
     }
 }
 
-fn of<T: JsonSchema>(title: &str) -> Schema {
-    let settings = SchemaSettings::draft07().with_transform(Tidy);
+fn generate_schema<T: JsonSchema>(title: &str) -> Schema {
+    let settings = SchemaSettings::draft07().with_transform(SchemaCleanup);
     let mut schema = settings.into_generator().into_root_schema_for::<T>();
     schema.insert("title".to_owned(), title.into());
     schema
 }
 
-fn printed(schema: &Schema) -> String {
+fn to_pretty_json(schema: &Schema) -> String {
     // A value is always text; `{:#}` of a `Value` is pretty-printed JSON.
     format!("{:#}\n", schema.as_value())
 }
 
 /// Makes of schemars' schema one that speaks of the file as it is written.
 #[derive(Debug, Clone)]
-struct Tidy;
+struct SchemaCleanup;
 
-impl Transform for Tidy {
+impl Transform for SchemaCleanup {
     fn transform(&mut self, schema: &mut Schema) {
         transform_subschemas(self, schema);
         let Some(object) = schema.as_object_mut() else { return };
-        without_null(object);
+        remove_null(object);
         if let Some(default) = object.get_mut("default") {
-            written(default);
+            unquote_scalars(default);
         }
         for text in ["description", "title"] {
             if let Some(Value::String(text)) = object.get_mut(text) {
-                *text = one_line(text);
+                *text = join_lines(text);
             }
         }
     }
 }
 
 /// A key that may be left out may not be empty: whoever writes it means to say something.
-fn without_null(object: &mut Map<String, Value>) {
+fn remove_null(object: &mut Map<String, Value>) {
     let null = Value::from("null");
     if let Some(Value::Array(types)) = object.get_mut("type") {
         types.retain(|one| *one != null);
@@ -114,21 +114,21 @@ fn without_null(object: &mut Map<String, Value>) {
 }
 
 /// A default as one writes it: numbers and truth values without quotes.
-fn written(value: &mut Value) {
+fn unquote_scalars(value: &mut Value) {
     match value {
         Value::String(text) => {
-            if let Some(plain) = bare(text) {
+            if let Some(plain) = to_bare_scalar(text) {
                 *value = plain;
             }
         }
-        Value::Array(items) => items.iter_mut().for_each(written),
-        Value::Object(members) => members.values_mut().for_each(written),
+        Value::Array(items) => items.iter_mut().for_each(unquote_scalars),
+        Value::Object(members) => members.values_mut().for_each(unquote_scalars),
         _ => {}
     }
 }
 
 /// Docs are broken at the width of the source; a description is a paragraph.
-fn one_line(text: &str) -> String {
+fn join_lines(text: &str) -> String {
     let paragraphs: Vec<String> =
         text.split("\n\n").map(|paragraph| paragraph.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
     paragraphs.join("\n\n")

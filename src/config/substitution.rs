@@ -10,7 +10,7 @@
 
 /// A scalar with its variables put in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Expanded {
+pub(super) struct ExpandedText {
     /// The text that is checked and used.
     pub(super) text: String,
     /// Whether something in it was put in from a reference. Such text is never repeated in a message.
@@ -19,7 +19,7 @@ pub(super) struct Expanded {
 
 /// Why a reference could not be put in.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Failure {
+pub(super) enum SubstitutionError {
     /// The variable is not set and the reference has no default.
     Unset(String),
     /// There is no `}` after `${`.
@@ -29,7 +29,10 @@ pub(super) enum Failure {
 }
 
 /// Puts the variables of `written` in, and takes white space off both ends: secrets in files like to end in a newline.
-pub(super) fn expand(written: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<Expanded, Failure> {
+pub(super) fn expand(
+    written: &str,
+    lookup: &dyn Fn(&str) -> Option<String>,
+) -> Result<ExpandedText, SubstitutionError> {
     let mut text = String::with_capacity(written.len());
     let mut substituted = false;
     let mut rest = written;
@@ -41,47 +44,47 @@ pub(super) fn expand(written: &str, lookup: &dyn Fn(&str) -> Option<String>) -> 
             rest = &reference[2..];
             continue;
         }
-        let (inside, after) = reference[2..].split_once('}').ok_or(Failure::Unclosed)?;
+        let (inside, after) = reference[2..].split_once('}').ok_or(SubstitutionError::Unclosed)?;
         text.push_str(before);
-        text.push_str(&value_of(inside, lookup)?);
+        text.push_str(&resolve_reference(inside, lookup)?);
         substituted = true;
         rest = after;
     }
     text.push_str(rest);
-    Ok(Expanded { text: text.trim().to_owned(), substituted })
+    Ok(ExpandedText { text: text.trim().to_owned(), substituted })
 }
 
-fn value_of(inside: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, Failure> {
+fn resolve_reference(inside: &str, lookup: &dyn Fn(&str) -> Option<String>) -> Result<String, SubstitutionError> {
     let (name, default) = match inside.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
         None => (inside, None),
     };
     let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
     if !starts_well || !name.chars().all(|each| each.is_ascii_alphanumeric() || each == '_') {
-        return Err(Failure::Malformed(inside.to_owned()));
+        return Err(SubstitutionError::Malformed(inside.to_owned()));
     }
     match (lookup(name), default) {
         (Some(value), None) => Ok(value),
         (Some(value), Some(_)) if !value.is_empty() => Ok(value),
         (_, Some(default)) => Ok(default.to_owned()),
-        (None, None) => Err(Failure::Unset(name.to_owned())),
+        (None, None) => Err(SubstitutionError::Unset(name.to_owned())),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Expanded, Failure, expand};
+    use super::{ExpandedText, SubstitutionError, expand};
 
     #[test]
-    fn references_are_replaced_and_failures_named() {
+    fn expands_references_and_names_failures() {
         let lookup = |name: &str| match name {
             "HOST" => Some("agent".to_owned()),
             "EMPTY" => Some(String::new()),
             "NESTED" => Some("${HOST}\n".to_owned()),
             _ => None,
         };
-        let put_in = |text: &str| Ok(Expanded { text: text.to_owned(), substituted: true });
-        let kept = |text: &str| Ok(Expanded { text: text.to_owned(), substituted: false });
+        let put_in = |text: &str| Ok(ExpandedText { text: text.to_owned(), substituted: true });
+        let kept = |text: &str| Ok(ExpandedText { text: text.to_owned(), substituted: false });
         for (written, expected) in [
             ("plain", kept("plain")),
             ("$HOST costs 5$", kept("$HOST costs 5$")),
@@ -91,12 +94,12 @@ mod tests {
             ("${NESTED}", put_in("${HOST}")),
             ("$${HOST} $$${HOST}", kept("${HOST} $${HOST}")),
             ("$${HOST}-${HOST}", put_in("${HOST}-agent")),
-            ("${MISSING}", Err(Failure::Unset("MISSING".to_owned()))),
-            ("${HOST", Err(Failure::Unclosed)),
-            ("${}", Err(Failure::Malformed(String::new()))),
-            ("${1X}", Err(Failure::Malformed("1X".to_owned()))),
-            ("${HOST-x}", Err(Failure::Malformed("HOST-x".to_owned()))),
-            ("${ HOST }", Err(Failure::Malformed(" HOST ".to_owned()))),
+            ("${MISSING}", Err(SubstitutionError::Unset("MISSING".to_owned()))),
+            ("${HOST", Err(SubstitutionError::Unclosed)),
+            ("${}", Err(SubstitutionError::Malformed(String::new()))),
+            ("${1X}", Err(SubstitutionError::Malformed("1X".to_owned()))),
+            ("${HOST-x}", Err(SubstitutionError::Malformed("HOST-x".to_owned()))),
+            ("${ HOST }", Err(SubstitutionError::Malformed(" HOST ".to_owned()))),
         ] {
             assert_eq!(expand(written, &lookup), expected, "{written}");
         }

@@ -9,43 +9,49 @@ const ID_LIMIT: usize = 1 << 10;
 
 /// A path, and for an agent a query, with places for ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Template(Vec<Piece>);
+pub struct PathTemplate(Vec<TemplatePart>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePart {
     Text(String),
     ThreadId,
     RunId,
 }
 
 /// The places, as they are written.
-const PLACES: &[(&str, Piece)] = &[("{thread_id}", Piece::ThreadId), ("{run_id}", Piece::RunId)];
+const PLACEHOLDERS: &[(&str, TemplatePart)] =
+    &[("{thread_id}", TemplatePart::ThreadId), ("{run_id}", TemplatePart::RunId)];
 
-impl Template {
+impl PathTemplate {
     /// Reads a template. `None` when it has braces that are no place, or no place at all.
-    pub(super) fn parse(text: &str) -> Option<Template> {
+    pub(super) fn parse(text: &str) -> Option<PathTemplate> {
         let mut pieces = Vec::new();
         let mut rest = text;
         while let Some(at) = rest.find(['{', '}']) {
             let (before, place) = rest.split_at(at);
-            let (name, piece) = PLACES.iter().find(|(name, _)| place.starts_with(name))?;
-            pieces.extend((!before.is_empty()).then(|| Piece::Text(before.to_owned())));
+            let (name, piece) = PLACEHOLDERS.iter().find(|(name, _)| place.starts_with(name))?;
+            pieces.extend((!before.is_empty()).then(|| TemplatePart::Text(before.to_owned())));
             pieces.push(piece.clone());
             rest = &place[name.len()..];
         }
         if pieces.is_empty() {
             return None;
         }
-        pieces.extend((!rest.is_empty()).then(|| Piece::Text(rest.to_owned())));
-        Some(Template(pieces))
+        pieces.extend((!rest.is_empty()).then(|| TemplatePart::Text(rest.to_owned())));
+        Some(PathTemplate(pieces))
     }
 
     /// Where runs of a route that outlive their clients are read again, and where they are stopped.
     #[must_use]
-    pub fn of_runs(path: &str) -> [Template; 2] {
+    pub fn for_runs(path: &str) -> [PathTemplate; 2] {
         let below = format!("{}/runs/", path.trim_end_matches('/'));
-        ["/events", "/stop"]
-            .map(|what| Template(vec![Piece::Text(below.clone()), Piece::RunId, Piece::Text(what.to_owned())]))
+        ["/events", "/stop"].map(|what| {
+            PathTemplate(vec![
+                TemplatePart::Text(below.clone()),
+                TemplatePart::RunId,
+                TemplatePart::Text(what.to_owned()),
+            ])
+        })
     }
 
     /// The path with the ids of a run in it. `None` for an id that is nothing in a path, or another path: the empty one,
@@ -55,9 +61,9 @@ impl Template {
         let mut path = String::new();
         for piece in &self.0 {
             match piece {
-                Piece::Text(text) => path.push_str(text),
-                Piece::ThreadId => encode(thread_id, &mut path)?,
-                Piece::RunId => encode(run_id, &mut path)?,
+                TemplatePart::Text(text) => path.push_str(text),
+                TemplatePart::ThreadId => percent_encode(thread_id, &mut path)?,
+                TemplatePart::RunId => percent_encode(run_id, &mut path)?,
             }
         }
         Some(path)
@@ -68,29 +74,31 @@ impl Template {
     /// control characters, or far too long.
     #[must_use]
     pub fn thread_id(&self, path: &str) -> Option<Option<String>> {
-        self.id(path)
+        self.extract_id(path)
     }
 
     /// The run's id in the path of a request, as [`Template::thread_id`].
     #[must_use]
     pub fn run_id(&self, path: &str) -> Option<Option<String>> {
-        self.id(path)
+        self.extract_id(path)
     }
 
-    fn id(&self, path: &str) -> Option<Option<String>> {
-        let (before, after) = self.around()?;
+    fn extract_id(&self, path: &str) -> Option<Option<String>> {
+        let (before, after) = self.prefix_and_suffix()?;
         let segment = path.strip_prefix(before)?.strip_suffix(after)?;
-        (!segment.is_empty() && !segment.contains('/')).then(|| decode(segment))
+        (!segment.is_empty() && !segment.contains('/')).then(|| percent_decode(segment))
     }
 
     /// Whether a path is one of this template.
-    pub(super) fn covers(&self, path: &str) -> bool {
-        self.id(path).is_some()
+    pub(super) fn matches_path(&self, path: &str) -> bool {
+        self.extract_id(path).is_some()
     }
 
     /// Whether there is a path that both templates read.
-    pub(super) fn overlaps(&self, other: &Template) -> bool {
-        let (Some((before, after)), Some((other_before, other_after))) = (self.around(), other.around()) else {
+    pub(super) fn overlaps(&self, other: &PathTemplate) -> bool {
+        let (Some((before, after)), Some((other_before, other_after))) =
+            (self.prefix_and_suffix(), other.prefix_and_suffix())
+        else {
             return false;
         };
         let whole = |before: &str, after: &str| format!("{before}\0{after}");
@@ -101,26 +109,28 @@ impl Template {
     }
 
     /// What stands around the one place of a template for clients.
-    fn around(&self) -> Option<(&str, &str)> {
+    fn prefix_and_suffix(&self) -> Option<(&str, &str)> {
         match &*self.0 {
-            [Piece::Text(before), Piece::ThreadId] => Some((before, "")),
-            [Piece::Text(before), Piece::ThreadId | Piece::RunId, Piece::Text(after)] => Some((before, after)),
+            [TemplatePart::Text(before), TemplatePart::ThreadId] => Some((before, "")),
+            [TemplatePart::Text(before), TemplatePart::ThreadId | TemplatePart::RunId, TemplatePart::Text(after)] => {
+                Some((before, after))
+            }
             _ => None,
         }
     }
 }
 
 /// RFC 3986, section 2.3: what need not be encoded anywhere.
-fn unreserved(byte: u8) -> bool {
+fn is_unreserved(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-._~".contains(&byte)
 }
 
-fn encode(id: &str, path: &mut String) -> Option<()> {
+fn percent_encode(id: &str, path: &mut String) -> Option<()> {
     if matches!(id, "" | "." | "..") {
         return None;
     }
     for byte in id.bytes() {
-        if unreserved(byte) {
+        if is_unreserved(byte) {
             path.push(char::from(byte));
         } else {
             write!(path, "%{byte:02X}").ok()?;
@@ -129,7 +139,7 @@ fn encode(id: &str, path: &mut String) -> Option<()> {
     Some(())
 }
 
-fn decode(segment: &str) -> Option<String> {
+fn percent_decode(segment: &str) -> Option<String> {
     if segment.len() > 3 * ID_LIMIT {
         return None;
     }
@@ -147,12 +157,12 @@ fn decode(segment: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn template(text: &str) -> Template {
-        Template::parse(text).expect(text)
+    fn template(text: &str) -> PathTemplate {
+        PathTemplate::parse(text).expect(text)
     }
 
     #[test]
-    fn ids_are_put_in_encoded_and_read_out_decoded() {
+    fn encodes_ids_into_paths_and_decodes_them_back() {
         let events = template("/runs/{thread_id}/events");
         for (id, path) in [
             ("t1", "/runs/t1/events"),
@@ -171,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_is_of_the_template_or_not_and_its_segment_an_id_or_not() {
+    fn distinguishes_other_paths_from_invalid_ids() {
         let events = template("/runs/{thread_id}/events");
         for other in [
             "/runs/events",
@@ -192,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn templates_that_read_the_same_path_overlap() {
+    fn templates_that_match_the_same_path_overlap() {
         for (one, two, overlap) in [
             ("/a/{thread_id}/b", "/a/{thread_id}/b", true),
             ("/a/{thread_id}/b", "/a/x/{thread_id}", true),
@@ -206,9 +216,9 @@ mod tests {
     }
 
     #[test]
-    fn braces_are_places_or_mistakes() {
+    fn rejects_templates_without_a_valid_placeholder() {
         for text in ["/a", "/{thread}", "/{thread_id", "/thread_id}", "/{}", "/{{thread_id}}"] {
-            assert_eq!(Template::parse(text), None, "{text}");
+            assert_eq!(PathTemplate::parse(text), None, "{text}");
         }
     }
 }

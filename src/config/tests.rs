@@ -5,19 +5,19 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::load::{self, from_path, from_str_with};
-use super::{Config, Problem, Problems};
-use crate::dialect::{Content, Spelling};
+use super::{Config, ConfigProblem, ConfigProblems};
+use crate::dialect::{MemberCase, TextFormat};
 
 mod broken;
 mod broken_callers;
 mod callers;
-mod doubts;
+mod lints;
 mod listen;
 mod process;
 mod replay;
-mod slips;
 mod together;
 mod upstreams;
+mod yaml_hints;
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "\nroutes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
@@ -31,26 +31,26 @@ fn environment(name: &str) -> Option<String> {
     }
 }
 
-fn read(text: &str) -> Result<Config, Problems> {
+fn read(text: &str) -> Result<Config, ConfigProblems> {
     from_str_with("f", text, &environment)
 }
 
-fn committed(name: &str) -> PathBuf {
+fn committed_file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("config").join(name)
 }
 
 #[test]
-fn each_broken_file_is_told_what_is_wrong_with_it() {
+fn reports_every_mistake_of_each_broken_file() {
     let mut differences = String::new();
     let tables =
-        [broken::BROKEN, broken_callers::BROKEN, listen::BROKEN, replay::BROKEN, slips::BROKEN, upstreams::BROKEN];
+        [broken::BROKEN, broken_callers::BROKEN, listen::BROKEN, replay::BROKEN, yaml_hints::BROKEN, upstreams::BROKEN];
     for (cause, text, expected) in tables.into_iter().flatten() {
         let text = text.strip_prefix('\n').unwrap_or(text);
         let text = if text.contains("routes:") { text.to_owned() } else { format!("{text}{ROUTE}") };
         let problems = read(&text).expect_err(cause);
         let mut said = String::from("\n");
         for problem in &problems {
-            said += &format!("{}\n", Problem { excerpt: None, ..problem.clone() });
+            said += &format!("{}\n", ConfigProblem { excerpt: None, ..problem.clone() });
         }
         if said != *expected {
             differences += &format!("--- {cause}\n{text}\nexpected:{expected}said:{said}");
@@ -62,7 +62,7 @@ fn each_broken_file_is_told_what_is_wrong_with_it() {
 }
 
 #[test]
-fn problems_are_displayed_in_the_order_of_the_file_with_the_line_and_a_caret() {
+fn displays_problems_in_file_order_with_line_and_caret() {
     let problems = read("routes:\n  - path: a\n    client: hia\nkeep_alive: 1\n").expect_err("broken");
     let expected = "\
 f:2:5: routes[0]: the key `agent` is missing or empty
@@ -89,7 +89,7 @@ f:4:13: keep_alive: `1` is no duration
 }
 
 #[test]
-fn a_file_without_a_route_is_told_so_without_a_position() {
+fn reports_missing_routes_without_a_position() {
     for text in ["", "# nothing yet\n", "keep_alive: 1s\n"] {
         let problems = read(text).expect_err("no route");
         let [problem] = problems.as_slice() else { panic!("{problems}") };
@@ -99,14 +99,14 @@ fn a_file_without_a_route_is_told_so_without_a_position() {
 }
 
 #[test]
-fn a_file_that_repeats_itself_too_often_is_refused() {
+fn refuses_a_file_that_repeats_aliases_too_often() {
     let text = format!("routes:\n  - &r {{path: /a}}\n{}", "  - *r\n".repeat(2_000));
     let problems = read(&text).expect_err("too many aliases");
     assert!(problems.to_string().contains("repeats itself too often"), "{problems}");
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_named() {
+fn names_the_file_that_cannot_be_read() {
     let directory = std::env::temp_dir().join(format!("diglot-config-{}", std::process::id()));
     std::fs::create_dir_all(&directory).expect("a directory");
     let file = |name: &str, content: &[u8]| {
@@ -127,8 +127,8 @@ fn a_file_that_cannot_be_read_is_named() {
 }
 
 #[test]
-fn every_value_of_the_complete_file_is_the_default() {
-    let complete = from_path(&committed("diglot.yaml")).unwrap_or_else(|problems| panic!("{problems}"));
+fn complete_file_holds_only_default_values() {
+    let complete = from_path(&committed_file("diglot.yaml")).unwrap_or_else(|problems| panic!("{problems}"));
     let route = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9001/chat\"}]";
     let default_config = read(route).unwrap_or_else(|problems| panic!("{problems}"));
     let default = &default_config;
@@ -148,14 +148,14 @@ fn every_value_of_the_complete_file_is_the_default() {
     assert_eq!(complete.trusted_proxies, default_config.trusted_proxies);
     for (sample, default) in [(&sample.client, &default.client), (&sample.agent, &default.agent)] {
         assert_eq!(sample.dialect.name, default.dialect.name);
-        assert!(sample.content == default.content && sample.fields == default.fields);
+        assert!(sample.text_format == default.text_format && sample.member_case == default.member_case);
         assert_eq!(sample.interrupt_tool, default.interrupt_tool);
     }
 }
 
 #[test]
-fn the_examples_load_without_any_variable_set() {
-    let mut files: Vec<String> = std::fs::read_dir(committed("examples"))
+fn loads_the_examples_without_any_variable_set() {
+    let mut files: Vec<String> = std::fs::read_dir(committed_file("examples"))
         .expect("the examples")
         .map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned())
         .filter(|name| name.ends_with(".yaml"))
@@ -177,7 +177,7 @@ fn the_examples_load_without_any_variable_set() {
         ("upstreams.yaml", "chat: ; local: "),
     ];
     for (name, callers) in expected {
-        let config = load::from_path_with(&committed("examples").join(name), &|_| None)
+        let config = load::from_path_with(&committed_file("examples").join(name), &|_| None)
             .unwrap_or_else(|problems| panic!("{problems}"));
         let who = config.routes.iter().map(|route| format!("{}: {}", route.name, route.access.methods.join(" ")));
         assert_eq!(who.collect::<Vec<_>>().join("; "), callers, "{name}");
@@ -186,10 +186,10 @@ fn the_examples_load_without_any_variable_set() {
 }
 
 #[test]
-fn the_digests_of_the_examples_are_those_of_the_keys_in_their_comments() {
+fn example_digests_match_the_keys_in_their_comments() {
     let keys = ["dgl_example-bronze-5f0c1e", "dgl_example-gold-8a2b7d", "dgl_example-ci-91d4e3"];
     let text = ["api-keys.yaml", "api-keys/keys.yaml"]
-        .map(|name| std::fs::read_to_string(committed("examples").join(name)).expect(name))
+        .map(|name| std::fs::read_to_string(committed_file("examples").join(name)).expect(name))
         .concat();
     for key in keys {
         let digest: String =
@@ -201,7 +201,7 @@ fn the_digests_of_the_examples_are_those_of_the_keys_in_their_comments() {
 }
 
 #[test]
-fn what_is_written_becomes_what_the_program_runs_on() {
+fn builds_the_typed_config_from_yaml() {
     let text = r#"
 listeners:
   data: [127.0.0.1:0, 127.0.0.1:0, "[::]:80"]
@@ -229,14 +229,14 @@ routes:
     let [first, second] = &*config.routes else { panic!("two routes") };
     assert_eq!((first.name.as_str(), first.path.as_str()), ("/", "/"));
     assert_eq!((second.name.as_str(), second.path.as_str()), ("聊天", "/b"));
-    assert!(first.client.content == Content::default() && first.client.fields == Spelling::default());
-    assert!(first.agent.content == Content::Blocks && first.agent.fields == Spelling::Snake);
+    assert!(first.client.text_format == TextFormat::default() && first.client.member_case == MemberCase::default());
+    assert!(first.agent.text_format == TextFormat::Blocks && first.agent.member_case == MemberCase::Snake);
     assert_eq!(first.agent.interrupt_tool.as_str(), "询问");
     assert_eq!(first.timeouts.connect, Duration::from_secs(1));
     assert_eq!(first.timeouts.idle, Duration::from_secs(3600));
     assert_eq!(first.upstreams, second.upstreams);
 
-    let parts: Vec<_> = first.upstreams.iter().map(|one| (one.tls(), one.label(), &*one.path_and_query)).collect();
+    let parts: Vec<_> = first.upstreams.iter().map(|one| (one.uses_tls(), one.label(), &*one.path_and_query)).collect();
     assert_eq!(
         parts,
         [

@@ -1,6 +1,6 @@
 //! Where the agents of a route are, how they are spoken to, and when one is left out.
 
-use super::listen::{Address, Listen};
+use super::listen::{ListenAddress, ListenerConfig};
 use std::net::IpAddr;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
@@ -8,9 +8,9 @@ use std::time::Duration;
 
 /// One upstream, taken apart for the connector.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct Upstream {
+pub struct UpstreamConfig {
     /// Where it listens.
-    pub place: Place,
+    pub address: UpstreamAddress,
     /// What stands in the request line: begins with `/`, holds the query.
     pub path_and_query: String,
     /// For logs: `scheme://authority/path` or `unix:/socket:/path`, without the query, since queries carry keys.
@@ -18,12 +18,12 @@ pub struct Upstream {
     /// Its share of the runs, beside the others of the route; each of its addresses has it.
     pub weight: NonZeroU32,
     /// Which HTTP it is spoken to in.
-    pub http: Http,
+    pub http: UpstreamHttpVersion,
 }
 
 /// Where an upstream listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum Place {
+pub enum UpstreamAddress {
     /// On a port of a host.
     Host {
         /// `https` rather than `http`.
@@ -39,7 +39,7 @@ pub enum Place {
 
 /// Which HTTP an upstream is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Http {
+pub enum UpstreamHttpVersion {
     /// HTTP/1.1; over TLS what the agent prefers of HTTP/2 and HTTP/1.1 (ALPN).
     Auto,
     /// HTTP/1.1.
@@ -50,18 +50,18 @@ pub enum Http {
 
 /// What the TLS connections of a route are made with. Files are read again when they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamTls {
+pub struct UpstreamTlsConfig {
     /// Certificates in PEM that the agents' ones have to come from; those of the system where it is `None`.
     pub ca: Option<PathBuf>,
     /// The gateway's own certificate, with those between it and its root, and its key, in PEM.
-    pub identity: Option<Identity>,
+    pub identity: Option<UpstreamClientCert>,
     /// The name that agents' certificates have to be for, in place of the host of the URL.
     pub server_name: Option<String>,
 }
 
 /// A certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Identity {
+pub struct UpstreamClientCert {
     /// The file of the certificate.
     pub cert: PathBuf,
     /// The file of its key.
@@ -70,7 +70,7 @@ pub struct Identity {
 
 /// How agents are asked whether they are well.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
+pub struct HealthCheckConfig {
     /// What is asked for with GET, and has to be answered 2xx; a connection is enough where it is `None`.
     pub path: Option<String>,
     /// From the end of one check of all agents to the next.
@@ -85,57 +85,57 @@ pub struct Health {
 
 /// When an agent that fails is left out for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Ejection {
+pub struct EjectionConfig {
     /// So many failures in a row.
     pub failures: u32,
     /// For how long the first time.
     pub duration: Duration,
 }
 
-impl Upstream {
+impl UpstreamConfig {
     /// Whether it is spoken to over TLS.
     #[must_use]
-    pub fn tls(&self) -> bool {
-        matches!(self.place, Place::Host { tls: true, .. })
+    pub fn uses_tls(&self) -> bool {
+        matches!(self.address, UpstreamAddress::Host { tls: true, .. })
     }
 
     /// The value of the `Host` header: IPv6 in brackets, the port only where the scheme does not imply it.
     #[must_use]
     pub fn authority(&self) -> String {
-        match &self.place {
-            Place::Host { tls, host, port } => {
+        match &self.address {
+            UpstreamAddress::Host { tls, host, port } => {
                 let implied = *port == implied_port(*tls);
                 let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
                 if implied { host } else { format!("{host}:{port}") }
             }
             // A socket has no host, and agents refuse a request without one.
-            Place::Socket(_) => "localhost".to_owned(),
+            UpstreamAddress::Socket(_) => "localhost".to_owned(),
         }
     }
 
     /// The upstream in metrics and logs: `scheme://host:port` with the port always, or `unix:/socket`.
     #[must_use]
     pub fn label(&self) -> String {
-        match &self.place {
-            Place::Host { tls, host, port } => {
+        match &self.address {
+            UpstreamAddress::Host { tls, host, port } => {
                 let scheme = if *tls { "https" } else { "http" };
                 let host = if host.contains(':') { format!("[{host}]") } else { host.clone() };
                 format!("{scheme}://{host}:{port}")
             }
-            Place::Socket(path) => format!("unix:{}", path.display()),
+            UpstreamAddress::Socket(path) => format!("unix:{}", path.display()),
         }
     }
 
     /// Whether it is a name that may come to mean other addresses.
     #[must_use]
     pub fn has_name(&self) -> bool {
-        matches!(&self.place, Place::Host { host, .. } if host.parse::<IpAddr>().is_err())
+        matches!(&self.address, UpstreamAddress::Host { host, .. } if host.parse::<IpAddr>().is_err())
     }
 
     /// Whether both are the same port of the same host, or the same socket.
-    pub(super) fn is_at(&self, other: &Upstream) -> bool {
-        match (&self.place, &other.place) {
-            (Place::Host { host, port, .. }, Place::Host { host: other, port: other_port, .. }) => {
+    pub(super) fn has_same_address(&self, other: &UpstreamConfig) -> bool {
+        match (&self.address, &other.address) {
+            (UpstreamAddress::Host { host, port, .. }, UpstreamAddress::Host { host: other, port: other_port, .. }) => {
                 (host, port) == (other, other_port)
             }
             (one, other) => one == other,
@@ -143,10 +143,12 @@ impl Upstream {
     }
 
     /// Whether a connection to it ends at `listener`, as far as that is known without looking names up.
-    pub(super) fn leads_to(&self, listener: &Listen) -> bool {
-        match &self.place {
-            Place::Host { tls, host, port } => listener.is_reached_by(*tls, host, *port),
-            Place::Socket(path) => matches!(&listener.address, Address::Unix { path: own, .. } if own == path),
+    pub(super) fn leads_to(&self, listener: &ListenerConfig) -> bool {
+        match &self.address {
+            UpstreamAddress::Host { tls, host, port } => listener.is_reached_by(*tls, host, *port),
+            UpstreamAddress::Socket(path) => {
+                matches!(&listener.address, ListenAddress::Unix { path: own, .. } if own == path)
+            }
         }
     }
 }

@@ -2,13 +2,13 @@
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
-use super::lenient::Failed;
-use super::outline::{NOTHING, Outline, Place, Repeated, path_of};
-use super::problem::{Position, Problem, did_you_mean, is_secret_path};
-use super::slip;
+use super::problem::{ConfigProblem, SourcePosition, did_you_mean, is_secret_path};
+use super::recovering_reader::ReadFailure;
+use super::spanned_tree::{DuplicateKey, EMPTY_NODE, NodeLocation, SpannedTree, format_path};
+use super::yaml_hints;
 
 /// Keys of mappings that are easily taken for a single value, and how they are written.
-const MAPPINGS: &[(&str, &str)] = &[
+const MAPPING_HINTS: &[(&str, &str)] = &[
     ("auth", "name issuers of tokens or lists of API keys: `auth: {api_keys: [{name: partners, file: keys.yaml}]}`"),
     ("cors", "name the pages that may call: `cors: {origins: [https://app.example.com]}`"),
     ("ejection", "say when: `ejection: {failures: 5, for: 30s}`"),
@@ -33,38 +33,38 @@ pub(super) fn explain(
     name: &str,
     text: &str,
     error: &Error,
-    outline: Option<&Outline>,
-    at: Option<&Failed>,
-) -> Problem {
-    let error = behind_aliases(error);
-    let steps = at.map_or(&[][..], |failed| &failed.at.written);
+    outline: Option<&SpannedTree>,
+    at: Option<&ReadFailure>,
+) -> ConfigProblem {
+    let error = unwrap_aliases(error);
+    let steps = at.map_or(&[][..], |failed| &failed.path.path_steps);
     let place = outline.and_then(|outline| outline.find(steps));
     let position = match &place {
         Some(place) if at.is_some_and(|failed| failed.is_key) => place.key,
         Some(place) => place.value,
-        None => error.location().and_then(Position::of),
+        None => error.location().and_then(SourcePosition::from_location),
     };
-    let path = path_of(steps);
-    let slip = position.and_then(|position| slipped(error, text, position, place.as_ref()));
-    let is_slip_of_secret = slip.as_ref().is_some_and(|slip| slip.is_of_secret);
+    let path = format_path(steps);
+    let slip = position.and_then(|position| find_hint(error, text, position, place.as_ref()));
+    let is_slip_of_secret = slip.as_ref().is_some_and(|slip| slip.may_hold_secret);
     let (position, (message, hint)) = match slip {
         Some(slip) => (Some(slip.position), (slip.message, Some(slip.hint))),
         None => (position, describe(error, &path, place.as_ref())),
     };
-    let problem = Problem::of_file(name, message).at(&path, position, text);
+    let problem = ConfigProblem::for_file(name, message).with_location(&path, position, text);
     // What stands in place of these mappings is likely to be what belongs into them.
     let is_secret =
         |path: &str| is_secret_path(path) || path.split(['.', '[']).any(|key| matches!(key, "auth" | "redis"));
-    let is_secret = is_slip_of_secret || at.is_some_and(|failed| is_secret(&failed.at.read));
+    let is_secret = is_slip_of_secret || at.is_some_and(|failed| is_secret(&failed.path.corrected_path));
     let problem = if is_secret { problem.without_excerpt() } else { problem };
     match hint {
-        Some(hint) => problem.hint(hint),
+        Some(hint) => problem.with_hint(hint),
         None => problem,
     }
 }
 
 /// The mistake is in the text that an alias repeats, so that is where it is shown.
-pub(super) fn behind_aliases(mut error: &Error) -> &Error {
+pub(super) fn unwrap_aliases(mut error: &Error) -> &Error {
     while let Error::AliasError { error: inner, .. } = error {
         error = inner;
     }
@@ -73,41 +73,43 @@ pub(super) fn behind_aliases(mut error: &Error) -> &Error {
 
 /// Says that a key is none of those that are known at its place. `meant` are those that it may stand for, `home` says where
 /// it belongs.
-pub(super) fn unknown(
+pub(super) fn explain_unknown_key(
     name: &str,
     text: &str,
-    position: Option<Position>,
-    failed: &Failed,
-    (field, known, meant, home): (&str, &[&str], &[&str], Option<&str>),
-) -> Problem {
-    let hint = match home {
+    position: Option<SourcePosition>,
+    failed: &ReadFailure,
+    (field, known, meant, location_hint): (&str, &[&str], &[&str], Option<&str>),
+) -> ConfigProblem {
+    let hint = match location_hint {
         Some(home) => home.to_owned(),
         // One that is near and stands there already is not what was meant.
         None if meant.is_empty() => did_you_mean("", known),
         None => did_you_mean(field, meant),
     };
-    let problem = Problem::of_file(name, format!("unknown key `{field}`"));
-    let problem = problem.at(&path_of(&failed.at.written), position, text).hint(hint);
+    let problem = ConfigProblem::for_file(name, format!("unknown key `{field}`"));
+    let problem = problem.with_location(&format_path(&failed.path.path_steps), position, text).with_hint(hint);
     // What it holds may be a secret, unless it is known to be the key of something else.
-    let is_harmless =
-        (home.is_some() && !is_secret_path(field)) || !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
-    if is_harmless && !is_secret_path(&failed.at.read) { problem } else { problem.without_excerpt() }
+    let is_harmless = (location_hint.is_some() && !is_secret_path(field))
+        || !meant.is_empty() && !meant.iter().copied().any(is_secret_path);
+    if is_harmless && !is_secret_path(&failed.path.corrected_path) { problem } else { problem.without_excerpt() }
 }
 
 /// Says that a key is written twice.
-pub(super) fn repeated(name: &str, text: &str, of: &Repeated) -> Problem {
-    let Repeated { path, key, position, first_line } = of;
+pub(super) fn explain_duplicate_key(name: &str, text: &str, of: &DuplicateKey) -> ConfigProblem {
+    let DuplicateKey { path, key, position, first_line } = of;
     let message = format!("the key `{key}` is written twice; first on line {first_line}");
     let hint = "keep one of the two, or write their values as one";
-    Problem::of_file(name, message).at(path, *position, text).hint(hint)
+    ConfigProblem::for_file(name, message).with_location(path, *position, text).with_hint(hint)
 }
 
-fn describe(error: &Error, path: &str, place: Option<&Place>) -> (String, Option<String>) {
-    let found = place.map_or("something else", |place| place.found);
+fn describe(error: &Error, path: &str, place: Option<&NodeLocation>) -> (String, Option<String>) {
+    let found = place.map_or("something else", |place| place.kind);
     match error {
-        Error::NullIntoString { .. } => no_value(path),
-        Error::Unexpected { .. } | Error::SerdeInvalidType { .. } if found == NOTHING => no_value(path),
-        Error::Unexpected { expected, .. } => expected_shape(expected, found, path),
+        Error::NullIntoString { .. } => describe_missing_value(path),
+        Error::Unexpected { .. } | Error::SerdeInvalidType { .. } if found == EMPTY_NODE => {
+            describe_missing_value(path)
+        }
+        Error::Unexpected { expected, .. } => describe_shape(expected, found, path),
         Error::SerdeInvalidType { unexpected, expected, .. } => {
             let (found, hint) = match unexpected.as_str() {
                 "map" => ("a mapping", None),
@@ -134,20 +136,25 @@ fn describe(error: &Error, path: &str, place: Option<&Place>) -> (String, Option
 }
 
 /// What the operator probably meant by what the reader cannot make sense of.
-fn slipped(error: &Error, text: &str, position: Position, place: Option<&Place>) -> Option<slip::Slip> {
-    match (error, place.map(|place| place.found)) {
-        (Error::ExternalMessage { msg, .. }, _) => slip::behind(text, position, msg).map(|slip| {
+fn find_hint(
+    error: &Error,
+    text: &str,
+    position: SourcePosition,
+    place: Option<&NodeLocation>,
+) -> Option<yaml_hints::YamlHint> {
+    match (error, place.map(|place| place.kind)) {
+        (Error::ExternalMessage { msg, .. }, _) => yaml_hints::hint_for_syntax_error(text, position, msg).map(|slip| {
             let is_readers = slip.message == *msg;
             let message = if is_readers { format!("this is not YAML: {msg}") } else { slip.message };
-            slip::Slip { message, ..slip }
+            yaml_hints::YamlHint { message, ..slip }
         }),
-        (_, Some(NOTHING)) => slip::commented_at(text, position),
-        (Error::Unexpected { expected, .. }, Some(_)) => slip::in_place_of(text, position, expected),
+        (_, Some(EMPTY_NODE)) => yaml_hints::hint_for_comment_at(text, position),
+        (Error::Unexpected { expected, .. }, Some(_)) => yaml_hints::hint_for_shape(text, position, expected),
         _ => None,
     }
 }
 
-fn no_value(path: &str) -> (String, Option<String>) {
+fn describe_missing_value(path: &str) -> (String, Option<String>) {
     let hint = if path.ends_with(']') {
         "write one behind the `-`, or take the `-` away"
     } else {
@@ -156,9 +163,9 @@ fn no_value(path: &str) -> (String, Option<String>) {
     ("there is no value here".to_owned(), Some(hint.to_owned()))
 }
 
-fn expected_shape(expected: &str, found: &str, path: &str) -> (String, Option<String>) {
+fn describe_shape(expected: &str, found: &str, path: &str) -> (String, Option<String>) {
     let key = path.rsplit('.').next().unwrap_or(path);
-    let of_key = MAPPINGS.iter().find(|(name, _)| *name == key).map(|(_, hint)| *hint);
+    let of_key = MAPPING_HINTS.iter().find(|(name, _)| *name == key).map(|(_, hint)| *hint);
     let (shape, hint) = match expected {
         "mapping start" => ("a mapping", of_key.unwrap_or("write `key: value` lines below it, indented")),
         "sequence start" => ("a list", "begin each entry with `- `, indented below the key"),
@@ -172,7 +179,7 @@ fn expected_shape(expected: &str, found: &str, path: &str) -> (String, Option<St
 
 /// What usually lies behind the reader's message.
 fn syntax_hint(message: &str) -> Option<String> {
-    const BEHIND: &[(&str, &str)] = &[
+    const HINTS: &[(&str, &str)] = &[
         (
             "mapping values are not allowed",
             "put a value that holds `: ` in quotes, or check the indentation; the line above may lack its `: `",
@@ -183,5 +190,5 @@ fn syntax_hint(message: &str) -> Option<String> {
         ("unexpected character", "put the value in quotes"),
         ("did not find expected", "indent the keys of one mapping by the same number of spaces"),
     ];
-    BEHIND.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| (*hint).to_owned())
+    HINTS.iter().find(|(part, _)| message.contains(part)).map(|(_, hint)| (*hint).to_owned())
 }

@@ -1,59 +1,62 @@
 //! An AG-UI 1.0 agent's events, printed as the SDKs print them: compact JSON, `type` first, optional members absent.
 
 use super::{
-    conversation::{Beat, ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, TOOL},
-    script::{Ids, quoted},
+    conversation::{ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, ScriptEvent, TOOL},
+    demo_script::{DemoIds, json_string},
 };
 
 /// The event of a beat, or `None` where AG-UI says nothing: its message is opened by its text, not by its thinking.
-pub(super) fn event(beat: Beat, ids: &Ids) -> Option<String> {
-    let Ids { thread, run, message, call, thinking } = ids;
+pub(super) fn event(beat: ScriptEvent, ids: &DemoIds) -> Option<String> {
+    let DemoIds { thread, run, message, call, thinking } = ids;
     Some(match beat {
-        Beat::RunStarted => {
+        ScriptEvent::RunStarted => {
             format!(r#"{{"type":"RUN_STARTED","threadId":{thread},"runId":{run},"protocolVersion":"1.0"}}"#)
         }
-        Beat::State(status) => format!(
+        ScriptEvent::State(status) => format!(
             r#"{{"type":"STATE_SNAPSHOT","snapshot":{{"workflowItems":[{{"name":"部署","status":"{status}"}}]}}}}"#
         ),
-        Beat::StepStarted => format!(r#"{{"type":"STEP_STARTED","stepName":"{STEP}"}}"#),
-        Beat::AnswerStarted => return None,
-        Beat::ThinkingStarted => format!(r#"{{"type":"REASONING_START","messageId":{thinking}}}"#),
-        Beat::ThinkingTextStarted => {
+        ScriptEvent::StepStarted => format!(r#"{{"type":"STEP_STARTED","stepName":"{STEP}"}}"#),
+        ScriptEvent::AnswerStarted => return None,
+        ScriptEvent::ThinkingStarted => format!(r#"{{"type":"REASONING_START","messageId":{thinking}}}"#),
+        ScriptEvent::ThinkingTextStarted => {
             format!(r#"{{"type":"REASONING_MESSAGE_START","messageId":{thinking},"role":"reasoning"}}"#)
         }
-        Beat::Thinking(piece) => {
-            format!(r#"{{"type":"REASONING_MESSAGE_CONTENT","messageId":{thinking},"delta":{}}}"#, quoted(piece))
+        ScriptEvent::Thinking(piece) => {
+            format!(r#"{{"type":"REASONING_MESSAGE_CONTENT","messageId":{thinking},"delta":{}}}"#, json_string(piece))
         }
-        Beat::ThinkingTextEnded => {
+        ScriptEvent::ThinkingTextEnded => {
             format!(r#"{{"type":"REASONING_MESSAGE_END","messageId":{thinking}}}"#)
         }
-        Beat::ThinkingEnded => format!(r#"{{"type":"REASONING_END","messageId":{thinking}}}"#),
-        Beat::TextStarted => {
+        ScriptEvent::ThinkingEnded => format!(r#"{{"type":"REASONING_END","messageId":{thinking}}}"#),
+        ScriptEvent::TextStarted => {
             format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":{message},"role":"assistant"}}"#)
         }
-        Beat::Text(piece) => {
-            format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":{message},"delta":{}}}"#, quoted(&piece.to_string()))
+        ScriptEvent::Text(piece) => {
+            format!(
+                r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":{message},"delta":{}}}"#,
+                json_string(&piece.to_string())
+            )
         }
-        Beat::TextEnded => format!(r#"{{"type":"TEXT_MESSAGE_END","messageId":{message}}}"#),
-        Beat::Status(status) => format!(
+        ScriptEvent::TextEnded => format!(r#"{{"type":"TEXT_MESSAGE_END","messageId":{message}}}"#),
+        ScriptEvent::Status(status) => format!(
             r#"{{"type":"STATE_DELTA","delta":[{{"op":"replace","path":"{STATUS_PATH}","value":"{status}"}}]}}"#
         ),
-        Beat::CallStarted => format!(
+        ScriptEvent::CallStarted => format!(
             r#"{{"type":"TOOL_CALL_START","toolCallId":{call},"toolCallName":"{TOOL}","parentMessageId":{message}}}"#
         ),
-        Beat::CallArguments(piece) => {
-            format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":{call},"delta":{}}}"#, quoted(piece))
+        ScriptEvent::CallArguments(piece) => {
+            format!(r#"{{"type":"TOOL_CALL_ARGS","toolCallId":{call},"delta":{}}}"#, json_string(piece))
         }
-        Beat::CallEnded => format!(r#"{{"type":"TOOL_CALL_END","toolCallId":{call}}}"#),
-        Beat::StepFinished => format!(r#"{{"type":"STEP_FINISHED","stepName":"{STEP}"}}"#),
+        ScriptEvent::CallEnded => format!(r#"{{"type":"TOOL_CALL_END","toolCallId":{call}}}"#),
+        ScriptEvent::StepFinished => format!(r#"{{"type":"STEP_FINISHED","stepName":"{STEP}"}}"#),
         // A run that leaves a front-end tool unanswered ends with success and SHOULD list the call.
-        Beat::RunWaits => format!(
+        ScriptEvent::RunAwaitsTool => format!(
             r#"{{"type":"RUN_FINISHED","threadId":{thread},"runId":{run},"outcome":{{"type":"success","pendingToolCallIds":[{call}]}}}}"#
         ),
-        Beat::RunFinished => {
+        ScriptEvent::RunFinished => {
             format!(r#"{{"type":"RUN_FINISHED","threadId":{thread},"runId":{run}}}"#)
         }
-        Beat::RunFailed => {
+        ScriptEvent::RunFailed => {
             format!(r#"{{"type":"RUN_ERROR","message":"{ERROR_MESSAGE}","code":"{ERROR_CODE}"}}"#)
         }
     })
@@ -61,11 +64,11 @@ pub(super) fn event(beat: Beat, ids: &Ids) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Agent, events};
+    use super::super::{DemoAgent, events};
     use serde_json::json;
 
     #[test]
-    fn the_first_turn_reasons_outside_its_message() {
+    fn sends_reasoning_before_the_message_in_the_first_turn() {
         let input = json!({"threadId": "t1", "runId": "r1"});
         let expected = [
             r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1","protocolVersion":"1.0"}"#,
@@ -90,7 +93,7 @@ mod tests {
             r#"{"type":"STEP_FINISHED","stepName":"智能处理"}"#,
             r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1","outcome":{"type":"success","pendingToolCallIds":["call-r1"]}}"#,
         ];
-        assert_eq!(events(Agent::AgUi, &input, 0).unwrap(), expected);
+        assert_eq!(events(DemoAgent::AgUi, &input, 0).unwrap(), expected);
     }
 
     #[test]
@@ -108,6 +111,6 @@ mod tests {
             r#"{"type":"TEXT_MESSAGE_END","messageId":"msg-r2"}"#,
             r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r2"}"#,
         ];
-        assert_eq!(events(Agent::AgUi, &input, 0).unwrap(), expected);
+        assert_eq!(events(DemoAgent::AgUi, &input, 0).unwrap(), expected);
     }
 }

@@ -1,36 +1,36 @@
 //! An AG-UI 0.x agent's events, printed as the SDKs of 0.0.35 to 0.0.44 print them: no `protocolVersion`, no outcome, and
 //! thinking without ids (seed 001). Everything else is what AG-UI 1.0 still says.
 
-use super::{ag_ui, conversation::Beat, script::Ids, script::quoted};
+use super::{ag_ui, conversation::ScriptEvent, demo_script::DemoIds, demo_script::json_string};
 
 /// The event of a beat, or `None` where AG-UI says nothing.
-pub(super) fn event(beat: Beat, ids: &Ids) -> Option<String> {
-    let Ids { thread, run, .. } = ids;
+pub(super) fn event(beat: ScriptEvent, ids: &DemoIds) -> Option<String> {
+    let DemoIds { thread, run, .. } = ids;
     let bare = |kind: &str| Some(format!(r#"{{"type":"{kind}"}}"#));
     match beat {
-        Beat::RunStarted => Some(format!(r#"{{"type":"RUN_STARTED","threadId":{thread},"runId":{run}}}"#)),
-        Beat::ThinkingStarted => bare("THINKING_START"),
-        Beat::ThinkingTextStarted => bare("THINKING_TEXT_MESSAGE_START"),
-        Beat::Thinking(piece) => {
-            Some(format!(r#"{{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":{}}}"#, quoted(piece)))
+        ScriptEvent::RunStarted => Some(format!(r#"{{"type":"RUN_STARTED","threadId":{thread},"runId":{run}}}"#)),
+        ScriptEvent::ThinkingStarted => bare("THINKING_START"),
+        ScriptEvent::ThinkingTextStarted => bare("THINKING_TEXT_MESSAGE_START"),
+        ScriptEvent::Thinking(piece) => {
+            Some(format!(r#"{{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":{}}}"#, json_string(piece)))
         }
-        Beat::ThinkingTextEnded => bare("THINKING_TEXT_MESSAGE_END"),
-        Beat::ThinkingEnded => bare("THINKING_END"),
+        ScriptEvent::ThinkingTextEnded => bare("THINKING_TEXT_MESSAGE_END"),
+        ScriptEvent::ThinkingEnded => bare("THINKING_END"),
         // It has no way to say that a call waits for an answer.
-        Beat::RunWaits => ag_ui::event(Beat::RunFinished, ids),
+        ScriptEvent::RunAwaitsTool => ag_ui::event(ScriptEvent::RunFinished, ids),
         other => ag_ui::event(other, ids),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Agent, events};
+    use super::super::{DemoAgent, events};
     use serde_json::json;
 
     #[test]
-    fn the_first_turn_thinks_without_ids() {
+    fn sends_thinking_events_without_ids() {
         let input = json!({"threadId": "t1", "runId": "r1"});
-        let [old, new] = [Agent::AgUi0, Agent::AgUi].map(|agent| events(agent, &input, 0).unwrap());
+        let [old, new] = [DemoAgent::AgUi0, DemoAgent::AgUi].map(|agent| events(agent, &input, 0).unwrap());
         let other = [
             (0, r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#),
             (3, r#"{"type":"THINKING_START"}"#),

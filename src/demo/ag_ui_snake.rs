@@ -4,66 +4,66 @@
 //! State and steps are not printed there: AG-UI's own, a guess.
 
 use super::{
-    conversation::{Beat, ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, TOOL},
-    script::{Ids, quoted},
-    whole::Whole,
+    assembler::TextAssembler,
+    conversation::{ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, ScriptEvent, TOOL},
+    demo_script::{DemoIds, json_string},
 };
 
 /// Who speaks, in the seed's word.
 const ROLE: &str = "助手";
 
 /// The event of a beat, or `None` where the seed has none.
-pub(super) fn event(beat: Beat, ids: &Ids, whole: &mut Whole, now_ms: u64) -> Option<String> {
-    let Ids { thread, run, message, call, thinking } = ids;
+pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler, now_ms: u64) -> Option<String> {
+    let DemoIds { thread, run, message, call, thinking } = ids;
     let say = |kind: &str, members: &str| {
         let seconds = now_ms / 1000;
         Some(format!(r#"{{"type":"{kind}","timestamp":{seconds},{members}}}"#))
     };
     let of_run = format!(r#""thread_id":{thread},"run_id":{run}"#);
     let of = |id: &str| format!(r#""messageId":{id}"#);
-    let piece_of = |id: &str, piece: &str| format!(r#""messageId":{id},"delta":{}"#, quoted(piece));
+    let piece_of = |id: &str, piece: &str| format!(r#""messageId":{id},"delta":{}"#, json_string(piece));
     match beat {
-        Beat::RunStarted => say("RUN_STARTED", &of_run),
-        Beat::State(status) => {
+        ScriptEvent::RunStarted => say("RUN_STARTED", &of_run),
+        ScriptEvent::State(status) => {
             say("STATE_SNAPSHOT", &format!(r#""snapshot":{{"workflowItems":[{{"name":"部署","status":"{status}"}}]}}"#))
         }
-        Beat::Status(status) => {
+        ScriptEvent::Status(status) => {
             say("STATE_DELTA", &format!(r#""delta":[{{"op":"replace","path":"{STATUS_PATH}","value":"{status}"}}]"#))
         }
-        Beat::StepStarted => say("STEP_STARTED", &format!(r#""stepName":"{STEP}""#)),
-        Beat::StepFinished => say("STEP_FINISHED", &format!(r#""stepName":"{STEP}""#)),
-        Beat::ThinkingTextStarted => {
+        ScriptEvent::StepStarted => say("STEP_STARTED", &format!(r#""stepName":"{STEP}""#)),
+        ScriptEvent::StepFinished => say("STEP_FINISHED", &format!(r#""stepName":"{STEP}""#)),
+        ScriptEvent::ThinkingTextStarted => {
             say("THINKING_TEXT_MESSAGE_START", &format!(r#"{},"role":"{ROLE}""#, of(thinking)))
         }
-        Beat::Thinking(piece) => say("THINKING_TEXT_MESSAGE_CONTENT", &piece_of(thinking, piece)),
-        Beat::ThinkingTextEnded => say("THINKING_TEXT_MESSAGE_END", &of(thinking)),
-        Beat::TextStarted => say("TEXT_MESSAGE_START", &format!(r#"{},"role":"{ROLE}""#, of(message))),
-        Beat::Text(piece) => say("TEXT_MESSAGE_CONTENT", &piece_of(message, &piece.to_string())),
-        Beat::TextEnded => say("TEXT_MESSAGE_END", &of(message)),
-        Beat::CallStarted => say(
+        ScriptEvent::Thinking(piece) => say("THINKING_TEXT_MESSAGE_CONTENT", &piece_of(thinking, piece)),
+        ScriptEvent::ThinkingTextEnded => say("THINKING_TEXT_MESSAGE_END", &of(thinking)),
+        ScriptEvent::TextStarted => say("TEXT_MESSAGE_START", &format!(r#"{},"role":"{ROLE}""#, of(message))),
+        ScriptEvent::Text(piece) => say("TEXT_MESSAGE_CONTENT", &piece_of(message, &piece.to_string())),
+        ScriptEvent::TextEnded => say("TEXT_MESSAGE_END", &of(message)),
+        ScriptEvent::CallStarted => say(
             "TOOL_CALL_START",
             &format!(r#""toolCallId":{call},"toolCallName":"{TOOL}","parentMessageId":{message}"#),
         ),
-        Beat::CallArguments(piece) => {
-            let args = whole.arguments(piece)?;
+        ScriptEvent::CallArguments(piece) => {
+            let args = assembler.push_arguments(piece)?;
             say("TOOL_CALL_ARGS", &format!(r#""toolCallId":{call},"delta":{args}"#))
         }
-        Beat::CallEnded => say("TOOL_CALL_END", &format!(r#""toolCallId":{call}"#)),
-        Beat::RunWaits | Beat::RunFinished => say("RUN_FINISHED", &of_run),
-        Beat::RunFailed => {
+        ScriptEvent::CallEnded => say("TOOL_CALL_END", &format!(r#""toolCallId":{call}"#)),
+        ScriptEvent::RunAwaitsTool | ScriptEvent::RunFinished => say("RUN_FINISHED", &of_run),
+        ScriptEvent::RunFailed => {
             say("RUN_ERROR", &format!(r#""message":"{ERROR_MESSAGE}","code":"{ERROR_CODE}","result":{{}}"#))
         }
-        Beat::AnswerStarted | Beat::ThinkingStarted | Beat::ThinkingEnded => None,
+        ScriptEvent::AnswerStarted | ScriptEvent::ThinkingStarted | ScriptEvent::ThinkingEnded => None,
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Agent, events};
+    use super::super::{DemoAgent, events};
     use serde_json::json;
 
     #[test]
-    fn the_first_turn_thinks_without_a_span() {
+    fn sends_thinking_without_span_events() {
         let input = json!({"thread_id": "1", "run_id": "r1"});
         let expected = [
             r#"{"type":"RUN_STARTED","timestamp":1761819878,"thread_id":"1","run_id":"r1"}"#,
@@ -85,6 +85,6 @@ mod tests {
             r#"{"type":"STEP_FINISHED","timestamp":1761819878,"stepName":"智能处理"}"#,
             r#"{"type":"RUN_FINISHED","timestamp":1761819878,"thread_id":"1","run_id":"r1"}"#,
         ];
-        assert_eq!(events(Agent::AgUiSnake, &input, 1_761_819_878_000).unwrap(), expected);
+        assert_eq!(events(DemoAgent::AgUiSnake, &input, 1_761_819_878_000).unwrap(), expected);
     }
 }

@@ -4,55 +4,58 @@
 //! The seed lists no thinking, so there is none. Steps and the end of a call are listed without a form: AG-UI's own, a guess.
 
 use super::{
-    conversation::{Beat, ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, TOOL},
-    script::{Ids, quoted},
-    whole::Whole,
+    assembler::TextAssembler,
+    conversation::{ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, ScriptEvent, TOOL},
+    demo_script::{DemoIds, json_string},
 };
 
 /// The event of a beat, or `None` where CloudBase says nothing.
-pub(super) fn event(beat: Beat, ids: &Ids, whole: &mut Whole) -> Option<String> {
-    let Ids { message, call, .. } = ids;
+pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler) -> Option<String> {
+    let DemoIds { message, call, .. } = ids;
     Some(match beat {
-        Beat::State(status) => format!(
+        ScriptEvent::State(status) => format!(
             r#"{{"type":"STATE_SNAPSHOT","snapshot":{{"workflowItems":[{{"name":"部署","status":"{status}"}}]}}}}"#
         ),
-        Beat::Status(status) => format!(
+        ScriptEvent::Status(status) => format!(
             r#"{{"type":"STATE_DELTA","delta":[{{"op":"replace","path":"{STATUS_PATH}","value":"{status}"}}]}}"#
         ),
-        Beat::StepStarted => format!(r#"{{"type":"STEP_STARTED","stepName":"{STEP}"}}"#),
-        Beat::StepFinished => format!(r#"{{"type":"STEP_FINISHED","stepName":"{STEP}"}}"#),
-        Beat::TextStarted => format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":{message}}}"#),
-        Beat::Text(piece) => {
-            format!(r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":{message},"delta":{}}}"#, quoted(&piece.to_string()))
+        ScriptEvent::StepStarted => format!(r#"{{"type":"STEP_STARTED","stepName":"{STEP}"}}"#),
+        ScriptEvent::StepFinished => format!(r#"{{"type":"STEP_FINISHED","stepName":"{STEP}"}}"#),
+        ScriptEvent::TextStarted => format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":{message}}}"#),
+        ScriptEvent::Text(piece) => {
+            format!(
+                r#"{{"type":"TEXT_MESSAGE_CONTENT","messageId":{message},"delta":{}}}"#,
+                json_string(&piece.to_string())
+            )
         }
-        Beat::TextEnded => format!(r#"{{"type":"TEXT_MESSAGE_END","messageId":{message}}}"#),
-        Beat::CallArguments(piece) => {
-            let args = whole.arguments(piece)?;
+        ScriptEvent::TextEnded => format!(r#"{{"type":"TEXT_MESSAGE_END","messageId":{message}}}"#),
+        ScriptEvent::CallArguments(piece) => {
+            let args = assembler.push_arguments(piece)?;
             format!(r#"{{"type":"TOOL_CALL_START","toolCallId":{call},"toolCallName":"{TOOL}","args":{args}}}"#)
         }
-        Beat::CallEnded => format!(r#"{{"type":"TOOL_CALL_END","toolCallId":{call}}}"#),
-        Beat::RunWaits | Beat::RunFinished => r#"{"type":"RUN_FINISHED"}"#.to_owned(),
-        Beat::RunFailed => {
+        ScriptEvent::CallEnded => format!(r#"{{"type":"TOOL_CALL_END","toolCallId":{call}}}"#),
+        ScriptEvent::RunAwaitsTool | ScriptEvent::RunFinished => r#"{"type":"RUN_FINISHED"}"#.to_owned(),
+        ScriptEvent::RunFailed => {
             format!(r#"{{"type":"RUN_ERROR","error":{{"code":"{ERROR_CODE}","message":"{ERROR_MESSAGE}"}}}}"#)
         }
-        Beat::RunStarted
-        | Beat::AnswerStarted
-        | Beat::ThinkingStarted
-        | Beat::ThinkingTextStarted
-        | Beat::Thinking(_)
-        | Beat::ThinkingTextEnded
-        | Beat::ThinkingEnded
-        | Beat::CallStarted => return None,
+        ScriptEvent::RunStarted
+        | ScriptEvent::AnswerStarted
+        | ScriptEvent::ThinkingStarted
+        | ScriptEvent::ThinkingTextStarted
+        | ScriptEvent::Thinking(_)
+        | ScriptEvent::ThinkingTextEnded
+        | ScriptEvent::ThinkingEnded
+        | ScriptEvent::CallStarted => return None,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Agent, events};
+    use super::super::{DemoAgent, events};
     use serde_json::json;
 
     #[test]
-    fn the_first_turn_has_its_arguments_in_the_start() {
+    fn puts_tool_arguments_into_the_start_event() {
         let input = json!({"threadId": "t1", "runId": "r1"});
         let expected = [
             r#"{"type":"STATE_SNAPSHOT","snapshot":{"workflowItems":[{"name":"部署","status":"pending"}]}}"#,
@@ -68,6 +71,6 @@ mod tests {
             r#"{"type":"STEP_FINISHED","stepName":"智能处理"}"#,
             r#"{"type":"RUN_FINISHED"}"#,
         ];
-        assert_eq!(events(Agent::Cloudbase, &input, 0).unwrap(), expected);
+        assert_eq!(events(DemoAgent::Cloudbase, &input, 0).unwrap(), expected);
     }
 }

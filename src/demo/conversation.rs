@@ -20,7 +20,7 @@ pub(super) const ERROR_CODE: &str = "MODEL_ERROR";
 
 /// One thing that happens in the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Beat {
+pub(super) enum ScriptEvent {
     RunStarted,
     /// The whole state: one workflow item with this status.
     State(&'static str),
@@ -34,7 +34,7 @@ pub(super) enum Beat {
     ThinkingEnded,
     /// The text begins. AG-UI opens its message here, since its thinking stands outside the message.
     TextStarted,
-    Text(Piece),
+    Text(TextPiece),
     TextEnded,
     /// The new status of the workflow item.
     Status(&'static str),
@@ -43,19 +43,19 @@ pub(super) enum Beat {
     CallEnded,
     StepFinished,
     /// The run ends well, waiting for the front end to answer the call.
-    RunWaits,
+    RunAwaitsTool,
     RunFinished,
     RunFailed,
 }
 
 /// A piece of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
+pub(super) enum TextPiece {
     Scripted(&'static str),
     Numbered(u64),
 }
 
-impl fmt::Display for Piece {
+impl fmt::Display for TextPiece {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Scripted(text) => f.write_str(text),
@@ -65,61 +65,61 @@ impl fmt::Display for Piece {
 }
 
 /// One turn of the conversation before the levers have touched it.
-pub(super) struct Turn {
-    pub before: Vec<Beat>,
+pub(super) struct ConversationTurn {
+    pub opening: Vec<ScriptEvent>,
     pub text: &'static [&'static str],
-    pub after: Vec<Beat>,
+    pub closing: Vec<ScriptEvent>,
 }
 
-impl Turn {
+impl ConversationTurn {
     /// The user asks for something; the agent thinks, says what it is about to do, and asks for a confirmation.
-    fn request() -> Self {
+    fn new_request() -> Self {
         Self {
-            before: vec![
-                Beat::RunStarted,
-                Beat::State("pending"),
-                Beat::StepStarted,
-                Beat::AnswerStarted,
-                Beat::ThinkingStarted,
-                Beat::ThinkingTextStarted,
-                Beat::Thinking("用户想部署应用，"),
-                Beat::Thinking("需要先确认。"),
-                Beat::ThinkingTextEnded,
-                Beat::ThinkingEnded,
-                Beat::TextStarted,
+            opening: vec![
+                ScriptEvent::RunStarted,
+                ScriptEvent::State("pending"),
+                ScriptEvent::StepStarted,
+                ScriptEvent::AnswerStarted,
+                ScriptEvent::ThinkingStarted,
+                ScriptEvent::ThinkingTextStarted,
+                ScriptEvent::Thinking("用户想部署应用，"),
+                ScriptEvent::Thinking("需要先确认。"),
+                ScriptEvent::ThinkingTextEnded,
+                ScriptEvent::ThinkingEnded,
+                ScriptEvent::TextStarted,
             ],
             text: &["好的，", "我将把应用部署到生产环境，", "请先确认。"],
-            after: vec![
-                Beat::TextEnded,
-                Beat::Status("running"),
-                Beat::CallStarted,
-                Beat::CallArguments(r#"{"action":"部署应用到生产环境","#),
-                Beat::CallArguments(r#""importance":"high"}"#),
-                Beat::CallEnded,
-                Beat::StepFinished,
-                Beat::RunWaits,
+            closing: vec![
+                ScriptEvent::TextEnded,
+                ScriptEvent::Status("running"),
+                ScriptEvent::CallStarted,
+                ScriptEvent::CallArguments(r#"{"action":"部署应用到生产环境","#),
+                ScriptEvent::CallArguments(r#""importance":"high"}"#),
+                ScriptEvent::CallEnded,
+                ScriptEvent::StepFinished,
+                ScriptEvent::RunAwaitsTool,
             ],
         }
     }
 
     /// The user has answered the confirmation. The status is patched where the request brought the state along, and said
     /// with the whole state where it did not (HAI's request has no state), since a patch needs something to change.
-    fn answer(confirmed: bool, has_status: bool) -> Self {
+    fn new_answer(confirmed: bool, has_status: bool) -> Self {
         let (status, text): (_, &[_]) =
             if confirmed { ("done", &["部署", "已完成。"]) } else { ("cancelled", &["已取消", "部署。"]) };
-        let news = if has_status { Beat::Status(status) } else { Beat::State(status) };
-        let before = vec![Beat::RunStarted, news, Beat::AnswerStarted, Beat::TextStarted];
-        Self { before, text, after: vec![Beat::TextEnded, Beat::RunFinished] }
+        let news = if has_status { ScriptEvent::Status(status) } else { ScriptEvent::State(status) };
+        let opening = vec![ScriptEvent::RunStarted, news, ScriptEvent::AnswerStarted, ScriptEvent::TextStarted];
+        Self { opening, text, closing: vec![ScriptEvent::TextEnded, ScriptEvent::RunFinished] }
     }
 
     /// The turn that a request asks for.
-    pub(super) fn of(input: &Value) -> Self {
+    pub(super) fn from_request(input: &Value) -> Self {
         match messages(input).last() {
             // The second is the word of seed 002's dialect.
             Some(last) if last["role"] == "tool" || last["role"] == "工具" => {
-                Self::answer(is_confirmation(&last["content"]), input.pointer("/state/workflowItems/0").is_some())
+                Self::new_answer(is_confirmation(&last["content"]), input.pointer("/state/workflowItems/0").is_some())
             }
-            _ => Self::request(),
+            _ => Self::new_request(),
         }
     }
 }

@@ -5,13 +5,13 @@
 //! members here are guesses, in the manner of the others.
 
 use super::{
-    conversation::{Beat, ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, TOOL},
-    script::{Ids, quoted},
+    conversation::{ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, ScriptEvent, TOOL},
+    demo_script::{DemoIds, json_string},
 };
 
 /// How the text of a message is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Text {
+pub(super) enum HaiTextForm {
     /// `"delta": "…"` (seed 3.3.1).
     Strings,
     /// `"delta": {"output": {"type": "text", …}}` (seed 4.2).
@@ -20,79 +20,79 @@ pub(super) enum Text {
 
 /// The event of a beat, or `None` where HAI says nothing: its thinking has no start and end of its own, and its
 /// message has been opened before the thinking.
-pub(super) fn event(beat: Beat, ids: &Ids, text: Text, now_ms: u64) -> Option<String> {
-    let message = |kind| of_message(kind, ids, now_ms);
+pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, text: HaiTextForm, now_ms: u64) -> Option<String> {
+    let message = |kind| message_event(kind, ids, now_ms);
     let call = &ids.call;
     Some(match beat {
-        Beat::RunStarted => message("RUN_STARTED"),
-        Beat::State(status) => format!(
+        ScriptEvent::RunStarted => message("RUN_STARTED"),
+        ScriptEvent::State(status) => format!(
             r#"{{"type": "STATE_SNAPSHOT", "snapshot": {{"workflowItems": [{{"name": "部署", "status": "{status}"}}]}}, "timestamp": {now_ms}}}"#
         ),
-        Beat::StepStarted => format!(r#"{{"type": "STEP_STARTED", "stepName": "{STEP}"}}"#),
-        Beat::AnswerStarted => message("BUSINESS_DATA_START"),
-        Beat::Thinking(piece) => {
-            let content = quoted(piece);
+        ScriptEvent::StepStarted => format!(r#"{{"type": "STEP_STARTED", "stepName": "{STEP}"}}"#),
+        ScriptEvent::AnswerStarted => message("BUSINESS_DATA_START"),
+        ScriptEvent::Thinking(piece) => {
+            let content = json_string(piece);
             // Ten seconds is the seed's default for `elapsed`.
             let output = format!(
                 r#"{{"type": "thinking", "data": {{"content": {content}, "elapsed": 10, "thinking": true, "collapse": true}}}}"#
             );
-            content_event(ids, &block(&output), now_ms)
+            content_event(ids, &output_block(&output), now_ms)
         }
-        Beat::Text(piece) => {
-            let piece = quoted(&piece.to_string());
+        ScriptEvent::Text(piece) => {
+            let piece = json_string(&piece.to_string());
             match text {
-                Text::Strings => content_event(ids, &piece, now_ms),
-                Text::Blocks => {
+                HaiTextForm::Strings => content_event(ids, &piece, now_ms),
+                HaiTextForm::Blocks => {
                     let output = format!(r#"{{"type": "text", "content": {piece}}}"#);
-                    content_event(ids, &block(&output), now_ms)
+                    content_event(ids, &output_block(&output), now_ms)
                 }
             }
         }
-        Beat::TextEnded => message("BUSINESS_DATA_END"),
+        ScriptEvent::TextEnded => message("BUSINESS_DATA_END"),
         // The builder writes `from` on every operation, empty unless it is told otherwise.
-        Beat::Status(status) => format!(
+        ScriptEvent::Status(status) => format!(
             r#"{{"type": "STATE_DELTA", "delta": [{{"op": "replace", "path": "{STATUS_PATH}", "value": "{status}", "from": ""}}], "timestamp": {now_ms}}}"#
         ),
-        Beat::CallStarted => format!(
+        ScriptEvent::CallStarted => format!(
             r#"{{"type": "TOOL_CALL_START", "toolCallId": {call}, "toolCallName": "{TOOL}", "parentMessageId": {}}}"#,
             ids.message
         ),
-        Beat::CallArguments(piece) => {
-            format!(r#"{{"type": "TOOL_CALL_ARGS", "toolCallId": {call}, "delta": {}}}"#, quoted(piece))
+        ScriptEvent::CallArguments(piece) => {
+            format!(r#"{{"type": "TOOL_CALL_ARGS", "toolCallId": {call}, "delta": {}}}"#, json_string(piece))
         }
-        Beat::CallEnded => format!(r#"{{"type": "TOOL_CALL_END", "toolCallId": {call}}}"#),
-        Beat::StepFinished => format!(r#"{{"type": "STEP_FINISHED", "stepName": "{STEP}"}}"#),
-        Beat::RunWaits | Beat::RunFinished => message("RUN_FINISHED"),
-        Beat::RunFailed => format!(
+        ScriptEvent::CallEnded => format!(r#"{{"type": "TOOL_CALL_END", "toolCallId": {call}}}"#),
+        ScriptEvent::StepFinished => format!(r#"{{"type": "STEP_FINISHED", "stepName": "{STEP}"}}"#),
+        ScriptEvent::RunAwaitsTool | ScriptEvent::RunFinished => message("RUN_FINISHED"),
+        ScriptEvent::RunFailed => format!(
             r#"{{"type": "RUN_ERROR", "message": "{ERROR_MESSAGE}", "code": "{ERROR_CODE}", "timestamp": {now_ms}}}"#
         ),
-        Beat::ThinkingStarted
-        | Beat::ThinkingTextStarted
-        | Beat::ThinkingTextEnded
-        | Beat::ThinkingEnded
-        | Beat::TextStarted => return None,
+        ScriptEvent::ThinkingStarted
+        | ScriptEvent::ThinkingTextStarted
+        | ScriptEvent::ThinkingTextEnded
+        | ScriptEvent::ThinkingEnded
+        | ScriptEvent::TextStarted => return None,
     })
 }
 
 /// The shape that the run's events and the ends of a message share.
-fn of_message(kind: &str, ids: &Ids, now_ms: u64) -> String {
+fn message_event(kind: &str, ids: &DemoIds, now_ms: u64) -> String {
     format!(r#"{{"type": "{kind}", "messageId": {}, "role": "assistant", "timestamp": {now_ms}}}"#, ids.message)
 }
 
-fn content_event(ids: &Ids, delta: &str, now_ms: u64) -> String {
+fn content_event(ids: &DemoIds, delta: &str, now_ms: u64) -> String {
     format!(
         r#"{{"type": "BUSINESS_DATA_CONTENT", "messageId": {}, "delta": {delta}, "timestamp": {now_ms}}}"#,
         ids.message
     )
 }
 
-fn block(output: &str) -> String {
+fn output_block(output: &str) -> String {
     format!(r#"{{"output": {output}}}"#)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Agent, events};
+    use super::super::{DemoAgent, events};
     use serde_json::json;
 
     const NOW: u64 = 1_620_000_000_500;
@@ -119,14 +119,14 @@ mod tests {
     ];
 
     #[test]
-    fn the_first_turn_is_printed_as_the_builders_print_it() {
+    fn prints_the_first_turn_like_the_hai_builders() {
         let input = json!({"threadId": "t1", "runId": "r1"});
-        assert_eq!(events(Agent::HaiBlocks, &input, NOW).unwrap(), FIRST_TURN);
+        assert_eq!(events(DemoAgent::HaiBlocks, &input, NOW).unwrap(), FIRST_TURN);
     }
 
     /// Seed 3.3.1 writes text as plain strings; everything else is as in the block form.
     #[test]
-    fn the_string_form_differs_in_its_text_alone() {
+    fn string_content_differs_only_in_its_text_deltas() {
         let input = json!({"threadId": "t1", "runId": "r1"});
         let expected: Vec<_> = FIRST_TURN
             .iter()
@@ -139,7 +139,7 @@ mod tests {
             expected[6],
             r#"{"type": "BUSINESS_DATA_CONTENT", "messageId": "msg-r1", "delta": "好的，", "timestamp": 1620000000500}"#
         );
-        assert_eq!(events(Agent::HaiString, &input, NOW).unwrap(), expected);
+        assert_eq!(events(DemoAgent::HaiString, &input, NOW).unwrap(), expected);
     }
 
     #[test]
@@ -158,6 +158,6 @@ mod tests {
             r#"{"type": "BUSINESS_DATA_END", "messageId": "msg-r2", "role": "assistant", "timestamp": 1620000000500}"#,
             r#"{"type": "RUN_FINISHED", "messageId": "msg-r2", "role": "assistant", "timestamp": 1620000000500}"#,
         ];
-        assert_eq!(events(Agent::HaiString, &input, NOW).unwrap(), expected);
+        assert_eq!(events(DemoAgent::HaiString, &input, NOW).unwrap(), expected);
     }
 }

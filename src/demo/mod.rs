@@ -29,22 +29,22 @@
 mod ag_ui;
 mod ag_ui_0;
 mod ag_ui_snake;
+mod assembler;
 mod cloudbase;
 mod conversation;
+mod demo_script;
 mod hai;
-mod levers;
-mod script;
 mod server;
 mod social_app;
-mod whole;
+mod test_options;
 
-pub use levers::BadLever;
-pub use script::events;
+pub use demo_script::events;
 pub use server::{router, serve};
+pub use test_options::InvalidTestOption;
 
 /// Which agent is played: the protocol, and for HAI the form of its text deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Agent {
+pub enum DemoAgent {
     /// HAI whose text deltas are plain strings (seed 3.3.1). Its thinking is still an `output` object, since a
     /// string cannot say what kind of text it is.
     HaiString,

@@ -31,10 +31,10 @@ use tokio::{
 };
 
 use super::{
-    Agent,
+    DemoAgent,
     conversation::ERROR_MESSAGE,
-    levers::{Fail, Levers},
-    script::{Ending, Script, quoted},
+    demo_script::{BodyEnding, DemoScript, json_string},
+    test_options::{InjectedFault, TestOptions},
 };
 
 /// The largest request in bytes. A whole conversation travels in it, with its images inline.
@@ -44,16 +44,16 @@ const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
 const BATCH_BYTES: usize = 16 * 1024;
 
 /// How long a closing server waits for its runs; an idle run would otherwise hold it for ever.
-const GRACE: Duration = Duration::from_secs(5);
+const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
 /// An agent at every path: POST with a `RunAgentInput` gives 200 and `text/event-stream`, with `pace` between two
 /// events (none when zero). A body that is no JSON object, or pulls a lever that does not exist, gives 400; any
 /// other method 405; both with `{"detail": …}`, as the agents of the seed do. The levers are in the table of
 /// [`demo`](super).
-pub fn router(agent: Agent, pace: Duration) -> Router {
+pub fn router(agent: DemoAgent, pace: Duration) -> Router {
     Router::new()
         .fallback(move |method: Method, body: Result<Bytes, BytesRejection>| async move {
-            answer(agent, pace, &method, body).unwrap_or_else(IntoResponse::into_response)
+            handle_request(agent, pace, &method, body).unwrap_or_else(IntoResponse::into_response)
         })
         .layer(DefaultBodyLimit::max(REQUEST_LIMIT))
 }
@@ -82,7 +82,7 @@ pub async fn serve(
     let overdue = pin!(async {
         // An error is the same news: the side that waits for `shutdown` is gone.
         let _ = closed.await;
-        tokio::time::sleep(GRACE).await;
+        tokio::time::sleep(SHUTDOWN_GRACE).await;
     });
     match select(pin!(serving.into_future()), overdue).await {
         Either::Left((served, _)) => served,
@@ -91,12 +91,12 @@ pub async fn serve(
 }
 
 /// A refusal in the form of FastAPI.
-struct Refusal(StatusCode, String);
+struct HttpRefusal(StatusCode, String);
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response {
         let Self(status, detail) = self;
-        let body = format!(r#"{{"detail":{}}}"#, quoted(&detail));
+        let body = format!(r#"{{"detail":{}}}"#, json_string(&detail));
         let json = [(header::CONTENT_TYPE, "application/json")];
         match status {
             StatusCode::METHOD_NOT_ALLOWED => (status, [(header::ALLOW, "POST")], json, body).into_response(),
@@ -105,83 +105,83 @@ impl IntoResponse for Refusal {
     }
 }
 
-fn answer(
-    agent: Agent,
+fn handle_request(
+    agent: DemoAgent,
     pace: Duration,
     method: &Method,
     body: Result<Bytes, BytesRejection>,
-) -> Result<Response, Refusal> {
-    let bad_request = |detail: String| Refusal(StatusCode::BAD_REQUEST, detail);
+) -> Result<Response, HttpRefusal> {
+    let bad_request = |detail: String| HttpRefusal(StatusCode::BAD_REQUEST, detail);
     if method != Method::POST {
         let detail = "Method Not Allowed".to_owned();
-        return Err(Refusal(StatusCode::METHOD_NOT_ALLOWED, detail));
+        return Err(HttpRefusal(StatusCode::METHOD_NOT_ALLOWED, detail));
     }
-    let body = body.map_err(|rejection| Refusal(rejection.status(), rejection.body_text()))?;
+    let body = body.map_err(|rejection| HttpRefusal(rejection.status(), rejection.body_text()))?;
     let input: Value = serde_json::from_slice(&body).map_err(|error| bad_request(error.to_string()))?;
     if !input.is_object() {
         return Err(bad_request("the body must be a JSON object".to_owned()));
     }
-    let levers = Levers::read(&input).map_err(|bad| bad_request(bad.to_string()))?;
+    let levers = TestOptions::read(&input).map_err(|bad| bad_request(bad.to_string()))?;
     Ok(match levers.fail {
-        Some(Fail::Status) => overloaded(),
-        Some(Fail::Html) => page(),
-        _ => Run::new(Script::new(agent, &input, levers), pace).into_response(agent),
+        Some(InjectedFault::Status) => overloaded_response(),
+        Some(InjectedFault::Html) => html_page(),
+        _ => DemoRun::new(DemoScript::new(agent, &input, levers), pace).into_response(agent),
     })
 }
 
 /// What a model's API answers when it has no room, passed on by an agent that does not hide it.
-fn overloaded() -> Response {
+fn overloaded_response() -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "7")];
     let body = format!(r#"{{"error":{{"message":"{ERROR_MESSAGE}"}}}}"#);
     (StatusCode::SERVICE_UNAVAILABLE, head, body).into_response()
 }
 
-fn page() -> Response {
+fn html_page() -> Response {
     let html = "<!doctype html>\n<html><head><title>Sign in</title></head><body><h1>Sign in</h1></body></html>\n";
     let head = [(header::CONTENT_TYPE, "text/html; charset=utf-8")];
     (head, html).into_response()
 }
 
 /// When a run may say its next event.
-enum Pace {
+enum EventPace {
     /// As soon as there is room for it.
     Unbounded,
     /// The first event at once; the interval begins with it.
-    Begins(Duration),
+    Starting(Duration),
     /// At the next tick. It catches up after a slow client, so that the rate that a load test asked for is the rate
     /// that it offers.
-    Runs(Interval),
+    Ticking(Interval),
 }
 
 /// One run on its way out.
-struct Run {
-    script: Script,
-    pace: Pace,
+struct DemoRun {
+    script: DemoScript,
+    pace: EventPace,
 }
 
-impl Run {
-    fn new(script: Script, pace: Duration) -> Self {
-        let pace = if pace.is_zero() { Pace::Unbounded } else { Pace::Begins(pace) };
+impl DemoRun {
+    fn new(script: DemoScript, pace: Duration) -> Self {
+        let pace = if pace.is_zero() { EventPace::Unbounded } else { EventPace::Starting(pace) };
         Self { script, pace }
     }
 
-    fn into_response(self, agent: Agent) -> Response {
+    fn into_response(self, agent: DemoAgent) -> Response {
         let media_type = match agent {
             // The framework of seed 4.2 adds the charset to every type of text.
-            Agent::HaiString | Agent::HaiBlocks => "text/event-stream; charset=utf-8",
+            DemoAgent::HaiString | DemoAgent::HaiBlocks => "text/event-stream; charset=utf-8",
             _ => "text/event-stream",
         };
-        let body = Body::from_stream(unfold(Some(self), |run| async { run?.write().await }));
+        let body = Body::from_stream(unfold(Some(self), |run| async { run?.next_write().await }));
         ([(header::CONTENT_TYPE, media_type)], body).into_response()
     }
 
     /// The next write, and the run as it stands after it (`None` after a write that breaks the body).
-    async fn write(mut self) -> Option<(io::Result<Bytes>, Option<Self>)> {
+    async fn next_write(mut self) -> Option<(io::Result<Bytes>, Option<Self>)> {
         match self.script.ending() {
             None => {}
-            Some(Ending::Clean) => return None,
-            Some(Ending::Silent) => return pending().await,
-            Some(Ending::Broken) => {
+            Some(BodyEnding::Clean) => return None,
+            Some(BodyEnding::Silent) => return pending().await,
+            Some(BodyEnding::Broken) => {
                 // hyper sends what it holds when the body has nothing ready, and forgets it when the body fails:
                 // without this pause the client would not see the events before the break.
                 tokio::task::yield_now().await;
@@ -189,12 +189,12 @@ impl Run {
             }
         }
         let limit = match &mut self.pace {
-            Pace::Unbounded => BATCH_BYTES,
-            Pace::Begins(every) => {
-                self.pace = Pace::Runs(interval_at(Instant::now() + *every, *every));
+            EventPace::Unbounded => BATCH_BYTES,
+            EventPace::Starting(every) => {
+                self.pace = EventPace::Ticking(interval_at(Instant::now() + *every, *every));
                 1
             }
-            Pace::Runs(interval) => {
+            EventPace::Ticking(interval) => {
                 interval.tick().await;
                 1
             }
@@ -204,7 +204,7 @@ impl Run {
         while frames.len() < limit
             && let Some(event) = self.script.next(now_ms)
         {
-            frames.extend([&self.script.head(&event, now_ms), "data: ", &event, "\n\n"]);
+            frames.extend([&self.script.frame_head(&event, now_ms), "data: ", &event, "\n\n"]);
         }
         Some((Ok(frames.into()), Some(self)))
     }
@@ -228,9 +228,9 @@ mod tests {
         time::timeout,
     };
 
-    async fn post(agent: Agent, pace: Duration, body: &str) -> (StatusCode, String, String) {
+    async fn post(agent: DemoAgent, pace: Duration, body: &str) -> (StatusCode, String, String) {
         let body = Ok(Bytes::copy_from_slice(body.as_bytes()));
-        let response = answer(agent, pace, &Method::POST, body).unwrap_or_else(Refusal::into_response);
+        let response = handle_request(agent, pace, &Method::POST, body).unwrap_or_else(HttpRefusal::into_response);
         let media_type = response.headers()[header::CONTENT_TYPE].to_str().unwrap().to_owned();
         let status = response.status();
         let body = to_bytes(response.into_body(), usize::MAX).await.unwrap();
@@ -242,8 +242,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_body_is_one_frame_per_event() {
-        let (status, media_type, body) = post(Agent::AgUi, Duration::ZERO, r#"{"runId":"r"}"#).await;
+    async fn writes_one_frame_per_event() {
+        let (status, media_type, body) = post(DemoAgent::AgUi, Duration::ZERO, r#"{"runId":"r"}"#).await;
         assert_eq!((status, &*media_type), (StatusCode::OK, "text/event-stream"));
         let frames: Vec<_> = body.split_terminator("\n\n").collect();
         assert_eq!(frames.len(), 21);
@@ -252,43 +252,43 @@ mod tests {
 
     /// A pace of an hour tells at once what waits: the second event does, the first and the end do not.
     #[tokio::test]
-    async fn a_pace_stands_between_two_events() {
+    async fn waits_the_pace_between_two_events() {
         let begun = || {
-            let script = Script::new(Agent::AgUi, &json!({}), Levers::default());
-            let run = Run::new(script, Duration::from_secs(3600));
-            let (frame, rest) = run.write().now_or_never().expect("the first event is said at once").unwrap();
+            let script = DemoScript::new(DemoAgent::AgUi, &json!({}), TestOptions::default());
+            let run = DemoRun::new(script, Duration::from_secs(3600));
+            let (frame, rest) = run.next_write().now_or_never().expect("the first event is said at once").unwrap();
             assert_eq!(frame.unwrap().iter().filter(|byte| **byte == b'\n').count(), 2);
             rest.unwrap()
         };
-        assert!(begun().write().now_or_never().is_none());
+        assert!(begun().next_write().now_or_never().is_none());
 
         let mut said = begun();
         while said.script.next(0).is_some() {}
-        assert!(said.write().now_or_never().expect("the end waits for nothing").is_none());
+        assert!(said.next_write().now_or_never().expect("the end waits for nothing").is_none());
     }
 
     #[tokio::test]
-    async fn a_long_text_is_complete() {
-        let (_, _, body) = post(Agent::HaiString, Duration::ZERO, &levers(json!({"events": 10_000}))).await;
+    async fn delivers_a_long_text_completely() {
+        let (_, _, body) = post(DemoAgent::HaiString, Duration::ZERO, &levers(json!({"events": 10_000}))).await;
         assert_eq!(body.matches("data: {").count(), 10_000 + 14);
         assert!(body.contains("\"第10000段 \""));
         assert!(body.contains("RUN_FINISHED"));
     }
 
     #[tokio::test]
-    async fn a_bad_request_is_refused() {
+    async fn answers_400_to_a_bad_request() {
         for body in ["", "{", "[]", r#"{"forwardedProps":{"diglot":{"fail":"x"}}}"#] {
-            let (status, media_type, body) = post(Agent::AgUi, Duration::ZERO, body).await;
+            let (status, media_type, body) = post(DemoAgent::AgUi, Duration::ZERO, body).await;
             assert_eq!((status, &*media_type), (StatusCode::BAD_REQUEST, "application/json"));
             assert!(serde_json::from_str::<Value>(&body).unwrap()["detail"].is_string());
         }
     }
 
     #[tokio::test]
-    async fn failures_in_place_of_a_stream() {
-        let (status, _, body) = post(Agent::AgUi, Duration::ZERO, &levers(json!({"fail": "status"}))).await;
+    async fn answers_the_requested_failure_instead_of_a_stream() {
+        let (status, _, body) = post(DemoAgent::AgUi, Duration::ZERO, &levers(json!({"fail": "status"}))).await;
         assert_eq!((status, &*body), (StatusCode::SERVICE_UNAVAILABLE, r#"{"error":{"message":"model overloaded"}}"#));
-        let (status, media_type, _) = post(Agent::AgUi, Duration::ZERO, &levers(json!({"fail": "html"}))).await;
+        let (status, media_type, _) = post(DemoAgent::AgUi, Duration::ZERO, &levers(json!({"fail": "html"}))).await;
         assert_eq!((status, &*media_type), (StatusCode::OK, "text/html; charset=utf-8"));
     }
 
@@ -304,8 +304,9 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let address = listener.local_addr().unwrap();
             let (close, closed) = oneshot::channel();
-            let serving =
-                tokio::spawn(serve(listener, router(Agent::HaiBlocks, Duration::ZERO), async { drop(closed.await) }));
+            let serving = tokio::spawn(serve(listener, router(DemoAgent::HaiBlocks, Duration::ZERO), async {
+                drop(closed.await)
+            }));
             let mut stream = TcpStream::connect(address).await.unwrap();
             let request = format!(
                 "{method} /chat HTTP/1.1\r\nhost: a\r\nconnection: close\r\ncontent-length: {}\r\n\r\n{body}",
@@ -323,7 +324,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn other_methods_are_refused() {
+    async fn answers_405_to_other_methods() {
         let answer = Peer::send("GET", "").await.read_to_end().await;
         assert!(answer.starts_with("HTTP/1.1 405"), "{answer}");
         assert!(answer.contains("allow: POST\r\n"), "{answer}");
@@ -331,7 +332,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_truncated_body_ends_and_a_broken_one_does_not() {
+    async fn ends_a_truncated_body_but_not_a_reset_one() {
         for (fail, ends) in [("truncate", true), ("reset", false)] {
             let answer = Peer::send("POST", &levers(json!({"fail": fail}))).await.read_to_end().await;
             assert!(answer.contains("好的，"), "{answer}");
@@ -350,6 +351,6 @@ mod tests {
         }
         drop(peer.stream);
         peer.close.send(()).unwrap();
-        timeout(GRACE / 2, peer.serving).await.unwrap().unwrap().unwrap();
+        timeout(SHUTDOWN_GRACE / 2, peer.serving).await.unwrap().unwrap().unwrap();
     }
 }

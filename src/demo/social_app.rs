@@ -4,66 +4,66 @@
 //! §3 prints no thinking and no patch of the state: there is none of the one, and a new state is said whole.
 
 use super::{
-    conversation::{Beat, ERROR_MESSAGE, TOOL},
-    script::{Ids, quoted},
-    whole::Whole,
+    assembler::TextAssembler,
+    conversation::{ERROR_MESSAGE, ScriptEvent, TOOL},
+    demo_script::{DemoIds, json_string},
 };
 
 /// The event of a beat, or `None` where social-app says nothing.
-pub(super) fn event(beat: Beat, ids: &Ids, whole: &mut Whole) -> Option<String> {
-    let Ids { thread, run, message, call, .. } = ids;
+pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler) -> Option<String> {
+    let DemoIds { thread, run, message, call, .. } = ids;
     let own = format!(r#""threadId":{thread},"runId":{run}"#);
     let of_call =
         format!(r#"{own},"messageId":{message},"toolCallId":{call},"toolCallName":"{TOOL}","stage":"worker""#);
     Some(match beat {
-        Beat::RunStarted => format!(r#"{{"type":"RUN_STARTED",{own}}}"#),
-        Beat::State(status) | Beat::Status(status) => format!(
+        ScriptEvent::RunStarted => format!(r#"{{"type":"RUN_STARTED",{own}}}"#),
+        ScriptEvent::State(status) | ScriptEvent::Status(status) => format!(
             r#"{{"type":"STATE_SNAPSHOT",{own},"snapshot":{{"workflowItems":[{{"name":"部署","status":"{status}"}}]}}}}"#
         ),
-        Beat::StepStarted => format!(r#"{{"type":"STEP_STARTED",{own},"stepName":"worker"}}"#),
-        Beat::StepFinished => format!(r#"{{"type":"STEP_FINISHED",{own},"stepName":"worker"}}"#),
-        Beat::Text(piece) => {
-            whole.add(&piece.to_string());
+        ScriptEvent::StepStarted => format!(r#"{{"type":"STEP_STARTED",{own},"stepName":"worker"}}"#),
+        ScriptEvent::StepFinished => format!(r#"{{"type":"STEP_FINISHED",{own},"stepName":"worker"}}"#),
+        ScriptEvent::Text(piece) => {
+            assembler.push_text(&piece.to_string());
             return None;
         }
-        Beat::TextEnded => {
-            let answer = quoted(&whole.text());
+        ScriptEvent::TextEnded => {
+            let answer = json_string(&assembler.take_text());
             format!(
                 r#"{{"type":"TEXT_MESSAGE_END",{own},"messageId":{message},"role":"assistant","stage":"worker","status":"success","answer":{answer},"key_points":[],"result_type":"execution_report","suggested_actions":[],"error":null,"ui_schema":{{}}}}"#
             )
         }
-        Beat::CallStarted => format!(r#"{{"type":"TOOL_CALL_START",{of_call}}}"#),
-        Beat::CallArguments(piece) => {
-            let args = whole.arguments(piece)?;
+        ScriptEvent::CallStarted => format!(r#"{{"type":"TOOL_CALL_START",{of_call}}}"#),
+        ScriptEvent::CallArguments(piece) => {
+            let args = assembler.push_arguments(piece)?;
             format!(r#"{{"type":"TOOL_CALL_ARGS",{of_call},"args":{args}}}"#)
         }
-        Beat::CallEnded => format!(r#"{{"type":"TOOL_CALL_END",{of_call}}}"#),
-        Beat::RunWaits | Beat::RunFinished => format!(r#"{{"type":"RUN_FINISHED",{own}}}"#),
-        Beat::RunFailed => format!(r#"{{"type":"RUN_ERROR",{own},"message":"{ERROR_MESSAGE}","code":null}}"#),
-        Beat::AnswerStarted
-        | Beat::ThinkingStarted
-        | Beat::ThinkingTextStarted
-        | Beat::Thinking(_)
-        | Beat::ThinkingTextEnded
-        | Beat::ThinkingEnded
-        | Beat::TextStarted => return None,
+        ScriptEvent::CallEnded => format!(r#"{{"type":"TOOL_CALL_END",{of_call}}}"#),
+        ScriptEvent::RunAwaitsTool | ScriptEvent::RunFinished => format!(r#"{{"type":"RUN_FINISHED",{own}}}"#),
+        ScriptEvent::RunFailed => format!(r#"{{"type":"RUN_ERROR",{own},"message":"{ERROR_MESSAGE}","code":null}}"#),
+        ScriptEvent::AnswerStarted
+        | ScriptEvent::ThinkingStarted
+        | ScriptEvent::ThinkingTextStarted
+        | ScriptEvent::Thinking(_)
+        | ScriptEvent::ThinkingTextEnded
+        | ScriptEvent::ThinkingEnded
+        | ScriptEvent::TextStarted => return None,
     })
 }
 
 /// The lines of a frame before its data (§2): an id as Redis streams make them, and the type once more.
-pub(super) fn head(event: &str, now_ms: u64, count: u64) -> String {
+pub(super) fn frame_head(event: &str, now_ms: u64, count: u64) -> String {
     let kind = event.split('"').nth(3).unwrap_or_default();
     format!("id: {now_ms}-{count}\nevent: {kind}\n")
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Agent, events};
-    use super::head;
+    use super::super::{DemoAgent, events};
+    use super::frame_head;
     use serde_json::json;
 
     #[test]
-    fn the_first_turn_says_its_text_and_its_arguments_whole() {
+    fn sends_text_and_arguments_each_in_one_event() {
         let input = json!({"threadId": "t1", "runId": "r1"});
         let expected = [
             r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#,
@@ -77,7 +77,7 @@ mod tests {
             r#"{"type":"STEP_FINISHED","threadId":"t1","runId":"r1","stepName":"worker"}"#,
             r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#,
         ];
-        assert_eq!(events(Agent::SocialApp, &input, 0).unwrap(), expected);
-        assert_eq!(head(expected[0], 1_700_000_000_000, 3), "id: 1700000000000-3\nevent: RUN_STARTED\n");
+        assert_eq!(events(DemoAgent::SocialApp, &input, 0).unwrap(), expected);
+        assert_eq!(frame_head(expected[0], 1_700_000_000_000, 3), "id: 1700000000000-3\nevent: RUN_STARTED\n");
     }
 }

@@ -1,17 +1,17 @@
 //! `ag-ui`: AG-UI 1.0, the canonical dialect. Nothing differs, so the table is empty.
 
-use super::{Dialect, Home, InputForm, MessageForm, Parts, Rest};
+use super::{CarryLocation, ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{Field, input};
 
 /// AG-UI 1.0 as npm and PyPI 1.0.0 speak it.
 pub static AG_UI: Dialect = Dialect {
     name: "ag-ui",
     rows: &[],
-    rest: Rest::Same,
-    home: Home::Native,
-    message: MessageForm {
+    fallback: FallbackPolicy::PassThrough,
+    carry_location: CarryLocation::Native,
+    message: MessageFormat {
         roles: input::ROLES,
-        says: &[
+        fields: &[
             Field::Id,
             Field::Role,
             Field::Content,
@@ -24,15 +24,15 @@ pub static AG_UI: Dialect = Dialect {
             Field::SubagentRunId,
             Field::ActivityType,
         ],
-        parts: Parts::Media,
+        parts: ContentParts::Media,
         since: &[],
-        open_since: None,
+        lenient_since: None,
     },
-    input: InputForm::Current,
-    names: &[],
-    words: &[],
-    stamps: &[],
+    input: RunInputFormat::Current,
+    field_aliases: &[],
+    value_aliases: &[],
+    common_fields: &[],
     strip: &[],
-    event_line: false,
-    options: &[],
+    has_event_line: false,
+    option_names: &[],
 };

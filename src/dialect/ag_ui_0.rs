@@ -6,36 +6,51 @@
 //! lacks is said by the column `until`; without a `pin` everything leaves as the oldest version takes it, and so do all.
 //! Requests are stricter, since some agents refuse unknown members of a message: to these nothing is carried.
 
-use super::{AG_UI, Dialect, Home, InputForm, MessageForm, Parts, Pin, Rest, Row, Says, Shape};
+use super::{
+    AG_UI, CarryLocation, ContentParts, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, MessageFormat,
+    PeerVersion, RunInputFormat,
+};
 use crate::event::input::{ACTIVITY, REASONING};
-use crate::event::{Field, Kind};
+use crate::event::{EventType, Field};
 
-const fn row(wire: &'static str, kind: Kind, shape: Shape, without: &'static [Field], until: Option<Pin>) -> Row {
-    Row {
-        wire, kind, shape, says: Says::AllBut(without), names: &[], until, seed: "事件结构; specs §1.3, §1.4, §3.6"
+const fn row(
+    wire: &'static str,
+    kind: EventType,
+    shape: EventShape,
+    without: &'static [Field],
+    until: Option<PeerVersion>,
+) -> EventRow {
+    EventRow {
+        wire,
+        kind,
+        shape,
+        fields: FieldSet::AllBut(without),
+        field_aliases: &[],
+        until,
+        seed: "事件结构; specs §1.3, §1.4, §3.6",
     }
 }
 
-const fn unsaid(kind: Kind, until: Pin) -> Row {
-    row(kind.wire(), kind, Shape::Unsaid, &[], Some(until))
+const fn unsupported(kind: EventType, until: PeerVersion) -> EventRow {
+    row(kind.wire(), kind, EventShape::Unsupported, &[], Some(until))
 }
 
 /// AG-UI as it was before 1.0.
 pub static AG_UI_0: Dialect = Dialect {
     name: "ag-ui-0",
     rows: ROWS,
-    rest: Rest::Same,
-    home: Home::Metadata,
+    fallback: FallbackPolicy::PassThrough,
+    carry_location: CarryLocation::Metadata,
     // 消息类型; what came later is read from any peer and written to those that know it.
-    message: MessageForm {
+    message: MessageFormat {
         roles: AG_UI.message.roles,
         since: &[
-            (ACTIVITY, Pin::V0_0_42),
-            (REASONING, Pin::V0_0_45),
-            (Field::EncryptedValue.camel(), Pin::V0_0_45),
-            (Field::SubagentRunId.camel(), Pin::V0_0_59),
+            (ACTIVITY, PeerVersion::V0_0_42),
+            (REASONING, PeerVersion::V0_0_45),
+            (Field::EncryptedValue.camel(), PeerVersion::V0_0_45),
+            (Field::SubagentRunId.camel(), PeerVersion::V0_0_59),
         ],
-        says: &[
+        fields: &[
             Field::Id,
             Field::Role,
             Field::Content,
@@ -47,56 +62,80 @@ pub static AG_UI_0: Dialect = Dialect {
             Field::EncryptedValue,
             Field::SubagentRunId,
         ],
-        parts: Parts::Binary(Pin::V0_0_53),
+        parts: ContentParts::Binary(PeerVersion::V0_0_53),
         // Python 0.1.5 and 0.1.8 answer any member more with 422.
-        open_since: Some(Pin::V0_0_59),
+        lenient_since: Some(PeerVersion::V0_0_59),
     },
-    input: InputForm::Seven,
-    names: &[],
-    words: &[],
-    stamps: &[],
+    input: RunInputFormat::SevenMembers,
+    field_aliases: &[],
+    value_aliases: &[],
+    common_fields: &[],
     strip: &[],
-    event_line: false,
-    options: &["pin"],
+    has_event_line: false,
+    option_names: &["pin"],
 };
 
-static ROWS: &[Row] = &[
+static ROWS: &[EventRow] = &[
     // An echo of the input needs members there that 1.0 made optional.
-    row("RUN_STARTED", Kind::RunStarted, Shape::Plain, &[Field::Input], None),
-    row("RUN_FINISHED", Kind::RunFinished, Shape::OldOutcome, &[], None),
-    row("TEXT_MESSAGE_START", Kind::TextMessageStart, Shape::SaidRole, &[], None),
-    row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::SaidRole, &[], None),
-    row("TEXT_MESSAGE_CONTENT", Kind::TextMessageContent, Shape::NonEmpty, &[], Some(Pin::V0_0_53)),
-    row("TOOL_CALL_RESULT", Kind::ToolCallResult, Shape::AnyContent, &[], None),
-    row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[], None),
-    row("THINKING_START", Kind::ReasoningStart, Shape::Nameless, &[Field::MessageId], Some(Pin::V0_0_45)),
+    row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, &[Field::Input], None),
+    row("RUN_FINISHED", EventType::RunFinished, EventShape::VersionedOutcome, &[], None),
+    row("TEXT_MESSAGE_START", EventType::TextMessageStart, EventShape::ExplicitRole, &[], None),
+    row("TEXT_MESSAGE_CHUNK", EventType::TextMessageChunk, EventShape::ExplicitRole, &[], None),
+    row(
+        "TEXT_MESSAGE_CONTENT",
+        EventType::TextMessageContent,
+        EventShape::NonEmptyDelta,
+        &[],
+        Some(PeerVersion::V0_0_53),
+    ),
+    row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, &[], None),
+    row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[], None),
+    row(
+        "THINKING_START",
+        EventType::ReasoningStart,
+        EventShape::ThinkingWithoutIds,
+        &[Field::MessageId],
+        Some(PeerVersion::V0_0_45),
+    ),
     row(
         "THINKING_TEXT_MESSAGE_START",
-        Kind::ReasoningMessageStart,
-        Shape::Nameless,
+        EventType::ReasoningMessageStart,
+        EventShape::ThinkingWithoutIds,
         &[Field::MessageId, Field::Role],
-        Some(Pin::V0_0_45),
+        Some(PeerVersion::V0_0_45),
     ),
     row(
         "THINKING_TEXT_MESSAGE_CONTENT",
-        Kind::ReasoningMessageContent,
-        Shape::Nameless,
+        EventType::ReasoningMessageContent,
+        EventShape::ThinkingWithoutIds,
         &[Field::MessageId],
-        Some(Pin::V0_0_45),
+        Some(PeerVersion::V0_0_45),
     ),
     row(
         "THINKING_TEXT_MESSAGE_END",
-        Kind::ReasoningMessageEnd,
-        Shape::Nameless,
+        EventType::ReasoningMessageEnd,
+        EventShape::ThinkingWithoutIds,
         &[Field::MessageId],
-        Some(Pin::V0_0_45),
+        Some(PeerVersion::V0_0_45),
     ),
-    row("THINKING_END", Kind::ReasoningEnd, Shape::Nameless, &[Field::MessageId], Some(Pin::V0_0_45)),
-    row("REASONING_MESSAGE_CHUNK", Kind::ReasoningMessageChunk, Shape::Unfolded, &[], Some(Pin::V0_0_45)),
-    unsaid(Kind::ReasoningEncryptedValue, Pin::V0_0_45),
-    unsaid(Kind::ActivitySnapshot, Pin::V0_0_42),
-    unsaid(Kind::ActivityDelta, Pin::V0_0_42),
-    unsaid(Kind::SubagentStarted, Pin::V0_0_59),
-    unsaid(Kind::SubagentFinished, Pin::V0_0_59),
-    unsaid(Kind::SubagentError, Pin::V0_0_59),
+    row(
+        "THINKING_END",
+        EventType::ReasoningEnd,
+        EventShape::ThinkingWithoutIds,
+        &[Field::MessageId],
+        Some(PeerVersion::V0_0_45),
+    ),
+    row(
+        "REASONING_MESSAGE_CHUNK",
+        EventType::ReasoningMessageChunk,
+        EventShape::ExpandedChunk,
+        &[],
+        Some(PeerVersion::V0_0_45),
+    ),
+    unsupported(EventType::ReasoningEncryptedValue, PeerVersion::V0_0_45),
+    unsupported(EventType::ActivitySnapshot, PeerVersion::V0_0_42),
+    unsupported(EventType::ActivityDelta, PeerVersion::V0_0_42),
+    unsupported(EventType::SubagentStarted, PeerVersion::V0_0_59),
+    unsupported(EventType::SubagentFinished, PeerVersion::V0_0_59),
+    unsupported(EventType::SubagentError, PeerVersion::V0_0_59),
 ];

@@ -3,52 +3,59 @@
 //!
 //! What the seed does not print is AG-UI's own (a guess), spelt as AG-UI spells it, since the seed spells most members so.
 
-use super::{AG_UI, Dialect, Home, InputForm, Rest, Row, Says, Shape, Word};
-use crate::event::{Field, Kind};
+use super::{
+    AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, RunInputFormat, ValueAlias,
+};
+use crate::event::{EventType, Field};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];
 
-const fn row(wire: &'static str, kind: Kind, shape: Shape, names: &'static [(Field, &'static str)]) -> Row {
-    Row { wire, kind, shape, says: Says::AllBut(&[]), names, until: None, seed: wire }
+const fn row(
+    wire: &'static str,
+    kind: EventType,
+    shape: EventShape,
+    names: &'static [(Field, &'static str)],
+) -> EventRow {
+    EventRow { wire, kind, shape, fields: FieldSet::AllBut(&[]), field_aliases: names, until: None, seed: wire }
 }
 
-const fn role(canonical: &'static str, word: &'static str) -> Word {
-    Word { field: Field::Role, canonical, word, reads: true }
+const fn role(canonical: &'static str, word: &'static str) -> ValueAlias {
+    ValueAlias { field: Field::Role, canonical, wire: word, is_reversible: true }
 }
 
 /// AG-UI with snake_case ids.
 pub static AG_UI_SNAKE: Dialect = Dialect {
     name: "ag-ui-snake",
     rows: ROWS,
-    rest: Rest::Same,
-    home: Home::Metadata,
+    fallback: FallbackPolicy::PassThrough,
+    carry_location: CarryLocation::Metadata,
     // The seed prints no messages: AG-UI's own are a guess.
     message: AG_UI.message,
-    input: InputForm::Seven,
-    names: RUN_IDS,
+    input: RunInputFormat::SevenMembers,
+    field_aliases: RUN_IDS,
     // TEXT_MESSAGE_START: "消息发送者的作用（例如，“助手”）"; the other three are a guess.
-    words: &[role("assistant", "助手"), role("user", "用户"), role("system", "系统"), role("tool", "工具")],
-    stamps: &[],
+    value_aliases: &[role("assistant", "助手"), role("user", "用户"), role("system", "系统"), role("tool", "工具")],
+    common_fields: &[],
     strip: &[],
-    event_line: false,
-    options: &["timestamp", "roles", "errors"],
+    has_event_line: false,
+    option_names: &["timestamp", "roles", "errors"],
 };
 
-static ROWS: &[Row] = &[
-    row("RUN_STARTED", Kind::RunStarted, Shape::Plain, RUN_IDS),
-    row("RUN_FINISHED", Kind::RunFinished, Shape::Plain, RUN_IDS),
+static ROWS: &[EventRow] = &[
+    row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, RUN_IDS),
+    row("RUN_FINISHED", EventType::RunFinished, EventShape::Plain, RUN_IDS),
     // Its `result` is the dialect's own.
-    row("RUN_ERROR", Kind::RunError, Shape::Failure, &[]),
-    row("TEXT_MESSAGE_START", Kind::TextMessageStart, Shape::SaidRole, &[]),
-    row("THINKING_TEXT_MESSAGE_START", Kind::ReasoningMessageStart, Shape::Spanless, &[]),
-    row("THINKING_TEXT_MESSAGE_CONTENT", Kind::ReasoningMessageContent, Shape::Spanless, &[]),
-    row("THINKING_TEXT_MESSAGE_END", Kind::ReasoningMessageEnd, Shape::Spanless, &[]),
+    row("RUN_ERROR", EventType::RunError, EventShape::MaybeNestedError, &[]),
+    row("TEXT_MESSAGE_START", EventType::TextMessageStart, EventShape::ExplicitRole, &[]),
+    row("THINKING_TEXT_MESSAGE_START", EventType::ReasoningMessageStart, EventShape::ThinkingWithoutSpan, &[]),
+    row("THINKING_TEXT_MESSAGE_CONTENT", EventType::ReasoningMessageContent, EventShape::ThinkingWithoutSpan, &[]),
+    row("THINKING_TEXT_MESSAGE_END", EventType::ReasoningMessageEnd, EventShape::ThinkingWithoutSpan, &[]),
     // "delta":{}, 参数块
-    row("TOOL_CALL_ARGS", Kind::ToolCallArgs, Shape::ObjectDelta, &[]),
-    row("TOOL_CALL_RESULT", Kind::ToolCallResult, Shape::AnyContent, &[(Field::MessageId, "message_id")]),
+    row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::ObjectDelta, &[]),
+    row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, &[(Field::MessageId, "message_id")]),
     // Not printed (a guess): messages say their roles in the dialect's words.
-    row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[]),
-    row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::Unfolded, &[]),
-    row("TOOL_CALL_CHUNK", Kind::ToolCallChunk, Shape::Unfolded, &[]),
-    row("REASONING_MESSAGE_CHUNK", Kind::ReasoningMessageChunk, Shape::Unfolded, &[]),
+    row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[]),
+    row("TEXT_MESSAGE_CHUNK", EventType::TextMessageChunk, EventShape::ExpandedChunk, &[]),
+    row("TOOL_CALL_CHUNK", EventType::ToolCallChunk, EventShape::ExpandedChunk, &[]),
+    row("REASONING_MESSAGE_CHUNK", EventType::ReasoningMessageChunk, EventShape::ExpandedChunk, &[]),
 ];

@@ -2,32 +2,34 @@
 //!
 //! The seed calls itself fully compatible with AG-UI ("完全兼容 AG-UI 协议"): what it does not print is AG-UI's own.
 
-use super::{AG_UI, Dialect, Home, InputForm, Rest, Row, Says, Shape, Word};
-use crate::event::{Field, Kind};
+use super::{
+    AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, RunInputFormat, ValueAlias,
+};
+use crate::event::{EventType, Field};
 
-const fn row(wire: &'static str, kind: Kind, shape: Shape, seed: &'static str) -> Row {
-    Row { wire, kind, shape, says: Says::AllBut(&[]), names: &[], until: None, seed }
+const fn row(wire: &'static str, kind: EventType, shape: EventShape, seed: &'static str) -> EventRow {
+    EventRow { wire, kind, shape, fields: FieldSet::AllBut(&[]), field_aliases: &[], until: None, seed }
 }
 
-const fn code(canonical: &'static str, word: &'static str) -> Word {
-    Word { field: Field::Code, canonical, word, reads: false }
+const fn code(canonical: &'static str, word: &'static str) -> ValueAlias {
+    ValueAlias { field: Field::Code, canonical, wire: word, is_reversible: false }
 }
 
 /// AG-UI as CloudBase speaks it.
 pub static CLOUDBASE: Dialect = Dialect {
     name: "cloudbase",
     rows: ROWS,
-    rest: Rest::Same,
-    home: Home::Metadata,
+    fallback: FallbackPolicy::PassThrough,
+    carry_location: CarryLocation::Metadata,
     // 消息格式 names id, role, content, name, toolCallId and four roles; the rest is AG-UI's.
     message: AG_UI.message,
-    input: InputForm::Seven,
-    names: &[],
+    input: RunInputFormat::SevenMembers,
+    field_aliases: &[],
     // 常见错误码: what the gateway says itself on a stream is said in these words; which code is which is a guess. Codes of ours
     // that none of the five fits stay as they are: the list is one of common codes. A refusal before the stream is HTTP's, not
     // the dialect's: its problem document keeps our own code, which its `type` repeats and the manual explains, and which the
     // words could not tell apart.
-    words: &[
+    value_aliases: &[
         code("invalid_request", "INVALID_REQUEST"),
         code("request_timeout", "TIMEOUT"),
         code("upstream_timeout", "TIMEOUT"),
@@ -42,22 +44,27 @@ pub static CLOUDBASE: Dialect = Dialect {
         code("protocol_violation", "MODEL_ERROR"),
         code("frame_too_large", "MODEL_ERROR"),
     ],
-    stamps: &[],
+    common_fields: &[],
     strip: &[],
-    event_line: false,
-    options: &[],
+    has_event_line: false,
+    option_names: &[],
 };
 
-static ROWS: &[Row] = &[
+static ROWS: &[EventRow] = &[
     // 响应格式 begins without RUN_STARTED and ends with a bare {"type":"RUN_FINISHED"}; ids are optional in 请求参数说明 too.
-    row("RUN_STARTED", Kind::RunStarted, Shape::IdsOptional, "生命周期事件"),
-    row("RUN_FINISHED", Kind::RunFinished, Shape::IdsOptional, "响应格式"),
-    row("RUN_ERROR", Kind::RunError, Shape::NestedFailure, "错误事件"),
-    row("TOOL_CALL_START", Kind::ToolCallStart, Shape::StartWithArgs, "用户输入"),
-    row("TOOL_CALL_ARGS", Kind::ToolCallArgs, Shape::ObjectDelta, "工具调用事件; an object is a guess from 用户输入"),
-    row("TOOL_CALL_RESULT", Kind::ToolCallResult, Shape::AnyContent, "not printed: AG-UI's own"),
+    row("RUN_STARTED", EventType::RunStarted, EventShape::OptionalIds, "生命周期事件"),
+    row("RUN_FINISHED", EventType::RunFinished, EventShape::OptionalIds, "响应格式"),
+    row("RUN_ERROR", EventType::RunError, EventShape::NestedError, "错误事件"),
+    row("TOOL_CALL_START", EventType::ToolCallStart, EventShape::StartWithArgs, "用户输入"),
+    row(
+        "TOOL_CALL_ARGS",
+        EventType::ToolCallArgs,
+        EventShape::ObjectDelta,
+        "工具调用事件; an object is a guess from 用户输入",
+    ),
+    row("TOOL_CALL_RESULT", EventType::ToolCallResult, EventShape::AnyContent, "not printed: AG-UI's own"),
     // 消息格式 gives tool messages a name, which AG-UI has not.
-    row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, "状态事件"),
-    row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::Unfolded, "not in 消息事件"),
-    row("TOOL_CALL_CHUNK", Kind::ToolCallChunk, Shape::Unfolded, "not in 工具调用事件"),
+    row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, "状态事件"),
+    row("TEXT_MESSAGE_CHUNK", EventType::TextMessageChunk, EventShape::ExpandedChunk, "not in 消息事件"),
+    row("TOOL_CALL_CHUNK", EventType::ToolCallChunk, EventShape::ExpandedChunk, "not in 工具调用事件"),
 ];

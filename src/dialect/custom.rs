@@ -1,11 +1,11 @@
 //! A dialect of the operator's own: a built-in one with other names, words and strip rules.
 
-use super::{Dialect, Home, MessageForm, Rest, Row, Word};
-use crate::event::{Field, Kind};
+use super::{CarryLocation, Dialect, EventRow, FallbackPolicy, MessageFormat, ValueAlias};
+use crate::event::{EventType, Field};
 
 /// What differs from the dialect that is extended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Changes {
+pub struct DialectOverrides {
     /// its own name
     pub name: String,
     /// what it extends
@@ -20,22 +20,22 @@ pub struct Changes {
     pub strip: Vec<String>,
 }
 
-impl Changes {
+impl DialectOverrides {
     /// The dialect. It lives as long as the process: tables are `'static`, and a configuration has a few of them.
     #[must_use]
-    pub fn dialect(self) -> &'static Dialect {
-        let Changes { name, base, events, fields, values, strip } = self;
+    pub fn into_dialect(self) -> &'static Dialect {
+        let DialectOverrides { name, base, events, fields, values, strip } = self;
         let fields: Vec<(Field, &'static str)> = fields.into_iter().map(|(field, name)| (field, leak(name))).collect();
-        let rows = all_rows(base).into_iter().map(|row| renamed(row, &events, &fields)).collect::<Vec<_>>();
-        let words = values.into_iter().map(|(field, canonical, word)| Word {
+        let rows = collect_rows(base).into_iter().map(|row| rename_row(row, &events, &fields)).collect::<Vec<_>>();
+        let words = values.into_iter().map(|(field, canonical, word)| ValueAlias {
             field,
             canonical: leak(canonical),
-            word: leak(word),
-            reads: true,
+            wire: leak(word),
+            is_reversible: true,
         });
         let mut names = fields;
         names.extend(
-            base.names
+            base.field_aliases
                 .iter()
                 .filter(|(field, _)| !names.iter().any(|(own, _)| own == field))
                 .copied()
@@ -46,37 +46,41 @@ impl Changes {
         Box::leak(Box::new(Dialect {
             name: leak(name),
             rows: Vec::leak(rows),
-            rest: base.rest,
+            fallback: base.fallback,
             // What is called otherwise cannot be passed through as it came.
-            home: if base.home == Home::Native { Home::Metadata } else { base.home },
-            message: MessageForm { ..base.message },
+            carry_location: if base.carry_location == CarryLocation::Native {
+                CarryLocation::Metadata
+            } else {
+                base.carry_location
+            },
+            message: MessageFormat { ..base.message },
             input: base.input,
-            names: Vec::leak(names),
-            words: Vec::leak(words.chain(base.words.iter().copied()).collect()),
-            stamps: base.stamps,
+            field_aliases: Vec::leak(names),
+            value_aliases: Vec::leak(words.chain(base.value_aliases.iter().copied()).collect()),
+            common_fields: base.common_fields,
             strip: Vec::leak(stripped),
-            event_line: base.event_line,
-            options: base.options,
+            has_event_line: base.has_event_line,
+            option_names: base.option_names,
         }))
     }
 }
 
 /// The rows of a dialect, those included that are AG-UI's own there.
-fn all_rows(base: &'static Dialect) -> Vec<Row> {
+fn collect_rows(base: &'static Dialect) -> Vec<EventRow> {
     let mut rows = base.rows.to_vec();
-    if base.rest == Rest::Same {
-        let plain = Kind::ALL.iter().filter(|kind| !base.rows.iter().any(|row| row.kind == **kind));
-        rows.extend(plain.map(|kind| Row::plain(*kind)));
+    if base.fallback == FallbackPolicy::PassThrough {
+        let plain = EventType::ALL.iter().filter(|kind| !base.rows.iter().any(|row| row.kind == **kind));
+        rows.extend(plain.map(|kind| EventRow::plain(*kind)));
     }
     rows
 }
 
-fn renamed(row: Row, events: &[(String, String)], fields: &[(Field, &'static str)]) -> Row {
+fn rename_row(row: EventRow, events: &[(String, String)], fields: &[(Field, &'static str)]) -> EventRow {
     let wire = events.iter().find(|(base, _)| base == row.wire).map_or(row.wire, |(_, own)| leak(own.clone()));
     let has = |field: Field| row.kind.slot(field).is_some();
     let mut names: Vec<_> = fields.iter().filter(|(field, _)| has(*field)).copied().collect();
-    names.extend(row.names.iter().filter(|(field, _)| !fields.iter().any(|(own, _)| own == field)));
-    Row { wire, names: Vec::leak(names), ..row }
+    names.extend(row.field_aliases.iter().filter(|(field, _)| !fields.iter().any(|(own, _)| own == field)));
+    EventRow { wire, field_aliases: Vec::leak(names), ..row }
 }
 
 fn leak(text: String) -> &'static str {

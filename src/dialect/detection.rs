@@ -7,94 +7,126 @@ use super::{AG_UI, AG_UI_0, AG_UI_SNAKE, CLOUDBASE, Dialect, HAI, SOCIAL_APP};
 
 /// What an event has to be like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mark {
+pub enum EventPattern {
     /// its type begins so
-    Type(&'static str),
+    TypePrefix(&'static str),
     /// it is of this type and has this member
-    With(&'static str, &'static str),
+    HasMember(&'static str, &'static str),
     /// it is of this type and lacks this member
-    Without(&'static str, &'static str),
+    LacksMember(&'static str, &'static str),
     /// it is the first of its stream, and of another type
     FirstIsNot(&'static str),
 }
 
 /// One sign in a stream.
 #[derive(Debug)]
-pub struct Sign {
+pub struct DetectionRule {
     /// whose it is
     pub dialect: &'static Dialect,
     /// what it is
-    pub mark: Mark,
+    pub pattern: EventPattern,
     /// the same in words, for a log
-    pub words: &'static str,
+    pub description: &'static str,
 }
 
-const fn sign(dialect: &'static Dialect, mark: Mark, words: &'static str) -> Sign {
-    Sign { dialect, mark, words }
+const fn rule(dialect: &'static Dialect, mark: EventPattern, words: &'static str) -> DetectionRule {
+    DetectionRule { dialect, pattern: mark, description: words }
 }
 
 /// Every sign, the first that fits decides.
-pub static SIGNS: &[Sign] = &[
-    sign(&HAI, Mark::Type("BUSINESS_DATA_"), "BUSINESS_DATA_* is HAI's own"),
-    sign(&HAI, Mark::Type("AGENT_COLLABORATIVE_MESSAGE_"), "AGENT_COLLABORATIVE_MESSAGE_* is HAI's own"),
-    sign(&HAI, Mark::Type("MESSAGE_SNAPSHOT"), "MESSAGE_SNAPSHOT is HAI's own"),
-    sign(&HAI, Mark::With("RUN_STARTED", "messageId"), "RUN_STARTED has a messageId (HAI §4.2)"),
-    sign(&HAI, Mark::With("RUN_FINISHED", "messageId"), "RUN_FINISHED has a messageId (HAI §4.2)"),
-    sign(&HAI, Mark::With("RUN_STARTED", "message_id"), "RUN_STARTED has a message_id (HAI §4.2)"),
-    sign(&SOCIAL_APP, Mark::With("TEXT_MESSAGE_END", "answer"), "TEXT_MESSAGE_END has an answer (social-app §3.4)"),
-    sign(&SOCIAL_APP, Mark::With("TOOL_CALL_ARGS", "args"), "TOOL_CALL_ARGS has args (social-app §3.3)"),
-    sign(
+pub static DETECTION_RULES: &[DetectionRule] = &[
+    rule(&HAI, EventPattern::TypePrefix("BUSINESS_DATA_"), "BUSINESS_DATA_* is HAI's own"),
+    rule(&HAI, EventPattern::TypePrefix("AGENT_COLLABORATIVE_MESSAGE_"), "AGENT_COLLABORATIVE_MESSAGE_* is HAI's own"),
+    rule(&HAI, EventPattern::TypePrefix("MESSAGE_SNAPSHOT"), "MESSAGE_SNAPSHOT is HAI's own"),
+    rule(&HAI, EventPattern::HasMember("RUN_STARTED", "messageId"), "RUN_STARTED has a messageId (HAI §4.2)"),
+    rule(&HAI, EventPattern::HasMember("RUN_FINISHED", "messageId"), "RUN_FINISHED has a messageId (HAI §4.2)"),
+    rule(&HAI, EventPattern::HasMember("RUN_STARTED", "message_id"), "RUN_STARTED has a message_id (HAI §4.2)"),
+    rule(
         &SOCIAL_APP,
-        Mark::With("TOOL_CALL_RESULT", "tool_name"),
+        EventPattern::HasMember("TEXT_MESSAGE_END", "answer"),
+        "TEXT_MESSAGE_END has an answer (social-app §3.4)",
+    ),
+    rule(&SOCIAL_APP, EventPattern::HasMember("TOOL_CALL_ARGS", "args"), "TOOL_CALL_ARGS has args (social-app §3.3)"),
+    rule(
+        &SOCIAL_APP,
+        EventPattern::HasMember("TOOL_CALL_RESULT", "tool_name"),
         "TOOL_CALL_RESULT has a tool_name (social-app §3.3)",
     ),
-    sign(&SOCIAL_APP, Mark::With("STEP_STARTED", "threadId"), "STEP_STARTED says its thread (social-app §3.2)"),
-    sign(&SOCIAL_APP, Mark::With("TOOL_CALL_START", "threadId"), "TOOL_CALL_START says its thread (social-app §3.3)"),
-    sign(&SOCIAL_APP, Mark::With("STATE_SNAPSHOT", "threadId"), "STATE_SNAPSHOT says its thread (social-app §3.5)"),
-    sign(
+    rule(
         &SOCIAL_APP,
-        Mark::With("TEXT_MESSAGE_START", "threadId"),
+        EventPattern::HasMember("STEP_STARTED", "threadId"),
+        "STEP_STARTED says its thread (social-app §3.2)",
+    ),
+    rule(
+        &SOCIAL_APP,
+        EventPattern::HasMember("TOOL_CALL_START", "threadId"),
+        "TOOL_CALL_START says its thread (social-app §3.3)",
+    ),
+    rule(
+        &SOCIAL_APP,
+        EventPattern::HasMember("STATE_SNAPSHOT", "threadId"),
+        "STATE_SNAPSHOT says its thread (social-app §3.5)",
+    ),
+    rule(
+        &SOCIAL_APP,
+        EventPattern::HasMember("TEXT_MESSAGE_START", "threadId"),
         "TEXT_MESSAGE_START says its thread (social-app §4)",
     ),
-    sign(
+    rule(
         &SOCIAL_APP,
-        Mark::With("TEXT_MESSAGE_CONTENT", "threadId"),
+        EventPattern::HasMember("TEXT_MESSAGE_CONTENT", "threadId"),
         "TEXT_MESSAGE_CONTENT says its thread (social-app §4)",
     ),
-    sign(&AG_UI_SNAKE, Mark::With("RUN_STARTED", "thread_id"), "RUN_STARTED has a thread_id"),
-    sign(&AG_UI_SNAKE, Mark::With("RUN_FINISHED", "thread_id"), "RUN_FINISHED has a thread_id"),
-    sign(&AG_UI_SNAKE, Mark::With("TOOL_CALL_RESULT", "message_id"), "TOOL_CALL_RESULT has a message_id"),
-    sign(
+    rule(&AG_UI_SNAKE, EventPattern::HasMember("RUN_STARTED", "thread_id"), "RUN_STARTED has a thread_id"),
+    rule(&AG_UI_SNAKE, EventPattern::HasMember("RUN_FINISHED", "thread_id"), "RUN_FINISHED has a thread_id"),
+    rule(&AG_UI_SNAKE, EventPattern::HasMember("TOOL_CALL_RESULT", "message_id"), "TOOL_CALL_RESULT has a message_id"),
+    rule(
         &AG_UI_SNAKE,
-        Mark::With("THINKING_TEXT_MESSAGE_START", "messageId"),
+        EventPattern::HasMember("THINKING_TEXT_MESSAGE_START", "messageId"),
         "THINKING_TEXT_MESSAGE_START has a messageId",
     ),
-    sign(&AG_UI_0, Mark::Type("THINKING_"), "THINKING_* is of AG-UI before 1.0"),
-    sign(&CLOUDBASE, Mark::With("RUN_ERROR", "error"), "RUN_ERROR has an error inside (cloudbase, 错误事件)"),
-    sign(&CLOUDBASE, Mark::With("TOOL_CALL_START", "args"), "TOOL_CALL_START has args (cloudbase, 用户输入)"),
-    sign(&CLOUDBASE, Mark::Without("RUN_STARTED", "threadId"), "RUN_STARTED has no threadId (cloudbase)"),
-    sign(&CLOUDBASE, Mark::Without("RUN_FINISHED", "threadId"), "RUN_FINISHED has no threadId (cloudbase, 响应格式)"),
-    sign(
+    rule(&AG_UI_0, EventPattern::TypePrefix("THINKING_"), "THINKING_* is of AG-UI before 1.0"),
+    rule(
         &CLOUDBASE,
-        Mark::FirstIsNot("RUN_STARTED"),
+        EventPattern::HasMember("RUN_ERROR", "error"),
+        "RUN_ERROR has an error inside (cloudbase, 错误事件)",
+    ),
+    rule(
+        &CLOUDBASE,
+        EventPattern::HasMember("TOOL_CALL_START", "args"),
+        "TOOL_CALL_START has args (cloudbase, 用户输入)",
+    ),
+    rule(&CLOUDBASE, EventPattern::LacksMember("RUN_STARTED", "threadId"), "RUN_STARTED has no threadId (cloudbase)"),
+    rule(
+        &CLOUDBASE,
+        EventPattern::LacksMember("RUN_FINISHED", "threadId"),
+        "RUN_FINISHED has no threadId (cloudbase, 响应格式)",
+    ),
+    rule(
+        &CLOUDBASE,
+        EventPattern::FirstIsNot("RUN_STARTED"),
         "the stream does not begin with RUN_STARTED (cloudbase, 响应格式)",
     ),
-    sign(&AG_UI, Mark::With("RUN_STARTED", "protocolVersion"), "RUN_STARTED says its protocolVersion (AG-UI 1.0)"),
-    sign(&AG_UI, Mark::Type("SUBAGENT_"), "SUBAGENT_* is of AG-UI since 0.0.59"),
-    sign(&AG_UI, Mark::Type("REASONING_"), "REASONING_* is of AG-UI since 0.0.45"),
+    rule(
+        &AG_UI,
+        EventPattern::HasMember("RUN_STARTED", "protocolVersion"),
+        "RUN_STARTED says its protocolVersion (AG-UI 1.0)",
+    ),
+    rule(&AG_UI, EventPattern::TypePrefix("SUBAGENT_"), "SUBAGENT_* is of AG-UI since 0.0.59"),
+    rule(&AG_UI, EventPattern::TypePrefix("REASONING_"), "REASONING_* is of AG-UI since 0.0.45"),
 ];
 
-impl Mark {
+impl EventPattern {
     /// Whether an event has this mark: of the type `wire`, with the members of these names, and the first of its stream or
     /// not.
     #[must_use]
-    pub fn fits(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
+    pub fn matches(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
         match self {
-            Mark::Type(start) => wire.starts_with(start),
-            Mark::With(own, member) => wire == own && has(member),
-            Mark::Without(own, member) => wire == own && !has(member),
+            EventPattern::TypePrefix(start) => wire.starts_with(start),
+            EventPattern::HasMember(own, member) => wire == own && has(member),
+            EventPattern::LacksMember(own, member) => wire == own && !has(member),
             // An error may stand alone anywhere.
-            Mark::FirstIsNot(own) => first && wire != own && wire != "RUN_ERROR",
+            EventPattern::FirstIsNot(own) => first && wire != own && wire != "RUN_ERROR",
         }
     }
 }
@@ -105,12 +137,12 @@ mod tests {
     use crate::dialect::ALL;
 
     #[test]
-    fn every_dialect_has_a_sign_and_no_two_signs_are_the_same() {
+    fn every_dialect_has_a_sign_of_its_own() {
         for dialect in ALL {
-            assert!(SIGNS.iter().any(|sign| std::ptr::eq(sign.dialect, *dialect)), "{}", dialect.name);
+            assert!(DETECTION_RULES.iter().any(|sign| std::ptr::eq(sign.dialect, *dialect)), "{}", dialect.name);
         }
-        for (at, sign) in SIGNS.iter().enumerate() {
-            assert!(SIGNS[..at].iter().all(|other| other.mark != sign.mark), "{}", sign.words);
+        for (at, sign) in DETECTION_RULES.iter().enumerate() {
+            assert!(DETECTION_RULES[..at].iter().all(|other| other.pattern != sign.pattern), "{}", sign.description);
         }
     }
 }

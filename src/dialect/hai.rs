@@ -3,11 +3,20 @@
 //! What HAI says and AG-UI does not (`blockId`, `style`, `layout`, the `messageId` and `role` of run events, …) travels in
 //! canonical `metadata.hai`; what only AG-UI says travels in HAI's `extra["ag-ui"]`. A guess is marked as one.
 
-use super::{Dialect, Home, InputForm, MessageForm, Parts, Rest, Row, Says, Shape, Step};
-use crate::event::{Field, Kind};
+use super::{
+    CarryLocation, CollaborationStep, ContentParts, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet,
+    MessageFormat, RunInputFormat,
+};
+use crate::event::{EventType, Field};
 
-const fn row(wire: &'static str, kind: Kind, shape: Shape, says: &'static [Field], seed: &'static str) -> Row {
-    Row { wire, kind, shape, says: Says::Only(says), names: &[], until: None, seed }
+const fn row(
+    wire: &'static str,
+    kind: EventType,
+    shape: EventShape,
+    fields: &'static [Field],
+    seed: &'static str,
+) -> EventRow {
+    EventRow { wire, kind, shape, fields: FieldSet::Only(fields), field_aliases: &[], until: None, seed }
 }
 
 /// Members of an output block: `{"output": {"type": …, "content" | "data": …}, "layout": …}` (§4.2, the builders of
@@ -64,112 +73,124 @@ pub const CONFIRM: &str = "confirmAction";
 pub static HAI: Dialect = Dialect {
     name: "hai",
     rows: ROWS,
-    rest: Rest::Custom,
-    home: Home::Extra,
+    fallback: FallbackPolicy::Custom,
+    carry_location: CarryLocation::Extra,
     // §3.2.2 lists id, role, content, name, timestamp, extra. Tool calls are a guess: §3.3.2 answers one by
     // `toolCallId`, and a conversation that has a tool message must be able to show the call it answers.
-    message: MessageForm {
+    message: MessageFormat {
         roles: &["user", "assistant", "system", "tool", "developer"],
-        says: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
-        parts: Parts::Never,
+        fields: &[Field::Id, Field::Role, Field::Content, Field::Name, Field::ToolCalls, Field::ToolCallId],
+        parts: ContentParts::Never,
         since: &[],
-        open_since: None,
+        lenient_since: None,
     },
     // §3.3.1: the request of the example has exactly these members, state aside; older AG-UI agents want state too.
-    input: InputForm::Seven,
-    names: &[],
-    words: &[],
-    stamps: &[],
+    input: RunInputFormat::SevenMembers,
+    field_aliases: &[],
+    value_aliases: &[],
+    common_fields: &[],
     strip: &[],
-    event_line: false,
-    options: &["content", "fields", super::INTERRUPT_TOOL],
+    has_event_line: false,
+    option_names: &["content", "fields", super::INTERRUPT_TOOL],
 };
 
-static ROWS: &[Row] = &[
+static ROWS: &[EventRow] = &[
     // The builders of §4.2 write messageId, role, timestamp and no ids of thread or run; those are added when writing.
-    row("RUN_STARTED", Kind::RunStarted, Shape::Boundary, &[Field::ThreadId, Field::RunId], "§4.2 build_run_started"),
+    row(
+        "RUN_STARTED",
+        EventType::RunStarted,
+        EventShape::RunBoundary,
+        &[Field::ThreadId, Field::RunId],
+        "§4.2 build_run_started",
+    ),
     row(
         "RUN_FINISHED",
-        Kind::RunFinished,
-        Shape::Boundary,
+        EventType::RunFinished,
+        EventShape::RunBoundary,
         &[Field::ThreadId, Field::RunId],
         "§4.2 build_run_finished",
     ),
     // The document names RUN_ERROR and prints no members: AG-UI's own are a guess.
-    row("RUN_ERROR", Kind::RunError, Shape::Failure, &[Field::Message, Field::Code], "§3.2.1"),
-    row("STEP_STARTED", Kind::StepStarted, Shape::Plain, &[Field::StepName], "§4.2 build_step_started"),
-    row("STEP_FINISHED", Kind::StepFinished, Shape::Plain, &[Field::StepName], "§4.2 build_step_finished"),
+    row("RUN_ERROR", EventType::RunError, EventShape::MaybeNestedError, &[Field::Message, Field::Code], "§3.2.1"),
+    row("STEP_STARTED", EventType::StepStarted, EventShape::Plain, &[Field::StepName], "§4.2 build_step_started"),
+    row("STEP_FINISHED", EventType::StepFinished, EventShape::Plain, &[Field::StepName], "§4.2 build_step_finished"),
     row(
         "BUSINESS_DATA_START",
-        Kind::TextMessageStart,
-        Shape::HeldStart,
+        EventType::TextMessageStart,
+        EventShape::DeferredStart,
         &[Field::MessageId, Field::Role, Field::Name],
         "§3.3.1, §4.2 build_business_data_start",
     ),
     row(
         "BUSINESS_DATA_CONTENT",
-        Kind::TextMessageContent,
-        Shape::Output,
+        EventType::TextMessageContent,
+        EventShape::OutputBlock,
         &[Field::MessageId, Field::Delta],
         "§3.3.1 (string), §4.2 build_business_data_content (block)",
     ),
     row(
         "BUSINESS_DATA_END",
-        Kind::TextMessageEnd,
-        Shape::RoleEnd,
+        EventType::TextMessageEnd,
+        EventShape::EndWithRole,
         &[Field::MessageId],
         "§3.3.1, §4.2 build_business_data_end",
     ),
     // They say nothing that a canonical activity says: the engine makes it of `from`, `to` and `delta.task`.
     row(
         "AGENT_COLLABORATIVE_MESSAGE_START",
-        Kind::ActivitySnapshot,
-        Shape::Collaboration(Step::Start),
+        EventType::ActivitySnapshot,
+        EventShape::Collaboration(CollaborationStep::Start),
         &[],
         "§3.2.1, §4.2 build_agent_collaborative_message_start",
     ),
     row(
         "AGENT_COLLABORATIVE_MESSAGE_CONTENT",
-        Kind::ActivityDelta,
-        Shape::Collaboration(Step::Content),
+        EventType::ActivityDelta,
+        EventShape::Collaboration(CollaborationStep::Content),
         &[],
         "§3.2.1, §4.2 build_agent_collaborative_message_content",
     ),
     row(
         "AGENT_COLLABORATIVE_MESSAGE_END",
-        Kind::ActivityDelta,
-        Shape::Collaboration(Step::End),
+        EventType::ActivityDelta,
+        EventShape::Collaboration(CollaborationStep::End),
         &[],
         "§3.2.1, §4.2 build_agent_collaborative_message_end",
     ),
     row(
         "TOOL_CALL_START",
-        Kind::ToolCallStart,
-        Shape::Plain,
+        EventType::ToolCallStart,
+        EventShape::Plain,
         &[Field::ToolCallId, Field::ToolCallName, Field::ParentMessageId],
         "§3.3.2, §4.2 build_tool_call_start",
     ),
     // §3.3.2 streams a string, the builder of §4.2 takes a dict.
     row(
         "TOOL_CALL_ARGS",
-        Kind::ToolCallArgs,
-        Shape::ObjectDelta,
+        EventType::ToolCallArgs,
+        EventShape::ObjectDelta,
         &[Field::ToolCallId, Field::Delta],
         "§3.3.2, §4.2 build_tool_call_args",
     ),
-    row("TOOL_CALL_END", Kind::ToolCallEnd, Shape::Plain, &[Field::ToolCallId], "§3.3.2, §4.2 build_tool_call_end"),
+    row(
+        "TOOL_CALL_END",
+        EventType::ToolCallEnd,
+        EventShape::Plain,
+        &[Field::ToolCallId],
+        "§3.3.2, §4.2 build_tool_call_end",
+    ),
     // Named in §3.2.1 without members: AG-UI's own are a guess.
     row(
         "TOOL_CALL_RESULT",
-        Kind::ToolCallResult,
-        Shape::AnyContent,
+        EventType::ToolCallResult,
+        EventShape::AnyContent,
         &[Field::MessageId, Field::ToolCallId, Field::Content, Field::Role],
         "§3.2.1",
     ),
-    row("STATE_SNAPSHOT", Kind::StateSnapshot, Shape::Plain, &[Field::Snapshot], "§3.2.1"),
+    row("STATE_SNAPSHOT", EventType::StateSnapshot, EventShape::Plain, &[Field::Snapshot], "§3.2.1"),
     // The builder writes `"from": ""` on every operation.
-    row("STATE_DELTA", Kind::StateDelta, Shape::LaxPatch, &[Field::Delta], "§4.2 build_state_delta"),
-    row("MESSAGE_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[Field::Messages], "§3.3.3"),
-    row("RAW", Kind::Raw, Shape::Plain, &[Field::Event, Field::Source], "§3.2.1"),
-    row("CUSTOM", Kind::Custom, Shape::Plain, &[Field::Name, Field::Value], "§3.2.1"),
+    row("STATE_DELTA", EventType::StateDelta, EventShape::PatchWithFrom, &[Field::Delta], "§4.2 build_state_delta"),
+    row("MESSAGE_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[Field::Messages], "§3.3.3"),
+    row("RAW", EventType::Raw, EventShape::Plain, &[Field::Event, Field::Source], "§3.2.1"),
+    row("CUSTOM", EventType::Custom, EventShape::Plain, &[Field::Name, Field::Value], "§3.2.1"),
 ];

@@ -10,32 +10,35 @@ mod ag_ui;
 mod ag_ui_0;
 mod ag_ui_snake;
 mod cloudbase;
+mod custom;
+mod detection;
 mod hai;
-mod own;
-mod side;
-mod sign;
+mod peer_dialect;
 mod social_app;
-mod tool;
+mod tool_name;
 
 pub use ag_ui::AG_UI;
 pub use ag_ui_0::AG_UI_0;
 pub use ag_ui_snake::AG_UI_SNAKE;
 pub use cloudbase::CLOUDBASE;
+pub use custom::DialectOverrides;
+pub use detection::{DETECTION_RULES, DetectionRule, EventPattern};
 pub use hai::{ASSISTANT, CONFIRM, HAI, block, collaboration};
-pub use own::Changes;
-pub use side::{AUTO, CHOICES, Choice, Content, INTERRUPT_TOOL, Pin, Set, Side, Spelling, Unit, choices};
-pub use sign::{Mark, SIGNS, Sign};
-pub use social_app::{SOCIAL_APP, answer, call};
-pub use tool::ToolName;
+pub use peer_dialect::{
+    AUTO, INTERRUPT_TOOL, MemberCase, OPTION_CHOICES, OptionChoice, OptionSetter, PeerDialect, PeerVersion, TextFormat,
+    TimestampUnit, choices_for,
+};
+pub use social_app::{SOCIAL_APP, text_end, tool_call};
+pub use tool_name::ToolName;
 
-use crate::event::{Field, Kind};
+use crate::event::{EventType, Field};
 
 /// Every dialect that the gateway speaks, the canonical one first.
 pub static ALL: &[&Dialect] = &[&AG_UI, &AG_UI_0, &HAI, &AG_UI_SNAKE, &CLOUDBASE, &SOCIAL_APP];
 
 /// The dialect called `name`.
 #[must_use]
-pub fn by_name(name: &str) -> Option<&'static Dialect> {
+pub fn find_by_name(name: &str) -> Option<&'static Dialect> {
     ALL.iter().copied().find(|dialect| dialect.name == name)
 }
 
@@ -45,27 +48,27 @@ pub struct Dialect {
     /// Its name in configuration, metrics and as the key under which its own material is carried in `metadata`.
     pub name: &'static str,
     /// Its events. The first row of a kind is the one that is written.
-    pub rows: &'static [Row],
+    pub rows: &'static [EventRow],
     /// What becomes of canonical kinds that have no row.
-    pub rest: Rest,
+    pub fallback: FallbackPolicy,
     /// Where the dialect keeps what only canonical AG-UI can say.
-    pub home: Home,
+    pub carry_location: CarryLocation,
     /// What it takes for a message, in requests and snapshots.
-    pub message: MessageForm,
+    pub message: MessageFormat,
     /// What it takes for a request.
-    pub input: InputForm,
+    pub input: RunInputFormat,
     /// Members that its messages and requests call otherwise.
-    pub names: &'static [(Field, &'static str)],
+    pub field_aliases: &'static [(Field, &'static str)],
     /// Values that it says in words of its own.
-    pub words: &'static [Word],
+    pub value_aliases: &'static [ValueAlias],
     /// Members that the dialect says on every event, from the start of the run.
-    pub stamps: &'static [Field],
+    pub common_fields: &'static [Field],
     /// Members of its events, and of messages in them, that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
     /// Whether a frame has an `event:` line with the event's type.
-    pub event_line: bool,
+    pub has_event_line: bool,
     /// Names of the options in [`Side`] that mean something here.
-    pub options: &'static [&'static str],
+    pub option_names: &'static [&'static str],
 }
 
 /// Tables are the same only if they are one: there is no second copy of any.
@@ -79,39 +82,39 @@ impl Eq for Dialect {}
 
 /// A value of a member that a dialect says otherwise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Word {
+pub struct ValueAlias {
     /// which member
     pub field: Field,
     /// what canonical AG-UI says
     pub canonical: &'static str,
     /// what the dialect says
-    pub word: &'static str,
+    pub wire: &'static str,
     /// Whether the word is read as the canonical value. Where several values share a word it is not: the value is carried.
-    pub reads: bool,
+    pub is_reversible: bool,
 }
 
 /// One event of a dialect.
 #[derive(Clone, Copy, Debug)]
-pub struct Row {
+pub struct EventRow {
     /// value of `type`
     pub wire: &'static str,
     /// the canonical event it is
-    pub kind: Kind,
+    pub kind: EventType,
     /// how the two differ
-    pub shape: Shape,
+    pub shape: EventShape,
     /// canonical members that this event can say as they are; everything else is carried
-    pub says: Says,
+    pub fields: FieldSet,
     /// members that this event calls by another name
-    pub names: &'static [(Field, &'static str)],
+    pub field_aliases: &'static [(Field, &'static str)],
     /// the version of the peer from which on the row is not written any more
-    pub until: Option<Pin>,
+    pub until: Option<PeerVersion>,
     /// where the dialect's document defines it
     pub seed: &'static str,
 }
 
 /// Which canonical members an event can say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Says {
+pub enum FieldSet {
     /// these
     Only(&'static [Field]),
     /// whatever its kind has, but for these
@@ -121,53 +124,53 @@ pub enum Says {
 /// How an event of a dialect differs from its canonical counterpart. Each shape is one reading and one writing in
 /// `translate/`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shape {
+pub enum EventShape {
     /// other names at most
     Plain,
     /// boundaries of a run: `messageId` and `role` in place of thread and run ids
-    Boundary,
+    RunBoundary,
     /// an error that may be nested in an `error` member
-    Failure,
+    MaybeNestedError,
     /// a start that is held until the first text, because thinking may stand before it
-    HeldStart,
+    DeferredStart,
     /// a delta that is a string or an output block
-    Output,
+    OutputBlock,
     /// an end that says the role again
-    RoleEnd,
+    EndWithRole,
     /// a delta that may be an object instead of its JSON text
     ObjectDelta,
     /// content that may be any JSON value instead of its text, and a message id that may be missing
     AnyContent,
     /// a JSON Patch whose operations all have a `from`
-    LaxPatch,
+    PatchWithFrom,
     /// a list of messages
-    Messages,
+    MessageList,
     /// a message between agents, told in three events: an activity and its changes
-    Collaboration(Step),
+    Collaboration(CollaborationStep),
     /// an event without a canonical word yet: it travels whole, as CUSTOM
-    Whole,
+    NonCanonical,
     /// a canonical event that the dialect has no word for: it travels whole, as CUSTOM
-    Unsaid,
+    Unsupported,
     /// a chunk, which becomes start, content and end
-    Unfolded,
+    ExpandedChunk,
     /// a boundary of a run that need not say its ids
-    IdsOptional,
+    OptionalIds,
     /// a start that always says its role
-    SaidRole,
+    ExplicitRole,
     /// a piece of text that must not be empty
-    NonEmpty,
+    NonEmptyDelta,
     /// how a run ended, as far as the peer's version knows it
-    OldOutcome,
+    VersionedOutcome,
     /// thinking whose messages have no ids
-    Nameless,
+    ThinkingWithoutIds,
     /// thinking without a span around its messages
-    Spanless,
+    ThinkingWithoutSpan,
     /// an error that is said in an `error` member
-    NestedFailure,
+    NestedError,
     /// the start of a call, with all arguments in it
     StartWithArgs,
     /// a whole message in its end
-    Answer,
+    EndWithMessage,
     /// the start of a call, whose members its other events repeat
     CallStart,
     /// all arguments of a call, as an object
@@ -180,7 +183,7 @@ pub enum Shape {
 
 /// Which of the three events of a message between agents this is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum CollaborationStep {
     /// who asks whom
     Start,
     /// one task
@@ -189,26 +192,26 @@ pub enum Step {
     End,
 }
 
-impl Shape {
+impl EventShape {
     /// Whether every event of the row's kind is written by this row. The others are found by their shape.
     #[must_use]
     pub const fn writes_its_kind(self) -> bool {
-        !matches!(self, Shape::Whole | Shape::Collaboration(_))
+        !matches!(self, EventShape::NonCanonical | EventShape::Collaboration(_))
     }
 }
 
 /// What happens to the kinds and types that a dialect's table does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Rest {
+pub enum FallbackPolicy {
     /// the dialect is AG-UI for the rest: it says them all as they are
-    Same,
+    PassThrough,
     /// they travel as CUSTOM with a prefixed name and the whole event as value
     Custom,
 }
 
 /// Where canonical-only material lives in a dialect.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
+pub enum CarryLocation {
     /// it is said as it is: the dialect is canonical
     Native,
     /// in the member `extra["ag-ui"]`, of events and of messages
@@ -217,60 +220,60 @@ pub enum Home {
     Metadata,
 }
 
-impl Home {
+impl CarryLocation {
     /// The member that takes what only canonical AG-UI can say, and the key in it that is ours.
     #[must_use]
-    pub const fn place(self) -> Option<(&'static str, &'static str)> {
+    pub const fn carry_member(self) -> Option<(&'static str, &'static str)> {
         match self {
-            Home::Native => None,
-            Home::Extra => Some(("extra", "ag-ui")),
+            CarryLocation::Native => None,
+            CarryLocation::Extra => Some(("extra", "ag-ui")),
             // `ag-ui` is a reserved key there (specs §1).
-            Home::Metadata => Some(("metadata", "diglot.ag-ui")),
+            CarryLocation::Metadata => Some(("metadata", "diglot.ag-ui")),
         }
     }
 }
 
 /// What a dialect takes for a message.
 #[derive(Clone, Copy, Debug)]
-pub struct MessageForm {
+pub struct MessageFormat {
     /// roles it knows
     pub roles: &'static [&'static str],
     /// roles, and members of messages, that peers know only from a version on
-    pub since: &'static [(&'static str, Pin)],
+    pub since: &'static [(&'static str, PeerVersion)],
     /// canonical members of a message that it knows
-    pub says: &'static [Field],
+    pub fields: &'static [Field],
     /// what content may be besides a text
-    pub parts: Parts,
+    pub parts: ContentParts,
     /// from which version on a peer takes messages of a request with more in them than it knows; `None` for always
-    pub open_since: Option<Pin>,
+    pub lenient_since: Option<PeerVersion>,
 }
 
 /// Whether content may be a list of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Parts {
+pub enum ContentParts {
     /// always a text
     Never,
     /// text and media, as AG-UI 1.0 has them
     Media,
     /// text and `binary`, and media from this version on
-    Binary(Pin),
+    Binary(PeerVersion),
 }
 
 /// What a dialect takes for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InputForm {
+pub enum RunInputFormat {
     /// AG-UI 1.0: any member of the specification, with `protocolVersion`
     Current,
     /// the 0.x form, all seven members always there and nothing else: what every older agent accepts
-    Seven,
+    SevenMembers,
 }
 
 /// The events of AG-UI as they are, for dialects that only differ in some.
-static PLAIN: [Row; Kind::ALL.len()] = {
-    let mut rows = [Row::plain(Kind::ALL[0]); Kind::ALL.len()];
+static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
+    let mut rows = [EventRow::plain(EventType::ALL[0]); EventType::ALL.len()];
     let mut at = 0;
     while at < rows.len() {
-        rows[at] = Row::plain(Kind::ALL[at]);
+        rows[at] = EventRow::plain(EventType::ALL[at]);
         at += 1;
     }
     rows
@@ -279,26 +282,26 @@ static PLAIN: [Row; Kind::ALL.len()] = {
 impl Dialect {
     /// The row of the event that is written `wire` here, and its position in [`Self::labels`].
     #[must_use]
-    pub fn row(&self, wire: &str) -> Option<(usize, &'static Row)>
+    pub fn row_for_wire(&self, wire: &str) -> Option<(usize, &'static EventRow)>
     where
         Self: 'static,
     {
-        let own = self.rows.iter().enumerate().find(|(_, row)| row.wire == wire && row.is_of_dialect());
-        own.or_else(|| self.plain(Kind::from_wire(wire)?))
+        let own = self.rows.iter().enumerate().find(|(_, row)| row.wire == wire && row.is_native());
+        own.or_else(|| self.plain_row(EventType::from_wire(wire)?))
     }
 
     /// The first version of a peer that says `wire` itself, where older ones have another word for it, or none.
     #[must_use]
-    pub fn since(&self, wire: &str) -> Option<Pin> {
-        let kind = Kind::from_wire(wire)?;
-        let row = self.rows.iter().find(|row| row.kind == kind && (row.wire != wire || !row.is_of_dialect()))?;
+    pub fn first_version_with(&self, wire: &str) -> Option<PeerVersion> {
+        let kind = EventType::from_wire(wire)?;
+        let row = self.rows.iter().find(|row| row.kind == kind && (row.wire != wire || !row.is_native()))?;
         row.until
     }
 
     /// Whether its peers have versions, each with its own idea of what it takes.
     #[must_use]
     pub fn is_versioned(&self) -> bool {
-        self.options.contains(&"pin")
+        self.option_names.contains(&"pin")
     }
 
     /// Whether this is canonical AG-UI itself.
@@ -309,42 +312,42 @@ impl Dialect {
 
     /// Whether this is the type of an event here.
     #[must_use]
-    pub fn knows(&'static self, wire: &str) -> bool {
-        self.row(wire).is_some()
+    pub fn has_event(&'static self, wire: &str) -> bool {
+        self.row_for_wire(wire).is_some()
     }
 
     /// The row that writes the canonical `kind` for a peer of this version, and its position in [`Self::labels`].
     #[must_use]
-    pub fn row_of(&self, kind: Kind, pin: Pin) -> Option<(usize, &'static Row)> {
+    pub fn row_for_kind(&self, kind: EventType, pin: PeerVersion) -> Option<(usize, &'static EventRow)> {
         let writes =
-            |row: &Row| row.kind == kind && row.shape.writes_its_kind() && row.until.is_none_or(|end| pin < end);
+            |row: &EventRow| row.kind == kind && row.shape.writes_its_kind() && row.until.is_none_or(|end| pin < end);
         let own = self.rows.iter().enumerate().find(|(_, row)| writes(row));
-        own.or_else(|| self.plain(kind))
+        own.or_else(|| self.plain_row(kind))
     }
 
     /// The row that [`Dialect::row_of`] found for `kind`, by its position.
     #[must_use]
-    pub fn row_at(&self, label: usize, kind: Kind) -> &'static Row {
-        self.rows.get(label).unwrap_or(&PLAIN[kind as usize])
+    pub fn row_at_label(&self, label: usize, kind: EventType) -> &'static EventRow {
+        self.rows.get(label).unwrap_or(&PLAIN_ROWS[kind as usize])
     }
 
     /// The row of this shape, which is one of those that stand once.
     #[must_use]
-    pub fn row_of_shape(&self, shape: Shape) -> Option<(usize, &'static Row)> {
+    pub fn row_with_shape(&self, shape: EventShape) -> Option<(usize, &'static EventRow)> {
         self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
-    fn plain(&self, kind: Kind) -> Option<(usize, &'static Row)> {
-        (self.rest == Rest::Same).then(|| (self.label_of(kind), &PLAIN[kind as usize]))
+    fn plain_row(&self, kind: EventType) -> Option<(usize, &'static EventRow)> {
+        (self.fallback == FallbackPolicy::PassThrough).then(|| (self.label_index(kind), &PLAIN_ROWS[kind as usize]))
     }
 
     /// The closed vocabulary of event types for metrics: the rows, the canonical kinds where the dialect knows them, and
     /// `OTHER` last.
     #[must_use]
     pub fn labels(&self) -> Vec<&'static str> {
-        let canonical = match self.rest {
-            Rest::Same => Kind::ALL,
-            Rest::Custom => &[],
+        let canonical = match self.fallback {
+            FallbackPolicy::PassThrough => EventType::ALL,
+            FallbackPolicy::Custom => &[],
         };
         let rows = self.rows.iter().map(|row| row.wire);
         rows.chain(canonical.iter().map(|kind| kind.wire())).chain(["OTHER"]).collect()
@@ -352,60 +355,64 @@ impl Dialect {
 
     /// The position in [`Self::labels`] of a canonical kind that has no row.
     #[must_use]
-    pub fn label_of(&self, kind: Kind) -> usize {
-        match self.rest {
-            Rest::Same => self.rows.len() + kind as usize,
-            Rest::Custom => self.other(),
+    pub fn label_index(&self, kind: EventType) -> usize {
+        match self.fallback {
+            FallbackPolicy::PassThrough => self.rows.len() + kind as usize,
+            FallbackPolicy::Custom => self.other_label_index(),
         }
     }
 
     /// The position of `OTHER` in [`Self::labels`].
     #[must_use]
-    pub fn other(&self) -> usize {
-        match self.rest {
-            Rest::Same => self.rows.len() + Kind::ALL.len(),
-            Rest::Custom => self.rows.len(),
+    pub fn other_label_index(&self) -> usize {
+        match self.fallback {
+            FallbackPolicy::PassThrough => self.rows.len() + EventType::ALL.len(),
+            FallbackPolicy::Custom => self.rows.len(),
         }
     }
 }
 
-impl Row {
+impl EventRow {
     /// AG-UI's own event.
-    const fn plain(kind: Kind) -> Row {
-        Row {
+    const fn plain(kind: EventType) -> EventRow {
+        EventRow {
             wire: kind.wire(),
             kind,
             // Messages are said by the dialect's own names and words, whatever the event is called.
-            shape: if matches!(kind, Kind::MessagesSnapshot) { Shape::Messages } else { Shape::Plain },
-            says: Says::AllBut(&[]),
-            names: &[],
+            shape: if matches!(kind, EventType::MessagesSnapshot) {
+                EventShape::MessageList
+            } else {
+                EventShape::Plain
+            },
+            fields: FieldSet::AllBut(&[]),
+            field_aliases: &[],
             until: None,
             seed: "AG-UI 1.0",
         }
     }
 
     /// Whether this is an event of the dialect, rather than a canonical one that it has no word for.
-    const fn is_of_dialect(&self) -> bool {
-        !matches!(self.shape, Shape::Unsaid | Shape::Unfolded)
+    const fn is_native(&self) -> bool {
+        !matches!(self.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
     }
 
     /// Whether this event can say `field` as it is. Every event can say when it happened; metadata is where things are
     /// carried, so it is never just said.
     #[must_use]
-    pub fn says(&self, field: Field) -> bool {
-        match (field, self.says) {
+    pub fn has_field(&self, field: Field) -> bool {
+        match (field, self.fields) {
             (Field::Timestamp, _) => true,
             (Field::Metadata, _) => false,
-            (_, Says::Only(these)) => these.contains(&field),
-            (_, Says::AllBut(these)) => !these.contains(&field) && self.kind.slot(field).is_some(),
+            (_, FieldSet::Only(these)) => these.contains(&field),
+            (_, FieldSet::AllBut(these)) => !these.contains(&field) && self.kind.slot(field).is_some(),
         }
     }
 
     /// What this event calls `field`.
     #[must_use]
-    pub fn name(&self, field: Field, snake: bool) -> &'static str {
-        let own = self.names.iter().find(|(own, _)| *own == field);
-        own.map_or_else(|| field.spelt(snake), |(_, name)| name)
+    pub fn field_name(&self, field: Field, snake: bool) -> &'static str {
+        let own = self.field_aliases.iter().find(|(own, _)| *own == field);
+        own.map_or_else(|| field.wire_name(snake), |(_, name)| name)
     }
 }
 
@@ -418,18 +425,18 @@ mod tests {
     fn names_are_unique() {
         let names: HashSet<_> = ALL.iter().map(|dialect| dialect.name).collect();
         assert_eq!(names.len(), ALL.len());
-        assert!(ALL.iter().all(|dialect| std::ptr::eq(by_name(dialect.name).expect("known"), *dialect)));
+        assert!(ALL.iter().all(|dialect| std::ptr::eq(find_by_name(dialect.name).expect("known"), *dialect)));
     }
 
     #[test]
-    fn every_row_stands_once_cites_its_seed_and_says_only_what_its_kind_has() {
+    fn rows_are_unique_cite_a_seed_and_use_fields_of_their_kind() {
         for dialect in ALL {
             let mut wires = HashSet::new();
             for row in dialect.rows {
                 assert!(wires.insert(row.wire), "{}: {} stands twice", dialect.name, row.wire);
                 assert!(!row.seed.is_empty(), "{}: {} cites nothing", dialect.name, row.wire);
-                let (Says::Only(fields) | Says::AllBut(fields)) = row.says;
-                for field in fields.iter().copied().chain(row.names.iter().map(|(field, _)| *field)) {
+                let (FieldSet::Only(fields) | FieldSet::AllBut(fields)) = row.fields;
+                for field in fields.iter().copied().chain(row.field_aliases.iter().map(|(field, _)| *field)) {
                     assert!(row.kind.slot(field).is_some(), "{}: {} says {field:?}", dialect.name, row.wire);
                 }
             }
@@ -437,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_is_written_by_one_row() {
+    fn writes_each_kind_by_one_row() {
         for dialect in ALL {
             let mut kinds = HashSet::new();
             for row in dialect.rows.iter().filter(|row| row.shape.writes_its_kind()) {
@@ -447,13 +454,13 @@ mod tests {
     }
 
     #[test]
-    fn labels_agree_with_their_positions() {
+    fn labels_match_their_positions() {
         for dialect in ALL {
             let labels = dialect.labels();
-            assert_eq!(labels[dialect.other()], "OTHER");
-            for &kind in Kind::ALL {
-                let row = dialect.row_of(kind, Pin::default());
-                let at = row.map_or_else(|| dialect.label_of(kind), |(at, _)| at);
+            assert_eq!(labels[dialect.other_label_index()], "OTHER");
+            for &kind in EventType::ALL {
+                let row = dialect.row_for_kind(kind, PeerVersion::default());
+                let at = row.map_or_else(|| dialect.label_index(kind), |(at, _)| at);
                 let expected = row.map_or(kind.wire(), |(_, row)| row.wire);
                 assert!(labels[at] == expected || labels[at] == "OTHER");
             }

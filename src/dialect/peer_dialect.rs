@@ -1,10 +1,10 @@
 //! One side of a route: a dialect and the options that a peer of it may need.
 
-use super::{CONFIRM, Dialect, ToolName, Word};
+use super::{CONFIRM, Dialect, ToolName, ValueAlias};
 
 /// Whether streamed text is written as plain strings or as output blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Content {
+pub enum TextFormat {
     /// `"delta": "text"`
     #[default]
     String,
@@ -14,7 +14,7 @@ pub enum Content {
 
 /// How member names are spelt when written. Reading accepts both.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Spelling {
+pub enum MemberCase {
     /// `messageId`
     #[default]
     Camel,
@@ -25,7 +25,7 @@ pub enum Spelling {
 /// The version of AG-UI that an older peer has: the first of each stretch in which what it takes is the same
 /// (`specs/ag-ui-1.0.md` §1.4). What leaves for a version is accepted by every later one below 1.0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Pin {
+pub enum PeerVersion {
     /// any of them: what all take
     #[default]
     Any,
@@ -52,7 +52,7 @@ pub enum Pin {
 
 /// In what timestamps count.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Unit {
+pub enum TimestampUnit {
     /// numbers below 10^11 are seconds, others milliseconds; milliseconds are written
     #[default]
     Auto,
@@ -64,42 +64,42 @@ pub enum Unit {
 
 /// One side of a route: a dialect and its options.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Side {
+pub struct PeerDialect {
     /// the dialect
     pub dialect: &'static Dialect,
     /// how it takes text
-    pub content: Content,
+    pub text_format: TextFormat,
     /// how it spells members
-    pub fields: Spelling,
+    pub member_case: MemberCase,
     /// which version of it the peer has
-    pub pin: Pin,
+    pub peer_version: PeerVersion,
     /// in what its timestamps count
-    pub timestamp: Unit,
+    pub timestamp_unit: TimestampUnit,
     /// the tool that asks its user what an interrupt asks
     pub interrupt_tool: ToolName,
     /// words of the peer's own for values, before those of the dialect
-    pub words: &'static [Word],
+    pub value_aliases: &'static [ValueAlias],
     /// names of CUSTOM events that are errors of the run
-    pub errors: &'static [&'static str],
+    pub error_events: &'static [&'static str],
     /// Whether the dialect is only where one begins: what the peer says decides.
-    pub auto: bool,
+    pub is_auto: bool,
 }
 
-impl Side {
+impl PeerDialect {
     /// The dialect with its default options.
     #[must_use]
     pub fn new(dialect: &'static Dialect) -> Self {
-        Side {
+        PeerDialect {
             dialect,
-            content: Content::default(),
-            fields: Spelling::default(),
+            text_format: TextFormat::default(),
+            member_case: MemberCase::default(),
             // Who has no versions is no older peer.
-            pin: if dialect.is_versioned() { Pin::default() } else { Pin::V0_0_59 },
-            timestamp: Unit::default(),
-            interrupt_tool: ToolName::filled(CONFIRM),
-            words: &[],
-            errors: &[],
-            auto: false,
+            peer_version: if dialect.is_versioned() { PeerVersion::default() } else { PeerVersion::V0_0_59 },
+            timestamp_unit: TimestampUnit::default(),
+            interrupt_tool: ToolName::from_static(CONFIRM),
+            value_aliases: &[],
+            error_events: &[],
+            is_auto: false,
         }
     }
 }
@@ -107,32 +107,32 @@ impl Side {
 /// Name of the option of a dialect that knows interrupts as calls of a tool.
 pub const INTERRUPT_TOOL: &str = "interrupt_tool";
 
-impl Side {
+impl PeerDialect {
     /// The tool whose calls stand for interrupts, where the dialect has no other word for one.
     #[must_use]
-    pub fn asks_by(&self) -> Option<&str> {
-        self.dialect.options.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
+    pub fn interrupt_tool_name(&self) -> Option<&str> {
+        self.dialect.option_names.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
     }
 }
 
-impl Side {
+impl PeerDialect {
     /// A side whose dialect is told by what it says. Until then it is taken for AG-UI before 1.0, whose requests every agent
     /// of AG-UI takes, and which reads all of AG-UI.
     #[must_use]
-    pub fn auto() -> Self {
-        Side { auto: true, ..Side::new(&super::AG_UI_0) }
+    pub fn new_auto() -> Self {
+        PeerDialect { is_auto: true, ..PeerDialect::new(&super::AG_UI_0) }
     }
 
     /// What a route calls it.
     #[must_use]
     pub fn name(&self) -> &'static str {
-        if self.auto { AUTO } else { self.dialect.name }
+        if self.is_auto { AUTO } else { self.dialect.name }
     }
 
     /// The dialects that the side may turn out to speak.
     #[must_use]
-    pub fn dialects(&self) -> Vec<&'static Dialect> {
-        if self.auto { super::ALL.to_vec() } else { vec![self.dialect] }
+    pub fn possible_dialects(&self) -> Vec<&'static Dialect> {
+        if self.is_auto { super::ALL.to_vec() } else { vec![self.dialect] }
     }
 }
 
@@ -140,32 +140,32 @@ impl Side {
 pub const AUTO: &str = "auto";
 
 /// What a choice sets.
-pub type Set = fn(&mut Side);
+pub type OptionSetter = fn(&mut PeerDialect);
 
 /// One choice of an option: its name, the word for the choice, and what it sets.
-pub type Choice = (&'static str, &'static str, Set);
+pub type OptionChoice = (&'static str, &'static str, OptionSetter);
 
 /// Every option that is a choice between words.
-pub const CHOICES: &[Choice] = &[
-    ("content", "string", |side| side.content = Content::String),
-    ("content", "blocks", |side| side.content = Content::Blocks),
-    ("fields", "camel", |side| side.fields = Spelling::Camel),
-    ("fields", "snake", |side| side.fields = Spelling::Snake),
-    ("timestamp", "auto", |side| side.timestamp = Unit::Auto),
-    ("timestamp", "ms", |side| side.timestamp = Unit::Milliseconds),
-    ("timestamp", "s", |side| side.timestamp = Unit::Seconds),
-    ("pin", "0.0.35", |side| side.pin = Pin::V0_0_35),
-    ("pin", "0.0.39", |side| side.pin = Pin::V0_0_39),
-    ("pin", "0.0.42", |side| side.pin = Pin::V0_0_42),
-    ("pin", "0.0.45", |side| side.pin = Pin::V0_0_45),
-    ("pin", "0.0.47", |side| side.pin = Pin::V0_0_47),
-    ("pin", "0.0.53", |side| side.pin = Pin::V0_0_53),
-    ("pin", "0.0.57", |side| side.pin = Pin::V0_0_57),
-    ("pin", "0.0.59", |side| side.pin = Pin::V0_0_59),
-    ("pin", "0.1", |side| side.pin = Pin::V0_1),
+pub const OPTION_CHOICES: &[OptionChoice] = &[
+    ("content", "string", |side| side.text_format = TextFormat::String),
+    ("content", "blocks", |side| side.text_format = TextFormat::Blocks),
+    ("fields", "camel", |side| side.member_case = MemberCase::Camel),
+    ("fields", "snake", |side| side.member_case = MemberCase::Snake),
+    ("timestamp", "auto", |side| side.timestamp_unit = TimestampUnit::Auto),
+    ("timestamp", "ms", |side| side.timestamp_unit = TimestampUnit::Milliseconds),
+    ("timestamp", "s", |side| side.timestamp_unit = TimestampUnit::Seconds),
+    ("pin", "0.0.35", |side| side.peer_version = PeerVersion::V0_0_35),
+    ("pin", "0.0.39", |side| side.peer_version = PeerVersion::V0_0_39),
+    ("pin", "0.0.42", |side| side.peer_version = PeerVersion::V0_0_42),
+    ("pin", "0.0.45", |side| side.peer_version = PeerVersion::V0_0_45),
+    ("pin", "0.0.47", |side| side.peer_version = PeerVersion::V0_0_47),
+    ("pin", "0.0.53", |side| side.peer_version = PeerVersion::V0_0_53),
+    ("pin", "0.0.57", |side| side.peer_version = PeerVersion::V0_0_57),
+    ("pin", "0.0.59", |side| side.peer_version = PeerVersion::V0_0_59),
+    ("pin", "0.1", |side| side.peer_version = PeerVersion::V0_1),
 ];
 
 /// The choices of the option called `name`.
-pub fn choices(name: &str) -> impl Iterator<Item = &'static Choice> {
-    CHOICES.iter().filter(move |(option, ..)| *option == name)
+pub fn choices_for(name: &str) -> impl Iterator<Item = &'static OptionChoice> {
+    OPTION_CHOICES.iter().filter(move |(option, ..)| *option == name)
 }

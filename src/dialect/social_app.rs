@@ -3,24 +3,24 @@
 //! Every event says its thread and run; a text comes whole at its end; the events of a call repeat what the start of it
 //! said, and arguments are an object. Towards a client of this dialect text and arguments are gathered until they are whole.
 
-use super::{AG_UI, Dialect, Home, InputForm, Rest, Row, Says, Shape};
-use crate::event::{Field, Kind};
+use super::{AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, RunInputFormat};
+use crate::event::{EventType, Field};
 
 const fn row(
     wire: &'static str,
-    kind: Kind,
-    shape: Shape,
+    kind: EventType,
+    shape: EventShape,
     names: &'static [(Field, &'static str)],
     seed: &'static str,
-) -> Row {
-    Row { wire, kind, shape, says: Says::AllBut(&[]), names, until: None, seed }
+) -> EventRow {
+    EventRow { wire, kind, shape, fields: FieldSet::AllBut(&[]), field_aliases: names, until: None, seed }
 }
 
 /// §3.3 and §3.4 print no other stage on calls and texts, so it is what agents without stages are given: a guess.
 const STAGE_FILLER: (&str, &str) = ("stage", "\"worker\"");
 
 /// Members of TEXT_MESSAGE_END (§3.4).
-pub mod answer {
+pub mod text_end {
     /// the whole text
     pub const TEXT: &str = "answer";
     /// who says it
@@ -46,7 +46,7 @@ pub mod answer {
 }
 
 /// Members of TOOL_CALL_RESULT (§3.3) that repeat the call, or that a canonical result has not.
-pub mod call {
+pub mod tool_call {
     /// name of the tool
     pub const TOOL_NAME: &str = "tool_name";
     /// which part of the agent makes the call
@@ -64,43 +64,49 @@ pub mod call {
 pub static SOCIAL_APP: Dialect = Dialect {
     name: "social-app",
     rows: ROWS,
-    rest: Rest::Same,
-    home: Home::Metadata,
+    fallback: FallbackPolicy::PassThrough,
+    carry_location: CarryLocation::Metadata,
     // §3.5 names MESSAGES_SNAPSHOT and prints no message: AG-UI's own are a guess.
     message: AG_UI.message,
-    input: InputForm::Seven,
-    names: &[],
-    words: &[],
+    input: RunInputFormat::SevenMembers,
+    field_aliases: &[],
+    value_aliases: &[],
     // §4: "事件顶层通用字段使用 AG-UI 风格：type、threadId、runId"
-    stamps: &[Field::ThreadId, Field::RunId],
+    common_fields: &[Field::ThreadId, Field::RunId],
     // §3.4: "属于后端内部统计字段，不在 SSE 对外协议中暴露"
     strip: &["inputTokens", "outputTokens", "cost", "latencyMs", "model"],
     // §2: "event 与 JSON 内 type 一致"
-    event_line: true,
-    options: &[],
+    has_event_line: true,
+    option_names: &[],
 };
 
-static ROWS: &[Row] = &[
-    row("RUN_STARTED", Kind::RunStarted, Shape::Plain, &[], "§3.1"),
-    row("RUN_FINISHED", Kind::RunFinished, Shape::Plain, &[], "§3.1"),
+static ROWS: &[EventRow] = &[
+    row("RUN_STARTED", EventType::RunStarted, EventShape::Plain, &[], "§3.1"),
+    row("RUN_FINISHED", EventType::RunFinished, EventShape::Plain, &[], "§3.1"),
     // "code": null
-    row("RUN_ERROR", Kind::RunError, Shape::Failure, &[], "§3.1"),
-    row("STEP_STARTED", Kind::StepStarted, Shape::Plain, &[], "§3.2"),
-    row("STEP_FINISHED", Kind::StepFinished, Shape::Plain, &[], "§3.2"),
-    row("TOOL_CALL_START", Kind::ToolCallStart, Shape::CallStart, &[(Field::ParentMessageId, "messageId")], "§3.3"),
-    row("TOOL_CALL_ARGS", Kind::ToolCallArgs, Shape::CallArgs, &[(Field::Delta, "args")], "§3.3"),
-    row("TOOL_CALL_END", Kind::ToolCallEnd, Shape::CallEnd, &[], "§3.3"),
+    row("RUN_ERROR", EventType::RunError, EventShape::MaybeNestedError, &[], "§3.1"),
+    row("STEP_STARTED", EventType::StepStarted, EventShape::Plain, &[], "§3.2"),
+    row("STEP_FINISHED", EventType::StepFinished, EventShape::Plain, &[], "§3.2"),
+    row(
+        "TOOL_CALL_START",
+        EventType::ToolCallStart,
+        EventShape::CallStart,
+        &[(Field::ParentMessageId, "messageId")],
+        "§3.3",
+    ),
+    row("TOOL_CALL_ARGS", EventType::ToolCallArgs, EventShape::CallArgs, &[(Field::Delta, "args")], "§3.3"),
+    row("TOOL_CALL_END", EventType::ToolCallEnd, EventShape::CallEnd, &[], "§3.3"),
     row(
         "TOOL_CALL_RESULT",
-        Kind::ToolCallResult,
-        Shape::CallResult,
+        EventType::ToolCallResult,
+        EventShape::CallResult,
         &[(Field::ToolCallId, "tool_call_id"), (Field::Content, "result")],
         "§3.3",
     ),
-    row("TEXT_MESSAGE_END", Kind::TextMessageEnd, Shape::Answer, &[], "§3.4"),
-    row("STATE_SNAPSHOT", Kind::StateSnapshot, Shape::Plain, &[], "§3.5"),
-    row("MESSAGES_SNAPSHOT", Kind::MessagesSnapshot, Shape::Messages, &[], "§3.5"),
-    row("TEXT_MESSAGE_CHUNK", Kind::TextMessageChunk, Shape::Unfolded, &[], "not in §3"),
-    row("TOOL_CALL_CHUNK", Kind::ToolCallChunk, Shape::Unfolded, &[], "not in §3"),
-    row("REASONING_MESSAGE_CHUNK", Kind::ReasoningMessageChunk, Shape::Unfolded, &[], "not in §3"),
+    row("TEXT_MESSAGE_END", EventType::TextMessageEnd, EventShape::EndWithMessage, &[], "§3.4"),
+    row("STATE_SNAPSHOT", EventType::StateSnapshot, EventShape::Plain, &[], "§3.5"),
+    row("MESSAGES_SNAPSHOT", EventType::MessagesSnapshot, EventShape::MessageList, &[], "§3.5"),
+    row("TEXT_MESSAGE_CHUNK", EventType::TextMessageChunk, EventShape::ExpandedChunk, &[], "not in §3"),
+    row("TOOL_CALL_CHUNK", EventType::ToolCallChunk, EventShape::ExpandedChunk, &[], "not in §3"),
+    row("REASONING_MESSAGE_CHUNK", EventType::ReasoningMessageChunk, EventShape::ExpandedChunk, &[], "not in §3"),
 ];

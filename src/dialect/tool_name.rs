@@ -3,12 +3,12 @@
 use std::fmt;
 
 /// Longest name, in bytes: what model providers take for a function.
-pub const LONGEST: usize = 64;
+pub const MAX_LEN: usize = 64;
 
 /// The name of a tool: 1 to 64 bytes without control characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ToolName {
-    text: [u8; LONGEST],
+    text: [u8; MAX_LEN],
     len: usize,
 }
 
@@ -16,15 +16,15 @@ impl ToolName {
     /// The name that is `text`. `None` when it is empty, too long or holds a control character.
     #[must_use]
     pub fn new(text: &str) -> Option<Self> {
-        if text.is_empty() || text.len() > LONGEST || text.chars().any(char::is_control) {
+        if text.is_empty() || text.len() > MAX_LEN || text.chars().any(char::is_control) {
             return None;
         }
-        Some(Self::filled(text))
+        Some(Self::from_static(text))
     }
 
     /// A name that stands in a table.
-    pub(super) const fn filled(text: &str) -> Self {
-        let (mut name, from, mut at) = ([0; LONGEST], text.as_bytes(), 0);
+    pub(super) const fn from_static(text: &str) -> Self {
+        let (mut name, from, mut at) = ([0; MAX_LEN], text.as_bytes(), 0);
         while at < from.len() {
             name[at] = from[at];
             at += 1;
@@ -51,8 +51,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_kept_or_refused() {
-        let long = "x".repeat(LONGEST);
+    fn keeps_valid_tool_names_and_refuses_others() {
+        let long = "x".repeat(MAX_LEN);
         for text in ["a", "确认操作", &long] {
             assert_eq!(ToolName::new(text).expect("a name").as_str(), text);
         }

@@ -130,7 +130,7 @@ fields! {
 impl Field {
     /// The name as a snake_case or camelCase dialect writes it.
     #[must_use]
-    pub const fn spelt(self, snake: bool) -> &'static str {
+    pub const fn wire_name(self, snake: bool) -> &'static str {
         if snake { self.snake() } else { self.camel() }
     }
 }
@@ -141,7 +141,7 @@ mod tests {
     use std::collections::HashSet;
 
     #[test]
-    fn every_name_is_unique_and_reads_back() {
+    fn names_are_unique_and_parse_back() {
         let mut seen = HashSet::new();
         for &field in Field::ALL {
             assert!(seen.insert(field.camel()), "{} stands twice", field.camel());
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn the_snake_spelling_is_the_camel_spelling_taken_apart() {
+    fn snake_case_names_follow_from_camel_case_names() {
         for &field in Field::ALL {
             let mut snake = String::new();
             for c in field.camel().chars() {

@@ -4,20 +4,20 @@ use super::{Json, Members};
 
 /// A request to run an agent. Members other than messages stay JSON text.
 #[derive(Clone, Debug)]
-pub struct RunInput<'a> {
+pub struct RunAgentInput<'a> {
     /// the conversation; every event of the run carries it
     pub thread_id: Json<'a>,
     /// the run; every event of the run carries it
     pub run_id: Json<'a>,
     /// the conversation so far, oldest first
-    pub messages: Vec<Message<'a>>,
+    pub messages: Vec<MessageMembers<'a>>,
     /// Everything else at the top level (`state`, `tools`, `context`, `forwardedProps`, `resume`, …) in the order of the
     /// wire, without the three members above.
     pub members: Members<'a>,
 }
 
 /// One message: its members in the order of the wire.
-pub type Message<'a> = Members<'a>;
+pub type MessageMembers<'a> = Members<'a>;
 
 /// The roles that a message may have (`specs/ag-ui-1.0.md` §2).
 pub const ROLES: &[&str] = &["developer", "system", "assistant", "user", "tool", ACTIVITY, REASONING];

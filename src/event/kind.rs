@@ -7,11 +7,11 @@ use super::field::Field;
 
 /// What a member's value must look like for the real client to accept it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum MemberType {
     /// any string
     Str,
     /// one of the words that a plain string enum admits
-    Word(&'static [&'static str]),
+    StringEnum(&'static [&'static str]),
     /// any JSON, null included
     Any,
     /// any JSON but null
@@ -42,17 +42,17 @@ pub struct Slot {
     /// which member
     pub field: Field,
     /// what it must look like
-    pub form: Form,
+    pub member_type: MemberType,
     /// whether the event is refused without it
     pub required: bool,
 }
 
-const fn req(field: Field, form: Form) -> Slot {
-    Slot { field, form, required: true }
+const fn req(field: Field, form: MemberType) -> Slot {
+    Slot { field, member_type: form, required: true }
 }
 
-const fn opt(field: Field, form: Form) -> Slot {
-    Slot { field, form, required: false }
+const fn opt(field: Field, form: MemberType) -> Slot {
+    Slot { field, member_type: form, required: false }
 }
 
 macro_rules! kinds {
@@ -60,28 +60,28 @@ macro_rules! kinds {
         /// The type of a canonical event.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[allow(missing_docs, reason = "the names are the specification's own")]
-        pub enum Kind { $($name,)+ }
+        pub enum EventType { $($name,)+ }
 
-        impl Kind {
+        impl EventType {
             /// Every kind, in the order of the table.
-            pub const ALL: &'static [Kind] = &[$(Kind::$name,)+];
+            pub const ALL: &'static [EventType] = &[$(EventType::$name,)+];
 
             /// The value of `type` on the wire.
             #[must_use]
             pub const fn wire(self) -> &'static str {
-                match self { $(Kind::$name => $wire,)+ }
+                match self { $(EventType::$name => $wire,)+ }
             }
 
             /// The kind that is written `type` on the wire; case matters.
             #[must_use]
-            pub fn from_wire(name: &str) -> Option<Kind> {
-                match name { $($wire => Some(Kind::$name),)+ _ => None }
+            pub fn from_wire(name: &str) -> Option<EventType> {
+                match name { $($wire => Some(EventType::$name),)+ _ => None }
             }
 
             /// The members of this kind beyond those that every event may have ([`COMMON`]).
             #[must_use]
             pub const fn slots(self) -> &'static [Slot] {
-                match self { $(Kind::$name => const { &[$($slot),*] },)+ }
+                match self { $(EventType::$name => const { &[$($slot),*] },)+ }
             }
         }
     };
@@ -90,10 +90,10 @@ macro_rules! kinds {
 /// Roles that a streamed text message may have; absent means `assistant`.
 pub const TEXT_ROLES: &[&str] = &["developer", "system", "assistant", "user"];
 
-use Form::{Any, Array, Bool, Content, Integer, Object, Patch, Present, Str, Word};
+use MemberType::{Any, Array, Bool, Content, Integer, Object, Patch, Present, Str, StringEnum};
 
 /// Members of every event (`BaseEvent`). Attributable events have [`Field::SubagentRunId`] besides.
-pub const COMMON: &[Slot] =
+pub const COMMON_SLOTS: &[Slot] =
     &[opt(Field::Timestamp, Integer), opt(Field::RawEvent, Present), opt(Field::Metadata, Object)];
 
 const BY_SUBAGENT: Slot = opt(Field::SubagentRunId, Str);
@@ -101,19 +101,19 @@ const BY_SUBAGENT: Slot = opt(Field::SubagentRunId, Str);
 kinds! {
     RunStarted = "RUN_STARTED" [
         req(Field::ThreadId, Str), req(Field::RunId, Str), opt(Field::ProtocolVersion, Str),
-        opt(Field::ParentRunId, Str), opt(Field::Input, Form::Input)];
+        opt(Field::ParentRunId, Str), opt(Field::Input, MemberType::Input)];
     RunFinished = "RUN_FINISHED" [
         req(Field::ThreadId, Str), req(Field::RunId, Str), opt(Field::Result, Present),
-        opt(Field::Outcome, Form::Outcome), opt(Field::Usage, Form::Usage)];
-    RunError = "RUN_ERROR" [req(Field::Message, Str), opt(Field::Code, Str), opt(Field::Usage, Form::Usage)];
+        opt(Field::Outcome, MemberType::Outcome), opt(Field::Usage, MemberType::Usage)];
+    RunError = "RUN_ERROR" [req(Field::Message, Str), opt(Field::Code, Str), opt(Field::Usage, MemberType::Usage)];
     StepStarted = "STEP_STARTED" [req(Field::StepName, Str), BY_SUBAGENT];
     StepFinished = "STEP_FINISHED" [req(Field::StepName, Str), BY_SUBAGENT];
     TextMessageStart = "TEXT_MESSAGE_START" [
-        req(Field::MessageId, Str), opt(Field::Role, Word(TEXT_ROLES)), opt(Field::Name, Str), BY_SUBAGENT];
+        req(Field::MessageId, Str), opt(Field::Role, StringEnum(TEXT_ROLES)), opt(Field::Name, Str), BY_SUBAGENT];
     TextMessageContent = "TEXT_MESSAGE_CONTENT" [req(Field::MessageId, Str), req(Field::Delta, Str), BY_SUBAGENT];
     TextMessageEnd = "TEXT_MESSAGE_END" [req(Field::MessageId, Str), BY_SUBAGENT];
     TextMessageChunk = "TEXT_MESSAGE_CHUNK" [
-        opt(Field::MessageId, Str), opt(Field::Role, Word(TEXT_ROLES)), opt(Field::Delta, Str),
+        opt(Field::MessageId, Str), opt(Field::Role, StringEnum(TEXT_ROLES)), opt(Field::Delta, Str),
         opt(Field::Name, Str), BY_SUBAGENT];
     ToolCallStart = "TOOL_CALL_START" [
         req(Field::ToolCallId, Str), req(Field::ToolCallName, Str), opt(Field::ParentMessageId, Str), BY_SUBAGENT];
@@ -124,7 +124,7 @@ kinds! {
         opt(Field::Delta, Str), BY_SUBAGENT];
     ToolCallResult = "TOOL_CALL_RESULT" [
         req(Field::MessageId, Str), req(Field::ToolCallId, Str), req(Field::Content, Content),
-        opt(Field::Role, Word(&["tool"])), BY_SUBAGENT];
+        opt(Field::Role, StringEnum(&["tool"])), BY_SUBAGENT];
     StateSnapshot = "STATE_SNAPSHOT" [req(Field::Snapshot, Any), BY_SUBAGENT];
     StateDelta = "STATE_DELTA" [req(Field::Delta, Patch), BY_SUBAGENT];
     MessagesSnapshot = "MESSAGES_SNAPSHOT" [req(Field::Messages, Array)];
@@ -137,7 +137,7 @@ kinds! {
     Custom = "CUSTOM" [req(Field::Name, Str), req(Field::Value, Any), BY_SUBAGENT];
     ReasoningStart = "REASONING_START" [req(Field::MessageId, Str), BY_SUBAGENT];
     ReasoningMessageStart = "REASONING_MESSAGE_START" [
-        req(Field::MessageId, Str), req(Field::Role, Word(&["reasoning"])), BY_SUBAGENT];
+        req(Field::MessageId, Str), req(Field::Role, StringEnum(&["reasoning"])), BY_SUBAGENT];
     ReasoningMessageContent = "REASONING_MESSAGE_CONTENT" [
         req(Field::MessageId, Str), req(Field::Delta, Str), BY_SUBAGENT];
     ReasoningMessageEnd = "REASONING_MESSAGE_END" [req(Field::MessageId, Str), BY_SUBAGENT];
@@ -145,21 +145,21 @@ kinds! {
         opt(Field::MessageId, Str), opt(Field::Delta, Str), BY_SUBAGENT];
     ReasoningEnd = "REASONING_END" [req(Field::MessageId, Str), BY_SUBAGENT];
     ReasoningEncryptedValue = "REASONING_ENCRYPTED_VALUE" [
-        req(Field::Subtype, Word(&["tool-call", "message"])), req(Field::EntityId, Str),
+        req(Field::Subtype, StringEnum(&["tool-call", "message"])), req(Field::EntityId, Str),
         req(Field::EncryptedValue, Str), BY_SUBAGENT];
     SubagentStarted = "SUBAGENT_STARTED" [
         req(Field::SubagentRunId, Str), req(Field::Name, Str), opt(Field::Description, Str),
         opt(Field::ParentSubagentRunId, Str), opt(Field::ParentToolCallId, Str), opt(Field::ParentMessageId, Str)];
     SubagentFinished = "SUBAGENT_FINISHED" [
-        req(Field::SubagentRunId, Str), opt(Field::Result, Present), opt(Field::Outcome, Form::Outcome)];
+        req(Field::SubagentRunId, Str), opt(Field::Result, Present), opt(Field::Outcome, MemberType::Outcome)];
     SubagentError = "SUBAGENT_ERROR" [
         req(Field::SubagentRunId, Str), req(Field::Message, Str), opt(Field::Code, Str)];
 }
 
-impl Kind {
+impl EventType {
     /// All members of this kind, the common ones last.
     pub fn all_slots(self) -> impl Iterator<Item = &'static Slot> {
-        self.slots().iter().chain(COMMON)
+        self.slots().iter().chain(COMMON_SLOTS)
     }
 
     /// The slot of `field`, where this kind has it.
@@ -171,13 +171,13 @@ impl Kind {
     /// Whether this event begins or ends the run.
     #[must_use]
     pub const fn is_run_boundary(self) -> bool {
-        matches!(self, Kind::RunStarted) || self.is_terminal()
+        matches!(self, EventType::RunStarted) || self.is_terminal()
     }
 
     /// Whether this event ends the run.
     #[must_use]
     pub const fn is_terminal(self) -> bool {
-        matches!(self, Kind::RunFinished | Kind::RunError)
+        matches!(self, EventType::RunFinished | EventType::RunError)
     }
 }
 
@@ -189,10 +189,10 @@ mod tests {
 
     #[test]
     fn there_are_31_kinds_with_unique_names() {
-        let names: HashSet<_> = Kind::ALL.iter().map(|kind| kind.wire()).collect();
+        let names: HashSet<_> = EventType::ALL.iter().map(|kind| kind.wire()).collect();
         assert_eq!(names.len(), 31);
-        for &kind in Kind::ALL {
-            assert_eq!(Kind::from_wire(kind.wire()), Some(kind));
+        for &kind in EventType::ALL {
+            assert_eq!(EventType::from_wire(kind.wire()), Some(kind));
             let fields: HashSet<_> = kind.all_slots().map(|slot| slot.field).collect();
             assert_eq!(fields.len(), kind.all_slots().count(), "{} names a field twice", kind.wire());
         }
@@ -200,14 +200,16 @@ mod tests {
 
     /// The table must say what the published schema says: same members, same required ones, for every kind.
     #[test]
-    fn the_table_agrees_with_the_schema_of_the_specification() {
+    fn matches_the_published_event_schema() {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/spec/ag-ui-1.0.event.schema.json");
         let text = std::fs::read_to_string(path).expect("the event schema");
         let schema: Value = serde_json::from_str(&text).expect("JSON");
         let defs = schema["$defs"].as_object().expect("$defs");
         let mut seen = 0;
         for def in defs.values().filter(|def| def["properties"]["type"]["const"].is_string()) {
-            let Some(kind) = def["properties"]["type"]["const"].as_str().and_then(Kind::from_wire) else { continue };
+            let Some(kind) = def["properties"]["type"]["const"].as_str().and_then(EventType::from_wire) else {
+                continue;
+            };
             seen += 1;
             let mut members = BTreeMap::new();
             let parts = def["allOf"].as_array().cloned().unwrap_or_default();
@@ -227,6 +229,6 @@ mod tests {
                 kind.all_slots().map(|slot| (slot.field.camel().to_owned(), slot.required)).collect();
             assert_eq!(members, ours, "{}", kind.wire());
         }
-        assert_eq!(seen, Kind::ALL.len());
+        assert_eq!(seen, EventType::ALL.len());
     }
 }

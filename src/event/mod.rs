@@ -13,9 +13,9 @@ pub mod schema;
 pub mod value;
 
 pub use field::Field;
-pub use input::RunInput;
-pub use kind::Kind;
-pub use value::{Json, Type};
+pub use input::RunAgentInput;
+pub use kind::EventType;
+pub use value::{Json, JsonType};
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub const PROTOCOL_VERSION: &str = "1.0";
 
 /// The name of an object's member.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Key<'a> {
+pub enum MemberKey<'a> {
     /// a name that AG-UI 1.0 defines
     Known(Field),
     /// any other name, as it was written
@@ -32,7 +32,7 @@ pub enum Key<'a> {
 }
 
 /// One member of an object.
-pub type Member<'a> = (Key<'a>, Json<'a>);
+pub type Member<'a> = (MemberKey<'a>, Json<'a>);
 
 /// The members of one object in the order of the wire.
 pub type Members<'a> = Vec<Member<'a>>;
@@ -41,7 +41,7 @@ pub type Members<'a> = Vec<Member<'a>>;
 #[derive(Clone, Debug)]
 pub struct Event<'a> {
     /// what happened
-    pub kind: Kind,
+    pub kind: EventType,
     /// everything but `type`
     pub members: Members<'a>,
     /// The frame that this event was read from, while the event still says exactly that in the canonical dialect: a
@@ -52,7 +52,7 @@ pub struct Event<'a> {
 impl<'a> Event<'a> {
     /// An event without members.
     #[must_use]
-    pub fn new(kind: Kind) -> Self {
+    pub fn new(kind: EventType) -> Self {
         Event { kind, members: Members::new(), source: None }
     }
 
@@ -78,7 +78,7 @@ impl<'a> Event<'a> {
     /// Sets `field`, in place when it stands already, at the end otherwise.
     pub fn set(&mut self, field: Field, value: Json<'a>) {
         self.source = None;
-        set(&mut self.members, Key::Known(field), value);
+        set(&mut self.members, MemberKey::Known(field), value);
     }
 
     /// Takes `field` out.
@@ -93,7 +93,7 @@ impl<'a> Event<'a> {
     /// The same event with its own text, for keeping beyond the frame.
     #[must_use]
     pub fn into_owned(self) -> Event<'static> {
-        Event { kind: self.kind, members: owned(self.members), source: None }
+        Event { kind: self.kind, members: into_owned_members(self.members), source: None }
     }
 }
 
@@ -106,11 +106,11 @@ pub fn message_id(members: &[Member<'_>]) -> Json<'static> {
 /// The value of `field` among `members`.
 #[must_use]
 pub fn get<'m, 'a>(members: &'m [Member<'a>], field: Field) -> Option<&'m Json<'a>> {
-    members.iter().find(|(key, _)| *key == Key::Known(field)).map(|(_, value)| value)
+    members.iter().find(|(key, _)| *key == MemberKey::Known(field)).map(|(_, value)| value)
 }
 
 /// Sets the member `key`, in place when it stands already, at the end otherwise.
-pub fn set<'a>(members: &mut Vec<Member<'a>>, key: Key<'a>, value: Json<'a>) {
+pub fn set<'a>(members: &mut Vec<Member<'a>>, key: MemberKey<'a>, value: Json<'a>) {
     match members.iter_mut().find(|(own, _)| *own == key) {
         Some((_, old)) => *old = value,
         None => members.push((key, value)),
@@ -119,19 +119,19 @@ pub fn set<'a>(members: &mut Vec<Member<'a>>, key: Key<'a>, value: Json<'a>) {
 
 /// Takes `field` out of `members`, keeping the order of the others.
 pub fn remove<'a>(members: &mut Vec<Member<'a>>, field: Field) -> Option<Json<'a>> {
-    let at = members.iter().position(|(key, _)| *key == Key::Known(field))?;
+    let at = members.iter().position(|(key, _)| *key == MemberKey::Known(field))?;
     Some(members.remove(at).1)
 }
 
 /// The members with their own text.
 #[must_use]
-pub fn owned(members: Members<'_>) -> Members<'static> {
+pub fn into_owned_members(members: Members<'_>) -> Members<'static> {
     members
         .into_iter()
         .map(|(key, value)| {
             let key = match key {
-                Key::Known(field) => Key::Known(field),
-                Key::Other(name) => Key::Other(Cow::Owned(name.into_owned())),
+                MemberKey::Known(field) => MemberKey::Known(field),
+                MemberKey::Other(name) => MemberKey::Other(Cow::Owned(name.into_owned())),
             };
             (key, value.into_owned())
         })

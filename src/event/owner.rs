@@ -3,7 +3,7 @@
 //! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged is
 //! always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
 
-use super::{Event, Field, Json, Kind};
+use super::{Event, EventType, Field, Json};
 use std::collections::HashMap;
 
 /// Most messages and calls of one run whose owners are kept. Beyond, nobody owns what is new: no agent has so many, and one
@@ -15,68 +15,69 @@ const ID_LIMIT: usize = 1 << 10;
 
 /// What is owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Space {
+enum OwnerNamespace {
     Message,
     ToolCall,
 }
 
 /// The owners of a run's messages and calls; nobody is the agent itself.
 #[derive(Debug, Default)]
-pub struct Owners(HashMap<(Space, Box<str>), Option<Box<str>>>);
+pub struct ItemOwners(HashMap<(OwnerNamespace, Box<str>), Option<Box<str>>>);
 
 /// Which member of an event does not agree with an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Conflict {
+pub enum OwnerConflict {
     /// the event says another owner than the recorded one
     Tag,
     /// a call belongs to another owner than its parent message
     Parent,
 }
 
-impl Owners {
+impl ItemOwners {
     /// Checks what an event says about owners; the first event about something settles its owner.
     ///
     /// # Errors
     /// The member that has to go.
-    pub fn admit(&mut self, event: &Event<'_>) -> Result<(), Conflict> {
+    pub fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
         let tag = event.text(Field::SubagentRunId);
         let named = |space, field| event.text(field).map(|id| (space, Box::from(&*id)));
-        let message = || named(Space::Message, Field::MessageId);
+        let message = || named(OwnerNamespace::Message, Field::MessageId);
         let (key, parent) = match event.kind {
-            Kind::TextMessageStart
-            | Kind::ReasoningStart
-            | Kind::ReasoningMessageStart
-            | Kind::ActivitySnapshot
-            | Kind::ActivityDelta
-            | Kind::ToolCallResult
-            | Kind::TextMessageChunk
-            | Kind::ReasoningMessageChunk => (message(), None),
-            Kind::ToolCallStart | Kind::ToolCallChunk => {
-                (named(Space::ToolCall, Field::ToolCallId), named(Space::Message, Field::ParentMessageId))
-            }
-            Kind::ReasoningEncryptedValue => {
-                let call = event.get(Field::Subtype).is_some_and(|subtype| subtype.is("tool-call"));
-                (named(if call { Space::ToolCall } else { Space::Message }, Field::EntityId), None)
+            EventType::TextMessageStart
+            | EventType::ReasoningStart
+            | EventType::ReasoningMessageStart
+            | EventType::ActivitySnapshot
+            | EventType::ActivityDelta
+            | EventType::ToolCallResult
+            | EventType::TextMessageChunk
+            | EventType::ReasoningMessageChunk => (message(), None),
+            EventType::ToolCallStart | EventType::ToolCallChunk => (
+                named(OwnerNamespace::ToolCall, Field::ToolCallId),
+                named(OwnerNamespace::Message, Field::ParentMessageId),
+            ),
+            EventType::ReasoningEncryptedValue => {
+                let call = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
+                (named(if call { OwnerNamespace::ToolCall } else { OwnerNamespace::Message }, Field::EntityId), None)
             }
             // What goes on is asked only where it says who speaks.
-            Kind::TextMessageContent
-            | Kind::TextMessageEnd
-            | Kind::ReasoningEnd
-            | Kind::ReasoningMessageContent
-            | Kind::ReasoningMessageEnd
+            EventType::TextMessageContent
+            | EventType::TextMessageEnd
+            | EventType::ReasoningEnd
+            | EventType::ReasoningMessageContent
+            | EventType::ReasoningMessageEnd
                 if tag.is_some() =>
             {
                 (message(), None)
             }
-            Kind::ToolCallArgs | Kind::ToolCallEnd if tag.is_some() => {
-                (named(Space::ToolCall, Field::ToolCallId), None)
+            EventType::ToolCallArgs | EventType::ToolCallEnd if tag.is_some() => {
+                (named(OwnerNamespace::ToolCall, Field::ToolCallId), None)
             }
             _ => (None, None),
         };
         let known = key.as_ref().and_then(|key| self.0.get(key)).cloned();
         let agrees = |owner: &Option<Box<str>>| tag.is_none() || owner.as_deref() == tag.as_deref();
         if known.as_ref().is_some_and(|owner| !agrees(owner)) {
-            return Err(Conflict::Tag);
+            return Err(OwnerConflict::Tag);
         }
         let mut speaker = known.clone().unwrap_or_else(|| tag.as_deref().map(Box::from));
         if let Some(parent) = parent {
@@ -84,34 +85,34 @@ impl Owners {
             let owner = self.0.get(&parent).cloned().unwrap_or_else(|| speaker.clone());
             // "A tool call belongs to the message that carries it."
             match (agrees(&owner), known) {
-                (false, _) => return Err(Conflict::Tag),
-                (true, Some(own)) if own != owner => return Err(Conflict::Parent),
+                (false, _) => return Err(OwnerConflict::Tag),
+                (true, Some(own)) if own != owner => return Err(OwnerConflict::Parent),
                 (true, _) => speaker = owner,
             }
         }
         let Some(key) = key else { return Ok(()) };
         match event.kind {
-            Kind::ActivityDelta
-            | Kind::ReasoningEncryptedValue
-            | Kind::TextMessageContent
-            | Kind::TextMessageEnd
-            | Kind::ReasoningEnd
-            | Kind::ReasoningMessageContent
-            | Kind::ReasoningMessageEnd
-            | Kind::ToolCallArgs
-            | Kind::ToolCallEnd => {}
+            EventType::ActivityDelta
+            | EventType::ReasoningEncryptedValue
+            | EventType::TextMessageContent
+            | EventType::TextMessageEnd
+            | EventType::ReasoningEnd
+            | EventType::ReasoningMessageContent
+            | EventType::ReasoningMessageEnd
+            | EventType::ToolCallArgs
+            | EventType::ToolCallEnd => {}
             // Activities and results say whose they are each time, and are believed.
-            Kind::ActivitySnapshot | Kind::ToolCallResult
+            EventType::ActivitySnapshot | EventType::ToolCallResult
                 if self.0.contains_key(&key) && event.get(Field::Replace).is_none_or(|it| it.as_str() != "false") =>
             {
                 self.0.insert(key, tag.as_deref().map(Box::from));
             }
-            _ => self.keep(key, speaker),
+            _ => self.record_owner(key, speaker),
         }
         Ok(())
     }
 
-    fn keep(&mut self, key: (Space, Box<str>), owner: Option<Box<str>>) {
+    fn record_owner(&mut self, key: (OwnerNamespace, Box<str>), owner: Option<Box<str>>) {
         if self.0.len() < OWNERS_LIMIT && key.1.len() <= ID_LIMIT {
             self.0.entry(key).or_insert(owner);
         }
@@ -119,8 +120,8 @@ impl Owners {
 
     /// A message of a list, or a call in one, has the owner that the message says. `field` names which it is:
     /// [`Field::MessageId`] or [`Field::ToolCallId`].
-    pub fn seed(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
-        let space = if field == Field::ToolCallId { Space::ToolCall } else { Space::Message };
+    pub fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
+        let space = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };
         let kept = |id: &std::borrow::Cow<'_, str>| self.0.len() < OWNERS_LIMIT && id.len() <= ID_LIMIT;
         if let Some(id) = id.and_then(Json::text).filter(kept) {
             self.0.insert((space, Box::from(&*id)), owner.and_then(Json::text).map(|text| Box::from(&*text)));
@@ -132,23 +133,23 @@ impl Owners {
 mod tests {
     use super::*;
 
-    fn event(kind: Kind, members: &[(Field, &str)]) -> Event<'static> {
+    fn event(kind: EventType, members: &[(Field, &str)]) -> Event<'static> {
         members.iter().fold(Event::new(kind), |event, (field, text)| event.with(*field, Json::string(text)))
     }
 
     #[test]
-    fn the_first_event_settles_the_owner_and_untagged_is_always_fine() {
+    fn first_event_sets_the_owner_and_untagged_events_pass() {
         use Field::{MessageId, ParentMessageId, SubagentRunId, ToolCallId};
-        let mut owners = Owners::default();
-        let start = |tag: &str| event(Kind::TextMessageStart, &[(MessageId, "m"), (SubagentRunId, tag)]);
+        let mut owners = ItemOwners::default();
+        let start = |tag: &str| event(EventType::TextMessageStart, &[(MessageId, "m"), (SubagentRunId, tag)]);
         assert_eq!(owners.admit(&start("s1")), Ok(()));
-        assert_eq!(owners.admit(&start("s2")), Err(Conflict::Tag));
-        assert_eq!(owners.admit(&event(Kind::TextMessageStart, &[(MessageId, "m")])), Ok(()));
-        assert_eq!(owners.admit(&event(Kind::TextMessageStart, &[(MessageId, "n")])), Ok(()));
+        assert_eq!(owners.admit(&start("s2")), Err(OwnerConflict::Tag));
+        assert_eq!(owners.admit(&event(EventType::TextMessageStart, &[(MessageId, "m")])), Ok(()));
+        assert_eq!(owners.admit(&event(EventType::TextMessageStart, &[(MessageId, "n")])), Ok(()));
         let call = [(ToolCallId, "t"), (ParentMessageId, "n"), (SubagentRunId, "s1")];
-        assert_eq!(owners.admit(&event(Kind::ToolCallStart, &call)), Err(Conflict::Tag));
-        assert_eq!(owners.admit(&event(Kind::ToolCallStart, &[(ToolCallId, "t"), (SubagentRunId, "s1")])), Ok(()));
+        assert_eq!(owners.admit(&event(EventType::ToolCallStart, &call)), Err(OwnerConflict::Tag));
+        assert_eq!(owners.admit(&event(EventType::ToolCallStart, &[(ToolCallId, "t"), (SubagentRunId, "s1")])), Ok(()));
         let again = [(ToolCallId, "t"), (ParentMessageId, "n")];
-        assert_eq!(owners.admit(&event(Kind::ToolCallStart, &again)), Err(Conflict::Parent));
+        assert_eq!(owners.admit(&event(EventType::ToolCallStart, &again)), Err(OwnerConflict::Parent));
     }
 }

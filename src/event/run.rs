@@ -13,24 +13,24 @@
 //! one rejects the whole run over there, so the run guard asks this machine before anything leaves. Chunk streams are in
 //! `lane`, owners of what is closed already in `owner`.
 
-use super::{Event, Field, Json, Kind};
+use super::{Event, EventType, Field, Json};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where a run stands.
 #[derive(Debug, Default)]
-pub enum Run {
+pub enum RunStateMachine {
     /// nothing has been said yet
     #[default]
     Waiting,
     /// between RUN_STARTED and the terminal event
-    Active(Open),
+    Active(OpenItems),
     /// a terminal event was said
-    Ended(Ending),
+    Ended(RunEnding),
 }
 
 /// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum RunEnding {
     /// RUN_FINISHED
     Finished,
     /// RUN_FINISHED, said by the gateway because the run was stopped on purpose
@@ -44,32 +44,32 @@ pub enum Ending {
 /// However much an agent opens, an event finds its item at once: most are about the one that the last event was about, and
 /// the others are found by name.
 #[derive(Debug, Default)]
-pub struct Open {
+pub struct OpenItems {
     /// by the place in the order of opening; boxed, because a node has room for eleven and most runs have one or two
-    items: BTreeMap<usize, Box<Opened>>,
-    places: HashMap<Name, usize>,
+    items: BTreeMap<usize, Box<OpenItem>>,
+    positions: HashMap<ItemKey, usize>,
     /// how many were opened
-    count: usize,
+    opened_count: usize,
     /// the item that the last event was about
-    last: usize,
+    last_position: usize,
     /// subagents that ended in this run: "id already finished in this run" may not start again
-    ended: HashSet<Name>,
+    ended_subagents: HashSet<ItemKey>,
 }
 
 /// What an item goes by, however its characters are escaped. Steps are told apart by who started them, too.
-type Name = (Item, bool, Box<str>, Option<Box<str>>);
+type ItemKey = (RunItem, bool, Box<str>, Option<Box<str>>);
 
-fn name(item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Name {
+fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {
     let text = id.text();
-    let owner = owner.filter(|_| item == Item::Step).map(|owner| Box::from(owner.as_str()));
+    let owner = owner.filter(|_| item == RunItem::Step).map(|owner| Box::from(owner.as_str()));
     (item, text.is_some(), Box::from(text.as_deref().unwrap_or(id.as_str())), owner)
 }
 
 /// One open thing.
 #[derive(Clone, Debug)]
-pub struct Opened {
+pub struct OpenItem {
     /// what it is
-    pub item: Item,
+    pub item: RunItem,
     /// its id, as the JSON string that opened it
     pub id: Json<'static>,
     /// the subagent that opened it; nobody for the agent itself
@@ -78,7 +78,7 @@ pub struct Opened {
 
 /// The kinds of thing that are opened and closed. RUN_FINISHED is checked in this order, so it is the order of closing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Item {
+pub enum RunItem {
     /// STEP_STARTED … STEP_FINISHED
     Step,
     /// TEXT_MESSAGE_START … TEXT_MESSAGE_END
@@ -95,7 +95,7 @@ pub enum Item {
 
 /// What an event does to an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Move {
+pub enum ItemAction {
     /// opens it
     Open,
     /// needs it open
@@ -106,17 +106,17 @@ pub enum Move {
 
 /// Why an event may not come now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Violation {
+pub enum RunViolation {
     /// the first event must be RUN_STARTED or RUN_ERROR
     NotStarted,
     /// RUN_STARTED while a run is active
     AlreadyActive,
     /// an event after the terminal one
-    Ended(Ending),
+    Ended(RunEnding),
     /// a start of something that is open
-    AlreadyOpen(Item),
+    AlreadyOpen(RunItem),
     /// a use or an end of something that is not open
-    NotOpen(Item),
+    NotOpen(RunItem),
     /// a use or an end that names another subagent than the opener
     OtherOwner,
     /// a subagent whose parent is none of this run
@@ -125,113 +125,123 @@ pub enum Violation {
     StillOpen,
 }
 
-impl Item {
+impl RunItem {
     /// How an event of `kind` touches an item, and which member names it.
     #[must_use]
-    pub const fn touched_by(kind: Kind) -> Option<(Item, Move, Field)> {
+    pub const fn action_for(kind: EventType) -> Option<(RunItem, ItemAction, Field)> {
         Some(match kind {
-            Kind::StepStarted => (Item::Step, Move::Open, Field::StepName),
-            Kind::StepFinished => (Item::Step, Move::Close, Field::StepName),
-            Kind::TextMessageStart => (Item::Text, Move::Open, Field::MessageId),
-            Kind::TextMessageContent => (Item::Text, Move::Use, Field::MessageId),
-            Kind::TextMessageEnd => (Item::Text, Move::Close, Field::MessageId),
-            Kind::ReasoningMessageStart => (Item::ReasoningMessage, Move::Open, Field::MessageId),
-            Kind::ReasoningMessageContent => (Item::ReasoningMessage, Move::Use, Field::MessageId),
-            Kind::ReasoningMessageEnd => (Item::ReasoningMessage, Move::Close, Field::MessageId),
-            Kind::ReasoningStart => (Item::ReasoningSpan, Move::Open, Field::MessageId),
-            Kind::ReasoningEnd => (Item::ReasoningSpan, Move::Close, Field::MessageId),
-            Kind::ToolCallStart => (Item::ToolCall, Move::Open, Field::ToolCallId),
-            Kind::ToolCallArgs => (Item::ToolCall, Move::Use, Field::ToolCallId),
-            Kind::ToolCallEnd => (Item::ToolCall, Move::Close, Field::ToolCallId),
-            Kind::SubagentStarted => (Item::Subagent, Move::Open, Field::SubagentRunId),
-            Kind::SubagentFinished | Kind::SubagentError => (Item::Subagent, Move::Close, Field::SubagentRunId),
+            EventType::StepStarted => (RunItem::Step, ItemAction::Open, Field::StepName),
+            EventType::StepFinished => (RunItem::Step, ItemAction::Close, Field::StepName),
+            EventType::TextMessageStart => (RunItem::Text, ItemAction::Open, Field::MessageId),
+            EventType::TextMessageContent => (RunItem::Text, ItemAction::Use, Field::MessageId),
+            EventType::TextMessageEnd => (RunItem::Text, ItemAction::Close, Field::MessageId),
+            EventType::ReasoningMessageStart => (RunItem::ReasoningMessage, ItemAction::Open, Field::MessageId),
+            EventType::ReasoningMessageContent => (RunItem::ReasoningMessage, ItemAction::Use, Field::MessageId),
+            EventType::ReasoningMessageEnd => (RunItem::ReasoningMessage, ItemAction::Close, Field::MessageId),
+            EventType::ReasoningStart => (RunItem::ReasoningSpan, ItemAction::Open, Field::MessageId),
+            EventType::ReasoningEnd => (RunItem::ReasoningSpan, ItemAction::Close, Field::MessageId),
+            EventType::ToolCallStart => (RunItem::ToolCall, ItemAction::Open, Field::ToolCallId),
+            EventType::ToolCallArgs => (RunItem::ToolCall, ItemAction::Use, Field::ToolCallId),
+            EventType::ToolCallEnd => (RunItem::ToolCall, ItemAction::Close, Field::ToolCallId),
+            EventType::SubagentStarted => (RunItem::Subagent, ItemAction::Open, Field::SubagentRunId),
+            EventType::SubagentFinished | EventType::SubagentError => {
+                (RunItem::Subagent, ItemAction::Close, Field::SubagentRunId)
+            }
             _ => return None,
         })
     }
 
     /// The kind of the event that opens such an item.
     #[must_use]
-    pub const fn opener(self) -> Kind {
+    pub const fn opener(self) -> EventType {
         match self {
-            Item::Step => Kind::StepStarted,
-            Item::Text => Kind::TextMessageStart,
-            Item::ReasoningMessage => Kind::ReasoningMessageStart,
-            Item::ReasoningSpan => Kind::ReasoningStart,
-            Item::ToolCall => Kind::ToolCallStart,
-            Item::Subagent => Kind::SubagentStarted,
+            RunItem::Step => EventType::StepStarted,
+            RunItem::Text => EventType::TextMessageStart,
+            RunItem::ReasoningMessage => EventType::ReasoningMessageStart,
+            RunItem::ReasoningSpan => EventType::ReasoningStart,
+            RunItem::ToolCall => EventType::ToolCallStart,
+            RunItem::Subagent => EventType::SubagentStarted,
         }
     }
 
     /// The kind of the event that closes such an item without saying more.
     #[must_use]
-    pub const fn closer(self) -> (Kind, Field) {
+    pub const fn closer(self) -> (EventType, Field) {
         match self {
-            Item::Step => (Kind::StepFinished, Field::StepName),
-            Item::Text => (Kind::TextMessageEnd, Field::MessageId),
-            Item::ReasoningMessage => (Kind::ReasoningMessageEnd, Field::MessageId),
-            Item::ReasoningSpan => (Kind::ReasoningEnd, Field::MessageId),
-            Item::ToolCall => (Kind::ToolCallEnd, Field::ToolCallId),
-            Item::Subagent => (Kind::SubagentFinished, Field::SubagentRunId),
+            RunItem::Step => (EventType::StepFinished, Field::StepName),
+            RunItem::Text => (EventType::TextMessageEnd, Field::MessageId),
+            RunItem::ReasoningMessage => (EventType::ReasoningMessageEnd, Field::MessageId),
+            RunItem::ReasoningSpan => (EventType::ReasoningEnd, Field::MessageId),
+            RunItem::ToolCall => (EventType::ToolCallEnd, Field::ToolCallId),
+            RunItem::Subagent => (EventType::SubagentFinished, Field::SubagentRunId),
         }
     }
 }
 
-impl Open {
+impl OpenItems {
     /// Where an item stands.
-    fn position(&self, item: Item, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
-        let is_it =
-            |own: &Opened| own.item == item && own.id == *id && (item != Item::Step || own.owner.as_ref() == owner);
-        if self.items.get(&self.last).is_some_and(|own| is_it(own)) {
-            return Some(self.last);
+    fn position(&self, item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> Option<usize> {
+        let is_it = |own: &OpenItem| {
+            own.item == item && own.id == *id && (item != RunItem::Step || own.owner.as_ref() == owner)
+        };
+        if self.items.get(&self.last_position).is_some_and(|own| is_it(own)) {
+            return Some(self.last_position);
         }
-        if self.items.is_empty() { None } else { self.places.get(&name(item, id, owner)).copied() }
+        if self.items.is_empty() { None } else { self.positions.get(&item_key(item, id, owner)).copied() }
     }
 
     /// What is still open, in the order in which it has to be closed before RUN_FINISHED: by kind of item, the latest
     /// opened first within a kind.
     #[must_use]
-    pub fn in_closing_order(&self) -> Vec<Opened> {
-        let mut items: Vec<_> = self.items.values().rev().map(|own| Opened::clone(own)).collect();
+    pub fn items_in_closing_order(&self) -> Vec<OpenItem> {
+        let mut items: Vec<_> = self.items.values().rev().map(|own| OpenItem::clone(own)).collect();
         items.sort_by_key(|own| own.item);
         items
     }
 
-    fn knows(&self, subagent: &Json<'_>) -> bool {
-        self.position(Item::Subagent, subagent, None).is_some()
-            || self.ended.contains(&name(Item::Subagent, subagent, None))
+    fn has_subagent(&self, subagent: &Json<'_>) -> bool {
+        self.position(RunItem::Subagent, subagent, None).is_some()
+            || self.ended_subagents.contains(&item_key(RunItem::Subagent, subagent, None))
     }
 
-    fn apply(&mut self, (item, step): (Item, Move), id: &Json<'_>, event: &Event<'_>) -> Result<(), Violation> {
-        let owner = event.get(Field::SubagentRunId).filter(|_| item != Item::Subagent);
+    fn apply(
+        &mut self,
+        (item, step): (RunItem, ItemAction),
+        id: &Json<'_>,
+        event: &Event<'_>,
+    ) -> Result<(), RunViolation> {
+        let owner = event.get(Field::SubagentRunId).filter(|_| item != RunItem::Subagent);
         let at = self.position(item, id, owner);
         match (step, at) {
-            (Move::Open, Some(_)) => return Err(Violation::AlreadyOpen(item)),
-            (Move::Open, None) if item == Item::Subagent && self.knows(id) => return Err(Violation::AlreadyOpen(item)),
-            (Move::Open, None) => {
-                let parent = event.get(Field::ParentSubagentRunId).filter(|_| item == Item::Subagent);
-                if parent.is_some_and(|parent| !self.knows(parent)) {
-                    return Err(Violation::UnknownParent);
+            (ItemAction::Open, Some(_)) => return Err(RunViolation::AlreadyOpen(item)),
+            (ItemAction::Open, None) if item == RunItem::Subagent && self.has_subagent(id) => {
+                return Err(RunViolation::AlreadyOpen(item));
+            }
+            (ItemAction::Open, None) => {
+                let parent = event.get(Field::ParentSubagentRunId).filter(|_| item == RunItem::Subagent);
+                if parent.is_some_and(|parent| !self.has_subagent(parent)) {
+                    return Err(RunViolation::UnknownParent);
                 }
-                self.count += 1;
-                self.last = self.count;
-                self.places.insert(name(item, id, owner), self.count);
+                self.opened_count += 1;
+                self.last_position = self.opened_count;
+                self.positions.insert(item_key(item, id, owner), self.opened_count);
                 let owner = owner.cloned().map(Json::into_owned);
-                self.items.insert(self.count, Box::new(Opened { item, id: id.clone().into_owned(), owner }));
+                self.items.insert(self.opened_count, Box::new(OpenItem { item, id: id.clone().into_owned(), owner }));
             }
-            (Move::Use | Move::Close, None) => return Err(Violation::NotOpen(item)),
+            (ItemAction::Use | ItemAction::Close, None) => return Err(RunViolation::NotOpen(item)),
             // "Untagged is always fine."
-            (Move::Use | Move::Close, Some(at))
-                if owner.is_some_and(|owner| !self.items[&at].owner.as_ref().is_some_and(|own| own.same(owner))) =>
+            (ItemAction::Use | ItemAction::Close, Some(at))
+                if owner.is_some_and(|owner| !self.items[&at].owner.as_ref().is_some_and(|own| own.is_same(owner))) =>
             {
-                return Err(Violation::OtherOwner);
+                return Err(RunViolation::OtherOwner);
             }
-            (Move::Use, Some(at)) => self.last = at,
-            (Move::Close, Some(at)) => {
+            (ItemAction::Use, Some(at)) => self.last_position = at,
+            (ItemAction::Close, Some(at)) => {
                 self.items.remove(&at);
-                let name = name(item, id, owner);
-                self.places.remove(&name);
-                if item == Item::Subagent {
-                    self.ended.insert(name);
+                let name = item_key(item, id, owner);
+                self.positions.remove(&name);
+                if item == RunItem::Subagent {
+                    self.ended_subagents.insert(name);
                 }
             }
         }
@@ -239,27 +249,31 @@ impl Open {
     }
 }
 
-impl Run {
+impl RunStateMachine {
     /// Takes `event` into account, or says why it may not come now; the state is unchanged in that case.
     ///
     /// # Errors
     /// The first rule that the event breaks.
-    pub fn admit(&mut self, event: &Event<'_>) -> Result<(), Violation> {
+    pub fn admit(&mut self, event: &Event<'_>) -> Result<(), RunViolation> {
         match (&mut *self, event.kind) {
-            (Run::Waiting | Run::Ended(_), Kind::RunStarted) => *self = Run::Active(Open::default()),
+            (RunStateMachine::Waiting | RunStateMachine::Ended(_), EventType::RunStarted) => {
+                *self = RunStateMachine::Active(OpenItems::default())
+            }
             // "First event must be 'RUN_STARTED'": RUN_ERROR is admitted too.
-            (Run::Waiting, Kind::RunError) => *self = Run::Ended(Ending::Failed),
-            (Run::Waiting, _) => return Err(Violation::NotStarted),
+            (RunStateMachine::Waiting, EventType::RunError) => *self = RunStateMachine::Ended(RunEnding::Failed),
+            (RunStateMachine::Waiting, _) => return Err(RunViolation::NotStarted),
             // "The run has already errored" refuses everything, "already finished" everything but RUN_ERROR. A gateway
             // that lets one terminal event leave refuses both.
-            (Run::Ended(ending), _) => return Err(Violation::Ended(*ending)),
-            (Run::Active(_), Kind::RunStarted) => return Err(Violation::AlreadyActive),
-            (Run::Active(_), Kind::RunError) => *self = Run::Ended(Ending::Failed),
-            (Run::Active(open), Kind::RunFinished) if open.items.is_empty() => *self = Run::Ended(Ending::Finished),
-            (Run::Active(_), Kind::RunFinished) => return Err(Violation::StillOpen),
-            (Run::Active(open), kind) => {
-                if let Some((item, step, field)) = Item::touched_by(kind) {
-                    let nameless = Json::trusted("\"\"");
+            (RunStateMachine::Ended(ending), _) => return Err(RunViolation::Ended(*ending)),
+            (RunStateMachine::Active(_), EventType::RunStarted) => return Err(RunViolation::AlreadyActive),
+            (RunStateMachine::Active(_), EventType::RunError) => *self = RunStateMachine::Ended(RunEnding::Failed),
+            (RunStateMachine::Active(open), EventType::RunFinished) if open.items.is_empty() => {
+                *self = RunStateMachine::Ended(RunEnding::Finished)
+            }
+            (RunStateMachine::Active(_), EventType::RunFinished) => return Err(RunViolation::StillOpen),
+            (RunStateMachine::Active(open), kind) => {
+                if let Some((item, step, field)) = RunItem::action_for(kind) {
+                    let nameless = Json::from_trusted("\"\"");
                     open.apply((item, step), event.get(field).unwrap_or(&nameless), event)?;
                 }
             }
@@ -269,28 +283,28 @@ impl Run {
 
     /// What is open now, in closing order.
     #[must_use]
-    pub fn still_open(&self) -> Vec<Opened> {
+    pub fn open_items(&self) -> Vec<OpenItem> {
         match self {
-            Run::Active(open) => open.in_closing_order(),
-            Run::Waiting | Run::Ended(_) => Vec::new(),
+            RunStateMachine::Active(open) => open.items_in_closing_order(),
+            RunStateMachine::Waiting | RunStateMachine::Ended(_) => Vec::new(),
         }
     }
 
     /// Whether the item of this id is open.
     #[must_use]
-    pub fn is_open(&self, item: Item, id: &Json<'_>) -> bool {
+    pub fn is_open(&self, item: RunItem, id: &Json<'_>) -> bool {
         match self {
-            Run::Active(open) => open.position(item, id, None).is_some(),
-            Run::Waiting | Run::Ended(_) => false,
+            RunStateMachine::Active(open) => open.position(item, id, None).is_some(),
+            RunStateMachine::Waiting | RunStateMachine::Ended(_) => false,
         }
     }
 
     /// Whether the terminal event was said.
     #[must_use]
-    pub fn ending(&self) -> Option<Ending> {
+    pub fn ending(&self) -> Option<RunEnding> {
         match self {
-            Run::Ended(ending) => Some(*ending),
-            Run::Waiting | Run::Active(_) => None,
+            RunStateMachine::Ended(ending) => Some(*ending),
+            RunStateMachine::Waiting | RunStateMachine::Active(_) => None,
         }
     }
 }
@@ -300,16 +314,16 @@ mod tests {
     use super::*;
     use crate::event::Json;
 
-    fn event(kind: Kind, id: &'static str) -> Event<'static> {
+    fn event(kind: EventType, id: &'static str) -> Event<'static> {
         let event = Event::new(kind);
-        match Item::touched_by(kind) {
+        match RunItem::action_for(kind) {
             Some((_, _, field)) => event.with(field, Json::string(id)),
             None => event,
         }
     }
 
-    fn first_violation(kinds: &[(Kind, &'static str)]) -> Option<(usize, Violation)> {
-        let mut run = Run::default();
+    fn first_violation(kinds: &[(EventType, &'static str)]) -> Option<(usize, RunViolation)> {
+        let mut run = RunStateMachine::default();
         kinds
             .iter()
             .enumerate()
@@ -317,22 +331,27 @@ mod tests {
     }
 
     #[test]
-    fn verdicts_of_the_real_client() {
-        use Kind::{Custom, RunError, RunFinished, RunStarted, TextMessageContent, TextMessageEnd, TextMessageStart};
+    fn gives_the_verdicts_of_the_reference_client() {
+        use EventType::{
+            Custom, RunError, RunFinished, RunStarted, TextMessageContent, TextMessageEnd, TextMessageStart,
+        };
         let start = (RunStarted, "");
-        type Row<'r> = (&'r [(Kind, &'static str)], Option<(usize, Violation)>);
+        type Row<'r> = (&'r [(EventType, &'static str)], Option<(usize, RunViolation)>);
         let rows: &[Row<'_>] = &[
             (&[start, (TextMessageStart, "m"), (TextMessageEnd, "m"), (RunFinished, "")], None),
-            (&[(TextMessageStart, "m")], Some((0, Violation::NotStarted))),
-            (&[(RunFinished, "")], Some((0, Violation::NotStarted))),
+            (&[(TextMessageStart, "m")], Some((0, RunViolation::NotStarted))),
+            (&[(RunFinished, "")], Some((0, RunViolation::NotStarted))),
             (&[(RunError, "")], None),
-            (&[start, (RunError, ""), (Custom, "")], Some((2, Violation::Ended(Ending::Failed)))),
-            (&[start, (RunFinished, ""), (Custom, "")], Some((2, Violation::Ended(Ending::Finished)))),
+            (&[start, (RunError, ""), (Custom, "")], Some((2, RunViolation::Ended(RunEnding::Failed)))),
+            (&[start, (RunFinished, ""), (Custom, "")], Some((2, RunViolation::Ended(RunEnding::Finished)))),
             (&[start, (RunFinished, ""), start, (Custom, "")], None),
-            (&[start, start], Some((1, Violation::AlreadyActive))),
-            (&[start, (TextMessageContent, "m")], Some((1, Violation::NotOpen(Item::Text)))),
-            (&[start, (TextMessageStart, "m"), (TextMessageStart, "m")], Some((2, Violation::AlreadyOpen(Item::Text)))),
-            (&[start, (TextMessageStart, "m"), (RunFinished, "")], Some((2, Violation::StillOpen))),
+            (&[start, start], Some((1, RunViolation::AlreadyActive))),
+            (&[start, (TextMessageContent, "m")], Some((1, RunViolation::NotOpen(RunItem::Text)))),
+            (
+                &[start, (TextMessageStart, "m"), (TextMessageStart, "m")],
+                Some((2, RunViolation::AlreadyOpen(RunItem::Text))),
+            ),
+            (&[start, (TextMessageStart, "m"), (RunFinished, "")], Some((2, RunViolation::StillOpen))),
             (&[start, (TextMessageStart, "m"), (RunError, "")], None),
         ];
         for (stream, verdict) in rows {
@@ -342,70 +361,73 @@ mod tests {
 
     /// With a look through all that is open for each of them, this would take minutes.
     #[test]
-    fn a_hundred_thousand_open_items_are_found_by_name() {
+    fn finds_open_items_by_name_among_a_hundred_thousand() {
         let ids: Vec<String> = (0..100_000).map(|at| format!("m{at}")).collect();
         let event = |kind, id: &str| Event::new(kind).with(Field::MessageId, Json::string(id));
-        let mut run = Run::default();
-        run.admit(&Event::new(Kind::RunStarted)).expect("legal");
-        for kind in [Kind::TextMessageStart, Kind::TextMessageContent] {
+        let mut run = RunStateMachine::default();
+        run.admit(&Event::new(EventType::RunStarted)).expect("legal");
+        for kind in [EventType::TextMessageStart, EventType::TextMessageContent] {
             ids.iter().for_each(|id| run.admit(&event(kind, id)).expect("legal"));
         }
-        assert_eq!(run.admit(&event(Kind::TextMessageStart, "m0")), Err(Violation::AlreadyOpen(Item::Text)));
-        assert_eq!(run.still_open().len(), ids.len());
-        ids.iter().for_each(|id| run.admit(&event(Kind::TextMessageEnd, id)).expect("legal"));
-        run.admit(&Event::new(Kind::RunFinished)).expect("nothing is open");
+        assert_eq!(run.admit(&event(EventType::TextMessageStart, "m0")), Err(RunViolation::AlreadyOpen(RunItem::Text)));
+        assert_eq!(run.open_items().len(), ids.len());
+        ids.iter().for_each(|id| run.admit(&event(EventType::TextMessageEnd, id)).expect("legal"));
+        run.admit(&Event::new(EventType::RunFinished)).expect("nothing is open");
     }
 
     #[test]
-    fn an_id_is_the_same_however_it_is_escaped() {
-        let with = |kind, id| Event::new(kind).with(Field::MessageId, Json::trusted(id));
-        let mut run = Run::default();
-        run.admit(&Event::new(Kind::RunStarted)).expect("legal");
-        run.admit(&with(Kind::TextMessageStart, r#""m1""#)).expect("legal");
-        run.admit(&with(Kind::TextMessageContent, r#""\u006d1""#)).expect("the same");
-        assert_eq!(run.admit(&with(Kind::TextMessageContent, "1")), Err(Violation::NotOpen(Item::Text)));
-        run.admit(&with(Kind::TextMessageEnd, r#""m\u0031""#)).expect("the same");
-        run.admit(&Event::new(Kind::RunFinished)).expect("nothing is open");
+    fn compares_ids_after_unescaping() {
+        let with = |kind, id| Event::new(kind).with(Field::MessageId, Json::from_trusted(id));
+        let mut run = RunStateMachine::default();
+        run.admit(&Event::new(EventType::RunStarted)).expect("legal");
+        run.admit(&with(EventType::TextMessageStart, r#""m1""#)).expect("legal");
+        run.admit(&with(EventType::TextMessageContent, r#""\u006d1""#)).expect("the same");
+        assert_eq!(run.admit(&with(EventType::TextMessageContent, "1")), Err(RunViolation::NotOpen(RunItem::Text)));
+        run.admit(&with(EventType::TextMessageEnd, r#""m\u0031""#)).expect("the same");
+        run.admit(&Event::new(EventType::RunFinished)).expect("nothing is open");
     }
 
     #[test]
-    fn owners_are_told_apart_as_the_real_client_does() {
+    fn distinguishes_owners_like_the_reference_client() {
         let by = |kind, id, owner: &str| event(kind, id).with(Field::SubagentRunId, Json::string(owner));
-        let mut run = Run::default();
-        run.admit(&event(Kind::RunStarted, "")).expect("legal");
-        run.admit(&event(Kind::SubagentStarted, "s")).expect("legal");
+        let mut run = RunStateMachine::default();
+        run.admit(&event(EventType::RunStarted, "")).expect("legal");
+        run.admit(&event(EventType::SubagentStarted, "s")).expect("legal");
         // One name, two steps.
-        run.admit(&event(Kind::StepStarted, "x")).expect("legal");
-        run.admit(&by(Kind::StepStarted, "x", "s")).expect("legal");
-        run.admit(&by(Kind::TextMessageStart, "m", "s")).expect("legal");
-        run.admit(&event(Kind::TextMessageContent, "m")).expect("untagged is always fine");
-        assert_eq!(run.admit(&by(Kind::TextMessageEnd, "m", "t")), Err(Violation::OtherOwner));
-        run.admit(&event(Kind::SubagentFinished, "s")).expect("legal");
-        assert_eq!(run.admit(&event(Kind::SubagentStarted, "s")), Err(Violation::AlreadyOpen(Item::Subagent)));
-        let orphan = event(Kind::SubagentStarted, "u").with(Field::ParentSubagentRunId, Json::string("nobody"));
-        assert_eq!(run.admit(&orphan), Err(Violation::UnknownParent));
+        run.admit(&event(EventType::StepStarted, "x")).expect("legal");
+        run.admit(&by(EventType::StepStarted, "x", "s")).expect("legal");
+        run.admit(&by(EventType::TextMessageStart, "m", "s")).expect("legal");
+        run.admit(&event(EventType::TextMessageContent, "m")).expect("untagged is always fine");
+        assert_eq!(run.admit(&by(EventType::TextMessageEnd, "m", "t")), Err(RunViolation::OtherOwner));
+        run.admit(&event(EventType::SubagentFinished, "s")).expect("legal");
+        assert_eq!(
+            run.admit(&event(EventType::SubagentStarted, "s")),
+            Err(RunViolation::AlreadyOpen(RunItem::Subagent))
+        );
+        let orphan = event(EventType::SubagentStarted, "u").with(Field::ParentSubagentRunId, Json::string("nobody"));
+        assert_eq!(run.admit(&orphan), Err(RunViolation::UnknownParent));
     }
 
     #[test]
-    fn closing_order_is_by_kind_then_latest_first() {
-        let mut run = Run::default();
+    fn closes_items_by_kind_then_latest_first() {
+        let mut run = RunStateMachine::default();
         for (kind, id) in [
-            (Kind::RunStarted, ""),
-            (Kind::ToolCallStart, "t1"),
-            (Kind::ReasoningStart, "r"),
-            (Kind::ReasoningMessageStart, "r"),
-            (Kind::ToolCallStart, "t2"),
-            (Kind::StepStarted, "s"),
+            (EventType::RunStarted, ""),
+            (EventType::ToolCallStart, "t1"),
+            (EventType::ReasoningStart, "r"),
+            (EventType::ReasoningMessageStart, "r"),
+            (EventType::ToolCallStart, "t2"),
+            (EventType::StepStarted, "s"),
         ] {
             run.admit(&event(kind, id)).expect("legal");
         }
-        let order: Vec<_> = run.still_open().into_iter().map(|own| (own.item, own.id)).collect();
+        let order: Vec<_> = run.open_items().into_iter().map(|own| (own.item, own.id)).collect();
         let expected = [
-            (Item::Step, "s"),
-            (Item::ReasoningMessage, "r"),
-            (Item::ReasoningSpan, "r"),
-            (Item::ToolCall, "t2"),
-            (Item::ToolCall, "t1"),
+            (RunItem::Step, "s"),
+            (RunItem::ReasoningMessage, "r"),
+            (RunItem::ReasoningSpan, "r"),
+            (RunItem::ToolCall, "t2"),
+            (RunItem::ToolCall, "t1"),
         ];
         assert_eq!(order, expected.map(|(item, id)| (item, Json::string(id))));
     }

@@ -13,7 +13,7 @@ pub struct Json<'a>(Cow<'a, str>);
 
 /// What a JSON text is, told by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Type {
+pub enum JsonType {
     /// `null`
     Null,
     /// `true` or `false`
@@ -34,7 +34,7 @@ impl<'a> Json<'a> {
 
     /// Takes text that a JSON parser has already accepted as one value.
     #[must_use]
-    pub fn trusted(text: impl Into<Cow<'a, str>>) -> Self {
+    pub fn from_trusted(text: impl Into<Cow<'a, str>>) -> Self {
         Json(text.into())
     }
 
@@ -47,17 +47,17 @@ impl<'a> Json<'a> {
 
     /// The string value followed by `more`, escapes left as they are. Other values are taken by their text.
     #[must_use]
-    pub fn followed_by(&self, more: &str) -> Json<'static> {
-        match self.shape() {
-            Type::String => Json(Cow::Owned(format!("{}{more}\"", &self.0[..self.0.len() - 1]))),
+    pub fn with_suffix(&self, more: &str) -> Json<'static> {
+        match self.json_type() {
+            JsonType::String => Json(Cow::Owned(format!("{}{more}\"", &self.0[..self.0.len() - 1]))),
             _ => Json::string(&format!("{}{more}", self.0)),
         }
     }
 
     /// Whether two values are the same string, however its characters are escaped; the same text for other values.
     #[must_use]
-    pub fn same(&self, other: &Json<'_>) -> bool {
-        self.0 == other.0 || (self.shape() == Type::String && self.text() == other.text())
+    pub fn is_same(&self, other: &Json<'_>) -> bool {
+        self.0 == other.0 || (self.json_type() == JsonType::String && self.text() == other.text())
     }
 
     /// Writes a whole number.
@@ -83,21 +83,21 @@ impl<'a> Json<'a> {
 
     /// What kind of value this is.
     #[must_use]
-    pub fn shape(&self) -> Type {
+    pub fn json_type(&self) -> JsonType {
         match self.0.as_bytes().first() {
-            Some(b'"') => Type::String,
-            Some(b'{') => Type::Object,
-            Some(b'[') => Type::Array,
-            Some(b't' | b'f') => Type::Bool,
-            Some(b'n') | None => Type::Null,
-            Some(_) => Type::Number,
+            Some(b'"') => JsonType::String,
+            Some(b'{') => JsonType::Object,
+            Some(b'[') => JsonType::Array,
+            Some(b't' | b'f') => JsonType::Bool,
+            Some(b'n') | None => JsonType::Null,
+            Some(_) => JsonType::Number,
         }
     }
 
     /// Whether the value is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        self.shape() == Type::Null
+        self.json_type() == JsonType::Null
     }
 
     /// The characters of a string value. `None` for every other value.
@@ -106,7 +106,7 @@ impl<'a> Json<'a> {
     /// compare ids, which is all that the gateway does with one.
     #[must_use]
     pub fn text(&self) -> Option<Cow<'_, str>> {
-        if self.shape() != Type::String {
+        if self.json_type() != JsonType::String {
             return None;
         }
         let inner = &self.0[1..self.0.len() - 1];
@@ -118,7 +118,7 @@ impl<'a> Json<'a> {
 
     /// Whether this is the string `text`.
     #[must_use]
-    pub fn is(&self, text: &str) -> bool {
+    pub fn is_str(&self, text: &str) -> bool {
         self.text().is_some_and(|own| own == text)
     }
 
@@ -130,7 +130,7 @@ impl<'a> Json<'a> {
 
     /// The same value, borrowed from this one.
     #[must_use]
-    pub fn borrowed(&self) -> Json<'_> {
+    pub fn as_borrowed(&self) -> Json<'_> {
         Json(Cow::Borrowed(&self.0))
     }
 
@@ -152,11 +152,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_reads_escapes_and_leaves_lone_surrogates_alone() {
-        assert_eq!(Json::trusted(r#""a""#).text().as_deref(), Some("a"));
-        assert_eq!(Json::trusted(r#""\u4f60\n""#).text().as_deref(), Some("你\n"));
-        assert_eq!(Json::trusted(r#""\ud800x""#).text().as_deref(), Some("\\ud800x"));
-        assert_eq!(Json::trusted("12").text(), None);
+    fn text_unescapes_but_keeps_lone_surrogates() {
+        assert_eq!(Json::from_trusted(r#""a""#).text().as_deref(), Some("a"));
+        assert_eq!(Json::from_trusted(r#""\u4f60\n""#).text().as_deref(), Some("你\n"));
+        assert_eq!(Json::from_trusted(r#""\ud800x""#).text().as_deref(), Some("\\ud800x"));
+        assert_eq!(Json::from_trusted("12").text(), None);
     }
 
     #[test]

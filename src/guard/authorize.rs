@@ -1,8 +1,8 @@
 //! Whether a caller may use a route.
 
-use super::{Gate, Identity, Matched, Told, Who};
-use crate::config::access::Require;
-use crate::error::{Kind, Rejection};
+use super::{CallerContext, Gate, GateReport, Identity, RouteMatch};
+use crate::config::access::RequireConfig;
+use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::header::{HeaderValue, WWW_AUTHENTICATE};
 use http::request::Parts;
@@ -11,79 +11,79 @@ use std::sync::Arc;
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct Authorize;
+pub struct AuthorizationGate;
 
-impl Gate for Authorize {
+impl Gate for AuthorizationGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         // Without a route there is nothing to use; the leaf says so.
-        let Some(route) = head.extensions.get::<Arc<Matched>>() else { return Ok(()) };
-        let caller = Who::of(head).map(|caller| &**caller);
+        let Some(route) = head.extensions.get::<Arc<RouteMatch>>() else { return Ok(()) };
+        let caller = CallerContext::identity_from(head).map(|caller| &**caller);
         let method = caller.map_or(AuthMethod::None, |caller| caller.method);
         let refused = match caller {
-            Some(caller) => refusal(&route.access.require, caller),
-            None if route.access.methods.is_empty() && route.access.require == Require::default() => None,
+            Some(caller) => unmet_requirement(&route.access.require, caller),
+            None if route.access.methods.is_empty() && route.access.require == RequireConfig::default() => None,
             // The gate before this one lets nobody come here; should it ever, this one does not either.
-            None => Some((AuthReason::Missing, Kind::AuthenticationRequired.into())),
+            None => Some((AuthReason::Missing, RejectionKind::AuthenticationRequired.into())),
         };
         match refused {
             None => {
-                route.metrics.authenticated(method, AuthReason::Accepted);
+                route.metrics.inc_auth(method, AuthReason::Accepted);
                 Ok(())
             }
             Some((reason, rejection)) => {
-                route.metrics.authenticated(method, reason);
+                route.metrics.inc_auth(method, reason);
                 Err(rejection)
             }
         }
     }
 
-    fn told(&self, head: &Parts) -> Told {
-        let require = head.extensions.get::<Arc<Matched>>().map(|matched| &matched.access.require);
+    fn dry_run(&self, head: &Parts) -> GateReport {
+        let require = head.extensions.get::<Arc<RouteMatch>>().map(|matched| &matched.access.require);
         let mut wants = Vec::new();
-        if let Some(Require { claims, scopes, tenants }) = require {
+        if let Some(RequireConfig { claims, scopes, tenants }) = require {
             wants.extend((!tenants.is_empty()).then(|| format!("a tenant of {}", tenants.join(", "))));
             wants.extend(claims.iter().map(|(claim, values)| format!("the claim {claim}: {}", values.join(" or "))));
             wants.extend((!scopes.is_empty()).then(|| format!("all of the scopes {}", scopes.join(" "))));
         }
-        Told::depends("authorize", wants, "who calls")
+        GateReport::depends_on("authorize", wants, "who calls")
     }
 }
 
 /// The first requirement that a caller does not meet. It is named; what the caller has is not, since answers are kept by
 /// proxies and shown by pages.
-fn refusal(require: &Require, caller: &Identity) -> Option<(AuthReason, Rejection)> {
+fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(AuthReason, Rejection)> {
     if !require.tenants.is_empty() && !caller.tenant.as_ref().is_some_and(|own| require.tenants.contains(own)) {
-        let rejection = Rejection::from(Kind::Forbidden).detail("The route is for certain tenants.");
-        return Some((AuthReason::Tenant, rejection.policy(&"require.tenants".into())));
+        let rejection = Rejection::from(RejectionKind::Forbidden).with_detail("The route is for certain tenants.");
+        return Some((AuthReason::Tenant, rejection.with_policy(&"require.tenants".into())));
     }
     let lacks = |(name, values): &&(String, Vec<String>)| {
         let claim = caller.claim(name);
-        !claim.is_some_and(|claim| values.iter().any(|value| holds(claim, value)))
+        !claim.is_some_and(|claim| values.iter().any(|value| has_value(claim, value)))
     };
     if let Some((name, _)) = require.claims.iter().find(lacks) {
         let detail = format!("The route wants a certain value of the claim `{name}`.");
-        let rejection = Rejection::from(Kind::Forbidden).detail(detail);
-        return Some((AuthReason::Claim, rejection.policy(&format!("require.claims.{name}").into())));
+        let rejection = Rejection::from(RejectionKind::Forbidden).with_detail(detail);
+        return Some((AuthReason::Claim, rejection.with_policy(&format!("require.claims.{name}").into())));
     }
     if require.scopes.iter().all(|scope| caller.scopes.contains(scope)) {
         return None;
     }
     let scopes = require.scopes.join(" ");
-    let rejection = Rejection::from(Kind::InsufficientScope)
-        .detail(format!("The route wants the scopes `{scopes}`, all of them."))
-        .policy(&"require.scopes".into())
-        .header(WWW_AUTHENTICATE, challenge(&scopes));
+    let rejection = Rejection::from(RejectionKind::InsufficientScope)
+        .with_detail(format!("The route wants the scopes `{scopes}`, all of them."))
+        .with_policy(&"require.scopes".into())
+        .with_header(WWW_AUTHENTICATE, scope_challenge(&scopes));
     Some((AuthReason::Scope, rejection))
 }
 
 /// Whether a claim is `wanted`, or a list that holds it. Numbers and truth values are compared as they are written.
-fn holds(claim: &Value, wanted: &str) -> bool {
+fn has_value(claim: &Value, wanted: &str) -> bool {
     match claim {
         Value::String(text) => text == wanted,
         Value::Number(number) => number.to_string().as_str() == wanted,
         Value::Bool(truth) => wanted == if *truth { "true" } else { "false" },
         // A list in a list is no value of anything.
-        Value::Array(values) => values.iter().any(|value| !value.is_array() && holds(value, wanted)),
+        Value::Array(values) => values.iter().any(|value| !value.is_array() && has_value(value, wanted)),
         Value::Null | Value::Object(_) => false,
     }
 }
@@ -91,7 +91,7 @@ fn holds(claim: &Value, wanted: &str) -> bool {
 /// RFC 6750, section 3.1: "insufficient_scope: The request requires higher privileges than provided by the access token. The
 /// resource server SHOULD respond with the HTTP 403 (Forbidden) status code and MAY include the "scope" attribute with the
 /// scope necessary to access the protected resource."
-fn challenge(scopes: &str) -> HeaderValue {
+fn scope_challenge(scopes: &str) -> HeaderValue {
     const PLAIN: HeaderValue = HeaderValue::from_static(r#"Bearer error="insufficient_scope""#);
     // Section 3: values of "scope" have no quotation mark and no backslash. What has one can be no scope of OAuth.
     if scopes.contains(['"', '\\']) {
@@ -125,10 +125,12 @@ mod tests {
     }
 
     #[test]
-    fn a_claim_has_one_of_the_values_or_holds_it() {
-        let require =
-            Require { claims: vec![("group".to_owned(), texts(&["7", "true", "staff"]))], ..Require::default() };
-        let passes = |claims| refusal(&require, &caller(None, &[], claims)).is_none();
+    fn accepts_a_claim_that_equals_or_contains_a_value() {
+        let require = RequireConfig {
+            claims: vec![("group".to_owned(), texts(&["7", "true", "staff"]))],
+            ..RequireConfig::default()
+        };
+        let passes = |claims| unmet_requirement(&require, &caller(None, &[], claims)).is_none();
         for value in
             [json!("staff"), json!("7"), json!(7), json!(true), json!(["x", "staff"]), json!([7]), json!([null, true])]
         {
@@ -147,22 +149,23 @@ mod tests {
             assert!(!passes(json!({ "group": value.clone() })), "{value}");
         }
         assert!(!passes(json!({ "other": "staff" })));
-        let (reason, rejection) = refusal(&require, &caller(None, &[], json!({"group": "planted"}))).expect("refused");
-        assert_eq!((reason, rejection.kind, rejection.status()), (AuthReason::Claim, Kind::Forbidden, 403));
+        let (reason, rejection) =
+            unmet_requirement(&require, &caller(None, &[], json!({"group": "planted"}))).expect("refused");
+        assert_eq!((reason, rejection.kind, rejection.status()), (AuthReason::Claim, RejectionKind::Forbidden, 403));
         assert_eq!(rejection.policy.as_deref(), Some("require.claims.group"));
         assert_eq!(rejection.message(), "The route wants a certain value of the claim `group`.");
     }
 
     #[test]
-    fn every_claim_and_every_scope_but_any_tenant() {
-        let require = Require {
+    fn requires_all_claims_and_scopes_but_any_tenant() {
+        let require = RequireConfig {
             claims: vec![("a".to_owned(), texts(&["1"])), ("b.c".to_owned(), texts(&["2"]))],
             scopes: texts(&["run", "read"]),
             tenants: texts(&["acme", "umbrella"]),
         };
         let claims = || json!({"a": 1, "b": {"c": 2}});
         let reason = |tenant, scopes: &[&str], claims| {
-            refusal(&require, &caller(tenant, scopes, claims)).map(|(reason, _)| reason)
+            unmet_requirement(&require, &caller(tenant, scopes, claims)).map(|(reason, _)| reason)
         };
         assert_eq!(reason(Some("umbrella"), &["read", "more", "run"], claims()), None);
         assert_eq!(reason(Some("acm"), &["read", "run"], claims()), Some(AuthReason::Tenant));
@@ -172,14 +175,15 @@ mod tests {
         assert_eq!(reason(Some("acme"), &[], claims()), Some(AuthReason::Scope));
         // A key has no claims, so it never has one that is wanted.
         let key = Identity { method: AuthMethod::ApiKey, ..caller(Some("acme"), &["read", "run"], json!({})) };
-        assert_eq!(refusal(&require, &key).map(|(reason, _)| reason), Some(AuthReason::Claim));
+        assert_eq!(unmet_requirement(&require, &key).map(|(reason, _)| reason), Some(AuthReason::Claim));
     }
 
     #[test]
-    fn a_lack_of_scope_is_answered_with_all_that_are_wanted() {
-        let require = Require { scopes: texts(&["run", "read"]), ..Require::default() };
-        let (_, rejection) = refusal(&require, &caller(None, &["read", "planted"], json!({}))).expect("refused");
-        assert_eq!((rejection.kind, rejection.status()), (Kind::InsufficientScope, 403));
+    fn answers_a_missing_scope_with_all_required_scopes() {
+        let require = RequireConfig { scopes: texts(&["run", "read"]), ..RequireConfig::default() };
+        let (_, rejection) =
+            unmet_requirement(&require, &caller(None, &["read", "planted"], json!({}))).expect("refused");
+        assert_eq!((rejection.kind, rejection.status()), (RejectionKind::InsufficientScope, 403));
         let [(name, value)] = &rejection.headers[..] else { panic!("one field") };
         assert_eq!(
             (name.as_str(), value.as_bytes()),
@@ -187,7 +191,7 @@ mod tests {
         );
         assert_eq!(rejection.message(), "The route wants the scopes `run read`, all of them.");
         for odd in ["a\"b", "a\\b", "a\nb"] {
-            assert_eq!(challenge(odd), r#"Bearer error="insufficient_scope""#, "{odd:?}");
+            assert_eq!(scope_challenge(odd), r#"Bearer error="insufficient_scope""#, "{odd:?}");
         }
     }
 }

@@ -4,20 +4,20 @@ use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
 /// Such work, and what it is for. Two of the same thing are the same work.
-pub struct Upkeep {
+pub struct BackgroundTask {
     /// tells things apart while they live
-    pub of: usize,
+    pub owner_id: usize,
     /// never ends by itself
-    pub work: BoxFuture<'static, ()>,
+    pub future: BoxFuture<'static, ()>,
 }
 
-impl Upkeep {
+impl BackgroundTask {
     /// What `work` makes of `of`.
-    pub fn new<T, F>(of: &Arc<T>, work: impl FnOnce(Arc<T>) -> F) -> Upkeep
+    pub fn new<T, F>(owner: &Arc<T>, work: impl FnOnce(Arc<T>) -> F) -> BackgroundTask
     where
         F: Future<Output = ()> + Send + 'static,
     {
         // The future holds the thing, so its address is not another one's while the work goes on.
-        Upkeep { of: Arc::as_ptr(of).addr(), work: Box::pin(work(Arc::clone(of))) }
+        BackgroundTask { owner_id: Arc::as_ptr(owner).addr(), future: Box::pin(work(Arc::clone(owner))) }
     }
 }

@@ -7,10 +7,10 @@
 //! Each proxy writes whom it heard behind what came to it. So the list is read from its end, and only as far as a trusted
 //! proxy wrote it: what stands before is the client's own word. What cannot be read ends the walk at the last trusted hop.
 
-use super::{Gate, Guard, Told, Who};
+use super::{CallerContext, Gate, GateReport, RequestPolicy};
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
-use crate::config::field::X_FORWARDED_FOR;
+use crate::config::header_names::X_FORWARDED_FOR;
 use crate::error::Rejection;
 use http::header::FORWARDED;
 use http::request::Parts;
@@ -24,42 +24,42 @@ const MAX_HOPS: usize = 32;
 
 /// The other end of the connection, among the extensions of every request.
 #[derive(Clone, Copy, Debug)]
-pub struct Peer {
+pub struct PeerInfo {
     /// who it is
-    pub origin: Origin,
+    pub addr: PeerAddr,
     /// whether the connection is one of TLS
     pub tls: bool,
 }
 
 /// Who connected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Origin {
+pub enum PeerAddr {
     /// somebody at this address, as the network or a trusted proxy's PROXY protocol says
-    Address(SocketAddr),
+    Tcp(SocketAddr),
     /// somebody who may open a Unix socket. To whatever counts by address all of them are one
     Unix,
 }
 
 /// The client's address: that of the peer, or what a trusted proxy says. Among the extensions behind [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Client(pub IpAddr);
+pub struct ClientAddr(pub IpAddr);
 
 /// Whose word about clients is taken.
 #[derive(Debug)]
-pub struct Addresses {
-    trusted: TrustedProxies,
+pub struct ClientAddrResolver {
+    trusted_proxies: TrustedProxies,
 }
 
-impl Addresses {
+impl ClientAddrResolver {
     /// As configured.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        Addresses { trusted: config.trusted_proxies.clone() }
+        ClientAddrResolver { trusted_proxies: config.trusted_proxies.clone() }
     }
 
     /// Whether the other end of the connection is a trusted proxy.
-    pub(super) fn trusts_peer_of(&self, head: &Parts) -> bool {
-        origin(head).is_some_and(|origin| self.trusts_origin(origin))
+    pub(super) fn trusts_peer(&self, head: &Parts) -> bool {
+        peer_addr(head).is_some_and(|origin| self.trusts_addr(origin))
     }
 
     /// The addresses that the request came by, the client first and the peer last. Empty where there is no peer's address.
@@ -67,116 +67,116 @@ impl Addresses {
     /// `Forwarded` and `X-Forwarded-For` may both be there, and a proxy that writes one of them passes the other on as its
     /// client sent it. So they are believed where they say the same; where they differ one of them is forged, and nobody
     /// knows which: then the peer is all that is known.
-    pub(super) fn chain(&self, head: &Parts) -> Vec<IpAddr> {
-        let Some(origin) = origin(head) else { return Vec::new() };
+    pub(super) fn address_chain(&self, head: &Parts) -> Vec<IpAddr> {
+        let Some(origin) = peer_addr(head) else { return Vec::new() };
         let headers = &head.headers;
         let mut chain = match (headers.contains_key(FORWARDED), headers.contains_key(X_FORWARDED_FOR)) {
-            _ if !self.trusts_origin(origin) => Vec::new(),
+            _ if !self.trusts_addr(origin) => Vec::new(),
             (false, false) => Vec::new(),
-            (true, false) => self.walk(forwarded(headers)),
-            (false, true) => self.walk(x_forwarded_for(headers)),
+            (true, false) => self.trusted_hops(parse_forwarded(headers)),
+            (false, true) => self.trusted_hops(parse_x_forwarded_for(headers)),
             (true, true) => {
-                let chain = self.walk(forwarded(headers));
-                if chain == self.walk(x_forwarded_for(headers)) { chain } else { Vec::new() }
+                let chain = self.trusted_hops(parse_forwarded(headers));
+                if chain == self.trusted_hops(parse_x_forwarded_for(headers)) { chain } else { Vec::new() }
             }
         };
         chain.reverse();
         // A listener of both families shows IPv4 as a mapped address; to us it is one peer.
         chain.extend(match origin {
-            Origin::Address(address) => Some(address.ip().to_canonical()),
-            Origin::Unix => None,
+            PeerAddr::Tcp(address) => Some(address.ip().to_canonical()),
+            PeerAddr::Unix => None,
         });
         chain
     }
 
     /// The hops that trusted proxies vouch for, the nearest first.
-    fn walk(&self, hops: impl Iterator<Item = Option<IpAddr>>) -> Vec<IpAddr> {
+    fn trusted_hops(&self, hops: impl Iterator<Item = Option<IpAddr>>) -> Vec<IpAddr> {
         let mut chain = Vec::new();
         for hop in hops.take(MAX_HOPS) {
             let Some(address) = hop else { break };
             chain.push(address);
-            if !self.trusts(address) {
+            if !self.trusts_ip(address) {
                 break;
             }
         }
         chain
     }
 
-    fn trusts(&self, address: IpAddr) -> bool {
-        self.trusted.has(address)
+    fn trusts_ip(&self, address: IpAddr) -> bool {
+        self.trusted_proxies.contains(address)
     }
 
     /// Whether what the other end says about its clients is believed.
-    fn trusts_origin(&self, origin: Origin) -> bool {
+    fn trusts_addr(&self, origin: PeerAddr) -> bool {
         match origin {
-            Origin::Address(address) => self.trusts(address.ip()),
-            Origin::Unix => self.trusted.unix,
+            PeerAddr::Tcp(address) => self.trusts_ip(address.ip()),
+            PeerAddr::Unix => self.trusted_proxies.unix,
         }
     }
 }
 
 /// The gate that finds the address.
 #[derive(Clone, Debug)]
-pub struct Address(pub Arc<Guard>);
+pub struct ClientAddrGate(pub Arc<RequestPolicy>);
 
-impl Gate for Address {
+impl Gate for ClientAddrGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        if let Some(client) = self.0.addresses.chain(head).first() {
-            head.extensions.insert(Client(*client));
-            if let Some(who) = head.extensions.get::<Who>() {
-                who.at(*client);
+        if let Some(client) = self.0.addresses.address_chain(head).first() {
+            head.extensions.insert(ClientAddr(*client));
+            if let Some(who) = head.extensions.get::<CallerContext>() {
+                who.set_address(*client);
             }
         }
         Ok(())
     }
 
-    fn told(&self, _: &Parts) -> Told {
-        let TrustedProxies { networks, unix } = &self.0.addresses.trusted;
+    fn dry_run(&self, _: &Parts) -> GateReport {
+        let TrustedProxies { networks, unix } = &self.0.addresses.trusted_proxies;
         let mut trusted: Vec<String> = networks.iter().map(ToString::to_string).collect();
         trusted.extend(unix.then(|| "whoever may open a Unix socket".to_owned()));
         let wants = match trusted.as_slice() {
             [] => "the address of the connection; what proxies say of their clients is not believed".to_owned(),
             _ => format!("the address of the client, as {} say it; else that of the connection", trusted.join(", ")),
         };
-        Told::passes("address", vec![wants])
+        GateReport::passes("address", vec![wants])
     }
 }
 
 /// What of an address its user cannot choose: all of IPv4, however it is written; of IPv6 the /64 network.
 #[must_use]
-pub fn network(address: IpAddr) -> IpAddr {
+pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
         address => address,
     }
 }
 
-fn origin(head: &Parts) -> Option<Origin> {
-    head.extensions.get::<Peer>().map(|peer| peer.origin)
+fn peer_addr(head: &Parts) -> Option<PeerAddr> {
+    head.extensions.get::<PeerInfo>().map(|peer| peer.addr)
 }
 
 /// `for=` of each element, the last first; `None` for what says no address.
-fn forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+fn parse_forwarded(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     headers.get_all(FORWARDED).iter().rev().flat_map(|line| {
         // A line is read as a whole or not at all: behind a quotation mark that a client left open stands what a proxy
         // wrote, and must not be taken for the client's text, nor that for the proxy's.
-        let elements = line.to_str().ok().and_then(elements).unwrap_or_else(|| vec![None]);
+        let elements = line.to_str().ok().and_then(parse_elements).unwrap_or_else(|| vec![None]);
         elements.into_iter().rev()
     })
 }
 
 /// `Forwarded = 1#( [ forwarded-pair ] *( ";" [ forwarded-pair ] ) )` [RFC 7239 §4]
-fn elements(line: &str) -> Option<Vec<Option<IpAddr>>> {
+fn parse_elements(line: &str) -> Option<Vec<Option<IpAddr>>> {
     let (mut elements, mut rest) = (Vec::new(), line);
     loop {
         let (mut found, mut pairs) = (None, 0);
         rest = rest.trim_start_matches([' ', '\t']);
         while !rest.is_empty() && !rest.starts_with([',', ';']) {
-            let (name, value, behind) = pair(rest)?;
+            let (name, value, behind) = parse_pair(rest)?;
             pairs += 1;
             if name.eq_ignore_ascii_case("for") {
                 // "Each parameter MUST NOT occur more than once per field-value" [RFC 7239 §4]
-                if found.replace(node(&value)).is_some() {
+                if found.replace(parse_node(&value)).is_some() {
                     return None;
                 }
             }
@@ -198,7 +198,7 @@ fn elements(line: &str) -> Option<Vec<Option<IpAddr>>> {
 }
 
 /// `forwarded-pair = token "=" ( token / quoted-string )`, and what stands behind it.
-fn pair(text: &str) -> Option<(&str, String, &str)> {
+fn parse_pair(text: &str) -> Option<(&str, String, &str)> {
     let is_token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     let (name, rest) = text.split_once('=')?;
     if name.is_empty() || !name.chars().all(is_token) {
@@ -220,28 +220,28 @@ fn pair(text: &str) -> Option<(&str, String, &str)> {
 }
 
 /// The members of `X-Forwarded-For`, the last first.
-fn x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+fn parse_x_forwarded_for(headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
     let text = |line: &'_ HeaderValue| line.to_str().ok().map(str::to_owned);
     headers.get_all(X_FORWARDED_FOR).iter().rev().flat_map(move |line| {
         let line = text(line).unwrap_or_else(|| "unknown".to_owned());
-        let hops: Vec<_> = line.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty()).map(node).collect();
+        let hops: Vec<_> = line.rsplit(',').map(str::trim).filter(|hop| !hop.is_empty()).map(parse_node).collect();
         hops
     })
 }
 
 /// `node = nodename [ ":" node-port ]` [RFC 7239 §6], where the name is an address; `unknown` and `_obfuscated` are none.
 /// `X-Forwarded-For` has IPv6 without brackets as well.
-fn node(text: &str) -> Option<IpAddr> {
+fn parse_node(text: &str) -> Option<IpAddr> {
     let address = if let Some(bracketed) = text.strip_prefix('[') {
         let (address, behind) = bracketed.split_once(']')?;
         let port = behind.strip_prefix(':');
-        if !behind.is_empty() && !port.is_some_and(is_port) {
+        if !behind.is_empty() && !port.is_some_and(is_node_port) {
             return None;
         }
         IpAddr::V6(address.parse::<Ipv6Addr>().ok()?)
     } else {
         match text.split_once(':') {
-            Some((address, port)) if is_port(port) && !address.is_empty() => IpAddr::V4(address.parse().ok()?),
+            Some((address, port)) if is_node_port(port) && !address.is_empty() => IpAddr::V4(address.parse().ok()?),
             _ => text.parse().ok()?,
         }
     };
@@ -249,7 +249,7 @@ fn node(text: &str) -> Option<IpAddr> {
 }
 
 /// `node-port = port / obfport` [RFC 7239 §6]
-fn is_port(text: &str) -> bool {
+fn is_node_port(text: &str) -> bool {
     let hidden = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
     text.parse::<u16>().is_ok() || text.strip_prefix('_').is_some_and(|rest| !rest.is_empty() && hidden(rest))
 }
@@ -258,31 +258,31 @@ fn is_port(text: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn addresses(trusted: &[&str]) -> Addresses {
+    fn addresses(trusted: &[&str]) -> ClientAddrResolver {
         let networks = trusted.iter().map(|network| network.parse().expect("a network")).collect();
-        Addresses { trusted: TrustedProxies { networks, unix: true } }
+        ClientAddrResolver { trusted_proxies: TrustedProxies { networks, unix: true } }
     }
 
     fn chain(peer: &str, fields: &[(&str, &str)]) -> Vec<String> {
-        let origin = peer.parse().map_or(Origin::Unix, Origin::Address);
+        let origin = peer.parse().map_or(PeerAddr::Unix, PeerAddr::Tcp);
         chain_of(&addresses(&["10.0.0.0/8", "2001:db8:1::/48"]), origin, fields)
     }
 
-    fn chain_of(addresses: &Addresses, origin: Origin, fields: &[(&str, &str)]) -> Vec<String> {
+    fn chain_of(addresses: &ClientAddrResolver, origin: PeerAddr, fields: &[(&str, &str)]) -> Vec<String> {
         let mut request = http::Request::post("/run");
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
         let (mut head, ()) = request.body(()).expect("a request").into_parts();
-        head.extensions.insert(Peer { origin, tls: false });
-        let chain = addresses.chain(&head);
+        head.extensions.insert(PeerInfo { addr: origin, tls: false });
+        let chain = addresses.address_chain(&head);
         chain.iter().map(ToString::to_string).collect()
     }
 
     const TRUSTED: &str = "10.0.0.1:1";
 
     #[test]
-    fn only_a_trusted_peer_is_heard() {
+    fn trusts_forwarding_headers_only_from_trusted_peers() {
         for field in ["x-forwarded-for", "forwarded"] {
             let value = if field == "forwarded" { "for=198.51.100.7" } else { "198.51.100.7" };
             assert_eq!(chain("203.0.113.1:1", &[(field, value)]), ["203.0.113.1"]);
@@ -296,17 +296,17 @@ mod tests {
 
     /// Who opens a Unix socket has no address, and is heard where `unix` is trusted.
     #[test]
-    fn a_peer_without_an_address_is_heard_where_it_is_trusted() {
+    fn trusts_unix_peers_only_where_configured() {
         let said = [("x-forwarded-for", "6.6.6.6, 198.51.100.7, 10.0.0.2")];
         let mut addresses = addresses(&["10.0.0.0/8"]);
-        assert_eq!(chain_of(&addresses, Origin::Unix, &said), ["198.51.100.7", "10.0.0.2"]);
-        assert!(chain_of(&addresses, Origin::Unix, &[]).is_empty());
-        addresses.trusted.unix = false;
-        assert!(chain_of(&addresses, Origin::Unix, &said).is_empty());
+        assert_eq!(chain_of(&addresses, PeerAddr::Unix, &said), ["198.51.100.7", "10.0.0.2"]);
+        assert!(chain_of(&addresses, PeerAddr::Unix, &[]).is_empty());
+        addresses.trusted_proxies.unix = false;
+        assert!(chain_of(&addresses, PeerAddr::Unix, &said).is_empty());
     }
 
     #[test]
-    fn the_list_is_read_from_its_end_and_no_further_than_the_first_stranger() {
+    fn walks_the_list_backwards_to_the_first_untrusted_hop() {
         let rows: &[(&str, &[&str])] = &[
             ("6.6.6.6, 198.51.100.7, 10.0.0.2", &["198.51.100.7", "10.0.0.2", "10.0.0.1"]),
             ("10.0.0.3, 10.0.0.2", &["10.0.0.3", "10.0.0.2", "10.0.0.1"]),
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn forwarded_is_read_as_its_rfc_says() {
+    fn parses_forwarded_as_rfc_7239_says() {
         let rows: &[(&str, &[&str])] = &[
             // Examples of RFC 7239 §4 and §7.1.
             ("for=\"_gazonk\"", &["10.0.0.1"]),
@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn two_fields_are_believed_where_they_agree() {
+    fn uses_both_headers_only_where_they_agree() {
         let agreed = [("forwarded", "for=198.51.100.7"), ("x-forwarded-for", "6.6.6.6, 198.51.100.7")];
         assert_eq!(chain(TRUSTED, &agreed), ["198.51.100.7", "10.0.0.1"]);
         let forged = [("forwarded", "for=6.6.6.6"), ("x-forwarded-for", "198.51.100.7")];
@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_without_end_is_not_read_to_its_end() {
+    fn reads_at_most_max_hops_of_a_list() {
         let many = vec!["10.0.0.9"; 10_000].join(",");
         assert_eq!(chain(TRUSTED, &[("x-forwarded-for", &many)]).len(), MAX_HOPS + 1);
     }

@@ -1,12 +1,12 @@
 //! How much at once: runs that are open, of a caller, of a route, and in all.
 
-use super::limit::{Key, Standing, Standings, Terms, whose};
-use super::{Errand, Gate, Guard, Matched, Told};
+use super::limit::{LimitDescriptor, LimitStatus, QuotaKey, RateLimitHeaders, local_key};
+use super::{Gate, GateReport, RequestKind, RequestPolicy, RouteMatch};
 use crate::config::Config;
-use crate::config::access::PolicyKey;
-use crate::error::{Kind, Rejection};
+use crate::config::access::RateLimitKey;
+use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::Metrics;
-use crate::telemetry::label::Decision;
+use crate::telemetry::label::LimitDecision;
 use crate::telemetry::metric::LimitMetrics;
 use http::request::Parts;
 use std::collections::HashMap;
@@ -21,8 +21,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The runs that are open.
 #[derive(Debug)]
-pub struct Streams {
-    all: Option<Cap>,
+pub struct ConcurrencyLimiter {
+    all: Option<StreamCap>,
     /// by name
     routes: HashMap<String, RouteCaps>,
     seed: RandomState,
@@ -31,66 +31,66 @@ pub struct Streams {
 
 /// What is limited; the position of its metrics.
 #[derive(Clone, Copy, Debug)]
-enum Scope {
+enum StreamScope {
     Caller,
     Route,
     All,
 }
 
-impl Scope {
+impl StreamScope {
     /// As metrics and refusals name it.
     const fn name(self) -> &'static str {
         match self {
-            Scope::Caller => "streams:caller",
-            Scope::Route => "streams:route",
-            Scope::All => "streams:all",
+            StreamScope::Caller => "streams:caller",
+            StreamScope::Route => "streams:route",
+            StreamScope::All => "streams:all",
         }
     }
 }
 
 #[derive(Debug)]
 struct RouteCaps {
-    route: Option<Cap>,
+    route: Option<StreamCap>,
     caller: Option<CallerCap>,
 }
 
 /// A number of runs at once.
 #[derive(Debug)]
-struct Cap {
-    terms: Arc<Terms>,
-    most: NonZeroUsize,
-    open: Arc<AtomicUsize>,
+struct StreamCap {
+    descriptor: Arc<LimitDescriptor>,
+    max: NonZeroUsize,
+    open_count: Arc<AtomicUsize>,
 }
 
 /// A number of runs at once of each caller.
 #[derive(Debug)]
 struct CallerCap {
-    terms: Arc<Terms>,
-    most: NonZeroUsize,
-    open: Arc<Open>,
+    descriptor: Arc<LimitDescriptor>,
+    max: NonZeroUsize,
+    open_by_caller: Arc<OpenByCaller>,
 }
 
 /// How many runs each caller has open. Whoever has none has no entry, so there are no more entries than runs.
 #[derive(Debug, Default)]
-struct Open(Mutex<HashMap<Key, usize>>);
+struct OpenByCaller(Mutex<HashMap<QuotaKey, usize>>);
 
 /// What a run holds while its client takes part; dropping it makes room. Among the extensions behind the gate.
 #[derive(Clone, Debug, Default)]
-pub struct Permits(#[expect(dead_code, reason = "held, never read")] Option<Arc<Held>>);
+pub struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Option<Arc<StreamGuards>>);
 
 #[derive(Debug)]
 #[expect(dead_code, reason = "held, never read")]
-struct Held {
-    caller: Option<OfCaller>,
-    route: Option<One>,
-    all: Option<One>,
+struct StreamGuards {
+    caller: Option<CallerGuard>,
+    route: Option<CountGuard>,
+    all: Option<CountGuard>,
 }
 
 /// One of the runs that are counted.
 #[derive(Debug)]
-struct One(Arc<AtomicUsize>);
+struct CountGuard(Arc<AtomicUsize>);
 
-impl Drop for One {
+impl Drop for CountGuard {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }
@@ -98,35 +98,36 @@ impl Drop for One {
 
 /// One of the runs of a caller.
 #[derive(Debug)]
-struct OfCaller {
-    open: Arc<Open>,
-    key: Key,
+struct CallerGuard {
+    open_by_caller: Arc<OpenByCaller>,
+    key: QuotaKey,
 }
 
-impl Streams {
+impl ConcurrencyLimiter {
     /// As configured. Runs that are open and were counted stay counted, whatever the numbers are now.
     #[must_use]
-    pub fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Streams>) -> Self {
-        let caps = |route: &crate::config::Route| {
+    pub fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&ConcurrencyLimiter>) -> Self {
+        let caps = |route: &crate::config::RouteConfig| {
             let known = before.and_then(|before| before.routes.get(&route.name));
             let (own, caller) =
                 (known.and_then(|caps| caps.route.as_ref()), known.and_then(|caps| caps.caller.as_ref()));
             RouteCaps {
-                route: route.access.max_streams.map(|most| Cap::new(Scope::Route, most, own)),
+                route: route.access.max_streams.map(|most| StreamCap::new(StreamScope::Route, most, own)),
                 caller: route.access.max_streams_per_caller.map(|most| CallerCap {
-                    terms: terms(Scope::Caller, most),
-                    most,
-                    open: caller.map(|cap| Arc::clone(&cap.open)).unwrap_or_default(),
+                    descriptor: stream_descriptor(StreamScope::Caller, most),
+                    max: most,
+                    open_by_caller: caller.map(|cap| Arc::clone(&cap.open_by_caller)).unwrap_or_default(),
                 }),
             }
         };
         let all = before.and_then(|before| before.all.as_ref());
-        Streams {
-            all: config.limits.max_streams.map(|most| Cap::new(Scope::All, most, all)),
+        ConcurrencyLimiter {
+            all: config.limits.max_streams.map(|most| StreamCap::new(StreamScope::All, most, all)),
             routes: config.routes.iter().map(|route| (route.name.clone(), caps(route))).collect(),
             // Callers are known again by it.
             seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),
-            metrics: [Scope::Caller, Scope::Route, Scope::All].map(|scope| metrics.limit(scope.name())),
+            metrics: [StreamScope::Caller, StreamScope::Route, StreamScope::All]
+                .map(|scope| metrics.limit(scope.name())),
         }
     }
 
@@ -134,70 +135,83 @@ impl Streams {
     ///
     /// # Errors
     /// There is none, and where.
-    pub fn seat(&self, head: &Parts, matched: &Matched) -> Result<Permits, Rejection> {
+    pub fn acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
         let standings = || head.extensions.get().cloned().unwrap_or_default();
-        self.enter(head, matched).map_err(|refusal| refusal.rejection(standings()))
+        self.try_acquire(head, matched).map_err(|refusal| refusal.rejection(standings()))
     }
 
     /// The same. The caller is asked first: a caller that has too many hears that, not that the gateway is full, and
     /// takes no room from others even for a moment.
-    fn enter(&self, head: &Parts, matched: &Matched) -> Result<Permits, Refusal<'_>> {
+    fn try_acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, CapExceeded<'_>> {
         let caps = self.routes.get(&*matched.name);
         let caller = caps.and_then(|caps| caps.caller.as_ref()).map(|cap| {
-            let key = whose(&PolicyKey::Caller, head, matched, &self.seed);
-            self.decided(Scope::Caller, &cap.terms, cap.open.enter(key, cap.most))
+            let key = local_key(&RateLimitKey::Caller, head, matched, &self.seed);
+            self.record_decision(StreamScope::Caller, &cap.descriptor, cap.open_by_caller.try_acquire(key, cap.max))
         });
         let caller = caller.transpose()?;
-        let route = self.room(Scope::Route, caps.and_then(|caps| caps.route.as_ref()))?;
-        let all = self.room(Scope::All, self.all.as_ref())?;
+        let route = self.acquire_cap(StreamScope::Route, caps.and_then(|caps| caps.route.as_ref()))?;
+        let all = self.acquire_cap(StreamScope::All, self.all.as_ref())?;
         if caller.is_none() && route.is_none() && all.is_none() {
-            return Ok(Permits::default());
+            return Ok(StreamPermit::default());
         }
-        Ok(Permits(Some(Arc::new(Held { caller, route, all }))))
+        Ok(StreamPermit(Some(Arc::new(StreamGuards { caller, route, all }))))
     }
 
-    fn room<'s>(&'s self, scope: Scope, cap: Option<&'s Cap>) -> Result<Option<One>, Refusal<'s>> {
-        cap.map(|cap| self.decided(scope, &cap.terms, cap.enter())).transpose()
+    fn acquire_cap<'s>(
+        &'s self,
+        scope: StreamScope,
+        cap: Option<&'s StreamCap>,
+    ) -> Result<Option<CountGuard>, CapExceeded<'s>> {
+        cap.map(|cap| self.record_decision(scope, &cap.descriptor, cap.try_acquire())).transpose()
     }
 
-    fn decided<'s, T>(&self, scope: Scope, terms: &'s Arc<Terms>, permit: Option<T>) -> Result<T, Refusal<'s>> {
-        let decision = if permit.is_some() { Decision::Allowed } else { Decision::Refused };
-        self.metrics[scope as usize].decided(decision);
-        permit.ok_or(Refusal { scope, terms })
-    }
-}
-
-fn terms(scope: Scope, most: NonZeroUsize) -> Arc<Terms> {
-    Arc::new(Terms::streams(&scope.name().into(), most))
-}
-
-impl Cap {
-    fn new(scope: Scope, most: NonZeroUsize, before: Option<&Cap>) -> Cap {
-        Cap { terms: terms(scope, most), most, open: before.map(|cap| Arc::clone(&cap.open)).unwrap_or_default() }
-    }
-
-    fn enter(&self) -> Option<One> {
-        let one = |open: usize| (open < self.most.get()).then_some(open + 1);
-        let counted = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one);
-        counted.is_ok().then(|| One(Arc::clone(&self.open)))
+    fn record_decision<'s, T>(
+        &self,
+        scope: StreamScope,
+        terms: &'s Arc<LimitDescriptor>,
+        permit: Option<T>,
+    ) -> Result<T, CapExceeded<'s>> {
+        let decision = if permit.is_some() { LimitDecision::Allowed } else { LimitDecision::Refused };
+        self.metrics[scope as usize].inc_decision(decision);
+        permit.ok_or(CapExceeded { scope, descriptor: terms })
     }
 }
 
-impl Open {
-    fn enter(self: &Arc<Self>, key: Key, most: NonZeroUsize) -> Option<OfCaller> {
+fn stream_descriptor(scope: StreamScope, most: NonZeroUsize) -> Arc<LimitDescriptor> {
+    Arc::new(LimitDescriptor::for_streams(&scope.name().into(), most))
+}
+
+impl StreamCap {
+    fn new(scope: StreamScope, max: NonZeroUsize, before: Option<&StreamCap>) -> StreamCap {
+        StreamCap {
+            descriptor: stream_descriptor(scope, max),
+            max,
+            open_count: before.map(|cap| Arc::clone(&cap.open_count)).unwrap_or_default(),
+        }
+    }
+
+    fn try_acquire(&self) -> Option<CountGuard> {
+        let one = |open: usize| (open < self.max.get()).then_some(open + 1);
+        let counted = self.open_count.fetch_update(Ordering::AcqRel, Ordering::Acquire, one);
+        counted.is_ok().then(|| CountGuard(Arc::clone(&self.open_count)))
+    }
+}
+
+impl OpenByCaller {
+    fn try_acquire(self: &Arc<Self>, key: QuotaKey, most: NonZeroUsize) -> Option<CallerGuard> {
         let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(key).or_default();
         if *count >= most.get() {
             return None;
         }
         *count += 1;
-        Some(OfCaller { open: Arc::clone(self), key })
+        Some(CallerGuard { open_by_caller: Arc::clone(self), key })
     }
 }
 
-impl Drop for OfCaller {
+impl Drop for CallerGuard {
     fn drop(&mut self) {
-        let mut open = self.open.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open_by_caller.0.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = open.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -209,50 +223,62 @@ impl Drop for OfCaller {
 
 /// There is no room, and where.
 #[derive(Debug)]
-struct Refusal<'s> {
-    scope: Scope,
-    terms: &'s Arc<Terms>,
+struct CapExceeded<'s> {
+    scope: StreamScope,
+    descriptor: &'s Arc<LimitDescriptor>,
 }
 
-impl Refusal<'_> {
-    fn rejection(&self, mut standings: Standings) -> Rejection {
-        standings.list.push(Standing { terms: Arc::clone(self.terms), remaining: Some(0), reset: RETRY_AFTER });
+impl CapExceeded<'_> {
+    fn rejection(&self, mut headers: RateLimitHeaders) -> Rejection {
+        headers.statuses.push(LimitStatus {
+            descriptor: Arc::clone(self.descriptor),
+            remaining: Some(0),
+            reset: RETRY_AFTER,
+        });
         let (kind, detail) = match self.scope {
-            Scope::Caller => (Kind::TooManyStreams, "The caller has as many runs open as streams:caller lets it have."),
-            Scope::Route => (Kind::Overloaded, "The route has as many runs open as streams:route lets it have."),
-            Scope::All => (Kind::Overloaded, "The gateway has as many runs open as streams:all lets it have."),
+            StreamScope::Caller => {
+                (RejectionKind::TooManyStreams, "The caller has as many runs open as streams:caller lets it have.")
+            }
+            StreamScope::Route => {
+                (RejectionKind::Overloaded, "The route has as many runs open as streams:route lets it have.")
+            }
+            StreamScope::All => {
+                (RejectionKind::Overloaded, "The gateway has as many runs open as streams:all lets it have.")
+            }
         };
-        let rejection = Rejection::from(kind).detail(detail).policy(&self.terms.name);
-        standings.announce(Rejection { retry_after: Some(RETRY_AFTER.as_secs().to_string()), ..rejection })
+        let rejection = Rejection::from(kind).with_detail(detail).with_policy(&self.descriptor.name);
+        headers.add_to(Rejection { retry_after: Some(RETRY_AFTER.as_secs().to_string()), ..rejection })
     }
 }
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct Slots(pub Arc<Guard>);
+pub struct StreamGate(pub Arc<RequestPolicy>);
 
-impl Gate for Slots {
+impl Gate for StreamGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        let permits = match head.extensions.get::<Arc<Matched>>().cloned() {
+        let permits = match head.extensions.get::<Arc<RouteMatch>>().cloned() {
             // Whoever reads a run that was started takes part in that one, which holds what it needs.
-            Some(matched) if matched.errand == Errand::Start => self.0.streams.seat(head, &matched)?,
-            _ => Permits::default(),
+            Some(matched) if matched.request_kind == RequestKind::Start => self.0.streams.acquire(head, &matched)?,
+            _ => StreamPermit::default(),
         };
         head.extensions.insert(permits);
         Ok(())
     }
 
-    fn told(&self, head: &Parts) -> Told {
+    fn dry_run(&self, head: &Parts) -> GateReport {
         let streams = &self.0.streams;
-        let Some(matched) = head.extensions.get::<Arc<Matched>>() else { return Told::passes("streams", Vec::new()) };
+        let Some(matched) = head.extensions.get::<Arc<RouteMatch>>() else {
+            return GateReport::passes("streams", Vec::new());
+        };
         // Who begins a run that may be known already asks for room once that is known, in the same words.
-        let asks = matches!(matched.errand, Errand::Start | Errand::StartOrJoin);
+        let asks = matches!(matched.request_kind, RequestKind::Start | RequestKind::StartOrJoin);
         let caps = streams.routes.get(&*matched.name).filter(|_| asks);
-        let caller = caps.and_then(|caps| caps.caller.as_ref()).map(|cap| (Scope::Caller, cap.most));
-        let route = caps.and_then(|caps| caps.route.as_ref()).map(|cap| (Scope::Route, cap.most));
-        let all = streams.all.as_ref().filter(|_| asks).map(|cap| (Scope::All, cap.most));
+        let caller = caps.and_then(|caps| caps.caller.as_ref()).map(|cap| (StreamScope::Caller, cap.max));
+        let route = caps.and_then(|caps| caps.route.as_ref()).map(|cap| (StreamScope::Route, cap.max));
+        let all = streams.all.as_ref().filter(|_| asks).map(|cap| (StreamScope::All, cap.max));
         let wants = [caller, route, all].into_iter().flatten();
         let wants = wants.map(|(scope, most)| format!("{}: at most {most} runs at once", scope.name())).collect();
-        Told::depends("streams", wants, "how many runs are open")
+        GateReport::depends_on("streams", wants, "how many runs are open")
     }
 }

@@ -9,12 +9,12 @@
 //! allowed nor the gateway's own is refused, not only kept from reading: a request without `Content-Type` needs no
 //! preflight, and would have its agent run before the browser looks at the answer.
 
-use super::{Gate, Guard, Matched, Told};
-use crate::config::access::Cors;
-use crate::config::field;
-use crate::error::{Kind, Rejection};
-use crate::telemetry::occurrence;
-use crate::telemetry::trace::Traced;
+use super::{Gate, GateReport, RequestPolicy, RouteMatch};
+use crate::config::access::CorsConfig;
+use crate::config::header_names;
+use crate::error::{Rejection, RejectionKind};
+use crate::telemetry::internal_event;
+use crate::telemetry::trace::TraceExtension;
 use futures_util::future::{BoxFuture, Either, Ready, ready};
 use http::header::{self, HeaderName};
 use http::request::Parts;
@@ -28,34 +28,35 @@ const REQUEST_FIELDS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
     header::AUTHORIZATION,
-    field::REQUEST_ID,
-    field::TRACEPARENT,
-    field::TRACESTATE,
-    field::LAST_EVENT_ID,
+    header_names::REQUEST_ID,
+    header_names::TRACEPARENT,
+    header_names::TRACESTATE,
+    header_names::LAST_EVENT_ID,
 ];
 
 /// Fields of answers that a page may read beside the few that it always may.
-const EXPOSED: [HeaderName; 10] = [
-    field::REQUEST_ID,
+const EXPOSED_FIELDS: [HeaderName; 10] = [
+    header_names::REQUEST_ID,
     header::RETRY_AFTER,
-    field::RATE_LIMIT,
-    field::RATE_LIMIT_POLICY,
-    field::LEGACY_LIMIT,
-    field::LEGACY_REMAINING,
-    field::LEGACY_RESET,
+    header_names::RATE_LIMIT,
+    header_names::RATE_LIMIT_POLICY,
+    header_names::LEGACY_LIMIT,
+    header_names::LEGACY_REMAINING,
+    header_names::LEGACY_RESET,
     header::WWW_AUTHENTICATE,
-    field::PROXY_STATUS,
+    header_names::PROXY_STATUS,
     header::LOCATION,
 ];
 
 /// The same as a list, written once.
-static EXPOSED_LIST: LazyLock<HeaderValue> = LazyLock::new(|| listed(&EXPOSED).unwrap_or(HeaderValue::from_static("")));
+static EXPOSED_LIST: LazyLock<HeaderValue> =
+    LazyLock::new(|| join_names(&EXPOSED_FIELDS).unwrap_or(HeaderValue::from_static("")));
 
 /// Whose page sent a request. Among its extensions behind [`Pages`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Page {
+enum PageOrigin {
     /// nobody's, or of the gateway's own origin: nothing has to be said
-    Own,
+    SameOrigin,
     /// of an origin that may call; this is how it is told so
     Allowed(HeaderValue),
     /// of another one
@@ -64,14 +65,14 @@ enum Page {
 
 /// Tells pages what they may, in front of everything that answers.
 #[derive(Clone, Debug)]
-pub struct Pages<S> {
+pub struct CorsService<S> {
     /// who knows whose host we are
-    pub guard: Arc<Guard>,
+    pub guard: Arc<RequestPolicy>,
     /// what answers everything else
     pub inner: S,
 }
 
-impl<S, A, B> Service<Request<A>> for Pages<S>
+impl<S, A, B> Service<Request<A>> for CorsService<S>
 where
     S: Service<Request<A>, Response = Response<B>>,
     S::Future: Send + 'static,
@@ -91,16 +92,17 @@ where
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
         // A path that is no route's says nothing to pages.
-        let Some(matched) = request.extensions().get::<Arc<Matched>>().cloned() else {
+        let Some(matched) = request.extensions().get::<Arc<RouteMatch>>().cloned() else {
             return Either::Left(Either::Right(self.inner.call(request)));
         };
         let (mut head, body) = request.into_parts();
         let cors = matched.access.cors.as_ref();
-        let (page, preflight) = self.guard.looked_at(&mut head, &matched);
+        let (page, preflight) = self.guard.inspect_origin(&mut head, &matched);
         if let Some(response) = preflight {
             let answered = response.status().as_u16();
-            let trace = head.extensions.get::<Traced>().and_then(Traced::take);
-            occurrence::Preflight { route: &matched.name, answered }.emit(matched.metrics.requests(), trace);
+            let trace = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
+            internal_event::PreflightAnswered { route: &matched.name, response_status: answered }
+                .emit(matched.metrics.requests(), trace);
             return Either::Left(Either::Left(ready(Ok(response))));
         }
         let answer = self.inner.call(Request::from_parts(head, body));
@@ -112,8 +114,8 @@ where
             let headers = response.headers_mut();
             // Also where no page asked: a cache has to know that the next answer may differ.
             headers.append(header::VARY, HeaderValue::from_static("Origin"));
-            if let (Page::Allowed(origin), Some(cors)) = (&page, &matched.access.cors) {
-                tell(headers, cors, origin);
+            if let (PageOrigin::Allowed(origin), Some(cors)) = (&page, &matched.access.cors) {
+                add_allow_origin(headers, cors, origin);
                 headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED_LIST.clone());
             }
             Ok(response)
@@ -123,46 +125,46 @@ where
 
 /// The gate that keeps foreign pages out.
 #[derive(Clone, Debug)]
-pub struct Origins;
+pub struct OriginGate;
 
-impl Gate for Origins {
+impl Gate for OriginGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        decide(head)
+        check_origin(head)
     }
 
-    fn told(&self, head: &Parts) -> Told {
-        let cors = head.extensions.get::<Arc<Matched>>().map(|matched| matched.access.cors.as_ref());
+    fn dry_run(&self, head: &Parts) -> GateReport {
+        let cors = head.extensions.get::<Arc<RouteMatch>>().map(|matched| matched.access.cors.as_ref());
         let wants = match cors {
             None => Vec::new(),
             Some(None) => vec!["no page but the gateway's own".to_owned()],
-            Some(Some(Cors { origins: None, .. })) => vec!["pages of any origin".to_owned()],
-            Some(Some(Cors { origins: Some(origins), .. })) => {
+            Some(Some(CorsConfig { origins: None, .. })) => vec!["pages of any origin".to_owned()],
+            Some(Some(CorsConfig { origins: Some(origins), .. })) => {
                 vec![format!("pages of {}, or the gateway's own", origins.join(", "))]
             }
         };
-        Told::decided("origin", wants, &decide(head))
+        GateReport::from_result("origin", wants, &check_origin(head))
     }
 }
 
-fn decide(head: &Parts) -> Result<(), Rejection> {
-    if head.extensions.get::<Page>() == Some(&Page::Foreign) {
+fn check_origin(head: &Parts) -> Result<(), Rejection> {
+    if head.extensions.get::<PageOrigin>() == Some(&PageOrigin::Foreign) {
         let what = "The Origin of the request is neither that of the gateway nor among `cors.origins` of the route.";
-        return Err(Rejection::from(Kind::OriginNotAllowed).detail(what));
+        return Err(Rejection::from(RejectionKind::OriginNotAllowed).with_detail(what));
     }
     Ok(())
 }
 
-impl Guard {
+impl RequestPolicy {
     /// Whose page sent a request, noted among its extensions, and the answer where it is a preflight of a page that may call.
-    fn looked_at<B: Default>(&self, head: &mut Parts, matched: &Matched) -> (Page, Option<Response<B>>) {
+    fn inspect_origin<B: Default>(&self, head: &mut Parts, matched: &RouteMatch) -> (PageOrigin, Option<Response<B>>) {
         let cors = matched.access.cors.as_ref();
-        let page = self.page(head, cors);
-        if let (Page::Allowed(origin), Some(cors)) = (&page, cors)
+        let page = self.page_origin(head, cors);
+        if let (PageOrigin::Allowed(origin), Some(cors)) = (&page, cors)
             && is_preflight(head)
             && self.host.check(head).is_ok()
         {
-            let mut response = self.preflight(head, matched, cors);
-            tell(response.headers_mut(), cors, origin);
+            let mut response = self.preflight_response(head, matched, cors);
+            add_allow_origin(response.headers_mut(), cors, origin);
             return (page, Some(response));
         }
         head.extensions.insert(page.clone());
@@ -171,69 +173,69 @@ impl Guard {
 
     /// Whether a request is a preflight that is answered before any gate, and what with. Whose page it is of stands among its
     /// extensions then, for the gates to look at.
-    pub fn preflighted(&self, head: &mut Parts, matched: &Matched) -> Option<HeaderMap> {
-        let (_, answer) = self.looked_at::<()>(head, matched);
+    pub fn preflight_headers(&self, head: &mut Parts, matched: &RouteMatch) -> Option<HeaderMap> {
+        let (_, answer) = self.inspect_origin::<()>(head, matched);
         answer.map(|answer| answer.into_parts().0.headers)
     }
 
-    fn page(&self, head: &Parts, cors: Option<&Cors>) -> Page {
+    fn page_origin(&self, head: &Parts, cors: Option<&CorsConfig>) -> PageOrigin {
         let mut lines = head.headers.get_all(header::ORIGIN).iter();
-        let Some(origin) = lines.next() else { return Page::Own };
+        let Some(origin) = lines.next() else { return PageOrigin::SameOrigin };
         if lines.next().is_some() {
-            return Page::Foreign;
+            return PageOrigin::Foreign;
         }
         match cors.map(|cors| &cors.origins) {
             // "A wildcard never with credentials" is the configuration's promise.
-            Some(None) => return Page::Allowed(HeaderValue::from_static("*")),
+            Some(None) => return PageOrigin::Allowed(HeaderValue::from_static("*")),
             // Compared as bytes: a browser serializes each origin in one way only.
             Some(Some(origins)) if origins.iter().any(|own| own.as_bytes() == origin.as_bytes()) => {
-                return Page::Allowed(origin.clone());
+                return PageOrigin::Allowed(origin.clone());
             }
             _ => {}
         }
         let origin = origin.to_str().unwrap_or_default();
         // Whether the client's connection has TLS is not known where a proxy ends it.
         let authority = origin.strip_prefix("https://").or(origin.strip_prefix("http://"));
-        let own = authority.is_some() && authority == self.addresses.host(head);
-        if own { Page::Own } else { Page::Foreign }
+        let own = authority.is_some() && authority == self.addresses.requested_host(head);
+        if own { PageOrigin::SameOrigin } else { PageOrigin::Foreign }
     }
 
     /// The answer to a question before a request, before anybody has to say who they are: a browser sends no credentials
     /// with it.
-    fn preflight<B: Default>(&self, head: &Parts, matched: &Matched, cors: &Cors) -> Response<B> {
+    fn preflight_response<B: Default>(&self, head: &Parts, matched: &RouteMatch, cors: &CorsConfig) -> Response<B> {
         let mut response = Response::new(B::default());
         *response.status_mut() = StatusCode::NO_CONTENT;
         let headers = response.headers_mut();
-        let method = matched.errand.method();
+        let method = matched.request_kind.method();
         headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, HeaderValue::from_static(method));
-        if let Some(fields) = self.requested(head, matched) {
+        if let Some(fields) = self.allowed_request_fields(head, matched) {
             headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, fields);
         }
         headers.insert(header::ACCESS_CONTROL_MAX_AGE, cors.max_age.as_secs().into());
         let vary = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers";
         headers.insert(header::VARY, HeaderValue::from_static(vary));
-        if let Some(id) = head.headers.get(field::REQUEST_ID) {
-            headers.insert(field::REQUEST_ID, id.clone());
+        if let Some(id) = head.headers.get(header_names::REQUEST_ID) {
+            headers.insert(header_names::REQUEST_ID, id.clone());
         }
         response
     }
 
     /// Those of the fields that a page wants to send which it may.
-    fn requested(&self, head: &Parts, matched: &Matched) -> Option<HeaderValue> {
+    fn allowed_request_fields(&self, head: &Parts, matched: &RouteMatch) -> Option<HeaderValue> {
         let lines = head.headers.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter();
         let wanted = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
         let may = |field: &HeaderName| {
             REQUEST_FIELDS.contains(field)
                 || matched.access.forward_headers.contains(field)
-                || self.upstream.credentials(&matched.access).any(|own| own == field)
+                || self.upstream.credential_fields(&matched.access).any(|own| own == field)
         };
         let fields: Vec<_> = wanted.filter_map(|name| name.trim().parse().ok()).filter(may).collect();
-        if fields.is_empty() { None } else { listed(&fields) }
+        if fields.is_empty() { None } else { join_names(&fields) }
     }
 }
 
 /// Names in one value, with commas between.
-fn listed(fields: &[HeaderName]) -> Option<HeaderValue> {
+fn join_names(fields: &[HeaderName]) -> Option<HeaderValue> {
     let names: Vec<_> = fields.iter().map(HeaderName::as_str).collect();
     HeaderValue::try_from(names.join(", ")).ok()
 }
@@ -244,7 +246,7 @@ fn is_preflight(head: &Parts) -> bool {
 }
 
 /// Says that the page may read the answer.
-fn tell(headers: &mut HeaderMap, cors: &Cors, origin: &HeaderValue) {
+fn add_allow_origin(headers: &mut HeaderMap, cors: &CorsConfig, origin: &HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     if cors.credentials {
         headers.insert(header::ACCESS_CONTROL_ALLOW_CREDENTIALS, HeaderValue::from_static("true"));

@@ -3,7 +3,7 @@
 //! Each gate says it itself ([`Gate::told`]), by what it decides with, and the stack of [`super::gates`] is walked in its own
 //! order. What only the moment knows (a quota, a signature, whoever is behind a credential) is left open.
 
-use super::gate::{Gate, Gated};
+use super::gate::{Gate, GateService};
 use crate::error::Rejection;
 use http::request::Parts;
 use serde::Serialize;
@@ -11,30 +11,30 @@ use tower::util::ServiceFn;
 
 /// What one gate asks of a request, and what it would do with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Told {
+pub struct GateReport {
     /// what it is about, in one word
     pub gate: &'static str,
     /// what it wants, a sentence each; nothing where it lets all pass
     pub wants: Vec<String>,
     /// what it would do
-    pub verdict: Verdict,
+    pub verdict: GateVerdict,
 }
 
 /// What a gate would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
+pub enum GateVerdict {
     /// it lets the request pass
     Passes,
     /// it does not
-    Refuses(Refusal),
+    Refuses(ReportedRejection),
     /// that depends on this
     Depends(&'static str),
 }
 
 /// A refusal, as its caller would hear it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Refusal {
+pub struct ReportedRejection {
     /// HTTP status
     pub status: u16,
     /// as problem documents have it
@@ -45,46 +45,46 @@ pub struct Refusal {
     pub hint: &'static str,
 }
 
-impl From<&Rejection> for Refusal {
-    fn from(rejection: &Rejection) -> Refusal {
+impl From<&Rejection> for ReportedRejection {
+    fn from(rejection: &Rejection) -> ReportedRejection {
         let (kind, message) = (rejection.kind, rejection.message().to_owned());
-        Refusal { status: rejection.status(), code: kind.code(), message, hint: kind.hint() }
+        ReportedRejection { status: rejection.status(), code: kind.code(), message, hint: kind.hint() }
     }
 }
 
-impl Told {
+impl GateReport {
     /// A gate that lets the request pass, whatever else comes.
-    pub(super) fn passes(gate: &'static str, wants: Vec<String>) -> Told {
-        Told { gate, wants, verdict: Verdict::Passes }
+    pub(super) fn passes(gate: &'static str, wants: Vec<String>) -> GateReport {
+        GateReport { gate, wants, verdict: GateVerdict::Passes }
     }
 
     /// A gate that has decided.
-    pub(super) fn decided(gate: &'static str, wants: Vec<String>, decided: &Result<(), Rejection>) -> Told {
-        let refuses = |rejection: &Rejection| Verdict::Refuses(rejection.into());
-        Told { gate, wants, verdict: decided.as_ref().err().map_or(Verdict::Passes, refuses) }
+    pub(super) fn from_result(gate: &'static str, wants: Vec<String>, decided: &Result<(), Rejection>) -> GateReport {
+        let refuses = |rejection: &Rejection| GateVerdict::Refuses(rejection.into());
+        GateReport { gate, wants, verdict: decided.as_ref().err().map_or(GateVerdict::Passes, refuses) }
     }
 
     /// A gate that would look at something that is not here; one that wants nothing lets all pass.
-    pub(super) fn depends(gate: &'static str, wants: Vec<String>, on: &'static str) -> Told {
-        let verdict = if wants.is_empty() { Verdict::Passes } else { Verdict::Depends(on) };
-        Told { gate, wants, verdict }
+    pub(super) fn depends_on(gate: &'static str, wants: Vec<String>, on: &'static str) -> GateReport {
+        let verdict = if wants.is_empty() { GateVerdict::Passes } else { GateVerdict::Depends(on) };
+        GateReport { gate, wants, verdict }
     }
 }
 
 /// Gates in front of something, asked in their order.
-pub trait Telling {
+pub trait DryRun {
     /// Adds what each of them says.
-    fn tell(&self, head: &Parts, all: &mut Vec<Told>);
+    fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>);
 }
 
-impl<G: Gate, S: Telling> Telling for Gated<G, S> {
-    fn tell(&self, head: &Parts, all: &mut Vec<Told>) {
-        all.push(self.gate().told(head));
-        self.inner().tell(head, all);
+impl<G: Gate, S: DryRun> DryRun for GateService<G, S> {
+    fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>) {
+        all.push(self.gate().dry_run(head));
+        self.inner().dry_run_all(head, all);
     }
 }
 
 /// Behind the last gate.
-impl<F> Telling for ServiceFn<F> {
-    fn tell(&self, _: &Parts, _: &mut Vec<Told>) {}
+impl<F> DryRun for ServiceFn<F> {
+    fn dry_run_all(&self, _: &Parts, _: &mut Vec<GateReport>) {}
 }

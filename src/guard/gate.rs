@@ -1,6 +1,6 @@
 //! One question in front of a service.
 
-use super::told::Told;
+use super::dry_run::GateReport;
 use crate::error::Rejection;
 use futures_util::future::BoxFuture;
 use http::Request;
@@ -18,20 +18,20 @@ pub trait Gate: Clone + Send + Sync + 'static {
     fn pass(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
 
     /// What it would do with the request, for whoever asks before there is one.
-    fn told(&self, head: &Parts) -> Told;
+    fn dry_run(&self, head: &Parts) -> GateReport;
 }
 
 /// A service behind a gate.
 #[derive(Clone, Debug)]
-pub struct Gated<G, S> {
+pub struct GateService<G, S> {
     gate: G,
     inner: S,
 }
 
-impl<G, S> Gated<G, S> {
+impl<G, S> GateService<G, S> {
     /// `inner` behind `gate`.
     pub fn new(gate: G, inner: S) -> Self {
-        Gated { gate, inner }
+        GateService { gate, inner }
     }
 
     pub(super) fn gate(&self) -> &G {
@@ -43,7 +43,7 @@ impl<G, S> Gated<G, S> {
     }
 }
 
-impl<G, S, B> Service<Request<B>> for Gated<G, S>
+impl<G, S, B> Service<Request<B>> for GateService<G, S>
 where
     G: Gate,
     B: Send + 'static,

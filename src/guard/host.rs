@@ -3,9 +3,9 @@
 //! Routing never looks at `Host`; but agents, proxies and logs behind us might, and a request that names two hosts means
 //! something else to each of them.
 
-use super::{Gate, Guard, Told};
+use super::{Gate, GateReport, RequestPolicy};
 use crate::config::Config;
-use crate::error::{Kind, Rejection};
+use crate::error::{Rejection, RejectionKind};
 use http::header::{CONNECTION, HOST, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::uri::Scheme;
@@ -15,16 +15,16 @@ use std::sync::Arc;
 
 /// What the head of a request may look like.
 #[derive(Debug)]
-pub struct Rules {
+pub struct HeadRules {
     /// most fields; hyper counts those of HTTP/1, and nobody those of HTTP/2
-    fields: usize,
+    max_fields: usize,
 }
 
-impl Rules {
+impl HeadRules {
     /// As configured.
     #[must_use]
     pub fn new(config: &Config) -> Self {
-        Rules { fields: config.limits.headers }
+        HeadRules { max_fields: config.limits.headers }
     }
 
     /// Whether a head is proper.
@@ -32,36 +32,38 @@ impl Rules {
     /// # Errors
     /// What is wrong with it.
     pub(super) fn check(&self, head: &Parts) -> Result<(), Rejection> {
-        let most = self.fields;
+        let most = self.max_fields;
         // The request's id is ours, and always there.
         if head.headers.len() > most + 1 {
             let detail = format!("The request has more than {most} fields.");
-            return Err(Rejection::from(Kind::HeadersTooLarge).detail(detail));
+            return Err(Rejection::from(RejectionKind::HeadersTooLarge).with_detail(detail));
         }
-        check(head).map_err(|wrong| {
+        check_head(head).map_err(|wrong| {
             // Whoever sends such a request may have a different idea of where it ends.
-            Rejection::from(Kind::InvalidRequest).detail(wrong).header(CONNECTION, HeaderValue::from_static("close"))
+            Rejection::from(RejectionKind::InvalidRequest)
+                .with_detail(wrong)
+                .with_header(CONNECTION, HeaderValue::from_static("close"))
         })
     }
 }
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct Host(pub Arc<Guard>);
+pub struct HostGate(pub Arc<RequestPolicy>);
 
-impl Gate for Host {
+impl Gate for HostGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         self.0.host.check(head)
     }
 
-    fn told(&self, head: &Parts) -> Told {
-        let most = self.0.host.fields;
+    fn dry_run(&self, head: &Parts) -> GateReport {
+        let most = self.0.host.max_fields;
         let wants = format!("a path or an http URL, one Host, at most {most} fields");
-        Told::decided("host", vec![wants], &self.0.host.check(head))
+        GateReport::from_result("host", vec![wants], &self.0.host.check(head))
     }
 }
 
-fn check(head: &Parts) -> Result<(), &'static str> {
+fn check_head(head: &Parts) -> Result<(), &'static str> {
     // The authority form is CONNECT's and the asterisk form that of OPTIONS to the server itself [RFC 9112 §3.2]; nothing
     // of either is served here.
     if head.method == Method::CONNECT {
@@ -74,7 +76,7 @@ fn check(head: &Parts) -> Result<(), &'static str> {
     if head.uri.scheme().is_some_and(|scheme| ![Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
         return Err("The request target has to be a path or an http or https URL.");
     }
-    transfer_coding(head)?;
+    check_transfer_coding(head)?;
     let mut lines = head.headers.get_all(HOST).iter();
     let (host, more) = (lines.next(), lines.next().is_some());
     // "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that lacks a Host header
@@ -96,7 +98,7 @@ fn check(head: &Parts) -> Result<(), &'static str> {
         // "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an entity that
         // differs from the entity in the ':authority' pseudo-header field." [RFC 9113 §8.3.1] The absolute form of HTTP/1
         // overrules Host [RFC 9112 §3.2.2]; who sends two hosts does not mean it well.
-        (Some(host), Some(target)) if !is_same(host, target, &head.uri) => {
+        (Some(host), Some(target)) if !is_same_host(host, target, &head.uri) => {
             Err("The request target and the Host field name different hosts.")
         }
         _ => Ok(()),
@@ -104,7 +106,7 @@ fn check(head: &Parts) -> Result<(), &'static str> {
 }
 
 /// hyper takes whatever ends in `chunked` and takes only the chunks off.
-fn transfer_coding(head: &Parts) -> Result<(), &'static str> {
+fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     let mut lines = head.headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = lines.next() else { return Ok(()) };
     // "A sender MUST NOT apply the chunked transfer coding more than once to a message body." [RFC 9112 §6.1]
@@ -134,7 +136,7 @@ fn is_port(text: &str) -> bool {
     text.bytes().all(|c| c.is_ascii_digit()) && text.parse::<u16>().is_ok()
 }
 
-fn is_same(host: &str, target: &str, uri: &Uri) -> bool {
+fn is_same_host(host: &str, target: &str, uri: &Uri) -> bool {
     let implied = if uri.scheme() == Some(&Scheme::HTTPS) { ":443" } else { ":80" };
     let bare =
         |text: &'_ str| text.strip_suffix(implied).or(text.strip_suffix(':')).unwrap_or(text).to_ascii_lowercase();
@@ -145,16 +147,16 @@ fn is_same(host: &str, target: &str, uri: &Uri) -> bool {
 mod tests {
     use super::*;
 
-    fn judge(version: Version, method: &str, target: &str, fields: &[(&str, &str)]) -> bool {
+    fn is_accepted(version: Version, method: &str, target: &str, fields: &[(&str, &str)]) -> bool {
         let mut request = http::Request::builder().method(method).uri(target).version(version);
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
-        check(&request.body(()).expect("a request").into_parts().0).is_ok()
+        check_head(&request.body(()).expect("a request").into_parts().0).is_ok()
     }
 
     #[test]
-    fn the_host_of_a_request_is_one_host() {
+    fn requires_exactly_one_valid_host() {
         let good = ["a", "A.example:8080", "127.0.0.1", "[::1]", "[::1]:80", "a_b-c.d:", "xn--bcher-kva.example"];
         let bad = [
             "", ":80", "u@a", "u:p@a", "a/b", "/a", "a,b", "a b", "a?b", "a#b", "a\\b", "a%2eb", "[::1", "[a]",
@@ -162,19 +164,19 @@ mod tests {
         ];
         for (hosts, expected) in [(&good[..], true), (&bad[..], false)] {
             for host in hosts {
-                assert_eq!(judge(Version::HTTP_11, "POST", "/run", &[("host", host)]), expected, "{host:?}");
+                assert_eq!(is_accepted(Version::HTTP_11, "POST", "/run", &[("host", host)]), expected, "{host:?}");
             }
         }
-        assert!(!judge(Version::HTTP_11, "POST", "/run", &[]));
-        assert!(!judge(Version::HTTP_11, "POST", "/run", &[("host", "a"), ("host", "a")]));
-        assert!(judge(Version::HTTP_10, "POST", "/run", &[]));
-        assert!(!judge(Version::HTTP_2, "POST", "/run", &[]));
-        assert!(judge(Version::HTTP_2, "POST", "/run", &[("host", "a")]));
-        assert!(judge(Version::HTTP_2, "POST", "http://a/run", &[]));
+        assert!(!is_accepted(Version::HTTP_11, "POST", "/run", &[]));
+        assert!(!is_accepted(Version::HTTP_11, "POST", "/run", &[("host", "a"), ("host", "a")]));
+        assert!(is_accepted(Version::HTTP_10, "POST", "/run", &[]));
+        assert!(!is_accepted(Version::HTTP_2, "POST", "/run", &[]));
+        assert!(is_accepted(Version::HTTP_2, "POST", "/run", &[("host", "a")]));
+        assert!(is_accepted(Version::HTTP_2, "POST", "http://a/run", &[]));
     }
 
     #[test]
-    fn a_target_that_names_a_host_names_that_of_the_host_field() {
+    fn requires_target_and_host_field_to_agree() {
         for version in [Version::HTTP_11, Version::HTTP_2] {
             let rows = [
                 ("http://a/run", "a", true),
@@ -188,15 +190,15 @@ mod tests {
                 ("ftp://a/run", "a", false),
             ];
             for (target, host, expected) in rows {
-                assert_eq!(judge(version, "POST", target, &[("host", host)]), expected, "{target} {host}");
+                assert_eq!(is_accepted(version, "POST", target, &[("host", host)]), expected, "{target} {host}");
             }
         }
-        assert!(!judge(Version::HTTP_11, "CONNECT", "a:443", &[("host", "a:443")]));
-        assert!(!judge(Version::HTTP_11, "OPTIONS", "*", &[("host", "a")]));
+        assert!(!is_accepted(Version::HTTP_11, "CONNECT", "a:443", &[("host", "a:443")]));
+        assert!(!is_accepted(Version::HTTP_11, "OPTIONS", "*", &[("host", "a")]));
     }
 
     #[test]
-    fn a_body_comes_in_chunks_or_with_a_length() {
+    fn refuses_transfer_codings_other_than_chunked() {
         let rows = [
             (&["chunked"][..], true),
             (&["Chunked"], true),
@@ -209,7 +211,7 @@ mod tests {
         for (codings, expected) in rows {
             let mut fields = vec![("host", "a")];
             fields.extend(codings.iter().map(|coding| ("transfer-encoding", *coding)));
-            assert_eq!(judge(Version::HTTP_11, "POST", "/run", &fields), expected, "{codings:?}");
+            assert_eq!(is_accepted(Version::HTTP_11, "POST", "/run", &fields), expected, "{codings:?}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Who calls, once that is known.
 
+use crate::telemetry::internal_event::CallerInfo;
 use crate::telemetry::label::AuthMethod;
-use crate::telemetry::occurrence::Caller;
 use http::request::Parts;
 use serde_json::{Map, Value};
 use std::net::IpAddr;
@@ -53,44 +53,44 @@ pub fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value
 /// Who calls: among the extensions of every request, empty until somebody was believed. Whoever put it there keeps a copy,
 /// and so hears of it too.
 #[derive(Clone, Debug, Default)]
-pub struct Who(Arc<Known>);
+pub struct CallerContext(Arc<CallerCells>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct CallerCells {
     identity: OnceLock<Arc<Identity>>,
     address: OnceLock<IpAddr>,
 }
 
-impl Who {
+impl CallerContext {
     /// The caller of a request, if one was believed.
     #[must_use]
-    pub fn of(head: &Parts) -> Option<&Arc<Identity>> {
-        head.extensions.get::<Who>()?.known()
+    pub fn identity_from(head: &Parts) -> Option<&Arc<Identity>> {
+        head.extensions.get::<CallerContext>()?.identity()
     }
 
     /// The caller, if one was believed.
     #[must_use]
-    pub fn known(&self) -> Option<&Arc<Identity>> {
+    pub fn identity(&self) -> Option<&Arc<Identity>> {
         self.0.identity.get()
     }
 
     /// Believes a caller.
-    pub fn believe(&self, identity: Identity) {
+    pub fn set_identity(&self, identity: Identity) {
         // One gate says it, once for each request.
         let _ = self.0.identity.set(Arc::new(identity));
     }
 
     /// Takes note of the client's address.
-    pub fn at(&self, address: IpAddr) {
+    pub fn set_address(&self, address: IpAddr) {
         // The same.
         let _ = self.0.address.set(address);
     }
 
     /// What the log says of the caller.
     #[must_use]
-    pub fn caller(&self) -> Caller<'_> {
-        let identity = self.known();
-        Caller {
+    pub fn caller(&self) -> CallerInfo<'_> {
+        let identity = self.identity();
+        CallerInfo {
             address: self.0.address.get().copied(),
             method: identity.map_or(AuthMethod::None, |identity| identity.method),
             source: identity.map(|identity| &*identity.source),
@@ -107,7 +107,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_dot_steps_into_an_object_unless_the_whole_name_is_a_claim() {
+    fn resolves_dotted_names_unless_a_claim_has_the_whole_name() {
         let claims = json!({
             "sub": "ada", "realm_access": {"roles": ["admin"], "a.b": 1}, "https://example.com/roles": ["user"],
             "a": {"b": "inner"}, "a.b": "whole", "list": [{"x": 1}],

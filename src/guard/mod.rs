@@ -15,34 +15,34 @@
 
 pub mod auth;
 mod authorize;
+mod background_task;
+pub mod client_addr;
+mod concurrency;
 pub mod cors;
-mod current;
 pub mod digest;
-pub mod file;
+pub mod dry_run;
+pub mod file_watcher;
 mod gate;
 mod host;
 mod identity;
 pub mod limit;
-pub mod peer;
-pub mod redis;
-mod streams;
-pub mod thread;
-pub mod told;
-mod upkeep;
-pub mod upstream;
+pub mod redis_client;
+mod swap_cell;
+pub mod thread_owner;
+pub mod upstream_fields;
 
-pub use current::Current;
-pub use gate::{Gate, Gated};
-pub use identity::{Identity, Who};
-pub use limit::Standings;
-pub use streams::Permits;
-pub use told::Told;
-pub use upkeep::Upkeep;
+pub use background_task::BackgroundTask;
+pub use concurrency::StreamPermit;
+pub use dry_run::GateReport;
+pub use gate::{Gate, GateService};
+pub use identity::{CallerContext, Identity};
+pub use limit::RateLimitHeaders;
+pub use swap_cell::SwapCell;
 
-use self::told::Telling;
+use self::dry_run::DryRun;
 
 use crate::config::Config;
-use crate::config::access::{self, Access};
+use crate::config::access::{self, AccessConfig};
 use crate::error::Rejection;
 use crate::telemetry::{Metrics, RouteMetrics};
 use http::request::Parts;
@@ -52,22 +52,22 @@ use tower::{Service, ServiceBuilder};
 
 /// The route that a request was matched with. It stands among the request's extensions before the first gate.
 #[derive(Debug)]
-pub struct Matched {
+pub struct RouteMatch {
     /// the route in metrics and logs
     pub name: Arc<str>,
     /// its path, as configured
     pub path: String,
     /// what it asks of callers
-    pub access: Arc<Access>,
+    pub access: Arc<AccessConfig>,
     /// its handles
     pub metrics: Arc<RouteMetrics>,
     /// what the request wants of it
-    pub errand: Errand,
+    pub request_kind: RequestKind,
 }
 
 /// What a request wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errand {
+pub enum RequestKind {
     /// a run
     Start,
     /// a run, or one that was started already; only its body tells, so whoever reads that asks for room
@@ -80,38 +80,38 @@ pub enum Errand {
     Stop,
 }
 
-impl Errand {
+impl RequestKind {
     /// How it is asked for.
     #[must_use]
     pub const fn method(self) -> &'static str {
         match self {
-            Errand::Start | Errand::StartOrJoin | Errand::Stop => "POST",
-            Errand::Read | Errand::Join => "GET",
+            RequestKind::Start | RequestKind::StartOrJoin | RequestKind::Stop => "POST",
+            RequestKind::Read | RequestKind::Join => "GET",
         }
     }
 }
 
 /// Everything that the gates decide with: shared by all requests.
 #[derive(Debug)]
-pub struct Guard {
+pub struct RequestPolicy {
     auth: auth::Authenticator,
-    host: host::Rules,
-    addresses: peer::Addresses,
-    upstream: Arc<upstream::Fields>,
-    limits: Arc<limit::Limits>,
-    streams: streams::Streams,
+    host: host::HeadRules,
+    addresses: client_addr::ClientAddrResolver,
+    upstream: Arc<upstream_fields::UpstreamFields>,
+    limits: Arc<limit::RequestLimiter>,
+    streams: concurrency::ConcurrencyLimiter,
     /// whose a thread is
-    pub threads: thread::Threads,
-    redis: Option<(access::Redis, Arc<redis::Redis>)>,
+    pub threads: thread_owner::ThreadOwnership,
+    redis: Option<(access::RedisConfig, Arc<redis_client::RedisClient>)>,
 }
 
-impl Guard {
+impl RequestPolicy {
     /// A guard for `config`. Files of keys and secrets are read now, and again by its upkeep; nothing is fetched.
     ///
     /// # Errors
     /// What of a file that the configuration names cannot be read or used.
-    pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
-        Guard::following(config, metrics, None)
+    pub fn new(config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, String> {
+        RequestPolicy::build(config, metrics, None)
     }
 
     /// A guard for another configuration in place of this one. What is configured as before is the same: keys of issuers,
@@ -119,38 +119,47 @@ impl Guard {
     ///
     /// # Errors
     /// As [`Guard::new`].
-    pub fn renewed(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<Guard, String> {
-        Guard::following(config, metrics, Some(self))
+    pub fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, String> {
+        RequestPolicy::build(config, metrics, Some(self))
     }
 
-    fn following(config: &Config, metrics: &Arc<Metrics>, before: Option<&Guard>) -> Result<Guard, String> {
+    fn build(config: &Config, metrics: &Arc<Metrics>, before: Option<&RequestPolicy>) -> Result<RequestPolicy, String> {
         let known = before.and_then(|guard| guard.redis.as_ref());
         let redis = match (&config.rate_limits.redis, known) {
             (Some(settings), Some((known, redis))) if settings == known => Some((settings.clone(), Arc::clone(redis))),
-            (Some(settings), _) => Some((settings.clone(), Arc::new(redis::Redis::new(settings)?))),
+            (Some(settings), _) => Some((settings.clone(), Arc::new(redis_client::RedisClient::new(settings)?))),
             (None, _) => None,
         };
         let connection = redis.as_ref().map(|(_, redis)| Arc::clone(redis));
         let limits = before.map(|guard| &*guard.limits);
-        Ok(Guard {
+        Ok(RequestPolicy {
             auth: auth::Authenticator::new(config, metrics, before.map(|guard| &guard.auth))?,
-            host: host::Rules::new(config),
-            addresses: peer::Addresses::new(config),
-            upstream: Arc::new(upstream::Fields::new(config)?),
-            limits: Arc::new(limit::Limits::new(&config.rate_limits, metrics, connection.clone(), limits)),
-            streams: streams::Streams::new(config, metrics, before.map(|guard| &guard.streams)),
-            threads: thread::Threads::new(config, metrics, connection, before.map(|guard| &guard.threads)),
+            host: host::HeadRules::new(config),
+            addresses: client_addr::ClientAddrResolver::new(config),
+            upstream: Arc::new(upstream_fields::UpstreamFields::new(config)?),
+            limits: Arc::new(limit::RequestLimiter::new(&config.rate_limits, metrics, connection.clone(), limits)),
+            streams: concurrency::ConcurrencyLimiter::new(config, metrics, before.map(|guard| &guard.streams)),
+            threads: thread_owner::ThreadOwnership::new(
+                config,
+                metrics,
+                connection,
+                before.map(|guard| &guard.threads),
+            ),
             redis,
         })
     }
 
     /// What keeps keys, files, quotas and connections fresh.
     #[must_use]
-    pub fn upkeep(&self) -> Vec<Upkeep> {
-        let mut all = self.auth.upkeep();
-        all.push(Upkeep::new(&self.upstream, |fields| async move { fields.watch().await }));
-        all.push(Upkeep::new(&self.limits, |limits| async move { limits.watch().await }));
-        all.extend(self.redis.iter().map(|(_, redis)| Upkeep::new(redis, |redis| async move { redis.watch().await })));
+    pub fn background_tasks(&self) -> Vec<BackgroundTask> {
+        let mut all = self.auth.background_tasks();
+        all.push(BackgroundTask::new(&self.upstream, |fields| async move { fields.watch_files().await }));
+        all.push(BackgroundTask::new(&self.limits, |limits| async move { limits.evict_loop().await }));
+        all.extend(
+            self.redis
+                .iter()
+                .map(|(_, redis)| BackgroundTask::new(redis, |redis| async move { redis.keep_connected().await })),
+        );
         all
     }
 
@@ -158,34 +167,34 @@ impl Guard {
     ///
     /// # Errors
     /// There is none.
-    pub fn seat(&self, head: &Parts, matched: &Matched) -> Result<Permits, Rejection> {
-        self.streams.seat(head, matched)
+    pub fn acquire_stream(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
+        self.streams.acquire(head, matched)
     }
 
     /// The Redis that replicas share, if they share one.
     #[must_use]
-    pub fn redis(&self) -> Option<&redis::Redis> {
+    pub fn redis(&self) -> Option<&redis_client::RedisClient> {
         self.redis.as_ref().map(|(_, redis)| &**redis)
     }
 
     /// Says in the metrics what has to be looked up to be known: before they are read.
-    pub fn measure(&self) {
-        self.limits.measure();
+    pub fn update_gauges(&self) {
+        self.limits.update_gauges();
     }
 
     /// Who checks credentials, for the status plane.
     #[must_use]
-    pub fn auth(&self) -> &auth::Authenticator {
+    pub fn authenticator(&self) -> &auth::Authenticator {
         &self.auth
     }
 }
 
 /// The gates in front of `leaf`, outermost first.
 pub fn gates<B, S, R>(
-    guard: &Arc<Guard>,
+    guard: &Arc<RequestPolicy>,
     leaf: S,
 ) -> impl Service<Request<B>, Response = Response<R>, Error = Rejection, Future: Send>
-+ Telling
++ DryRun
 + Clone
 + Send
 + Sync
@@ -193,26 +202,26 @@ pub fn gates<B, S, R>(
 where
     B: Send + 'static,
     R: 'static,
-    S: Service<Request<B>, Response = Response<R>, Error = Rejection> + Telling + Clone + Send + Sync + 'static,
+    S: Service<Request<B>, Response = Response<R>, Error = Rejection> + DryRun + Clone + Send + Sync + 'static,
     S::Future: Send,
 {
     let gate = || Arc::clone(guard);
     ServiceBuilder::new()
         // What is no proper HTTP is nobody's request.
-        .layer_fn(move |inner| Gated::new(host::Host(gate()), inner))
+        .layer_fn(move |inner| GateService::new(host::HostGate(gate()), inner))
         // Pages of strangers are told so before anything is done for them.
-        .layer_fn(|inner| Gated::new(cors::Origins, inner))
+        .layer_fn(|inner| GateService::new(cors::OriginGate, inner))
         // Who calls, as far as the network says; limits below may count by it.
-        .layer_fn(move |inner| Gated::new(peer::Address(gate()), inner))
+        .layer_fn(move |inner| GateService::new(client_addr::ClientAddrGate(gate()), inner))
         // Floods end before anything expensive is done for them, such as checking a signature.
-        .layer_fn(move |inner| Gated::new(limit::Unknown(gate()), inner))
+        .layer_fn(move |inner| GateService::new(limit::PreAuthLimitGate(gate()), inner))
         // Who calls.
-        .layer_fn(move |inner| Gated::new(auth::Authenticate(gate()), inner))
+        .layer_fn(move |inner| GateService::new(auth::AuthenticationGate(gate()), inner))
         // Whether they may. Before their quota: what is forbidden costs nothing.
-        .layer_fn(|inner| Gated::new(authorize::Authorize, inner))
+        .layer_fn(|inner| GateService::new(authorize::AuthorizationGate, inner))
         // How often they may.
-        .layer_fn(move |inner| Gated::new(limit::Known(gate()), inner))
+        .layer_fn(move |inner| GateService::new(limit::PostAuthLimitGate(gate()), inner))
         // How much at once. Last, since what it gives out is held for as long as the run.
-        .layer_fn(move |inner| Gated::new(streams::Slots(gate()), inner))
+        .layer_fn(move |inner| GateService::new(concurrency::StreamGate(gate()), inner))
         .service(leaf)
 }

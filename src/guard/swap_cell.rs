@@ -5,27 +5,27 @@ use std::sync::Arc;
 
 /// One value that many look at and one replaces. Whoever has got it keeps what it got.
 #[derive(Debug)]
-pub struct Current<T>(Arc<ArcSwap<T>>);
+pub struct SwapCell<T>(Arc<ArcSwap<T>>);
 
-impl<T> Clone for Current<T> {
+impl<T> Clone for SwapCell<T> {
     fn clone(&self) -> Self {
-        Current(Arc::clone(&self.0))
+        SwapCell(Arc::clone(&self.0))
     }
 }
 
-impl<T> Current<T> {
+impl<T> SwapCell<T> {
     /// Begins with `value`.
     pub fn new(value: Arc<T>) -> Self {
-        Current(Arc::new(ArcSwap::new(value)))
+        SwapCell(Arc::new(ArcSwap::new(value)))
     }
 
     /// What is in use now.
-    pub fn get(&self) -> Arc<T> {
+    pub fn load(&self) -> Arc<T> {
         self.0.load_full()
     }
 
     /// Uses `value` from now on.
-    pub fn turn(&self, value: Arc<T>) {
+    pub fn store(&self, value: Arc<T>) {
         self.0.store(value);
     }
 }

@@ -3,11 +3,11 @@
 //! A request to an agent is built from nothing, so whatever is not added here does not get there: no cookie, no credential,
 //! no field that looks like one of ours.
 
-use super::file::Watched;
-use super::{Guard, Identity, Matched, Who};
+use super::file_watcher::Watched;
+use super::{CallerContext, Identity, RequestPolicy, RouteMatch};
 use crate::config::Config;
-use crate::config::access::{Access, UpstreamHeader, UpstreamValue};
-use crate::config::field::{
+use crate::config::access::{AccessConfig, UpstreamHeaderConfig, UpstreamHeaderValue};
+use crate::config::header_names::{
     METHOD, SCOPES, SUBJECT, TENANT, TIER, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
 };
 use http::header::{self, HeaderName};
@@ -18,54 +18,55 @@ use std::path::PathBuf;
 
 /// What requests to agents are given from the configuration.
 #[derive(Debug)]
-pub struct Fields {
+pub struct UpstreamFields {
     /// the field of each source of API keys, by its name
-    keys: Vec<(String, HeaderName)>,
-    files: Vec<Secret>,
+    api_key_fields: Vec<(String, HeaderName)>,
+    secret_files: Vec<SecretFile>,
 }
 
 /// The value of a field that stands in a file.
 #[derive(Debug)]
-struct Secret {
+struct SecretFile {
     path: PathBuf,
     prefix: String,
     value: Watched<HeaderValue>,
 }
 
-impl Fields {
+impl UpstreamFields {
     /// As configured.
     ///
     /// # Errors
     /// The first file that cannot be used, and why.
     pub fn new(config: &Config) -> Result<Self, String> {
         let keys = config.auth.api_keys.iter().map(|source| (source.name.clone(), source.header.clone()));
-        let mut files: Vec<Secret> = Vec::new();
-        for UpstreamHeader { value, .. } in config.routes.iter().flat_map(|route| &route.access.upstream_headers) {
-            let UpstreamValue::File { prefix, path } = value else { continue };
+        let mut files: Vec<SecretFile> = Vec::new();
+        for UpstreamHeaderConfig { value, .. } in config.routes.iter().flat_map(|route| &route.access.upstream_headers)
+        {
+            let UpstreamHeaderValue::File { prefix, path } = value else { continue };
             if !files.iter().any(|file| file.path == *path && file.prefix == *prefix) {
                 let before = prefix.clone();
-                let value = Watched::open(path, move |content| secret(&before, content))?;
-                files.push(Secret { path: path.clone(), prefix: prefix.clone(), value });
+                let value = Watched::open(path, move |content| parse_secret(&before, content))?;
+                files.push(SecretFile { path: path.clone(), prefix: prefix.clone(), value });
             }
         }
-        Ok(Fields { keys: keys.collect(), files })
+        Ok(UpstreamFields { api_key_fields: keys.collect(), secret_files: files })
     }
 
     /// Reads files again when they change: never returns, unless there are none.
-    pub async fn watch(&self) {
-        futures_util::future::join_all(self.files.iter().map(|file| file.value.watch())).await;
+    pub async fn watch_files(&self) {
+        futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch())).await;
     }
 
     /// The fields that a caller of the route puts its API key in.
-    pub(super) fn credentials<'f>(&'f self, access: &'f Access) -> impl Iterator<Item = &'f HeaderName> {
-        self.keys.iter().filter(|(name, _)| access.methods.contains(name)).map(|(_, field)| field)
+    pub(super) fn credential_fields<'f>(&'f self, access: &'f AccessConfig) -> impl Iterator<Item = &'f HeaderName> {
+        self.api_key_fields.iter().filter(|(name, _)| access.methods.contains(name)).map(|(_, field)| field)
     }
 
-    fn own(&self, value: &UpstreamValue) -> Option<HeaderValue> {
+    fn configured_value(&self, value: &UpstreamHeaderValue) -> Option<HeaderValue> {
         match value {
-            UpstreamValue::Text(text) => Some(text.clone()),
-            UpstreamValue::File { prefix, path } => {
-                let file = self.files.iter().find(|file| file.path == *path && file.prefix == *prefix)?;
+            UpstreamHeaderValue::Text(text) => Some(text.clone()),
+            UpstreamHeaderValue::File { prefix, path } => {
+                let file = self.secret_files.iter().find(|file| file.path == *path && file.prefix == *prefix)?;
                 Some(HeaderValue::clone(&file.value.get()))
             }
         }
@@ -73,7 +74,7 @@ impl Fields {
 }
 
 /// The value that the content of a file makes.
-fn secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
+fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
     let content = content.trim_ascii_end();
     if content.is_empty() {
         return Err("is empty".to_owned());
@@ -84,27 +85,27 @@ fn secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
     Ok(value)
 }
 
-impl Guard {
+impl RequestPolicy {
     /// The fields that the agent of a run gets beside those that every request has.
     #[must_use]
-    pub fn fields(&self, head: &Parts, matched: &Matched) -> HeaderMap {
+    pub fn upstream_fields(&self, head: &Parts, matched: &RouteMatch) -> HeaderMap {
         let (access, mut fields) = (&matched.access, HeaderMap::new());
         for name in &access.forward_headers {
-            pass_on(name, head, &mut fields);
+            copy_field(name, head, &mut fields);
         }
         if access.forward_credentials {
-            pass_on(&header::AUTHORIZATION, head, &mut fields);
-            for name in self.upstream.credentials(access).filter(|name| **name != header::AUTHORIZATION) {
-                pass_on(name, head, &mut fields);
+            copy_field(&header::AUTHORIZATION, head, &mut fields);
+            for name in self.upstream.credential_fields(access).filter(|name| **name != header::AUTHORIZATION) {
+                copy_field(name, head, &mut fields);
             }
         }
-        self.describe(head, &mut fields);
-        if let Some(identity) = Who::of(head) {
-            introduce(identity, &mut fields);
+        self.add_forwarded(head, &mut fields);
+        if let Some(identity) = CallerContext::identity_from(head) {
+            add_identity(identity, &mut fields);
         }
         // Last: the operator's own word stands.
-        for UpstreamHeader { name, value } in &access.upstream_headers {
-            if let Some(value) = self.upstream.own(value) {
+        for UpstreamHeaderConfig { name, value } in &access.upstream_headers {
+            if let Some(value) = self.upstream.configured_value(value) {
                 fields.insert(name, value);
             }
         }
@@ -113,12 +114,12 @@ impl Guard {
 
     /// Whether a field of a request may carry the credential of a caller of the route.
     #[must_use]
-    pub fn carries_credentials(&self, name: &HeaderName, access: &Access) -> bool {
-        *name == header::AUTHORIZATION || self.upstream.credentials(access).any(|own| own == name)
+    pub fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
+        *name == header::AUTHORIZATION || self.upstream.credential_fields(access).any(|own| own == name)
     }
 
     /// Says where the request came from and by way of whom.
-    fn describe(&self, head: &Parts, fields: &mut HeaderMap) {
+    fn add_forwarded(&self, head: &Parts, fields: &mut HeaderMap) {
         let mut set = |name: HeaderName, value: &str| {
             if let Ok(value) = HeaderValue::from_str(value) {
                 fields.insert(name, value);
@@ -126,12 +127,12 @@ impl Guard {
         };
         // Only what trusted proxies vouch for: many agents take the first address for the client's, so what a client
         // wrote in front of it must not be there.
-        let chain: Vec<_> = self.addresses.chain(head).iter().map(ToString::to_string).collect();
+        let chain: Vec<_> = self.addresses.address_chain(head).iter().map(ToString::to_string).collect();
         if !chain.is_empty() {
             set(X_FORWARDED_FOR, &chain.join(", "));
         }
-        set(X_FORWARDED_PROTO, self.addresses.scheme(head));
-        if let Some(host) = self.addresses.host(head) {
+        set(X_FORWARDED_PROTO, self.addresses.requested_scheme(head));
+        if let Some(host) = self.addresses.requested_host(head) {
             set(X_FORWARDED_HOST, host);
         }
         // "An intermediary [...] MUST send its own Via header field" with the version that the message came in
@@ -145,21 +146,21 @@ impl Guard {
     }
 }
 
-impl super::peer::Addresses {
+impl super::client_addr::ClientAddrResolver {
     /// The host that the client asked for: what a trusted proxy says, or the `Host` of the request.
-    pub(super) fn host<'h>(&self, head: &'h Parts) -> Option<&'h str> {
+    pub(super) fn requested_host<'h>(&self, head: &'h Parts) -> Option<&'h str> {
         let said = |name: &HeaderName| head.headers.get(name).and_then(|host| host.to_str().ok());
-        let told = said(&X_FORWARDED_HOST).filter(|host| self.trusts_peer_of(head) && super::host::is_authority(host));
+        let told = said(&X_FORWARDED_HOST).filter(|host| self.trusts_peer(head) && super::host::is_authority(host));
         let own = || said(&header::HOST).or_else(|| head.uri.authority().map(http::uri::Authority::as_str));
         told.or_else(own)
     }
 
     /// The scheme that the client asked with: what a trusted proxy says, or that of the connection.
-    fn scheme(&self, head: &Parts) -> &'static str {
-        let told = head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer_of(head));
+    fn requested_scheme(&self, head: &Parts) -> &'static str {
+        let told = head.headers.get(X_FORWARDED_PROTO).filter(|_| self.trusts_peer(head));
         let secure = match told {
             Some(scheme) => scheme.as_bytes().eq_ignore_ascii_case(b"https"),
-            None => head.extensions.get::<super::peer::Peer>().is_some_and(|peer| peer.tls),
+            None => head.extensions.get::<super::client_addr::PeerInfo>().is_some_and(|peer| peer.tls),
         };
         if secure { "https" } else { "http" }
     }
@@ -170,7 +171,7 @@ impl super::peer::Addresses {
 /// "Intermediaries MUST parse a received Connection header field before a message is forwarded and, for each
 /// connection-option in this field, remove any header or trailer field(s) from the message with the same name"
 /// [RFC 9110 §7.6.1].
-fn pass_on(name: &HeaderName, head: &Parts, fields: &mut HeaderMap) {
+fn copy_field(name: &HeaderName, head: &Parts, fields: &mut HeaderMap) {
     if !is_nominated(&head.headers, name) {
         for line in head.headers.get_all(name) {
             fields.append(name, line.clone());
@@ -187,14 +188,14 @@ pub fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
 }
 
 /// Says who calls.
-fn introduce(identity: &Identity, fields: &mut HeaderMap) {
-    let scopes: Vec<_> = identity.scopes.iter().map(|scope| plain(scope)).collect();
+fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
+    let scopes: Vec<_> = identity.scopes.iter().map(|scope| percent_encode(scope)).collect();
     let said = [
-        (SUBJECT, Some(plain(&identity.subject))),
-        (TENANT, identity.tenant.as_deref().map(plain)),
+        (SUBJECT, Some(percent_encode(&identity.subject))),
+        (TENANT, identity.tenant.as_deref().map(percent_encode)),
         (SCOPES, (!scopes.is_empty()).then(|| scopes.join(" "))),
         (METHOD, Some(identity.method.label().to_owned())),
-        (TIER, identity.tier.as_deref().map(plain)),
+        (TIER, identity.tier.as_deref().map(percent_encode)),
     ];
     for (name, value) in said {
         if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
@@ -205,7 +206,7 @@ fn introduce(identity: &Identity, fields: &mut HeaderMap) {
 
 /// Text as visible ASCII: every other byte of its UTF-8, and `%` itself, is percent-encoded, so that decoding gives back
 /// exactly the text, and nothing that somebody has put into a name looks like two values or two lines.
-fn plain(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for byte in text.bytes() {
         if byte.is_ascii_graphic() && byte != b'%' {
@@ -223,7 +224,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_visible_ascii_whatever_it_was() {
+    fn encodes_names_as_visible_ascii() {
         for (text, expected) in [
             ("auth0|123", "auth0|123"),
             ("100%", "100%25"),
@@ -232,28 +233,28 @@ mod tests {
             ("Zoë", "Zo%C3%AB"),
             ("", ""),
         ] {
-            assert_eq!(plain(text), expected);
+            assert_eq!(percent_encode(text), expected);
         }
     }
 
     #[test]
-    fn a_secret_of_a_file_ends_before_its_line_does() {
-        let value = secret("Bearer ", b"abc\n").expect("a value");
+    fn strips_the_line_end_of_a_secret_file() {
+        let value = parse_secret("Bearer ", b"abc\n").expect("a value");
         assert_eq!(value.as_bytes(), b"Bearer abc");
         assert!(value.is_sensitive());
         for broken in [&b""[..], b" \n", b"a\nb", b"a\0"] {
-            assert!(secret("", broken).is_err(), "{broken:?}");
+            assert!(parse_secret("", broken).is_err(), "{broken:?}");
         }
     }
 
     #[test]
-    fn a_field_of_the_connection_is_not_passed_on() {
+    fn drops_headers_that_connection_names() {
         let request = http::Request::post("/").header("connection", "close, X-One").header("connection", "x-two");
         let request = request.header("x-one", "1").header("x-two", "2").header("x-three", "3").header("x-three", "4");
         let (head, ()) = request.body(()).expect("a request").into_parts();
         let mut fields = HeaderMap::new();
         for name in ["x-one", "x-two", "x-three"] {
-            pass_on(&HeaderName::from_static(name), &head, &mut fields);
+            copy_field(&HeaderName::from_static(name), &head, &mut fields);
         }
         let fields: Vec<_> = fields.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
         assert_eq!(fields, [("x-three", &b"3"[..]), ("x-three", b"4")]);

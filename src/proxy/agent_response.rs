@@ -2,39 +2,40 @@
 
 use super::upstream::Session;
 use crate::codec::{Framing, json};
-use crate::error::{Kind, Rejection};
-use crate::event::{Field, Json, Type, get};
+use crate::error::{Rejection, RejectionKind};
+use crate::event::{Field, Json, JsonType, get};
 use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
 use std::time::Duration;
 
 /// Most bytes of an answer that is no stream which are read: of a refusal for its message, of a start for its ids.
-const ANSWER_LIMIT: usize = 64 << 10;
+const RESPONSE_LIMIT: usize = 64 << 10;
 
 /// Longest message of an agent that is passed on, in characters.
 const MESSAGE_LIMIT: usize = 500;
 
 /// How long a refusal is read for its message.
-const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The framing of a response that is a stream of events in one of `framings`; otherwise why it is none, in the agent's own
 /// words where it has some.
-pub(super) async fn judge(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
-    let (status, kind) = accepted(session).await?;
+pub(super) async fn check_stream_response(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
+    let (status, kind) = check_response(session).await?;
     // Protobuf is read where it comes, although nobody asks an agent for it.
     if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
         return Ok(framing);
     }
-    let rejection = Rejection::from(Kind::UpstreamContentType).cause(format!("content type {kind:?}, status {status}"));
-    Err(match own_message(session, &kind).await {
-        Some(message) => rejection.detail(message),
+    let rejection = Rejection::from(RejectionKind::UpstreamContentType)
+        .with_cause(format!("content type {kind:?}, status {status}"));
+    Err(match read_error_message(session, &kind).await {
+        Some(message) => rejection.with_detail(message),
         None => rejection,
     })
 }
 
 /// What the agent calls a run that it started.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Named {
+pub(super) struct AgentRunIds {
     /// the conversation
     pub thread_id: Option<String>,
     /// the run
@@ -42,11 +43,11 @@ pub(super) struct Named {
 }
 
 /// Reads the answer to the start of a run in two steps: JSON that may name it, or nothing at all.
-pub(super) async fn started(session: &mut Session) -> Result<Named, Rejection> {
-    let (status, kind) = accepted(session).await?;
+pub(super) async fn read_start_response(session: &mut Session) -> Result<AgentRunIds, Rejection> {
+    let (status, kind) = check_response(session).await?;
     let unfit = |what: &'static str| {
-        let rejection = Rejection::from(Kind::UpstreamContentType).detail(what);
-        rejection.cause(format!("content type {kind:?}, status {status}"))
+        let rejection = Rejection::from(RejectionKind::UpstreamContentType).with_detail(what);
+        rejection.with_cause(format!("content type {kind:?}, status {status}"))
     };
     if kind == Framing::Sse.media_type() {
         return Err(unfit(
@@ -58,47 +59,50 @@ pub(super) async fn started(session: &mut Session) -> Result<Named, Rejection> {
         return Err(unfit("The agent answered the start of the run with something that is no JSON."));
     }
     let mut body = Vec::new();
-    while session.body(|bytes| body.extend_from_slice(bytes)).await.map_err(|why| *why)? {
-        if body.len() > ANSWER_LIMIT {
+    while session.read_body(|bytes| body.extend_from_slice(bytes)).await.map_err(|why| *why)? {
+        if body.len() > RESPONSE_LIMIT {
             return Err(unfit("The agent's answer to the start of the run is longer than 64 KiB."));
         }
     }
     let text = String::from_utf8(body).unwrap_or_default();
     if text.trim().is_empty() && (kind.is_empty() || status == StatusCode::NO_CONTENT) {
-        return Ok(Named::default());
+        return Ok(AgentRunIds::default());
     }
-    named(&text).ok_or_else(|| unfit("The agent answered the start of the run with something that is no JSON object."))
+    parse_run_ids(&text)
+        .ok_or_else(|| unfit("The agent answered the start of the run with something that is no JSON object."))
 }
 
-fn named(text: &str) -> Option<Named> {
-    let object = json::object(text.trim()).ok()?;
+fn parse_run_ids(text: &str) -> Option<AgentRunIds> {
+    let object = json::parse_object(text.trim()).ok()?;
     let id = |field| {
-        let value = get(&object.members, field).filter(|value| matches!(value.shape(), Type::String | Type::Number))?;
+        let value = get(&object.members, field)
+            .filter(|value| matches!(value.json_type(), JsonType::String | JsonType::Number))?;
         Some(value.text().map_or_else(|| value.as_str().to_owned(), Cow::into_owned)).filter(|id| !id.is_empty())
     };
-    Some(Named { thread_id: id(Field::ThreadId), run_id: id(Field::RunId) })
+    Some(AgentRunIds { thread_id: id(Field::ThreadId), run_id: id(Field::RunId) })
 }
 
 /// The status and media type of a response that is no refusal and can be read; otherwise why not.
-async fn accepted(session: &mut Session) -> Result<(StatusCode, String), Rejection> {
-    let Some(response) = session.response() else {
-        return Err(Kind::UpstreamProtocol.into());
+async fn check_response(session: &mut Session) -> Result<(StatusCode, String), Rejection> {
+    let Some(response) = session.response_head() else {
+        return Err(RejectionKind::UpstreamProtocol.into());
     };
     let (status, headers) = (response.status, &response.headers);
     let (kind, coding) = (media_type(headers), header_text(headers, header::CONTENT_ENCODING));
     let retry_after = header_text(headers, header::RETRY_AFTER).filter(|value| value.len() <= 64);
     if !status.is_success() {
-        let mut rejection = Rejection::from(Kind::UpstreamStatus).cause(format!("the agent answered {status}"));
-        rejection.status = passed_on(status);
+        let mut rejection =
+            Rejection::from(RejectionKind::UpstreamStatus).with_cause(format!("the agent answered {status}"));
+        rejection.status = forwarded_status(status);
         rejection.retry_after = retry_after;
-        let message = own_message(session, &kind).await;
+        let message = read_error_message(session, &kind).await;
         return Err(match message {
-            Some(message) => rejection.detail(message),
-            None => rejection.detail(format!("The agent answered with status {}.", status.as_u16())),
+            Some(message) => rejection.with_detail(message),
+            None => rejection.with_detail(format!("The agent answered with status {}.", status.as_u16())),
         });
     }
     if coding.is_some_and(|coding| !coding.eq_ignore_ascii_case("identity")) {
-        return Err(Kind::UpstreamContentEncoding.into());
+        return Err(RejectionKind::UpstreamContentEncoding.into());
     }
     Ok((status, kind))
 }
@@ -118,35 +122,37 @@ fn media_type(headers: &HeaderMap) -> String {
 }
 
 /// Statuses of the agent that say something true to the client as well. Others are the agent's affair with the gateway.
-fn passed_on(status: StatusCode) -> Option<u16> {
+fn forwarded_status(status: StatusCode) -> Option<u16> {
     matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
 }
 
 /// The message inside a JSON refusal of the agent. Pages and traces stay inside.
-async fn own_message(session: &mut Session, kind: &str) -> Option<String> {
+async fn read_error_message(session: &mut Session, kind: &str) -> Option<String> {
     if !is_json(kind) {
         return None;
     }
     let mut body = Vec::new();
     let reading = async {
-        while body.len() <= ANSWER_LIMIT && session.body(|bytes| body.extend_from_slice(bytes)).await? {}
+        while body.len() <= RESPONSE_LIMIT && session.read_body(|bytes| body.extend_from_slice(bytes)).await? {}
         Ok::<(), Box<Rejection>>(())
     };
-    tokio::time::timeout(REFUSAL_TIMEOUT, reading).await.ok()?.ok()?;
-    let body = String::from_utf8(body).ok().filter(|body| body.len() <= ANSWER_LIMIT)?;
-    let found = message_in(&Json::trusted(body.trim()))?;
+    tokio::time::timeout(ERROR_BODY_TIMEOUT, reading).await.ok()?.ok()?;
+    let body = String::from_utf8(body).ok().filter(|body| body.len() <= RESPONSE_LIMIT)?;
+    let found = find_error_message(&Json::from_trusted(body.trim()))?;
     Some(found.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect())
 }
 
 /// `message`, `detail`, or the same inside `error`: the places where agents put their reason.
-fn message_in(body: &Json<'_>) -> Option<String> {
-    let members = json::members(body)?;
+fn find_error_message(body: &Json<'_>) -> Option<String> {
+    let members = json::parse_members(body)?;
     let named = |name: &str| {
-        let (_, value) = members.iter().find(|(key, _)| matches!(key, crate::event::Key::Other(own) if own == name))?;
+        let (_, value) =
+            members.iter().find(|(key, _)| matches!(key, crate::event::MemberKey::Other(own) if own == name))?;
         value.text().map(|text| text.into_owned())
     };
     let error = get(&members, Field::Error);
-    let inside = error.and_then(|error| error.text().map(|text| text.into_owned()).or_else(|| message_in(error)));
+    let inside =
+        error.and_then(|error| error.text().map(|text| text.into_owned()).or_else(|| find_error_message(error)));
     let own = get(&members, Field::Message).and_then(Json::text).map(|text| text.into_owned());
     inside.or(own).or_else(|| named("detail"))
 }

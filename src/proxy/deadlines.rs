@@ -6,111 +6,111 @@ use tokio::time::{Instant, Sleep};
 
 /// Why a run may not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum DeadlineKind {
     /// the agent was silent for longer than it may be
-    Silent,
+    AgentIdle,
     /// no event came in time
-    NoEvent,
+    FirstEvent,
     /// the caller's credential has expired
-    Expired,
+    Credential,
     /// the run took as long as it may
-    Long,
+    RunDuration,
 }
 
 /// When the client last heard something, and the agent said something; and when the run has to end whatever happens. One
 /// timer serves all; it is looked at only when it fires, so a busy stream never touches it.
-pub(super) struct Clock {
+pub(super) struct RunDeadlines {
     keep_alive: Duration,
-    written: Instant,
-    read: Instant,
-    silence: Duration,
+    last_write: Instant,
+    last_read: Instant,
+    idle_limit: Duration,
     /// the deadlines that nothing puts off, each with what it is for
-    bounds: Vec<(Instant, Over)>,
+    fixed: Vec<(Instant, DeadlineKind)>,
     timer: Pin<Box<Sleep>>,
 }
 
-impl Clock {
-    pub(super) fn new(keep_alive: Duration, silence: Duration) -> Self {
+impl RunDeadlines {
+    pub(super) fn new(keep_alive: Duration, idle_limit: Duration) -> Self {
         let now = Instant::now();
-        let timer = Box::pin(tokio::time::sleep(keep_alive.min(silence)));
-        Clock { keep_alive, written: now, read: now, silence, bounds: Vec::new(), timer }
+        let timer = Box::pin(tokio::time::sleep(keep_alive.min(idle_limit)));
+        RunDeadlines { keep_alive, last_write: now, last_read: now, idle_limit, fixed: Vec::new(), timer }
     }
 
     /// The run ends `after` that time, counted from `since`, unless it has ended by then.
-    pub(super) fn bound(&mut self, since: Instant, after: Duration, over: Over) {
+    pub(super) fn set_deadline(&mut self, since: Instant, after: Duration, over: DeadlineKind) {
         // What is too far away to be counted never comes.
-        self.bounds.extend(since.checked_add(after).map(|at| (at, over)));
-        self.set();
+        self.fixed.extend(since.checked_add(after).map(|at| (at, over)));
+        self.reset_timer();
     }
 
     /// Lifts a bound.
-    pub(super) fn lift(&mut self, over: Over) {
-        self.bounds.retain(|(_, own)| *own != over);
+    pub(super) fn clear_deadline(&mut self, over: DeadlineKind) {
+        self.fixed.retain(|(_, own)| *own != over);
     }
 
     /// The bound that comes first.
-    fn first(&self) -> Option<(Instant, Over)> {
-        self.bounds.iter().copied().min_by_key(|(at, _)| *at)
+    fn next_deadline(&self) -> Option<(Instant, DeadlineKind)> {
+        self.fixed.iter().copied().min_by_key(|(at, _)| *at)
     }
 
     /// The bound that has come. An agent that floods never lets anybody wait for the timer, so this is asked beside it.
-    pub(super) fn passed(&self) -> Option<Over> {
-        self.first().filter(|(at, _)| Instant::now() >= *at).map(|(_, over)| over)
+    pub(super) fn find_expired(&self) -> Option<DeadlineKind> {
+        self.next_deadline().filter(|(at, _)| Instant::now() >= *at).map(|(_, over)| over)
     }
 
     /// Waits until a bound has come, and for nothing else: for a time in which silence is nobody's fault.
-    pub(super) async fn ended(&self) {
-        match self.first() {
+    pub(super) async fn wait_expired(&self) {
+        match self.next_deadline() {
             Some((at, _)) => tokio::time::sleep_until(at).await,
             None => std::future::pending().await,
         }
     }
 
     /// Begins to measure the agent's silence anew, against another limit. That may be nearer than what the timer waits for.
-    pub(super) fn listen(&mut self, silence: Duration) {
-        (self.silence, self.read) = (silence, Instant::now());
-        self.set();
+    pub(super) fn restart_idle(&mut self, silence: Duration) {
+        (self.idle_limit, self.last_read) = (silence, Instant::now());
+        self.reset_timer();
     }
 
     /// The agent said something.
-    pub(super) fn heard(&mut self) {
-        self.read = Instant::now();
+    pub(super) fn on_read(&mut self) {
+        self.last_read = Instant::now();
     }
 
     /// The client took something, now. The agent was made to wait meanwhile, so its silence was not its own.
-    pub(super) fn told(&mut self) -> Instant {
+    pub(super) fn on_write(&mut self) -> Instant {
         let now = Instant::now();
-        (self.written, self.read) = (now, now);
+        (self.last_write, self.last_read) = (now, now);
         now
     }
 
-    fn set(&mut self) {
-        let next = (self.written + self.keep_alive).min(self.read + self.silence);
-        let next = self.first().map_or(next, |(at, _)| next.min(at));
+    fn reset_timer(&mut self) {
+        let next = (self.last_write + self.keep_alive).min(self.last_read + self.idle_limit);
+        let next = self.next_deadline().map_or(next, |(at, _)| next.min(at));
         self.timer.as_mut().reset(next);
     }
 
     /// Waits for the timer; `true` when a keep-alive is due, an error when the run may not go on.
-    pub(super) async fn tick(&mut self) -> Result<bool, Over> {
+    pub(super) async fn tick(&mut self) -> Result<bool, DeadlineKind> {
         self.timer.as_mut().await;
         let now = Instant::now();
-        if let Some(over) = self.passed() {
+        if let Some(over) = self.find_expired() {
             return Err(over);
         }
-        if now >= self.read + self.silence {
-            return Err(Over::Silent);
+        if now >= self.last_read + self.idle_limit {
+            return Err(DeadlineKind::AgentIdle);
         }
-        let due = now >= self.written + self.keep_alive;
+        let due = now >= self.last_write + self.keep_alive;
         if due {
-            self.written = now;
+            self.last_write = now;
         }
-        self.set();
+        self.reset_timer();
         Ok(due)
     }
 }
 
 /// The time of day, in ms since the epoch.
-pub(super) fn now() -> i64 {
+pub(super) fn now_millis() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .ok()
@@ -126,9 +126,9 @@ mod tests {
     const SILENCE: Duration = Duration::from_secs(40);
 
     #[tokio::test(start_paused = true)]
-    async fn keep_alives_come_while_the_agent_is_silent_and_then_the_end() {
+    async fn sends_keep_alives_to_a_silent_run_then_times_out() {
         let began = Instant::now();
-        let mut clock = Clock::new(KEEP_ALIVE, SILENCE);
+        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
         let mut at = Vec::new();
         while let Ok(due) = clock.tick().await {
             assert!(due);
@@ -138,12 +138,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_is_said_in_between_puts_both_off() {
-        let mut clock = Clock::new(KEEP_ALIVE, SILENCE);
+    async fn traffic_postpones_keep_alive_and_timeout() {
+        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
         for _ in 0..5 {
             tokio::time::sleep(Duration::from_secs(10)).await;
-            clock.told();
-            clock.heard();
+            clock.on_write();
+            clock.on_read();
         }
         // The timer fires for what was armed long ago, and finds nothing to do.
         assert_eq!(clock.tick().await, Ok(false));
@@ -151,32 +151,32 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_nearest_bound_ends_the_run_whatever_is_said() {
+    async fn nearest_deadline_ends_the_run_despite_traffic() {
         let began = Instant::now();
-        let mut clock = Clock::new(KEEP_ALIVE, SILENCE);
-        clock.bound(began, Duration::MAX, Over::Expired);
-        clock.bound(began, Duration::from_secs(70), Over::Long);
-        clock.bound(began, Duration::from_secs(10), Over::NoEvent);
-        assert_eq!((clock.tick().await, began.elapsed().as_secs()), (Err(Over::NoEvent), 10));
-        clock.lift(Over::NoEvent);
-        assert_eq!(clock.passed(), None);
+        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        clock.set_deadline(began, Duration::MAX, DeadlineKind::Credential);
+        clock.set_deadline(began, Duration::from_secs(70), DeadlineKind::RunDuration);
+        clock.set_deadline(began, Duration::from_secs(10), DeadlineKind::FirstEvent);
+        assert_eq!((clock.tick().await, began.elapsed().as_secs()), (Err(DeadlineKind::FirstEvent), 10));
+        clock.clear_deadline(DeadlineKind::FirstEvent);
+        assert_eq!(clock.find_expired(), None);
         loop {
-            clock.told();
+            clock.on_write();
             match clock.tick().await {
-                Ok(_) => assert_eq!(clock.passed(), None),
-                Err(over) => break assert_eq!(over, Over::Long),
+                Ok(_) => assert_eq!(clock.find_expired(), None),
+                Err(over) => break assert_eq!(over, DeadlineKind::RunDuration),
             }
         }
-        assert_eq!((clock.passed(), began.elapsed().as_secs()), (Some(Over::Long), 70));
+        assert_eq!((clock.find_expired(), began.elapsed().as_secs()), (Some(DeadlineKind::RunDuration), 70));
         // Whoever waits for nothing else is told as well.
-        clock.ended().await;
+        clock.wait_expired().await;
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_bound_that_was_passed_before_ends_the_run_at_once() {
+    async fn deadline_in_the_past_ends_the_run_at_once() {
         let began = Instant::now();
-        let mut clock = Clock::new(KEEP_ALIVE, SILENCE);
-        clock.bound(began, Duration::ZERO, Over::Expired);
-        assert_eq!((clock.tick().await, began.elapsed()), (Err(Over::Expired), Duration::ZERO));
+        let mut clock = RunDeadlines::new(KEEP_ALIVE, SILENCE);
+        clock.set_deadline(began, Duration::ZERO, DeadlineKind::Credential);
+        assert_eq!((clock.tick().await, began.elapsed()), (Err(DeadlineKind::Credential), Duration::ZERO));
     }
 }

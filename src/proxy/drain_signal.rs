@@ -11,43 +11,43 @@ use tokio::sync::watch;
 
 /// The way into one plane.
 #[derive(Debug)]
-pub struct Door {
-    shut: watch::Sender<bool>,
-    close: watch::Sender<bool>,
+pub struct DrainSignal {
+    stop_accepting: watch::Sender<bool>,
+    close_connections: watch::Sender<bool>,
 }
 
-impl Default for Door {
+impl Default for DrainSignal {
     fn default() -> Self {
-        Door { shut: watch::Sender::new(false), close: watch::Sender::new(false) }
+        DrainSignal { stop_accepting: watch::Sender::new(false), close_connections: watch::Sender::new(false) }
     }
 }
 
-impl Door {
+impl DrainSignal {
     /// Takes no more connections; the sockets are closed here.
-    pub fn shut(&self) {
-        self.shut.send_replace(true);
+    pub fn stop_accepting(&self) {
+        self.stop_accepting.send_replace(true);
     }
 
     /// Has every connection end: HTTP/1 behind the answer that it is at, HTTP/2 by GOAWAY behind its streams.
-    pub fn close(&self) {
-        self.shut();
-        self.close.send_replace(true);
+    pub fn close_connections(&self) {
+        self.stop_accepting();
+        self.close_connections.send_replace(true);
     }
 
     /// Waits until no connection is left, and nobody listens who could take one.
-    pub async fn empty(&self) {
-        self.close.closed().await;
+    pub async fn wait_drained(&self) {
+        self.close_connections.closed().await;
     }
 
     /// What listeners watch.
-    pub(super) fn shutting(&self) -> ShutdownWatch {
-        self.shut.subscribe()
+    pub(super) fn watch_accepting(&self) -> ShutdownWatch {
+        self.stop_accepting.subscribe()
     }
 
     /// What connections watch. Whoever has it counts as one.
     #[must_use]
-    pub fn closing(&self) -> ShutdownWatch {
-        self.close.subscribe()
+    pub fn watch_closing(&self) -> ShutdownWatch {
+        self.close_connections.subscribe()
     }
 }
 
@@ -56,16 +56,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_door_is_empty_when_the_last_connection_has_gone() {
-        let door = Door::default();
-        let (listener, app, connection) = (door.shutting(), door.closing(), door.closing());
-        door.shut();
+    async fn drains_once_the_last_connection_is_closed() {
+        let door = DrainSignal::default();
+        let (listener, app, connection) = (door.watch_accepting(), door.watch_closing(), door.watch_closing());
+        door.stop_accepting();
         assert!(*listener.borrow() && !*connection.borrow());
-        door.close();
+        door.close_connections();
         assert!(*connection.borrow());
         drop(app);
-        assert!(futures_util::poll!(Box::pin(door.empty())).is_pending());
+        assert!(futures_util::poll!(Box::pin(door.wait_drained())).is_pending());
         drop(connection);
-        door.empty().await;
+        door.wait_drained().await;
     }
 }

@@ -2,20 +2,20 @@
 //!
 //! Nobody is connected to and no name is looked up. Values of fields that may be secrets are masked.
 
-use super::desk;
-use super::gateway::{Found, Gateway, Route};
-use super::rejoin;
+use super::gateway::{Gateway, PathMatch, RouteEntry};
+use super::resume;
+use super::run_start::RunPreview;
 use super::stack;
-use super::start::Rehearsed;
-use super::upstream::{self, Errand, Outgoing};
-use crate::config::access::{Access, OnExpiry};
-use crate::config::field::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT, TRACESTATE};
+use super::two_step;
+use super::upstream::{self, AgentOperation, UpstreamRequest};
+use crate::config::access::{AccessConfig, OnExpiry};
+use crate::config::header_names::{METHOD, REQUEST_ID, SCOPES, SUBJECT, TENANT, TIER, TRACEPARENT, TRACESTATE};
 use crate::config::replay::OnDisconnect;
-use crate::config::{Upstream, did_you_mean, spelt, words};
-use crate::dialect::Side;
-use crate::error::{Kind, Rejection};
-use crate::guard::told::{Refusal, Telling, Told, Verdict};
-use crate::guard::{self, Matched, Who};
+use crate::config::{UpstreamConfig, did_you_mean, enum_values, format_duration};
+use crate::dialect::PeerDialect;
+use crate::error::{Rejection, RejectionKind};
+use crate::guard::dry_run::{DryRun, GateReport, GateVerdict, ReportedRejection};
+use crate::guard::{self, CallerContext, RouteMatch};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, Request, Response, header};
@@ -28,38 +28,38 @@ use tower::service_fn;
 const MASK: &str = "***";
 
 /// How many paths are named where none fits.
-const KNOWN: usize = 20;
+const HINT_PATHS: usize = 20;
 
 /// What would become of a request.
 #[derive(Debug, Serialize)]
-pub struct Explained {
+pub struct RouteExplanation {
     /// its method
     pub method: String,
     /// its path, without the query, which plays no part
     pub path: String,
     /// what became of it, as far as that can be told
-    pub outcome: Outcome,
+    pub outcome: ExplainedOutcome,
     /// what it leads to
-    pub route: Option<Leads>,
+    pub route: Option<ExplainedRoute>,
 }
 
 /// How far a request comes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ExplainedOutcome {
     /// the gateway answers it by itself
     Answered(&'static str),
     /// it comes through, if these come out well
     Passes(Vec<&'static str>),
     /// it is refused
-    Refused(Refusal),
+    Refused(ReportedRejection),
     /// no route takes it, and what was perhaps meant
-    NoRoute(Refusal, String),
+    NoRoute(ReportedRejection, String),
 }
 
 /// A route, and what a request gets there.
 #[derive(Debug, Serialize)]
-pub struct Leads {
+pub struct ExplainedRoute {
     /// its name
     pub name: String,
     /// its path
@@ -70,23 +70,23 @@ pub struct Leads {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub preflight: Option<BTreeMap<String, String>>,
     /// the gates in their order; none of them is asked about a preflight that is answered
-    pub gates: Vec<Told>,
+    pub gates: Vec<GateReport>,
     /// who speaks what
-    pub client: Speaks,
+    pub client: ExplainedDialect,
     /// the same of the agent
-    pub agent: Speaks,
+    pub agent: ExplainedDialect,
     /// the media type of the answer
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answer: Option<&'static str>,
     /// what the agent is asked, a step each
-    pub agent_gets: Vec<Step>,
+    pub agent_gets: Vec<ExplainedRequest>,
     /// what holds for the run, by key of the configuration
     pub settings: BTreeMap<&'static str, String>,
 }
 
 /// A dialect, and how it is known.
 #[derive(Debug, Serialize)]
-pub struct Speaks {
+pub struct ExplainedDialect {
     /// as configured
     pub configured: &'static str,
     /// what it turned out to be
@@ -99,7 +99,7 @@ pub struct Speaks {
 
 /// A request to the agent.
 #[derive(Debug, Serialize)]
-pub struct Step {
+pub struct ExplainedRequest {
     /// its method
     pub method: String,
     /// where it may go: one of these
@@ -114,150 +114,170 @@ pub struct Step {
 impl Gateway {
     /// What would become of a request of this head and, where it is known, this body.
     #[must_use]
-    pub fn explain(&self, mut head: Parts, body: Option<Bytes>) -> Explained {
+    pub fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
         let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
         let Some(found) = self.find(&path) else {
-            return Explained { method, outcome: self.nowhere(&head), path, route: None };
+            return RouteExplanation { method, outcome: self.explain_no_route(&head), path, route: None };
         };
-        head.extensions.insert(Arc::clone(found.matched()));
-        head.extensions.insert(Who::default());
-        let preflight = self.guard.preflighted(&mut head, found.matched());
-        let gates = if preflight.is_some() { Vec::new() } else { self.gates(&head) };
-        let (leaf, rehearsed) = match self.leaf(&found, &head, body) {
+        head.extensions.insert(Arc::clone(found.route_match()));
+        head.extensions.insert(CallerContext::default());
+        let preflight = self.guard.preflight_headers(&mut head, found.route_match());
+        let gates = if preflight.is_some() { Vec::new() } else { self.gate_reports(&head) };
+        let (leaf, rehearsed) = match self.check_leaf(&found, &head, body) {
             Ok(rehearsed) => (None, rehearsed),
-            Err(rejection) => (Some(Refusal::from(&rejection)), None),
+            Err(rejection) => (Some(ReportedRejection::from(&rejection)), None),
         };
-        let outcome = match (&preflight, refused(&gates).or(leaf.as_ref())) {
-            (Some(_), _) => Outcome::Answered("a preflight of a page that may call"),
-            (None, Some(refusal)) => Outcome::Refused(refusal.clone()),
-            (None, None) => Outcome::Passes(open(&gates)),
+        let outcome = match (&preflight, first_refusal(&gates).or(leaf.as_ref())) {
+            (Some(_), _) => ExplainedOutcome::Answered("a preflight of a page that may call"),
+            (None, Some(refusal)) => ExplainedOutcome::Refused(refusal.clone()),
+            (None, None) => ExplainedOutcome::Passes(open_conditions(&gates)),
         };
-        let preflight = preflight.as_ref().map(shown);
-        let route = Some(self.leads(&found, &head, gates, preflight, rehearsed));
-        Explained { method, path, outcome, route }
+        let preflight = preflight.as_ref().map(headers_to_map);
+        let route = Some(self.explain_route(&found, &head, gates, preflight, rehearsed));
+        RouteExplanation { method, path, outcome, route }
     }
 
     /// What the gates say, in the order in which a request passes them.
-    fn gates(&self, head: &Parts) -> Vec<Told> {
+    fn gate_reports(&self, head: &Parts) -> Vec<GateReport> {
         let leaf = service_fn(async |_: Request<()>| Ok::<_, Rejection>(Response::new(())));
         let mut told = Vec::new();
-        guard::gates(&self.guard, leaf).tell(head, &mut told);
+        guard::gates(&self.guard, leaf).dry_run_all(head, &mut told);
         told
     }
 
     /// What stands behind the gates, up to where somebody would be asked.
-    fn leaf(&self, found: &Found<'_>, head: &Parts, body: Option<Bytes>) -> Result<Option<Rehearsed>, Rejection> {
+    fn check_leaf(
+        &self,
+        found: &PathMatch<'_>,
+        head: &Parts,
+        body: Option<Bytes>,
+    ) -> Result<Option<RunPreview>, Rejection> {
         match found {
-            Found::Run(route) => self.rehearse(route, head.clone(), body).map(Some),
-            Found::Events(route, _) if route.resumable.is_none() => {
-                desk::reading(route, &head.method, &head.headers).map(|_| None)
+            PathMatch::Run(route) => self.preview_run(route, head.clone(), body).map(Some),
+            PathMatch::Events(route, _) if route.resumable.is_none() => {
+                two_step::check_events_request(route, &head.method, &head.headers).map(|_| None)
             }
-            Found::Events(route, _) | Found::Join(route, ..) => {
-                rejoin::reading(route, &head.method, &head.headers).map(|_| None)
+            PathMatch::Events(route, _) | PathMatch::Join(route, ..) => {
+                resume::check_join_request(route, &head.method, &head.headers).map(|_| None)
             }
-            Found::Stop(..) => rejoin::stopping(&head.method).map(|()| None),
+            PathMatch::Stop(..) => resume::check_stop_request(&head.method).map(|()| None),
         }
     }
 
     /// Why no route has a path, and what was perhaps meant.
-    fn nowhere(&self, head: &Parts) -> Outcome {
+    fn explain_no_route(&self, head: &Parts) -> ExplainedOutcome {
         let path = head.uri.path();
-        if self.guard.auth().metadata(path).is_some() && matches!(head.method.as_str(), "GET" | "HEAD") {
-            return Outcome::Answered("protected resource metadata (RFC 9728)");
+        if self.guard.authenticator().resource_metadata(path).is_some()
+            && matches!(head.method.as_str(), "GET" | "HEAD")
+        {
+            return ExplainedOutcome::Answered("protected resource metadata (RFC 9728)");
         }
-        let refusal = Refusal::from(&Rejection::from(Kind::RouteNotFound));
+        let refusal = ReportedRejection::from(&Rejection::from(RejectionKind::RouteNotFound));
         let mut known = self.paths();
         known.sort_unstable();
         let shorter = path.trim_end_matches('/');
         let hint = if let Some(found) = self.find(shorter).filter(|_| shorter != path) {
-            format!("without the slash at its end it leads to the route {}", found.matched().name)
+            format!("without the slash at its end it leads to the route {}", found.route_match().name)
         } else if let Some(other) = known.iter().find(|other| other.eq_ignore_ascii_case(path)) {
             format!("paths are compared with their case: `{other}`")
-        } else if let Some(other) = known.iter().find(|other| below(path, other)) {
+        } else if let Some(other) = known.iter().find(|other| is_below(path, other)) {
             format!("`{other}` leads to a route, and what is below it does not: each path is a route of its own")
         } else {
-            known.truncate(KNOWN);
+            known.truncate(HINT_PATHS);
             did_you_mean(path, &known)
         };
-        Outcome::NoRoute(refusal, hint)
+        ExplainedOutcome::NoRoute(refusal, hint)
     }
 
-    fn leads(
+    fn explain_route(
         &self,
-        found: &Found<'_>,
+        found: &PathMatch<'_>,
         head: &Parts,
-        gates: Vec<Told>,
+        gates: Vec<GateReport>,
         preflight: Option<BTreeMap<String, String>>,
-        rehearsed: Option<Rehearsed>,
-    ) -> Leads {
-        let (route, matched) = (found.route(), found.matched());
-        let told = rehearsed.as_ref().and_then(|told| told.rewritten.as_ref());
-        let speaks = |side: Side, told: Option<Side>, told_by| Speaks {
+        rehearsed: Option<RunPreview>,
+    ) -> ExplainedRoute {
+        let (route, matched) = (found.route(), found.route_match());
+        let told = rehearsed.as_ref().and_then(|told| told.translation.as_ref());
+        let speaks = |side: PeerDialect, told: Option<PeerDialect>, told_by| ExplainedDialect {
             configured: side.name(),
-            told: told.filter(|_| side.auto).map(|told| told.dialect.name),
+            told: told.filter(|_| side.is_auto).map(|told| told.dialect.name),
             told_by,
         };
-        let by = rehearsed.as_ref().and_then(|told| told.told_by);
-        Leads {
+        let by = rehearsed.as_ref().and_then(|told| told.detected_by);
+        ExplainedRoute {
             name: route.name.to_string(),
-            path: route.settings.path.clone(),
+            path: route.config.path.clone(),
             errand: match found {
-                Found::Run(_) if route.resumable.is_some() => "a run, or to come back to one",
-                Found::Run(_) => "a run",
-                Found::Events(..) => "the events of a run that was started",
-                Found::Join(..) => "to come back to a run",
-                Found::Stop(..) => "the end of a run",
+                PathMatch::Run(_) if route.resumable.is_some() => "a run, or to come back to one",
+                PathMatch::Run(_) => "a run",
+                PathMatch::Events(..) => "the events of a run that was started",
+                PathMatch::Join(..) => "to come back to a run",
+                PathMatch::Stop(..) => "the end of a run",
             },
             preflight,
             gates,
             client: speaks(route.client, told.map(|(client, ..)| *client), by),
             agent: speaks(route.agent, None, None),
-            answer: rehearsed.as_ref().map(|told| match route.desk {
+            answer: rehearsed.as_ref().map(|told| match route.two_step {
                 Some(_) => "application/json",
                 None => told.framing.media_type(),
             }),
             agent_gets: match (found, &rehearsed) {
-                (Found::Run(_), Some(rehearsed)) => self.steps(route, matched, head, rehearsed),
+                (PathMatch::Run(_), Some(rehearsed)) => self.explain_requests(route, matched, head, rehearsed),
                 _ => Vec::new(),
             },
-            settings: self.settings(route),
+            settings: self.effective_settings(route),
         }
     }
 
     /// The requests that the agent would get.
-    fn steps(&self, route: &Route, matched: &Matched, head: &Parts, rehearsed: &Rehearsed) -> Vec<Step> {
-        let request = rehearsed.rewritten.as_ref().map(|(.., request)| request);
+    fn explain_requests(
+        &self,
+        route: &RouteEntry,
+        matched: &RouteMatch,
+        head: &Parts,
+        rehearsed: &RunPreview,
+    ) -> Vec<ExplainedRequest> {
+        let request = rehearsed.translation.as_ref().map(|(.., request)| request);
         let body = Bytes::from(request.map(|request| request.body.clone()).unwrap_or_default());
         let bytes = request.map(|_| body.len());
-        let template = route.cluster.events();
-        let first = if template.is_some() { Errand::Start(body) } else { Errand::Run(body) };
-        let mut steps = vec![self.step(route, matched, head, first, bytes)];
+        let template = route.cluster.events_template();
+        let first = if template.is_some() { AgentOperation::Start(body) } else { AgentOperation::Run(body) };
+        let mut steps = vec![self.explain_request(route, matched, head, first, bytes)];
         if let Some(template) = template {
             let ids = request.map(|request| (request.ids.thread_id.text(), request.ids.run_id.text()));
             let (thread_id, run_id) = ids.unwrap_or_default();
             let path = template.fill(&thread_id.unwrap_or("THREAD".into()), &run_id.unwrap_or("RUN".into()));
-            let errand = Errand::Events { path: &path.unwrap_or_default(), behind: None };
-            steps.push(self.step(route, matched, head, errand, None));
+            let errand = AgentOperation::Events { path: &path.unwrap_or_default(), last_event_id: None };
+            steps.push(self.explain_request(route, matched, head, errand, None));
         }
         steps
     }
 
-    fn step(&self, route: &Route, matched: &Matched, head: &Parts, errand: Errand<'_>, bytes: Option<usize>) -> Step {
-        let fields = self.guard.fields(head, matched);
+    fn explain_request(
+        &self,
+        route: &RouteEntry,
+        matched: &RouteMatch,
+        head: &Parts,
+        errand: AgentOperation<'_>,
+        bytes: Option<usize>,
+    ) -> ExplainedRequest {
+        let fields = self.guard.upstream_fields(head, matched);
         let request_id =
             head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or("(made by the gateway)");
-        let calls = stack::trace(&self.tracing, &head.method, &head.headers, &head.extensions).calls();
-        let request = Outgoing { errand, request_id, calls: &calls, fields: &fields };
-        let path = if let Errand::Events { path, .. } = &request.errand { Some(*path) } else { None };
+        let calls = stack::start_trace(&self.tracing, &head.method, &head.headers, &head.extensions).upstream_spans();
+        let request = UpstreamRequest { operation: errand, request_id, spans: &calls, fields: &fields };
+        let path = if let AgentOperation::Events { path, .. } = &request.operation { Some(*path) } else { None };
         let mut shown = Vec::new();
         let mut method = String::new();
         if let Some(upstream) = route.cluster.upstreams().first()
-            && let Ok(sent) = upstream::head(upstream, &request, &request.call(upstream, ""))
+            && let Ok(sent) = upstream::request_head(upstream, &request, &request.start_span(upstream, ""))
         {
             method = sent.method.to_string();
             let without = |name: &HeaderName| *name == header::CONTENT_LENGTH && bytes.is_none();
             let names = sent.headers.iter().filter(|(name, _)| !without(name));
-            shown.extend(names.map(|(name, value)| self.field(matched, name, value.to_str().unwrap_or(MASK))));
+            shown.extend(names.map(|(name, value)| self.explain_field(matched, name, value.to_str().unwrap_or(MASK))));
         }
         if !matched.access.methods.is_empty() {
             let identity = [SUBJECT, TENANT, SCOPES, METHOD, TIER];
@@ -265,12 +285,12 @@ impl Gateway {
         }
         shown.sort();
         shown.dedup();
-        let urls = route.cluster.upstreams().iter().map(|upstream| url(upstream, path)).collect();
-        Step { method, urls, fields: shown, body_bytes: bytes }
+        let urls = route.cluster.upstreams().iter().map(|upstream| request_url(upstream, path)).collect();
+        ExplainedRequest { method, urls, fields: shown, body_bytes: bytes }
     }
 
     /// A field for the agent: its value where that is the gateway's own, and where it is from.
-    fn field(&self, matched: &Matched, name: &HeaderName, value: &str) -> (String, String, &'static str) {
+    fn explain_field(&self, matched: &RouteMatch, name: &HeaderName, value: &str) -> (String, String, &'static str) {
         let access = &matched.access;
         let (value, from) = if access.upstream_headers.iter().any(|own| own.name == *name) {
             (MASK, "the configuration")
@@ -287,23 +307,23 @@ impl Gateway {
         (name.to_string(), value.to_owned(), from)
     }
 
-    fn settings(&self, route: &Route) -> BTreeMap<&'static str, String> {
-        let config = &route.settings;
-        let access: &Access = &config.access;
+    fn effective_settings(&self, route: &RouteEntry) -> BTreeMap<&'static str, String> {
+        let config = &route.config;
+        let access: &AccessConfig = &config.access;
         let (timeouts, run) = (&config.timeouts, &access.run);
         let mut settings = BTreeMap::from([
-            ("timeouts.connect", spelt(timeouts.connect)),
-            ("timeouts.first_byte", spelt(timeouts.first_byte)),
-            ("timeouts.idle", spelt(timeouts.idle)),
-            ("keep_alive", spelt(self.keep_alive)),
-            ("guard", words::of(words::GUARD, &config.guard).to_owned()),
-            ("errors", words::of(words::ERRORS, &access.errors).to_owned()),
-            ("threads", words::of(words::THREADS, &access.own_threads).to_owned()),
+            ("timeouts.connect", format_duration(timeouts.connect)),
+            ("timeouts.first_byte", format_duration(timeouts.first_byte)),
+            ("timeouts.idle", format_duration(timeouts.idle)),
+            ("keep_alive", format_duration(self.keep_alive)),
+            ("guard", enum_values::name_of(enum_values::GUARD, &config.guard).to_owned()),
+            ("errors", enum_values::name_of(enum_values::ERRORS, &access.errors).to_owned()),
+            ("threads", enum_values::name_of(enum_values::THREADS, &access.own_threads).to_owned()),
             (
                 "on_disconnect",
                 match config.on_disconnect {
                     OnDisconnect::Abort => "abort".to_owned(),
-                    OnDisconnect::Continue(alone) => format!("continue for {}", spelt(alone)),
+                    OnDisconnect::Continue(alone) => format!("continue for {}", format_duration(alone)),
                 },
             ),
             ("limits.request_body", format!("{} bytes", self.limits.request_body)),
@@ -313,30 +333,30 @@ impl Gateway {
                 settings.insert(key, value);
             }
         };
-        also("timeouts.first_event", timeouts.first_event.map(spelt));
-        also("timeouts.reader", route.desk.as_ref().map(|_| spelt(timeouts.reader)));
+        also("timeouts.first_event", timeouts.first_event.map(format_duration));
+        also("timeouts.reader", route.two_step.as_ref().map(|_| format_duration(timeouts.reader)));
         let forwarded: Vec<&str> = access.forward_headers.iter().map(HeaderName::as_str).collect();
         also("forward_headers", (!forwarded.is_empty()).then(|| format!("[{}]", forwarded.join(", "))));
         also("forward_credentials", access.forward_credentials.then(|| "true".to_owned()));
         also("tools", access.tools.as_ref().map(|tools| format!("[{}]", tools.join(", "))));
         also("run_limits.events", run.events.map(|most| most.to_string()));
         also("run_limits.bytes", run.bytes.map(|most| format!("{most} bytes")));
-        also("run_limits.duration", run.duration.map(spelt));
+        also("run_limits.duration", run.duration.map(format_duration));
         let ends = Some(access.on_token_expiry).filter(|what| *what != OnExpiry::Finish);
-        also("on_token_expiry", ends.map(|what| words::of(words::ON_TOKEN_EXPIRY, &what).to_owned()));
+        also("on_token_expiry", ends.map(|what| enum_values::name_of(enum_values::ON_TOKEN_EXPIRY, &what).to_owned()));
         settings
     }
 }
 
-fn refused(gates: &[Told]) -> Option<&Refusal> {
-    gates.iter().find_map(|gate| if let Verdict::Refuses(refusal) = &gate.verdict { Some(refusal) } else { None })
+fn first_refusal(gates: &[GateReport]) -> Option<&ReportedRejection> {
+    gates.iter().find_map(|gate| if let GateVerdict::Refuses(refusal) = &gate.verdict { Some(refusal) } else { None })
 }
 
 /// What the gates leave open, each once.
-fn open(gates: &[Told]) -> Vec<&'static str> {
+fn open_conditions(gates: &[GateReport]) -> Vec<&'static str> {
     let mut open = Vec::new();
     for gate in gates {
-        if let Verdict::Depends(on) = gate.verdict
+        if let GateVerdict::Depends(on) = gate.verdict
             && !open.contains(&on)
         {
             open.push(on);
@@ -346,12 +366,12 @@ fn open(gates: &[Told]) -> Vec<&'static str> {
 }
 
 /// Whether a path is one of the segments below another.
-fn below(path: &str, other: &str) -> bool {
+fn is_below(path: &str, other: &str) -> bool {
     other.len() > 1 && path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }
 
 /// Where a request goes: the upstream's own URL, or another path at the same place; a query may hold a secret.
-fn url(upstream: &Upstream, path: Option<&str>) -> String {
+fn request_url(upstream: &UpstreamConfig, path: Option<&str>) -> String {
     let (path, query) = match path.unwrap_or(&upstream.path_and_query).split_once('?') {
         Some((path, _)) => (path, "?***"),
         None => (path.unwrap_or(&upstream.path_and_query), ""),
@@ -360,7 +380,7 @@ fn url(upstream: &Upstream, path: Option<&str>) -> String {
     format!("{}{socket}{path}{query}", upstream.label())
 }
 
-fn shown(headers: &HeaderMap) -> BTreeMap<String, String> {
+fn headers_to_map(headers: &HeaderMap) -> BTreeMap<String, String> {
     let text = |value: &http::HeaderValue| value.to_str().unwrap_or(MASK).to_owned();
     headers.iter().map(|(name, value)| (name.to_string(), text(value))).collect()
 }

@@ -1,21 +1,21 @@
 //! The routes, and what a request for each path leads to.
 
-use super::desk::{self, Desk};
 use super::edge::SEND_TIMEOUT;
 use super::lifecycle::Lifecycle;
-use super::pipe::CutOff;
-use super::rejoin::{self, Resumable};
-use super::respond;
+use super::pipe::BodyAborted;
+use super::responses;
+use super::resume::{self, ResumeRoutes};
+use super::two_step::{self, TwoStepEvents};
 use super::upstream::{Cluster, Connector};
-use crate::config::replay::{Keeper, OnDisconnect};
-use crate::config::{self, Config, Limits};
-use crate::dialect::{Dialect, Side};
-use crate::error::{Kind, Rejection};
-use crate::guard::{Errand, Guard, Matched, Standings, Who};
-use crate::replay::{Settings, Shared, Store};
-use crate::telemetry::trace::Tracing;
+use crate::config::replay::{OnDisconnect, ReplayStoreKind};
+use crate::config::{self, Config, LimitsConfig};
+use crate::dialect::{Dialect, PeerDialect};
+use crate::error::{Rejection, RejectionKind};
+use crate::guard::{CallerContext, RateLimitHeaders, RequestKind, RequestPolicy, RouteMatch};
+use crate::replay::{ReplicaSettings, ReplicatedRuns, RunStore};
+use crate::telemetry::trace::TraceProvider;
 use crate::telemetry::{Metrics, RouteMetrics};
-use crate::translate::{Mode, Tools};
+use crate::translate::{AllowedTools, GuardMode};
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, Request, Response};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -26,136 +26,143 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The body of every answer.
-pub type Body = UnsyncBoxBody<Bytes, CutOff>;
+pub type ResponseBody = UnsyncBoxBody<Bytes, BodyAborted>;
 
 /// Everything that requests are answered with.
 #[derive(Debug)]
 pub struct Gateway {
-    routes: HashMap<String, Arc<Route>>,
-    pub(super) limits: Limits,
+    routes: HashMap<String, Arc<RouteEntry>>,
+    pub(super) limits: LimitsConfig,
     pub(super) keep_alive: Duration,
     pub(super) connector: Arc<Connector>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) lifecycle: Lifecycle,
-    pub(super) guard: Arc<Guard>,
-    pub(super) tracing: Tracing,
+    pub(super) guard: Arc<RequestPolicy>,
+    pub(super) tracing: TraceProvider,
     /// the runs that outlive their clients
-    pub(super) replay: Arc<Store>,
+    pub(super) replay: Arc<RunStore>,
     /// the same, of all replicas
-    pub(super) shared: Option<Arc<Shared>>,
+    pub(super) replication: Option<Arc<ReplicatedRuns>>,
 }
 
 /// What a path leads to.
-pub(super) enum Found<'g> {
+pub(super) enum PathMatch<'g> {
     /// a POST starts a run
-    Run(&'g Route),
+    Run(&'g RouteEntry),
     /// a GET reads the run of this thread; none where the segment is no id
-    Events(&'g Route, Option<String>),
+    Events(&'g RouteEntry, Option<String>),
     /// a GET reads this run again; none where the segment is no id
-    Join(&'g Route, &'g Resumable, Option<String>),
+    Join(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
     /// a POST stops it
-    Stop(&'g Route, &'g Resumable, Option<String>),
+    Stop(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
 }
 
 /// What requests for one path are answered with.
 #[derive(Debug)]
-pub(super) struct Route {
+pub(super) struct RouteEntry {
     /// as it is configured
-    pub settings: config::Route,
+    pub config: config::RouteConfig,
     pub name: Arc<str>,
     /// what the guard knows of it, for a request that starts a run
-    pub starting: Arc<Matched>,
+    pub start_match: Arc<RouteMatch>,
     /// the same, for one that reads a run
-    reading: Arc<Matched>,
+    read_match: Arc<RouteMatch>,
     /// where its runs are found that outlive their clients, if they do
-    pub resumable: Option<Resumable>,
+    pub resumable: Option<ResumeRoutes>,
     /// where clients of two steps find their events
-    pub desk: Option<Desk>,
-    pub client: Side,
+    pub two_step: Option<TwoStepEvents>,
+    pub client: PeerDialect,
     /// what the agent speaks, by the configuration
-    pub agent: Side,
+    pub agent: PeerDialect,
     /// what the agent turned out to speak, where the route leaves it open: later requests are written in that
-    pub learned: Arc<OnceLock<&'static Dialect>>,
-    pub guard: Mode,
+    pub detected_dialect: Arc<OnceLock<&'static Dialect>>,
+    pub guard: GuardMode,
     /// the only tools that may be used
-    pub tools: Option<Arc<Tools>>,
+    pub tools: Option<Arc<AllowedTools>>,
     pub cluster: Arc<Cluster>,
     pub metrics: Arc<RouteMetrics>,
 }
 
-impl Route {
+impl RouteEntry {
     /// The route, with what goes on at the one of that name before.
     ///
     /// # Errors
     /// Which file of its agents cannot be used, and why.
     fn new(
-        route: &config::Route,
+        route: &config::RouteConfig,
         registry: &Metrics,
         connector: &Arc<Connector>,
-        before: Option<&Route>,
+        before: Option<&RouteEntry>,
     ) -> Result<Self, String> {
         let metrics = registry.route(&route.name, route.client, route.agent);
-        let agent = before.filter(|before| same_agent(&before.settings, route));
+        let agent = before.filter(|before| is_same_agent(&before.config, route));
         let name: Arc<str> = route.name.as_str().into();
         let matched = |errand| {
-            Arc::new(Matched {
+            Arc::new(RouteMatch {
                 name: Arc::clone(&name),
                 path: route.path.clone(),
                 access: Arc::clone(&route.access),
                 metrics: Arc::clone(&metrics),
-                errand,
+                request_kind: errand,
             })
         };
-        Ok(Route {
-            starting: matched(match route.on_disconnect {
-                OnDisconnect::Abort => Errand::Start,
-                OnDisconnect::Continue(_) => Errand::StartOrJoin,
+        Ok(RouteEntry {
+            start_match: matched(match route.on_disconnect {
+                OnDisconnect::Abort => RequestKind::Start,
+                OnDisconnect::Continue(_) => RequestKind::StartOrJoin,
             }),
-            reading: matched(Errand::Read),
+            read_match: matched(RequestKind::Read),
             resumable: match route.on_disconnect {
                 OnDisconnect::Abort => None,
                 OnDisconnect::Continue(alone) => {
-                    Some(Resumable::new(&route.path, alone, matched(Errand::Join), matched(Errand::Stop)))
+                    Some(ResumeRoutes::new(&route.path, alone, matched(RequestKind::Join), matched(RequestKind::Stop)))
                 }
             },
-            desk: Desk::new(route, before.and_then(|before| before.desk.as_ref())),
+            two_step: TwoStepEvents::new(route, before.and_then(|before| before.two_step.as_ref())),
             client: route.client,
             agent: route.agent,
-            learned: agent.map(|before| Arc::clone(&before.learned)).unwrap_or_default(),
+            detected_dialect: agent.map(|before| Arc::clone(&before.detected_dialect)).unwrap_or_default(),
             guard: route.guard,
-            tools: route.access.tools.as_ref().map(|names| Arc::new(Tools::new(names.iter().map(String::as_str)))),
-            cluster: match before.filter(|before| before.cluster.is_of(route)) {
+            tools: route
+                .access
+                .tools
+                .as_ref()
+                .map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str)))),
+            cluster: match before.filter(|before| before.cluster.is_reusable_for(route)) {
                 Some(before) => Arc::clone(&before.cluster),
                 None => Arc::new(Cluster::new(route, connector, registry)?),
             },
-            settings: route.clone(),
+            config: route.clone(),
             metrics,
             name,
         })
     }
 
     /// What the agent speaks, as far as that is known.
-    pub(super) fn agent(&self) -> Side {
-        match self.learned.get() {
-            Some(dialect) => Side { auto: true, ..Side::new(dialect) },
+    pub(super) fn current_agent(&self) -> PeerDialect {
+        match self.detected_dialect.get() {
+            Some(dialect) => PeerDialect { is_auto: true, ..PeerDialect::new(dialect) },
             None => self.agent,
         }
     }
 }
 
-impl<'g> Found<'g> {
-    pub(super) fn route(&self) -> &'g Route {
+impl<'g> PathMatch<'g> {
+    pub(super) fn route(&self) -> &'g RouteEntry {
         match self {
-            Found::Run(route) | Found::Events(route, _) | Found::Join(route, ..) | Found::Stop(route, ..) => route,
+            PathMatch::Run(route)
+            | PathMatch::Events(route, _)
+            | PathMatch::Join(route, ..)
+            | PathMatch::Stop(route, ..) => route,
         }
     }
 
-    pub(super) fn matched(&self) -> &Arc<Matched> {
+    pub(super) fn route_match(&self) -> &Arc<RouteMatch> {
         match self {
-            Found::Run(route) => &route.starting,
-            Found::Events(route, _) => &route.reading,
-            Found::Join(_, resumable, _) => &resumable.joining,
-            Found::Stop(_, resumable, _) => &resumable.stopping,
+            PathMatch::Run(route) => &route.start_match,
+            PathMatch::Events(route, _) => &route.read_match,
+            PathMatch::Join(_, resumable, _) => &resumable.join_match,
+            PathMatch::Stop(_, resumable, _) => &resumable.stop_match,
         }
     }
 }
@@ -164,29 +171,29 @@ impl<'g> Found<'g> {
 ///
 /// # Errors
 /// Which file that the configuration names for agents cannot be used, and why.
-fn routes(
+fn build_routes(
     config: &Config,
     metrics: &Metrics,
     connector: &Arc<Connector>,
     before: Option<&Gateway>,
-) -> Result<HashMap<String, Arc<Route>>, String> {
-    let known: HashMap<&str, &Arc<Route>> =
+) -> Result<HashMap<String, Arc<RouteEntry>>, String> {
+    let known: HashMap<&str, &Arc<RouteEntry>> =
         before.iter().flat_map(|before| before.routes.values()).map(|route| (&*route.name, route)).collect();
-    let route = |settings: &config::Route| match known.get(settings.name.as_str()) {
-        Some(route) if route.settings == *settings => Ok(Arc::clone(route)),
-        known => Route::new(settings, metrics, connector, known.map(|route| &***route)).map(Arc::new),
+    let route = |settings: &config::RouteConfig| match known.get(settings.name.as_str()) {
+        Some(route) if route.config == *settings => Ok(Arc::clone(route)),
+        known => RouteEntry::new(settings, metrics, connector, known.map(|route| &***route)).map(Arc::new),
     };
     config.routes.iter().map(|settings| Ok((settings.path.clone(), route(settings)?))).collect()
 }
 
 /// Whether two routes have the same agent and treat it alike. Every key is taken to matter but those that are about clients.
-fn same_agent(one: &config::Route, other: &config::Route) -> bool {
-    let config::Route { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
-    *one == config::Route { path, events_path, client, guard, access, on_disconnect, ..other.clone() }
+fn is_same_agent(one: &config::RouteConfig, other: &config::RouteConfig) -> bool {
+    let config::RouteConfig { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
+    *one == config::RouteConfig { path, events_path, client, guard, access, on_disconnect, ..other.clone() }
 }
 
 /// A body that is known whole.
-pub(super) fn whole(body: Full<Bytes>) -> Body {
+pub(super) fn full_body(body: Full<Bytes>) -> ResponseBody {
     body.map_err(|never| match never {}).boxed_unsync()
 }
 
@@ -199,21 +206,21 @@ impl Gateway {
         config: &Config,
         metrics: Arc<Metrics>,
         lifecycle: Lifecycle,
-        guard: Arc<Guard>,
-        tracing: Tracing,
+        guard: Arc<RequestPolicy>,
+        tracing: TraceProvider,
     ) -> Result<Self, String> {
         let connector = Arc::new(Connector::default());
-        let replay = Store::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay());
-        let shares = config.replay.store == Keeper::Redis;
+        let replay = RunStore::new(config.replay, config.limits.client_buffer, SEND_TIMEOUT, metrics.replay());
+        let shares = config.replay.store == ReplayStoreKind::Redis;
         let shared = guard.redis().filter(|_| shares).map(|redis| {
-            let (process, keep_alive, age) = (rejoin::token(), config.keep_alive, config.replay.age);
-            let settings = Settings { process, keep_alive, age };
-            Shared::new(Arc::clone(&replay), redis, settings, metrics.replay())
+            let (process, keep_alive, age) = (resume::new_token(), config.keep_alive, config.replay.age);
+            let settings = ReplicaSettings { process, keep_alive, age };
+            ReplicatedRuns::new(Arc::clone(&replay), redis, settings, metrics.replay())
         });
         Ok(Gateway {
-            routes: routes(config, &metrics, &connector, None)?,
+            routes: build_routes(config, &metrics, &connector, None)?,
             replay,
-            shared,
+            replication: shared,
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector,
@@ -229,13 +236,13 @@ impl Gateway {
     ///
     /// # Errors
     /// As [`Gateway::new`].
-    pub fn renewed(&self, config: &Config, guard: Arc<Guard>) -> Result<Self, String> {
-        let routes = routes(config, &self.metrics, &self.connector, Some(self))?;
-        self.replay.adjust(config.replay, config.limits.client_buffer);
+    pub fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
+        let routes = build_routes(config, &self.metrics, &self.connector, Some(self))?;
+        self.replay.set_bounds(config.replay, config.limits.client_buffer);
         Ok(Gateway {
             routes,
             replay: Arc::clone(&self.replay),
-            shared: self.shared.clone(),
+            replication: self.replication.clone(),
             limits: config.limits,
             keep_alive: config.keep_alive,
             connector: Arc::clone(&self.connector),
@@ -254,8 +261,8 @@ impl Gateway {
 
     /// The runs of all replicas, if replicas share theirs. They have to be watched.
     #[must_use]
-    pub fn shared(&self) -> Option<Arc<Shared>> {
-        self.shared.clone()
+    pub fn replication(&self) -> Option<Arc<ReplicatedRuns>> {
+        self.replication.clone()
     }
 
     /// The paths of all routes.
@@ -264,56 +271,56 @@ impl Gateway {
     }
 
     /// What a path leads to. Exact paths come first; no template reads one of them.
-    pub(super) fn find(&self, path: &str) -> Option<Found<'_>> {
+    pub(super) fn find(&self, path: &str) -> Option<PathMatch<'_>> {
         if let Some(route) = self.routes.get(path) {
-            return Some(Found::Run(route));
+            return Some(PathMatch::Run(route));
         }
         self.routes.values().find_map(|route| {
-            if let Some(thread_id) = route.desk.as_ref().and_then(|desk| desk.path.thread_id(path)) {
-                return Some(Found::Events(route, thread_id));
+            if let Some(thread_id) = route.two_step.as_ref().and_then(|desk| desk.path.thread_id(path)) {
+                return Some(PathMatch::Events(route, thread_id));
             }
             let resumable = route.resumable.as_ref()?;
-            let joined = resumable.events.run_id(path).map(|run_id| Found::Join(route, resumable, run_id));
-            joined.or_else(|| resumable.stop.run_id(path).map(|run_id| Found::Stop(route, resumable, run_id)))
+            let joined = resumable.events.run_id(path).map(|run_id| PathMatch::Join(route, resumable, run_id));
+            joined.or_else(|| resumable.stop.run_id(path).map(|run_id| PathMatch::Stop(route, resumable, run_id)))
         })
     }
 
     /// The leaf of the stack: whoever comes here has passed the gates.
-    pub(super) async fn answer(&self, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
+    pub(super) async fn handle_request(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, Rejection> {
         let path = request.uri().path();
         let Some(found) = self.find(path) else {
             // Whoever is to learn how to show who it is cannot show it yet.
             let reads = matches!(*request.method(), Method::GET | Method::HEAD);
-            let document = self.guard.auth().metadata(path).filter(|_| reads);
-            return Ok(respond::metadata(document.ok_or(Kind::RouteNotFound)?).map(whole));
+            let document = self.guard.authenticator().resource_metadata(path).filter(|_| reads);
+            return Ok(responses::resource_metadata(document.ok_or(RejectionKind::RouteNotFound)?).map(full_body));
         };
         match found {
-            Found::Run(route) => {
-                let standings = Standings::fields(request.extensions());
-                announced(self.start(route, request).await, standings)
+            PathMatch::Run(route) => {
+                let standings = RateLimitHeaders::fields_from(request.extensions());
+                with_headers(self.start_run(route, request).await, standings)
             }
-            Found::Events(route, thread_id) => {
-                let who = request.extensions().get::<Who>().and_then(Who::known);
-                self.guard.threads.read(&route.reading, who, thread_id.as_deref())?;
-                if let Some(again) = self.events_again(route, thread_id.as_deref(), &request).await? {
+            PathMatch::Events(route, thread_id) => {
+                let who = request.extensions().get::<CallerContext>().and_then(CallerContext::identity);
+                self.guard.threads.check_read(&route.read_match, who, thread_id.as_deref())?;
+                if let Some(again) = self.join_last_run(route, thread_id.as_deref(), &request).await? {
                     return Ok(again);
                 }
-                desk::events(route, thread_id.as_deref(), &request)
+                two_step::serve_events(route, thread_id.as_deref(), &request)
             }
-            Found::Join(route, _, run_id) => {
-                let standings = Standings::fields(request.extensions());
-                announced(self.join_again(route, run_id.as_deref(), &request).await, standings)
+            PathMatch::Join(route, _, run_id) => {
+                let standings = RateLimitHeaders::fields_from(request.extensions());
+                with_headers(self.join_run(route, run_id.as_deref(), &request).await, standings)
             }
-            Found::Stop(route, _, run_id) => {
-                let standings = Standings::fields(request.extensions());
-                announced(self.stop(route, run_id.as_deref(), &request).await, standings)
+            PathMatch::Stop(route, _, run_id) => {
+                let standings = RateLimitHeaders::fields_from(request.extensions());
+                with_headers(self.stop_run(route, run_id.as_deref(), &request).await, standings)
             }
         }
     }
 }
 
 /// An answer or a refusal, with fields that the gates have to say in both.
-fn announced<B>(
+fn with_headers<B>(
     answer: Result<Response<B>, Rejection>,
     fields: Vec<(HeaderName, HeaderValue)>,
 ) -> Result<Response<B>, Rejection> {

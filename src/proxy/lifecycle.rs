@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 
 /// What the process is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Phase {
+pub enum LifecyclePhase {
     /// runs are taken
     Serving,
     /// runs are taken yet; everybody is told to go elsewhere
@@ -27,31 +27,31 @@ pub enum Phase {
 /// Shared by the planes and every run.
 #[derive(Clone, Debug)]
 pub struct Lifecycle {
-    phase: Arc<watch::Sender<Phase>>,
-    open: Arc<Open>,
+    phase: Arc<watch::Sender<LifecyclePhase>>,
+    open_runs: Arc<OpenRuns>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
-    runs: AtomicUsize,
+struct OpenRuns {
+    count: AtomicUsize,
     idle: Notify,
 }
 
 impl Default for Lifecycle {
     fn default() -> Self {
-        Lifecycle { phase: Arc::new(watch::Sender::new(Phase::Serving)), open: Arc::default() }
+        Lifecycle { phase: Arc::new(watch::Sender::new(LifecyclePhase::Serving)), open_runs: Arc::default() }
     }
 }
 
 impl Lifecycle {
     /// The phase now.
     #[must_use]
-    pub fn phase(&self) -> Phase {
+    pub fn phase(&self) -> LifecyclePhase {
         *self.phase.borrow()
     }
 
     /// Goes on to `phase`; never back.
-    pub fn advance(&self, phase: Phase) {
+    pub fn advance(&self, phase: LifecyclePhase) {
         self.phase.send_if_modified(|now| {
             let later = phase > *now;
             if later {
@@ -63,35 +63,35 @@ impl Lifecycle {
 
     /// The process's end as one run sees it. It is subscribed to once, and borrowed at every wait of the run.
     #[must_use]
-    pub fn watch(&self) -> Watch {
-        Watch(self.phase.subscribe())
+    pub fn watch(&self) -> LifecycleWatch {
+        LifecycleWatch(self.phase.subscribe())
     }
 
     /// Counts a run as open until the returned value is dropped.
     #[must_use]
-    pub fn enter(&self) -> Permit {
-        self.open.runs.fetch_add(1, Ordering::AcqRel);
-        Permit(Arc::clone(&self.open))
+    pub fn enter(&self) -> RunPermit {
+        self.open_runs.count.fetch_add(1, Ordering::AcqRel);
+        RunPermit(Arc::clone(&self.open_runs))
     }
 
     /// How many runs are open.
     #[must_use]
-    pub fn open(&self) -> usize {
-        self.open.runs.load(Ordering::Acquire)
+    pub fn open_runs(&self) -> usize {
+        self.open_runs.count.load(Ordering::Acquire)
     }
 
     /// Waits until no run is open and the doors are closed.
-    pub async fn drained(&self) {
+    pub async fn wait_drained(&self) {
         // It fails where nobody is left who could say so, and then the process is at its end.
-        let _ = self.phase.subscribe().wait_for(|now| *now >= Phase::Draining).await;
-        self.idle().await;
+        let _ = self.phase.subscribe().wait_for(|now| *now >= LifecyclePhase::Draining).await;
+        self.wait_idle().await;
     }
 
     /// Waits until no run is open.
-    pub async fn idle(&self) {
+    pub async fn wait_idle(&self) {
         loop {
-            let notified = self.open.idle.notified();
-            if self.open.runs.load(Ordering::Acquire) == 0 {
+            let notified = self.open_runs.idle.notified();
+            if self.open_runs.count.load(Ordering::Acquire) == 0 {
                 return;
             }
             notified.await;
@@ -101,29 +101,29 @@ impl Lifecycle {
 
 /// Tells a run when it has to end.
 #[derive(Debug)]
-pub struct Watch(watch::Receiver<Phase>);
+pub struct LifecycleWatch(watch::Receiver<LifecyclePhase>);
 
-impl Watch {
+impl LifecycleWatch {
     /// Whether open runs end now.
     #[must_use]
     pub fn is_cut(&self) -> bool {
-        *self.0.borrow() == Phase::Cut
+        *self.0.borrow() == LifecyclePhase::Cut
     }
 
     /// Waits until open runs end. May be dropped while waiting.
-    pub async fn cut(&mut self) {
+    pub async fn wait_cut(&mut self) {
         // It fails where nobody is left who could say so, and then the process is at its end as well.
-        let _ = self.0.wait_for(|now| *now == Phase::Cut).await;
+        let _ = self.0.wait_for(|now| *now == LifecyclePhase::Cut).await;
     }
 }
 
 /// A run that is open.
 #[derive(Debug)]
-pub struct Permit(Arc<Open>);
+pub struct RunPermit(Arc<OpenRuns>);
 
-impl Drop for Permit {
+impl Drop for RunPermit {
     fn drop(&mut self) {
-        if self.0.runs.fetch_sub(1, Ordering::AcqRel) == 1 {
+        if self.0.count.fetch_sub(1, Ordering::AcqRel) == 1 {
             self.0.idle.notify_waiters();
         }
     }
@@ -134,32 +134,32 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn idle_waits_for_the_last_permit_and_phases_only_advance() {
+    async fn idle_waits_for_the_last_permit_and_phases_never_go_back() {
         let lifecycle = Lifecycle::default();
-        lifecycle.idle().await;
+        lifecycle.wait_idle().await;
         let permits = [lifecycle.enter(), lifecycle.enter()];
         let idle = tokio::spawn({
             let lifecycle = lifecycle.clone();
-            async move { lifecycle.idle().await }
+            async move { lifecycle.wait_idle().await }
         });
         tokio::task::yield_now().await;
         assert!(!idle.is_finished());
         drop(permits);
         idle.await.expect("idle");
-        lifecycle.advance(Phase::Cut);
-        lifecycle.advance(Phase::Draining);
-        assert_eq!(lifecycle.phase(), Phase::Cut);
+        lifecycle.advance(LifecyclePhase::Cut);
+        lifecycle.advance(LifecyclePhase::Draining);
+        assert_eq!(lifecycle.phase(), LifecyclePhase::Cut);
     }
 
     #[tokio::test]
-    async fn a_run_hears_of_the_cut_and_of_nothing_before() {
+    async fn notifies_runs_of_the_cut_but_not_of_draining() {
         let lifecycle = Lifecycle::default();
         let mut watch = lifecycle.watch();
-        lifecycle.advance(Phase::Draining);
-        assert!(!watch.is_cut() && futures_util::poll!(Box::pin(watch.cut())).is_pending());
-        lifecycle.advance(Phase::Cut);
+        lifecycle.advance(LifecyclePhase::Draining);
+        assert!(!watch.is_cut() && futures_util::poll!(Box::pin(watch.wait_cut())).is_pending());
+        lifecycle.advance(LifecyclePhase::Cut);
         assert!(watch.is_cut() && lifecycle.watch().is_cut());
-        watch.cut().await;
-        lifecycle.watch().cut().await;
+        watch.wait_cut().await;
+        lifecycle.watch().wait_cut().await;
     }
 }

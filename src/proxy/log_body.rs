@@ -1,7 +1,7 @@
 //! The body of an answer that reads a log.
 
-use super::pipe::CutOff;
-use crate::replay::Reader;
+use super::pipe::BodyAborted;
+use crate::replay::LogReader;
 use bytes::Bytes;
 use http_body::{Body, Frame};
 use std::pin::Pin;
@@ -9,13 +9,13 @@ use std::task::{Context, Poll};
 
 /// A client that reads a run's log.
 #[derive(Debug)]
-pub(super) struct Tail(pub Reader);
+pub(super) struct LogBody(pub LogReader);
 
-impl Body for Tail {
+impl Body for LogBody {
     type Data = Bytes;
-    type Error = CutOff;
+    type Error = BodyAborted;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, CutOff>>> {
-        self.0.poll_next(cx).map(|next| next.map(|piece| piece.map(Frame::data).map_err(|_| CutOff)))
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyAborted>>> {
+        self.0.poll_next(cx).map(|next| next.map(|piece| piece.map(Frame::data).map_err(|_| BodyAborted)))
     }
 }

@@ -1,13 +1,13 @@
 //! Which framing a client asks for, and which one an agent may answer in.
 
 use crate::codec::Framing;
-use crate::dialect::Side;
-use crate::error::{Kind, Rejection};
+use crate::dialect::PeerDialect;
+use crate::error::{Rejection, RejectionKind};
 use http::{HeaderMap, header};
 
 /// The framings that a dialect has. Only canonical AG-UI is defined in protobuf.
-pub(super) fn framings(side: Side) -> &'static [Framing] {
-    if side.auto || side.dialect.is_canonical() { &[Framing::Sse, Framing::Proto] } else { &[Framing::Sse] }
+pub(super) fn supported_framings(side: PeerDialect) -> &'static [Framing] {
+    if side.is_auto || side.dialect.is_canonical() { &[Framing::Sse, Framing::Proto] } else { &[Framing::Sse] }
 }
 
 /// The framing of the answer to a request with these headers.
@@ -15,7 +15,7 @@ pub(super) fn framings(side: Side) -> &'static [Framing] {
 /// Protobuf has to be asked for by its name: the server of the AG-UI SDK takes `*/*` for it, but who says `*/*` reads
 /// event streams, and that wire has no keep-alives. Where both are named with one weight, the first that is named is
 /// taken: `HttpAgent` puts `text/event-stream` behind what its application sets, so that is all that one can say there.
-pub(super) fn framing(headers: &HeaderMap, client: Side) -> Result<Framing, Rejection> {
+pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
     if !headers.contains_key(header::ACCEPT) {
         return Ok(Framing::Sse);
     }
@@ -23,30 +23,30 @@ pub(super) fn framing(headers: &HeaderMap, client: Side) -> Result<Framing, Reje
     let lines = headers.get_all(header::ACCEPT).iter();
     let (mut best, mut any) = ((None, 0.0), false);
     for range in lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')) {
-        let (media, weight) = weighed(range);
-        let named = framings(client).iter().copied().find(|framing| framing.media_type() == media);
+        let (media, weight) = parse_media_range(range);
+        let named = supported_framings(client).iter().copied().find(|framing| framing.media_type() == media);
         // "The most specific reference has precedence" [RFC 9110 §12.5.1]: a wildcard does not outweigh a name.
         if named.is_some() && weight > best.1 {
             best = (named, weight);
         }
         any |= matches!(media.as_str(), "text/*" | "*/*") && weight > 0.0;
     }
-    best.0.or(any.then_some(Framing::Sse)).ok_or_else(|| Kind::NotAcceptable.into())
+    best.0.or(any.then_some(Framing::Sse)).ok_or_else(|| RejectionKind::NotAcceptable.into())
 }
 
 /// As [`framing`], for a client that starts a run in two steps: the answer is JSON, and it may say here already what it
 /// wants of the events.
-pub(super) fn start(headers: &HeaderMap, client: Side) -> Result<Framing, Rejection> {
+pub(super) fn negotiate_start(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
     let lines = headers.get_all(header::ACCEPT).iter();
     let json = lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).any(|range| {
-        let (media, weight) = weighed(range);
+        let (media, weight) = parse_media_range(range);
         matches!(media.as_str(), "application/json" | "application/*") && weight > 0.0
     });
-    if json { Ok(Framing::Sse) } else { framing(headers, client) }
+    if json { Ok(Framing::Sse) } else { negotiate(headers, client) }
 }
 
 /// The media type of a range of `Accept`, in lower case, and its weight.
-fn weighed(range: &str) -> (String, f32) {
+fn parse_media_range(range: &str) -> (String, f32) {
     let mut parts = range.split(';').map(str::trim);
     let media = parts.next().unwrap_or_default().to_ascii_lowercase();
     let weight = parts
@@ -63,16 +63,16 @@ mod tests {
     use crate::dialect::{AG_UI, HAI};
     use http::HeaderValue;
 
-    fn answer(accept: &[&str], side: Side) -> Option<Framing> {
+    fn negotiated_framing(accept: &[&str], side: PeerDialect) -> Option<Framing> {
         let mut headers = HeaderMap::new();
         for line in accept {
             headers.append(header::ACCEPT, HeaderValue::from_str(line).expect("a value"));
         }
-        framing(&headers, side).ok()
+        negotiate(&headers, side).ok()
     }
 
     #[test]
-    fn protobuf_is_for_who_names_it_and_ranks_it_first() {
+    fn answers_protobuf_only_when_named_and_ranked_first() {
         const PROTO: &str = "application/vnd.ag-ui.event+proto";
         let (sse, proto) = (Some(Framing::Sse), Some(Framing::Proto));
         let rows: &[(&[&str], Option<Framing>, Option<Framing>)] = &[
@@ -99,8 +99,8 @@ mod tests {
             (&["text/event-stream;q=0, application/vnd.ag-ui.event+proto;q=0.1"], proto, None),
         ];
         for (accept, ag_ui, hai) in rows {
-            assert_eq!(answer(accept, Side::new(&AG_UI)), *ag_ui, "{accept:?}");
-            assert_eq!(answer(accept, Side::new(&HAI)), *hai, "{accept:?}");
+            assert_eq!(negotiated_framing(accept, PeerDialect::new(&AG_UI)), *ag_ui, "{accept:?}");
+            assert_eq!(negotiated_framing(accept, PeerDialect::new(&HAI)), *hai, "{accept:?}");
         }
     }
 }

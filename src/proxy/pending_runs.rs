@@ -7,8 +7,8 @@
 //! ```
 //! A reader that is let go ends its run, so whatever happens to a place, nothing is left behind.
 
-use super::lifecycle::Watch;
-use crate::error::Kind;
+use super::lifecycle::LifecycleWatch;
+use crate::error::RejectionKind;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -17,69 +17,69 @@ use tokio::task::JoinHandle;
 
 /// Most runs of a route that wait at once. Each may hold `limits.client_buffer` (64 KiB) and a connection to the agent, so
 /// that is 16 MiB by default; clients come within a round trip, so it is also more than a thousand starts a second.
-const LIMIT: usize = 256;
+const PENDING_LIMIT: usize = 256;
 
 /// The runs of one route that wait, by their thread.
 #[derive(Debug)]
-pub(super) struct Waiting<T>(Arc<Mutex<HashMap<String, Entry<T>>>>);
+pub(super) struct PendingRuns<T>(Arc<Mutex<HashMap<String, PendingEntry<T>>>>);
 
 /// A thread's place, taken before the agent is asked, so that no run is started which nobody could read.
 #[derive(Debug)]
-pub(super) struct Seat<T> {
-    waiting: Waiting<T>,
+pub(super) struct RunReservation<T> {
+    pending: PendingRuns<T>,
     thread_id: String,
     /// the entry is ours as long as we are not offered
-    kept: bool,
+    owns_entry: bool,
 }
 
 #[derive(Debug)]
-enum Entry<T> {
+enum PendingEntry<T> {
     Reserved,
     Offered {
         reader: T,
         /// dropped with the entry, which is how whoever watches over it hears that it was taken
-        _watched: oneshot::Sender<()>,
+        _taken_tx: oneshot::Sender<()>,
     },
 }
 
-impl<T> Default for Waiting<T> {
+impl<T> Default for PendingRuns<T> {
     fn default() -> Self {
-        Waiting(Arc::default())
+        PendingRuns(Arc::default())
     }
 }
 
-impl<T> Clone for Waiting<T> {
+impl<T> Clone for PendingRuns<T> {
     fn clone(&self) -> Self {
-        Waiting(Arc::clone(&self.0))
+        PendingRuns(Arc::clone(&self.0))
     }
 }
 
-impl<T> Waiting<T> {
+impl<T> PendingRuns<T> {
     /// Takes the place of a thread.
     ///
     /// # Errors
     /// Another run of the thread waits, or too many wait.
-    pub(super) fn reserve(&self, thread_id: String) -> Result<Seat<T>, Kind> {
+    pub(super) fn reserve(&self, thread_id: String) -> Result<RunReservation<T>, RejectionKind> {
         let mut runs = self.runs();
         if runs.contains_key(&thread_id) {
-            return Err(Kind::ThreadBusy);
+            return Err(RejectionKind::ThreadBusy);
         }
-        if runs.len() >= LIMIT {
-            return Err(Kind::TooManyWaiting);
+        if runs.len() >= PENDING_LIMIT {
+            return Err(RejectionKind::TooManyWaiting);
         }
-        runs.insert(thread_id.clone(), Entry::Reserved);
+        runs.insert(thread_id.clone(), PendingEntry::Reserved);
         drop(runs);
-        Ok(Seat { waiting: self.clone(), thread_id, kept: true })
+        Ok(RunReservation { pending: self.clone(), thread_id, owns_entry: true })
     }
 
     /// What was offered for the thread, once.
     pub(super) fn take(&self, thread_id: &str) -> Option<T> {
         let mut runs = self.runs();
         match runs.get(thread_id)? {
-            Entry::Reserved => None,
-            Entry::Offered { .. } => match runs.remove(thread_id)? {
-                Entry::Offered { reader, .. } => Some(reader),
-                Entry::Reserved => None,
+            PendingEntry::Reserved => None,
+            PendingEntry::Offered { .. } => match runs.remove(thread_id)? {
+                PendingEntry::Offered { reader, .. } => Some(reader),
+                PendingEntry::Reserved => None,
             },
         }
     }
@@ -92,37 +92,37 @@ impl<T> Waiting<T> {
             return None;
         }
         match runs.remove(thread_id)? {
-            Entry::Offered { reader, .. } => Some(reader),
-            Entry::Reserved => None,
+            PendingEntry::Offered { reader, .. } => Some(reader),
+            PendingEntry::Reserved => None,
         }
     }
 
-    fn runs(&self) -> MutexGuard<'_, HashMap<String, Entry<T>>> {
+    fn runs(&self) -> MutexGuard<'_, HashMap<String, PendingEntry<T>>> {
         // Nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<T: Send + 'static> Seat<T> {
+impl<T: Send + 'static> RunReservation<T> {
     /// Gives the run's reader to whoever comes for it within `patience`. `unread` gets it back when nobody did.
     pub(super) fn offer(
         mut self,
         reader: T,
         run: JoinHandle<()>,
-        patience: Duration,
-        mut lifecycle: Watch,
+        timeout: Duration,
+        mut lifecycle: LifecycleWatch,
         unread: impl FnOnce(T) + Send + 'static,
     ) {
-        self.kept = false;
+        self.owns_entry = false;
         let (watched, mut taken) = oneshot::channel();
-        let (waiting, thread_id) = (self.waiting.clone(), std::mem::take(&mut self.thread_id));
-        waiting.runs().insert(thread_id.clone(), Entry::Offered { reader, _watched: watched });
+        let (waiting, thread_id) = (self.pending.clone(), std::mem::take(&mut self.thread_id));
+        waiting.runs().insert(thread_id.clone(), PendingEntry::Offered { reader, _taken_tx: watched });
         tokio::spawn(async move {
             let in_time = tokio::select! {
                 _ = &mut taken => return,
-                () = tokio::time::sleep(patience) => false,
+                () = tokio::time::sleep(timeout) => false,
                 // The run says its last words first; with its reader gone it would take it for a client that left.
-                () = lifecycle.cut() => run.await.is_ok(),
+                () = lifecycle.wait_cut() => run.await.is_ok(),
             };
             let left = waiting.withdraw(&thread_id, &mut taken);
             if let Some(reader) = left.filter(|_| !in_time) {
@@ -132,10 +132,10 @@ impl<T: Send + 'static> Seat<T> {
     }
 }
 
-impl<T> Drop for Seat<T> {
+impl<T> Drop for RunReservation<T> {
     fn drop(&mut self) {
-        if self.kept {
-            self.waiting.runs().remove(&self.thread_id);
+        if self.owns_entry {
+            self.pending.runs().remove(&self.thread_id);
         }
     }
 }
@@ -143,12 +143,12 @@ impl<T> Drop for Seat<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::proxy::lifecycle::{Lifecycle, Phase};
+    use crate::proxy::lifecycle::{Lifecycle, LifecyclePhase};
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
     /// A run that waits, what it would be read from, and how to hear that nobody did.
-    fn offer(waiting: &Waiting<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
+    fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
         let seat = waiting.reserve("t".to_owned()).expect("a place");
         let (unread, heard) = oneshot::channel();
         let run = tokio::spawn(async {});
@@ -157,11 +157,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_run_is_taken_once_and_its_place_is_free_again() {
-        let (waiting, lifecycle) = (Waiting::default(), Lifecycle::default());
+    async fn hands_out_a_run_once_and_frees_its_slot() {
+        let (waiting, lifecycle) = (PendingRuns::default(), Lifecycle::default());
         for _ in 0..2 {
-            let heard = offer(&waiting, &lifecycle);
-            assert_eq!(waiting.reserve("t".to_owned()).expect_err("taken"), Kind::ThreadBusy);
+            let heard = offer_run(&waiting, &lifecycle);
+            assert_eq!(waiting.reserve("t".to_owned()).expect_err("taken"), RejectionKind::ThreadBusy);
             assert_eq!(waiting.take("u"), None);
             assert_eq!(waiting.take("t"), Some("reader"));
             assert_eq!(waiting.take("t"), None);
@@ -170,29 +170,29 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn nobody_comes_and_the_place_is_free_again() {
-        let (waiting, lifecycle) = (Waiting::default(), Lifecycle::default());
+    async fn frees_the_slot_of_a_run_that_stays_unread() {
+        let (waiting, lifecycle) = (PendingRuns::default(), Lifecycle::default());
         let began = tokio::time::Instant::now();
-        offer(&waiting, &lifecycle).await.expect("unread");
+        offer_run(&waiting, &lifecycle).await.expect("unread");
         assert_eq!(began.elapsed(), PATIENCE);
         tokio::task::yield_now().await;
         assert_eq!(waiting.take("t"), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_end_of_the_gateway_frees_the_place() {
-        let (waiting, lifecycle) = (Waiting::default(), Lifecycle::default());
-        let heard = offer(&waiting, &lifecycle);
-        lifecycle.advance(Phase::Cut);
+    async fn frees_the_slot_when_the_gateway_shuts_down() {
+        let (waiting, lifecycle) = (PendingRuns::default(), Lifecycle::default());
+        let heard = offer_run(&waiting, &lifecycle);
+        lifecycle.advance(LifecyclePhase::Cut);
         assert!(heard.await.is_err(), "time was left");
         assert_eq!(waiting.take("t"), None);
     }
 
     #[tokio::test]
-    async fn a_place_is_only_the_runs_until_it_is_refused_and_places_are_few() {
-        let waiting = Waiting::<()>::default();
-        let seats: Vec<_> = (0..LIMIT).map(|one| waiting.reserve(one.to_string()).expect("a place")).collect();
-        assert_eq!(waiting.reserve("more".to_owned()).expect_err("full"), Kind::TooManyWaiting);
+    async fn limits_reservations_and_frees_dropped_ones() {
+        let waiting = PendingRuns::<()>::default();
+        let seats: Vec<_> = (0..PENDING_LIMIT).map(|one| waiting.reserve(one.to_string()).expect("a place")).collect();
+        assert_eq!(waiting.reserve("more".to_owned()).expect_err("full"), RejectionKind::TooManyWaiting);
         assert_eq!(waiting.take("1"), None);
         drop(seats);
         assert!(waiting.reserve("more".to_owned()).is_ok());

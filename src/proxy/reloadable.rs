@@ -1,20 +1,20 @@
 //! The stack that requests go through now: another one from the moment on that the configuration is another.
 
-use crate::guard::Current;
+use crate::guard::SwapCell;
 use std::task::{Context, Poll};
 use tower::Service;
 
 /// A service that can be replaced while it serves. A request goes through one of them from its beginning to its end.
 #[derive(Debug)]
-pub struct Switch<S>(pub Current<S>);
+pub struct ReloadableService<S>(pub SwapCell<S>);
 
-impl<S> Clone for Switch<S> {
+impl<S> Clone for ReloadableService<S> {
     fn clone(&self) -> Self {
-        Switch(self.0.clone())
+        ReloadableService(self.0.clone())
     }
 }
 
-impl<R, S: Service<R> + Clone> Service<R> for Switch<S> {
+impl<R, S: Service<R> + Clone> Service<R> for ReloadableService<S> {
     type Response = S::Response;
     type Error = S::Error;
     type Future = S::Future;
@@ -25,6 +25,6 @@ impl<R, S: Service<R> + Clone> Service<R> for Switch<S> {
     }
 
     fn call(&mut self, request: R) -> S::Future {
-        S::clone(&self.0.get()).call(request)
+        S::clone(&self.0.load()).call(request)
     }
 }

@@ -1,7 +1,7 @@
 //! The body of a request: read whole, within its bounds.
 
-use crate::config::Limits;
-use crate::error::{Kind, Rejection};
+use crate::config::LimitsConfig;
+use crate::error::{Rejection, RejectionKind};
 use bytes::Bytes;
 use http::{HeaderMap, header};
 use http_body_util::BodyExt;
@@ -9,7 +9,7 @@ use hyper::body::Incoming;
 use std::time::Duration;
 
 /// Most room that is made for a body before any of it has come.
-const FIRST_PIECE: usize = 64 << 10;
+const INITIAL_CAPACITY: usize = 64 << 10;
 
 /// How much of a refused body is still read, and for how long.
 const DISCARD_LIMIT: usize = 64 << 20;
@@ -19,15 +19,15 @@ const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// `unsupported_media_type`.
-pub(super) fn check(headers: &HeaderMap) -> Result<(), Rejection> {
+pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
     // The AG-UI client merges a type that the application set with its own into one list.
     let json = |kind: &String| kind.contains("application/json") || kind.contains("+json");
     if !text(header::CONTENT_TYPE).as_ref().is_none_or(json) {
-        return Err(Kind::UnsupportedMediaType.into());
+        return Err(RejectionKind::UnsupportedMediaType.into());
     }
     if text(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
-        return Err(Kind::UnsupportedMediaType.into());
+        return Err(RejectionKind::UnsupportedMediaType.into());
     }
     Ok(())
 }
@@ -36,16 +36,20 @@ pub(super) fn check(headers: &HeaderMap) -> Result<(), Rejection> {
 ///
 /// # Errors
 /// `body_too_large`.
-pub(super) fn fits(limits: &Limits, length: usize) -> Result<(), Rejection> {
+pub(super) fn check_length(limits: &LimitsConfig, length: usize) -> Result<(), Rejection> {
     if length > limits.request_body { Err(too_large(limits.request_body)) } else { Ok(()) }
 }
 
 fn too_large(limit: usize) -> Rejection {
-    Rejection::from(Kind::BodyTooLarge).detail(format!("The request body is larger than {limit} bytes."))
+    Rejection::from(RejectionKind::BodyTooLarge).with_detail(format!("The request body is larger than {limit} bytes."))
 }
 
 /// Reads it to its end, or refuses it as too large or too slow.
-pub(super) async fn read(limits: &Limits, headers: &HeaderMap, mut body: Incoming) -> Result<Bytes, Rejection> {
+pub(super) async fn read_body(
+    limits: &LimitsConfig,
+    headers: &HeaderMap,
+    mut body: Incoming,
+) -> Result<Bytes, Rejection> {
     let limit = limits.request_body;
     let too_large = || too_large(limit);
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
@@ -56,11 +60,13 @@ pub(super) async fn read(limits: &Limits, headers: &HeaderMap, mut body: Incomin
         }
         return Err(too_large());
     }
-    let mut whole = Vec::with_capacity(announced.unwrap_or_default().min(FIRST_PIECE));
+    let mut whole = Vec::with_capacity(announced.unwrap_or_default().min(INITIAL_CAPACITY));
     let reading = async {
         while let Some(frame) = body.frame().await {
             let frame = frame.map_err(|error| {
-                Rejection::from(Kind::InvalidRequest).detail("The request body broke off.").cause(error)
+                Rejection::from(RejectionKind::InvalidRequest)
+                    .with_detail("The request body broke off.")
+                    .with_cause(error)
             })?;
             let Ok(data) = frame.into_data() else { continue };
             if whole.len() + data.len() > limit {
@@ -71,7 +77,7 @@ pub(super) async fn read(limits: &Limits, headers: &HeaderMap, mut body: Incomin
         Ok(())
     };
     match tokio::time::timeout(limits.body_timeout, reading).await {
-        Err(_) => Err(Kind::RequestTimeout.into()),
+        Err(_) => Err(RejectionKind::RequestTimeout.into()),
         Ok(Ok(())) => Ok(whole.into()),
         Ok(Err(rejection)) => {
             tokio::spawn(discard(body));

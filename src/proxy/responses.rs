@@ -1,9 +1,9 @@
 //! Answers that are not the stream itself: its head, and refusals.
 
 use crate::codec::Framing;
-use crate::config::field::PROXY_STATUS;
-use crate::error::{Kind, Rejection};
-use crate::translate::Ids;
+use crate::config::header_names::PROXY_STATUS;
+use crate::error::{Rejection, RejectionKind};
+use crate::translate::RunIds;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
@@ -11,7 +11,7 @@ use http_body_util::Full;
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
 /// The head of a stream of events. Nothing between here and the client may store, compress or gather it.
-pub(super) fn stream<B>(body: B, framing: Framing) -> Response<B> {
+pub(super) fn event_stream<B>(body: B, framing: Framing) -> Response<B> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(framing.media_type()));
@@ -21,7 +21,7 @@ pub(super) fn stream<B>(body: B, framing: Framing) -> Response<B> {
 }
 
 /// The answer to the first of two steps: what the run is called, and where its events are.
-pub(super) fn accepted(ids: &Ids, events: &str) -> Response<Full<Bytes>> {
+pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<Full<Bytes>> {
     // Ids are JSON strings already.
     let body = format!(r#"{{"threadId":{},"runId":{}}}"#, ids.thread_id.as_str(), ids.run_id.as_str());
     let mut response = Response::new(Full::from(body));
@@ -29,12 +29,12 @@ pub(super) fn accepted(ids: &Ids, events: &str) -> Response<Full<Bytes>> {
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    insert(headers, header::LOCATION, events.to_owned());
+    insert_header(headers, header::LOCATION, events.to_owned());
     response
 }
 
 /// The answer to whoever stopped a run.
-pub(super) fn stopped() -> Response<Full<Bytes>> {
+pub(super) fn run_stopped() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
     response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
@@ -42,7 +42,7 @@ pub(super) fn stopped() -> Response<Full<Bytes>> {
 }
 
 /// Protected resource metadata (RFC 9728, section 3.2). Public, so pages of any origin may read it.
-pub(super) fn metadata(document: &str) -> Response<Full<Bytes>> {
+pub(super) fn resource_metadata(document: &str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(document.to_owned()));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -52,50 +52,52 @@ pub(super) fn metadata(document: &str) -> Response<Full<Bytes>> {
 }
 
 /// A refusal as a problem document (RFC 9457).
-pub(super) fn refusal(rejection: &Rejection, request_id: &HeaderValue) -> Response<Full<Bytes>> {
+pub(super) fn problem(rejection: &Rejection, request_id: &HeaderValue) -> Response<Full<Bytes>> {
     let id = request_id.to_str().unwrap_or_default();
-    let mut response = Response::new(Full::from(rejection.problem(id)));
+    let mut response = Response::new(Full::from(rejection.problem_document(id)));
     *response.status_mut() = StatusCode::from_u16(rejection.status()).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    explain(rejection, headers);
+    add_error_headers(rejection, headers);
     response
 }
 
 /// A refusal as a stream of one event, for a client that shows nothing else properly.
-pub(super) fn failed(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<Full<Bytes>> {
-    let mut response = stream(Full::from(event), framing);
-    explain(rejection, response.headers_mut());
+pub(super) fn run_error_stream(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<Full<Bytes>> {
+    let mut response = event_stream(Full::from(event), framing);
+    add_error_headers(rejection, response.headers_mut());
     // A challenge belongs to 401 [RFC 9110 §11.6.1].
     response.headers_mut().remove(header::WWW_AUTHENTICATE);
     response
 }
 
 /// What the fields of an answer say about a refusal.
-fn explain(rejection: &Rejection, headers: &mut HeaderMap) {
+fn add_error_headers(rejection: &Rejection, headers: &mut HeaderMap) {
     if let Some(token) = rejection.kind.proxy_status() {
-        insert(headers, PROXY_STATUS, format!("diglot; error={token}"));
+        insert_header(headers, PROXY_STATUS, format!("diglot; error={token}"));
     }
     if let Some(seconds) = &rejection.retry_after {
-        insert(headers, header::RETRY_AFTER, seconds.clone());
+        insert_header(headers, header::RETRY_AFTER, seconds.clone());
     }
     for (name, value) in &rejection.headers {
         headers.append(name, value.clone());
     }
     match rejection.kind {
-        Kind::MethodNotAllowed => insert(headers, header::ALLOW, "POST".to_owned()),
-        Kind::EventsMethod => insert(headers, header::ALLOW, "GET".to_owned()),
-        Kind::TooManyWaiting | Kind::TooManyReaders => insert(headers, header::RETRY_AFTER, "1".to_owned()),
+        RejectionKind::MethodNotAllowed => insert_header(headers, header::ALLOW, "POST".to_owned()),
+        RejectionKind::EventsMethodNotAllowed => insert_header(headers, header::ALLOW, "GET".to_owned()),
+        RejectionKind::TooManyWaiting | RejectionKind::TooManyReaders => {
+            insert_header(headers, header::RETRY_AFTER, "1".to_owned())
+        }
         // What is left of the request was not read, so the connection cannot go on.
-        Kind::BodyTooLarge | Kind::RequestTimeout | Kind::Draining => {
-            insert(headers, header::CONNECTION, "close".to_owned());
+        RejectionKind::BodyTooLarge | RejectionKind::RequestTimeout | RejectionKind::Draining => {
+            insert_header(headers, header::CONNECTION, "close".to_owned());
         }
         _ => {}
     }
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, value: String) {
+fn insert_header(headers: &mut HeaderMap, name: HeaderName, value: String) {
     if let Ok(value) = HeaderValue::from_str(&value) {
         headers.insert(name, value);
     }

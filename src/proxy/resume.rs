@@ -8,21 +8,23 @@
 //! ```
 //! A run is found by its route, its caller and its id. Whose it is not, for them there is no such run.
 
-use super::accept;
-use super::clock::now;
-use super::gateway::{Body, Gateway, Route, whole};
-use super::lifecycle::Phase;
-use super::respond;
-use super::tail::Tail;
+use super::deadlines::now_millis;
+use super::gateway::{Gateway, ResponseBody, RouteEntry, full_body};
+use super::lifecycle::LifecyclePhase;
+use super::log_body::LogBody;
+use super::negotiation;
+use super::responses;
 use crate::codec::Framing;
-use crate::config::Template;
-use crate::config::field::{LAST_EVENT_ID, REQUEST_ID};
-use crate::dialect::Side;
-use crate::error::{Kind, Rejection};
-use crate::guard::{Matched, Who, digest};
-use crate::replay::{Away, Cursor, From, Kept, Key, Token, Unfound, Unjoined, Wanted};
-use crate::telemetry::occurrence::{self, Which};
-use crate::translate::Ids;
+use crate::config::PathTemplate;
+use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID};
+use crate::dialect::PeerDialect;
+use crate::error::{Rejection, RejectionKind};
+use crate::guard::{CallerContext, RouteMatch, digest};
+use crate::replay::{
+    Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunLookupError, RunQuery, RunToken, StoredRun,
+};
+use crate::telemetry::internal_event::{self, RunInfo};
+use crate::translate::RunIds;
 use futures_util::FutureExt;
 use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
@@ -34,72 +36,77 @@ use uuid::Uuid;
 
 /// Where runs of a route are found that outlive their clients.
 #[derive(Debug)]
-pub(super) struct Resumable {
-    pub events: Template,
-    pub stop: Template,
+pub(super) struct ResumeRoutes {
+    pub events: PathTemplate,
+    pub stop: PathTemplate,
     /// how long they go on without anybody
-    pub alone: Duration,
+    pub abandon_after: Duration,
     /// what the guard knows of the route, for whoever comes back
-    pub joining: Arc<Matched>,
-    pub stopping: Arc<Matched>,
+    pub join_match: Arc<RouteMatch>,
+    pub stop_match: Arc<RouteMatch>,
 }
 
-impl Resumable {
-    pub(super) fn new(path: &str, alone: Duration, joining: Arc<Matched>, stopping: Arc<Matched>) -> Self {
-        let [events, stop] = Template::of_runs(path);
-        Resumable { events, stop, alone, joining, stopping }
+impl ResumeRoutes {
+    pub(super) fn new(
+        path: &str,
+        abandon_after: Duration,
+        join_match: Arc<RouteMatch>,
+        stop_match: Arc<RouteMatch>,
+    ) -> Self {
+        let [events, stop] = PathTemplate::for_runs(path);
+        ResumeRoutes { events, stop, abandon_after, join_match, stop_match }
     }
 }
 
 /// By what a run, its thread and what was asked of it are known again.
-pub(super) struct Keys {
-    pub run: Key,
-    pub thread: Key,
-    pub body: Key,
+pub(super) struct RunKeys {
+    pub run: ReplayKey,
+    pub thread: ReplayKey,
+    pub body: ReplayKey,
 }
 
-impl Keys {
-    pub(super) fn new(route: &Route, who: &Who, ids: &Ids, body: Key) -> Self {
+impl RunKeys {
+    pub(super) fn new(route: &RouteEntry, caller: &CallerContext, ids: &RunIds, body: ReplayKey) -> Self {
         let (run_id, thread_id) = (ids.run_id.text().unwrap_or_default(), ids.thread_id.text().unwrap_or_default());
-        Keys { run: run_key(route, who, &run_id), thread: thread_key(route, who, &thread_id), body }
+        RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
     }
 }
 
 /// The same id of another caller, or on another route, is another run.
-fn run_key(route: &Route, who: &Who, id: &str) -> Key {
-    key("run", route, who, id)
+fn run_key(route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
+    hash_key("run", route, caller, id)
 }
 
-fn thread_key(route: &Route, who: &Who, id: &str) -> Key {
-    key("thread", route, who, id)
+fn thread_key(route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
+    hash_key("thread", route, caller, id)
 }
 
-fn key(what: &str, route: &Route, who: &Who, id: &str) -> Key {
-    let who = who.known();
+fn hash_key(what: &str, route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
+    let who = caller.identity();
     let (source, subject) = (who.map(|who| &*who.source), who.map(|who| who.subject.as_str()));
     let tenant = who.and_then(|who| who.tenant.as_deref());
-    digest::of_parts(&[Some(what), Some(&route.name), source, tenant, subject, Some(id)])
+    digest::sha256_parts(&[Some(what), Some(&route.name), source, tenant, subject, Some(id)])
 }
 
 /// A token that nobody guesses.
-pub(super) fn token() -> Token {
-    Token::new(RandomState::new().hash_one(Uuid::now_v7()))
+pub(super) fn new_token() -> RunToken {
+    RunToken::new(RandomState::new().hash_one(Uuid::now_v7()))
 }
 
 /// Behind which event a client wants to read on.
 ///
 /// # Errors
 /// That it is no event of ours.
-pub(super) fn cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
+pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
     let mut lines = headers.get_all(LAST_EVENT_ID).iter().filter(|line| !line.is_empty());
     let Some(line) = lines.next() else { return Ok(None) };
     let cursor = line.to_str().ok().and_then(Cursor::parse).filter(|_| lines.next().is_none());
-    cursor.map(Some).ok_or_else(|| Kind::InvalidCursor.into())
+    cursor.map(Some).ok_or_else(|| RejectionKind::InvalidCursor.into())
 }
 
 /// Where a client begins to read that may know the run.
-pub(super) fn from(cursor: Option<Cursor>) -> From {
-    cursor.map_or_else(|| From::Prelude(now()), From::Cursor)
+pub(super) fn reader_start(cursor: Option<Cursor>) -> ReadFrom {
+    cursor.map_or_else(|| ReadFrom::Prelude(now_millis()), ReadFrom::Cursor)
 }
 
 impl Gateway {
@@ -107,24 +114,24 @@ impl Gateway {
     ///
     /// # Errors
     /// It wants to read on in a run that there is not, or begin another one under the id of a run that goes on.
-    pub(super) async fn known(
+    pub(super) async fn find_joinable(
         &self,
-        route: &Route,
-        client: Side,
-        keys: &Keys,
+        route: &RouteEntry,
+        client: PeerDialect,
+        keys: &RunKeys,
         cursor: Option<Cursor>,
-    ) -> Result<Option<Arc<Kept>>, Rejection> {
-        let kept = match self.kept(route, client, &keys.run, cursor).await {
+    ) -> Result<Option<Arc<StoredRun>>, Rejection> {
+        let kept = match self.find_kept(route, client, &keys.run, cursor).await {
             Ok(kept) => kept,
             // A run that may have been asked for elsewhere is asked for again rather than not at all.
-            Err(why) if why.kind == Kind::ReplayUnavailable && cursor.is_none() => None,
+            Err(why) if why.kind == RejectionKind::ReplayUnavailable && cursor.is_none() => None,
             Err(away) => return Err(away),
         };
         match (kept, cursor) {
             (Some(kept), Some(_)) if kept.thread == keys.thread => Ok(Some(kept)),
-            (_, Some(_)) => Err(Kind::RunNotFound.into()),
+            (_, Some(_)) => Err(RejectionKind::RunNotFound.into()),
             (Some(kept), None) if kept.body == keys.body => Ok(Some(kept)),
-            (Some(kept), None) if kept.log.is_open() => Err(Kind::RunIdTaken.into()),
+            (Some(kept), None) if kept.log.is_open() => Err(RejectionKind::RunIdTaken.into()),
             (_, None) => Ok(None),
         }
     }
@@ -133,23 +140,23 @@ impl Gateway {
     ///
     /// # Errors
     /// That it may exist.
-    async fn kept(
+    async fn find_kept(
         &self,
-        route: &Route,
-        client: Side,
-        run: &Key,
+        route: &RouteEntry,
+        client: PeerDialect,
+        run: &ReplayKey,
         cursor: Option<Cursor>,
-    ) -> Result<Option<Arc<Kept>>, Rejection> {
-        if let Some(kept) = self.replay.find(run).filter(|kept| !kept.elsewhere) {
+    ) -> Result<Option<Arc<StoredRun>>, Rejection> {
+        if let Some(kept) = self.replay.find(run).filter(|kept| !kept.is_remote) {
             return Ok(Some(kept));
         }
-        let Some(shared) = self.shared.as_ref().filter(|_| route.resumable.is_some()) else { return Ok(None) };
+        let Some(shared) = self.replication.as_ref().filter(|_| route.resumable.is_some()) else { return Ok(None) };
         let mut lifecycle = self.lifecycle.watch();
-        let cut = async move { lifecycle.cut().await };
-        let found = shared.find(Wanted { run: *run, side: client, cursor }, cut.boxed()).await;
+        let cut = async move { lifecycle.wait_cut().await };
+        let found = shared.find(RunQuery { run: *run, side: client, cursor }, cut.boxed()).await;
         found.map_err(|why| match why {
-            Unfound::Away => away(Away),
-            Unfound::TooLarge => Kind::RunNotKept.into(),
+            RunLookupError::Unavailable => unavailable_rejection(ReplicationUnavailable),
+            RunLookupError::TooLarge => RejectionKind::RunNotKept.into(),
         })
     }
 
@@ -157,44 +164,48 @@ impl Gateway {
     ///
     /// # Errors
     /// It is no GET, or there is no such run for the caller, or it cannot be read from there on.
-    pub(super) async fn join_again(
+    pub(super) async fn join_run(
         &self,
-        route: &Route,
+        route: &RouteEntry,
         run_id: Option<&str>,
         request: &Request<Incoming>,
-    ) -> Result<Response<Body>, Rejection> {
-        let cursor = reading(route, request.method(), request.headers())?;
-        let run = run_key(route, who(request), run_id.ok_or(Kind::RunNotFound)?);
-        let kept = self.kept(route, route.client, &run, cursor).await?.ok_or(Kind::RunNotFound)?;
-        self.join(route, &kept, from(cursor), request.headers(), request.version())
+    ) -> Result<Response<ResponseBody>, Rejection> {
+        let cursor = check_join_request(route, request.method(), request.headers())?;
+        let run = run_key(route, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
+        let kept = self.find_kept(route, route.client, &run, cursor).await?.ok_or(RejectionKind::RunNotFound)?;
+        self.join(route, &kept, reader_start(cursor), request.headers(), request.version())
     }
 
     /// GET of the last run of a thread, on a route of two steps. `None` where no run of the thread is kept.
     ///
     /// # Errors
     /// As [`Gateway::join_again`].
-    pub(super) async fn events_again(
+    pub(super) async fn join_last_run(
         &self,
-        route: &Route,
+        route: &RouteEntry,
         thread_id: Option<&str>,
         request: &Request<Incoming>,
-    ) -> Result<Option<Response<Body>>, Rejection> {
+    ) -> Result<Option<Response<ResponseBody>>, Rejection> {
         if route.resumable.is_none() {
             return Ok(None);
         }
-        let cursor = reading(route, request.method(), request.headers())?;
-        let thread = thread_id.map(|id| thread_key(route, who(request), id));
-        let mut kept = thread.and_then(|thread| self.replay.last(&thread));
-        if let (None, Some(shared), Some(thread)) = (&kept, &self.shared, thread)
-            && let Some(run) = shared.last(&thread).await.map_err(away)?
+        let cursor = check_join_request(route, request.method(), request.headers())?;
+        let thread = thread_id.map(|id| thread_key(route, caller_of(request), id));
+        let mut kept = thread.and_then(|thread| self.replay.last_of_thread(&thread));
+        if let (None, Some(shared), Some(thread)) = (&kept, &self.replication, thread)
+            && let Some(run) = shared.last_of_thread(&thread).await.map_err(unavailable_rejection)?
         {
-            kept = self.kept(route, route.client, &run, cursor).await?;
+            kept = self.find_kept(route, route.client, &run, cursor).await?;
         }
         let Some(kept) = kept else {
-            return if cursor.is_some() { Err(Kind::RunNotFound.into()) } else { Ok(None) };
+            return if cursor.is_some() { Err(RejectionKind::RunNotFound.into()) } else { Ok(None) };
         };
         // Who comes first has heard nothing, and gets what was said as it was said.
-        let from = if kept.log.was_read() { from(cursor) } else { cursor.map_or(From::Start(now()), From::Cursor) };
+        let from = if kept.log.had_readers() {
+            reader_start(cursor)
+        } else {
+            cursor.map_or(ReadFrom::Start(now_millis()), ReadFrom::Cursor)
+        };
         self.join(route, &kept, from, request.headers(), request.version()).map(Some)
     }
 
@@ -204,80 +215,88 @@ impl Gateway {
     /// It cannot be read from there on, or too many read it, or the process is at its end.
     pub(super) fn join(
         &self,
-        route: &Route,
-        kept: &Kept,
-        from: From,
+        route: &RouteEntry,
+        kept: &StoredRun,
+        from: ReadFrom,
         headers: &HeaderMap,
         version: Version,
-    ) -> Result<Response<Body>, Rejection> {
+    ) -> Result<Response<ResponseBody>, Rejection> {
         // First counted, then asked, as for a run.
         let permit = self.lifecycle.enter();
-        if self.lifecycle.phase() == Phase::Cut {
-            return Err(Kind::Draining.into());
+        if self.lifecycle.phase() == LifecyclePhase::Cut {
+            return Err(RejectionKind::Draining.into());
         }
-        let reader = kept.log.join(from, version == Version::HTTP_2, permit).map_err(unjoined)?;
-        let behind = if let From::Cursor(cursor) = from { Some(cursor.number) } else { None };
+        let reader = kept.log.join(from, version == Version::HTTP_2, permit).map_err(join_rejection)?;
+        let behind = if let ReadFrom::Cursor(cursor) = from { Some(cursor.number) } else { None };
         let token = kept.log.token();
-        let run = Which { route: &route.name, request_id: request_id(headers), ids: &kept.ids };
-        occurrence::Joined { run, token: token.as_str(), behind }.emit();
-        Ok(respond::stream(Tail(reader).boxed_unsync(), Framing::Sse))
+        let run = RunInfo { route: &route.name, request_id: request_id(headers), ids: &kept.ids };
+        internal_event::ReaderJoined { run, token: token.as_str(), after_number: behind }.emit();
+        Ok(responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse))
     }
 
     /// POST that stops a run. One that has ended stays as it is.
     ///
     /// # Errors
     /// It is no POST, or there is no such run for the caller.
-    pub(super) async fn stop(
+    pub(super) async fn stop_run(
         &self,
-        route: &Route,
+        route: &RouteEntry,
         run_id: Option<&str>,
         request: &Request<Incoming>,
-    ) -> Result<Response<Body>, Rejection> {
-        stopping(request.method())?;
-        let run = run_key(route, who(request), run_id.ok_or(Kind::RunNotFound)?);
+    ) -> Result<Response<ResponseBody>, Rejection> {
+        check_stop_request(request.method())?;
+        let run = run_key(route, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
         let Some(kept) = self.replay.find(&run) else {
-            let shared = self.shared.as_ref().ok_or(Kind::RunNotFound)?;
-            let known = shared.stop(&run).await.map_err(away)?;
-            return if known { Ok(respond::stopped().map(whole)) } else { Err(Kind::RunNotFound.into()) };
+            let shared = self.replication.as_ref().ok_or(RejectionKind::RunNotFound)?;
+            let known = shared.stop(&run).await.map_err(unavailable_rejection)?;
+            return if known {
+                Ok(responses::run_stopped().map(full_body))
+            } else {
+                Err(RejectionKind::RunNotFound.into())
+            };
         };
         let log = &kept.log;
         if log.is_open() {
-            let run = Which { route: &route.name, request_id: request_id(request.headers()), ids: &kept.ids };
-            occurrence::Stopped { run, token: log.token().as_str() }.emit();
+            let run = RunInfo { route: &route.name, request_id: request_id(request.headers()), ids: &kept.ids };
+            internal_event::RunStopRequested { run, token: log.token().as_str() }.emit();
             log.stop();
         }
-        Ok(respond::stopped().map(whole))
+        Ok(responses::run_stopped().map(full_body))
     }
 }
 
 /// The refusal of somebody who asks for a run that may be another replica's.
-pub(super) fn away(Away: Away) -> Rejection {
-    Rejection { retry_after: Some("1".to_owned()), ..Kind::ReplayUnavailable.into() }
+pub(super) fn unavailable_rejection(ReplicationUnavailable: ReplicationUnavailable) -> Rejection {
+    Rejection { retry_after: Some("1".to_owned()), ..RejectionKind::ReplayUnavailable.into() }
 }
 
 /// What a GET of events may be, and from where on it reads.
-pub(super) fn reading(route: &Route, method: &Method, headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
+pub(super) fn check_join_request(
+    route: &RouteEntry,
+    method: &Method,
+    headers: &HeaderMap,
+) -> Result<Option<Cursor>, Rejection> {
     if *method != Method::GET {
-        return Err(Kind::EventsMethod.into());
+        return Err(RejectionKind::EventsMethodNotAllowed.into());
     }
-    match accept::framing(headers, route.client)? {
-        Framing::Sse => cursor(headers),
+    match negotiation::negotiate(headers, route.client)? {
+        Framing::Sse => parse_cursor(headers),
         // Runs are kept as they left, and that wire has no ids.
-        Framing::Proto => Err(Kind::NotAcceptable.into()),
+        Framing::Proto => Err(RejectionKind::NotAcceptable.into()),
     }
 }
 
 /// Refuses what asks for the end of a run in another way than it is asked for.
-pub(super) fn stopping(method: &Method) -> Result<(), Rejection> {
+pub(super) fn check_stop_request(method: &Method) -> Result<(), Rejection> {
     if *method != Method::POST {
-        return Err(Rejection::from(Kind::MethodNotAllowed).detail("A run is stopped with POST."));
+        return Err(Rejection::from(RejectionKind::MethodNotAllowed).with_detail("A run is stopped with POST."));
     }
     Ok(())
 }
 
-fn who(request: &Request<Incoming>) -> &Who {
-    static NOBODY: std::sync::LazyLock<Who> = std::sync::LazyLock::new(Who::default);
-    request.extensions().get::<Who>().unwrap_or(&NOBODY)
+fn caller_of(request: &Request<Incoming>) -> &CallerContext {
+    static ANONYMOUS: std::sync::LazyLock<CallerContext> = std::sync::LazyLock::new(CallerContext::default);
+    request.extensions().get::<CallerContext>().unwrap_or(&ANONYMOUS)
 }
 
 fn request_id(headers: &HeaderMap) -> &str {
@@ -285,11 +304,11 @@ fn request_id(headers: &HeaderMap) -> &str {
 }
 
 /// The refusal of somebody who cannot join.
-pub(super) fn unjoined(why: Unjoined) -> Rejection {
+pub(super) fn join_rejection(why: JoinError) -> Rejection {
     match why {
-        Unjoined::Cursor => Kind::CursorGone,
-        Unjoined::Full => Kind::TooManyReaders,
-        Unjoined::GivenUp => Kind::RunNotKept,
+        JoinError::Cursor => RejectionKind::CursorGone,
+        JoinError::Full => RejectionKind::TooManyReaders,
+        JoinError::Discarded => RejectionKind::RunNotKept,
     }
     .into()
 }

@@ -1,61 +1,61 @@
 //! What a run is given to run with.
 
-use super::account::Account;
-use super::clock::{Clock, Over};
-use super::lifecycle::Watch;
+use super::deadlines::{DeadlineKind, RunDeadlines};
+use super::lifecycle::LifecycleWatch;
+use super::run_record::RunRecord;
 use super::upstream::{Cluster, Connector};
 use crate::codec::Framing;
-use crate::config::access::{Access, OnExpiry};
+use crate::config::access::{AccessConfig, OnExpiry};
 use crate::dialect::Dialect;
-use crate::telemetry::trace::Calls;
+use crate::telemetry::trace::UpstreamSpanBuilder;
 use bytes::Bytes;
 use http::HeaderMap;
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 /// Everything that a run needs from the route it belongs to.
-pub(super) struct Plan {
+pub(super) struct RunContext {
     pub cluster: Arc<Cluster>,
     pub connector: Arc<Connector>,
-    pub lifecycle: Watch,
+    pub lifecycle: LifecycleWatch,
     pub keep_alive: Duration,
     /// where to note what the agent turned out to speak
-    pub learned: Arc<OnceLock<&'static Dialect>>,
+    pub detected_dialect: Arc<OnceLock<&'static Dialect>>,
     /// what the route asks of its callers and lets them have
-    pub access: Arc<Access>,
+    pub access: Arc<AccessConfig>,
     /// what the log will say of it, and who asked for it
-    pub account: Account,
+    pub record: RunRecord,
 }
 
 /// What the agent is asked. Nothing of it is kept once it has answered.
-pub(super) struct Question {
+pub(super) struct AgentRequest {
     /// what the agent hears about the caller
     pub fields: HeaderMap,
     /// what makes the spans of requests to it
-    pub calls: Calls,
+    pub spans: UpstreamSpanBuilder,
     pub body: Bytes,
     /// how the agent may tell the events
     pub framings: &'static [Framing],
 }
 
-impl Plan {
+impl RunContext {
     /// The clock of the run, which starts now.
-    pub(super) fn clock(&self) -> Clock {
-        let mut clock = Clock::new(self.keep_alive, self.cluster.first_byte());
+    pub(super) fn start_deadlines(&self) -> RunDeadlines {
+        let mut clock = RunDeadlines::new(self.keep_alive, self.cluster.first_byte_timeout());
         let mut bound = |after: Option<Duration>, over| {
             if let Some(after) = after {
-                clock.bound(self.account.began, after, over);
+                clock.set_deadline(self.record.started_at, after, over);
             }
         };
-        bound(self.cluster.first_event(), Over::NoEvent);
-        bound(self.access.run.duration, Over::Long);
-        let expires = self.account.who.known().and_then(|identity| identity.expires);
+        bound(self.cluster.first_event_timeout(), DeadlineKind::FirstEvent);
+        bound(self.access.run.duration, DeadlineKind::RunDuration);
+        let expires = self.record.caller.identity().and_then(|identity| identity.expires);
         // The wall clock is asked once: whoever sets it later neither ends a run nor lets it go on.
         let left = expires.filter(|_| self.access.on_token_expiry != OnExpiry::Finish).map(|expires| {
             let left = expires.duration_since(SystemTime::now()).unwrap_or_default();
-            self.account.began.elapsed().saturating_add(left)
+            self.record.started_at.elapsed().saturating_add(left)
         });
-        bound(left, Over::Expired);
+        bound(left, DeadlineKind::Credential);
         clock
     }
 }

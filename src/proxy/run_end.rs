@@ -1,32 +1,32 @@
 //! How a run comes to its end, and what the client, the log and the metrics hear of that.
 
-use super::clock::Over;
-use super::plan::Plan;
+use super::deadlines::DeadlineKind;
+use super::run_context::RunContext;
 use super::upstream::{Cluster, Connector, Session};
-use crate::error::{Kind, Rejection};
-use crate::event::run::Ending;
-use crate::replay::Lost;
-use crate::telemetry::label::Outcome;
-use crate::translate::{Bound, Fault, Stream};
+use crate::error::{Rejection, RejectionKind};
+use crate::event::run::RunEnding;
+use crate::replay::LogStopReason;
+use crate::telemetry::label::RunOutcome;
+use crate::translate::{BudgetLimit, Stream, StreamError};
 use std::time::Duration;
 
 /// How long the rest of an agent's response is read after its terminal event, so that the connection can be used again.
-const REST: Duration = Duration::from_secs(1);
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Most bytes of that rest.
-const REST_LIMIT: usize = 64 << 10;
+const DISCARD_LIMIT: usize = 64 << 10;
 
 /// Why waiting for the agent stopped.
-pub(super) enum Interrupt {
-    Lost(Lost),
+pub(super) enum RunInterrupt {
+    Lost(LogStopReason),
     Cut,
-    Over(Over),
+    DeadlineExpired(DeadlineKind),
 }
 
 /// How a run came to its end.
-pub(super) enum End {
+pub(super) enum RunEndReason {
     /// the terminal event of the agent has left
-    Said(Ending),
+    AgentEnded(RunEnding),
     /// the gateway had to end it
     Failed(Rejection),
     /// it got as large or as long as the route lets it
@@ -41,124 +41,128 @@ pub(super) enum End {
     Drained,
 }
 
-impl From<Lost> for End {
-    fn from(lost: Lost) -> End {
+impl From<LogStopReason> for RunEndReason {
+    fn from(lost: LogStopReason) -> RunEndReason {
         match lost {
-            Lost::Gone => End::ClientGone,
-            Lost::Stopped => End::Stopped,
+            LogStopReason::Abandoned => RunEndReason::ClientGone,
+            LogStopReason::Stopped => RunEndReason::Stopped,
         }
     }
 }
 
-impl End {
+impl RunEndReason {
     /// The end of a run that may not go on.
-    pub(super) fn over(over: Over, plan: &Plan) -> End {
+    pub(super) fn from_deadline(over: DeadlineKind, context: &RunContext) -> RunEndReason {
         match over {
-            Over::Silent => End::Failed(Kind::UpstreamIdle.into()),
-            Over::NoEvent => {
-                let limit = plan.cluster.first_event().unwrap_or_default();
+            DeadlineKind::AgentIdle => RunEndReason::Failed(RejectionKind::UpstreamIdle.into()),
+            DeadlineKind::FirstEvent => {
+                let limit = context.cluster.first_event_timeout().unwrap_or_default();
                 let what = format!("The agent sent no event within {limit:?} (`timeouts.first_event` of the route).");
-                End::Failed(Rejection::from(Kind::UpstreamTimeout).detail(what))
+                RunEndReason::Failed(Rejection::from(RejectionKind::UpstreamTimeout).with_detail(what))
             }
-            Over::Expired => End::Expired,
-            Over::Long => {
-                let limit = plan.access.run.duration.unwrap_or_default();
-                limited(format!("The run took longer than {limit:?} (`run_limits.duration` of the route)."))
+            DeadlineKind::Credential => RunEndReason::Expired,
+            DeadlineKind::RunDuration => {
+                let limit = context.access.run.duration.unwrap_or_default();
+                limit_reached(format!("The run took longer than {limit:?} (`run_limits.duration` of the route)."))
             }
         }
     }
 
-    pub(super) fn of_interrupt(interrupt: Interrupt, plan: &Plan) -> End {
+    pub(super) fn from_interrupt(interrupt: RunInterrupt, context: &RunContext) -> RunEndReason {
         match interrupt {
-            Interrupt::Lost(lost) => lost.into(),
-            Interrupt::Cut => End::Drained,
-            Interrupt::Over(over) => End::over(over, plan),
+            RunInterrupt::Lost(lost) => lost.into(),
+            RunInterrupt::Cut => RunEndReason::Drained,
+            RunInterrupt::DeadlineExpired(over) => RunEndReason::from_deadline(over, context),
         }
     }
 
     /// What was wrong, where something was.
     pub(super) fn failure(&self) -> Option<&Rejection> {
         match self {
-            End::Failed(rejection) => Some(rejection),
+            RunEndReason::Failed(rejection) => Some(rejection),
             _ => None,
         }
     }
 
     /// The end of a run whose stream cannot be read any further.
-    pub(super) fn of_fault(fault: Fault, stream: &Stream, plan: &Plan) -> End {
+    pub(super) fn from_fault(fault: StreamError, stream: &Stream, context: &RunContext) -> RunEndReason {
         let rejection = match fault {
-            Fault::Truncated => Kind::UpstreamTruncated.into(),
-            Fault::Violation => {
-                let rejection = Rejection::from(Kind::ProtocolViolation);
-                stream.offence().map_or(rejection.clone(), |offence| rejection.detail(offence.to_string()))
+            StreamError::Truncated => RejectionKind::UpstreamTruncated.into(),
+            StreamError::Violation => {
+                let rejection = Rejection::from(RejectionKind::ProtocolViolation);
+                stream.violation().map_or(rejection.clone(), |offence| rejection.with_detail(offence.to_string()))
             }
-            Fault::Framing(fault) => Rejection::from(Kind::FrameTooLarge)
-                .detail(format!("The agent sent more than the gateway takes: {fault}."))
-                .cause(fault),
-            Fault::Tool => Rejection::from(Kind::ToolNotAllowed).detail(match stream.stranger() {
-                None | Some("") => {
-                    "The agent called a tool without a name, which is not allowed on this route.".to_owned()
-                }
-                Some(name) => format!("The agent called the tool `{name}`, which is not allowed on this route."),
-            }),
-            Fault::Limit(bound) => {
+            StreamError::Framing(fault) => Rejection::from(RejectionKind::FrameTooLarge)
+                .with_detail(format!("The agent sent more than the gateway takes: {fault}."))
+                .with_cause(fault),
+            StreamError::ForbiddenTool => {
+                Rejection::from(RejectionKind::ToolNotAllowed).with_detail(match stream.forbidden_tool() {
+                    None | Some("") => {
+                        "The agent called a tool without a name, which is not allowed on this route.".to_owned()
+                    }
+                    Some(name) => format!("The agent called the tool `{name}`, which is not allowed on this route."),
+                })
+            }
+            StreamError::OverBudget(bound) => {
                 let (limit, name) = match bound {
-                    Bound::Events => (plan.access.run.events, "events"),
-                    Bound::Bytes => (plan.access.run.bytes, "bytes"),
+                    BudgetLimit::Events => (context.access.run.events, "events"),
+                    BudgetLimit::Bytes => (context.access.run.bytes, "bytes"),
                 };
                 let limit = limit.map_or(0, std::num::NonZero::get);
-                return limited(format!("The run has more than {limit} {name} (`run_limits.{name}` of the route)."));
+                return limit_reached(format!(
+                    "The run has more than {limit} {name} (`run_limits.{name}` of the route)."
+                ));
             }
         };
-        End::Failed(rejection)
+        RunEndReason::Failed(rejection)
     }
 
     /// The same; the log also says why the agent did not go on when it was asked to.
-    pub(super) fn because(self, failure: Option<Rejection>) -> End {
+    pub(super) fn with_cause(self, failure: Option<Rejection>) -> RunEndReason {
         match (self, failure) {
-            (End::Failed(rejection), Some(failure)) => {
+            (RunEndReason::Failed(rejection), Some(failure)) => {
                 let own = rejection.cause.clone().unwrap_or_default();
                 let other = failure.cause.as_deref().unwrap_or_default();
                 let cause = format!("{own}; asked to go on: {} {other}", failure.kind.code());
-                End::Failed(rejection.cause(cause.trim_start_matches("; ")))
+                RunEndReason::Failed(rejection.with_cause(cause.trim_start_matches("; ")))
             }
             (end, _) => end,
         }
     }
 
     /// What is counted, and what the gateway has to say for it.
-    pub(super) fn told(self) -> (Outcome, Option<Rejection>) {
+    pub(super) fn into_outcome(self) -> (RunOutcome, Option<Rejection>) {
         match self {
-            End::Said(Ending::Finished) => (Outcome::Finished, None),
-            End::Said(Ending::Cancelled) => (Outcome::Cancelled, None),
-            End::Said(Ending::Failed) => (Outcome::AgentError, None),
-            End::Failed(rejection) => (Outcome::UpstreamError, Some(rejection)),
-            End::Limited(rejection) => (Outcome::Limited, Some(rejection)),
-            End::Expired => (Outcome::Expired, Some(Kind::TokenExpired.into())),
-            End::ClientGone => (Outcome::ClientGone, None),
-            End::Unread => (Outcome::Unread, None),
-            End::Stopped => (Outcome::Cancelled, None),
-            End::Drained => (Outcome::Drained, Some(Kind::Draining.into())),
+            RunEndReason::AgentEnded(RunEnding::Finished) => (RunOutcome::Finished, None),
+            RunEndReason::AgentEnded(RunEnding::Cancelled) => (RunOutcome::Cancelled, None),
+            RunEndReason::AgentEnded(RunEnding::Failed) => (RunOutcome::AgentError, None),
+            RunEndReason::Failed(rejection) => (RunOutcome::UpstreamError, Some(rejection)),
+            RunEndReason::Limited(rejection) => (RunOutcome::Limited, Some(rejection)),
+            RunEndReason::Expired => (RunOutcome::Expired, Some(RejectionKind::TokenExpired.into())),
+            RunEndReason::ClientGone => (RunOutcome::ClientGone, None),
+            RunEndReason::Unread => (RunOutcome::Unread, None),
+            RunEndReason::Stopped => (RunOutcome::Cancelled, None),
+            RunEndReason::Drained => (RunOutcome::Drained, Some(RejectionKind::Draining.into())),
         }
     }
 }
 
-fn limited(what: String) -> End {
-    End::Limited(Rejection::from(Kind::RunLimitReached).detail(what))
+fn limit_reached(what: String) -> RunEndReason {
+    RunEndReason::Limited(Rejection::from(RejectionKind::RunLimitReached).with_detail(what))
 }
 
 /// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
-pub(super) async fn put_away(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
+pub(super) async fn release_session(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
     let rest = async {
-        let mut left = REST_LIMIT;
-        while session.body(|bytes| left = left.saturating_sub(bytes.len())).await? {
+        let mut left = DISCARD_LIMIT;
+        while session.read_body(|bytes| left = left.saturating_sub(bytes.len())).await? {
             if left == 0 {
                 return Ok(false);
             }
         }
         Ok::<bool, Box<Rejection>>(true)
     };
-    if let Ok(Ok(true)) = tokio::time::timeout(REST, rest).await {
+    if let Ok(Ok(true)) = tokio::time::timeout(DISCARD_TIMEOUT, rest).await {
         cluster.release(connector, session).await;
     }
 }

@@ -6,26 +6,26 @@
 //!    ╰──── dropped: the gateway failed, or was ended before the run ──▲
 //! ```
 
-use crate::error::{Kind, Rejection};
-use crate::guard::Who;
+use crate::error::{Rejection, RejectionKind};
+use crate::guard::CallerContext;
 use crate::telemetry::RouteMetrics;
-use crate::telemetry::label::Outcome;
-use crate::telemetry::metric::Totals;
-use crate::telemetry::occurrence::{self, Which};
-use crate::telemetry::trace::Trace;
-use crate::translate::Ids;
+use crate::telemetry::internal_event::{self, RunInfo};
+use crate::telemetry::label::RunOutcome;
+use crate::telemetry::metric::RunTotals;
+use crate::telemetry::trace::RequestSpan;
+use crate::translate::RunIds;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
 /// One run, as the log tells of it.
-pub(super) struct Account {
+pub(super) struct RunRecord {
     pub route: Arc<str>,
     pub request_id: String,
-    pub ids: Ids,
+    pub ids: RunIds,
     /// who asked for the run
-    pub who: Who,
-    pub began: Instant,
+    pub caller: CallerContext,
+    pub started_at: Instant,
     pub metrics: Arc<RouteMetrics>,
     /// what its client and its agent speak, as far as that is known
     pub dialects: (&'static str, &'static str),
@@ -35,57 +35,59 @@ pub(super) struct Account {
     pub status: u16,
     /// from the request to the first event for the client
     pub first_event: Option<Duration>,
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// of the agent's events, and for the client
     pub bytes: (u64, u64),
     /// how often its agent's stream went on
-    pub resumed: u32,
+    pub reconnects: u32,
     /// how many streams have read it, where it outlives its client
-    pub readers: Option<u64>,
-    pub line: Line,
+    pub reader_count: Option<u64>,
+    pub state: RunRecordState,
 }
 
 /// The last line of a run.
-pub(super) enum Line {
+pub(super) enum RunRecordState {
     /// to be said; with it ends the span
-    Due(Trace),
-    Said,
+    Pending(RequestSpan),
+    Emitted,
 }
 
-impl Account {
+impl RunRecord {
     /// The run in lines of the log.
-    pub(super) fn which(&self) -> Which<'_> {
-        Which { route: &self.route, request_id: &self.request_id, ids: &self.ids }
+    pub(super) fn log_fields(&self) -> RunInfo<'_> {
+        RunInfo { route: &self.route, request_id: &self.request_id, ids: &self.ids }
     }
 
     /// Says how it ended.
-    pub(super) fn close(&mut self, outcome: Outcome, rejection: Option<&Rejection>) {
-        let Line::Due(trace) = std::mem::replace(&mut self.line, Line::Said) else { return };
-        occurrence::RunEnded {
-            run: self.which(),
-            caller: self.who.caller(),
+    pub(super) fn close(&mut self, outcome: RunOutcome, rejection: Option<&Rejection>) {
+        let RunRecordState::Pending(trace) = std::mem::replace(&mut self.state, RunRecordState::Emitted) else {
+            return;
+        };
+        internal_event::RunEnded {
+            run: self.log_fields(),
+            caller: self.caller.caller(),
             dialects: self.dialects,
             upstream: self.upstream.as_deref(),
             status: self.status,
             outcome,
             rejection,
             first_event: self.first_event,
-            duration: self.began.elapsed(),
+            duration: self.started_at.elapsed(),
             totals: self.totals,
             bytes: self.bytes,
-            resumed: self.resumed,
-            readers: self.readers,
+            resumed: self.reconnects,
+            readers: self.reader_count,
         }
         .emit(&self.metrics, trace);
     }
 }
 
-impl Drop for Account {
+impl Drop for RunRecord {
     fn drop(&mut self) {
         // Where the process ends it no longer waits for a run that was not told so in time.
         let (outcome, kind) = match std::thread::panicking() {
-            true => (Outcome::GatewayError, Kind::Internal),
-            false => (Outcome::Drained, Kind::Draining),
+            true => (RunOutcome::GatewayError, RejectionKind::Internal),
+            false => (RunOutcome::Drained, RejectionKind::Draining),
         };
         self.close(outcome, Some(&kind.into()));
     }
@@ -94,53 +96,53 @@ impl Drop for Account {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::{AG_UI, HAI, Side};
+    use crate::dialect::{AG_UI, HAI, PeerDialect};
     use crate::telemetry::Metrics;
-    use crate::telemetry::label::Method;
-    use crate::telemetry::trace::{Arrival, Tracing};
+    use crate::telemetry::label::RequestMethod;
+    use crate::telemetry::trace::{RequestAttributes, TraceProvider};
 
-    fn account(metrics: &Metrics) -> Account {
-        let arrival = Arrival { method: Method::Post, route: ("r", "/r"), tls: false };
-        Account {
+    fn test_record(metrics: &Metrics) -> RunRecord {
+        let arrival = RequestAttributes { method: RequestMethod::Post, route: ("r", "/r"), tls: false };
+        RunRecord {
             route: "r".into(),
             request_id: "q".to_owned(),
-            ids: Ids::new("t", "1"),
-            who: Who::default(),
-            began: Instant::now(),
-            metrics: metrics.route("r", Side::new(&AG_UI), Side::new(&HAI)),
+            ids: RunIds::new("t", "1"),
+            caller: CallerContext::default(),
+            started_at: Instant::now(),
+            metrics: metrics.route("r", PeerDialect::new(&AG_UI), PeerDialect::new(&HAI)),
             dialects: ("ag-ui", "hai"),
             upstream: None,
             status: 200,
             first_event: None,
-            totals: Totals::default(),
+            totals: RunTotals::default(),
             bytes: (0, 0),
-            resumed: 0,
-            readers: None,
-            line: Line::Due(Tracing::default().begin(None, arrival)),
+            reconnects: 0,
+            reader_count: None,
+            state: RunRecordState::Pending(TraceProvider::default().begin(None, arrival)),
         }
     }
 
     /// However a run ends, it is counted once, and so it has one line.
     #[test]
-    fn a_run_that_is_torn_down_is_told_of_as_well_and_each_is_once() {
+    fn records_each_run_exactly_once_even_when_dropped() {
         let metrics = Metrics::new().expect("unique names");
         // Its series last as long as the handles.
-        let one = account(&metrics);
+        let one = test_record(&metrics);
         let ended = |outcome: &str| {
             metrics.render().contains(&format!("diglot_streams_total{{outcome=\"{outcome}\",route=\"r\"}} 1"))
         };
-        let mut closed = account(&metrics);
-        closed.close(Outcome::Finished, None);
-        closed.close(Outcome::Finished, None);
+        let mut closed = test_record(&metrics);
+        closed.close(RunOutcome::Finished, None);
+        closed.close(RunOutcome::Finished, None);
         drop(closed);
         assert!(ended("finished") && !ended("drained") && !ended("gateway_error"));
-        let torn = account(&metrics);
+        let torn = test_record(&metrics);
         let panicked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || {
             let _torn = torn;
             panic!("as a fault of ours would");
         }));
         assert!(panicked.is_err() && ended("gateway_error") && !ended("drained"));
-        drop(account(&metrics));
+        drop(test_record(&metrics));
         assert!(ended("drained"));
         drop(one);
     }

@@ -7,34 +7,37 @@
 //! ```
 //! Every step may refuse. What is held for the run so far is let go with the refusal.
 
-use super::accept;
-use super::account::{Account, Line};
-use super::audience::{Any, Audience};
-use super::clock::now;
-use super::desk::Held;
-use super::gateway::{Body, Gateway, Route, whole};
-use super::lifecycle::{Permit, Phase};
+use super::deadlines::now_millis;
+use super::gateway::{Gateway, ResponseBody, RouteEntry, full_body};
+use super::lifecycle::{LifecyclePhase, RunPermit};
+use super::log_body::LogBody;
+use super::negotiation;
 use super::pipe::pipe;
-use super::plan::{Plan, Question};
-use super::rejoin::{self, Keys, Resumable};
 use super::request_body;
-use super::respond;
-use super::run::{Head, Run};
-use super::tail::Tail;
+use super::responses;
+use super::resume::{self, ResumeRoutes, RunKeys};
+use super::run::{RunTask, StartResult};
+use super::run_context::{AgentRequest, RunContext};
+use super::run_output::{LoggedOutput, RunOutput};
+use super::run_record::{RunRecord, RunRecordState};
+use super::two_step::ClientPermits;
 use crate::codec::Framing;
-use crate::codec::sse::Limits as FrameLimits;
-use crate::config::field::REQUEST_ID;
-use crate::dialect::{AG_UI, Side};
-use crate::error::{Kind, Rejection};
-use crate::guard::{Permits, Who, digest};
-use crate::replay::{About, Away, Claimed, Entered, Fresh, From, Kept, Shared, Token};
-use crate::telemetry::label::{AuthMethod, AuthReason, Method as Asking};
-use crate::telemetry::metric::Totals;
-use crate::telemetry::occurrence::{self, Which};
-use crate::telemetry::trace::{Arrival, Trace, Traced};
+use crate::codec::sse::SseLimits as FrameLimits;
+use crate::config::header_names::REQUEST_ID;
+use crate::dialect::{AG_UI, PeerDialect};
+use crate::error::{Rejection, RejectionKind};
+use crate::guard::{CallerContext, StreamPermit, digest};
+use crate::replay::{
+    ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunToken,
+    StoredRun,
+};
+use crate::telemetry::internal_event::{self, RunInfo};
+use crate::telemetry::label::{AuthMethod, AuthReason, RequestMethod as Asking};
+use crate::telemetry::metric::RunTotals;
+use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension};
 use crate::translate::recap::Recap;
-use crate::translate::request::{self, Refused, Translated};
-use crate::translate::{Ids, Stream, detect};
+use crate::translate::request::{self, RequestRefusal, TranslatedRequest};
+use crate::translate::{RunIds, Stream, detect};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, Request, Response, Version};
@@ -53,42 +56,42 @@ use uuid::Uuid;
 const START_GRACE: Duration = Duration::from_secs(1);
 
 /// A request that may start a run, as far as its head says.
-struct Admitted {
-    asker: Asker,
+struct AdmittedRequest {
+    run_request: RunRequestHead,
     /// held, with the next, for as long as the client takes part, which may be longer than this request
-    permit: Permit,
-    permits: Permits,
+    permit: RunPermit,
+    permits: StreamPermit,
 }
 
 /// Who sent it, and what its head says.
-struct Asker {
-    head: Parts,
+struct RunRequestHead {
+    parts: Parts,
     /// how the client is told events
     framing: Framing,
-    who: Who,
-    began: Instant,
+    caller: CallerContext,
+    started_at: Instant,
 }
 
 /// Its body for the agent, and who speaks what.
-struct Rewritten {
-    client: Side,
-    agent: Side,
-    request: Translated,
+struct RewrittenRequest {
+    client: PeerDialect,
+    agent: PeerDialect,
+    request: TranslatedRequest,
 }
 
 /// What a request would become.
-pub(super) struct Rehearsed {
+pub(super) struct RunPreview {
     pub framing: Framing,
     /// by which sign the client's dialect was told, where the route leaves it open
-    pub told_by: Option<&'static str>,
+    pub detected_by: Option<&'static str>,
     /// who speaks what, and the body for the agent, where there was one
-    pub rewritten: Option<(Side, Side, Translated)>,
+    pub translation: Option<(PeerDialect, PeerDialect, TranslatedRequest)>,
 }
 
 /// A run, and what it is answered from.
-struct Started {
-    run: JoinHandle<()>,
-    answered: oneshot::Receiver<Head>,
+struct SpawnedRun {
+    task: JoinHandle<()>,
+    start_rx: oneshot::Receiver<StartResult>,
 }
 
 impl Gateway {
@@ -96,255 +99,286 @@ impl Gateway {
     ///
     /// # Errors
     /// Why there is no run, or why the agent did not take it.
-    pub(super) async fn start(&self, route: &Route, request: Request<Incoming>) -> Result<Response<Body>, Rejection> {
+    pub(super) async fn start_run(
+        &self,
+        route: &RouteEntry,
+        request: Request<Incoming>,
+    ) -> Result<Response<ResponseBody>, Rejection> {
         let (admitted, body) = self.admit(route, request)?;
-        let Admitted { asker, permit, mut permits } = admitted;
-        let body = request_body::read(&self.limits, &asker.head.headers, body).await?;
+        let AdmittedRequest { run_request: asker, permit, mut permits } = admitted;
+        let body = request_body::read_body(&self.limits, &asker.parts.headers, body).await?;
         // What has no ids cannot be come back to.
         let resumable = route.resumable.as_ref().filter(|_| asker.framing == Framing::Sse);
-        let body_key = resumable.map(|_| digest::of(&body));
-        let rewritten = asker.rewritten(route, body, resumable.is_some())?;
+        let body_key = resumable.map(|_| digest::sha256(&body));
+        let rewritten = asker.rewrite(route, body, resumable.is_some())?;
         let ids = &rewritten.request.ids;
-        let keys = body_key.map(|body| Keys::new(route, &asker.who, ids, body));
+        let keys = body_key.map(|body| RunKeys::new(route, &asker.caller, ids, body));
         if let Some(keys) = &keys {
-            let cursor = rejoin::cursor(&asker.head.headers)?;
-            if let Some(kept) = self.known(route, rewritten.client, keys, cursor).await? {
-                return self.joined(route, &asker, ids, &kept, rejoin::from(cursor));
+            let cursor = resume::parse_cursor(&asker.parts.headers)?;
+            if let Some(kept) = self.find_joinable(route, rewritten.client, keys, cursor).await? {
+                return self.join_existing(route, &asker, ids, &kept, resume::reader_start(cursor));
             }
         }
         // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
         // known, and who comes back is the caller, or another one who has no business here.
-        self.guard.threads.claim(&route.starting, asker.who.known(), &ids.thread_id).await?;
+        self.guard.threads.claim(&route.start_match, asker.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
-            permits = self.guard.seat(&asker.head, &route.starting)?;
+            permits = self.guard.acquire_stream(&asker.parts, &route.start_match)?;
         }
-        route.metrics.downgraded(rewritten.request.downgraded);
-        let held = (permit, route.metrics.open(), permits);
+        route.metrics.inc_downgraded(rewritten.request.downgraded);
+        let held = (permit, route.metrics.open_run(), permits);
         match resumable.zip(keys) {
-            Some((resumable, keys)) => self.start_kept(route, (resumable, keys), asker, rewritten, held).await,
-            None => self.start_alone(route, asker, rewritten, held).await,
+            Some((resumable, keys)) => self.start_logged(route, (resumable, keys), asker, rewritten, held).await,
+            None => self.start_direct(route, asker, rewritten, held).await,
         }
     }
 
     /// Starts a run that is its client's alone.
-    async fn start_alone(
+    async fn start_direct(
         &self,
-        route: &Route,
-        asker: Asker,
-        rewritten: Rewritten,
-        held: Held,
-    ) -> Result<Response<Body>, Rejection> {
-        let (framing, version, ids) = (asker.framing, asker.head.version, rewritten.request.ids.clone());
-        let seated = route.desk.as_ref().map(|desk| desk.seat(&ids)).transpose()?;
-        let request_id = asker.request_id().to_owned();
-        let (writer, reader) = pipe(self.limits.client_buffer, held);
-        let Started { run, answered } = self.spawn(route, asker, rewritten, None, Audience::One(writer, framing));
+        route: &RouteEntry,
+        run_request: RunRequestHead,
+        rewritten: RewrittenRequest,
+        permits: ClientPermits,
+    ) -> Result<Response<ResponseBody>, Rejection> {
+        let (framing, version, ids) = (run_request.framing, run_request.parts.version, rewritten.request.ids.clone());
+        let seated = route.two_step.as_ref().map(|desk| desk.register(&ids)).transpose()?;
+        let request_id = run_request.request_id().to_owned();
+        let (writer, reader) = pipe(self.limits.client_buffer, permits);
+        let SpawnedRun { task: run, start_rx: answered } =
+            self.spawn_run(route, run_request, rewritten, None, RunOutput::Direct(writer, framing));
         let Some(seated) = seated else {
             // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
             // stream begins, and a refusal that comes later is a RUN_ERROR.
-            self.heard(route, answered, self.keep_alive).await?;
+            self.await_start(route, answered, self.keep_alive).await?;
             reader.attach(version);
-            return Ok(respond::stream(reader.boxed_unsync(), framing));
+            return Ok(responses::event_stream(reader.boxed_unsync(), framing));
         };
-        let accepted = seated.accepted(&ids);
-        self.heard(route, answered, START_GRACE.min(self.keep_alive)).await?;
+        let accepted = seated.accepted_response(&ids);
+        self.await_start(route, answered, START_GRACE.min(self.keep_alive)).await?;
         seated.offer(reader, run, self.lifecycle.watch(), (Arc::clone(&route.name), request_id, ids));
         Ok(accepted)
     }
 
     /// Starts a run that outlives its client.
-    async fn start_kept(
+    async fn start_logged(
         &self,
-        route: &Route,
-        (resumable, keys): (&Resumable, Keys),
-        asker: Asker,
-        mut rewritten: Rewritten,
-        held: Held,
-    ) -> Result<Response<Body>, Rejection> {
+        route: &RouteEntry,
+        (resumable, keys): (&ResumeRoutes, RunKeys),
+        run_request: RunRequestHead,
+        mut rewritten: RewrittenRequest,
+        held: ClientPermits,
+    ) -> Result<Response<ResponseBody>, Rejection> {
         let ids = rewritten.request.ids.clone();
-        let events = route.desk.as_ref().map(|desk| desk.place(&ids)).transpose()?;
-        let Keys { run, thread, body } = keys;
-        let token = rejoin::token();
+        let events = route.two_step.as_ref().map(|desk| desk.events_path(&ids)).transpose()?;
+        let RunKeys { run, thread, body } = keys;
+        let token = resume::new_token();
         let messages = rewritten.request.messages.take();
-        let about = About { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
-        let claimed = match &self.shared {
+        let about = RunDescriptor { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
+        let claimed = match &self.replication {
             Some(shared) => {
-                let mut asked = Asked(Some((shared, &about)));
+                let mut asked = ClaimGuard(Some((shared, &about)));
                 let claimed = shared.claim(&about, messages.as_deref()).await;
                 asked.0 = None;
                 claimed
             }
-            None => Claimed::Alone,
+            None => ClaimResult::Unconfirmed,
         };
         match claimed {
-            Claimed::Mine | Claimed::Alone => {}
+            ClaimResult::Acquired | ClaimResult::Unconfirmed => {}
             // The same request came to two replicas at once, or twice to one.
-            Claimed::Known => {
-                let keys = Keys { run, thread, body };
-                let kept = self.known(route, rewritten.client, &keys, None).await?;
-                let kept = kept.ok_or_else(|| rejoin::away(Away))?;
-                return self.joined(route, &asker, &ids, &kept, rejoin::from(None));
+            ClaimResult::Duplicate => {
+                let keys = RunKeys { run, thread, body };
+                let kept = self.find_joinable(route, rewritten.client, &keys, None).await?;
+                let kept = kept.ok_or_else(|| resume::unavailable_rejection(ReplicationUnavailable))?;
+                return self.join_existing(route, &run_request, &ids, &kept, resume::reader_start(None));
             }
-            Claimed::Taken => return Err(Kind::RunIdTaken.into()),
+            ClaimResult::Conflict => return Err(RejectionKind::RunIdTaken.into()),
         }
         let recap = Recap::new(rewritten.client, &ids, messages);
-        let fresh = Fresh { run, thread, body, ids: ids.clone(), token, recap, alone: resumable.alone, follows: None };
-        let writer = match self.replay.enter(fresh) {
-            Entered::New(writer) => writer,
+        let fresh = NewRun {
+            run,
+            thread,
+            body,
+            ids: ids.clone(),
+            token,
+            recap,
+            abandon_after: resumable.abandon_after,
+            remote_through: None,
+        };
+        let writer = match self.replay.insert(fresh) {
+            InsertOutcome::New(writer) => writer,
             refused => {
-                if let (Some(shared), Claimed::Mine) = (&self.shared, claimed) {
+                if let (Some(shared), ClaimResult::Acquired) = (&self.replication, claimed) {
                     shared.release(&about).await;
                 }
                 match refused {
                     // The same request came twice at once.
-                    Entered::Known(kept) => return self.joined(route, &asker, &ids, &kept, rejoin::from(None)),
-                    Entered::Taken => return Err(Kind::RunIdTaken.into()),
-                    _ => return self.start_alone(route, asker, rewritten, held).await,
+                    InsertOutcome::Existing(kept) => {
+                        return self.join_existing(route, &run_request, &ids, &kept, resume::reader_start(None));
+                    }
+                    InsertOutcome::Conflict => return Err(RejectionKind::RunIdTaken.into()),
+                    _ => return self.start_direct(route, run_request, rewritten, held).await,
                 }
             }
         };
-        if let Some(shared) = &self.shared {
-            shared.broadcast(about, writer.log(), claimed, self.lifecycle.enter());
+        if let Some(shared) = &self.replication {
+            shared.replicate(about, writer.log(), claimed, self.lifecycle.enter());
         }
         let log = Arc::clone(writer.log());
-        let version = asker.head.version;
+        let version = run_request.parts.version;
         // It is there before the run speaks: nothing is missed, and who leaves before the answer has left.
         let reader = match events {
             Some(_) => None,
-            None => Some(log.join(From::Start(now()), version == Version::HTTP_2, self.lifecycle.enter())),
+            None => Some(log.join(ReadFrom::Start(now_millis()), version == Version::HTTP_2, self.lifecycle.enter())),
         };
-        let reader = reader.transpose().map_err(rejoin::unjoined)?;
-        let audience = Audience::Any(Box::new(Any { writer, held }));
-        let Started { answered, .. } = self.spawn(route, asker, rewritten, Some(token), audience);
+        let reader = reader.transpose().map_err(resume::join_rejection)?;
+        let audience = RunOutput::Logged(Box::new(LoggedOutput { writer, permits: held }));
+        let SpawnedRun { start_rx: answered, .. } =
+            self.spawn_run(route, run_request, rewritten, Some(token), audience);
         let patience = if reader.is_some() { self.keep_alive } else { START_GRACE.min(self.keep_alive) };
-        self.heard(route, answered, patience).await?;
+        self.await_start(route, answered, patience).await?;
         Ok(match reader {
-            Some(reader) => respond::stream(Tail(reader).boxed_unsync(), Framing::Sse),
-            None => respond::accepted(&ids, events.as_deref().unwrap_or_default()).map(whole),
+            Some(reader) => responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse),
+            None => responses::run_accepted(&ids, events.as_deref().unwrap_or_default()).map(full_body),
         })
     }
 
     /// The answer to a request for a run that was started already.
-    fn joined(
+    fn join_existing(
         &self,
-        route: &Route,
-        asker: &Asker,
-        ids: &Ids,
-        kept: &Kept,
-        from: From,
-    ) -> Result<Response<Body>, Rejection> {
-        match &route.desk {
-            Some(desk) => Ok(respond::accepted(ids, &desk.place(ids)?).map(whole)),
-            None => self.join(route, kept, from, &asker.head.headers, asker.head.version),
+        route: &RouteEntry,
+        run_request: &RunRequestHead,
+        ids: &RunIds,
+        kept: &StoredRun,
+        from: ReadFrom,
+    ) -> Result<Response<ResponseBody>, Rejection> {
+        match &route.two_step {
+            Some(desk) => Ok(responses::run_accepted(ids, &desk.events_path(ids)?).map(full_body)),
+            None => self.join(route, kept, from, &run_request.parts.headers, run_request.parts.version),
         }
     }
 
     /// Looks at what can be said about a request before its body is read, and gives the body back.
-    fn admit(&self, route: &Route, request: Request<Incoming>) -> Result<(Admitted, Incoming), Rejection> {
+    fn admit(&self, route: &RouteEntry, request: Request<Incoming>) -> Result<(AdmittedRequest, Incoming), Rejection> {
         let began = Instant::now();
-        let framing = fit(route, request.method(), request.headers())?;
+        let framing = check_run_request(route, request.method(), request.headers())?;
         // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
         let permit = self.lifecycle.enter();
-        if self.lifecycle.phase() == Phase::Cut {
-            return Err(Kind::Draining.into());
+        if self.lifecycle.phase() == LifecyclePhase::Cut {
+            return Err(RejectionKind::Draining.into());
         }
         let (mut head, body) = request.into_parts();
-        let permits = head.extensions.remove::<Permits>().unwrap_or_default();
-        let who = head.extensions.get::<Who>().cloned().unwrap_or_default();
-        Ok((Admitted { asker: Asker { head, framing, who, began }, permit, permits }, body))
+        let permits = head.extensions.remove::<StreamPermit>().unwrap_or_default();
+        let who = head.extensions.get::<CallerContext>().cloned().unwrap_or_default();
+        Ok((
+            AdmittedRequest {
+                run_request: RunRequestHead { parts: head, framing, caller: who, started_at: began },
+                permit,
+                permits,
+            },
+            body,
+        ))
     }
 
     /// What a request would become, up to where a run would begin: nothing is counted, held or sent.
     ///
     /// # Errors
     /// Why there would be no run.
-    pub(super) fn rehearse(&self, route: &Route, head: Parts, body: Option<Bytes>) -> Result<Rehearsed, Rejection> {
-        let framing = fit(route, &head.method, &head.headers)?;
-        let Some(body) = body else { return Ok(Rehearsed { framing, told_by: None, rewritten: None }) };
-        request_body::fits(&self.limits, body.len())?;
-        let (_, told_by) = client_of(route, framing, &body);
+    pub(super) fn preview_run(
+        &self,
+        route: &RouteEntry,
+        head: Parts,
+        body: Option<Bytes>,
+    ) -> Result<RunPreview, Rejection> {
+        let framing = check_run_request(route, &head.method, &head.headers)?;
+        let Some(body) = body else { return Ok(RunPreview { framing, detected_by: None, translation: None }) };
+        request_body::check_length(&self.limits, body.len())?;
+        let (_, told_by) = detect_client(route, framing, &body);
         let keeping = route.resumable.is_some() && framing == Framing::Sse;
-        let asker = Asker { head, framing, who: Who::default(), began: Instant::now() };
-        let Rewritten { client, agent, request } = asker.rewritten(route, body, keeping)?;
-        Ok(Rehearsed { framing, told_by, rewritten: Some((client, agent, request)) })
+        let asker =
+            RunRequestHead { parts: head, framing, caller: CallerContext::default(), started_at: Instant::now() };
+        let RewrittenRequest { client, agent, request } = asker.rewrite(route, body, keeping)?;
+        Ok(RunPreview { framing, detected_by: told_by, translation: Some((client, agent, request)) })
     }
 
     /// Starts the task of the run.
-    fn spawn(
+    fn spawn_run(
         &self,
-        route: &Route,
-        asker: Asker,
-        rewritten: Rewritten,
-        token: Option<Token>,
-        audience: Audience,
-    ) -> Started {
-        let Rewritten { client, agent, request } = rewritten;
-        let access = &route.starting.access;
+        route: &RouteEntry,
+        run_request: RunRequestHead,
+        rewritten: RewrittenRequest,
+        token: Option<RunToken>,
+        output: RunOutput,
+    ) -> SpawnedRun {
+        let RewrittenRequest { client, agent, request } = rewritten;
+        let access = &route.start_match.access;
         let limits = FrameLimits { line: self.limits.frame, frame: self.limits.frame };
         let (events, bytes) = (access.run.events.map(NonZero::get), access.run.bytes.map(NonZero::get));
         let stream = Stream::new(agent, client, Some(request.ids.clone()), limits);
-        let stream = stream.guarded(route.guard).knowing(request.known);
-        let mut stream = stream.allowing(route.tools.clone()).within(events, bytes);
-        stream.write_as(asker.framing);
+        let stream = stream.with_guard_mode(route.guard).with_conversation(request.conversation);
+        let mut stream = stream.with_allowed_tools(route.tools.clone()).with_budget(events, bytes);
+        stream.write_as(run_request.framing);
         if let Some(token) = token {
-            stream = stream.numbered(token.as_str());
+            stream = stream.with_frame_ids(token.as_str());
         }
-        let (head, trace) = (&asker.head, self.trace(&asker.head));
-        let question = Question {
-            fields: self.guard.fields(head, &route.starting),
-            calls: trace.calls(),
+        let (head, trace) = (&run_request.parts, self.take_trace(&run_request.parts));
+        let question = AgentRequest {
+            fields: self.guard.upstream_fields(head, &route.start_match),
+            spans: trace.upstream_spans(),
             body: request.body.into(),
-            framings: accept::framings(route.agent),
+            framings: negotiation::supported_framings(route.agent),
         };
-        let account = Account {
+        let account = RunRecord {
             route: Arc::clone(&route.name),
-            request_id: asker.request_id().to_owned(),
+            request_id: run_request.request_id().to_owned(),
             ids: request.ids,
-            who: asker.who,
-            began: asker.began,
+            caller: run_request.caller,
+            started_at: run_request.started_at,
             metrics: Arc::clone(&route.metrics),
             dialects: (client.dialect.name, agent.dialect.name),
             upstream: None,
-            status: if route.desk.is_some() { 202 } else { 200 },
+            status: if route.two_step.is_some() { 202 } else { 200 },
             first_event: None,
-            totals: Totals::default(),
+            totals: RunTotals::default(),
             bytes: (0, 0),
-            resumed: 0,
-            readers: None,
-            line: Line::Due(trace),
+            reconnects: 0,
+            reader_count: None,
+            state: RunRecordState::Pending(trace),
         };
-        let plan = Plan {
+        let plan = RunContext {
             cluster: Arc::clone(&route.cluster),
             connector: Arc::clone(&self.connector),
             lifecycle: self.lifecycle.watch(),
             keep_alive: self.keep_alive,
-            learned: Arc::clone(&route.learned),
+            detected_dialect: Arc::clone(&route.detected_dialect),
             access: Arc::clone(access),
-            account,
+            record: account,
         };
         let (answer, answered) = oneshot::channel();
-        let run = tokio::spawn(Box::new(Run::new(plan, stream, audience, answer)).go(Box::new(question)));
-        Started { run, answered }
+        let run = tokio::spawn(Box::new(RunTask::new(plan, stream, output, answer)).run(Box::new(question)));
+        SpawnedRun { task: run, start_rx: answered }
     }
 
     /// The span of a request, which is its run's from now on.
-    fn trace(&self, head: &Parts) -> Trace {
-        let traced = head.extensions.get::<Traced>().and_then(Traced::take);
+    fn take_trace(&self, head: &Parts) -> RequestSpan {
+        let traced = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
         // No request comes here without one.
-        let arrival = Arrival { method: Asking::of(head.method.as_str()), route: ("", ""), tls: false };
+        let arrival =
+            RequestAttributes { method: Asking::from_name(head.method.as_str()), route: ("", ""), tls: false };
         traced.unwrap_or_else(|| self.tracing.begin(None, arrival))
     }
 
     /// Waits for what the agent answers, but no longer than `patience`.
-    async fn heard(
+    async fn await_start(
         &self,
-        route: &Route,
-        mut answered: oneshot::Receiver<Head>,
-        patience: Duration,
+        route: &RouteEntry,
+        mut answered: oneshot::Receiver<StartResult>,
+        wait_limit: Duration,
     ) -> Result<(), Rejection> {
-        let head = match tokio::time::timeout(patience, &mut answered).await {
+        let head = match tokio::time::timeout(wait_limit, &mut answered).await {
             Ok(Ok(head)) => head,
-            Ok(Err(_)) => Err(Rejection::from(Kind::Internal).cause("the run ended without an answer")),
+            Ok(Err(_)) => Err(Rejection::from(RejectionKind::Internal).with_cause("the run ended without an answer")),
             Err(_) => {
                 // An answer that came between the time-out and this line was given, so it has to be heard.
                 answered.close();
@@ -353,7 +387,9 @@ impl Gateway {
         };
         head.map_err(|rejection| match rejection.kind {
             // A caller whose credential expired before its stream began is told how to come with a new one.
-            Kind::TokenExpired => self.guard.auth().refusal(&route.starting, AuthMethod::Jwt, AuthReason::Expired),
+            RejectionKind::TokenExpired => {
+                self.guard.authenticator().rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
+            }
             _ => rejection,
         })
     }
@@ -361,9 +397,9 @@ impl Gateway {
 
 /// A claim that has no answer yet. Its client may leave before that: then nobody begins the run, and whoever asks for it again
 /// must not be told to wait for it.
-struct Asked<'a>(Option<(&'a Arc<Shared>, &'a About)>);
+struct ClaimGuard<'a>(Option<(&'a Arc<ReplicatedRuns>, &'a RunDescriptor)>);
 
-impl Drop for Asked<'_> {
+impl Drop for ClaimGuard<'_> {
     fn drop(&mut self) {
         let Some((shared, about)) = self.0.take() else { return };
         let (shared, about) = (Arc::clone(shared), about.clone());
@@ -371,58 +407,60 @@ impl Drop for Asked<'_> {
     }
 }
 
-impl Asker {
+impl RunRequestHead {
     fn request_id(&self) -> &str {
-        self.head.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
+        self.parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
     }
 
     /// The body in the agent's words.
-    fn rewritten(&self, route: &Route, body: Bytes, keeping: bool) -> Result<Rewritten, Rejection> {
-        let fresh = Ids::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
-        let (client, because) = client_of(route, self.framing, &body);
-        let agent = route.agent();
-        let translate = if keeping { request::translate_keeping } else { request::translate_allowing };
+    fn rewrite(&self, route: &RouteEntry, body: Bytes, keeping: bool) -> Result<RewrittenRequest, Rejection> {
+        let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
+        let (client, because) = detect_client(route, self.framing, &body);
+        let agent = route.current_agent();
+        let translate = if keeping { request::translate_with_messages } else { request::translate_with_tools };
         let request = translate(&body, client, agent, &fresh, route.tools.as_deref())
-            .map_err(|refused| self.unfit(route, &refused))?;
+            .map_err(|refused| self.translation_rejection(route, &refused))?;
         if let Some(because) = because {
-            let run = Which { route: &route.name, request_id: self.request_id(), ids: &request.ids };
-            occurrence::Detected { run, side: "client", dialect: client.dialect.name, because }.emit();
+            let run = RunInfo { route: &route.name, request_id: self.request_id(), ids: &request.ids };
+            internal_event::DialectDetected { run, side: "client", dialect: client.dialect.name, because }.emit();
         }
-        Ok(Rewritten { client, agent, request })
+        Ok(RewrittenRequest { client, agent, request })
     }
 
     /// The refusal of a body that cannot be taken as it is; one that offers what is not allowed is counted.
-    fn unfit(&self, route: &Route, refused: &Refused) -> Rejection {
-        if !refused.tool {
-            return Rejection::from(Kind::InvalidRequest).detail(refused.to_string());
+    fn translation_rejection(&self, route: &RouteEntry, refused: &RequestRefusal) -> Rejection {
+        if !refused.is_forbidden_tool {
+            return Rejection::from(RejectionKind::InvalidRequest).with_detail(refused.to_string());
         }
-        let method = self.who.known().map_or(AuthMethod::None, |identity| identity.method);
-        route.metrics.authenticated(method, AuthReason::Tool);
-        Rejection::from(Kind::ToolNotAllowed).detail(refused.to_string())
+        let method = self.caller.identity().map_or(AuthMethod::None, |identity| identity.method);
+        route.metrics.inc_auth(method, AuthReason::Tool);
+        Rejection::from(RejectionKind::ToolNotAllowed).with_detail(refused.to_string())
     }
 }
 
 /// How the client is told events, where the head of its request is that of one for a run.
-fn fit(route: &Route, method: &Method, headers: &HeaderMap) -> Result<Framing, Rejection> {
+fn check_run_request(route: &RouteEntry, method: &Method, headers: &HeaderMap) -> Result<Framing, Rejection> {
     if *method != Method::POST {
-        return Err(Kind::MethodNotAllowed.into());
+        return Err(RejectionKind::MethodNotAllowed.into());
     }
-    request_body::check(headers)?;
-    match route.desk {
-        Some(_) => accept::start(headers, route.client),
-        None => accept::framing(headers, route.client),
+    request_body::check_content_type(headers)?;
+    match route.two_step {
+        Some(_) => negotiation::negotiate_start(headers, route.client),
+        None => negotiation::negotiate(headers, route.client),
     }
 }
 
 /// What the client of a request speaks, and what it was told by where the route leaves it open.
-fn client_of(route: &Route, framing: Framing, body: &[u8]) -> (Side, Option<&'static str>) {
-    if !route.client.auto {
+fn detect_client(route: &RouteEntry, framing: Framing, body: &[u8]) -> (PeerDialect, Option<&'static str>) {
+    if !route.client.is_auto {
         return (route.client, None);
     }
     let found = match framing {
-        Framing::Proto => detect::Found { side: Side::new(&AG_UI), because: "it accepts protobuf (AG-UI 1.0)" },
+        Framing::Proto => {
+            detect::DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "it accepts protobuf (AG-UI 1.0)" }
+        }
         // What is no UTF-8 is refused in a moment.
-        Framing::Sse => detect::request(std::str::from_utf8(body).unwrap_or_default()),
+        Framing::Sse => detect::detect_request(std::str::from_utf8(body).unwrap_or_default()),
     };
-    (found.side, Some(found.because))
+    (found.peer, Some(found.evidence))
 }

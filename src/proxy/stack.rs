@@ -6,15 +6,15 @@
 //! What stands here needs to know of HTTP and routes; who may call, how often and how much is decided by the gates, which
 //! [`guard::gates`] lists in the same way.
 
-use super::gateway::{Body, Gateway};
-use super::refusal::Answer;
-use crate::config::field::{REQUEST_ID, TRACEPARENT, TRACESTATE};
-use crate::guard::cors::Pages;
-use crate::guard::peer::Peer;
-use crate::guard::upstream::is_nominated;
-use crate::guard::{self, Matched, Who};
+use super::error_responder::ErrorResponder;
+use super::gateway::{Gateway, ResponseBody};
+use crate::config::header_names::{REQUEST_ID, TRACEPARENT, TRACESTATE};
+use crate::guard::client_addr::PeerInfo;
+use crate::guard::cors::CorsService;
+use crate::guard::upstream_fields::is_nominated;
+use crate::guard::{self, CallerContext, RouteMatch};
 use crate::telemetry::label;
-use crate::telemetry::trace::{Arrival, Parent, Trace, Traced, Tracing};
+use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension, TraceParent, TraceProvider};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
 use hyper::body::Incoming;
 use std::convert::Infallible;
@@ -31,9 +31,9 @@ pub fn stack(
     gateway: Arc<Gateway>,
 ) -> impl Service<
     Request<Incoming>,
-    Response = Response<Body>,
+    Response = Response<ResponseBody>,
     Error = Infallible,
-    Future = impl Future<Output = Result<Response<Body>, Infallible>> + Send,
+    Future = impl Future<Output = Result<Response<ResponseBody>, Infallible>> + Send,
 > + Clone
 + Send
 + Sync
@@ -44,7 +44,7 @@ pub fn stack(
     // The leaf: body, translation, run.
     let leaf = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
-        async move { gateway.answer(request).await }
+        async move { gateway.handle_request(request).await }
     });
     ServiceBuilder::new()
         // An id first, so that everything below, refusals too, is answered and logged with one.
@@ -54,9 +54,9 @@ pub fn stack(
         // Then its trace, which has the route in it. Refusals are part of it, too.
         .map_request(move |request| with_trace(&tracing, request))
         // Pages: outside of the next, so that they can read refusals as well.
-        .layer_fn(move |inner| Pages { guard: Arc::clone(&asked), inner })
+        .layer_fn(move |inner| CorsService { guard: Arc::clone(&asked), inner })
         // The one place where a refusal becomes an answer, is logged and counted.
-        .layer_fn(move |inner| Answer { inner, gateway: Arc::clone(&answering) })
+        .layer_fn(move |inner| ErrorResponder { inner, gateway: Arc::clone(&answering) })
         // Policy, gate by gate; see there for the order and its reasons.
         .service(guard::gates(&guard, leaf))
 }
@@ -76,33 +76,38 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
 }
 
 /// The request, with its span among its extensions.
-fn with_trace(tracing: &Tracing, mut request: Request<Incoming>) -> Request<Incoming> {
-    let traced = Traced::new(trace(tracing, request.method(), request.headers(), request.extensions()));
+fn with_trace(tracing: &TraceProvider, mut request: Request<Incoming>) -> Request<Incoming> {
+    let traced = TraceExtension::new(start_trace(tracing, request.method(), request.headers(), request.extensions()));
     request.extensions_mut().insert(traced);
     request
 }
 
 /// The span of a request, which begins now: part of the client's trace, if it is in one.
-pub(super) fn trace(tracing: &Tracing, method: &Method, headers: &HeaderMap, extensions: &Extensions) -> Trace {
+pub(super) fn start_trace(
+    tracing: &TraceProvider,
+    method: &Method,
+    headers: &HeaderMap,
+    extensions: &Extensions,
+) -> RequestSpan {
     let lines = |name: &HeaderName| {
         let own = !is_nominated(headers, name);
         headers.get_all(name).iter().filter(move |_| own)
     };
-    let parent = Parent::read(lines(&TRACEPARENT), lines(&TRACESTATE));
-    let matched = extensions.get::<Arc<Matched>>();
-    let arrival = Arrival {
-        method: label::Method::of(method.as_str()),
+    let parent = TraceParent::from_headers(lines(&TRACEPARENT), lines(&TRACESTATE));
+    let matched = extensions.get::<Arc<RouteMatch>>();
+    let arrival = RequestAttributes {
+        method: label::RequestMethod::from_name(method.as_str()),
         route: matched.map_or(("", ""), |matched| (&*matched.name, matched.path.as_str())),
-        tls: extensions.get::<Peer>().is_some_and(|peer| peer.tls),
+        tls: extensions.get::<PeerInfo>().is_some_and(|peer| peer.tls),
     };
     tracing.begin(parent.as_ref(), arrival)
 }
 
 /// The request, with what it leads to and a place for who calls among its extensions.
 fn with_route(gateway: &Gateway, mut request: Request<Incoming>) -> Request<Incoming> {
-    if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.matched())) {
+    if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.route_match())) {
         request.extensions_mut().insert(matched);
     }
-    request.extensions_mut().insert(Who::default());
+    request.extensions_mut().insert(CallerContext::default());
     request
 }

@@ -6,19 +6,19 @@ use std::fmt;
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
 /// How long a token is: 50 bits.
-const LENGTH: usize = 10;
+const TOKEN_LENGTH: usize = 10;
 
 /// What tells the events of a run from those of another one, the same ids or not. It is no secret: who may read a run is
 /// decided by who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Token([u8; LENGTH]);
+pub struct RunToken([u8; TOKEN_LENGTH]);
 
-impl Token {
+impl RunToken {
     /// A token from random bits, of which the lower 50 count.
     #[must_use]
-    pub fn new(random: u64) -> Token {
+    pub fn new(random: u64) -> RunToken {
         let mut rest = random;
-        Token(std::array::from_fn(|_| {
+        RunToken(std::array::from_fn(|_| {
             let [five, ..] = rest.to_le_bytes();
             rest >>= 5;
             ALPHABET[usize::from(five) % ALPHABET.len()]
@@ -37,7 +37,7 @@ impl Token {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cursor {
     /// of the run
-    pub token: Token,
+    pub token: RunToken,
     /// of the event, from 1 on; 0 is before the first
     pub number: u64,
 }
@@ -47,12 +47,12 @@ impl Cursor {
     #[must_use]
     pub fn parse(text: &str) -> Option<Cursor> {
         let (token, number) = text.split_once('-')?;
-        let token = <[u8; LENGTH]>::try_from(token.as_bytes()).ok()?;
+        let token = <[u8; TOKEN_LENGTH]>::try_from(token.as_bytes()).ok()?;
         let canonical = number.bytes().all(|each| each.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));
         if !canonical || !token.iter().all(|letter| ALPHABET.contains(letter)) {
             return None;
         }
-        Some(Cursor { token: Token(token), number: number.parse().ok()? })
+        Some(Cursor { token: RunToken(token), number: number.parse().ok()? })
     }
 }
 
@@ -67,13 +67,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_is_read_as_it_was_written_and_nothing_else_is_one() {
+    fn parses_only_cursors_that_it_wrote() {
         for (random, number) in [(0, 0), (u64::MAX, 1), (0x1234_5678_9abc_def0, u64::MAX)] {
-            let cursor = Cursor { token: Token::new(random), number };
+            let cursor = Cursor { token: RunToken::new(random), number };
             assert_eq!(Cursor::parse(&cursor.to_string()), Some(cursor), "{cursor}");
         }
-        assert_eq!(Token::new(1 << 49).as_str(), "aaaaaaaaaq");
-        assert_ne!(Token::new(1), Token::new(2));
+        assert_eq!(RunToken::new(1 << 49).as_str(), "aaaaaaaaaq");
+        assert_ne!(RunToken::new(1), RunToken::new(2));
         for text in [
             "",
             "-",

@@ -11,10 +11,15 @@
 
 mod cursor;
 mod log;
-mod shared;
+mod replication;
 mod store;
 
-pub use cursor::{Cursor, Token};
-pub use log::{CutOff, From, Held, Log, Lost, Mirror, Mirrored, Pace, Reader, Unjoined, Writer};
-pub use shared::{About, Away, Claimed, Settings, Shared, Unfound, Wanted};
-pub use store::{Entered, Fresh, Kept, Key, Store};
+pub use cursor::{Cursor, RunToken};
+pub use log::{
+    JoinError, LogLimits, LogMirror, LogReader, LogStopReason, LogWriter, MirrorEvent, ReadFrom, ReaderCutOff,
+    ReaderResource, RunLog,
+};
+pub use replication::{
+    ClaimResult, ReplicaSettings, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunLookupError, RunQuery,
+};
+pub use store::{InsertOutcome, NewRun, ReplayKey, RunStore, StoredRun};

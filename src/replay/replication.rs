@@ -10,78 +10,78 @@
 //! those that were trimmed; for each process a lease. What is published is only a nudge: who misses one looks a moment later.
 //! A run whose home lost its lease is ended by whoever follows it.
 
-mod follow;
-mod home;
-mod words;
+mod follower;
+mod publisher;
+mod redis_protocol;
 
-use self::home::Home;
-use super::log::Held;
-use super::store::{Kept, Key, Store};
-use super::{Cursor, Token};
-use crate::dialect::{Content, Side};
-use crate::guard::redis::Redis;
+use self::publisher::OwnedRun;
+use super::log::ReaderResource;
+use super::store::{ReplayKey, RunStore, StoredRun};
+use super::{Cursor, RunToken};
+use crate::dialect::{PeerDialect, TextFormat};
+use crate::guard::redis_client::RedisClient;
 use crate::telemetry::metric::ReplayMetrics;
-use crate::translate::Ids;
+use crate::translate::RunIds;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use redis::{FromRedisValue, ScriptInvocation};
+use redis_protocol::{RedisKeys, ReplicaMessage};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
-use words::{Heard, Names};
 
 /// For what no request waits for: a copy may be late.
-const ANSWER: Duration = Duration::from_secs(1);
+const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
 /// How often a process says that it lives, and how long that is believed.
-const BEAT: Duration = Duration::from_secs(1);
-const LEASE: Duration = Duration::from_secs(5);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
+const LEASE_TTL: Duration = Duration::from_secs(5);
 
 /// How long the home of a run may be without a lease before the run is taken for lost: its Redis may just have come back.
-const LOST_AFTER: Duration = Duration::from_secs(3);
+const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
 /// How long a Redis that lost its data gets to hear of all runs again. Until then what it does not know may exist.
-const SETTLE: Duration = Duration::from_secs(3);
+const SETTLE_TIME: Duration = Duration::from_secs(3);
 
 /// Shortest time for which a run that goes on stays in Redis behind the last word of its home.
-const LIVING: Duration = Duration::from_secs(60);
+const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 
 /// How long who asks to read on waits for what the home has not copied yet.
-const CATCH_UP: Duration = Duration::from_secs(1);
+const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How many runs copy at once, so that all together are not too much for the time of an answer.
-const COPIES: usize = 64;
+const MAX_COPIES: usize = 64;
 
 /// Before something is tried again.
-const RETRY: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The runs of all replicas.
 #[derive(Debug)]
-pub struct Shared {
-    store: Arc<Store>,
-    redis: Redis,
-    names: Names,
-    settings: Settings,
+pub struct ReplicatedRuns {
+    store: Arc<RunStore>,
+    redis: RedisClient,
+    keys: RedisKeys,
+    settings: ReplicaSettings,
     /// how long a request waits
     deadline: Duration,
     /// the runs of this process
-    homes: Mutex<HashMap<Key, Arc<Home>>>,
+    owned_runs: Mutex<HashMap<ReplayKey, Arc<OwnedRun>>>,
     /// who waits for news of runs of others
-    followed: Mutex<HashMap<Key, Arc<Notify>>>,
+    followed_runs: Mutex<HashMap<ReplayKey, Arc<Notify>>>,
     /// lets so many runs copy at once: after it was away all want to
-    copies: Semaphore,
+    copy_permits: Semaphore,
     /// how often Redis was found to have lost its data, and when it last was
-    losses: watch::Sender<(u64, Option<Instant>)>,
+    data_losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
 }
 
 /// What is said about this process.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ReplicaSettings {
     /// what it is called among the replicas; another name each time that it is started
-    pub process: Token,
+    pub process: RunToken,
     /// silence after which readers get a comment
     pub keep_alive: Duration,
     /// how long a run is kept behind its end
@@ -90,85 +90,90 @@ pub struct Settings {
 
 /// What others have to know of a run.
 #[derive(Clone, Debug)]
-pub struct About {
+pub struct RunDescriptor {
     /// by which it is found
-    pub run: Key,
+    pub run: ReplayKey,
     /// by which its thread is found
-    pub thread: Key,
+    pub thread: ReplayKey,
     /// by which the request is known again that asked for it
-    pub body: Key,
+    pub body: ReplayKey,
     /// what its events' ids begin with
-    pub token: Token,
+    pub token: RunToken,
     /// what its clients speak
-    pub side: Side,
+    pub side: PeerDialect,
     /// its ids
-    pub ids: Ids,
+    pub ids: RunIds,
 }
 
 /// There is no answer now: it may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Away;
+pub struct ReplicationUnavailable;
 
 /// Why a run cannot be read here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unfound {
+pub enum RunLookupError {
     /// there is no answer now: it may exist
-    Away,
+    Unavailable,
     /// it was too large to be kept
     TooLarge,
 }
 
-impl From<Away> for Unfound {
-    fn from(Away: Away) -> Unfound {
-        Unfound::Away
+impl From<ReplicationUnavailable> for RunLookupError {
+    fn from(ReplicationUnavailable: ReplicationUnavailable) -> RunLookupError {
+        RunLookupError::Unavailable
     }
 }
 
 /// Whose a run is that is to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Claimed {
+pub enum ClaimResult {
     /// of this replica
-    Mine,
+    Acquired,
     /// the same run was asked for already, of some replica
-    Known,
+    Duplicate,
     /// another run has its key, and goes on
-    Taken,
+    Conflict,
     /// of this replica, which knows of no other: there is no answer now
-    Alone,
+    Unconfirmed,
 }
 
 /// A run that a request is about, as far as it is known here.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct RunQuery {
     /// by which it is found
-    pub run: Key,
+    pub run: ReplayKey,
     /// what the route's clients speak
-    pub side: Side,
+    pub side: PeerDialect,
     /// behind which event somebody wants to read on
     pub cursor: Option<Cursor>,
 }
 
-impl Shared {
+impl ReplicatedRuns {
     /// The runs of `store` and those of the replicas that share this Redis. Nothing is connected to yet; see [`Shared::watch`].
     #[must_use]
-    pub fn new(store: Arc<Store>, redis: &Redis, settings: Settings, metrics: ReplayMetrics) -> Arc<Shared> {
-        Arc::new(Shared {
+    pub fn new(
+        store: Arc<RunStore>,
+        redis: &RedisClient,
+        settings: ReplicaSettings,
+        metrics: ReplayMetrics,
+    ) -> Arc<ReplicatedRuns> {
+        Arc::new(ReplicatedRuns {
             store,
-            names: Names::new(redis.prefix()),
+            keys: RedisKeys::new(redis.prefix()),
             deadline: redis.deadline(),
-            redis: redis.beside(ANSWER),
+            redis: redis.with_own_connection(ANSWER_DEADLINE),
             settings,
-            homes: Mutex::default(),
-            followed: Mutex::default(),
-            copies: Semaphore::new(COPIES),
-            losses: watch::Sender::new((0, None)),
+            owned_runs: Mutex::default(),
+            followed_runs: Mutex::default(),
+            copy_permits: Semaphore::new(MAX_COPIES),
+            data_losses: watch::Sender::new((0, None)),
             metrics,
         })
     }
 
     /// Keeps the connection, the lease and the ear open, until the process ends: never returns.
-    pub async fn watch(&self) {
-        tokio::join!(self.redis.watch(), self.beat(), self.hear());
+    pub async fn keep_running(&self) {
+        tokio::join!(self.redis.keep_connected(), self.heartbeat_loop(), self.receive_messages());
     }
 
     /// The run of a key: one of this replica, or one of another that is followed from now on. Who follows it hears of the
@@ -178,9 +183,9 @@ impl Shared {
     /// Why it cannot be read.
     pub async fn find(
         self: &Arc<Self>,
-        wanted: Wanted,
+        wanted: RunQuery,
         cut: BoxFuture<'static, ()>,
-    ) -> Result<Option<Arc<Kept>>, Unfound> {
+    ) -> Result<Option<Arc<StoredRun>>, RunLookupError> {
         let kept = match self.store.find(&wanted.run) {
             Some(kept) => kept,
             None => match self.follow(wanted, cut).await? {
@@ -188,9 +193,9 @@ impl Shared {
                 None => return Ok(None),
             },
         };
-        if let Some(cursor) = wanted.cursor.filter(|cursor| kept.elsewhere && cursor.token == kept.log.token()) {
+        if let Some(cursor) = wanted.cursor.filter(|cursor| kept.is_remote && cursor.token == kept.log.token()) {
             // A client may be faster than the copy of what it has heard.
-            let _ = timeout(CATCH_UP, kept.log.reaches(cursor.number)).await;
+            let _ = timeout(CATCH_UP_TIMEOUT, kept.log.wait_for_event(cursor.number)).await;
         }
         Ok(Some(kept))
     }
@@ -199,106 +204,106 @@ impl Shared {
     ///
     /// # Errors
     /// There may be one.
-    pub async fn last(&self, thread: &Key) -> Result<Option<Key>, Away> {
-        let name = self.names.last(thread);
-        let asked = self.redis.ask(async |mut connection| {
+    pub async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
+        let name = self.keys.last(thread);
+        let asked = self.redis.query(async |mut connection| {
             redis::cmd("GET").arg(name).query_async::<Option<String>>(&mut connection).await
         });
         let said = timeout(self.deadline, asked).await.ok().and_then(Result::ok);
-        Ok(said.ok_or_else(|| self.away())?.as_deref().and_then(words::key_of))
+        Ok(said.ok_or_else(|| self.count_unavailable())?.as_deref().and_then(redis_protocol::parse_key))
     }
 
     /// Has a run of another replica end. `false` where there is none.
     ///
     /// # Errors
     /// There may be one.
-    pub async fn stop(&self, run: &Key) -> Result<bool, Away> {
-        let mut question = words::STOP.prepare_invoke();
-        question.key(self.names.run(run));
-        question.key(self.names.home(self.id()));
-        let (known, home, leased): (bool, String, bool) = self.ask_soon(&question).await?;
+    pub async fn stop(&self, run: &ReplayKey) -> Result<bool, ReplicationUnavailable> {
+        let mut question = redis_protocol::STOP.prepare_invoke();
+        question.key(self.keys.run(run));
+        question.key(self.keys.process(self.process_id()));
+        let (known, home, leased): (bool, String, bool) = self.invoke_in_time(&question).await?;
         if known && !home.is_empty() {
             // It finds the same when it looks by itself; this is faster.
-            let _ = self.tell(&home, &Heard::Stop(*run)).await;
+            let _ = self.publish(&home, &ReplicaMessage::Stop(*run)).await;
         }
         // What it does not know may exist, if it does not know of this process either.
-        if known || (leased && self.is_settled()) { Ok(known) } else { Err(self.away()) }
+        if known || (leased && self.is_settled()) { Ok(known) } else { Err(self.count_unavailable()) }
     }
 
     /// Takes a run that is to begin for this replica. `messages` are those of its conversation.
-    pub async fn claim(&self, about: &About, messages: Option<&str>) -> Claimed {
-        self.claim_within(self.deadline, about, messages).await
+    pub async fn claim(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
+        self.claim_within(self.deadline, descriptor, messages).await
     }
 
     /// Copies a run of this replica, until its end. `claimed` says what came of its claim; `held` is let go at the end.
-    pub fn broadcast(
+    pub fn replicate(
         self: &Arc<Self>,
-        about: About,
-        log: &Arc<super::Log>,
-        claimed: Claimed,
-        held: impl Held + 'static,
+        descriptor: RunDescriptor,
+        log: &Arc<super::RunLog>,
+        claimed: ClaimResult,
+        resource: impl ReaderResource + 'static,
     ) {
-        let home = Arc::new(Home::new(Arc::clone(log)));
-        self.homes().insert(about.run, Arc::clone(&home));
-        let task = home::Broadcast::new(Arc::clone(self), about, home);
+        let home = Arc::new(OwnedRun::new(Arc::clone(log)));
+        self.owned_runs().insert(descriptor.run, Arc::clone(&home));
+        let task = publisher::RunPublisher::new(Arc::clone(self), descriptor, home);
         tokio::spawn(async move {
-            task.go(claimed == Claimed::Mine).await;
-            drop(held);
+            task.publish_to_end(claimed == ClaimResult::Acquired).await;
+            drop(resource);
         });
     }
 
     /// The run that was claimed does not begin.
-    pub async fn release(&self, about: &About) {
-        let _ = self.end(about, "gone", &[]).await;
+    pub async fn release(&self, descriptor: &RunDescriptor) {
+        let _ = self.record_end(descriptor, "gone", &[]).await;
     }
 
     /// Says again and again that this process lives.
-    async fn beat(&self) {
+    async fn heartbeat_loop(&self) {
         let mut said = false;
         loop {
-            let mut question = words::BEAT.prepare_invoke();
-            question.key(self.names.home(self.id())).arg(millis(LEASE));
-            let fresh = self.ask::<bool>(&question).await;
+            let mut question = redis_protocol::HEARTBEAT.prepare_invoke();
+            question.key(self.keys.process(self.process_id())).arg(millis(LEASE_TTL));
+            let fresh = self.invoke::<bool>(&question).await;
             if fresh == Ok(true) && said {
                 // It was gone, with everything else or because nothing was said for long: all look whether they still stand.
-                self.losses.send_modify(|(count, when)| (*count, *when) = (*count + 1, Some(Instant::now())));
+                self.data_losses.send_modify(|(count, when)| (*count, *when) = (*count + 1, Some(Instant::now())));
             }
             said |= fresh.is_ok();
-            sleep(BEAT).await;
+            sleep(HEARTBEAT_INTERVAL).await;
         }
     }
 
     /// Hears what others have to say to this process.
-    async fn hear(&self) {
-        let channel = self.names.home(self.id());
+    async fn receive_messages(&self) {
+        let channel = self.keys.process(self.process_id());
         loop {
-            if let Ok(mut heard) = self.redis.listen(&channel).await {
+            if let Ok(mut heard) = self.redis.subscribe(&channel).await {
                 let mut messages = heard.on_message();
                 while let Some(message) = messages.next().await {
-                    self.heard(message.get_payload_bytes());
+                    self.handle_message(message.get_payload_bytes());
                 }
             }
-            sleep(RETRY).await;
+            sleep(RETRY_DELAY).await;
         }
     }
 
-    fn heard(&self, message: &[u8]) {
-        match Heard::read(message) {
-            Some(Heard::News(run)) => {
-                if let Some(follower) = self.followed().get(&run) {
+    fn handle_message(&self, message: &[u8]) {
+        match ReplicaMessage::parse(message) {
+            Some(ReplicaMessage::Updated(run)) => {
+                if let Some(follower) = self.followed_runs().get(&run) {
                     follower.notify_one();
                 }
             }
-            Some(Heard::Stop(run)) => {
-                let home = self.homes().get(&run).cloned();
+            Some(ReplicaMessage::Stop(run)) => {
+                let home = self.owned_runs().get(&run).cloned();
                 if let Some(home) = home {
                     home.log.stop();
                 }
             }
-            Some(Heard::Listening(run, who)) => {
-                let home = self.homes().get(&run).cloned();
+            Some(ReplicaMessage::Following(run, who)) => {
+                let home = self.owned_runs().get(&run).cloned();
                 if let Some(home) = home {
-                    home.is_heard_by(who);
+                    home.add_follower(who);
                 }
             }
             None => {}
@@ -306,103 +311,119 @@ impl Shared {
     }
 
     /// Says something to a process, if it hears.
-    async fn tell(&self, process: &str, message: &Heard<'_>) -> Result<(), Away> {
-        let (channel, message) = (self.names.home(process), message.to_string());
-        let asked = self.redis.ask(async |mut connection| {
+    async fn publish(&self, process: &str, message: &ReplicaMessage<'_>) -> Result<(), ReplicationUnavailable> {
+        let (channel, message) = (self.keys.process(process), message.to_string());
+        let asked = self.redis.query(async |mut connection| {
             redis::cmd("PUBLISH").arg(channel).arg(message).query_async::<()>(&mut connection).await
         });
-        asked.await.map_err(|_| self.away())
+        asked.await.map_err(|_| self.count_unavailable())
     }
 
-    async fn claim_within(&self, limit: Duration, about: &About, messages: Option<&str>) -> Claimed {
+    async fn claim_within(&self, limit: Duration, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
         let mut over = String::new();
         loop {
-            let mut question = words::CLAIM.prepare_invoke();
-            question.key(self.names.run(&about.run)).key(self.names.last(&about.thread));
-            question.arg(about.token.as_str()).arg(words::hex(&about.body)).arg(&over).arg(millis(self.living()));
-            question.arg(words::hex(&about.run));
+            let mut question = redis_protocol::CLAIM.prepare_invoke();
+            question.key(self.keys.run(&descriptor.run)).key(self.keys.last(&descriptor.thread));
+            question
+                .arg(descriptor.token.as_str())
+                .arg(redis_protocol::to_hex(&descriptor.body))
+                .arg(&over)
+                .arg(millis(self.run_ttl()));
+            question.arg(redis_protocol::to_hex(&descriptor.run));
             for (field, value) in [
-                ("th", words::hex(&about.thread)),
-                ("h", self.id().to_owned()),
-                ("d", about.side.dialect.name.to_owned()),
-                ("c", u8::from(about.side.content == Content::Blocks).to_string()),
-                ("i", about.ids.thread_id.as_str().to_owned()),
-                ("r", about.ids.run_id.as_str().to_owned()),
+                ("th", redis_protocol::to_hex(&descriptor.thread)),
+                ("h", self.process_id().to_owned()),
+                ("d", descriptor.side.dialect.name.to_owned()),
+                ("c", u8::from(descriptor.side.text_format == TextFormat::Blocks).to_string()),
+                ("i", descriptor.ids.thread_id.as_str().to_owned()),
+                ("r", descriptor.ids.run_id.as_str().to_owned()),
             ] {
                 question.arg(field).arg(value);
             }
             question.arg("m").arg(messages.unwrap_or_default());
-            let asked = timeout(limit, self.ask::<(String, String, String)>(&question)).await;
-            let Ok(Ok((verdict, token, home))) = asked else { return Claimed::Alone };
+            let asked = timeout(limit, self.invoke::<(String, String, String)>(&question)).await;
+            let Ok(Ok((verdict, token, home))) = asked else { return ClaimResult::Unconfirmed };
             match verdict.as_str() {
                 "mine" => break,
-                "known" => return Claimed::Known,
+                "known" => return ClaimResult::Duplicate,
                 // Of a process that is gone it goes on no longer.
-                _ if over.is_empty() && self.lives(&home).await == Ok(false) => over = token,
-                _ => return Claimed::Taken,
+                _ if over.is_empty() && self.is_alive(&home).await == Ok(false) => over = token,
+                _ => return ClaimResult::Conflict,
             }
         }
-        Claimed::Mine
+        ClaimResult::Acquired
     }
 
     /// Whether a process has its lease.
-    async fn lives(&self, process: &str) -> Result<bool, Away> {
-        let name = self.names.home(process);
+    async fn is_alive(&self, process: &str) -> Result<bool, ReplicationUnavailable> {
+        let name = self.keys.process(process);
         let asked = self
             .redis
-            .ask(async |mut connection| redis::cmd("EXISTS").arg(name).query_async::<bool>(&mut connection).await);
-        asked.await.map_err(|_| self.away())
+            .query(async |mut connection| redis::cmd("EXISTS").arg(name).query_async::<bool>(&mut connection).await);
+        asked.await.map_err(|_| self.count_unavailable())
     }
 
     /// Whether all who live had time to say again what Redis lost, if it lost anything.
     fn is_settled(&self) -> bool {
-        self.losses.borrow().1.is_none_or(|when| when.elapsed() >= SETTLE)
+        self.data_losses.borrow().1.is_none_or(|when| when.elapsed() >= SETTLE_TIME)
     }
 
     /// Says how a run ended. Who follows it sees that behind its last event.
-    async fn end(&self, about: &About, how: &str, followers: &[String]) -> Result<i64, Away> {
-        let age = if how == "ended" { self.settings.age } else { LEASE };
-        let mut question = words::END.prepare_invoke();
-        question.key(self.names.run(&about.run)).key(self.names.frames(&about.run, about.token));
-        question.arg(about.token.as_str()).arg(how).arg(millis(age)).arg(Heard::News(about.run).to_string());
+    async fn record_end(
+        &self,
+        descriptor: &RunDescriptor,
+        how: &str,
+        followers: &[String],
+    ) -> Result<i64, ReplicationUnavailable> {
+        let age = if how == "ended" { self.settings.age } else { LEASE_TTL };
+        let mut question = redis_protocol::END.prepare_invoke();
+        question.key(self.keys.run(&descriptor.run)).key(self.keys.frames(&descriptor.run, descriptor.token));
+        question
+            .arg(descriptor.token.as_str())
+            .arg(how)
+            .arg(millis(age))
+            .arg(ReplicaMessage::Updated(descriptor.run).to_string());
         for process in followers {
-            question.arg(self.names.home(process));
+            question.arg(self.keys.process(process));
         }
-        self.ask(&question).await
+        self.invoke(&question).await
     }
 
-    async fn ask<T: FromRedisValue>(&self, question: &ScriptInvocation<'_>) -> Result<T, Away> {
-        let asked = self.redis.ask(async |mut connection| question.invoke_async::<T>(&mut connection).await);
-        asked.await.map_err(|_| self.away())
+    async fn invoke<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, ReplicationUnavailable> {
+        let asked = self.redis.query(async |mut connection| script.invoke_async::<T>(&mut connection).await);
+        asked.await.map_err(|_| self.count_unavailable())
     }
 
     /// The same, for what a request waits for.
-    async fn ask_soon<T: FromRedisValue>(&self, question: &ScriptInvocation<'_>) -> Result<T, Away> {
-        timeout(self.deadline, self.ask(question)).await.unwrap_or_else(|_| Err(self.away()))
+    async fn invoke_in_time<T: FromRedisValue>(
+        &self,
+        script: &ScriptInvocation<'_>,
+    ) -> Result<T, ReplicationUnavailable> {
+        timeout(self.deadline, self.invoke(script)).await.unwrap_or_else(|_| Err(self.count_unavailable()))
     }
 
-    fn away(&self) -> Away {
-        self.metrics.unanswered();
-        Away
+    fn count_unavailable(&self) -> ReplicationUnavailable {
+        self.metrics.inc_backend_error();
+        ReplicationUnavailable
     }
 
-    fn id(&self) -> &str {
+    fn process_id(&self) -> &str {
         self.settings.process.as_str()
     }
 
     /// For how long a run stays in Redis without a word of its home.
-    fn living(&self) -> Duration {
-        self.settings.age.max(LIVING)
+    fn run_ttl(&self) -> Duration {
+        self.settings.age.max(MIN_RUN_TTL)
     }
 
-    fn homes(&self) -> MutexGuard<'_, HashMap<Key, Arc<Home>>> {
+    fn owned_runs(&self) -> MutexGuard<'_, HashMap<ReplayKey, Arc<OwnedRun>>> {
         // Nothing panics while the lock is held.
-        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owned_runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn followed(&self) -> MutexGuard<'_, HashMap<Key, Arc<Notify>>> {
+    fn followed_runs(&self) -> MutexGuard<'_, HashMap<ReplayKey, Arc<Notify>>> {
         // The same.
-        self.followed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followed_runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

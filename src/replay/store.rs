@@ -7,13 +7,13 @@
 //! ```
 //! Only runs that have ended make room for others. A live one that finds none is not kept, or gives up what was kept of it.
 
-use super::Token;
-use super::log::{Log, Pace, Writer};
-use crate::config::replay::Replay;
-use crate::telemetry::label::Eviction;
+use super::RunToken;
+use super::log::{LogLimits, LogWriter, RunLog};
+use crate::config::replay::ReplayConfig;
+use crate::telemetry::internal_event::MAX_TEXT_CHARS;
+use crate::telemetry::label::EvictionReason;
 use crate::telemetry::metric::ReplayMetrics;
-use crate::telemetry::occurrence::SHOWN;
-use crate::translate::Ids;
+use crate::translate::RunIds;
 use crate::translate::recap::Recap;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,156 +23,175 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
 /// A digest by which a run, a thread or a body is known again.
-pub type Key = [u8; 32];
+pub type ReplayKey = [u8; 32];
 
 /// The runs of this process.
 #[derive(Debug)]
-pub struct Store {
-    bounds: Mutex<Bounds>,
-    patience: Duration,
-    runs: Mutex<Runs>,
+pub struct RunStore {
+    bounds: Mutex<StoreBounds>,
+    stall_timeout: Duration,
+    runs: Mutex<StoredRuns>,
     used: AtomicUsize,
     metrics: ReplayMetrics,
 }
 
 /// How much is kept, and how far readers may be behind.
 #[derive(Clone, Copy, Debug)]
-struct Bounds {
-    replay: Replay,
+struct StoreBounds {
+    replay: ReplayConfig,
     backlog: usize,
 }
 
 #[derive(Debug, Default)]
-struct Runs {
-    kept: HashMap<Key, Arc<Kept>>,
+struct StoredRuns {
+    by_key: HashMap<ReplayKey, Arc<StoredRun>>,
     /// the last run of each thread
-    threads: HashMap<Key, Key>,
+    last_of_thread: HashMap<ReplayKey, ReplayKey>,
     /// in the order of their ends, with those that are gone by now
-    ended: VecDeque<(Instant, Weak<Kept>)>,
+    ended: VecDeque<(Instant, Weak<StoredRun>)>,
     /// somebody takes away what is too old
-    swept: bool,
+    is_sweeping: bool,
 }
 
 /// A run that is kept.
 #[derive(Debug)]
-pub struct Kept {
-    run: Key,
+pub struct StoredRun {
+    run: ReplayKey,
     /// whose thread it is in
-    pub thread: Key,
+    pub thread: ReplayKey,
     /// what was asked of it
-    pub body: Key,
+    pub body: ReplayKey,
     /// what it is called, as far as the log shows that: a client may call it by megabytes, which nobody counts here
-    pub ids: Ids,
+    pub ids: RunIds,
     /// what it said
-    pub log: Arc<Log>,
+    pub log: Arc<RunLog>,
     /// whether another replica runs it, or did
-    pub elsewhere: bool,
+    pub is_remote: bool,
     /// what is counted of it
-    held: AtomicUsize,
+    counted_bytes: AtomicUsize,
 }
 
 /// A run that is to begin.
 #[derive(Debug)]
-pub struct Fresh {
+pub struct NewRun {
     /// by which it is found
-    pub run: Key,
+    pub run: ReplayKey,
     /// by which its thread is found
-    pub thread: Key,
+    pub thread: ReplayKey,
     /// by which the request is known again that asked for it
-    pub body: Key,
+    pub body: ReplayKey,
     /// what it is called
-    pub ids: Ids,
+    pub ids: RunIds,
     /// what its events' ids begin with
-    pub token: Token,
+    pub token: RunToken,
     /// what its conversation held before
     pub recap: Recap,
     /// how long it goes on without a reader
-    pub alone: Duration,
+    pub abandon_after: Duration,
     /// where another replica has it: up to which event the recap tells it
-    pub follows: Option<u64>,
+    pub remote_through: Option<u64>,
 }
 
 /// What came of a run that was to begin.
 #[derive(Debug)]
-pub enum Entered {
+pub enum InsertOutcome {
     /// it has a place
-    New(Writer),
+    New(LogWriter),
     /// the same run was asked for already
-    Known(Arc<Kept>),
+    Existing(Arc<StoredRun>),
     /// another run has its key, and goes on
-    Taken,
+    Conflict,
     /// there is no room for it: it may run, and is not kept
     Full,
 }
 
-impl Store {
+impl RunStore {
     /// An empty store. Readers may be `backlog` bytes behind; a watched one that takes nothing for `patience` is given up.
     #[must_use]
-    pub fn new(replay: Replay, backlog: usize, patience: Duration, metrics: ReplayMetrics) -> Arc<Store> {
+    pub fn new(replay: ReplayConfig, backlog: usize, patience: Duration, metrics: ReplayMetrics) -> Arc<RunStore> {
         let (runs, used) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Store { bounds: Mutex::new(Bounds { replay, backlog }), patience, runs, used, metrics })
+        Arc::new(RunStore {
+            bounds: Mutex::new(StoreBounds { replay, backlog }),
+            stall_timeout: patience,
+            runs,
+            used,
+            metrics,
+        })
     }
 
     /// Other bounds, for a configuration that changed. What is kept beyond them goes as others come; runs that began keep those
     /// that they began with.
-    pub fn adjust(&self, replay: Replay, backlog: usize) {
-        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = Bounds { replay, backlog };
+    pub fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
+        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = StoreBounds { replay, backlog };
     }
 
-    fn bounds(&self) -> Bounds {
+    fn bounds(&self) -> StoreBounds {
         // Nothing panics while the lock is held.
         *self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The run of a key.
     #[must_use]
-    pub fn find(&self, run: &Key) -> Option<Arc<Kept>> {
-        self.runs().kept.get(run).cloned()
+    pub fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
+        self.lock_runs().by_key.get(run).cloned()
     }
 
     /// The last run of a thread.
     #[must_use]
-    pub fn last(&self, thread: &Key) -> Option<Arc<Kept>> {
-        let runs = self.runs();
-        runs.kept.get(runs.threads.get(thread)?).cloned()
+    pub fn last_of_thread(&self, thread: &ReplayKey) -> Option<Arc<StoredRun>> {
+        let runs = self.lock_runs();
+        runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()
     }
 
     /// Gives a run a place, unless it has one.
-    pub fn enter(self: &Arc<Self>, fresh: Fresh) -> Entered {
-        let Fresh { run, thread, body, ids, token, recap, alone, follows } = fresh;
-        let ids = ids.shortened(SHOWN);
-        let Bounds { replay, backlog } = self.bounds();
-        let mut runs = self.runs();
-        if let Some(known) = runs.kept.get(&run) {
+    pub fn insert(self: &Arc<Self>, fresh: NewRun) -> InsertOutcome {
+        let NewRun { run, thread, body, ids, token, recap, abandon_after: alone, remote_through: follows } = fresh;
+        let ids = ids.truncated(MAX_TEXT_CHARS);
+        let StoreBounds { replay, backlog } = self.bounds();
+        let mut runs = self.lock_runs();
+        if let Some(known) = runs.by_key.get(&run) {
             if known.body == body {
-                return Entered::Known(Arc::clone(known));
+                return InsertOutcome::Existing(Arc::clone(known));
             }
             if known.log.is_open() {
-                return Entered::Taken;
+                return InsertOutcome::Conflict;
             }
             let known = Arc::clone(known);
-            self.evict(&mut runs, &known, Some(Eviction::Replaced));
+            self.evict(&mut runs, &known, Some(EvictionReason::Replaced));
         }
-        while runs.kept.len() >= replay.runs.get() {
-            if !self.evict_oldest(&mut runs, Eviction::Runs) {
-                return Entered::Full;
+        while runs.by_key.len() >= replay.runs.get() {
+            if !self.evict_oldest(&mut runs, EvictionReason::Runs) {
+                return InsertOutcome::Full;
             }
         }
-        let pace = Pace { backlog, bytes: replay.run_bytes, patience: self.patience, alone };
-        let log = Arc::new(Log::new(token, recap, follows.unwrap_or_default(), pace));
+        let pace = LogLimits {
+            max_backlog: backlog,
+            max_bytes: replay.run_bytes,
+            stall_timeout: self.stall_timeout,
+            abandon_after: alone,
+        };
+        let log = Arc::new(RunLog::new(token, recap, follows.unwrap_or_default(), pace));
         let (elsewhere, held) = (follows.is_some(), AtomicUsize::new(0));
-        let kept = Arc::new(Kept { run, thread, body, ids, log: Arc::clone(&log), elsewhere, held });
-        runs.kept.insert(run, Arc::clone(&kept));
-        runs.threads.insert(thread, run);
-        self.metrics.runs(runs.kept.len());
+        let kept = Arc::new(StoredRun {
+            run,
+            thread,
+            body,
+            ids,
+            log: Arc::clone(&log),
+            is_remote: elsewhere,
+            counted_bytes: held,
+        });
+        runs.by_key.insert(run, Arc::clone(&kept));
+        runs.last_of_thread.insert(thread, run);
+        self.metrics.set_runs(runs.by_key.len());
         drop(runs);
-        let place = Place { store: Arc::clone(self), kept };
+        let place = StoreSlot { store: Arc::clone(self), run: kept };
         // Whether there is room for what the conversation held is seen with the first event.
-        place.add(log.held());
-        Entered::New(Writer::new(log, Some(place)))
+        place.set_bytes(log.retained_bytes());
+        InsertOutcome::New(LogWriter::new(log, Some(place)))
     }
 
-    fn evict_oldest(&self, runs: &mut Runs, why: Eviction) -> bool {
+    fn evict_oldest(&self, runs: &mut StoredRuns, why: EvictionReason) -> bool {
         while let Some((_, oldest)) = runs.ended.pop_front() {
             if oldest.upgrade().is_some_and(|oldest| self.evict(runs, &oldest, Some(why))) {
                 return true;
@@ -182,19 +201,19 @@ impl Store {
     }
 
     /// Takes a run away, if it is still there.
-    fn evict(&self, runs: &mut Runs, gone: &Arc<Kept>, why: Option<Eviction>) -> bool {
-        if !runs.kept.get(&gone.run).is_some_and(|kept| Arc::ptr_eq(kept, gone)) {
+    fn evict(&self, runs: &mut StoredRuns, gone: &Arc<StoredRun>, why: Option<EvictionReason>) -> bool {
+        if !runs.by_key.get(&gone.run).is_some_and(|kept| Arc::ptr_eq(kept, gone)) {
             return false;
         }
-        runs.kept.remove(&gone.run);
-        if runs.threads.get(&gone.thread) == Some(&gone.run) {
-            runs.threads.remove(&gone.thread);
+        runs.by_key.remove(&gone.run);
+        if runs.last_of_thread.get(&gone.thread) == Some(&gone.run) {
+            runs.last_of_thread.remove(&gone.thread);
         }
-        self.used.fetch_sub(gone.held.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        self.metrics.runs(runs.kept.len());
-        self.metrics.bytes(self.used.load(Ordering::Relaxed));
+        self.used.fetch_sub(gone.counted_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        self.metrics.set_runs(runs.by_key.len());
+        self.metrics.set_bytes(self.used.load(Ordering::Relaxed));
         if let Some(why) = why {
-            self.metrics.evicted(why);
+            self.metrics.inc_eviction(why);
         }
         true
     }
@@ -202,26 +221,26 @@ impl Store {
     /// Takes away what ended long ago, and gives when the next will have.
     fn sweep(&self) -> Option<Instant> {
         let age = self.bounds().replay.age;
-        let mut runs = self.runs();
+        let mut runs = self.lock_runs();
         let now = Instant::now();
         while runs.ended.front().is_some_and(|(at, _)| *at + age <= now) {
             if let Some(old) = runs.ended.pop_front().and_then(|(_, old)| old.upgrade()) {
-                self.evict(&mut runs, &old, Some(Eviction::Age));
+                self.evict(&mut runs, &old, Some(EvictionReason::Age));
             }
         }
         let next = runs.ended.front().map(|(at, _)| *at + age);
-        runs.swept = next.is_some();
+        runs.is_sweeping = next.is_some();
         next
     }
 
-    fn runs(&self) -> MutexGuard<'_, Runs> {
+    fn lock_runs(&self) -> MutexGuard<'_, StoredRuns> {
         // Nothing panics while the lock is held.
         self.runs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// Takes away what is too old, for as long as something waits for that.
-async fn sweep(store: Weak<Store>) {
+async fn sweep(store: Weak<RunStore>) {
     while let Some(next) = store.upgrade().and_then(|store| store.sweep()) {
         sleep_until(next).await;
     }
@@ -229,34 +248,34 @@ async fn sweep(store: Weak<Store>) {
 
 /// The place of a run in its store, held by whoever writes it.
 #[derive(Debug)]
-pub(super) struct Place {
-    store: Arc<Store>,
-    kept: Arc<Kept>,
+pub(super) struct StoreSlot {
+    store: Arc<RunStore>,
+    run: Arc<StoredRun>,
 }
 
-impl Place {
-    fn add(&self, held: usize) -> usize {
-        let before = self.kept.held.swap(held, Ordering::Relaxed);
+impl StoreSlot {
+    fn set_bytes(&self, bytes: usize) -> usize {
+        let before = self.run.counted_bytes.swap(bytes, Ordering::Relaxed);
         let used = &self.store.used;
-        if held >= before {
-            used.fetch_add(held - before, Ordering::Relaxed);
+        if bytes >= before {
+            used.fetch_add(bytes - before, Ordering::Relaxed);
         } else {
-            used.fetch_sub(before - held, Ordering::Relaxed);
+            used.fetch_sub(before - bytes, Ordering::Relaxed);
         }
         let used = used.load(Ordering::Relaxed);
-        self.store.metrics.bytes(used);
+        self.store.metrics.set_bytes(used);
         used
     }
 
     /// Says what is kept of the run. `false` when there is no room for it, whatever else is taken away.
-    pub fn count(&self, held: usize) -> bool {
+    pub fn record_bytes(&self, bytes: usize) -> bool {
         let bound = self.store.bounds().replay.bytes;
-        if self.add(held) <= bound {
+        if self.set_bytes(bytes) <= bound {
             return true;
         }
-        let mut runs = self.store.runs();
+        let mut runs = self.store.lock_runs();
         while self.store.used.load(Ordering::Relaxed) > bound {
-            if !self.store.evict_oldest(&mut runs, Eviction::Bytes) {
+            if !self.store.evict_oldest(&mut runs, EvictionReason::Bytes) {
                 return false;
             }
         }
@@ -264,23 +283,23 @@ impl Place {
     }
 
     /// Nobody can come back to the run any more, although it goes on.
-    pub fn gave_up(&self, why: Eviction) {
-        self.store.metrics.evicted(why);
+    pub fn record_discarded(&self, why: EvictionReason) {
+        self.store.metrics.inc_eviction(why);
     }
 
     /// The run came to nothing.
-    pub fn forget(self) {
-        self.store.evict(&mut self.store.runs(), &self.kept, None);
+    pub fn remove(self) {
+        self.store.evict(&mut self.store.lock_runs(), &self.run, None);
     }
 
     /// The run has ended: it may make room for others, and will.
-    pub fn ended(self) {
-        let Place { store, kept } = self;
-        let mut runs = store.runs();
+    pub fn mark_ended(self) {
+        let StoreSlot { store, run: kept } = self;
+        let mut runs = store.lock_runs();
         runs.ended.push_back((Instant::now(), Arc::downgrade(&kept)));
         // Outside of a runtime, at the very end of the process, nothing gets old.
         let Ok(runtime) = Handle::try_current() else { return };
-        let begins = !std::mem::replace(&mut runs.swept, true);
+        let begins = !std::mem::replace(&mut runs.is_sweeping, true);
         drop(runs);
         if begins {
             runtime.spawn(sweep(Arc::downgrade(&store)));

@@ -27,7 +27,7 @@ macro_rules! labels {
 
 labels! {
     /// How a run ended, as its client saw it.
-    Outcome {
+    RunOutcome {
         /// the agent said RUN_FINISHED
         Finished = "finished",
         /// the agent said RUN_ERROR
@@ -53,7 +53,7 @@ labels! {
 
 labels! {
     /// How a request was asked.
-    Method {
+    RequestMethod {
         /// for events of a run
         Get = "GET",
         /// for a run, or its end
@@ -73,17 +73,17 @@ labels! {
     }
 }
 
-impl Method {
+impl RequestMethod {
     /// The label of a method of HTTP. Names of methods are compared as they are written [RFC 9110 §9.1].
     #[must_use]
-    pub fn of(name: &str) -> Method {
-        Method::ALL.iter().copied().find(|one| one.label() == name).unwrap_or(Method::Other)
+    pub fn from_name(name: &str) -> RequestMethod {
+        RequestMethod::ALL.iter().copied().find(|one| one.label() == name).unwrap_or(RequestMethod::Other)
     }
 }
 
 labels! {
     /// Which way events go.
-    Direction {
+    EventDirection {
         /// from the agent into the gateway
         FromAgent = "from_agent",
         /// from the gateway to the client
@@ -93,7 +93,7 @@ labels! {
 
 labels! {
     /// Whom a listener is for.
-    Plane {
+    PlaneKind {
         /// clients
         Data = "data",
         /// kubelets and Prometheus
@@ -175,7 +175,7 @@ labels! {
 
 labels! {
     /// What became of a request at a limit.
-    Decision {
+    LimitDecision {
         /// within it
         Allowed = "allowed",
         /// over it
@@ -191,7 +191,7 @@ labels! {
 
 labels! {
     /// What became of an attempt to fetch an issuer's keys.
-    Refresh {
+    JwksRefresh {
         /// keys came
         Fetched = "fetched",
         /// none came; those from before stay in use
@@ -201,7 +201,7 @@ labels! {
 
 labels! {
     /// Why a connection was closed instead of a request being read from it.
-    Turned {
+    ConnectionRejectReason {
         /// there are as many as the gateway takes
         Limit = "limit",
         /// there are as many of its address as one may have
@@ -217,7 +217,7 @@ labels! {
         /// it did not finish the handshake in time
         TlsTimeout = "tls_timeout",
         /// it did not say in time what it speaks
-        Silent = "silent",
+        NoData = "silent",
         /// what it said is no HTTP/1, or a head that is larger than the gateway takes
         NotHttp = "not_http",
     }
@@ -225,9 +225,9 @@ labels! {
 
 labels! {
     /// What became of certificate files that changed.
-    Reload {
+    CertificateReload {
         /// they are in use
-        Taken = "taken",
+        Applied = "taken",
         /// they cannot be used; those from before stay
         Refused = "refused",
     }
@@ -235,7 +235,7 @@ labels! {
 
 labels! {
     /// Why a run is kept no longer, or can be come back to no longer.
-    Eviction {
+    EvictionReason {
         /// it ended long ago
         Age = "age",
         /// others are newer, and only so many are kept
@@ -255,7 +255,7 @@ labels! {
         /// too many wait for it
         QueueFull = "queue_full",
         /// it did not take it
-        NotTaken = "not_taken",
+        ExportFailed = "not_taken",
     }
 }
 

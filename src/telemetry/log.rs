@@ -1,6 +1,6 @@
 //! The log: stderr, one line each, JSON unless a person is watching.
 
-use super::occurrence;
+use super::internal_event;
 use std::fmt::Display;
 use std::io::IsTerminal;
 use std::panic::PanicHookInfo;
@@ -19,22 +19,22 @@ const DEFAULT_FILTER: &str = "info,pingora_core=warn,pingora_core::connectors=of
 
 /// Lines that may wait for a slow reader of stderr. What comes beyond is dropped: a log that nobody reads, or a full disk
 /// behind it, must not make runs wait.
-const WAITING: usize = 8192;
+const MAX_BUFFERED_LINES: usize = 8192;
 
 /// The log while it is open. Dropping it writes out what waits, for a second at the most.
 #[must_use]
-pub struct Log(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
+pub struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
 
 /// Starts logging for the whole process. A filter that cannot be meant is complained of, and the default taken. Calling
 /// it again changes nothing.
-pub fn init() -> Log {
+pub fn init() -> LogGuard {
     let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
     let asked = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
-    let read = asked.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), filter);
+    let read = asked.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), parse_filter);
     let mistake = read.as_ref().err().cloned();
     let filter = read.unwrap_or_else(|_| EnvFilter::new(DEFAULT_FILTER));
     let (stderr, guard) = NonBlockingBuilder::default()
-        .buffered_lines_limit(WAITING)
+        .buffered_lines_limit(MAX_BUFFERED_LINES)
         .lossy(true)
         .thread_name("log")
         .finish(std::io::stderr());
@@ -48,7 +48,7 @@ pub fn init() -> Log {
                 let current = handle.clone();
                 let get = move || current.with_current(ToString::to_string).unwrap_or_default();
                 let set = move |filter| handle.reload(filter).map_err(|error| error.to_string());
-                let _ = LEVEL.set(Level { get: Box::new(get), set: Box::new(set) });
+                let _ = FILTER_HANDLE.set(LogFilterHandle { get: Box::new(get), set: Box::new(set) });
             }
         }};
     }
@@ -60,30 +60,30 @@ pub fn init() -> Log {
     if let Some(mistake) = mistake {
         tracing::warn!("{FILTER_VARIABLE} is not used: {mistake}; write a level, or target=level: `info,diglot=debug`");
     }
-    std::panic::set_hook(Box::new(panicked));
-    Log(guard)
+    std::panic::set_hook(Box::new(log_panic));
+    LogGuard(guard)
 }
 
 /// Says in the log what would otherwise be lines of another form among its own.
-fn panicked(panic: &PanicHookInfo<'_>) {
+fn log_panic(panic: &PanicHookInfo<'_>) {
     let place: &dyn Display = panic.location().map_or(&"an unknown place", |place| place);
     let payload = panic.payload();
     let cause = payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
-    occurrence::Panicked { place, cause: cause.unwrap_or_default() }.emit();
+    internal_event::PanicCaught { location: place, cause: cause.unwrap_or_default() }.emit();
 }
 
 /// The filter in use, once there is a log.
-struct Level {
+struct LogFilterHandle {
     get: Box<dyn Fn() -> String + Send + Sync>,
     set: Box<dyn Fn(EnvFilter) -> Result<(), String> + Send + Sync>,
 }
 
-static LEVEL: OnceLock<Level> = OnceLock::new();
+static FILTER_HANDLE: OnceLock<LogFilterHandle> = OnceLock::new();
 
 /// What is logged now, as [`FILTER_VARIABLE`] says it.
 #[must_use]
 pub fn level() -> String {
-    LEVEL.get().map(|level| (level.get)()).unwrap_or_default()
+    FILTER_HANDLE.get().map(|level| (level.get)()).unwrap_or_default()
 }
 
 /// Logs by another filter from now on.
@@ -92,15 +92,15 @@ pub fn level() -> String {
 /// What is wrong with it.
 pub fn set_level(text: &str) -> Result<(), String> {
     let text = text.trim();
-    let filter = filter(if text.is_empty() { DEFAULT_FILTER } else { text })?;
-    LEVEL.get().map_or_else(|| Err("there is no log".to_owned()), |level| (level.set)(filter))
+    let filter = parse_filter(if text.is_empty() { DEFAULT_FILTER } else { text })?;
+    FILTER_HANDLE.get().map_or_else(|| Err("there is no log".to_owned()), |level| (level.set)(filter))
 }
 
 /// Reads a filter.
 ///
 /// # Errors
 /// What is wrong with it.
-fn filter(text: &str) -> Result<EnvFilter, String> {
+fn parse_filter(text: &str) -> Result<EnvFilter, String> {
     // EnvFilter takes any other word for a target, which silences everything else, and nothing at all for a level.
     let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
     let words = text.split(',').map(str::trim).filter(|word| !word.is_empty());
@@ -117,17 +117,20 @@ fn filter(text: &str) -> Result<EnvFilter, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{DEFAULT_FILTER, filter};
+    use super::{DEFAULT_FILTER, parse_filter};
 
     #[test]
-    fn a_word_that_is_no_level_is_a_mistake() {
+    fn rejects_filters_that_name_no_level() {
         for good in
             [DEFAULT_FILTER, "warn", "OFF", "3", "info,diglot=debug", "diglot::proxy=trace", "[run{id=1}]=debug"]
         {
-            assert!(filter(good).is_ok(), "{good}: {:?}", filter(good).err());
+            assert!(parse_filter(good).is_ok(), "{good}: {:?}", parse_filter(good).err());
         }
         for bad in ["warning", "nonsense", "info,dbug", "diglot=", "diglot=dbug", "diglot"] {
-            assert!(filter(bad).is_err_and(|mistake| mistake.contains("names no level; there are: off")), "{bad}");
+            assert!(
+                parse_filter(bad).is_err_and(|mistake| mistake.contains("names no level; there are: off")),
+                "{bad}"
+            );
         }
     }
 }

@@ -14,57 +14,57 @@ mod catalogue;
 mod cell;
 mod family;
 mod issuer;
-mod lazy;
-mod lease;
+mod label_specs;
+mod lazy_series;
 mod limit;
 mod listener;
+mod metric_row;
 mod replay;
 mod request;
 mod route;
-mod row;
-mod source;
+mod series_lease;
 mod spans;
 mod table;
 mod upstream;
 
-pub use catalogue::{Kind, Label, Metric, Values};
+pub use catalogue::{LabelSource, LabelSpec, MetricKind, MetricSpec};
 pub use issuer::IssuerMetrics;
 pub use limit::LimitMetrics;
 pub use listener::ListenerMetrics;
 pub use replay::ReplayMetrics;
 pub use request::RequestMetrics;
-pub use route::{Active, RouteMetrics, Totals};
+pub use route::{OpenRunGuard, RouteMetrics, RunTotals};
 pub use spans::SpanMetrics;
 pub use table::CATALOGUE;
-pub use upstream::{NoneFitCounter, UpstreamMetrics};
+pub use upstream::{NoHealthyUpstreamCounter, UpstreamMetrics};
 
-use crate::dialect::Side;
+use crate::dialect::PeerDialect;
 use cell::Gauge;
 use family::Family;
-use lease::Leases;
 use prometheus::{Registry, TextEncoder};
+use series_lease::SeriesLeases;
 use std::sync::Arc;
 
 /// The registry of the process, the metrics of its parts, and those of the process itself.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    routes: route::Vectors,
-    limits: limit::Vectors,
-    issuers: issuer::Vectors,
-    listeners: listener::Vectors,
+    routes: route::RouteFamilies,
+    limits: limit::LimitFamilies,
+    issuers: issuer::IssuerFamilies,
+    listeners: listener::ListenerFamilies,
     replay: ReplayMetrics,
-    upstreams: upstream::Vectors,
-    requests: request::Vectors,
+    upstreams: upstream::UpstreamFamilies,
+    requests: request::RequestFamilies,
     spans: SpanMetrics,
     /// those without a route
-    nowhere: RequestMetrics,
+    unrouted: RequestMetrics,
     /// how long series of routes last
-    leases: Arc<Leases>,
+    leases: Arc<SeriesLeases>,
     draining: Gauge,
-    config_good: Gauge,
-    config_time: Gauge,
-    config: Family<Gauge>,
+    last_reload_ok: Gauge,
+    last_reload_time: Gauge,
+    config_info: Family<Gauge>,
 }
 
 impl Metrics {
@@ -74,46 +74,50 @@ impl Metrics {
     /// When two rows have one name; a test sees to it that they do not.
     pub fn new() -> prometheus::Result<Self> {
         let registry = Registry::new();
-        table::BUILD.register(&registry)?.with(&[env!("CARGO_PKG_VERSION")]).set(1);
+        table::BUILD.register(&registry)?.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         #[cfg(target_os = "linux")]
         registry.register(Box::new(prometheus::process_collector::ProcessCollector::for_self()))?;
-        let routes = route::Vectors::register(&registry)?;
-        let requests = request::Vectors::register(&registry)?;
-        let upstreams = upstream::Vectors::register(&registry)?;
-        let config_good = table::CONFIG_GOOD.alone(&registry)?;
+        let routes = route::RouteFamilies::register(&registry)?;
+        let requests = request::RequestFamilies::register(&registry)?;
+        let upstreams = upstream::UpstreamFamilies::register(&registry)?;
+        let config_good = table::CONFIG_GOOD.register_single(&registry)?;
         // Nothing was refused yet: a process does not start with a bad file, and the demo has none.
         config_good.set(1);
-        let of_routes = routes.families().into_iter().chain(requests.families()).chain(upstreams.of_routes());
+        let of_routes = routes
+            .route_scoped_families()
+            .into_iter()
+            .chain(requests.route_scoped_families())
+            .chain(upstreams.route_scoped_families());
         Ok(Metrics {
-            leases: Leases::new("route", of_routes.collect()),
-            nowhere: requests.of(""),
+            leases: SeriesLeases::new("route", of_routes.collect()),
+            unrouted: requests.for_route(""),
             routes,
             requests,
             upstreams,
-            limits: limit::Vectors::register(&registry)?,
-            issuers: issuer::Vectors::register(&registry)?,
-            listeners: listener::Vectors::register(&registry)?,
+            limits: limit::LimitFamilies::register(&registry)?,
+            issuers: issuer::IssuerFamilies::register(&registry)?,
+            listeners: listener::ListenerFamilies::register(&registry)?,
             replay: ReplayMetrics::register(&registry)?,
             spans: SpanMetrics::register(&registry)?,
-            draining: table::DRAINING.alone(&registry)?,
-            config_good,
-            config_time: table::CONFIG_TIME.alone(&registry)?,
-            config: table::CONFIG.register(&registry)?,
+            draining: table::DRAINING.register_single(&registry)?,
+            last_reload_ok: config_good,
+            last_reload_time: table::CONFIG_TIME.register_single(&registry)?,
+            config_info: table::CONFIG.register(&registry)?,
             registry,
         })
     }
 
     /// Resolves the handles of a route. Its series last until the last of them is let go, which runs hold as well.
     #[must_use]
-    pub fn route(&self, name: &str, client: Side, agent: Side) -> Arc<RouteMetrics> {
-        let lease = self.leases.lease(name);
-        Arc::new(self.routes.route(lease, self.requests.of(name), name, (client, agent)))
+    pub fn route(&self, name: &str, client: PeerDialect, agent: PeerDialect) -> Arc<RouteMetrics> {
+        let lease = self.leases.acquire(name);
+        Arc::new(self.routes.for_route(lease, self.requests.for_route(name), name, (client, agent)))
     }
 
     /// The handles of requests for which there is no route.
     #[must_use]
-    pub fn nowhere(&self) -> &RequestMetrics {
-        &self.nowhere
+    pub fn unrouted_requests(&self) -> &RequestMetrics {
+        &self.unrouted
     }
 
     /// Resolves the handles of a limit; every series of it exists from then on.
@@ -123,13 +127,13 @@ impl Metrics {
     }
 
     /// Says for how many callers limits are counted.
-    pub fn limit_keys(&self, count: usize) {
-        self.limits.counted(count);
+    pub fn set_limit_keys(&self, count: usize) {
+        self.limits.set_keys(count);
     }
 
     /// Counts that the shared quotas could not be asked.
-    pub fn limit_backend_error(&self) {
-        self.limits.backend_error();
+    pub fn inc_limit_backend_error(&self) {
+        self.limits.inc_backend_error();
     }
 
     /// Resolves the handles of an issuer; every series of it exists from then on.
@@ -163,13 +167,13 @@ impl Metrics {
     /// Resolves the handles of an upstream of a route; every series of it exists from then on.
     #[must_use]
     pub fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
-        self.upstreams.upstream(self.leases.lease(route), route, upstream)
+        self.upstreams.upstream(self.leases.acquire(route), route, upstream)
     }
 
     /// The counter of runs of a route that found every upstream unfit.
     #[must_use]
-    pub fn none_fit(&self, route: &str) -> NoneFitCounter {
-        self.upstreams.none_fit(self.leases.lease(route), route)
+    pub fn no_healthy_upstream(&self, route: &str) -> NoHealthyUpstreamCounter {
+        self.upstreams.no_healthy_upstream(self.leases.acquire(route), route)
     }
 
     /// The handles of spans on their way to a collector.
@@ -179,21 +183,21 @@ impl Metrics {
     }
 
     /// Says whether the gateway is shutting down.
-    pub fn draining(&self, on: bool) {
+    pub fn set_draining(&self, on: bool) {
         self.draining.set(i64::from(on));
     }
 
     /// Says which configuration is in use, by its hash, and since when, in seconds since the epoch.
-    pub fn configured(&self, hash: &str, at: i64) {
-        self.config.clear();
-        self.config.with(&[hash]).set(1);
-        self.config_time.set(at);
-        self.config_good.set(1);
+    pub fn set_config_applied(&self, hash: &str, at: i64) {
+        self.config_info.clear();
+        self.config_info.with_label_values(&[hash]).set(1);
+        self.last_reload_time.set(at);
+        self.last_reload_ok.set(1);
     }
 
     /// Says that a configuration was refused.
-    pub fn misconfigured(&self) {
-        self.config_good.set(0);
+    pub fn set_config_rejected(&self) {
+        self.last_reload_ok.set(0);
     }
 
     /// The text exposition format.
@@ -214,9 +218,9 @@ mod tests {
     }
 
     #[test]
-    fn what_an_alert_may_ask_of_a_route_is_there_from_the_start() {
+    fn exposes_the_series_of_a_route_from_the_start() {
         let metrics = Metrics::new().expect("unique names");
-        let _route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
+        let _route = metrics.route("r", PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));
         let text = metrics.render();
         for series in [
             r#"diglot_streams_active{route="r"} 0"#,
@@ -236,12 +240,12 @@ mod tests {
     /// A route whose settings change is the same in the metrics; one that is gone takes its series along, once nobody counts
     /// with them.
     #[test]
-    fn series_last_as_long_as_somebody_counts_with_them() {
+    fn keeps_series_while_a_handle_exists() {
         let metrics = Metrics::new().expect("unique names");
         let empty = series(&metrics);
-        let sides = (Side::new(&AG_UI), Side::new(&HAI));
+        let sides = (PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));
         let (before, upstream) = (metrics.route("r", sides.0, sides.1), metrics.upstream("r", "http://agent:80"));
-        before.requests().refused(crate::error::Kind::OriginNotAllowed);
+        before.requests().inc_rejection(crate::error::RejectionKind::OriginNotAllowed);
         let refused = r#"diglot_refusals_total{reason="origin_not_allowed",route="r"} 1"#.to_owned();
         let after = metrics.route("r", sides.0, sides.1);
         drop(before);
@@ -251,14 +255,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_exposed_is_what_the_catalogue_says() {
+    fn exposes_metrics_as_the_catalogue_describes() {
         let metrics = Metrics::new().expect("unique names");
         let text = metrics.render();
         let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
         for said in types {
             let (name, kind) = said.split_once(' ').expect("a name and a kind");
             let row = CATALOGUE.iter().find(|row| row.name == name).unwrap_or_else(|| panic!("{name} has no row"));
-            assert_eq!(row.kind.word(), kind, "{name}");
+            assert_eq!(row.kind.as_str(), kind, "{name}");
             assert!(text.contains(&format!("# HELP {name} {}\n", row.help)), "{name}");
         }
     }

@@ -9,28 +9,28 @@
 //! Ids there are always, in the log and for the agent. What is recorded of a span, and whether, is the affair of the feature
 //! `otel` and of an endpoint in the environment; without them a `Recording` is nothing and takes no room.
 
-mod context;
+mod trace_context;
 
 #[cfg(feature = "otel")]
 mod collector;
 #[cfg(feature = "otel")]
-mod post;
+mod exporter_client;
 #[cfg(feature = "otel")]
-mod queue;
+mod span_queue;
 #[cfg(feature = "otel")]
-mod recording;
+mod span_recording;
 
 #[cfg(not(feature = "otel"))]
-mod silent;
+mod disabled_recording;
 #[cfg(not(feature = "otel"))]
-use silent as recording;
+use disabled_recording as span_recording;
 
-pub use context::{Parent, SpanId, TraceId};
+pub use trace_context::{SpanId, TraceId, TraceParent};
 
-use self::context::Context;
-use self::recording::{Recorder, Recording};
-use super::occurrence::{Refused, RunEnded};
-use super::{Metrics, label::Method};
+use self::span_recording::{SpanRecorder, SpanRecording};
+use self::trace_context::TraceContext;
+use super::internal_event::{RequestRejected, RunEnded};
+use super::{Metrics, label::RequestMethod};
 use crate::error::Rejection;
 use http::HeaderValue;
 use std::fmt;
@@ -39,13 +39,13 @@ use std::time::Duration;
 
 /// Where spans go: to a collector, or nowhere.
 #[derive(Clone, Debug, Default)]
-pub struct Tracing(Option<Recorder>);
+pub struct TraceProvider(Option<SpanRecorder>);
 
 /// What is known of a request when its span begins.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival<'a> {
+pub struct RequestAttributes<'a> {
     /// how it asks
-    pub method: Method,
+    pub method: RequestMethod,
     /// its route's name and path, as configured; empty where none matched
     pub route: (&'a str, &'a str),
     /// whether it came over TLS
@@ -54,144 +54,150 @@ pub struct Arrival<'a> {
 
 /// A request's span. Whoever holds it last ends it.
 #[derive(Debug)]
-pub struct Trace {
-    own: Context,
-    state: Option<Arc<HeaderValue>>,
-    recorder: Option<Recorder>,
-    recording: Recording,
+pub struct RequestSpan {
+    context: TraceContext,
+    tracestate: Option<Arc<HeaderValue>>,
+    recorder: Option<SpanRecorder>,
+    recording: SpanRecording,
 }
 
 /// Makes the spans of what is asked of agents for one request.
 #[derive(Clone, Debug)]
-pub struct Calls {
-    of: Context,
-    state: Option<Arc<HeaderValue>>,
+pub struct UpstreamSpanBuilder {
+    parent: TraceContext,
+    tracestate: Option<Arc<HeaderValue>>,
     /// where they are recorded, if they are
-    recorder: Option<Recorder>,
+    recorder: Option<SpanRecorder>,
 }
 
 /// The span of one request to an agent. Where it is dropped before it has ended, nobody waited for the agent any more.
 #[derive(Debug)]
-pub struct Call {
-    own: Context,
-    state: Option<Arc<HeaderValue>>,
-    recording: Recording,
+pub struct UpstreamSpan {
+    context: TraceContext,
+    tracestate: Option<Arc<HeaderValue>>,
+    recording: SpanRecording,
 }
 
 /// A request's place in a trace: among its extensions, so that the run that it starts can take its span. What is left there
 /// ends with the answer.
 #[derive(Clone)]
-pub struct Traced {
+pub struct TraceExtension {
     id: TraceId,
-    trace: Arc<Mutex<Option<Trace>>>,
+    trace: Arc<Mutex<Option<RequestSpan>>>,
 }
 
-impl Tracing {
+impl TraceProvider {
     /// Spans go where the environment says (`OTEL_EXPORTER_OTLP_ENDPOINT` and its kin), and nowhere if it says nothing.
     ///
     /// # Errors
     /// Which variable cannot be meant, and why.
-    pub fn from_environment(metrics: &Arc<Metrics>) -> Result<Tracing, String> {
-        Recorder::from_environment(metrics).map(Tracing)
+    pub fn from_environment(metrics: &Arc<Metrics>) -> Result<TraceProvider, String> {
+        SpanRecorder::from_environment(metrics).map(TraceProvider)
     }
 
     /// The span of a request that came just now.
     #[must_use]
-    pub fn begin(&self, parent: Option<&Parent>, arrival: Arrival<'_>) -> Trace {
-        let state = parent.and_then(|parent| parent.state.clone()).map(Arc::new);
+    pub fn begin(&self, parent: Option<&TraceParent>, arrival: RequestAttributes<'_>) -> RequestSpan {
+        let state = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
         if let Some(recorder) = &self.0 {
-            let (own, recording) = recorder.server(parent, arrival);
+            let (own, recording) = recorder.start_server_span(parent, arrival);
             // Of a request that nobody records its calls are not recorded either.
             let recorder = recording.is_recording().then(|| recorder.clone());
-            return Trace { own, state, recorder, recording };
+            return RequestSpan { context: own, tracestate: state, recorder, recording };
         }
-        let own = parent.map_or_else(Context::root, |parent| parent.context.child());
-        Trace { own, state, recorder: None, recording: Recording::default() }
+        let own = parent.map_or_else(TraceContext::root, |parent| parent.context.child());
+        RequestSpan { context: own, tracestate: state, recorder: None, recording: SpanRecording::default() }
     }
 
     /// Sends what waits, for no longer than that: the process ends. Blocks.
-    pub fn flush(&self, patience: Duration) {
+    pub fn flush(&self, timeout: Duration) {
         if let Some(recorder) = &self.0 {
-            recorder.flush(patience);
+            recorder.flush(timeout);
         }
     }
 }
 
-impl Trace {
+impl RequestSpan {
     /// Which trace it belongs to.
     #[must_use]
     pub fn id(&self) -> TraceId {
-        self.own.trace_id
+        self.context.trace_id
     }
 
     /// What makes the spans of its calls.
     #[must_use]
-    pub fn calls(&self) -> Calls {
-        Calls { of: self.own, state: self.state.clone(), recorder: self.recorder.clone() }
+    pub fn upstream_spans(&self) -> UpstreamSpanBuilder {
+        UpstreamSpanBuilder {
+            parent: self.context,
+            tracestate: self.tracestate.clone(),
+            recorder: self.recorder.clone(),
+        }
     }
 
     /// The run of the request has ended so.
-    pub(super) fn ended(mut self, ended: &RunEnded<'_>) {
-        self.recording.run(ended);
+    pub(super) fn finish_run(mut self, ended: &RunEnded<'_>) {
+        self.recording.finish_run(ended);
     }
 
     /// The request was refused.
-    pub(super) fn refused(mut self, refused: &Refused<'_>) {
-        self.recording.refusal(refused);
+    pub(super) fn finish_rejected(mut self, refused: &RequestRejected<'_>) {
+        self.recording.finish_rejected(refused);
     }
 
     /// The request was answered with that status, and is over.
-    pub fn answered(mut self, status: u16) {
-        self.recording.answer(status);
+    pub fn finish_response(mut self, status: u16) {
+        self.recording.finish_response(status);
     }
 }
 
-impl Calls {
+impl UpstreamSpanBuilder {
     /// The span of a request to an agent that begins now.
     #[must_use]
-    pub fn begin(&self, method: Method, upstream: &str, path: &str) -> Call {
+    pub fn begin(&self, method: RequestMethod, upstream: &str, path: &str) -> UpstreamSpan {
         let (own, recording) = match &self.recorder {
-            Some(recorder) => recorder.client(&self.of, self.state.as_deref(), method, upstream, path),
-            None => (self.of.child(), Recording::default()),
+            Some(recorder) => {
+                recorder.start_client_span(&self.parent, self.tracestate.as_deref(), method, upstream, path)
+            }
+            None => (self.parent.child(), SpanRecording::default()),
         };
-        Call { own, state: self.state.clone(), recording }
+        UpstreamSpan { context: own, tracestate: self.tracestate.clone(), recording }
     }
 }
 
-impl Call {
+impl UpstreamSpan {
     /// What the agent is told: its `traceparent`, and the `tracestate` that goes with it.
     #[must_use]
-    pub fn fields(&self) -> (Option<HeaderValue>, Option<&HeaderValue>) {
-        (self.own.header(), self.state.as_deref())
+    pub fn propagation_headers(&self) -> (Option<HeaderValue>, Option<&HeaderValue>) {
+        (self.context.to_header(), self.tracestate.as_deref())
     }
 
     /// The agent answered with that status.
-    pub fn answered(&mut self, status: u16) {
-        self.recording.head(status);
+    pub fn record_status(&mut self, status: u16) {
+        self.recording.record_status(status);
     }
 
     /// It came to nothing, or broke off.
-    pub fn failed(&mut self, rejection: &Rejection) {
-        self.recording.fail(rejection);
+    pub fn record_failure(&mut self, rejection: &Rejection) {
+        self.recording.finish_failed(rejection);
     }
 
     /// It is over, whatever is read of it yet.
-    pub fn end(&mut self) {
-        self.recording.end();
+    pub fn finish(&mut self) {
+        self.recording.finish();
     }
 }
 
-impl Drop for Call {
+impl Drop for UpstreamSpan {
     fn drop(&mut self) {
         self.recording.abandon();
     }
 }
 
-impl Traced {
+impl TraceExtension {
     /// A request's place in the trace that its span belongs to.
     #[must_use]
-    pub fn new(trace: Trace) -> Traced {
-        Traced { id: trace.id(), trace: Arc::new(Mutex::new(Some(trace))) }
+    pub fn new(trace: RequestSpan) -> TraceExtension {
+        TraceExtension { id: trace.id(), trace: Arc::new(Mutex::new(Some(trace))) }
     }
 
     /// Which trace.
@@ -202,13 +208,13 @@ impl Traced {
 
     /// The span, once: whoever takes it ends it.
     #[must_use]
-    pub fn take(&self) -> Option<Trace> {
+    pub fn take(&self) -> Option<RequestSpan> {
         // Nothing panics while the lock is held.
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
-impl fmt::Debug for Traced {
+impl fmt::Debug for TraceExtension {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Traced({})", self.id)
     }

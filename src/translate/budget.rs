@@ -3,11 +3,11 @@
 //! Frames are counted where they are written, one by one: what would pass a bound does not leave, and nothing behind it does,
 //! but the gateway's own last word.
 
-use crate::event::Kind;
+use crate::event::EventType;
 
 /// A bound on what a client gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bound {
+pub enum BudgetLimit {
     /// on how many events
     Events,
     /// on how many bytes
@@ -16,51 +16,51 @@ pub enum Bound {
 
 /// What is left of the bounds.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub(super) struct OutputBudget {
     events: u64,
     bytes: u64,
-    passed: Option<Bound>,
+    exceeded: Option<BudgetLimit>,
     /// whether the gateway says its own error now, which has room in every budget
-    last_word: bool,
+    final_error_allowed: bool,
 }
 
-impl Default for Budget {
+impl Default for OutputBudget {
     fn default() -> Self {
-        Budget { events: u64::MAX, bytes: u64::MAX, passed: None, last_word: false }
+        OutputBudget { events: u64::MAX, bytes: u64::MAX, exceeded: None, final_error_allowed: false }
     }
 }
 
-impl Budget {
+impl OutputBudget {
     /// So many of each; no bound where it is `None`.
-    pub fn of(events: Option<u64>, bytes: Option<u64>) -> Self {
-        Budget { events: events.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX), ..Budget::default() }
+    pub fn new(events: Option<u64>, bytes: Option<u64>) -> Self {
+        OutputBudget { events: events.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX), ..OutputBudget::default() }
     }
 
     /// Whether one more frame, for an event of this kind, may leave; takes note of it.
-    pub fn admits(&mut self, kind: Kind, bytes: usize) -> bool {
-        if self.last_word && kind == Kind::RunError {
+    pub fn admit(&mut self, kind: EventType, bytes: usize) -> bool {
+        if self.final_error_allowed && kind == EventType::RunError {
             return true;
         }
-        if self.passed.is_some() {
+        if self.exceeded.is_some() {
             return false;
         }
         let (events, rest) = (self.events.checked_sub(1), self.bytes.checked_sub(bytes as u64));
         match (events, rest) {
             (Some(events), Some(bytes)) => (self.events, self.bytes) = (events, bytes),
-            (None, _) => self.passed = Some(Bound::Events),
-            (_, None) => self.passed = Some(Bound::Bytes),
+            (None, _) => self.exceeded = Some(BudgetLimit::Events),
+            (_, None) => self.exceeded = Some(BudgetLimit::Bytes),
         }
-        self.passed.is_none()
+        self.exceeded.is_none()
     }
 
     /// The bound that was passed, until the gateway has said so.
-    pub fn passed(&self) -> Option<Bound> {
-        self.passed.filter(|_| !self.last_word)
+    pub fn exceeded(&self) -> Option<BudgetLimit> {
+        self.exceeded.filter(|_| !self.final_error_allowed)
     }
 
     /// From here on the gateway's own error has room.
-    pub fn last_word(&mut self) {
-        self.last_word = true;
+    pub fn allow_final_error(&mut self) {
+        self.final_error_allowed = true;
     }
 }
 
@@ -69,20 +69,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_would_pass_a_bound_stays_and_what_is_behind_it_too() {
-        let mut budget = Budget::of(Some(2), Some(10));
-        assert!(budget.admits(Kind::RunStarted, 4));
-        assert!(!budget.admits(Kind::Custom, 7) && !budget.admits(Kind::Custom, 1), "nothing leaves behind a gap");
-        assert_eq!(budget.passed(), Some(Bound::Bytes));
-        assert!(!budget.admits(Kind::RunError, 1), "the agent's own error is an event like others");
-        budget.last_word();
-        assert!(budget.admits(Kind::RunError, 100) && !budget.admits(Kind::Custom, 1));
-        assert_eq!(budget.passed(), None);
+    fn withholds_the_first_event_over_a_bound_and_all_after_it() {
+        let mut budget = OutputBudget::new(Some(2), Some(10));
+        assert!(budget.admit(EventType::RunStarted, 4));
+        assert!(
+            !budget.admit(EventType::Custom, 7) && !budget.admit(EventType::Custom, 1),
+            "nothing leaves behind a gap"
+        );
+        assert_eq!(budget.exceeded(), Some(BudgetLimit::Bytes));
+        assert!(!budget.admit(EventType::RunError, 1), "the agent's own error is an event like others");
+        budget.allow_final_error();
+        assert!(budget.admit(EventType::RunError, 100) && !budget.admit(EventType::Custom, 1));
+        assert_eq!(budget.exceeded(), None);
 
-        let mut budget = Budget::of(Some(2), None);
-        assert!(budget.admits(Kind::RunStarted, 1 << 30) && budget.admits(Kind::RunFinished, 1 << 30));
-        assert_eq!(budget.passed(), None);
-        assert!(!budget.admits(Kind::Custom, 0));
-        assert_eq!(budget.passed(), Some(Bound::Events));
+        let mut budget = OutputBudget::new(Some(2), None);
+        assert!(budget.admit(EventType::RunStarted, 1 << 30) && budget.admit(EventType::RunFinished, 1 << 30));
+        assert_eq!(budget.exceeded(), None);
+        assert!(!budget.admit(EventType::Custom, 0));
+        assert_eq!(budget.exceeded(), Some(BudgetLimit::Events));
     }
 }

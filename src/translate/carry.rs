@@ -10,21 +10,21 @@
 //! of it.
 
 use crate::codec::json;
-use crate::dialect::Home;
-use crate::event::kind::Form;
-use crate::event::{Event, Field, Json, Key, Members, Type, set};
+use crate::dialect::CarryLocation;
+use crate::event::kind::MemberType;
+use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
 
 /// Note: these members are JSON texts of values that were no strings.
-pub(super) const AS_JSON: &str = "$json";
+pub(super) const AS_JSON_NOTE: &str = "$json";
 
 /// Note under our key: the value that stood in its place, and could not take ours in because it is no object, an empty
 /// one, or has that key.
-const BESIDE: &str = "$extra";
+const DISPLACED_VALUE: &str = "$extra";
 
 /// The member under our key that says which canonical event this one stands for. The empty text: none, the event only
 /// shows something to the reader and vanishes on the way back.
-const STANDS_FOR: &str = json::TYPE;
+const CANONICAL_TYPE: &str = json::TYPE;
 
 /// Adds `own` to `metadata.<dialect>` of `event`.
 pub(super) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
@@ -38,17 +38,17 @@ pub(super) fn pack<'a>(event: &mut Event<'a>, dialect: &str, own: Members<'_>) {
 /// The metadata object `old` with `own` added to its member `dialect`.
 #[must_use]
 pub(super) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> Json<'static> {
-    let mut metadata = match old.map(|old| (old, json::members(old))) {
+    let mut metadata = match old.map(|old| (old, json::parse_members(old))) {
         None => Members::new(),
         Some((_, Some(members))) => members,
         // Nothing that can take a member in: it is kept beside ours.
-        Some((old, None)) => vec![(Key::Known(Field::Metadata), old.borrowed())],
+        Some((old, None)) => vec![(MemberKey::Known(Field::Metadata), old.as_borrowed())],
     };
     let at = metadata.iter().position(|(key, _)| is_named(key, dialect));
     let mine = match at {
         Some(at) => {
             let (_, before) = metadata.remove(at);
-            let mut mine = json::members(&before).map(crate::event::owned).unwrap_or_default();
+            let mut mine = json::parse_members(&before).map(crate::event::into_owned_members).unwrap_or_default();
             for (key, value) in own {
                 set(&mut mine, owned_key(key), value.into_owned());
             }
@@ -56,20 +56,20 @@ pub(super) fn merge(old: Option<&Json<'_>>, dialect: &str, own: Members<'_>) -> 
         }
         None => json::to_object(&own),
     };
-    metadata.push((Key::Other(Cow::Borrowed(dialect)), mine));
+    metadata.push((MemberKey::Other(Cow::Borrowed(dialect)), mine));
     json::to_object(&metadata)
 }
 
 /// Puts notes that nobody took back to where they were carried: they are no members of an event.
 pub(super) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'static>) {
-    let is_note = |(key, _): &(Key<'_>, Json<'_>)| notes.iter().any(|note| is_named(key, note));
+    let is_note = |(key, _): &(MemberKey<'_>, Json<'_>)| notes.iter().any(|note| is_named(key, note));
     if !own.iter().any(is_note) {
         return;
     }
     let (kept, rest): (Members<'static>, Members<'static>) = std::mem::take(own).into_iter().partition(is_note);
     *own = rest;
     let metadata = merge(crate::event::get(own, Field::Metadata), dialect, kept);
-    set(own, Key::Known(Field::Metadata), metadata);
+    set(own, MemberKey::Known(Field::Metadata), metadata);
 }
 
 /// Takes the dialect's own material out of a metadata object: what was carried for it, and the rest of the object.
@@ -79,19 +79,19 @@ pub(super) fn keep_notes(dialect: &str, notes: &[&str], own: &mut Members<'stati
 pub(super) fn unpack(
     metadata: Json<'_>,
     dialect: &str,
-    splices: impl Fn(&Key<'_>) -> bool,
+    splices: impl Fn(&MemberKey<'_>) -> bool,
 ) -> (Members<'static>, Option<Json<'static>>) {
-    let Some(members) = json::members(&metadata) else {
+    let Some(members) = json::parse_members(&metadata) else {
         return (Members::new(), Some(metadata.into_owned()));
     };
     let mut own = Members::new();
     let mut rest = Members::new();
     for (key, value) in &members {
-        match json::members(value).filter(|_| is_named(key, dialect)) {
+        match json::parse_members(value).filter(|_| is_named(key, dialect)) {
             Some(mine) => {
                 let (splice, stay): (Members<'_>, Members<'_>) =
-                    mine.into_iter().partition(|(key, _)| splices(key) && keeps_its_name(key));
-                own.extend(crate::event::owned(splice));
+                    mine.into_iter().partition(|(key, _)| splices(key) && name_is_stable(key));
+                own.extend(crate::event::into_owned_members(splice));
                 if !stay.is_empty() || value.as_str() == "{}" {
                     rest.push((owned_key(key.clone()), json::to_object(&stay)));
                 }
@@ -105,83 +105,86 @@ pub(super) fn unpack(
 
 /// Whether a member called so reads back under the same name: `type` is the event's own, and `run_id` would be read as
 /// `runId`.
-fn keeps_its_name(key: &Key<'_>) -> bool {
+fn name_is_stable(key: &MemberKey<'_>) -> bool {
     match key {
-        Key::Known(_) => true,
-        Key::Other(name) => name != json::TYPE && Field::from_wire(name).is_none(),
+        MemberKey::Known(_) => true,
+        MemberKey::Other(name) => name != json::TYPE && Field::from_wire(name).is_none(),
     }
 }
 
 /// What the home of canonical material held: canonical members, what the event stands for, and what was there besides.
 #[derive(Debug, Default)]
-pub(super) struct Unwrapped {
+pub(super) struct CarriedMembers {
     /// members that only canonical AG-UI has
     pub canonical: Members<'static>,
     /// the canonical type that the event stands for, where that is noted
-    pub stands_for: Option<String>,
+    pub canonical_type: Option<String>,
     /// the home without ours, when anything is left of it
-    pub own: Option<Json<'static>>,
+    pub rest: Option<Json<'static>>,
 }
 
 /// Takes the value of a dialect's `home` apart.
 #[must_use]
-pub(super) fn unwrap(extra: &Json<'_>, home: Home) -> Unwrapped {
-    let members = json::members(extra).unwrap_or_default();
-    let ours = home.place().map_or("", |(_, key)| key);
-    let Some(at) = members.iter().position(|(key, value)| is_named(key, ours) && json::members(value).is_some()) else {
-        return Unwrapped { own: Some(extra.clone().into_owned()), ..Unwrapped::default() };
+pub(super) fn unwrap_canonical(extra: &Json<'_>, location: CarryLocation) -> CarriedMembers {
+    let members = json::parse_members(extra).unwrap_or_default();
+    let ours = location.carry_member().map_or("", |(_, key)| key);
+    let Some(at) = members.iter().position(|(key, value)| is_named(key, ours) && json::parse_members(value).is_some())
+    else {
+        return CarriedMembers { rest: Some(extra.clone().into_owned()), ..CarriedMembers::default() };
     };
-    let mut found = Unwrapped::default();
-    for (key, value) in json::members(&members[at].1).unwrap_or_default() {
+    let mut found = CarriedMembers::default();
+    for (key, value) in json::parse_members(&members[at].1).unwrap_or_default() {
         match (&key, value.text()) {
-            (Key::Other(name), Some(kind)) if name == STANDS_FOR => found.stands_for = Some(kind.into_owned()),
-            (Key::Other(name), _) if name == BESIDE => found.own = Some(value.into_owned()),
+            (MemberKey::Other(name), Some(kind)) if name == CANONICAL_TYPE => {
+                found.canonical_type = Some(kind.into_owned())
+            }
+            (MemberKey::Other(name), _) if name == DISPLACED_VALUE => found.rest = Some(value.into_owned()),
             _ => found.canonical.push((owned_key(key), value.into_owned())),
         }
     }
     let rest: Members<'_> =
         members.iter().enumerate().filter(|(index, _)| *index != at).map(|(_, member)| member.clone()).collect();
     if !rest.is_empty() {
-        found.own = Some(json::to_object(&rest));
+        found.rest = Some(json::to_object(&rest));
     }
     found
 }
 
 /// The value of a dialect's `home`: what was there, and ours beside it. `None` when there is nothing to say.
 #[must_use]
-pub(super) fn wrap(
-    home: Home,
+pub(super) fn wrap_canonical(
+    location: CarryLocation,
     own: Option<&Json<'_>>,
-    canonical: &[(Key<'_>, Json<'_>)],
-    stands_for: Option<&str>,
+    canonical: &[(MemberKey<'_>, Json<'_>)],
+    canonical_type: Option<&str>,
 ) -> Option<Json<'static>> {
-    let key = home.place().map_or("", |(_, key)| key);
+    let key = location.carry_member().map_or("", |(_, key)| key);
     let has_ours = |members: &Members<'_>| members.iter().any(|(own, _)| is_named(own, key));
-    let host = own.and_then(json::members);
-    if canonical.is_empty() && stands_for.is_none() && !host.as_ref().is_some_and(has_ours) {
+    let host = own.and_then(json::parse_members);
+    if canonical.is_empty() && canonical_type.is_none() && !host.as_ref().is_some_and(has_ours) {
         return own.cloned().map(Json::into_owned);
     }
     let host = host.filter(|members| !members.is_empty() && !has_ours(members));
-    let ours = json::build(|object| {
-        if let Some(kind) = stands_for {
-            object.word(STANDS_FOR, kind);
+    let ours = json::build_object(|object| {
+        if let Some(kind) = canonical_type {
+            object.string_member(CANONICAL_TYPE, kind);
         }
         if let Some(own) = own.filter(|_| host.is_none()) {
-            object.member(BESIDE, own.as_str());
+            object.member(DISPLACED_VALUE, own.as_str());
         }
-        canonical.iter().for_each(|member| object.copy(member, false));
+        canonical.iter().for_each(|member| object.copy_member(member, false));
     });
     let mut extra = host.unwrap_or_default();
-    extra.push((Key::Other(Cow::Borrowed(key)), ours));
+    extra.push((MemberKey::Other(Cow::Borrowed(key)), ours));
     Some(json::to_object(&extra))
 }
 
 /// Whether `key` is written `name`.
 #[must_use]
-pub(super) fn is_named(key: &Key<'_>, name: &str) -> bool {
+pub(super) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
     match key {
-        Key::Known(field) => field.camel() == name,
-        Key::Other(own) => own == name,
+        MemberKey::Known(field) => field.camel() == name,
+        MemberKey::Other(own) => own == name,
     }
 }
 
@@ -193,40 +196,42 @@ pub(super) fn take<'a>(members: &mut Members<'a>, name: &str) -> Option<Json<'a>
 
 /// The key of a member that is the dialect's own.
 #[must_use]
-pub(super) fn own(name: &'static str) -> Key<'static> {
-    Key::Other(Cow::Borrowed(name))
+pub(super) fn extension_key(name: &'static str) -> MemberKey<'static> {
+    MemberKey::Other(Cow::Borrowed(name))
 }
 
 /// Takes a note that lists members out of what was carried: those of them that `known` admits. Notes come back from
 /// clients, so what they say is checked like anything else from outside.
-pub(super) fn take_fields(own: &mut Members<'_>, note: &str, known: impl Fn(Field) -> bool) -> Vec<Field> {
+pub(super) fn take_fields(own: &mut Members<'_>, note: &str, admits: impl Fn(Field) -> bool) -> Vec<Field> {
     let note = take(own, note);
-    let names = note.as_ref().and_then(json::elements).unwrap_or_default();
+    let names = note.as_ref().and_then(json::parse_elements).unwrap_or_default();
     let field = |name: &Json<'_>| name.text().and_then(|name| Field::from_wire(&name));
-    names.iter().filter_map(field).filter(|field| known(*field)).collect()
+    names.iter().filter_map(field).filter(|field| admits(*field)).collect()
 }
 
 /// The value of a note that lists members.
 #[must_use]
-pub(super) fn fields(fields: &[Field]) -> Json<'static> {
+pub(super) fn field_list(fields: &[Field]) -> Json<'static> {
     let names: Vec<_> = fields.iter().map(|field| Json::string(field.camel())).collect();
     json::to_array(&names)
 }
 
-fn owned_key(key: Key<'_>) -> Key<'static> {
+fn owned_key(key: MemberKey<'_>) -> MemberKey<'static> {
     match key {
-        Key::Known(field) => Key::Known(field),
-        Key::Other(name) => Key::Other(Cow::Owned(name.into_owned())),
+        MemberKey::Known(field) => MemberKey::Known(field),
+        MemberKey::Other(name) => MemberKey::Other(Cow::Owned(name.into_owned())),
     }
 }
 
 /// Note: these members were numbers where ids are texts.
-const NUMBERS: &str = "$numbers";
+const NUMBERS_NOTE: &str = "$numbers";
 
 /// An id that is a number becomes the text of it, and the note says so.
-pub(super) fn name_numbers(event: &mut Event<'_>, own_members: &mut Members<'_>) {
-    let is_number = |(key, value): &(Key<'_>, Json<'_>)| match key {
-        Key::Known(field) if value.shape() == Type::Number && event.kind.slot(*field)?.form == Form::Str => {
+pub(super) fn stringify_number_ids(event: &mut Event<'_>, own_members: &mut Members<'_>) {
+    let is_number = |(key, value): &(MemberKey<'_>, Json<'_>)| match key {
+        MemberKey::Known(field)
+            if value.json_type() == JsonType::Number && event.kind.slot(*field)?.member_type == MemberType::Str =>
+        {
             Some(*field)
         }
         _ => None,
@@ -237,17 +242,17 @@ pub(super) fn name_numbers(event: &mut Event<'_>, own_members: &mut Members<'_>)
         text.into_iter().for_each(|text| event.set(*field, text));
     }
     if !fields.is_empty() {
-        own_members.push((own(NUMBERS), self::fields(&fields)));
+        own_members.push((extension_key(NUMBERS_NOTE), field_list(&fields)));
     }
 }
 
 /// Undoes [`name_numbers`].
-pub(super) fn restore_numbers(members: &mut Members<'_>, own_members: &mut Members<'_>) {
-    for field in take_fields(own_members, NUMBERS, |field| IDS.contains(&field)) {
+pub(super) fn restore_number_ids(members: &mut Members<'_>, own_members: &mut Members<'_>) {
+    for field in take_fields(own_members, NUMBERS_NOTE, |field| IDS.contains(&field)) {
         let text = crate::event::get(members, field).and_then(Json::text).map(Cow::into_owned);
-        let number = text.as_deref().and_then(json::value).filter(|value| value.shape() == Type::Number);
+        let number = text.as_deref().and_then(json::parse_value).filter(|value| value.json_type() == JsonType::Number);
         if let Some(number) = number.map(Json::into_owned) {
-            set(members, Key::Known(field), number);
+            set(members, MemberKey::Known(field), number);
         }
     }
 }
@@ -256,24 +261,26 @@ const IDS: [Field; 4] = [Field::MessageId, Field::ToolCallId, Field::ParentMessa
 
 /// Notes that the value of `field` was no string and became its JSON text.
 pub(super) fn note_json(own_members: &mut Members<'_>, field: Field) {
-    own_members.push((own(AS_JSON), json::to_array(&[Json::string(field.camel())])));
+    own_members.push((extension_key(AS_JSON_NOTE), json::to_array(&[Json::string(field.camel())])));
 }
 
 /// Takes the note of [`note_json`]: whether the value of `field` has to be written as JSON again.
 pub(super) fn take_json_note(own_members: &mut Members<'_>, field: Field) -> bool {
-    take(own_members, AS_JSON)
-        .is_some_and(|note| json::elements(&note).is_some_and(|all| all.iter().any(|one| one.is(field.camel()))))
+    take(own_members, AS_JSON_NOTE).is_some_and(|note| {
+        json::parse_elements(&note).is_some_and(|all| all.iter().any(|one| one.is_str(field.camel())))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Kind;
+    use crate::event::EventType;
 
     #[test]
-    fn what_is_packed_is_unpacked_and_foreign_metadata_stays() {
-        let mut event = Event::new(Kind::Custom).with(Field::Metadata, Json::trusted(r#"{"x":null,"hai":{"a":1}}"#));
-        pack(&mut event, "hai", vec![(own("blockId"), Json::string("b"))]);
+    fn unpacks_what_it_packed_and_keeps_foreign_metadata() {
+        let mut event =
+            Event::new(EventType::Custom).with(Field::Metadata, Json::from_trusted(r#"{"x":null,"hai":{"a":1}}"#));
+        pack(&mut event, "hai", vec![(extension_key("blockId"), Json::string("b"))]);
         let metadata = event.get(Field::Metadata).expect("set").clone();
         assert_eq!(metadata.as_str(), r#"{"x":null,"hai":{"a":1,"blockId":"b"}}"#);
         let (mine, rest) = unpack(metadata, "hai", |_| true);
@@ -282,15 +289,15 @@ mod tests {
     }
 
     #[test]
-    fn extra_keeps_what_was_there() {
-        let own_extra = Json::trusted(r#"{"k":[1]}"#);
-        let canonical = [(Key::Known(Field::SubagentRunId), Json::string("s"))];
-        let wrapped = wrap(Home::Extra, Some(&own_extra), &canonical, Some("X")).expect("something");
+    fn keeps_existing_members_of_extra() {
+        let own_extra = Json::from_trusted(r#"{"k":[1]}"#);
+        let canonical = [(MemberKey::Known(Field::SubagentRunId), Json::string("s"))];
+        let wrapped = wrap_canonical(CarryLocation::Extra, Some(&own_extra), &canonical, Some("X")).expect("something");
         assert_eq!(wrapped.as_str(), r#"{"k":[1],"ag-ui":{"type":"X","subagentRunId":"s"}}"#);
-        let found = unwrap(&wrapped, Home::Extra);
-        assert_eq!(found.stands_for.as_deref(), Some("X"));
-        assert_eq!(found.own.expect("own").as_str(), r#"{"k":[1]}"#);
+        let found = unwrap_canonical(&wrapped, CarryLocation::Extra);
+        assert_eq!(found.canonical_type.as_deref(), Some("X"));
+        assert_eq!(found.rest.expect("own").as_str(), r#"{"k":[1]}"#);
         assert_eq!(json::to_object(&found.canonical).as_str(), r#"{"subagentRunId":"s"}"#);
-        assert!(wrap(Home::Extra, None, &[], None).is_none());
+        assert!(wrap_canonical(CarryLocation::Extra, None, &[], None).is_none());
     }
 }

@@ -4,18 +4,18 @@
 //! The piece that says something is marked with the chunk it stands for, so that reading gives the chunk back; the start
 //! and the end that make it legal over there are marked as standing for nothing.
 
-use crate::event::{Event, Field, Json, Key, Kind};
+use crate::event::{Event, EventType, Field, Json, MemberKey};
 use std::borrow::Cow;
 
 /// Under `extra["ag-ui"]`: this member was not said by the chunk.
-const ABSENT: &str = "$absent";
+const ABSENT_FIELDS: &str = "$absent";
 
 /// An event to write, and what it stands for: `None` for itself, the empty text for nothing.
-pub(super) type Piece<'a> = (Event<'a>, Option<&'static str>);
+pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
 
 /// The kinds of chunk, and what each unfolds to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Lane {
+enum ChunkType {
     Text,
     Reasoning,
     ToolCall,
@@ -23,53 +23,61 @@ enum Lane {
 
 /// Chunk streams that are open. One of each kind at the most: another id or kind closes it.
 #[derive(Debug, Default)]
-pub(super) struct Chunks {
-    open: Option<(Lane, Box<str>)>,
+pub(super) struct ChunkUnfolder {
+    open: Option<(ChunkType, Box<str>)>,
 }
 
-impl Lane {
-    const fn of(kind: Kind) -> Option<Lane> {
+impl ChunkType {
+    const fn from_event_type(kind: EventType) -> Option<ChunkType> {
         match kind {
-            Kind::TextMessageChunk => Some(Lane::Text),
-            Kind::ReasoningMessageChunk => Some(Lane::Reasoning),
-            Kind::ToolCallChunk => Some(Lane::ToolCall),
+            EventType::TextMessageChunk => Some(ChunkType::Text),
+            EventType::ReasoningMessageChunk => Some(ChunkType::Reasoning),
+            EventType::ToolCallChunk => Some(ChunkType::ToolCall),
             _ => None,
         }
     }
 
-    const fn parts(self) -> (Field, Kind, Kind, Kind) {
+    const fn unfolded_parts(self) -> (Field, EventType, EventType, EventType) {
         match self {
-            Lane::Text => (Field::MessageId, Kind::TextMessageStart, Kind::TextMessageContent, Kind::TextMessageEnd),
-            Lane::Reasoning => (
+            ChunkType::Text => (
                 Field::MessageId,
-                Kind::ReasoningMessageStart,
-                Kind::ReasoningMessageContent,
-                Kind::ReasoningMessageEnd,
+                EventType::TextMessageStart,
+                EventType::TextMessageContent,
+                EventType::TextMessageEnd,
             ),
-            Lane::ToolCall => (Field::ToolCallId, Kind::ToolCallStart, Kind::ToolCallArgs, Kind::ToolCallEnd),
+            ChunkType::Reasoning => (
+                Field::MessageId,
+                EventType::ReasoningMessageStart,
+                EventType::ReasoningMessageContent,
+                EventType::ReasoningMessageEnd,
+            ),
+            ChunkType::ToolCall => {
+                (Field::ToolCallId, EventType::ToolCallStart, EventType::ToolCallArgs, EventType::ToolCallEnd)
+            }
         }
     }
 }
 
 /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED."
-const fn leaves_open(kind: Kind) -> bool {
+const fn keeps_chunk_open(kind: EventType) -> bool {
     matches!(
         kind,
-        Kind::Raw
-            | Kind::ActivitySnapshot
-            | Kind::ActivityDelta
-            | Kind::ReasoningEncryptedValue
-            | Kind::SubagentStarted
+        EventType::Raw
+            | EventType::ActivitySnapshot
+            | EventType::ActivityDelta
+            | EventType::ReasoningEncryptedValue
+            | EventType::SubagentStarted
     )
 }
 
-impl Chunks {
+impl ChunkUnfolder {
     /// The end of an open chunk stream, when `event` closes it.
-    pub fn closer(&mut self, event: &Event<'_>) -> Option<Piece<'static>> {
+    pub fn close_before(&mut self, event: &Event<'_>) -> Option<UnfoldedEvent<'static>> {
         let (lane, id) = self.open.as_ref()?;
-        let (field, _, _, end) = lane.parts();
-        let continues = Lane::of(event.kind) == Some(*lane) && event.text(field).is_none_or(|own| *own == **id);
-        if continues || leaves_open(event.kind) {
+        let (field, _, _, end) = lane.unfolded_parts();
+        let continues =
+            ChunkType::from_event_type(event.kind) == Some(*lane) && event.text(field).is_none_or(|own| *own == **id);
+        if continues || keeps_chunk_open(event.kind) {
             return None;
         }
         let closer = Event::new(end).with(field, Json::string(id));
@@ -78,11 +86,11 @@ impl Chunks {
     }
 
     /// What a chunk unfolds to; the event itself when it is no chunk.
-    pub fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<Piece<'static>>, Piece<'a>) {
-        let Some(lane) = Lane::of(event.kind) else {
+    pub fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<UnfoldedEvent<'static>>, UnfoldedEvent<'a>) {
+        let Some(lane) = ChunkType::from_event_type(event.kind) else {
             return (None, (event, None));
         };
-        let (field, start, content, _) = lane.parts();
+        let (field, start, content, _) = lane.unfolded_parts();
         let named = event.text(field).map(Cow::into_owned);
         let id = match (&named, &self.open) {
             (Some(id), _) => id.clone(),
@@ -108,7 +116,7 @@ impl Chunks {
             }
         }
         if !absent.is_empty() {
-            event.members.push((Key::Other(Cow::Borrowed(ABSENT)), crate::codec::json::to_array(&absent)));
+            event.members.push((MemberKey::Other(Cow::Borrowed(ABSENT_FIELDS)), crate::codec::json::to_array(&absent)));
         }
         event.kind = content;
         (opener, (event, Some(chunk)))
@@ -117,11 +125,11 @@ impl Chunks {
 
 /// Takes out again what unfolding had to add to a chunk.
 pub(super) fn restore_absent(event: &mut Event<'_>) {
-    let Some(at) = event.members.iter().position(|(key, _)| super::carry::is_named(key, ABSENT)) else {
+    let Some(at) = event.members.iter().position(|(key, _)| super::carry::is_named(key, ABSENT_FIELDS)) else {
         return;
     };
     let (_, list) = event.members.remove(at);
-    for name in crate::codec::json::elements(&list).unwrap_or_default() {
+    for name in crate::codec::json::parse_elements(&list).unwrap_or_default() {
         if let Some(field) = name.text().and_then(|name| Field::from_wire(&name)) {
             event.remove(field);
         }

@@ -10,15 +10,15 @@
 //! noted beside it.
 
 use super::carry;
-use super::read::Parts;
-use super::write::Said;
+use super::reader::IncomingEvent;
+use super::writer::OutgoingEvent;
 use crate::codec::json;
-use crate::dialect::{Dialect, Step, collaboration as words};
-use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove};
+use crate::dialect::{CollaborationStep, Dialect, collaboration as words};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove};
 use std::collections::HashMap;
 
 /// Note: members of the delta beside its task.
-const DELTA: &str = "$delta";
+const DELTA_NOTE: &str = "$delta";
 
 /// The place in the content of the activity that a task is added to, and the one of its status.
 const NEXT_TASK: &str = "/tasks/-";
@@ -26,17 +26,17 @@ const STATUS: &str = "/status";
 
 /// The messages between agents that a run has told so far.
 #[derive(Debug, Default)]
-pub(super) struct Talks {
+pub(super) struct CollaborationState {
     /// how many each `M` had
-    counts: HashMap<Box<str>, u32>,
+    id_counts: HashMap<Box<str>, u32>,
     /// those that go on, the latest last: `M` and the id of the activity
     open: Vec<(Json<'static>, Json<'static>)>,
 }
 
 /// What reading makes of an event.
 #[derive(Debug)]
-pub(super) struct Meaning {
-    kind: Kind,
+pub(super) struct CollaborationActivity {
+    kind: EventType,
     id: Json<'static>,
     /// content of a snapshot, patch of a delta
     value: Json<'static>,
@@ -50,76 +50,86 @@ pub(super) fn activity_type(dialect: &Dialect) -> Json<'static> {
     Json::string(&format!("{}.{}", dialect.name, words::NAME))
 }
 
-impl Talks {
+impl CollaborationState {
     /// What an event with these members says. `None` when it says nothing of this form.
     #[must_use]
-    pub fn meaning(&self, step: Step, members: &Members<'_>) -> Option<Meaning> {
+    pub fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
         let message = crate::event::message_id(members);
-        let mine = || self.open.iter().rev().find(|(own, _)| own.same(&message));
+        let mine = || self.open.iter().rev().find(|(own, _)| own.is_same(&message));
         match step {
-            Step::Start => {
-                let content = content(named(members, words::FROM), named(members, words::TO), &[]);
-                Some(Meaning { kind: Kind::ActivitySnapshot, id: self.next(&message), value: content, rest: None })
+            CollaborationStep::Start => {
+                let content = snapshot_content(find_member(members, words::FROM), find_member(members, words::TO), &[]);
+                Some(CollaborationActivity {
+                    kind: EventType::ActivitySnapshot,
+                    id: self.next_id(&message),
+                    value: content,
+                    rest: None,
+                })
             }
-            Step::Content => {
-                let mut delta = json::members(get(members, Field::Delta)?)?;
+            CollaborationStep::Content => {
+                let mut delta = json::parse_members(get(members, Field::Delta)?)?;
                 let task = carry::take(&mut delta, words::TASK)?.into_owned();
                 let rest = (!delta.is_empty()).then(|| json::to_object(&delta));
                 // The document's own agent says another message id here than in the start (§4.2).
                 Some(match mine().or(self.open.last()) {
-                    Some((_, id)) => Meaning { kind: Kind::ActivityDelta, id: id.clone(), value: add(&task), rest },
+                    Some((_, id)) => CollaborationActivity {
+                        kind: EventType::ActivityDelta,
+                        id: id.clone(),
+                        value: add_task_patch(&task),
+                        rest,
+                    },
                     None => {
-                        let (id, value) = (self.next(&message), content(None, None, &[task]));
-                        Meaning { kind: Kind::ActivitySnapshot, id, value, rest }
+                        let (id, value) = (self.next_id(&message), snapshot_content(None, None, &[task]));
+                        CollaborationActivity { kind: EventType::ActivitySnapshot, id, value, rest }
                     }
                 })
             }
-            Step::End => mine().map(|(_, id)| {
-                let value = json::to_array(&[operation("replace", STATUS, &Json::string(words::DONE))]);
-                Meaning { kind: Kind::ActivityDelta, id: id.clone(), value, rest: None }
+            CollaborationStep::End => mine().map(|(_, id)| {
+                let value = json::to_array(&[patch_operation("replace", STATUS, &Json::string(words::DONE))]);
+                CollaborationActivity { kind: EventType::ActivityDelta, id: id.clone(), value, rest: None }
             }),
         }
     }
 
-    fn next(&self, message: &Json<'_>) -> Json<'static> {
-        let count = self.counts.get(&key(message)).copied().unwrap_or_default().saturating_add(1);
-        message.followed_by(&format!(":{}:{count}", words::NAME))
+    fn next_id(&self, message: &Json<'_>) -> Json<'static> {
+        let count = self.id_counts.get(&id_text(message)).copied().unwrap_or_default().saturating_add(1);
+        message.with_suffix(&format!(":{}:{count}", words::NAME))
     }
 
     /// Takes into account what was understood.
-    fn heard(&mut self, step: Step, message: &Json<'_>, meaning: &Meaning) {
-        if meaning.kind == Kind::ActivitySnapshot {
-            *self.counts.entry(key(message)).or_default() += 1;
+    fn observe(&mut self, step: CollaborationStep, message: &Json<'_>, meaning: &CollaborationActivity) {
+        if meaning.kind == EventType::ActivitySnapshot {
+            *self.id_counts.entry(id_text(message)).or_default() += 1;
         }
-        if step != Step::Content || meaning.kind == Kind::ActivitySnapshot {
-            self.open.retain(|(own, _)| !own.same(message));
+        if step != CollaborationStep::Content || meaning.kind == EventType::ActivitySnapshot {
+            self.open.retain(|(own, _)| !own.is_same(message));
         }
-        if meaning.kind == Kind::ActivitySnapshot {
+        if meaning.kind == EventType::ActivitySnapshot {
             self.open.push((message.clone().into_owned(), meaning.id.clone()));
         }
     }
 
     /// Reads one of the three events. `false`: it is nothing of this form, and has to travel whole.
-    pub fn read(&mut self, step: Step, parts: &mut Parts<'_>, dialect: &Dialect) -> bool {
-        let Some(meaning) = self.meaning(step, &parts.own) else {
+    pub fn read(&mut self, step: CollaborationStep, parts: &mut IncomingEvent<'_>, dialect: &Dialect) -> bool {
+        let Some(meaning) = self.interpret(step, &parts.extensions) else {
             return false;
         };
-        self.heard(step, &crate::event::message_id(&parts.own), &meaning);
-        let Meaning { kind, id, value, rest } = meaning;
+        self.observe(step, &crate::event::message_id(&parts.extensions), &meaning);
+        let CollaborationActivity { kind, id, value, rest } = meaning;
         match step {
-            Step::Start => {
-                carry::take(&mut parts.own, words::FROM);
-                carry::take(&mut parts.own, words::TO);
+            CollaborationStep::Start => {
+                carry::take(&mut parts.extensions, words::FROM);
+                carry::take(&mut parts.extensions, words::TO);
             }
-            Step::Content => drop(remove(&mut parts.own, Field::Delta)),
-            Step::End => {}
+            CollaborationStep::Content => drop(remove(&mut parts.extensions, Field::Delta)),
+            CollaborationStep::End => {}
         }
-        parts.own.extend(rest.map(|rest| (carry::own(DELTA), rest)));
-        keep_odd_time(parts);
+        parts.extensions.extend(rest.map(|rest| (carry::extension_key(DELTA_NOTE), rest)));
+        keep_foreign_timestamp(parts);
         parts.event.kind = kind;
-        let said = [(Field::MessageId, id), (Field::ActivityType, activity_type(dialect)), (value_of(kind), value)];
+        let said = [(Field::MessageId, id), (Field::ActivityType, activity_type(dialect)), (value_field(kind), value)];
         for (field, value) in said {
-            if !parts.restored.contains(&field) {
+            if !parts.restored_fields.contains(&field) {
                 parts.event.set(field, value);
             }
         }
@@ -128,37 +138,46 @@ impl Talks {
 
     /// What writes an activity of this type: the events, the first of which says or notes it. Nothing when it is of no form
     /// that the dialect has a word for.
-    pub fn write<'a>(&mut self, event: Event<'a>, dialect: &Dialect) -> Result<Vec<(Step, Said<'a>)>, Event<'a>> {
-        let Some(form) = form(&event).filter(|_| event.get(Field::ActivityType) == Some(&activity_type(dialect)))
+    pub fn write<'a>(
+        &mut self,
+        event: Event<'a>,
+        dialect: &Dialect,
+    ) -> Result<Vec<(CollaborationStep, OutgoingEvent<'a>)>, Event<'a>> {
+        let Some(form) =
+            parse_change(&event).filter(|_| event.get(Field::ActivityType) == Some(&activity_type(dialect)))
         else {
             return Err(event);
         };
-        let (step, mut told) = form.first();
-        let mut said = split(&event, dialect, &[words::FROM, words::TO]);
-        if step == Step::Content {
-            let rest = carry::take(&mut said.own, DELTA);
-            set_task(&mut told, rest.as_ref());
+        let (step, mut told) = form.first_event();
+        let mut said = split_members(&event, dialect, &[words::FROM, words::TO]);
+        if step == CollaborationStep::Content {
+            let rest = carry::take(&mut said.extensions, DELTA_NOTE);
+            restore_delta(&mut told, rest.as_ref());
         }
-        said.own.extend(told.iter().cloned());
-        let meaning = self.meaning(step, &said.own).filter(|_| get(&said.own, Field::MessageId).is_some());
-        let reads_back = |meaning: &Meaning| {
+        said.extensions.extend(told.iter().cloned());
+        let meaning =
+            self.interpret(step, &said.extensions).filter(|_| get(&said.extensions, Field::MessageId).is_some());
+        let reads_back = |meaning: &CollaborationActivity| {
             meaning.kind == event.kind
                 && event.get(Field::MessageId) == Some(&meaning.id)
-                && event.get(value_of(event.kind)) == Some(&meaning.value)
+                && event.get(value_field(event.kind)) == Some(&meaning.value)
         };
         match meaning.filter(reads_back) {
             Some(meaning) => {
-                self.heard(step, &crate::event::message_id(&said.own), &meaning);
+                self.observe(step, &crate::event::message_id(&said.extensions), &meaning);
                 Ok(vec![(step, said)])
             }
             None => {
-                let message = message_of(&event);
+                let message = message_id_of(&event);
                 let of = |mut told: Members<'static>| {
-                    told.push((Key::Known(Field::MessageId), message.clone()));
+                    told.push((MemberKey::Known(Field::MessageId), message.clone()));
                     told
                 };
-                let mut all = vec![(step, super::noted::write(event, Members::new(), of(told)))];
-                all.extend(form.others().map(|(step, told)| (step, super::noted::show(Members::new(), of(told)))));
+                let mut all = vec![(step, super::placeholder::write_placeholder(event, Members::new(), of(told)))];
+                all.extend(
+                    form.into_remaining_events()
+                        .map(|(step, told)| (step, super::placeholder::write_display_only(Members::new(), of(told)))),
+                );
                 Ok(all)
             }
         }
@@ -167,55 +186,57 @@ impl Talks {
 
 /// An activity that the three events can tell.
 #[derive(Debug)]
-enum Form {
+enum CollaborationChange {
     Snapshot { from: Option<Json<'static>>, to: Option<Json<'static>>, tasks: Vec<Json<'static>>, done: bool },
     Task(Json<'static>),
     Done,
 }
 
-impl Form {
+impl CollaborationChange {
     /// The event that says or notes it.
-    fn first(&self) -> (Step, Members<'static>) {
+    fn first_event(&self) -> (CollaborationStep, Members<'static>) {
         match self {
             // Nobody asks nobody: a task that came without a start.
-            Form::Snapshot { from: None, to: None, tasks, done: false } if tasks.len() == 1 => {
-                (Step::Content, task(&tasks[0]))
+            CollaborationChange::Snapshot { from: None, to: None, tasks, done: false } if tasks.len() == 1 => {
+                (CollaborationStep::Content, task_delta(&tasks[0]))
             }
-            Form::Snapshot { from, to, .. } => {
+            CollaborationChange::Snapshot { from, to, .. } => {
                 let told = [(words::FROM, from), (words::TO, to)];
                 (
-                    Step::Start,
-                    told.into_iter().filter_map(|(name, who)| Some((carry::own(name), who.clone()?))).collect(),
+                    CollaborationStep::Start,
+                    told.into_iter()
+                        .filter_map(|(name, who)| Some((carry::extension_key(name), who.clone()?)))
+                        .collect(),
                 )
             }
-            Form::Task(one) => (Step::Content, task(one)),
-            Form::Done => (Step::End, Members::new()),
+            CollaborationChange::Task(one) => (CollaborationStep::Content, task_delta(one)),
+            CollaborationChange::Done => (CollaborationStep::End, Members::new()),
         }
     }
 
     /// What has to be shown besides: a snapshot may tell at once what three events tell.
-    fn others(self) -> impl Iterator<Item = (Step, Members<'static>)> {
-        let alone = matches!(self.first().0, Step::Content);
+    fn into_remaining_events(self) -> impl Iterator<Item = (CollaborationStep, Members<'static>)> {
+        let alone = matches!(self.first_event().0, CollaborationStep::Content);
         let (tasks, done) = match self {
-            Form::Snapshot { tasks, done, .. } if !alone => (tasks, done),
+            CollaborationChange::Snapshot { tasks, done, .. } if !alone => (tasks, done),
             _ => (Vec::new(), false),
         };
-        let end = done.then(|| (Step::End, Members::new()));
-        tasks.into_iter().map(|one| (Step::Content, task(&one))).chain(end)
+        let end = done.then(|| (CollaborationStep::End, Members::new()));
+        tasks.into_iter().map(|one| (CollaborationStep::Content, task_delta(&one))).chain(end)
     }
 }
 
 /// Reads an activity as what the three events tell. `None` when it says anything else.
-fn form(event: &Event<'_>) -> Option<Form> {
+fn parse_change(event: &Event<'_>) -> Option<CollaborationChange> {
     match event.kind {
-        Kind::ActivitySnapshot => {
-            let mut content = json::members(event.get(Field::Content)?)?;
+        EventType::ActivitySnapshot => {
+            let mut content = json::parse_members(event.get(Field::Content)?)?;
             let [from, to, tasks, status] = [words::FROM, words::TO, words::TASKS, words::STATUS]
                 .map(|name| carry::take(&mut content, name).map(Json::into_owned));
-            let tasks: Vec<_> = json::elements(&tasks?)?.into_iter().map(Json::into_owned).collect();
+            let tasks: Vec<_> = json::parse_elements(&tasks?)?.into_iter().map(Json::into_owned).collect();
             let status = status?;
-            let done = status.is(words::DONE);
-            (content.is_empty() && (done || status.is(words::RUNNING))).then_some(Form::Snapshot {
+            let done = status.is_str(words::DONE);
+            (content.is_empty() && (done || status.is_str(words::RUNNING))).then_some(CollaborationChange::Snapshot {
                 from,
                 to,
                 tasks,
@@ -223,14 +244,14 @@ fn form(event: &Event<'_>) -> Option<Form> {
             })
         }
         _ => {
-            let patch = json::elements(event.get(Field::Patch)?)?;
+            let patch = json::parse_elements(event.get(Field::Patch)?)?;
             let [one] = &patch[..] else { return None };
-            let mut members = json::members(one)?;
+            let mut members = json::parse_members(one)?;
             let (op, path) = (carry::take(&mut members, "op")?, carry::take(&mut members, "path")?);
             let value = carry::take(&mut members, "value")?.into_owned();
             match (members.is_empty(), op.text()?.as_ref(), path.text()?.as_ref()) {
-                (true, "add", NEXT_TASK) => Some(Form::Task(value)),
-                (true, "replace", STATUS) if value.is(words::DONE) => Some(Form::Done),
+                (true, "add", NEXT_TASK) => Some(CollaborationChange::Task(value)),
+                (true, "replace", STATUS) if value.is_str(words::DONE) => Some(CollaborationChange::Done),
                 _ => None,
             }
         }
@@ -239,27 +260,32 @@ fn form(event: &Event<'_>) -> Option<Form> {
 
 /// Sorts the members of an activity: what the dialect said beside it, and what only canonical AG-UI has. Members called as
 /// in `told` are said otherwise, so what was carried under such a name cannot stand beside them.
-pub(super) fn split<'a>(event: &Event<'a>, dialect: &Dialect, told: &[&str]) -> Said<'a> {
-    let mut said = Said { members: Members::new(), own: Members::new(), canonical: Members::new(), stands_for: None };
+pub(super) fn split_members<'a>(event: &Event<'a>, dialect: &Dialect, excluded: &[&str]) -> OutgoingEvent<'a> {
+    let mut said = OutgoingEvent {
+        members: Members::new(),
+        extensions: Members::new(),
+        canonical: Members::new(),
+        canonical_type: None,
+    };
     let timed = event.get(Field::Timestamp).is_some();
     for (key, value) in event.members.iter().cloned() {
         match &key {
-            Key::Known(Field::Timestamp) => said.members.push((key, value)),
-            Key::Known(Field::MessageId | Field::ActivityType) => {}
-            Key::Known(field) if *field == value_of(event.kind) => {}
-            Key::Known(Field::Metadata) => {
+            MemberKey::Known(Field::Timestamp) => said.members.push((key, value)),
+            MemberKey::Known(Field::MessageId | Field::ActivityType) => {}
+            MemberKey::Known(field) if *field == value_field(event.kind) => {}
+            MemberKey::Known(Field::Metadata) => {
                 let (own, rest) = carry::unpack(value, dialect.name, |_| true);
                 let (own, stay): (Members<'static>, _) = own.into_iter().partition(|(key, value)| match key {
-                    Key::Known(Field::Timestamp) => !timed && !is_time(value),
-                    Key::Known(field) => *field != Field::Delta,
-                    Key::Other(name) => !told.contains(&&**name),
+                    MemberKey::Known(Field::Timestamp) => !timed && !is_timestamp(value),
+                    MemberKey::Known(field) => *field != Field::Delta,
+                    MemberKey::Other(name) => !excluded.contains(&&**name),
                 });
-                said.own = own;
+                said.extensions = own;
                 let rest = match (stay.is_empty(), rest) {
                     (true, rest) => rest,
                     (false, rest) => Some(carry::merge(rest.as_ref(), dialect.name, stay)),
                 };
-                said.canonical.extend(rest.map(|rest| (Key::Known(Field::Metadata), rest)));
+                said.canonical.extend(rest.map(|rest| (MemberKey::Known(Field::Metadata), rest)));
             }
             _ => said.canonical.push((key, value)),
         }
@@ -269,14 +295,14 @@ pub(super) fn split<'a>(event: &Event<'a>, dialect: &Dialect, told: &[&str]) -> 
 
 /// What was carried with an activity under this name.
 #[must_use]
-pub(super) fn own_member(event: &Event<'_>, dialect: &Dialect, name: &str) -> Option<Json<'static>> {
-    let mut metadata = json::members(event.get(Field::Metadata)?)?;
+pub(super) fn carried_member(event: &Event<'_>, dialect: &Dialect, name: &str) -> Option<Json<'static>> {
+    let mut metadata = json::parse_members(event.get(Field::Metadata)?)?;
     let own = carry::take(&mut metadata, dialect.name)?;
-    carry::take(&mut json::members(&own)?, name).map(Json::into_owned)
+    carry::take(&mut json::parse_members(&own)?, name).map(Json::into_owned)
 }
 
 /// `M`, as far as the id of an activity tells it.
-fn message_of(event: &Event<'_>) -> Json<'static> {
+fn message_id_of(event: &Event<'_>) -> Json<'static> {
     let id = crate::event::message_id(&event.members);
     let text = id.text().unwrap_or_default();
     let is_number = |count: &str| !count.is_empty() && count.bytes().all(|byte| byte.is_ascii_digit());
@@ -288,70 +314,70 @@ fn message_of(event: &Event<'_>) -> Json<'static> {
 }
 
 /// A timestamp that is no number of milliseconds is the dialect's own: the document's agent puts a message id there (§4.2).
-fn keep_odd_time(parts: &mut Parts<'_>) {
-    if !parts.restored.contains(&Field::Timestamp)
-        && parts.event.get(Field::Timestamp).is_some_and(|time| !is_time(time))
+fn keep_foreign_timestamp(parts: &mut IncomingEvent<'_>) {
+    if !parts.restored_fields.contains(&Field::Timestamp)
+        && parts.event.get(Field::Timestamp).is_some_and(|time| !is_timestamp(time))
         && let Some(time) = parts.event.remove(Field::Timestamp)
     {
-        parts.own.push((Key::Known(Field::Timestamp), time));
+        parts.extensions.push((MemberKey::Known(Field::Timestamp), time));
     }
 }
 
-fn is_time(value: &Json<'_>) -> bool {
-    value.shape() == Type::Number
+fn is_timestamp(value: &Json<'_>) -> bool {
+    value.json_type() == JsonType::Number
 }
 
-const fn value_of(kind: Kind) -> Field {
+const fn value_field(kind: EventType) -> Field {
     match kind {
-        Kind::ActivityDelta => Field::Patch,
+        EventType::ActivityDelta => Field::Patch,
         _ => Field::Content,
     }
 }
 
-fn named<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
+fn find_member<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
     members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value)
 }
 
 /// Ids are the same however their characters are escaped.
-fn key(message: &Json<'_>) -> Box<str> {
+fn id_text(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }
 
-fn content(from: Option<&Json<'_>>, to: Option<&Json<'_>>, tasks: &[Json<'_>]) -> Json<'static> {
-    json::build(|object| {
+fn snapshot_content(from: Option<&Json<'_>>, to: Option<&Json<'_>>, tasks: &[Json<'_>]) -> Json<'static> {
+    json::build_object(|object| {
         for (name, value) in [(words::FROM, from), (words::TO, to)] {
             value.into_iter().for_each(|value| object.member(name, value.as_str()));
         }
         object.member(words::TASKS, json::to_array(tasks).as_str());
-        object.word(words::STATUS, words::RUNNING);
+        object.string_member(words::STATUS, words::RUNNING);
     })
 }
 
-fn add(task: &Json<'_>) -> Json<'static> {
-    json::to_array(&[operation("add", NEXT_TASK, task)])
+fn add_task_patch(task: &Json<'_>) -> Json<'static> {
+    json::to_array(&[patch_operation("add", NEXT_TASK, task)])
 }
 
-fn operation(op: &str, path: &str, value: &Json<'_>) -> Json<'static> {
-    json::build(|object| {
-        object.word("op", op);
-        object.word("path", path);
+fn patch_operation(op: &str, path: &str, value: &Json<'_>) -> Json<'static> {
+    json::build_object(|object| {
+        object.string_member("op", op);
+        object.string_member("path", path);
         object.member("value", value.as_str());
     })
 }
 
 /// The delta that says a task.
-fn task(task: &Json<'_>) -> Members<'static> {
-    vec![(Key::Known(Field::Delta), json::build(|object| object.member(words::TASK, task.as_str())))]
+fn task_delta(task: &Json<'_>) -> Members<'static> {
+    vec![(MemberKey::Known(Field::Delta), json::build_object(|object| object.member(words::TASK, task.as_str())))]
 }
 
 /// Puts what stood beside the task back into its delta.
-fn set_task(told: &mut Members<'static>, rest: Option<&Json<'_>>) {
-    let Some(rest) = rest.and_then(json::members) else {
+fn restore_delta(task: &mut Members<'static>, rest: Option<&Json<'_>>) {
+    let Some(rest) = rest.and_then(json::parse_members) else {
         return;
     };
-    for (_, delta) in told.iter_mut() {
-        let mut members = json::members(delta).map(crate::event::owned).unwrap_or_default();
-        members.extend(crate::event::owned(rest.clone()));
+    for (_, delta) in task.iter_mut() {
+        let mut members = json::parse_members(delta).map(crate::event::into_owned_members).unwrap_or_default();
+        members.extend(crate::event::into_owned_members(rest.clone()));
         *delta = json::to_object(&members);
     }
 }

@@ -3,12 +3,12 @@
 
 use super::carry;
 use crate::codec::json;
-use crate::dialect::{Parts, Pin, Side};
-use crate::event::{Json, Key, Members, Type};
+use crate::dialect::{ContentParts, PeerDialect, PeerVersion};
+use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
 /// Text between the text parts of a message that becomes one string.
-const JOINT: &str = "\n";
+const SEPARATOR: &str = "\n";
 
 const BINARY: &str = "binary";
 const TEXT: &str = "text";
@@ -19,10 +19,10 @@ const MIME_TYPE: &str = "mimeType";
 const VALUE: &str = "value";
 
 /// Sources of a media part, and the member of a `binary` part that says the same.
-const SOURCES: [(&str, &str); 3] = [("data", "data"), ("url", "url"), ("file", "id")];
+const SOURCE_MEMBERS: [(&str, &str); 3] = [("data", "data"), ("url", "url"), ("file", "id")];
 
 /// The kind of media part that a media type makes.
-fn kind_of(mime_type: &str) -> &'static str {
+fn media_kind(mime_type: &str) -> &'static str {
     match mime_type.split('/').next() {
         Some("image") => "image",
         Some("audio") => "audio",
@@ -33,7 +33,7 @@ fn kind_of(mime_type: &str) -> &'static str {
 
 /// The list with its `binary` parts turned into media parts. `None` when it has none.
 pub(super) fn read(content: &Json<'_>) -> Option<Json<'static>> {
-    let parts = json::elements(content)?;
+    let parts = json::parse_elements(content)?;
     let mut changed = false;
     let read: Vec<Json<'static>> = parts
         .iter()
@@ -50,21 +50,21 @@ pub(super) fn read(content: &Json<'_>) -> Option<Json<'static>> {
 
 /// Data is preferred to a URL, a URL to the id of a file.
 fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
-    let mut members = json::members(part)?;
-    if !carry::take(&mut members, json::TYPE)?.is(BINARY) {
+    let mut members = json::parse_members(part)?;
+    if !carry::take(&mut members, json::TYPE)?.is_str(BINARY) {
         return None;
     }
     members.retain(|(_, value)| !value.is_null());
     let mime = carry::take(&mut members, MIME_TYPE)?;
     let (source, value) =
-        SOURCES.iter().find_map(|(source, member)| Some((*source, carry::take(&mut members, member)?)))?;
-    let source = json::build(|object| {
-        object.word(json::TYPE, source);
+        SOURCE_MEMBERS.iter().find_map(|(source, member)| Some((*source, carry::take(&mut members, member)?)))?;
+    let source = json::build_object(|object| {
+        object.string_member(json::TYPE, source);
         object.member(VALUE, value.as_str());
         object.member(MIME_TYPE, mime.as_str());
     });
-    Some(json::build(|object| {
-        object.word(json::TYPE, kind_of(&mime.text().unwrap_or_default()));
+    Some(json::build_object(|object| {
+        object.string_member(json::TYPE, media_kind(&mime.text().unwrap_or_default()));
         object.member(SOURCE, source.as_str());
         // File name and whatever else the part has; the real client puts the name there too.
         if !members.is_empty() {
@@ -76,19 +76,19 @@ fn read_binary(part: &Json<'_>) -> Option<Json<'static>> {
 /// Content for a side, and the parts themselves where the content does not give them back. `open`: what is carried is taken.
 pub(super) fn write<'a>(
     content: &Json<'a>,
-    side: Side,
+    side: PeerDialect,
     open: bool,
     role: Option<&Json<'_>>,
 ) -> (Json<'a>, Option<Json<'a>>) {
-    let flat = || (Json::string(&text(content)), Some(content.clone()));
+    let flat = || (Json::string(&joined_text(content)), Some(content.clone()));
     match side.dialect.message.parts {
-        Parts::Media => (content.clone(), None),
-        Parts::Never => flat(),
+        ContentParts::Media => (content.clone(), None),
+        ContentParts::Never => flat(),
         // A tool's result has parts from 1.0 on.
-        Parts::Binary(_) if role.is_some_and(|role| role.is("tool")) => flat(),
-        Parts::Binary(since) if side.pin >= since && is_inline(content) => (content.clone(), None),
-        Parts::Binary(_) if !takes_lists(side.pin, open) => flat(),
-        Parts::Binary(_) => match json::elements(content).and_then(|parts| binary(&parts)) {
+        ContentParts::Binary(_) if role.is_some_and(|role| role.is_str("tool")) => flat(),
+        ContentParts::Binary(since) if side.peer_version >= since && is_inline(content) => (content.clone(), None),
+        ContentParts::Binary(_) if !accepts_lists(side.peer_version, open) => flat(),
+        ContentParts::Binary(_) => match json::parse_elements(content).and_then(|parts| to_binary_parts(&parts)) {
             Some((parts, exact)) => (parts, (!exact).then(|| content.clone())),
             None => flat(),
         },
@@ -97,30 +97,31 @@ pub(super) fn write<'a>(
 
 /// Whether content may be a list. In events it is fatal to 0.0.35 and 0.0.39 (measured); what a request may hold is said by the
 /// seed (`content: string | InputContent[]`), unless the agent is known to be older than that.
-fn takes_lists(pin: Pin, open: bool) -> bool {
-    pin >= Pin::V0_0_42 || (pin == Pin::Any && !open)
+fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
+    pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
 }
 
 /// Types of parts that say where their media are.
-const MEDIA: [&str; 4] = ["image", "audio", "video", "document"];
+const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
 
 /// Whether all parts are text, or media that are said by data or URL: what else there is came with 1.0.
 fn is_inline(content: &Json<'_>) -> bool {
     let inline = |part: &Json<'_>| {
-        let mut members = json::members(part)?;
+        let mut members = json::parse_members(part)?;
         let kind = carry::take(&mut members, json::TYPE)?;
-        if kind.is(TEXT) {
+        if kind.is_str(TEXT) {
             return Some(true);
         }
-        let mut source = json::members(&carry::take(&mut members, SOURCE)?).map(crate::event::owned)?;
+        let mut source =
+            json::parse_members(&carry::take(&mut members, SOURCE)?).map(crate::event::into_owned_members)?;
         let from = carry::take(&mut source, json::TYPE)?;
-        Some(MEDIA.iter().any(|own| kind.is(own)) && (from.is("data") || from.is("url")))
+        Some(MEDIA_TYPES.iter().any(|own| kind.is_str(own)) && (from.is_str("data") || from.is_str("url")))
     };
-    json::elements(content).is_some_and(|parts| parts.iter().all(|part| inline(part) == Some(true)))
+    json::parse_elements(content).is_some_and(|parts| parts.iter().all(|part| inline(part) == Some(true)))
 }
 
 /// Parts with media as `binary`, and whether that is all that they said. `None` when nothing of them can be said so.
-fn binary(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
+fn to_binary_parts(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
     let written: Vec<(Json<'static>, bool)> = parts.iter().filter_map(write_part).collect();
     let exact = written.len() == parts.len() && written.iter().all(|(_, exact)| *exact);
     let list: Vec<Json<'static>> = written.into_iter().map(|(part, _)| part).collect();
@@ -129,14 +130,14 @@ fn binary(parts: &[Json<'_>]) -> Option<(Json<'static>, bool)> {
 
 /// One part, and whether that is all that it said.
 fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
-    let mut members = json::members(part)?;
+    let mut members = json::parse_members(part)?;
     let kind = carry::take(&mut members, json::TYPE)?;
-    if !kind.is(TEXT) {
+    if !kind.is_str(TEXT) {
         return write_binary(&kind, members);
     }
     let text = carry::take(&mut members, TEXT)?;
-    let said = json::build(|object| {
-        object.word(json::TYPE, TEXT);
+    let said = json::build_object(|object| {
+        object.string_member(json::TYPE, TEXT);
         object.member(TEXT, text.as_str());
     });
     Some((said, members.is_empty()))
@@ -146,40 +147,40 @@ fn write_part(part: &Json<'_>) -> Option<(Json<'static>, bool)> {
 /// gets an empty one: "empty string for a now-required field is allowed" [spec versioning].
 fn write_binary(kind: &Json<'_>, mut members: Members<'_>) -> Option<(Json<'static>, bool)> {
     let source = carry::take(&mut members, SOURCE)?;
-    let mut source = json::members(&source)?;
+    let mut source = json::parse_members(&source)?;
     let from = carry::take(&mut source, json::TYPE)?;
-    let at = SOURCES.iter().position(|(own, _)| from.is(own))?;
+    let at = SOURCE_MEMBERS.iter().position(|(own, _)| from.is_str(own))?;
     let value = carry::take(&mut source, VALUE)?;
     let mime = carry::take(&mut source, MIME_TYPE);
     let metadata = carry::take(&mut members, METADATA);
-    let said_more = metadata.as_ref().and_then(json::members).unwrap_or_default();
+    let said_more = metadata.as_ref().and_then(json::parse_members).unwrap_or_default();
     // What reading would prefer to the source cannot stand beside it.
-    let is_own = |(key, value): &(Key<'_>, Json<'_>)| {
-        let mut names = SOURCES[at + 1..].iter().map(|(_, name)| *name).chain([FILENAME]);
-        value.shape() == Type::String && names.any(|name| carry::is_named(key, name))
+    let is_own = |(key, value): &(MemberKey<'_>, Json<'_>)| {
+        let mut names = SOURCE_MEMBERS[at + 1..].iter().map(|(_, name)| *name).chain([FILENAME]);
+        value.json_type() == JsonType::String && names.any(|name| carry::is_named(key, name))
     };
     let own: Members<'_> = said_more.iter().filter(|member| is_own(member)).cloned().collect();
-    let exact = mime.as_ref().and_then(Json::text).is_some_and(|mime| kind.is(kind_of(&mime)))
+    let exact = mime.as_ref().and_then(Json::text).is_some_and(|mime| kind.is_str(media_kind(&mime)))
         && (members.is_empty() && source.is_empty())
         && (metadata.is_none() || (own.len() == said_more.len() && !own.is_empty()));
-    let said = json::build(|object| {
-        object.word(json::TYPE, BINARY);
+    let said = json::build_object(|object| {
+        object.string_member(json::TYPE, BINARY);
         object.member(MIME_TYPE, mime.as_ref().map_or("\"\"", Json::as_str));
-        object.member(SOURCES[at].1, value.as_str());
-        own.iter().for_each(|member| object.copy(member, false));
+        object.member(SOURCE_MEMBERS[at].1, value.as_str());
+        own.iter().for_each(|member| object.copy_member(member, false));
     });
     Some((said, exact))
 }
 
 /// The text of all text parts: what a dialect without parts can show.
-pub(super) fn text(value: &Json<'_>) -> String {
-    let parts = json::elements(value).unwrap_or_default();
+pub(super) fn joined_text(value: &Json<'_>) -> String {
+    let parts = json::parse_elements(value).unwrap_or_default();
     let texts: Vec<String> = parts
         .iter()
         .filter_map(|part| {
-            let mut members = json::members(part)?;
+            let mut members = json::parse_members(part)?;
             carry::take(&mut members, TEXT)?.text().map(Cow::into_owned)
         })
         .collect();
-    texts.join(JOINT)
+    texts.join(SEPARATOR)
 }

@@ -5,187 +5,201 @@
 use super::carry;
 use crate::codec::json;
 use crate::dialect::{
-    AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, Content, Dialect, HAI, Mark, Pin, SIGNS, Side, Sign, Spelling, block,
+    AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, DETECTION_RULES, DetectionRule, Dialect, EventPattern, HAI, MemberCase,
+    PeerDialect, PeerVersion, TextFormat, block,
 };
-use crate::event::{Field, Json, Key, Members, Type, get};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, get};
 
 /// A dialect, and why it is taken to be that one.
 #[derive(Clone, Copy, Debug)]
-pub struct Found {
+pub struct DetectedDialect {
     /// the dialect, with the options that could be seen
-    pub side: Side,
+    pub peer: PeerDialect,
     /// what it was told by
-    pub because: &'static str,
+    pub evidence: &'static str,
 }
 
 /// How many events are looked at for members that tell the dialect; types are looked at as long as none was told.
-const LOOKED_AT: u32 = 16;
+const MAX_INSPECTED_EVENTS: u32 = 16;
 
 /// How many bytes of events are kept for the reader that takes over; the first event is kept whatever its size.
-const KEPT: usize = 256 << 10;
+const MAX_KEPT_BYTES: usize = 256 << 10;
 
 /// Looks for signs in a stream.
 #[derive(Debug, Default)]
-pub(super) struct Detector {
+pub(super) struct DialectDetector {
     events: u32,
-    settled: bool,
+    is_settled: bool,
     /// the first events, until a sign is found
-    before: Vec<String>,
+    kept_events: Vec<String>,
     /// bytes of those
-    kept: usize,
+    kept_bytes: usize,
 }
 
-impl Detector {
+impl DialectDetector {
     /// The sign that the next event shows, if it is the first, and the events before it as far as they were kept.
-    pub fn look(&mut self, data: &str) -> Option<(&'static Sign, Vec<String>)> {
-        if self.settled {
+    pub fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
+        if self.is_settled {
             return None;
         }
         self.events += 1;
         // Later on a type alone can tell, and an event that does not hold the words need not be taken apart.
-        let by_type = |sign: &Sign| matches!(sign.mark, Mark::Type(start) if data.contains(start));
-        if self.events > LOOKED_AT && !SIGNS.iter().any(by_type) {
+        let by_type =
+            |sign: &DetectionRule| matches!(sign.pattern, EventPattern::TypePrefix(start) if data.contains(start));
+        if self.events > MAX_INSPECTED_EVENTS && !DETECTION_RULES.iter().any(by_type) {
             return None;
         }
-        let found = signs(data, self.events == 1)
+        let found = matching_signs(data, self.events == 1)
             .next()
-            .filter(|sign| self.events <= LOOKED_AT || matches!(sign.mark, Mark::Type(_)));
-        self.settled = found.is_some();
-        if found.is_none() && self.events <= LOOKED_AT && (self.events == 1 || self.kept + data.len() <= KEPT) {
-            self.kept += data.len();
-            self.before.push(data.to_owned());
+            .filter(|sign| self.events <= MAX_INSPECTED_EVENTS || matches!(sign.pattern, EventPattern::TypePrefix(_)));
+        self.is_settled = found.is_some();
+        if found.is_none()
+            && self.events <= MAX_INSPECTED_EVENTS
+            && (self.events == 1 || self.kept_bytes + data.len() <= MAX_KEPT_BYTES)
+        {
+            self.kept_bytes += data.len();
+            self.kept_events.push(data.to_owned());
         }
-        found.map(|sign| (sign, std::mem::take(&mut self.before)))
+        found.map(|sign| (sign, std::mem::take(&mut self.kept_events)))
     }
 }
 
 /// The signs that one event shows, the decisive one first.
-pub fn signs(data: &str, first: bool) -> impl Iterator<Item = &'static Sign> {
-    let members = json::open_object(data).ok();
+pub fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
+    let members = json::parse_open_object(data).ok();
     let wire = members.as_ref().and_then(|object| Some(object.kind.as_ref()?.text()?.into_owned()));
     let names: Vec<String> = members
         .into_iter()
         .flat_map(|object| object.members)
         .map(|(key, _)| match key {
-            Key::Known(field) => field.camel().to_owned(),
-            Key::Other(name) => name.into_owned(),
+            MemberKey::Known(field) => field.camel().to_owned(),
+            MemberKey::Other(name) => name.into_owned(),
         })
         .collect();
-    SIGNS.iter().filter(move |sign| {
+    DETECTION_RULES.iter().filter(move |sign| {
         let has = |name: &str| names.iter().any(|own| own == name);
-        wire.as_ref().is_some_and(|wire| sign.mark.fits(wire, &has, first))
+        wire.as_ref().is_some_and(|wire| sign.pattern.matches(wire, &has, first))
     })
 }
 
 /// Which dialect a capture of a stream is in: the one with the most signs, the first to show one among equals. `events` are
 /// the data of its frames.
-pub fn stream<'e>(events: impl Iterator<Item = &'e str>) -> (Found, Vec<(usize, &'static Sign)>) {
-    let mut seen: Vec<(usize, &'static Sign)> = Vec::new();
+pub fn detect_stream<'e>(
+    events: impl Iterator<Item = &'e str>,
+) -> (DetectedDialect, Vec<(usize, &'static DetectionRule)>) {
+    let mut seen: Vec<(usize, &'static DetectionRule)> = Vec::new();
     let events: Vec<&str> = events.collect();
     for (at, data) in events.iter().enumerate() {
-        let sign = signs(data, at == 0).next().filter(|sign| seen.iter().all(|(_, other)| other.mark != sign.mark));
+        let sign = matching_signs(data, at == 0)
+            .next()
+            .filter(|sign| seen.iter().all(|(_, other)| other.pattern != sign.pattern));
         seen.extend(sign.map(|sign| (at, sign)));
     }
     let count = |dialect: &Dialect| seen.iter().filter(|(_, sign)| std::ptr::eq(sign.dialect, dialect)).count();
     let best = seen.iter().rev().max_by_key(|(_, sign)| count(sign.dialect));
     let found = match best {
-        Some((_, sign)) => Found { side: form(Side::new(sign.dialect), events.iter().copied()), because: sign.words },
-        None => Found { side: Side::new(&AG_UI), because: "nothing in it is of another dialect" },
+        Some((_, sign)) => DetectedDialect {
+            peer: detect_options(PeerDialect::new(sign.dialect), events.iter().copied()),
+            evidence: sign.description,
+        },
+        None => DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "nothing in it is of another dialect" },
     };
     (found, seen)
 }
 
 /// The same side in the form in which its events write text and members, where the dialect leaves a choice.
 #[must_use]
-pub fn form<'e>(side: Side, events: impl Iterator<Item = &'e str>) -> Side {
+pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e str>) -> PeerDialect {
     let mut side = side;
-    let takes = |option: &str| side.dialect.options.contains(&option);
+    let takes = |option: &str| side.dialect.option_names.contains(&option);
     let (content, fields) = (takes("content"), takes("fields"));
     // A version that was asked for stays.
-    let versioned = side.dialect.is_versioned() && side.pin == Pin::Any;
+    let versioned = side.dialect.is_versioned() && side.peer_version == PeerVersion::Any;
     let mut told = false;
     for data in events {
-        let Ok(object) = json::object(data) else { continue };
+        let Ok(object) = json::parse_object(data) else { continue };
         if versioned {
-            side.pin = side.pin.max(version_of(side.dialect, &object));
+            side.peer_version = side.peer_version.max(min_version(side.dialect, &object));
         }
         let members = object.members;
         // The first text tells; a later one of the other form is noted as such when it is read.
-        let blocks = says_block(&members).or_else(|| stores_blocks(get(&members, Field::Messages)).then_some(true));
+        let blocks =
+            has_block_delta(&members).or_else(|| has_stored_blocks(get(&members, Field::Messages)).then_some(true));
         if let Some(blocks) = blocks.filter(|_| content && !told) {
-            side.content = if blocks { Content::Blocks } else { Content::String };
+            side.text_format = if blocks { TextFormat::Blocks } else { TextFormat::String };
             told = true;
         }
-        if fields && shows_snake(data) {
-            side.fields = Spelling::Snake;
+        if fields && is_snake_case(data) {
+            side.member_case = MemberCase::Snake;
         }
     }
     side
 }
 
 /// The version that a peer must have at least to say this.
-fn version_of(dialect: &Dialect, object: &json::Object<'_>) -> Pin {
+fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion {
     let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
-    let role =
-        get(&object.members, Field::Role).is_some_and(|role| !role.is(crate::dialect::ASSISTANT) && !role.is("tool"));
-    let messages = get(&object.members, Field::Messages).and_then(json::elements).unwrap_or_default();
+    let role = get(&object.members, Field::Role)
+        .is_some_and(|role| !role.is_str(crate::dialect::ASSISTANT) && !role.is_str("tool"));
+    let messages = get(&object.members, Field::Messages).and_then(json::parse_elements).unwrap_or_default();
     let has_parts = |message: &Json<'_>| {
-        let message = json::members(message).unwrap_or_default();
-        get(&message, Field::Content).is_some_and(|content| content.shape() == Type::Array)
+        let message = json::parse_members(message).unwrap_or_default();
+        get(&message, Field::Content).is_some_and(|content| content.json_type() == JsonType::Array)
     };
-    let by_role = if role { Pin::V0_0_39 } else { Pin::Any };
-    let by_parts = if messages.iter().any(has_parts) { Pin::V0_0_42 } else { Pin::Any };
-    dialect.since(&wire).unwrap_or_default().max(by_role).max(by_parts)
+    let by_role = if role { PeerVersion::V0_0_39 } else { PeerVersion::Any };
+    let by_parts = if messages.iter().any(has_parts) { PeerVersion::V0_0_42 } else { PeerVersion::Any };
+    dialect.first_version_with(&wire).unwrap_or_default().max(by_role).max(by_parts)
 }
 
 /// Whether an event says text as a block, or as a string; thinking counts where our own writer made a block of it.
-fn says_block(members: &Members<'_>) -> Option<bool> {
+fn has_block_delta(members: &Members<'_>) -> Option<bool> {
     let delta = get(members, Field::Delta)?;
     let ours = members.iter().any(|(key, _)| carry::is_named(key, "extra"));
-    match super::text::delta(Some(delta)) {
-        super::text::Delta::Block { kind, .. } if kind.is(block::TEXT) || ours => Some(true),
-        super::text::Delta::Block { .. } => None,
-        super::text::Delta::Plain => {
-            let text = delta.shape() == Type::String && get(members, Field::MessageId).is_some();
+    match super::output_blocks::parse_delta(Some(delta)) {
+        super::output_blocks::DeltaContent::Block { kind, .. } if kind.is_str(block::TEXT) || ours => Some(true),
+        super::output_blocks::DeltaContent::Block { .. } => None,
+        super::output_blocks::DeltaContent::Plain => {
+            let text = delta.json_type() == JsonType::String && get(members, Field::MessageId).is_some();
             text.then_some(false)
         }
     }
 }
 
 /// Whether a list of messages has one that is stored as output blocks.
-fn stores_blocks(messages: Option<&Json<'_>>) -> bool {
-    let messages = messages.and_then(json::elements).unwrap_or_default();
-    messages.iter().any(|message| json::members(message).is_some_and(|message| says_blocks(&message)))
+fn has_stored_blocks(messages: Option<&Json<'_>>) -> bool {
+    let messages = messages.and_then(json::parse_elements).unwrap_or_default();
+    messages.iter().any(|message| json::parse_members(message).is_some_and(|message| is_stored_as_blocks(&message)))
 }
 
 /// Whether a HAI event spells its members in snake_case.
-fn shows_snake(data: &str) -> bool {
-    let members = json::open_object(data).map(|object| object.members).unwrap_or_default();
+fn is_snake_case(data: &str) -> bool {
+    let members = json::parse_open_object(data).map(|object| object.members).unwrap_or_default();
     members.iter().any(|(key, _)| {
-        matches!(key, Key::Other(name) if *name == Field::MessageId.snake() || *name == Field::ToolCallId.snake())
+        matches!(key, MemberKey::Other(name) if *name == Field::MessageId.snake() || *name == Field::ToolCallId.snake())
     })
 }
 
 /// Which dialect the client of a request speaks. A guess where nothing tells it: clients of AG-UI 1.0 say so, older ones
 /// send all seven members, and the HAI document's own request lacks `state` (§3.3.1).
 #[must_use]
-pub fn request(body: &str) -> Found {
-    let members = json::open_object(body).map(json::all_members).unwrap_or_default();
+pub fn detect_request(body: &str) -> DetectedDialect {
+    let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
     let has = |name: &str| members.iter().any(|(key, _)| carry::is_named(key, name));
     let messages = members.iter().find(|(key, _)| carry::is_named(key, Field::Messages.camel()));
     let messages: Vec<Members<'static>> = messages
-        .and_then(|(_, list)| json::elements(list))
+        .and_then(|(_, list)| json::parse_elements(list))
         .unwrap_or_default()
         .iter()
-        .filter_map(|message| json::members(message).map(crate::event::owned))
+        .filter_map(|message| json::parse_members(message).map(crate::event::into_owned_members))
         .collect();
-    let found = |dialect: &'static Dialect, because| Found { side: Side::new(dialect), because };
+    let found =
+        |dialect: &'static Dialect, because| DetectedDialect { peer: PeerDialect::new(dialect), evidence: because };
     if has(Field::ProtocolVersion.camel()) {
         return found(&AG_UI, "the request says its protocolVersion");
     }
-    if messages.iter().any(says_blocks) {
-        let side = Side { content: Content::Blocks, ..Side::new(&HAI) };
-        return Found { side, because: "a message is stored as output blocks (HAI §4.1)" };
+    if messages.iter().any(is_stored_as_blocks) {
+        let side = PeerDialect { text_format: TextFormat::Blocks, ..PeerDialect::new(&HAI) };
+        return DetectedDialect { peer: side, evidence: "a message is stored as output blocks (HAI §4.1)" };
     }
     if messages.iter().any(|message| message.iter().any(|(key, _)| carry::is_named(key, "extra"))) {
         return found(&HAI, "a message has extra (HAI §3.2.2)");
@@ -193,7 +207,7 @@ pub fn request(body: &str) -> Found {
     for dialect in ALL {
         let worded = |message: &Members<'_>| {
             let role = get(message, Field::Role).and_then(Json::text);
-            dialect.words.iter().any(|word| word.field == Field::Role && role.as_deref() == Some(word.word))
+            dialect.value_aliases.iter().any(|word| word.field == Field::Role && role.as_deref() == Some(word.wire))
         };
         if messages.iter().any(worded) {
             return found(dialect, "a message's role is a word of that dialect");
@@ -210,11 +224,11 @@ pub fn request(body: &str) -> Found {
 }
 
 /// Whether a message is an assistant's, stored as output blocks.
-fn says_blocks(message: &Members<'_>) -> bool {
-    let content = get(message, Field::Content).filter(|content| content.shape() == Type::String);
+fn is_stored_as_blocks(message: &Members<'_>) -> bool {
+    let content = get(message, Field::Content).filter(|content| content.json_type() == JsonType::String);
     content.and_then(Json::text).is_some_and(|text| {
-        let first = json::sequence(&text).and_then(|values| values.into_iter().next().map(Json::into_owned));
-        first.as_ref().is_some_and(|value| super::text::said(value).is_some())
+        let first = json::parse_sequence(&text).and_then(|values| values.into_iter().next().map(Json::into_owned));
+        first.as_ref().is_some_and(|value| super::output_blocks::block_text(value).is_some())
     })
 }
 
@@ -223,7 +237,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn streams_are_told_by_what_their_documents_print() {
+    fn detects_the_dialect_of_documented_streams() {
         let rows: &[(&[&str], &str)] = &[
             // HAI §4.2 build_run_started, §3.3.1
             (&[r#"{"type":"RUN_STARTED","messageId":"m","role":"assistant","timestamp":1}"#], "hai"),
@@ -252,21 +266,21 @@ mod tests {
             (&[r#"{"type":"RUN_ERROR","message":"x"}"#], "ag-ui"),
         ];
         for (events, dialect) in rows {
-            let (found, _) = stream(events.iter().copied());
-            assert_eq!(found.side.dialect.name, *dialect, "{events:?}: {}", found.because);
+            let (found, _) = detect_stream(events.iter().copied());
+            assert_eq!(found.peer.dialect.name, *dialect, "{events:?}: {}", found.evidence);
         }
     }
 
     #[test]
-    fn the_options_of_hai_are_seen() {
+    fn detects_the_options_of_hai() {
         let events =
             [r#"{"type":"BUSINESS_DATA_CONTENT","message_id":"m","delta":{"output":{"type":"text","content":"a"}}}"#];
-        let (found, _) = stream(events.into_iter());
-        assert_eq!((found.side.content, found.side.fields), (Content::Blocks, Spelling::Snake));
+        let (found, _) = detect_stream(events.into_iter());
+        assert_eq!((found.peer.text_format, found.peer.member_case), (TextFormat::Blocks, MemberCase::Snake));
     }
 
     #[test]
-    fn requests_are_told_by_what_their_clients_send() {
+    fn detects_the_dialect_of_requests() {
         let rows = [
             (r#"{"threadId":"t","runId":"r","protocolVersion":"1.0","messages":[]}"#, "ag-ui"),
             (
@@ -284,10 +298,10 @@ mod tests {
             ("no JSON", "ag-ui-0"),
         ];
         for (body, dialect) in rows {
-            let found = request(body);
-            assert_eq!(found.side.dialect.name, dialect, "{body}: {}", found.because);
+            let found = detect_request(body);
+            assert_eq!(found.peer.dialect.name, dialect, "{body}: {}", found.evidence);
         }
         let stored = r#"{"messages":[{"id":"1","role":"assistant","content":"{\"output\":{\"type\":\"text\",\"content\":\"a\"}}{\"output\":{\"type\":\"text\",\"content\":\"b\"}}"}]}"#;
-        assert_eq!(request(stored).side.content, Content::Blocks);
+        assert_eq!(detect_request(stored).peer.text_format, TextFormat::Blocks);
     }
 }

@@ -3,81 +3,90 @@
 //! An event without a word leaves whole, as CUSTOM. A piece of text that is empty leaves as RAW: it is the one event that even
 //! 0.0.35 takes while a message is open, so that nothing has to be ended for a piece that shows nothing.
 
-use super::shape::{marked, to_value};
-use super::write::{Outlet, Said, Writer};
+use super::outgoing_shape::{event_to_value, restore_chunk};
+use super::writer::{EventWriter, OutgoingEvent, OutputContext};
 use super::{CANONICAL_PREFIX, carry};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, Pin, Shape, Side};
-use crate::event::{Event, Field, Json, Key, Kind, get, remove, set};
+use crate::dialect::{ASSISTANT, EventShape, PeerDialect, PeerVersion};
+use crate::event::{Event, EventType, Field, Json, MemberKey, get, remove, set};
 use std::borrow::Cow;
 
 /// Whether a peer has no way to take this event: no word for it in its version, or a rule against it.
-pub(super) fn is_unsaid(side: Side, shape: Shape, event: &Event<'_>) -> bool {
+pub(super) fn is_unsupported(side: PeerDialect, shape: EventShape, event: &Event<'_>) -> bool {
     match (shape, event.kind) {
-        (Shape::Unsaid, _) => true,
+        (EventShape::Unsupported, _) => true,
         // "Empty deltas fatal ≤ 0.0.47" [specs §3.6]
-        (Shape::NonEmpty, _) => is_empty(event),
-        (_, Kind::ReasoningMessageContent) if side.pin < Pin::V0_0_53 && is_empty(event) => true,
+        (EventShape::NonEmptyDelta, _) => is_empty_content(event),
+        (_, EventType::ReasoningMessageContent)
+            if side.peer_version < PeerVersion::V0_0_53 && is_empty_content(event) =>
+        {
+            true
+        }
         // Two steps of one name are one to who knows no subagents.
-        (_, Kind::StepStarted | Kind::StepFinished) => {
-            side.pin < Pin::V0_0_59 && event.get(Field::SubagentRunId).is_some()
+        (_, EventType::StepStarted | EventType::StepFinished) => {
+            side.peer_version < PeerVersion::V0_0_59 && event.get(Field::SubagentRunId).is_some()
         }
         _ => false,
     }
 }
 
 /// Whether this is a piece of text without text.
-pub(super) fn is_empty(event: &Event<'_>) -> bool {
-    matches!(event.kind, Kind::TextMessageContent | Kind::ReasoningMessageContent)
-        && event.get(Field::Delta).is_some_and(|delta| delta.is(""))
+pub(super) fn is_empty_content(event: &Event<'_>) -> bool {
+    matches!(event.kind, EventType::TextMessageContent | EventType::ReasoningMessageContent)
+        && event.get(Field::Delta).is_some_and(|delta| delta.is_str(""))
 }
 
-impl Writer {
+impl EventWriter {
     /// An event that the peer cannot be told in its own word. What stands for nothing need not be said at all.
-    pub(super) fn unsaid(&mut self, event: Event<'_>, stands_for: Option<&'static str>, to: &mut Outlet<'_>) {
-        match stands_for {
+    pub(super) fn write_unsupported(
+        &mut self,
+        event: Event<'_>,
+        canonical_type: Option<&'static str>,
+        to: &mut OutputContext<'_>,
+    ) {
+        match canonical_type {
             Some("") => {}
-            None if is_empty(&event) => self.aside(&event, to),
-            _ => self.whole(marked(event, stands_for), to),
+            None if is_empty_content(&event) => self.write_as_raw(&event, to),
+            _ => self.write_as_custom(restore_chunk(event, canonical_type), to),
         }
     }
 
     /// RAW with the whole event, its source saying which it is.
-    fn aside(&mut self, event: &Event<'_>, to: &mut Outlet<'_>) {
+    fn write_as_raw(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) {
         let source = Json::string(&format!("{CANONICAL_PREFIX}{}", event.kind.wire()));
-        let raw = Event::new(Kind::Raw).with(Field::Event, to_value(event)).with(Field::Source, source);
-        self.placed(raw, None, to);
+        let raw = Event::new(EventType::Raw).with(Field::Event, event_to_value(event)).with(Field::Source, source);
+        self.write_by_row(raw, None, to);
     }
 }
 
 /// The empty piece of text that a RAW event holds.
-pub(super) fn held(raw: &Event<'_>) -> Option<Event<'static>> {
+pub(super) fn unwrap_raw(raw: &Event<'_>) -> Option<Event<'static>> {
     let source = raw.text(Field::Source)?;
-    let kind = Kind::from_wire(source.strip_prefix(CANONICAL_PREFIX)?)?;
-    let object = json::object(raw.get(Field::Event)?.as_str()).ok()?;
-    let event = Event { kind, members: crate::event::owned(object.members), source: None };
-    is_empty(&event).then_some(event)
+    let kind = EventType::from_wire(source.strip_prefix(CANONICAL_PREFIX)?)?;
+    let object = json::parse_object(raw.get(Field::Event)?.as_str()).ok()?;
+    let event = Event { kind, members: crate::event::into_owned_members(object.members), source: None };
+    is_empty_content(&event).then_some(event)
 }
 
 /// A start whose role is always said; the oldest peers know but one. A chunk that says none goes on as it began.
-pub(super) fn say_role(pin: Pin, kind: Kind, said: &mut Said<'_>) {
-    let role = get(&said.members, Field::Role).cloned();
-    let newer = role.as_ref().is_some_and(|role| pin < Pin::V0_0_39 && !role.is(ASSISTANT));
-    if newer || (role.is_none() && kind == Kind::TextMessageStart) {
-        set(&mut said.members, Key::Known(Field::Role), Json::string(ASSISTANT));
+pub(super) fn write_role(pin: PeerVersion, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
+    let role = get(&outgoing.members, Field::Role).cloned();
+    let newer = role.as_ref().is_some_and(|role| pin < PeerVersion::V0_0_39 && !role.is_str(ASSISTANT));
+    if newer || (role.is_none() && kind == EventType::TextMessageStart) {
+        set(&mut outgoing.members, MemberKey::Known(Field::Role), Json::string(ASSISTANT));
     }
     if newer {
-        said.canonical.extend(role.map(|role| (Key::Known(Field::Role), role)));
+        outgoing.canonical.extend(role.map(|role| (MemberKey::Known(Field::Role), role)));
     }
 }
 
 /// The outcomes that older peers take, or do not look at: interrupts, and success without pending calls. Any member more
 /// is fatal to 0.0.57 and 0.0.59 [specs §3.6].
-pub(super) fn outcome(said: &mut Said<'_>) {
-    let Some(outcome) = get(&said.members, Field::Outcome) else {
+pub(super) fn downgrade_outcome(outgoing: &mut OutgoingEvent<'_>) {
+    let Some(outcome) = get(&outgoing.members, Field::Outcome) else {
         return;
     };
-    let members = json::members(outcome).unwrap_or_default();
+    let members = json::parse_members(outcome).unwrap_or_default();
     let kind = members.iter().find(|(key, _)| carry::is_named(key, json::TYPE)).and_then(|(_, kind)| kind.text());
     let taken = match kind.as_deref() {
         Some("interrupt") => members.len() == 2,
@@ -85,22 +94,22 @@ pub(super) fn outcome(said: &mut Said<'_>) {
         _ => false,
     };
     if !taken {
-        carry_outcome(said);
+        carry_outcome(outgoing);
     }
 }
 
 /// The outcomes of a subagent that 0.0.59 knows; a later one is fatal to it (measured).
-pub(super) fn subagent_outcome(said: &mut Said<'_>) {
-    let outcome = get(&said.members, Field::Outcome).and_then(json::members);
+pub(super) fn downgrade_subagent(outgoing: &mut OutgoingEvent<'_>) {
+    let outcome = get(&outgoing.members, Field::Outcome).and_then(json::parse_members);
     let kind = outcome.and_then(|mut outcome| {
         carry::take(&mut outcome, json::TYPE).and_then(|kind| kind.text().map(Cow::into_owned))
     });
     if !matches!(kind.as_deref(), Some("success" | "suspended")) {
-        carry_outcome(said);
+        carry_outcome(outgoing);
     }
 }
 
-fn carry_outcome(said: &mut Said<'_>) {
-    let outcome = remove(&mut said.members, Field::Outcome);
-    said.canonical.extend(outcome.map(|outcome| (Key::Known(Field::Outcome), outcome)));
+fn carry_outcome(outgoing: &mut OutgoingEvent<'_>) {
+    let outcome = remove(&mut outgoing.members, Field::Outcome);
+    outgoing.canonical.extend(outcome.map(|outcome| (MemberKey::Known(Field::Outcome), outcome)));
 }

@@ -1,163 +1,164 @@
 //! Writing what a dialect has no event of its own for, by events that show it: activities, reasoning, subagents
 //! and interrupts.
 
-use super::write::{Outlet, Writer};
-use super::{carry, interrupt, noted};
-use crate::codec::json::Object;
-use crate::dialect::{Content, Row, Shape, Step};
-use crate::event::{Event, Field, Json, Key, Kind, get, message_id};
-use crate::translate::text;
+use super::writer::{EventWriter, OutputContext};
+use super::{carry, interrupt, placeholder};
+use crate::codec::json::JsonObject;
+use crate::dialect::{CollaborationStep, EventRow, EventShape, TextFormat};
+use crate::event::{Event, EventType, Field, Json, MemberKey, get, message_id};
+use crate::translate::output_blocks;
 
-impl Writer {
+impl EventWriter {
     /// What a run was interrupted for is asked by calls of a tool, which stand for nothing canonical.
-    pub(super) fn ask(&mut self, event: &Event<'_>, to: &mut Outlet<'_>) {
-        if event.kind == Kind::RunFinished
-            && let Some(tool) = self.side.asks_by()
+    pub(super) fn write_interrupt_calls(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) {
+        if event.kind == EventType::RunFinished
+            && let Some(tool) = self.peer.interrupt_tool_name()
         {
-            interrupt::calls(event, tool).into_iter().for_each(|call| self.mapped(call, Some(""), to));
+            interrupt::interrupt_calls(event, tool).into_iter().for_each(|call| self.write_mapped(call, Some(""), to));
         }
     }
 
     /// Whether an event of this kind may be shown by others.
-    pub(super) const fn is_shown(kind: Kind) -> bool {
-        noted::is_whole(kind)
+    pub(super) const fn has_fallback(kind: EventType) -> bool {
+        placeholder::carries_event(kind)
     }
 
     /// Activities and subagents, as messages between agents; other activities as output blocks.
-    pub(super) fn shown(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
-        let dialect = self.side.dialect;
-        let talks = dialect.row_of_shape(Shape::Collaboration(Step::Start)).is_some();
+    pub(super) fn write_fallback(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
+        let dialect = self.peer.dialect;
+        let talks = dialect.row_with_shape(EventShape::Collaboration(CollaborationStep::Start)).is_some();
         let told = match event.kind {
             _ if !talks => Err(event),
-            Kind::ActivitySnapshot | Kind::ActivityDelta => self.talks.write(event, dialect),
-            _ => Ok(self.subagents.show(event)),
+            EventType::ActivitySnapshot | EventType::ActivityDelta => self.collaborations.write(event, dialect),
+            _ => Ok(self.subagent_names.write_events(event)),
         };
         match told {
             Ok(told) => {
                 for (step, said) in told {
-                    if let Some((label, row)) = dialect.row_of_shape(Shape::Collaboration(step)) {
-                        self.put(label, row, said, to);
+                    if let Some((label, row)) = dialect.row_with_shape(EventShape::Collaboration(step)) {
+                        self.write_outgoing(label, row, said, to);
                     }
                 }
             }
-            Err(event) => self.block(event, to),
+            Err(event) => self.write_activity_block(event, to),
         }
     }
 
     /// An activity as the output block that it was, or that shows it where text is written in blocks.
-    fn block(&mut self, event: Event<'_>, to: &mut Outlet<'_>) {
-        let dialect = self.side.dialect;
-        let Some(content) = self.blocks.filter(|_| event.kind == Kind::ActivitySnapshot) else {
-            return self.whole(event, to);
+    fn write_activity_block(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
+        let dialect = self.peer.dialect;
+        let Some(content) = self.content_row.filter(|_| event.kind == EventType::ActivitySnapshot) else {
+            return self.write_as_custom(event, to);
         };
-        match self.texts.block(event, dialect) {
-            Ok(said) => self.put_content(content, said, to),
-            Err(event) if self.side.content == Content::String => self.whole(event, to),
+        match self.text_writer.try_block(event, dialect) {
+            Ok(said) => self.write_content(content, said, to),
+            Err(event) if self.peer.text_format == TextFormat::String => self.write_as_custom(event, to),
             Err(event) => {
-                let (said, alone) = self.texts.shown_block(event, dialect);
+                let (said, alone) = self.text_writer.render_block(event, dialect);
                 let edge = |kind| alone.clone().map(|id| Event::new(kind).with(Field::MessageId, id));
-                edge(Kind::TextMessageStart).into_iter().for_each(|start| self.mapped(start, Some(""), to));
-                self.put_content(content, said, to);
-                edge(Kind::TextMessageEnd).into_iter().for_each(|end| self.mapped(end, Some(""), to));
+                edge(EventType::TextMessageStart).into_iter().for_each(|start| self.write_mapped(start, Some(""), to));
+                self.write_content(content, said, to);
+                edge(EventType::TextMessageEnd).into_iter().for_each(|end| self.write_mapped(end, Some(""), to));
             }
         }
     }
 
     /// Whether reading wraps an event of this row whole, if it has these members.
-    pub(super) fn is_wrapped(&self, row: &Row, object: &Object<'_>) -> bool {
+    pub(super) fn is_read_wrapped(&self, row: &EventRow, object: &JsonObject<'_>) -> bool {
         match row.shape {
-            Shape::Whole => true,
-            Shape::Output => text::refuses(&object.members),
-            Shape::Collaboration(step) => self.talks.meaning(step, &object.members).is_none(),
+            EventShape::NonCanonical => true,
+            EventShape::OutputBlock => output_blocks::is_opaque_content(&object.members),
+            EventShape::Collaboration(step) => self.collaborations.interpret(step, &object.members).is_none(),
             _ => false,
         }
     }
 
     /// Reasoning as thinking blocks: inside the message it came in, or as a message of its own.
-    pub(super) fn reasoning(
+    pub(super) fn write_reasoning(
         &mut self,
-        content: &'static Row,
+        content: &'static EventRow,
         event: Event<'_>,
-        stands_for: Option<&'static str>,
-        to: &mut Outlet<'_>,
+        canonical_type: Option<&'static str>,
+        to: &mut OutputContext<'_>,
     ) {
         let (id, kind) = (message_id(&event.members), event.kind);
-        if kind == Kind::ReasoningStart {
+        if kind == EventType::ReasoningStart {
             let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
-            let own = metadata.map(|metadata| carry::unpack(metadata, self.side.dialect.name, |_| true).0);
-            let Some(start) = own.and_then(|mut own| self.texts.adopt(&id, &mut own)) else {
-                return self.whole(event, to);
+            let own = metadata.map(|metadata| carry::unpack(metadata, self.peer.dialect.name, |_| true).0);
+            let Some(start) = own.and_then(|mut own| self.text_writer.adopt_native(&id, &mut own)) else {
+                return self.write_as_custom(event, to);
             };
             if let Some(start) = start {
-                self.mapped(start, None, to);
+                self.write_mapped(start, None, to);
             }
             return;
         }
-        if let Some(message) = self.texts.native(&id).cloned() {
-            if kind == Kind::ReasoningMessageContent {
-                let mut said = self.sort(content, event, None);
+        if let Some(message) = self.text_writer.message_of_reasoning(&id).cloned() {
+            if kind == EventType::ReasoningMessageContent {
+                let mut said = self.split_members(content, event, None);
                 let text = get(&said.members, Field::Delta).cloned().unwrap_or_else(|| Json::string(""));
-                crate::event::set(&mut said.members, Key::Known(Field::MessageId), message);
-                let delta = self.texts.thinking(&text, &mut said.own);
-                crate::event::set(&mut said.members, Key::Known(Field::Delta), delta);
-                self.put_content(content, said, to);
+                crate::event::set(&mut said.members, MemberKey::Known(Field::MessageId), message);
+                let delta = self.text_writer.build_thinking(&text, &mut said.extensions);
+                crate::event::set(&mut said.members, MemberKey::Known(Field::Delta), delta);
+                self.write_content(content, said, to);
             }
-            if kind == Kind::ReasoningEnd {
-                self.texts.forget(&id);
+            if kind == EventType::ReasoningEnd {
+                self.text_writer.forget_span(&id);
             }
             return;
         }
-        match self.side.content {
-            Content::Blocks if kind != Kind::ReasoningEnd => {
-                self.render(content, &id, event, stands_for.unwrap_or(kind.wire()), to);
+        match self.peer.text_format {
+            TextFormat::Blocks if kind != EventType::ReasoningEnd => {
+                self.write_thinking(content, &id, event, canonical_type.unwrap_or(kind.wire()), to);
             }
-            _ => self.whole(event, to),
+            _ => self.write_as_custom(event, to),
         }
     }
 
-    fn render(
+    fn write_thinking(
         &mut self,
-        content: &'static Row,
+        content: &'static EventRow,
         id: &Json<'_>,
         event: Event<'_>,
-        stands_for: &'static str,
-        to: &mut Outlet<'_>,
+        canonical_type: &'static str,
+        to: &mut OutputContext<'_>,
     ) {
         let kind = event.kind;
-        let at = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(to.now);
-        let mut data = self.texts.rendered(id, kind, at);
-        if kind == Kind::ReasoningMessageStart {
-            if let Some((label, row)) = self.row_of(Kind::TextMessageStart) {
-                let mut said = self.sort(row, event, Some(stands_for));
+        let at = event.get(Field::Timestamp).and_then(Json::as_i64).unwrap_or(to.now_ms);
+        let mut data = self.text_writer.rendered_members(id, kind, at);
+        if kind == EventType::ReasoningMessageStart {
+            if let Some((label, row)) = self.row_of(EventType::TextMessageStart) {
+                let mut said = self.split_members(row, event, Some(canonical_type));
                 said.canonical.extend(
-                    crate::event::remove(&mut said.members, Field::Role).map(|role| (Key::Known(Field::Role), role)),
+                    crate::event::remove(&mut said.members, Field::Role)
+                        .map(|role| (MemberKey::Known(Field::Role), role)),
                 );
-                self.row(label, row, said, to);
+                self.write_row(label, row, said, to);
             }
             return;
         }
-        let mut said = self.sort(content, event, Some(stands_for));
+        let mut said = self.split_members(content, event, Some(canonical_type));
         let text = crate::event::remove(&mut said.members, Field::Delta).unwrap_or_else(|| Json::string(""));
-        let delta = self.texts.thinking(&text, &mut data);
-        said.members.push((Key::Known(Field::Delta), delta));
-        self.put_content(content, said, to);
-        if kind == Kind::ReasoningMessageEnd
-            && let Some((label, row)) = self.row_of(Kind::TextMessageEnd)
+        let delta = self.text_writer.build_thinking(&text, &mut data);
+        said.members.push((MemberKey::Known(Field::Delta), delta));
+        self.write_content(content, said, to);
+        if kind == EventType::ReasoningMessageEnd
+            && let Some((label, row)) = self.row_of(EventType::TextMessageEnd)
         {
-            let end = Event::new(Kind::TextMessageEnd).with(Field::MessageId, id.clone());
-            let said = self.sort(row, end, Some(""));
-            self.row(label, row, said, to);
+            let end = Event::new(EventType::TextMessageEnd).with(Field::MessageId, id.clone());
+            let said = self.split_members(row, end, Some(""));
+            self.write_row(label, row, said, to);
         }
     }
 }
 
-pub(super) const fn is_reasoning(kind: Kind) -> bool {
+pub(super) const fn is_reasoning(kind: EventType) -> bool {
     matches!(
         kind,
-        Kind::ReasoningStart
-            | Kind::ReasoningMessageStart
-            | Kind::ReasoningMessageContent
-            | Kind::ReasoningMessageEnd
-            | Kind::ReasoningEnd
+        EventType::ReasoningStart
+            | EventType::ReasoningMessageStart
+            | EventType::ReasoningMessageContent
+            | EventType::ReasoningMessageEnd
+            | EventType::ReasoningEnd
     )
 }

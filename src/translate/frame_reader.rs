@@ -1,65 +1,65 @@
 //! The agent's body, in either framing, as texts of events.
 
-use super::Fault;
-use crate::codec::sse::{self, Limits};
+use super::StreamError;
+use crate::codec::sse::{self, SseLimits};
 use crate::codec::{Framing, proto};
 
 /// What a frame says.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Frame<'a> {
+pub(super) struct AgentFrame<'a> {
     /// the JSON text of an event, or what stands in its place
     pub data: &'a str,
     /// the id that SSE gave it
     pub id: Option<&'a str>,
     /// parts of its content that have no name here and were left out
-    pub dropped: usize,
+    pub dropped_parts: usize,
 }
 
-impl<'a> Frame<'a> {
-    pub const fn whole(data: &'a str) -> Self {
-        Frame { data, id: None, dropped: 0 }
+impl<'a> AgentFrame<'a> {
+    pub const fn from_data(data: &'a str) -> Self {
+        AgentFrame { data, id: None, dropped_parts: 0 }
     }
 }
 
 /// Takes bytes apart into frames, whatever the framing.
 #[derive(Debug)]
-pub(super) struct Frames {
-    limits: Limits,
-    decoder: Decoder,
+pub(super) struct FrameReader {
+    limits: SseLimits,
+    decoder: FrameDecoder,
 }
 
 #[derive(Debug)]
-enum Decoder {
-    Sse(sse::Decoder),
-    Proto(proto::Decoder),
+enum FrameDecoder {
+    Sse(sse::SseDecoder),
+    Proto(proto::ProtoDecoder),
 }
 
-impl Frames {
-    pub fn new(framing: Framing, limits: Limits) -> Self {
+impl FrameReader {
+    pub fn new(framing: Framing, limits: SseLimits) -> Self {
         let decoder = match framing {
-            Framing::Sse => Decoder::Sse(sse::Decoder::new(limits)),
-            Framing::Proto => Decoder::Proto(proto::Decoder::new(limits.frame)),
+            Framing::Sse => FrameDecoder::Sse(sse::SseDecoder::new(limits)),
+            Framing::Proto => FrameDecoder::Proto(proto::ProtoDecoder::new(limits.frame)),
         };
-        Frames { limits, decoder }
+        FrameReader { limits, decoder }
     }
 
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> SseLimits {
         self.limits
     }
 
     /// How long the agent asks to wait before it is asked to go on (`retry`).
     pub fn retry(&self) -> Option<std::time::Duration> {
         match &self.decoder {
-            Decoder::Sse(decoder) => decoder.retry(),
-            Decoder::Proto(_) => None,
+            FrameDecoder::Sse(decoder) => decoder.retry(),
+            FrameDecoder::Proto(_) => None,
         }
     }
 
     /// Forgets what is unfinished: another body of the same framing begins.
     pub fn restart(&mut self) {
         match &mut self.decoder {
-            Decoder::Sse(decoder) => decoder.restart(),
-            Decoder::Proto(decoder) => *decoder = proto::Decoder::new(self.limits.frame),
+            FrameDecoder::Sse(decoder) => decoder.restart(),
+            FrameDecoder::Proto(decoder) => *decoder = proto::ProtoDecoder::new(self.limits.frame),
         }
     }
 
@@ -70,24 +70,28 @@ impl Frames {
     pub fn push(
         &mut self,
         mut bytes: &[u8],
-        each: &mut impl FnMut(Frame<'_>) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
         loop {
             match &mut self.decoder {
-                Decoder::Sse(decoder) => match decoder.next(&mut bytes) {
-                    sse::Step::More => return Ok(()),
-                    sse::Step::Frame(frame) => each(Frame { id: frame.id.as_deref(), ..Frame::whole(&frame.data) })?,
-                    sse::Step::Broken(fault) => return Err(Fault::Framing(fault)),
-                },
-                Decoder::Proto(decoder) => match decoder.next(&mut bytes) {
-                    proto::Step::More => return Ok(()),
-                    proto::Step::Event { text, dropped } => each(Frame { dropped, ..Frame::whole(&text) })?,
-                    // What has no name here and what is broken travel as what they are, as a malformed frame of SSE does.
-                    proto::Step::Unknown { message } | proto::Step::Malformed { message, .. } => {
-                        each(Frame::whole(&proto::as_text(&message)))?;
+                FrameDecoder::Sse(decoder) => match decoder.next(&mut bytes) {
+                    sse::SseStep::More => return Ok(()),
+                    sse::SseStep::Frame(frame) => {
+                        on_frame(AgentFrame { id: frame.id.as_deref(), ..AgentFrame::from_data(&frame.data) })?
                     }
-                    proto::Step::Broken(proto::Fault::FrameTooLarge { limit }) => {
-                        return Err(Fault::Framing(sse::Fault::FrameTooLarge { limit }));
+                    sse::SseStep::Failed(fault) => return Err(StreamError::Framing(fault)),
+                },
+                FrameDecoder::Proto(decoder) => match decoder.next(&mut bytes) {
+                    proto::ProtoStep::More => return Ok(()),
+                    proto::ProtoStep::Event { text, dropped } => {
+                        on_frame(AgentFrame { dropped_parts: dropped, ..AgentFrame::from_data(&text) })?
+                    }
+                    // What has no name here and what is broken travel as what they are, as a malformed frame of SSE does.
+                    proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
+                        on_frame(AgentFrame::from_data(&proto::to_data_url(&message)))?;
+                    }
+                    proto::ProtoStep::Failed(proto::ProtoError::FrameTooLarge { limit }) => {
+                        return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit }));
                     }
                 },
             }
@@ -98,15 +102,20 @@ impl Frames {
     ///
     /// # Errors
     /// As [`Frames::push`].
-    pub fn finish(&mut self, each: &mut impl FnMut(Frame<'_>) -> Result<(), Fault>) -> Result<(), Fault> {
-        let Decoder::Sse(decoder) = &mut self.decoder else {
+    pub fn finish(
+        &mut self,
+        on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<(), StreamError>,
+    ) -> Result<(), StreamError> {
+        let FrameDecoder::Sse(decoder) = &mut self.decoder else {
             return Ok(());
         };
         loop {
             match decoder.finish() {
-                sse::Step::More => return Ok(()),
-                sse::Step::Frame(frame) => each(Frame { id: frame.id.as_deref(), ..Frame::whole(&frame.data) })?,
-                sse::Step::Broken(fault) => return Err(Fault::Framing(fault)),
+                sse::SseStep::More => return Ok(()),
+                sse::SseStep::Frame(frame) => {
+                    on_frame(AgentFrame { id: frame.id.as_deref(), ..AgentFrame::from_data(&frame.data) })?
+                }
+                sse::SseStep::Failed(fault) => return Err(StreamError::Framing(fault)),
             }
         }
     }

@@ -11,8 +11,8 @@
 use super::carry;
 use crate::codec::json;
 use crate::dialect::ASSISTANT;
-use crate::event::input::{ACTIVITY, Message, REASONING};
-use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove, set};
+use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 
 /// What the id of a call begins with that stands for an interrupt.
 const PREFIX: &str = "interrupt:";
@@ -22,7 +22,7 @@ const INTERRUPTS: &str = "interrupts";
 const ID: &str = "id";
 
 /// What the call says of an interrupt.
-const SAID: [&str; 4] = ["reason", "message", "responseSchema", "toolCallId"];
+const CALL_ARGUMENTS: [&str; 4] = ["reason", "message", "responseSchema", "toolCallId"];
 
 /// What the document's `confirmAction` wants besides: what is to be confirmed, in words.
 const ACTION: &str = "action";
@@ -39,48 +39,50 @@ const TOOL: &str = "tool";
 
 /// The calls that ask what `finish` was interrupted for: start, arguments and end of each.
 #[must_use]
-pub(super) fn calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
+pub(super) fn interrupt_calls(finish: &Event<'_>, tool: &str) -> Vec<Event<'static>> {
     let list = finish
         .get(Field::Outcome)
-        .and_then(json::members)
+        .and_then(json::parse_members)
         .and_then(|mut outcome| carry::take(&mut outcome, INTERRUPTS));
     let mut events = Vec::new();
-    for interrupt in list.as_ref().and_then(json::elements).unwrap_or_default() {
-        let Some(members) = json::members(&interrupt) else { continue };
+    for interrupt in list.as_ref().and_then(json::parse_elements).unwrap_or_default() {
+        let Some(members) = json::parse_members(&interrupt) else { continue };
         let said = |name: &str| members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value);
-        let Some(id) = said(ID).filter(|id| id.shape() == Type::String) else { continue };
-        let call = Json::trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
-        let arguments = json::build(|object| {
-            if let Some(action) = said(SAID[1]).or(said(SAID[0])) {
+        let Some(id) = said(ID).filter(|id| id.json_type() == JsonType::String) else { continue };
+        let call = Json::from_trusted(format!("\"{PREFIX}{}", &id.as_str()[1..]));
+        let arguments = json::build_object(|object| {
+            if let Some(action) = said(CALL_ARGUMENTS[1]).or(said(CALL_ARGUMENTS[0])) {
                 object.member(ACTION, action.as_str());
             }
-            for name in SAID {
+            for name in CALL_ARGUMENTS {
                 said(name).into_iter().for_each(|value| object.member(name, value.as_str()));
             }
         });
         let event = |kind| Event::new(kind).with(Field::ToolCallId, call.clone());
-        events.push(event(Kind::ToolCallStart).with(Field::ToolCallName, Json::string(tool)));
-        events.push(event(Kind::ToolCallArgs).with(Field::Delta, Json::string(arguments.as_str())));
-        events.push(event(Kind::ToolCallEnd));
+        events.push(event(EventType::ToolCallStart).with(Field::ToolCallName, Json::string(tool)));
+        events.push(event(EventType::ToolCallArgs).with(Field::Delta, Json::string(arguments.as_str())));
+        events.push(event(EventType::ToolCallEnd));
     }
     events
 }
 
 /// Turns the answers in a conversation into `resume`, and takes out of it what only stood for interrupts.
-pub(super) fn answer(members: &mut Members<'_>, messages: &mut Vec<Message<'static>>) {
-    let entries = answers(messages);
+pub(super) fn apply_answers(members: &mut Members<'_>, messages: &mut Vec<MessageMembers<'static>>) {
+    let entries = collect_answers(messages);
     if !entries.is_empty() {
         let before = remove(members, Field::Resume).map(Json::into_owned);
-        let mut all: Vec<_> = before.as_ref().and_then(json::elements).unwrap_or_default();
-        let known: Vec<_> = all.iter().filter_map(interrupt_of).collect();
-        all.extend(entries.into_iter().filter(|(id, _)| !known.iter().any(|own| own.same(id))).map(|(_, entry)| entry));
-        set(members, Key::Known(Field::Resume), json::to_array(&all));
+        let mut all: Vec<_> = before.as_ref().and_then(json::parse_elements).unwrap_or_default();
+        let known: Vec<_> = all.iter().filter_map(interrupt_of_entry).collect();
+        all.extend(
+            entries.into_iter().filter(|(id, _)| !known.iter().any(|own| own.is_same(id))).map(|(_, entry)| entry),
+        );
+        set(members, MemberKey::Known(Field::Resume), json::to_array(&all));
     }
     messages.retain_mut(|message| {
-        if is(message, TOOL) {
+        if has_role(message, TOOL) {
             return get(message, Field::ToolCallId).and_then(interrupt_id).is_none();
         }
-        !(is(message, ASSISTANT) && take_calls(message) && is_empty(message))
+        !(has_role(message, ASSISTANT) && remove_interrupt_calls(message) && is_empty_message(message))
     });
 }
 
@@ -88,25 +90,25 @@ pub(super) fn answer(members: &mut Members<'_>, messages: &mut Vec<Message<'stat
 /// those that were not, for the agent waits for all of them.
 ///
 /// What was answered in earlier requests stands before an answer of the assistant, or before its next calls.
-fn answers(messages: &[Message<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
-    let shown = |message: &&Message<'_>| !is(message, ACTIVITY) && !is(message, REASONING);
+fn collect_answers(messages: &[MessageMembers<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
+    let shown = |message: &&MessageMembers<'_>| !has_role(message, ACTIVITY) && !has_role(message, REASONING);
     let told: Vec<_> = messages.iter().filter(shown).collect();
-    let since = told.iter().rposition(|message| is(message, ASSISTANT)).map_or(0, |at| at + 1);
-    let run = told[..since].iter().rposition(|message| !is(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let since = told.iter().rposition(|message| has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
+    let run = told[..since].iter().rposition(|message| !has_role(message, ASSISTANT)).map_or(0, |at| at + 1);
     let mut entries: Vec<(Json<'static>, Json<'static>)> = Vec::new();
     for message in &told[since..] {
-        let id = get(message, Field::ToolCallId).filter(|_| is(message, TOOL)).and_then(interrupt_id);
+        let id = get(message, Field::ToolCallId).filter(|_| has_role(message, TOOL)).and_then(interrupt_id);
         if let Some(id) = id {
-            let resolved = entry(&id, RESOLVED, payload(message), get(message, Field::Metadata));
+            let resolved = resume_entry(&id, RESOLVED, answer_payload(message), get(message, Field::Metadata));
             // Who answers twice means the second answer.
-            entries.retain(|(own, _)| !own.same(&id));
+            entries.retain(|(own, _)| !own.is_same(&id));
             entries.push((id, resolved));
         }
     }
     if told.len() > since {
-        for id in told[run..since].iter().flat_map(|message| asked(message)) {
-            if !entries.iter().any(|(own, _)| own.same(&id)) {
-                let cancelled = entry(&id, CANCELLED, None, None);
+        for id in told[run..since].iter().flat_map(|message| interrupts_of_message(message)) {
+            if !entries.iter().any(|(own, _)| own.is_same(&id)) {
+                let cancelled = resume_entry(&id, CANCELLED, None, None);
                 entries.push((id, cancelled));
             }
         }
@@ -114,10 +116,10 @@ fn answers(messages: &[Message<'_>]) -> Vec<(Json<'static>, Json<'static>)> {
     entries
 }
 
-fn entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata: Option<&Json<'_>>) -> Json<'static> {
-    json::build(|object| {
+fn resume_entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata: Option<&Json<'_>>) -> Json<'static> {
+    json::build_object(|object| {
         object.member(INTERRUPT_ID, id.as_str());
-        object.word(STATUS, status);
+        object.string_member(STATUS, status);
         payload.iter().for_each(|payload| object.member(PAYLOAD, payload.as_str()));
         metadata.into_iter().for_each(|metadata| object.member(Field::Metadata.camel(), metadata.as_str()));
     })
@@ -125,21 +127,21 @@ fn entry(id: &Json<'_>, status: &str, payload: Option<Json<'_>>, metadata: Optio
 
 /// What an answer says: content is a text in this dialect, so JSON in it is taken for what was meant. `"true"` of the
 /// document's example is `true`; a user who declines (`"false"`) has answered as well. Null is no payload.
-fn payload(message: &Message<'_>) -> Option<Json<'static>> {
+fn answer_payload(message: &MessageMembers<'_>) -> Option<Json<'static>> {
     let content = get(message, Field::Content)?;
-    let meant = content.text().and_then(|text| json::value(&text).map(Json::into_owned));
+    let meant = content.text().and_then(|text| json::parse_value(&text).map(Json::into_owned));
     Some(meant.unwrap_or_else(|| content.clone().into_owned())).filter(|payload| !payload.is_null())
 }
 
 /// The interrupts that a message of the assistant asked.
-fn asked(message: &Message<'_>) -> Vec<Json<'static>> {
-    let calls = get(message, Field::ToolCalls).and_then(json::elements).unwrap_or_default();
-    calls.iter().filter_map(called).collect()
+fn interrupts_of_message(message: &MessageMembers<'_>) -> Vec<Json<'static>> {
+    let calls = get(message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default();
+    calls.iter().filter_map(interrupt_of_call).collect()
 }
 
 /// The interrupt that a call stands for.
-fn called(call: &Json<'_>) -> Option<Json<'static>> {
-    let mut members = json::members(call)?;
+fn interrupt_of_call(call: &Json<'_>) -> Option<Json<'static>> {
+    let mut members = json::parse_members(call)?;
     interrupt_id(&carry::take(&mut members, ID)?)
 }
 
@@ -149,39 +151,39 @@ fn interrupt_id(call: &Json<'_>) -> Option<Json<'static>> {
     let id = text.strip_prefix(PREFIX)?;
     // Escapes stay as they were, where they can.
     Some(match call.as_str().strip_prefix('"').and_then(|inner| inner.strip_prefix(PREFIX)) {
-        Some(rest) => Json::trusted(format!("\"{rest}")),
+        Some(rest) => Json::from_trusted(format!("\"{rest}")),
         None => Json::string(id),
     })
 }
 
-fn interrupt_of(entry: &Json<'_>) -> Option<Json<'static>> {
-    carry::take(&mut json::members(entry)?, INTERRUPT_ID).map(Json::into_owned)
+fn interrupt_of_entry(entry: &Json<'_>) -> Option<Json<'static>> {
+    carry::take(&mut json::parse_members(entry)?, INTERRUPT_ID).map(Json::into_owned)
 }
 
 /// Takes the calls out of a message that stand for interrupts; says whether there were any.
-fn take_calls(message: &mut Message<'static>) -> bool {
+fn remove_interrupt_calls(message: &mut MessageMembers<'static>) -> bool {
     let Some(calls) = get(message, Field::ToolCalls).cloned() else {
         return false;
     };
-    let all = json::elements(&calls).unwrap_or_default();
-    let left: Vec<_> = all.iter().filter(|call| called(call).is_none()).map(Json::borrowed).collect();
+    let all = json::parse_elements(&calls).unwrap_or_default();
+    let left: Vec<_> = all.iter().filter(|call| interrupt_of_call(call).is_none()).map(Json::as_borrowed).collect();
     if left.len() == all.len() {
         return false;
     }
     if left.is_empty() {
         remove(message, Field::ToolCalls);
     } else {
-        set(message, Key::Known(Field::ToolCalls), json::to_array(&left));
+        set(message, MemberKey::Known(Field::ToolCalls), json::to_array(&left));
     }
     true
 }
 
 /// Whether a message of the assistant says nothing.
-fn is_empty(message: &Message<'_>) -> bool {
+fn is_empty_message(message: &MessageMembers<'_>) -> bool {
     get(message, Field::ToolCalls).is_none()
-        && get(message, Field::Content).is_none_or(|content| content.is_null() || content.is(""))
+        && get(message, Field::Content).is_none_or(|content| content.is_null() || content.is_str(""))
 }
 
-fn is(message: &Message<'_>, role: &str) -> bool {
-    get(message, Field::Role).is_some_and(|own| own.is(role))
+fn has_role(message: &MessageMembers<'_>, role: &str) -> bool {
+    get(message, Field::Role).is_some_and(|own| own.is_str(role))
 }

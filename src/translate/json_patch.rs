@@ -1,16 +1,16 @@
 //! JSON Patch (RFC 6902) as producers really write it, brought into the form that the real client checks.
 
 use super::carry;
-use super::read::Parts;
-use super::report::{Repair, Report};
-use super::write::Said;
+use super::reader::IncomingEvent;
+use super::report::{EventRepair, TranslationReport};
+use super::writer::OutgoingEvent;
 use crate::codec::json;
-use crate::event::{Event, Field, Json, Key, Members, Type};
+use crate::event::{Event, Field, Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
 /// Notes: members of operations that were taken out or mended, by position of the operation.
-const FROM: &str = "$from";
-const PATH: &str = "$path";
+const FROM_NOTE: &str = "$from";
+const PATH_NOTE: &str = "$path";
 
 const OP: &str = "op";
 const FROM_MEMBER: &str = "from";
@@ -18,48 +18,48 @@ const PATH_MEMBER: &str = "path";
 
 /// What was taken out of a patch: position of the operation → the value as it was.
 #[derive(Debug, Default)]
-struct Notes {
+struct PatchNotes {
     from: Vec<(usize, Json<'static>)>,
     path: Vec<(usize, Json<'static>)>,
     wrapped: bool,
 }
 
 /// Mends the patch of a dialect's event and notes what it did, so that writing can undo it.
-pub(super) fn read(parts: &mut Parts<'_>, report: &mut Report) {
-    if let Some(notes) = mend(&mut parts.event, Field::Delta) {
+pub(super) fn read(parts: &mut IncomingEvent<'_>, report: &mut TranslationReport) {
+    if let Some(notes) = repair_patch(&mut parts.event, Field::Delta) {
         // What the row of the dialect admits is no fault of the agent's.
-        report.own_form(Repair::PatchMended);
-        for (name, list) in [(FROM, notes.from), (PATH, notes.path)] {
+        report.count_allowed_repair(EventRepair::PatchMended);
+        for (name, list) in [(FROM_NOTE, notes.from), (PATH_NOTE, notes.path)] {
             if !list.is_empty() {
-                let note = json::build(|object| {
+                let note = json::build_object(|object| {
                     list.iter().for_each(|(at, value)| object.member(&at.to_string(), value.as_str()));
                 });
-                parts.own.push((carry::own(name), note));
+                parts.extensions.push((carry::extension_key(name), note));
             }
         }
         if notes.wrapped {
-            carry::note_json(&mut parts.own, Field::Delta);
+            carry::note_json(&mut parts.extensions, Field::Delta);
         }
     }
 }
 
 /// Mends a patch that came in the canonical dialect.
-pub(super) fn conform(event: &mut Event<'_>, field: Field, report: &mut Report) {
-    if mend(event, field).is_some() {
-        report.repair(Repair::PatchMended);
+pub(super) fn conform(event: &mut Event<'_>, field: Field, report: &mut TranslationReport) {
+    if repair_patch(event, field).is_some() {
+        report.count_repair(EventRepair::PatchMended);
     }
 }
 
 /// `from` belongs to move and copy alone; a pointer begins with `/` or is empty; a patch is a list.
-fn mend(event: &mut Event<'_>, field: Field) -> Option<Notes> {
+fn repair_patch(event: &mut Event<'_>, field: Field) -> Option<PatchNotes> {
     let value = event.get(field)?;
-    let mut notes = Notes { wrapped: value.shape() == Type::Object, ..Notes::default() };
-    let operations = if notes.wrapped { vec![value.borrowed()] } else { json::elements(value)? };
+    let mut notes = PatchNotes { wrapped: value.json_type() == JsonType::Object, ..PatchNotes::default() };
+    let operations = if notes.wrapped { vec![value.as_borrowed()] } else { json::parse_elements(value)? };
     let mut mended: Vec<Json<'_>> = Vec::with_capacity(operations.len());
     for (at, operation) in operations.iter().enumerate() {
-        match mend_operation(at, operation, &mut notes) {
+        match repair_operation(at, operation, &mut notes) {
             Some(operation) => mended.push(operation),
-            None => mended.push(operation.borrowed()),
+            None => mended.push(operation.as_borrowed()),
         }
     }
     if !notes.wrapped && notes.from.is_empty() && notes.path.is_empty() {
@@ -70,18 +70,18 @@ fn mend(event: &mut Event<'_>, field: Field) -> Option<Notes> {
     Some(notes)
 }
 
-fn mend_operation(at: usize, operation: &Json<'_>, notes: &mut Notes) -> Option<Json<'static>> {
-    let mut members = json::members(operation)?;
-    let moves = find(&members, OP).is_some_and(|op| op.is("move") || op.is("copy"));
+fn repair_operation(at: usize, operation: &Json<'_>, notes: &mut PatchNotes) -> Option<Json<'static>> {
+    let mut members = json::parse_members(operation)?;
+    let moves = find_member(&members, OP).is_some_and(|op| op.is_str("move") || op.is_str("copy"));
     let mut changed = false;
     if !moves && let Some(from) = carry::take(&mut members, FROM_MEMBER) {
         notes.from.push((at, from.into_owned()));
         changed = true;
     }
-    let path = find(&members, PATH_MEMBER).and_then(Json::text);
+    let path = find_member(&members, PATH_MEMBER).and_then(Json::text);
     if let Some(path) = path.filter(|path| !path.is_empty() && !path.starts_with('/')) {
         let rooted = Json::string(&format!("/{path}"));
-        let old = replace(&mut members, PATH_MEMBER, rooted)?;
+        let old = replace_member(&mut members, PATH_MEMBER, rooted)?;
         notes.path.push((at, old));
         changed = true;
     }
@@ -89,23 +89,25 @@ fn mend_operation(at: usize, operation: &Json<'_>, notes: &mut Notes) -> Option<
 }
 
 /// Puts back what reading took out of a patch.
-pub(super) fn write(said: &mut Said<'_>) {
-    let from = carry::take(&mut said.own, FROM);
-    let path = carry::take(&mut said.own, PATH);
-    let wrapped = carry::take_json_note(&mut said.own, Field::Delta);
+pub(super) fn write(outgoing: &mut OutgoingEvent<'_>) {
+    let from = carry::take(&mut outgoing.extensions, FROM_NOTE);
+    let path = carry::take(&mut outgoing.extensions, PATH_NOTE);
+    let wrapped = carry::take_json_note(&mut outgoing.extensions, Field::Delta);
     if from.is_none() && path.is_none() && !wrapped {
         return;
     }
-    let Some(value) = crate::event::remove(&mut said.members, Field::Delta) else {
+    let Some(value) = crate::event::remove(&mut outgoing.members, Field::Delta) else {
         return;
     };
-    let mut operations = json::elements(&value).unwrap_or_default();
+    let mut operations = json::parse_elements(&value).unwrap_or_default();
     for (note, name) in [(&from, FROM_MEMBER), (&path, PATH_MEMBER)] {
-        for (at, old) in note.as_ref().and_then(json::members).unwrap_or_default() {
-            let Some(operation) = position(&at).and_then(|at| operations.get_mut(at)) else { continue };
-            let Some(mut members) = json::members(operation).map(crate::event::owned) else { continue };
-            if replace(&mut members, name, old.clone().into_owned()).is_none() {
-                members.push((Key::Other(Cow::Borrowed(name)), old));
+        for (at, old) in note.as_ref().and_then(json::parse_members).unwrap_or_default() {
+            let Some(operation) = parse_index(&at).and_then(|at| operations.get_mut(at)) else { continue };
+            let Some(mut members) = json::parse_members(operation).map(crate::event::into_owned_members) else {
+                continue;
+            };
+            if replace_member(&mut members, name, old.clone().into_owned()).is_none() {
+                members.push((MemberKey::Other(Cow::Borrowed(name)), old));
             }
             *operation = json::to_object(&members);
         }
@@ -114,41 +116,41 @@ pub(super) fn write(said: &mut Said<'_>) {
         [one] if wrapped => one.clone().into_owned(),
         all => json::to_array(all),
     };
-    said.members.push((Key::Known(Field::Delta), delta));
+    outgoing.members.push((MemberKey::Known(Field::Delta), delta));
 }
 
-fn position(key: &Key<'_>) -> Option<usize> {
+fn parse_index(key: &MemberKey<'_>) -> Option<usize> {
     match key {
-        Key::Other(name) => name.parse().ok(),
-        Key::Known(_) => None,
+        MemberKey::Other(name) => name.parse().ok(),
+        MemberKey::Known(_) => None,
     }
 }
 
-fn find<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
+fn find_member<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
     members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value)
 }
 
-fn replace(members: &mut Members<'_>, name: &str, value: Json<'static>) -> Option<Json<'static>> {
+fn replace_member(members: &mut Members<'_>, name: &str, value: Json<'static>) -> Option<Json<'static>> {
     let (_, old) = members.iter_mut().find(|(key, _)| carry::is_named(key, name))?;
     Some(std::mem::replace(old, value).into_owned())
 }
 
 /// Whether the real client takes this patch: every operation has the members that RFC 6902 demands of it, and pointers are
 /// pointers. Operations are open objects; an unknown `op` is stripped over there, so it may pass.
-pub(super) fn is_sound(value: &Json<'_>) -> bool {
-    json::elements(value).is_some_and(|operations| operations.iter().all(is_sound_operation))
+pub(super) fn is_valid(value: &Json<'_>) -> bool {
+    json::parse_elements(value).is_some_and(|operations| operations.iter().all(is_valid_operation))
 }
 
-fn is_sound_operation(operation: &Json<'_>) -> bool {
-    let Some(members) = json::members(operation) else {
+fn is_valid_operation(operation: &Json<'_>) -> bool {
+    let Some(members) = json::parse_members(operation) else {
         return false;
     };
-    let Some(op) = find(&members, OP).and_then(Json::text) else {
+    let Some(op) = find_member(&members, OP).and_then(Json::text) else {
         return false;
     };
-    let has_value = || members.iter().any(|(key, _)| *key == Key::Known(Field::Value));
-    let pointer = |name: &str| find(&members, name).and_then(Json::text).is_some_and(|text| is_pointer(&text));
-    let from = find(&members, FROM_MEMBER).is_some();
+    let has_value = || members.iter().any(|(key, _)| *key == MemberKey::Known(Field::Value));
+    let pointer = |name: &str| find_member(&members, name).and_then(Json::text).is_some_and(|text| is_pointer(&text));
+    let from = find_member(&members, FROM_MEMBER).is_some();
     pointer(PATH_MEMBER)
         && match &*op {
             "add" | "replace" | "test" => has_value() && !from,

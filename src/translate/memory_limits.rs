@@ -8,37 +8,37 @@
 //! behind every frame of the agent: over the limit the run ends with `frame_too_large`, and what waited leaves before that.
 //! A frame more than the limit may be held at that time. The opening that `auto` remembers is one frame.
 
-use crate::event::{Event, Field, Kind, Members};
+use crate::event::{Event, EventType, Field, Members};
 
 /// The bytes that may wait on a route whose frames are smaller than this: what waits is many frames there.
-pub(super) const WAITING: usize = 1 << 20;
+pub(super) const MIN_BUFFER_LIMIT: usize = 1 << 20;
 
 /// The bytes of ids that are kept for one run. With ids of usual length that is 200,000 messages, calls and steps.
-pub(super) const KEPT: usize = 32 << 20;
+pub(super) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 
 /// The longest id that is kept in lists that a snapshot fills: those are as long as a conversation may be, and take a longer
 /// one as it comes.
-pub(super) const ID: usize = 1 << 10;
+pub(super) const MAX_ID_LEN: usize = 1 << 10;
 
 /// What an entry of a list costs beside its text.
-const ENTRY: usize = 128;
+const ENTRY_OVERHEAD: usize = 128;
 
 /// What it costs to hold an event.
-pub(super) fn cost(event: &Event<'_>) -> usize {
-    ENTRY + members(&event.members)
+pub(super) fn event_cost(event: &Event<'_>) -> usize {
+    ENTRY_OVERHEAD + members_cost(&event.members)
 }
 
 /// What it costs to hold a text.
-pub(super) const fn text(text: &str) -> usize {
-    ENTRY + text.len()
+pub(super) const fn text_cost(text: &str) -> usize {
+    ENTRY_OVERHEAD + text.len()
 }
 
-fn members(members: &Members<'_>) -> usize {
-    members.iter().map(|(_, value)| text(value.as_str())).sum()
+fn members_cost(members: &Members<'_>) -> usize {
+    members.iter().map(|(_, value)| text_cost(value.as_str())).sum()
 }
 
 /// What is kept for good of an event: the ids that it introduces.
-pub(super) fn kept(event: &Event<'_>) -> usize {
+pub(super) fn retained_ids_cost(event: &Event<'_>) -> usize {
     const IDS: [Field; 8] = [
         Field::MessageId,
         Field::ToolCallId,
@@ -50,23 +50,23 @@ pub(super) fn kept(event: &Event<'_>) -> usize {
         Field::Name,
     ];
     // The start of a message that thinking overtakes is kept whole, and noted here.
-    if event.kind == Kind::ReasoningStart {
-        return cost(event);
+    if event.kind == EventType::ReasoningStart {
+        return event_cost(event);
     }
-    IDS.iter().filter_map(|field| event.get(*field)).map(|id| text(id.as_str())).sum()
+    IDS.iter().filter_map(|field| event.get(*field)).map(|id| text_cost(id.as_str())).sum()
 }
 
 /// Whether an event of this kind can introduce ids that are kept.
-pub(super) const fn introduces(kind: Kind) -> bool {
+pub(super) const fn introduces_ids(kind: EventType) -> bool {
     matches!(
         kind,
-        Kind::TextMessageStart
-            | Kind::ReasoningStart
-            | Kind::ReasoningMessageStart
-            | Kind::ToolCallStart
-            | Kind::ToolCallResult
-            | Kind::StepStarted
-            | Kind::SubagentStarted
-            | Kind::ActivitySnapshot
+        EventType::TextMessageStart
+            | EventType::ReasoningStart
+            | EventType::ReasoningMessageStart
+            | EventType::ToolCallStart
+            | EventType::ToolCallResult
+            | EventType::StepStarted
+            | EventType::SubagentStarted
+            | EventType::ActivitySnapshot
     )
 }

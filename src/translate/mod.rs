@@ -10,52 +10,52 @@
 //!
 //! It does no I/O, reads no clock and draws no random number: bytes in, bytes out, time and ids passed in.
 
-mod answer;
+mod aliases;
+mod allowed_tools;
+mod block_storage;
 mod budget;
-mod call;
-mod calls;
+mod buffered_calls;
+mod buffered_messages;
+mod call_tracker;
 mod carry;
 mod chunk;
 mod collaboration;
 mod conform;
+mod content_parts;
 pub mod detect;
-mod failure;
-mod follow;
-mod framed;
-mod guard;
-mod held;
+mod downgrade;
+pub mod explain_trace;
+mod fallback_events;
+mod frame_reader;
 mod interrupt;
+mod json_patch;
+mod memory_limits;
 mod message;
-mod names;
-mod noted;
-mod older;
-mod part;
-mod patch;
-mod read;
+mod message_ids;
+mod nested_values;
+mod outgoing_shape;
+mod output_blocks;
+mod placeholder;
+mod reader;
+mod reasoning;
 pub mod recap;
 pub mod report;
 pub mod request;
 pub mod roundtrip;
-mod sequence;
-mod shape;
-mod shown;
-mod sound;
-mod spell;
-mod stored;
+mod run_error;
+mod run_guard;
+mod sequencer;
 pub mod stream;
+mod stream_follower;
 mod subagent;
-mod text;
-mod thought;
-mod tools;
-pub mod trace;
 pub mod verify;
-mod write;
+mod writer;
 
-pub use budget::Bound;
-pub use guard::{Known, Mode, Offence};
-pub use report::{Breach, Loss, Repair, Report, Turned};
-pub use stream::{Fault, Stream};
-pub use tools::Tools;
+pub use allowed_tools::AllowedTools;
+pub use budget::BudgetLimit;
+pub use report::{BrokenRule, DialectSwitch, EventLoss, EventRepair, TranslationReport};
+pub use run_guard::{ConversationState, GuardMode, StrictViolation};
+pub use stream::{Stream, StreamError};
 
 use crate::event::{Event, Json};
 
@@ -64,37 +64,37 @@ const CANONICAL_PREFIX: &str = "ag-ui.";
 
 /// The ids of a run: those of the request, or made for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ids {
+pub struct RunIds {
     /// the conversation, a JSON string
     pub thread_id: Json<'static>,
     /// the run, a JSON string
     pub run_id: Json<'static>,
 }
 
-impl Ids {
+impl RunIds {
     /// Ids from plain text.
     #[must_use]
     pub fn new(thread_id: &str, run_id: &str) -> Self {
-        Ids { thread_id: Json::string(thread_id), run_id: Json::string(run_id) }
+        RunIds { thread_id: Json::string(thread_id), run_id: Json::string(run_id) }
     }
 
     /// Their beginnings, of so many characters at the most.
     #[must_use]
-    pub fn shortened(&self, most: usize) -> Self {
+    pub fn truncated(&self, most: usize) -> Self {
         let beginning = |id: &Json<'_>| id.text().unwrap_or_default().chars().take(most).collect::<String>();
-        Ids::new(&beginning(&self.thread_id), &beginning(&self.run_id))
+        RunIds::new(&beginning(&self.thread_id), &beginning(&self.run_id))
     }
 }
 
 /// Takes canonical events one after another.
-trait Sink {
+trait EventSink {
     /// The next event.
-    fn event(&mut self, event: Event<'_>);
+    fn emit(&mut self, event: Event<'_>);
     /// Where repairs and losses are counted.
-    fn report(&mut self) -> &mut Report;
+    fn report(&mut self) -> &mut TranslationReport;
 }
 
 /// The id of the message that a tool result makes, when the agent named none: the same for the same call, always.
-fn result_id(tool_call_id: &Json<'_>) -> Json<'static> {
-    tool_call_id.followed_by(":result")
+fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
+    tool_call_id.with_suffix(":result")
 }

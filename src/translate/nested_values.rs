@@ -5,12 +5,12 @@
 //! reading is converted, a required one that is missing gets the empty value, and what is left is carried: under
 //! `metadata.diglot` of the nearest thing that has metadata.
 
-use super::conform::OURS;
-use super::report::{Repair, Report};
-use super::{carry, message, part};
+use super::conform::GATEWAY_KEY;
+use super::report::{EventRepair, TranslationReport};
+use super::{carry, content_parts, message};
 use crate::codec::json;
-use crate::event::schema::{BINARY, Member, Need, Record, Shape, Union};
-use crate::event::{Field, Json, Key, Members, Type, set};
+use crate::event::schema::{BINARY, MemberPresence, MemberSchema, ObjectSchema, UnionSchema, ValueSchema};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
 
 /// Integers beyond this are no integers to a JavaScript client.
@@ -22,132 +22,162 @@ const METADATA: &str = "metadata";
 
 /// What the real client does about a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Fate {
+enum ClientVerdict {
     /// takes it
-    Kept,
+    Accepted,
     /// takes it out of what holds it
-    TakenOut,
+    Removed,
     /// rejects the run
-    Refused,
+    Rejected,
 }
 
 /// Whether the client takes `value` in a place of this shape, or takes out what it does not know of it.
-pub(super) fn is_sound(value: &Json<'_>, shape: Shape) -> bool {
-    judge(value, shape) != Fate::Refused
+pub(super) fn is_valid(value: &Json<'_>, shape: ValueSchema) -> bool {
+    check_value(value, shape) != ClientVerdict::Rejected
 }
 
-fn judge(value: &Json<'_>, shape: Shape) -> Fate {
-    let kept = match (shape, value.shape()) {
-        (Shape::List(inner) | Shape::TextOr(inner), Type::Array) => json::elements(value)
-            .is_some_and(|elements| elements.iter().all(|element| judge(element, *inner) != Fate::Refused)),
-        (Shape::NonEmpty(inner), Type::Array) => json::elements(value).is_some_and(|elements| {
-            let fates: Vec<Fate> = elements.iter().map(|element| judge(element, *inner)).collect();
-            fates.contains(&Fate::Kept) && !fates.contains(&Fate::Refused)
+fn check_value(value: &Json<'_>, shape: ValueSchema) -> ClientVerdict {
+    let kept = match (shape, value.json_type()) {
+        (ValueSchema::List(inner) | ValueSchema::TextOrList(inner), JsonType::Array) => json::parse_elements(value)
+            .is_some_and(|elements| {
+                elements.iter().all(|element| check_value(element, *inner) != ClientVerdict::Rejected)
+            }),
+        (ValueSchema::NonEmpty(inner), JsonType::Array) => json::parse_elements(value).is_some_and(|elements| {
+            let fates: Vec<ClientVerdict> = elements.iter().map(|element| check_value(element, *inner)).collect();
+            fates.contains(&ClientVerdict::Accepted) && !fates.contains(&ClientVerdict::Rejected)
         }),
-        (Shape::Object(record), Type::Object) => {
-            return json::members(value).map_or(Fate::Refused, |members| judge_record(&members, record));
+        (ValueSchema::Object(record), JsonType::Object) => {
+            return json::parse_members(value)
+                .map_or(ClientVerdict::Rejected, |members| check_object(&members, record));
         }
-        (Shape::Union(union), Type::Object) => {
-            let Some(members) = json::members(value) else { return Fate::Refused };
-            return match arm(&members, union) {
-                Some(record) => judge_record(&members, record),
-                None if union.binary && find(&members, union.tag).is_some_and(|tag| tag.is(BINARY)) => binary(&members),
-                None => Fate::TakenOut,
+        (ValueSchema::Union(union), JsonType::Object) => {
+            let Some(members) = json::parse_members(value) else { return ClientVerdict::Rejected };
+            return match union_arm(&members, union) {
+                Some(record) => check_object(&members, record),
+                None if union.converts_binary
+                    && find_member(&members, union.tag).is_some_and(|tag| tag.is_str(BINARY)) =>
+                {
+                    check_binary(&members)
+                }
+                None => ClientVerdict::Removed,
             };
         }
-        (Shape::Any, _) | (Shape::Open, Type::Object) | (Shape::Bool, Type::Bool) => true,
-        (Shape::Present, of) => of != Type::Null,
-        (Shape::Str | Shape::TextOr(_), Type::String) => true,
-        (Shape::Word(words), Type::String) => value.text().is_some_and(|text| words.contains(&&*text)),
-        (Shape::Integer, Type::Number) => is_integer(value, -SAFE_INTEGER),
-        (Shape::Count, Type::Number) => is_integer(value, 0.0),
-        (Shape::Pointer, Type::String) => value.text().is_some_and(|text| super::patch::is_pointer(&text)),
+        (ValueSchema::Any, _) | (ValueSchema::OpenObject, JsonType::Object) | (ValueSchema::Bool, JsonType::Bool) => {
+            true
+        }
+        (ValueSchema::Present, of) => of != JsonType::Null,
+        (ValueSchema::Str | ValueSchema::TextOrList(_), JsonType::String) => true,
+        (ValueSchema::StringEnum(words), JsonType::String) => value.text().is_some_and(|text| words.contains(&&*text)),
+        (ValueSchema::Integer, JsonType::Number) => is_integer(value, -SAFE_INTEGER),
+        (ValueSchema::Count, JsonType::Number) => is_integer(value, 0.0),
+        (ValueSchema::Pointer, JsonType::String) => {
+            value.text().is_some_and(|text| super::json_patch::is_pointer(&text))
+        }
         _ => false,
     };
-    if kept { Fate::Kept } else { Fate::Refused }
+    if kept { ClientVerdict::Accepted } else { ClientVerdict::Rejected }
 }
 
-fn judge_record(members: &Members<'_>, record: &Record) -> Fate {
-    let mut fate = Fate::Kept;
+fn check_object(members: &Members<'_>, record: &ObjectSchema) -> ClientVerdict {
+    let mut fate = ClientVerdict::Accepted;
     for member in record.members {
-        match find(members, member.name).map(|value| judge_member(value, member)) {
-            Some(Fate::Refused) => return Fate::Refused,
-            None if member.need == Need::Required => fate = Fate::Refused,
+        match find_member(members, member.name).map(|value| check_member(value, member)) {
+            Some(ClientVerdict::Rejected) => return ClientVerdict::Rejected,
+            None if member.presence == MemberPresence::Required => fate = ClientVerdict::Rejected,
             // "In a required position the whole containing object is unrecognisable."
-            Some(Fate::TakenOut) if member.need == Need::Required && fate == Fate::Kept => fate = Fate::TakenOut,
+            Some(ClientVerdict::Removed)
+                if member.presence == MemberPresence::Required && fate == ClientVerdict::Accepted =>
+            {
+                fate = ClientVerdict::Removed
+            }
             _ => {}
         }
     }
     fate
 }
 
-fn judge_member(value: &Json<'_>, member: &Member) -> Fate {
-    if member.need == Need::NullIsAbsent && value.is_null() {
-        return Fate::Kept;
+fn check_member(value: &Json<'_>, member: &MemberSchema) -> ClientVerdict {
+    if member.presence == MemberPresence::NullIsAbsent && value.is_null() {
+        return ClientVerdict::Accepted;
     }
-    judge(value, member.shape)
+    check_value(value, member.schema)
 }
 
 /// "`data` preferred, or `url`; only `id`: cannot convert, the part is stripped" (§1.3).
-fn binary(members: &Members<'_>) -> Fate {
-    let sources: Vec<_> = ["data", "url"].iter().filter_map(|name| find(members, name)).collect();
-    if sources.iter().all(|value| value.shape() == Type::String) { Fate::Kept } else { Fate::Refused }
+fn check_binary(members: &Members<'_>) -> ClientVerdict {
+    let sources: Vec<_> = ["data", "url"].iter().filter_map(|name| find_member(members, name)).collect();
+    if sources.iter().all(|value| value.json_type() == JsonType::String) {
+        ClientVerdict::Accepted
+    } else {
+        ClientVerdict::Rejected
+    }
 }
 
 fn is_integer(value: &Json<'_>, least: f64) -> bool {
     value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=SAFE_INTEGER).contains(&n))
 }
 
-fn find<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
+fn find_member<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
     members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value)
 }
 
-fn arm(members: &Members<'_>, union: &'static Union) -> Option<&'static Record> {
-    let tag = find(members, union.tag).and_then(Json::text)?;
+fn union_arm(members: &Members<'_>, union: &'static UnionSchema) -> Option<&'static ObjectSchema> {
+    let tag = find_member(members, union.tag).and_then(Json::text)?;
     union.arms.iter().find(|(name, _)| *name == tag).map(|(_, record)| *record)
 }
 
-fn key(name: &'static str) -> Key<'static> {
+fn member_key(name: &'static str) -> MemberKey<'static> {
     match Field::from_wire(name).filter(|field| field.camel() == name) {
-        Some(field) => Key::Known(field),
-        None => Key::Other(Cow::Borrowed(name)),
+        Some(field) => MemberKey::Known(field),
+        None => MemberKey::Other(Cow::Borrowed(name)),
     }
 }
 
 /// Mends the object of a union, such as a message; says whether it had to. What stands for nothing that is known is left.
-pub(super) fn mend_object(members: &mut Members<'static>, union: &'static Union, report: &mut Report) -> bool {
-    let Some(record) = arm(members, union).filter(|record| judge_record(members, record) == Fate::Refused) else {
+pub(super) fn repair_object(
+    members: &mut Members<'static>,
+    union: &'static UnionSchema,
+    report: &mut TranslationReport,
+) -> bool {
+    let Some(record) =
+        union_arm(members, union).filter(|record| check_object(members, record) == ClientVerdict::Rejected)
+    else {
         return false;
     };
-    mend_record(members, record, &mut Members::new(), report);
+    repair_members(members, record, &mut Members::new(), report);
     true
 }
 
 /// What stands in place of `value`, which is unsound in this shape, and what is carried for it. `None`: nothing does.
-fn mended(
+fn repair_value(
     value: &Json<'_>,
-    shape: Shape,
+    shape: ValueSchema,
     carried: &mut Members<'static>,
-    report: &mut Report,
+    report: &mut TranslationReport,
 ) -> Option<Json<'static>> {
-    match (shape, value.shape()) {
-        (Shape::TextOr(inner), Type::Array) => Some(parts(value, *inner, carried, report)),
-        (Shape::TextOr(_) | Shape::Str, Type::Number | Type::Bool | Type::Object | Type::Array) => {
-            report.repair(Repair::TypeConverted);
+    match (shape, value.json_type()) {
+        (ValueSchema::TextOrList(inner), JsonType::Array) => Some(repair_parts(value, *inner, carried, report)),
+        (
+            ValueSchema::TextOrList(_) | ValueSchema::Str,
+            JsonType::Number | JsonType::Bool | JsonType::Object | JsonType::Array,
+        ) => {
+            report.count_repair(EventRepair::TypeConverted);
             Some(Json::string(value.as_str()))
         }
-        (Shape::Object(record), Type::Object) => {
-            let mut members = json::members(value).map(crate::event::owned)?;
-            mend_record(&mut members, record, carried, report);
+        (ValueSchema::Object(record), JsonType::Object) => {
+            let mut members = json::parse_members(value).map(crate::event::into_owned_members)?;
+            repair_members(&mut members, record, carried, report);
             Some(json::to_object(&members))
         }
-        (Shape::List(inner), Type::Array) => {
+        (ValueSchema::List(inner), JsonType::Array) => {
             let mut left = Vec::new();
-            for element in json::elements(value)? {
-                if is_sound(&element, *inner) {
+            for element in json::parse_elements(value)? {
+                if is_valid(&element, *inner) {
                     left.push(element.into_owned());
                 } else {
-                    left.extend(mended(&element, *inner, carried, report).filter(|mended| is_sound(mended, *inner)));
+                    left.extend(
+                        repair_value(&element, *inner, carried, report).filter(|mended| is_valid(mended, *inner)),
+                    );
                 }
             }
             Some(json::to_array(&left))
@@ -157,122 +187,124 @@ fn mended(
 }
 
 /// A list of parts in which every element is one: what is none becomes a text part, and the list as it was is carried.
-pub(super) fn parts(
+pub(super) fn repair_parts(
     list: &Json<'_>,
-    inner: Shape,
+    inner: ValueSchema,
     carried: &mut Members<'static>,
-    report: &mut Report,
+    report: &mut TranslationReport,
 ) -> Json<'static> {
-    let elements = json::elements(list).unwrap_or_default();
-    let mended = elements.iter().map(|element| match is_sound(element, inner) {
+    let elements = json::parse_elements(list).unwrap_or_default();
+    let mended = elements.iter().map(|element| match is_valid(element, inner) {
         true => element.clone().into_owned(),
-        false => text_part(element),
+        false => to_text_part(element),
     });
     let mended: Vec<_> = mended.collect();
-    report.repair(Repair::TypeConverted);
+    report.count_repair(EventRepair::TypeConverted);
     carry_value(carried, CONTENT, list, report);
     json::to_array(&mended)
 }
 
-fn text_part(element: &Json<'_>) -> Json<'static> {
-    let text = match element.shape() {
-        Type::String => element.clone().into_owned(),
+fn to_text_part(element: &Json<'_>) -> Json<'static> {
+    let text = match element.json_type() {
+        JsonType::String => element.clone().into_owned(),
         _ => Json::string(element.as_str()),
     };
-    json::build(|object| {
-        object.word(json::TYPE, "text");
+    json::build_object(|object| {
+        object.string_member(json::TYPE, "text");
         object.member("text", text.as_str());
     })
 }
 
-fn carry_value(carried: &mut Members<'static>, name: &'static str, value: &Json<'_>, report: &mut Report) {
-    report.repair(Repair::ValueCarried);
-    set(carried, key(name), value.clone().into_owned());
+fn carry_value(carried: &mut Members<'static>, name: &'static str, value: &Json<'_>, report: &mut TranslationReport) {
+    report.count_repair(EventRepair::ValueCarried);
+    set(carried, member_key(name), value.clone().into_owned());
 }
 
 /// Mends the members of a described object. What is taken out of one that has no metadata goes to who holds it.
-fn mend_record(
+fn repair_members(
     members: &mut Members<'static>,
-    record: &'static Record,
+    record: &'static ObjectSchema,
     outer: &mut Members<'static>,
-    report: &mut Report,
+    report: &mut TranslationReport,
 ) {
     let mut carried = Members::new();
     for member in record.members {
         let at = members.iter().position(|(key, _)| carry::is_named(key, member.name));
         if let Some(at) = at {
-            if judge_member(&members[at].1, member) != Fate::Refused {
+            if check_member(&members[at].1, member) != ClientVerdict::Rejected {
                 continue;
             }
             let value = members[at].1.clone();
-            if let Some(new) = remedy(&value, member, &mut carried, report) {
+            if let Some(new) = repair_member(&value, member, &mut carried, report) {
                 members[at].1 = new;
                 continue;
             }
             members.remove(at);
             match value.is_null() {
-                true => report.repair(Repair::NullDropped),
+                true => report.count_repair(EventRepair::NullDropped),
                 false => carry_value(&mut carried, member.name, &value, report),
             }
         }
-        if let (Need::Required, Some(value)) = (member.need, empty(member.shape)) {
-            report.repair(Repair::MemberSupplied);
-            members.push((key(member.name), value));
+        if let (MemberPresence::Required, Some(value)) = (member.presence, empty_value(member.schema)) {
+            report.count_repair(EventRepair::MemberSupplied);
+            members.push((member_key(member.name), value));
         }
     }
     if carried.is_empty() {
         return;
     }
     let has_metadata =
-        record.members.iter().any(|member| member.name == METADATA && matches!(member.shape, Shape::Open));
+        record.members.iter().any(|member| member.name == METADATA && matches!(member.schema, ValueSchema::OpenObject));
     if !has_metadata {
         return outer.extend(carried);
     }
-    let before = find(members, METADATA).cloned();
-    let metadata = carry::merge(before.as_ref(), OURS, carried);
-    set(members, Key::Known(Field::Metadata), metadata);
+    let before = find_member(members, METADATA).cloned();
+    let metadata = carry::merge(before.as_ref(), GATEWAY_KEY, carried);
+    set(members, MemberKey::Known(Field::Metadata), metadata);
 }
 
 /// What stands in place of the value of a member; what is not said any more is carried.
-fn remedy(
+fn repair_member(
     value: &Json<'_>,
-    member: &Member,
+    member: &MemberSchema,
     carried: &mut Members<'static>,
-    report: &mut Report,
+    report: &mut TranslationReport,
 ) -> Option<Json<'static>> {
-    let is_structured = matches!(value.shape(), Type::Array | Type::Object);
-    match member.shape {
+    let is_structured = matches!(value.json_type(), JsonType::Array | JsonType::Object);
+    match member.schema {
         // Parts where a text must stand are the text of those that have one.
-        Shape::Str if member.name == CONTENT && message::is_parts(value) => {
-            report.repair(Repair::TypeConverted);
+        ValueSchema::Str if member.name == CONTENT && message::is_parts(value) => {
+            report.count_repair(EventRepair::TypeConverted);
             carry_value(carried, CONTENT, value, report);
-            Some(Json::string(&part::text(value)))
+            Some(Json::string(&content_parts::joined_text(value)))
         }
-        Shape::Str if is_structured && member.need != Need::Required && member.name != CONTENT => None,
+        ValueSchema::Str if is_structured && member.presence != MemberPresence::Required && member.name != CONTENT => {
+            None
+        }
         // What is no call goes whole: the list as it was is carried.
-        Shape::List(_) if value.shape() == Type::Array => {
-            let new = mended(value, member.shape, carried, report)?;
-            let count = |list: &Json<'_>| json::elements(list).map_or(0, |all| all.len());
+        ValueSchema::List(_) if value.json_type() == JsonType::Array => {
+            let new = repair_value(value, member.schema, carried, report)?;
+            let count = |list: &Json<'_>| json::parse_elements(list).map_or(0, |all| all.len());
             if count(&new) != count(value) {
                 carry_value(carried, member.name, value, report);
             }
             Some(new)
         }
-        shape => mended(value, shape, carried, report).filter(|new| is_sound(new, shape)),
+        shape => repair_value(value, shape, carried, report).filter(|new| is_valid(new, shape)),
     }
 }
 
 /// The empty value of a shape, where it has one.
-fn empty(shape: Shape) -> Option<Json<'static>> {
+fn empty_value(shape: ValueSchema) -> Option<Json<'static>> {
     Some(match shape {
-        Shape::Str | Shape::TextOr(_) => Json::string(""),
-        Shape::Word([word]) => Json::string(word),
-        Shape::Open => Json::trusted("{}"),
-        Shape::List(_) => Json::trusted("[]"),
-        Shape::Object(record) => {
+        ValueSchema::Str | ValueSchema::TextOrList(_) => Json::string(""),
+        ValueSchema::StringEnum([word]) => Json::string(word),
+        ValueSchema::OpenObject => Json::from_trusted("{}"),
+        ValueSchema::List(_) => Json::from_trusted("[]"),
+        ValueSchema::Object(record) => {
             let mut members = Members::new();
-            for member in record.members.iter().filter(|member| member.need == Need::Required) {
-                members.push((key(member.name), empty(member.shape)?));
+            for member in record.members.iter().filter(|member| member.presence == MemberPresence::Required) {
+                members.push((member_key(member.name), empty_value(member.schema)?));
             }
             json::to_object(&members)
         }

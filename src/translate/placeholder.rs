@@ -6,13 +6,13 @@
 //! ```
 
 use super::carry;
-use super::read::Parts;
-use super::write::Said;
+use super::reader::IncomingEvent;
+use super::writer::OutgoingEvent;
 use crate::dialect::{block, collaboration};
-use crate::event::{Event, Field, Json, Key, Kind, Members, remove};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, remove};
 
 /// Members that are there for the reader of the dialect, and that the note makes superfluous.
-const SHOWN: [&str; 6] = [
+const DISPLAY_MEMBERS: [&str; 6] = [
     Field::MessageId.camel(),
     Field::Role.camel(),
     Field::Delta.camel(),
@@ -23,46 +23,55 @@ const SHOWN: [&str; 6] = [
 
 /// Whether an event that stands for this kind notes it whole. Of other kinds the event says a part itself.
 #[must_use]
-pub(super) const fn is_whole(kind: Kind) -> bool {
+pub(super) const fn carries_event(kind: EventType) -> bool {
     matches!(
         kind,
-        Kind::ActivitySnapshot
-            | Kind::ActivityDelta
-            | Kind::SubagentStarted
-            | Kind::SubagentFinished
-            | Kind::SubagentError
+        EventType::ActivitySnapshot
+            | EventType::ActivityDelta
+            | EventType::SubagentStarted
+            | EventType::SubagentFinished
+            | EventType::SubagentError
     )
 }
 
 /// The canonical event that is noted in `parts`.
 #[must_use]
-pub(super) fn read<'a>(kind: Kind, parts: Parts<'a>, dialect: &str) -> Event<'a> {
-    let Parts { mut event, mut own, restored } = parts;
+pub(super) fn read_placeholder<'a>(kind: EventType, parts: IncomingEvent<'a>, dialect: &str) -> Event<'a> {
+    let IncomingEvent { mut event, extensions: mut own, restored_fields: restored } = parts;
     event.kind = kind;
     event.members.retain(|(key, _)| match key {
-        Key::Known(field) => *field == Field::Timestamp || restored.contains(field),
-        Key::Other(_) => true,
+        MemberKey::Known(field) => *field == Field::Timestamp || restored.contains(field),
+        MemberKey::Other(_) => true,
     });
-    own.retain(|(key, _)| !SHOWN.iter().any(|name| carry::is_named(key, name)));
+    own.retain(|(key, _)| !DISPLAY_MEMBERS.iter().any(|name| carry::is_named(key, name)));
     carry::pack(&mut event, dialect, own);
     event
 }
 
 /// What stands for `event`: the dialect's own members that show it, and the note.
 #[must_use]
-pub(super) fn write<'a>(mut event: Event<'a>, members: Members<'a>, shown: Members<'static>) -> Said<'a> {
-    let mut said = Said { members, own: shown, canonical: Members::new(), stands_for: Some(event.kind.wire()) };
-    said.members.extend(timestamp(&mut event.members));
+pub(super) fn write_placeholder<'a>(
+    mut event: Event<'a>,
+    members: Members<'a>,
+    display: Members<'static>,
+) -> OutgoingEvent<'a> {
+    let mut said = OutgoingEvent {
+        members,
+        extensions: display,
+        canonical: Members::new(),
+        canonical_type: Some(event.kind.wire()),
+    };
+    said.members.extend(take_timestamp(&mut event.members));
     said.canonical = event.members;
     said
 }
 
 /// Something that is only shown: it stands for nothing canonical and vanishes on the way back.
 #[must_use]
-pub(super) fn show<'a>(members: Members<'a>, shown: Members<'static>) -> Said<'a> {
-    Said { members, own: shown, canonical: Members::new(), stands_for: Some("") }
+pub(super) fn write_display_only<'a>(members: Members<'a>, display: Members<'static>) -> OutgoingEvent<'a> {
+    OutgoingEvent { members, extensions: display, canonical: Members::new(), canonical_type: Some("") }
 }
 
-fn timestamp<'a>(members: &mut Members<'a>) -> Option<(Key<'a>, Json<'a>)> {
-    remove(members, Field::Timestamp).map(|at| (Key::Known(Field::Timestamp), at))
+fn take_timestamp<'a>(members: &mut Members<'a>) -> Option<(MemberKey<'a>, Json<'a>)> {
+    remove(members, Field::Timestamp).map(|at| (MemberKey::Known(Field::Timestamp), at))
 }

@@ -8,270 +8,286 @@
 //! Writing folds a span into its message where both say the same, which takes one event of patience: the start of a span
 //! waits for the message, the end of a message for the end of the span. Whatever else comes sends them out first.
 
-use super::read::Parts;
-use super::shown::is_reasoning;
-use super::write::Said;
-use super::{Sink, carry, spell};
+use super::fallback_events::is_reasoning;
+use super::reader::IncomingEvent;
+use super::writer::OutgoingEvent;
+use super::{EventSink, aliases, carry};
 use crate::codec::json;
-use crate::dialect::{Dialect, Pin, Row, Shape, Side};
+use crate::dialect::{Dialect, EventRow, EventShape, PeerDialect, PeerVersion};
 use crate::event::input::REASONING;
-use crate::event::{Event, Field, Json, Key, Kind, Members, get, message_id, remove};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove};
 
 /// Note: the role that thinking had over there.
-pub(super) const ROLE: &str = "$role";
+pub(super) const ROLE_NOTE: &str = "$role";
 
 /// Note: this thinking had no ids over there.
-pub(super) const NAMELESS: &str = "$nameless";
+pub(super) const NAMELESS_NOTE: &str = "$nameless";
 
 /// Under the home of canonical material: members of the span that was folded into its message.
-const SPAN: &str = "$span";
+const SPAN_NOTE: &str = "$span";
 
 /// The reading side.
 #[derive(Debug, Default)]
-pub(super) struct Thoughts {
-    run: Option<Json<'static>>,
-    count: u32,
-    span: Option<Json<'static>>,
+pub(super) struct ReasoningIds {
+    run_id: Option<Json<'static>>,
+    id_count: u32,
+    span_id: Option<Json<'static>>,
     /// the message that is open, or was the last in its span
-    message: Option<Json<'static>>,
+    message_id: Option<Json<'static>>,
 }
 
-impl Thoughts {
+impl ReasoningIds {
     /// Takes note of the run that begins: ids are made of its own.
-    pub fn run(&mut self, event: &Event<'_>) {
-        let run = event.get(Field::RunId).filter(|id| !id.is("")).cloned().map(Json::into_owned);
-        *self = Thoughts { run, ..Thoughts::default() };
+    pub fn start_run(&mut self, event: &Event<'_>) {
+        let run = event.get(Field::RunId).filter(|id| !id.is_str("")).cloned().map(Json::into_owned);
+        *self = ReasoningIds { run_id: run, ..ReasoningIds::default() };
     }
 
     /// Gives thinking without ids the ones that a client needs.
-    pub fn name(&mut self, parts: &mut Parts<'_>) {
+    pub fn assign_ids(&mut self, parts: &mut IncomingEvent<'_>) {
         let kind = parts.event.kind;
-        let id = self.id(parts);
-        if kind == Kind::ReasoningMessageStart && parts.event.get(Field::Role).is_none() {
+        let id = self.resolve_id(parts);
+        if kind == EventType::ReasoningMessageStart && parts.event.get(Field::Role).is_none() {
             parts.event.set(Field::Role, Json::string(REASONING));
         }
-        if parts.restored.is_empty() {
-            parts.own.push((carry::own(NAMELESS), Json::trusted("true")));
+        if parts.restored_fields.is_empty() {
+            parts.extensions.push((carry::extension_key(NAMELESS_NOTE), Json::from_trusted("true")));
         }
         parts.event.set(Field::MessageId, id);
     }
 
     /// The id that an event of thinking says, or else the one that it means.
-    fn id(&mut self, parts: &Parts<'_>) -> Json<'static> {
+    fn resolve_id(&mut self, parts: &IncomingEvent<'_>) -> Json<'static> {
         let kind = parts.event.kind;
-        let said = parts.event.get(Field::MessageId).or_else(|| get(&parts.own, Field::MessageId));
+        let said = parts.event.get(Field::MessageId).or_else(|| get(&parts.extensions, Field::MessageId));
         let id = match (said.cloned().map(Json::into_owned), kind) {
             (Some(said), _) => said,
-            (None, Kind::ReasoningStart) => self.fresh(),
-            (None, Kind::ReasoningEnd) => self.span.clone().unwrap_or_else(|| self.fresh()),
-            (None, Kind::ReasoningMessageStart) => match (&self.span, &self.message) {
+            (None, EventType::ReasoningStart) => self.next_id(),
+            (None, EventType::ReasoningEnd) => self.span_id.clone().unwrap_or_else(|| self.next_id()),
+            (None, EventType::ReasoningMessageStart) => match (&self.span_id, &self.message_id) {
                 (Some(span), None) => span.clone(),
-                _ => self.fresh(),
+                _ => self.next_id(),
             },
-            (None, _) => self.message.clone().unwrap_or_else(|| self.fresh()),
+            (None, _) => self.message_id.clone().unwrap_or_else(|| self.next_id()),
         };
         match kind {
-            Kind::ReasoningStart => (self.span, self.message) = (Some(id.clone()), None),
-            Kind::ReasoningEnd => (self.span, self.message) = (None, None),
-            _ => self.message = Some(id.clone()),
+            EventType::ReasoningStart => (self.span_id, self.message_id) = (Some(id.clone()), None),
+            EventType::ReasoningEnd => (self.span_id, self.message_id) = (None, None),
+            _ => self.message_id = Some(id.clone()),
         }
         id
     }
 
-    fn fresh(&mut self) -> Json<'static> {
-        self.count += 1;
-        let run = self.run.clone().unwrap_or_else(|| Json::string("run"));
-        run.followed_by(&format!(":reasoning:{}", self.count))
+    fn next_id(&mut self) -> Json<'static> {
+        self.id_count += 1;
+        let run = self.run_id.clone().unwrap_or_else(|| Json::string("run"));
+        run.with_suffix(&format!(":reasoning:{}", self.id_count))
     }
 
     /// Thinking whose message has no span: the span is added. Over there the message has an id; one that has not gets it.
-    pub fn spanless(&mut self, mut parts: Parts<'_>, dialect: &Dialect, sink: &mut impl Sink) {
-        let id = self.id(&parts);
+    pub fn read_spanless(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut impl EventSink) {
+        let id = self.resolve_id(&parts);
         if parts.event.get(Field::MessageId).is_none() {
             parts.event.set(Field::MessageId, id);
-            parts.own.push((carry::own(NAMELESS), Json::trusted("true")));
+            parts.extensions.push((carry::extension_key(NAMELESS_NOTE), Json::from_trusted("true")));
         }
-        let Parts { mut event, mut own, .. } = parts;
-        let noted = carry::take(&mut event.members, SPAN).map(Json::into_owned);
+        let IncomingEvent { mut event, extensions: mut own, .. } = parts;
+        let noted = carry::take(&mut event.members, SPAN_NOTE).map(Json::into_owned);
         let id = message_id(&event.members);
-        let span = |kind| match noted.as_ref().and_then(json::message) {
-            Some(members) => Event { kind, members: crate::event::owned(members), source: None },
+        let span = |kind| match noted.as_ref().and_then(json::parse_message) {
+            Some(members) => Event { kind, members: crate::event::into_owned_members(members), source: None },
             None => Event::new(kind).with(Field::MessageId, id.clone()),
         };
         match event.kind {
-            Kind::ReasoningMessageStart => {
-                read_role(dialect, &mut event, &mut own);
-                sink.event(span(Kind::ReasoningStart));
+            EventType::ReasoningMessageStart => {
+                read_reasoning_role(dialect, &mut event, &mut own);
+                sink.emit(span(EventType::ReasoningStart));
                 carry::pack(&mut event, dialect.name, own);
-                sink.event(event);
+                sink.emit(event);
             }
-            Kind::ReasoningMessageEnd => {
+            EventType::ReasoningMessageEnd => {
                 carry::pack(&mut event, dialect.name, own);
-                sink.event(event);
-                sink.event(span(Kind::ReasoningEnd));
+                sink.emit(event);
+                sink.emit(span(EventType::ReasoningEnd));
             }
             _ => {
                 carry::pack(&mut event, dialect.name, own);
-                sink.event(event);
+                sink.emit(event);
             }
         }
     }
 }
 
 /// The role of thinking is one of its own here; what it was over there is noted unless it is the word for the assistant.
-pub(super) fn read_role(dialect: &Dialect, event: &mut Event<'_>, own: &mut Members<'_>) {
+pub(super) fn read_reasoning_role(dialect: &Dialect, event: &mut Event<'_>, own: &mut Members<'_>) {
     if let Some(role) = event.remove(Field::Role).map(Json::into_owned)
-        && !role.is(default_role(dialect))
+        && !role.is_str(default_role(dialect))
     {
-        own.push((carry::own(ROLE), role));
+        own.push((carry::extension_key(ROLE_NOTE), role));
     }
     event.set(Field::Role, Json::string(REASONING));
 }
 
 fn default_role(dialect: &Dialect) -> &'static str {
-    let mut words = dialect.words.iter();
-    words.find(|word| word.canonical == crate::dialect::ASSISTANT).map_or(crate::dialect::ASSISTANT, |word| word.word)
+    let mut words = dialect.value_aliases.iter();
+    words.find(|word| word.canonical == crate::dialect::ASSISTANT).map_or(crate::dialect::ASSISTANT, |word| word.wire)
 }
 
 /// The role of thinking as the dialect says it: what was said, or its word for the assistant.
-pub(super) fn write_role(dialect: &Dialect, kind: Kind, members: &mut Members<'_>, own: &mut Members<'_>) {
-    if kind == Kind::ReasoningMessageStart && spell::was_null(own, Field::Role) {
+pub(super) fn write_reasoning_role(
+    dialect: &Dialect,
+    kind: EventType,
+    members: &mut Members<'_>,
+    own: &mut Members<'_>,
+) {
+    if kind == EventType::ReasoningMessageStart && aliases::was_null(own, Field::Role) {
         remove(members, Field::Role);
-    } else if kind == Kind::ReasoningMessageStart {
-        let role = carry::take(own, ROLE).map_or_else(|| Json::string(default_role(dialect)), Json::into_owned);
-        crate::event::set(members, Key::Known(Field::Role), role);
+    } else if kind == EventType::ReasoningMessageStart {
+        let role = carry::take(own, ROLE_NOTE).map_or_else(|| Json::string(default_role(dialect)), Json::into_owned);
+        crate::event::set(members, MemberKey::Known(Field::Role), role);
     }
 }
 
 /// The writing side of [`Shape::Spanless`](crate::dialect::Shape::Spanless).
 #[derive(Debug, Default)]
-pub(super) enum Fold {
+pub(super) enum SpanFolder {
     /// nothing waits
     #[default]
     Idle,
     /// the start of a span waits for its message
-    SpanOpens(Event<'static>),
+    PendingSpan(Event<'static>),
     /// the span of this id was folded into its message, which is open
-    Folded(Json<'static>),
+    InMessage(Json<'static>),
     /// the end of that message waits for the end of the span
-    MessageEnds(Json<'static>, Event<'static>),
+    PendingEnd(Json<'static>, Event<'static>),
 }
 
 /// What leaves: an event and how.
-pub(super) enum Leaves<'a> {
+pub(super) enum FoldOutput<'a> {
     /// in the dialect's own word
-    Said(Event<'a>),
+    Native(Event<'a>),
     /// in the dialect's own word, which is more than is meant: the canonical event alone
-    Alone(Event<'a>),
+    CanonicalOnly(Event<'a>),
     /// whole, because there is no word for it
-    Whole(Event<'a>),
+    AsCustom(Event<'a>),
 }
 
-impl Fold {
+impl SpanFolder {
     /// What waited leaves, because something comes that is not to be folded.
-    pub fn flush(&mut self, mut out: impl FnMut(Leaves<'_>)) {
+    pub fn flush(&mut self, mut out: impl FnMut(FoldOutput<'_>)) {
         match std::mem::take(self) {
-            Fold::SpanOpens(span) => out(Leaves::Whole(span)),
-            Fold::MessageEnds(_, end) => out(Leaves::Alone(end)),
+            SpanFolder::PendingSpan(span) => out(FoldOutput::AsCustom(span)),
+            SpanFolder::PendingEnd(_, end) => out(FoldOutput::CanonicalOnly(end)),
             other => *self = other,
         }
     }
 
     /// What leaves now that `event` comes.
-    pub fn next<'a>(&mut self, event: Event<'a>, mut out: impl FnMut(Leaves<'_>)) {
+    pub fn push<'a>(&mut self, event: Event<'a>, mut out: impl FnMut(FoldOutput<'_>)) {
         let id = message_id(&event.members);
         match (std::mem::take(self), event.kind) {
-            (Fold::SpanOpens(span), Kind::ReasoningMessageStart) if message_id(&span.members).same(&id) => {
-                *self = Fold::Folded(id);
-                out(Leaves::Said(with_span(event, &span)));
+            (SpanFolder::PendingSpan(span), EventType::ReasoningMessageStart)
+                if message_id(&span.members).is_same(&id) =>
+            {
+                *self = SpanFolder::InMessage(id);
+                out(FoldOutput::Native(merge_span(event, &span)));
                 return;
             }
-            (Fold::MessageEnds(open, end), Kind::ReasoningEnd) if open.same(&id) => {
-                out(Leaves::Said(with_span(end, &event)));
+            (SpanFolder::PendingEnd(open, end), EventType::ReasoningEnd) if open.is_same(&id) => {
+                out(FoldOutput::Native(merge_span(end, &event)));
                 return;
             }
-            (Fold::Folded(open), Kind::ReasoningMessageEnd) if open.same(&id) => {
-                *self = Fold::MessageEnds(open, event.into_owned());
+            (SpanFolder::InMessage(open), EventType::ReasoningMessageEnd) if open.is_same(&id) => {
+                *self = SpanFolder::PendingEnd(open, event.into_owned());
                 return;
             }
-            (Fold::SpanOpens(span), _) => out(Leaves::Whole(span)),
-            (Fold::MessageEnds(_, end), _) => out(Leaves::Alone(end)),
-            (folded @ Fold::Folded(_), kind) if kind != Kind::ReasoningStart => *self = folded,
+            (SpanFolder::PendingSpan(span), _) => out(FoldOutput::AsCustom(span)),
+            (SpanFolder::PendingEnd(_, end), _) => out(FoldOutput::CanonicalOnly(end)),
+            (folded @ SpanFolder::InMessage(_), kind) if kind != EventType::ReasoningStart => *self = folded,
             _ => {}
         }
         match event.kind {
-            Kind::ReasoningStart => *self = Fold::SpanOpens(event.into_owned()),
-            Kind::ReasoningEnd => out(Leaves::Whole(event)),
-            Kind::ReasoningMessageStart | Kind::ReasoningMessageEnd => out(Leaves::Alone(event)),
-            _ => out(Leaves::Said(event)),
+            EventType::ReasoningStart => *self = SpanFolder::PendingSpan(event.into_owned()),
+            EventType::ReasoningEnd => out(FoldOutput::AsCustom(event)),
+            EventType::ReasoningMessageStart | EventType::ReasoningMessageEnd => out(FoldOutput::CanonicalOnly(event)),
+            _ => out(FoldOutput::Native(event)),
         }
     }
 }
 
 /// The boundary of a message that stands for that of its span as well; what the span says more is noted.
-fn with_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
+fn merge_span<'a>(mut event: Event<'a>, span: &Event<'_>) -> Event<'a> {
     if span.members.len() > 1 {
-        event.members.push((carry::own(SPAN), json::to_object(&span.members)));
+        event.members.push((carry::extension_key(SPAN_NOTE), json::to_object(&span.members)));
     }
     event
 }
 
 /// The writing side for peers whose thinking always has a span: a message that has none gets one, which stands for nothing.
 #[derive(Debug, Default)]
-pub(super) enum Spans {
+pub(super) enum SpanWrapper {
     /// no span is open
     #[default]
     Closed,
     /// one that the agent opened
-    Said,
+    FromAgent,
     /// one of our own, around a message
-    Made,
+    Synthetic,
 }
 
-impl Spans {
+impl SpanWrapper {
     /// Whether the peer is told this event in a word of its own, if it is one of thinking. Who may have any version is where
     /// the agent said it so: from the start of a span or a message on, until that has ended.
-    pub fn admits(&self, event: &Event<'_>, side: Side) -> bool {
-        let nameless = |(_, row): (usize, &Row)| row.shape == Shape::Nameless;
-        if !is_reasoning(event.kind) || !side.dialect.row_of(event.kind, side.pin).is_some_and(nameless) {
+    pub fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
+        let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::ThinkingWithoutIds;
+        if !is_reasoning(event.kind) || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)
+        {
             return true;
         }
-        match (side.pin, event.kind) {
-            (Pin::Any, Kind::ReasoningStart) => is_nameless(event, side),
-            (Pin::Any, Kind::ReasoningMessageStart) => self.is_open() || is_nameless(event, side),
-            (Pin::Any, _) => self.is_open(),
-            (pin, _) => pin >= Pin::V0_0_39,
+        match (side.peer_version, event.kind) {
+            (PeerVersion::Any, EventType::ReasoningStart) => is_nameless(event, side),
+            (PeerVersion::Any, EventType::ReasoningMessageStart) => self.is_open() || is_nameless(event, side),
+            (PeerVersion::Any, _) => self.is_open(),
+            (pin, _) => pin >= PeerVersion::V0_0_39,
         }
     }
 
     fn is_open(&self) -> bool {
-        !matches!(self, Spans::Closed)
+        !matches!(self, SpanWrapper::Closed)
     }
 
     /// What has to leave before this event, and what behind it.
-    pub fn around(&mut self, event: &Event<'_>, side: Side) -> (Option<Event<'static>>, Option<Event<'static>>) {
-        if side.pin >= Pin::V0_0_45 {
+    pub fn wrap_message(
+        &mut self,
+        event: &Event<'_>,
+        side: PeerDialect,
+    ) -> (Option<Event<'static>>, Option<Event<'static>>) {
+        if side.peer_version >= PeerVersion::V0_0_45 {
             return (None, None);
         }
         let made = |kind| {
             let id = message_id(&event.members).into_owned();
             let mut made = Event::new(kind).with(Field::MessageId, id);
             if is_nameless(event, side) {
-                carry::pack(&mut made, side.dialect.name, vec![(carry::own(NAMELESS), Json::trusted("true"))]);
+                carry::pack(
+                    &mut made,
+                    side.dialect.name,
+                    vec![(carry::extension_key(NAMELESS_NOTE), Json::from_trusted("true"))],
+                );
             }
             Some(made)
         };
         match (std::mem::take(self), event.kind) {
-            (Spans::Closed, Kind::ReasoningMessageStart) => {
-                *self = Spans::Made;
-                (made(Kind::ReasoningStart), None)
+            (SpanWrapper::Closed, EventType::ReasoningMessageStart) => {
+                *self = SpanWrapper::Synthetic;
+                (made(EventType::ReasoningStart), None)
             }
-            (Spans::Made, Kind::ReasoningMessageEnd) => (None, made(Kind::ReasoningEnd)),
-            (before, Kind::ReasoningStart) => {
-                *self = Spans::Said;
-                (matches!(before, Spans::Made).then(|| made(Kind::ReasoningEnd)).flatten(), None)
+            (SpanWrapper::Synthetic, EventType::ReasoningMessageEnd) => (None, made(EventType::ReasoningEnd)),
+            (before, EventType::ReasoningStart) => {
+                *self = SpanWrapper::FromAgent;
+                (matches!(before, SpanWrapper::Synthetic).then(|| made(EventType::ReasoningEnd)).flatten(), None)
             }
-            (_, Kind::ReasoningEnd | Kind::RunStarted) => (None, None),
+            (_, EventType::ReasoningEnd | EventType::RunStarted) => (None, None),
             (same, _) => {
                 *self = same;
                 (None, None)
@@ -281,24 +297,24 @@ impl Spans {
 }
 
 /// Whether the agent said this piece of thinking without an id.
-fn is_nameless(event: &Event<'_>, side: Side) -> bool {
+fn is_nameless(event: &Event<'_>, side: PeerDialect) -> bool {
     event.get(Field::Metadata).is_some_and(|metadata| {
-        let own = json::members(metadata).and_then(|mut metadata| carry::take(&mut metadata, side.dialect.name));
-        own.as_ref().and_then(json::members).is_some_and(|own| has_note(&own))
+        let own = json::parse_members(metadata).and_then(|mut metadata| carry::take(&mut metadata, side.dialect.name));
+        own.as_ref().and_then(json::parse_members).is_some_and(|own| has_nameless_note(&own))
     })
 }
 
-fn has_note(own: &Members<'_>) -> bool {
-    own.iter().any(|(key, _)| carry::is_named(key, NAMELESS))
+fn has_nameless_note(own: &Members<'_>) -> bool {
+    own.iter().any(|(key, _)| carry::is_named(key, NAMELESS_NOTE))
 }
 
 /// Takes out of thinking without ids what its reader knows anyway.
-pub(super) fn forget_names(said: &mut Said<'_>) {
-    if carry::take(&mut said.own, NAMELESS).is_some() {
-        remove(&mut said.canonical, Field::MessageId);
-        remove(&mut said.members, Field::MessageId);
+pub(super) fn remove_generated_ids(outgoing: &mut OutgoingEvent<'_>) {
+    if carry::take(&mut outgoing.extensions, NAMELESS_NOTE).is_some() {
+        remove(&mut outgoing.canonical, Field::MessageId);
+        remove(&mut outgoing.members, Field::MessageId);
     }
-    if get(&said.canonical, Field::Role).is_some_and(|role| role.is(REASONING)) {
-        remove(&mut said.canonical, Field::Role);
+    if get(&outgoing.canonical, Field::Role).is_some_and(|role| role.is_str(REASONING)) {
+        remove(&mut outgoing.canonical, Field::Role);
     }
 }

@@ -1,10 +1,10 @@
 //! What the engine did besides translating: repairs and losses, each with a name from a closed list, and the rule that the
 //! agent broke where it broke one.
 
-use super::trace::{Note, Trace};
-use crate::dialect::Sign;
+use super::explain_trace::{ExplainTrace, TraceEntry};
+use crate::dialect::DetectionRule;
 
-macro_rules! closed {
+macro_rules! label_enum {
     ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ macro_rules! closed {
             /// takes, what the specification does not forbid, and what is the dialect's own form.
             #[must_use]
             pub const fn rule(self) -> Option<&'static str> {
-                match self { $($name::$variant => closed!(@rule $($rule)?),)+ }
+                match self { $($name::$variant => label_enum!(@rule $($rule)?),)+ }
             }
         }
     };
@@ -32,9 +32,9 @@ macro_rules! closed {
     (@rule $rule:literal) => { Some($rule) };
 }
 
-closed! {
+label_enum! {
     /// Something that was mended so that the real client accepts the stream. Nothing is lost by one.
-    Repair {
+    EventRepair {
         /// the stream did not begin with RUN_STARTED
         RunStartedSupplied = "run_started_supplied" breaks "the first event of a run is its start, or an error",
         /// the agent's ids of thread or run gave way to the request's, and were carried
@@ -70,13 +70,13 @@ closed! {
         /// a frame that is no event left as RAW
         MalformedFrame = "malformed_frame" breaks "a frame is an event: a JSON object with a type and what that type needs",
         /// a member stood in snake_case or twice
-        Respelt = "respelt",
+        KeyNormalized = "respelt",
     }
 }
 
-closed! {
+label_enum! {
     /// Something that was left out on purpose. The list is short, and every entry is counted.
-    Loss {
+    EventLoss {
         /// an event after the terminal one
         AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
         /// RUN_STARTED while the run was active
@@ -102,7 +102,7 @@ closed! {
 
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Breach {
+pub struct BrokenRule {
     /// label of the repair or the loss that it made necessary
     pub label: &'static str,
     /// the rule, as a sentence
@@ -111,70 +111,74 @@ pub struct Breach {
 
 /// Counts since the stream opened.
 #[derive(Clone, Debug, Default)]
-pub struct Report {
+pub struct TranslationReport {
     /// by [`Repair`], in the order of its table
-    pub repairs: [u64; Repair::ALL.len()],
+    pub repairs: [u64; EventRepair::ALL.len()],
     /// by [`Loss`], in the order of its table
-    pub losses: [u64; Loss::ALL.len()],
+    pub losses: [u64; EventLoss::ALL.len()],
     /// the dialect of the agent, as far as it is known
     pub agent: &'static str,
     /// the dialect of the client
     pub client: &'static str,
     /// events from the agent, by label of its dialect
-    pub read: Box<[u64]>,
+    pub events_read: Box<[u64]>,
     /// events to the client, by label of its dialect
-    pub written: Box<[u64]>,
+    pub events_written: Box<[u64]>,
     /// that the agent turned out to speak another dialect than was thought
-    pub turned: Option<Turned>,
+    pub dialect_switch: Option<DialectSwitch>,
     /// the first rule that was broken
-    pub breach: Option<Breach>,
+    pub broken_rule: Option<BrokenRule>,
     /// what happens to each event, where somebody asked for it
-    pub trace: Option<Box<Trace>>,
+    pub trace: Option<Box<ExplainTrace>>,
 }
 
 /// A turn to another dialect, in a stream whose dialect is told by what it says.
 #[derive(Clone, Debug)]
-pub struct Turned {
+pub struct DialectSwitch {
     /// what showed it
-    pub sign: &'static Sign,
+    pub rule: &'static DetectionRule,
     /// the dialect that it was taken for
-    pub from: &'static str,
+    pub from_dialect: &'static str,
     /// events that were read before, by label of the dialect that it was taken for
-    pub read: Box<[u64]>,
+    pub events_read: Box<[u64]>,
 }
 
-impl Report {
+impl TranslationReport {
     /// From here on the agent's events are those of the sign's dialect.
-    pub(super) fn turn(&mut self, sign: &'static Sign) {
-        let labels = vec![0; sign.dialect.other() + 1].into_boxed_slice();
+    pub(super) fn switch_dialect(&mut self, sign: &'static DetectionRule) {
+        let labels = vec![0; sign.dialect.other_label_index() + 1].into_boxed_slice();
         let from = std::mem::replace(&mut self.agent, sign.dialect.name);
-        self.turned = Some(Turned { sign, from, read: std::mem::replace(&mut self.read, labels) });
+        self.dialect_switch = Some(DialectSwitch {
+            rule: sign,
+            from_dialect: from,
+            events_read: std::mem::replace(&mut self.events_read, labels),
+        });
     }
 
     /// Counts a repair.
-    pub fn repair(&mut self, repair: Repair) {
+    pub fn count_repair(&mut self, repair: EventRepair) {
         self.repairs[repair as usize] += 1;
-        self.note(Note::Repair(repair), repair.label(), repair.rule());
+        self.record(TraceEntry::Repair(repair), repair.label(), repair.rule());
     }
 
     /// Counts a repair of what the agent's dialect has in its own form: no rule is broken.
-    pub fn own_form(&mut self, repair: Repair) {
+    pub fn count_allowed_repair(&mut self, repair: EventRepair) {
         self.repairs[repair as usize] += 1;
-        self.note(Note::Repair(repair), repair.label(), None);
+        self.record(TraceEntry::Repair(repair), repair.label(), None);
     }
 
     /// Counts a loss.
-    pub fn loss(&mut self, loss: Loss) {
+    pub fn count_loss(&mut self, loss: EventLoss) {
         self.losses[loss as usize] += 1;
-        self.note(Note::Loss(loss), loss.label(), loss.rule());
+        self.record(TraceEntry::Loss(loss), loss.label(), loss.rule());
     }
 
-    fn note(&mut self, note: Note, label: &'static str, rule: Option<&'static str>) {
-        if let (None, Some(rule)) = (self.breach, rule) {
-            self.breach = Some(Breach { label, rule });
+    fn record(&mut self, note: TraceEntry, label: &'static str, rule: Option<&'static str>) {
+        if let (None, Some(rule)) = (self.broken_rule, rule) {
+            self.broken_rule = Some(BrokenRule { label, rule });
         }
         if let Some(trace) = &mut self.trace {
-            trace.notes.push(note);
+            trace.entries.push(note);
         }
     }
 }

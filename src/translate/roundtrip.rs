@@ -4,14 +4,14 @@
 //! of keys does not count, and every digit does. Events may be added where a dialect supplies them (a start, what opens, what
 //! closes, an error at the end). What is left out on purpose is told apart from what is missing.
 
-use super::report::{Loss, Repair, Report};
-use super::request::{self, Refused};
-use super::{Ids, Stream, carry};
+use super::report::{EventLoss, EventRepair, TranslationReport};
+use super::request::{self, RequestRefusal};
+use super::{RunIds, Stream, carry};
 use crate::codec::json;
-use crate::codec::sse::{Decoder, Limits, Step};
-use crate::dialect::{Dialect, Home, Side};
-use crate::event::run::{Item, Move};
-use crate::event::{Field, Json, Key, Kind, Members, Type};
+use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
+use crate::dialect::{CarryLocation, Dialect, PeerDialect};
+use crate::event::run::{ItemAction, RunItem};
+use crate::event::{EventType, Field, Json, JsonType, MemberKey, Members};
 
 /// Most added events that are looked over for the one that an event became.
 const LOOKAHEAD: usize = 256;
@@ -20,49 +20,49 @@ const LOOKAHEAD: usize = 256;
 const DIFFERENCES_LIMIT: usize = 1_000;
 
 /// Whether an event is there for the dialect's sake alone: reading it again gives none.
-fn stands_for_nothing(home: Home, event: &str) -> bool {
-    let Some((place, _)) = home.place() else { return false };
-    let members = json::open_object(event).map(|object| object.members).unwrap_or_default();
+fn is_placeholder(location: CarryLocation, event: &str) -> bool {
+    let Some((place, _)) = location.carry_member() else { return false };
+    let members = json::parse_open_object(event).map(|object| object.members).unwrap_or_default();
     let held = members.iter().find(|(key, _)| carry::is_named(key, place));
-    held.is_some_and(|(_, held)| carry::unwrap(held, home).stands_for.as_deref() == Some(""))
+    held.is_some_and(|(_, held)| carry::unwrap_canonical(held, location).canonical_type.as_deref() == Some(""))
 }
 
 /// A stream on its way there and back.
 #[derive(Debug)]
-pub struct Roundtrip {
+pub struct RoundTrip {
     dialect: &'static Dialect,
-    there: Stream,
-    back: Stream,
-    said: Vec<Said>,
-    heard: Vec<String>,
+    forward: Stream,
+    backward: Stream,
+    sent: Vec<SentEvent>,
+    returned: Vec<String>,
 }
 
 /// One event that went out, and what became of it on the way there.
 #[derive(Debug)]
-struct Said {
+struct SentEvent {
     data: String,
-    repairs: Vec<Repair>,
-    losses: Vec<Loss>,
+    repairs: Vec<EventRepair>,
+    losses: Vec<EventLoss>,
     /// how many events had come back when it had gone the whole way
-    until: usize,
+    returned_count: usize,
 }
 
 /// What came of a round trip.
 #[derive(Clone, Debug, Default)]
-pub struct Outcome {
+pub struct RoundTripOutcome {
     /// events that went out
     pub events: usize,
     /// types of the events that were added
     pub added: Vec<String>,
     /// events that were left out on purpose: their position from 0 on, and why
-    pub losses: Vec<(usize, Loss)>,
+    pub losses: Vec<(usize, EventLoss)>,
     /// what went or changed
-    pub differences: Vec<Difference>,
+    pub differences: Vec<RoundTripDifference>,
 }
 
 /// One member that went or changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Difference {
+pub struct RoundTripDifference {
     /// position of the event, from 0 on
     pub event: usize,
     /// JSON Pointer to the member; empty for the event as a whole
@@ -72,105 +72,112 @@ pub struct Difference {
     /// what it is, JSON; `None` when it is gone
     pub after: Option<String>,
     /// what was mended on the event, and may be the reason
-    pub repairs: Vec<Repair>,
+    pub repairs: Vec<EventRepair>,
 }
 
-impl Roundtrip {
+impl RoundTrip {
     /// A round trip from the dialect of `from` through that of `to`.
     #[must_use]
-    pub fn new(from: Side, to: Side, ids: Option<Ids>) -> Self {
-        Roundtrip {
+    pub fn new(from: PeerDialect, to: PeerDialect, ids: Option<RunIds>) -> Self {
+        RoundTrip {
             dialect: from.dialect,
-            there: Stream::new(from, to, ids, Limits::default()),
-            back: Stream::new(to, from, None, Limits::default()),
-            said: Vec::new(),
-            heard: Vec::new(),
+            forward: Stream::new(from, to, ids, SseLimits::default()),
+            backward: Stream::new(to, from, None, SseLimits::default()),
+            sent: Vec::new(),
+            returned: Vec::new(),
         }
     }
 
     /// The next event.
-    pub fn event(&mut self, data: &str) {
-        let (before, over) = (self.there.report().clone(), self.there.ending().is_some());
+    pub fn push_event(&mut self, data: &str) {
+        let (before, over) = (self.forward.report().clone(), self.forward.ending().is_some());
         let mut out = Vec::new();
         // Nothing is strict here.
-        let _ = self.there.push_event(data, 0, &mut out);
-        let (repairs, mut losses) = since(&before, self.there.report());
+        let _ = self.forward.push_event(data, 0, &mut out);
+        let (repairs, mut losses) = counted_since(&before, self.forward.report());
         // One that is held is counted later.
         if over && losses.is_empty() {
-            losses.push(Loss::AfterTerminal);
+            losses.push(EventLoss::AfterTerminal);
         }
-        self.return_home(&out);
-        self.said.push(Said { data: data.to_owned(), repairs, losses, until: self.heard.len() });
+        self.send_back(&out);
+        self.sent.push(SentEvent { data: data.to_owned(), repairs, losses, returned_count: self.returned.len() });
     }
 
     /// Ends both ways and compares.
     #[must_use]
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> RoundTripOutcome {
         let mut out = Vec::new();
         // A recording that breaks off is compared as far as it goes.
-        let _ = self.there.finish(0, &mut out);
-        self.return_home(&out);
+        let _ = self.forward.finish(0, &mut out);
+        self.send_back(&out);
         let mut out = Vec::new();
-        let _ = self.back.finish(0, &mut out);
-        self.heard.extend(frames(&out));
-        self.compare()
+        let _ = self.backward.finish(0, &mut out);
+        self.returned.extend(decode_frames(&out));
+        self.compare_events()
     }
 
-    fn return_home(&mut self, frames_of_b: &[u8]) {
-        for frame in frames(frames_of_b) {
+    fn send_back(&mut self, frames_of_b: &[u8]) {
+        for frame in decode_frames(frames_of_b) {
             let mut out = Vec::new();
-            let _ = self.back.push_event(&frame, 0, &mut out);
-            let heard = frames(&out).into_iter().filter(|event| !stands_for_nothing(self.dialect.home, event));
-            self.heard.extend(heard);
+            let _ = self.backward.push_event(&frame, 0, &mut out);
+            let heard =
+                decode_frames(&out).into_iter().filter(|event| !is_placeholder(self.dialect.carry_location, event));
+            self.returned.extend(heard);
         }
     }
 
-    fn compare(self) -> Outcome {
-        let mut outcome = Outcome { events: self.said.len(), ..Outcome::default() };
+    fn compare_events(self) -> RoundTripOutcome {
+        let mut outcome = RoundTripOutcome { events: self.sent.len(), ..RoundTripOutcome::default() };
         let mut heard = 0;
-        for (event, said) in self.said.iter().enumerate() {
+        for (event, said) in self.sent.iter().enumerate() {
             outcome.losses.extend(said.losses.iter().map(|loss| (event, *loss)));
             // What stands for nothing may vanish.
-            if stands_for_nothing(self.dialect.home, &said.data) {
+            if is_placeholder(self.dialect.carry_location, &said.data) {
                 continue;
             }
             // Members that must not leave are left out of an event that does.
-            if said.losses.iter().any(|loss| *loss != Loss::Stripped) {
+            if said.losses.iter().any(|loss| *loss != EventLoss::Stripped) {
                 continue;
             }
-            let note = |(path, before, after)| Difference { event, path, before, after, repairs: said.repairs.clone() };
-            let rest: Vec<&str> = self.heard[heard..].iter().take(LOOKAHEAD).map(String::as_str).collect();
-            let own = said.until.saturating_sub(heard);
-            match self.find(&said.data, &rest) {
+            let note = |(path, before, after)| RoundTripDifference {
+                event,
+                path,
+                before,
+                after,
+                repairs: said.repairs.clone(),
+            };
+            let rest: Vec<&str> = self.returned[heard..].iter().take(LOOKAHEAD).map(String::as_str).collect();
+            let own = said.returned_count.saturating_sub(heard);
+            match self.find_match(&said.data, &rest) {
                 Some((skipped, differences)) => {
                     outcome.differences.extend(differences.into_iter().map(note));
-                    outcome.added.extend(rest[..skipped].iter().map(|event| type_of(event)));
+                    outcome.added.extend(rest[..skipped].iter().map(|event| event_type(event)));
                     heard += skipped + 1;
                 }
                 // What came back in its place is something else.
                 None => {
                     let instead = rest.first().filter(|_| own > 0).map(|event| (*event).to_owned());
-                    outcome.differences.push(note((String::new(), shown(&said.data), instead)));
+                    outcome.differences.push(note((String::new(), frame_json(&said.data), instead)));
                     heard += own;
                 }
             }
             outcome.differences.truncate(DIFFERENCES_LIMIT);
         }
-        outcome.added.extend(self.heard[heard..].iter().map(|event| type_of(event)));
+        outcome.added.extend(self.returned[heard..].iter().map(|event| event_type(event)));
         outcome
     }
 
     /// The event among `heard` that `said` became: the first that says all of it, else the first of its type, before which
     /// nothing stands but what a dialect supplies.
-    fn find(&self, said: &str, heard: &[&str]) -> Option<(usize, Vec<Change>)> {
-        let open = heard.iter().take_while(|event| self.is_supplied(event)).count();
-        let reach = &heard[..heard.len().min(open + 1)];
+    fn find_match(&self, sent: &str, returned: &[&str]) -> Option<(usize, Vec<ValueChange>)> {
+        let open = returned.iter().take_while(|event| self.is_supplied(event)).count();
+        let reach = &returned[..returned.len().min(open + 1)];
         let mut alike = None;
         for (at, event) in reach.iter().enumerate() {
-            if type_of(said) != type_of(event) {
+            if event_type(sent) != event_type(event) {
                 continue;
             }
-            let mut changes = compare(said, event, self.dialect.home);
+            let mut changes = compare_json(sent, event, self.dialect.carry_location);
             changes.retain(|(path, _, after)| after.is_some() || !self.is_stripped(path));
             if changes.is_empty() {
                 return Some((at, changes));
@@ -187,11 +194,11 @@ impl Roundtrip {
 
     /// Whether an event is one that a dialect supplies where it is missing.
     fn is_supplied(&self, event: &str) -> bool {
-        let wire = type_of(event);
-        let row = self.dialect.row(&wire).map(|(_, row)| row.kind);
-        row.or_else(|| Kind::from_wire(&wire)).is_some_and(|kind| {
-            matches!(kind, Kind::RunStarted | Kind::RunError)
-                || matches!(Item::touched_by(kind), Some((_, Move::Open | Move::Close, _)))
+        let wire = event_type(event);
+        let row = self.dialect.row_for_wire(&wire).map(|(_, row)| row.kind);
+        row.or_else(|| EventType::from_wire(&wire)).is_some_and(|kind| {
+            matches!(kind, EventType::RunStarted | EventType::RunError)
+                || matches!(RunItem::action_for(kind), Some((_, ItemAction::Open | ItemAction::Close, _)))
         })
     }
 }
@@ -200,118 +207,151 @@ impl Roundtrip {
 ///
 /// # Errors
 /// When it is no request, or not even what became of it is.
-pub fn request(body: &[u8], from: Side, to: Side, fresh: &Ids) -> Result<Outcome, Refused> {
-    let there = request::translate(body, from, to, fresh)?;
-    let back = request::translate(there.body.as_bytes(), to, from, fresh)?;
+pub fn roundtrip_request(
+    body: &[u8],
+    from: PeerDialect,
+    to: PeerDialect,
+    fresh: &RunIds,
+) -> Result<RoundTripOutcome, RequestRefusal> {
+    let there = request::translate_request(body, from, to, fresh)?;
+    let back = request::translate_request(there.body.as_bytes(), to, from, fresh)?;
     let before = String::from_utf8_lossy(body);
-    let changes = compare(before.trim(), &back.body, from.dialect.home).into_iter();
-    let note = |(path, before, after)| Difference { event: 0, path, before, after, repairs: Vec::new() };
+    let changes = compare_json(before.trim(), &back.body, from.dialect.carry_location).into_iter();
+    let note = |(path, before, after)| RoundTripDifference { event: 0, path, before, after, repairs: Vec::new() };
     // "Whole nulls say nothing; the real client drops them too before it sends."
     let said = changes.filter(|(_, before, after)| before != Json::NULL.as_str() || after.is_some());
-    Ok(Outcome { events: 1, differences: said.map(note).take(DIFFERENCES_LIMIT).collect(), ..Outcome::default() })
+    Ok(RoundTripOutcome {
+        events: 1,
+        differences: said.map(note).take(DIFFERENCES_LIMIT).collect(),
+        ..RoundTripOutcome::default()
+    })
 }
 
-fn since(before: &Report, after: &Report) -> (Vec<Repair>, Vec<Loss>) {
-    let repairs = Repair::ALL.iter().filter(|one| after.repairs[**one as usize] > before.repairs[**one as usize]);
-    let losses = Loss::ALL.iter().filter(|one| after.losses[**one as usize] > before.losses[**one as usize]);
+fn counted_since(before: &TranslationReport, after: &TranslationReport) -> (Vec<EventRepair>, Vec<EventLoss>) {
+    let repairs = EventRepair::ALL.iter().filter(|one| after.repairs[**one as usize] > before.repairs[**one as usize]);
+    let losses = EventLoss::ALL.iter().filter(|one| after.losses[**one as usize] > before.losses[**one as usize]);
     (repairs.copied().collect(), losses.copied().collect())
 }
 
-fn frames(bytes: &[u8]) -> Vec<String> {
-    let (mut decoder, mut rest, mut found) = (Decoder::default(), bytes, Vec::new());
-    while let Step::Frame(frame) = decoder.next(&mut rest) {
+fn decode_frames(bytes: &[u8]) -> Vec<String> {
+    let (mut decoder, mut rest, mut found) = (SseDecoder::default(), bytes, Vec::new());
+    while let SseStep::Frame(frame) = decoder.next(&mut rest) {
         found.push(frame.data.into_owned());
     }
     found
 }
 
 /// A frame as JSON.
-fn shown(frame: &str) -> String {
-    json::value(frame).map_or_else(|| Json::string(frame), Json::into_owned).as_str().to_owned()
+fn frame_json(frame: &str) -> String {
+    json::parse_value(frame).map_or_else(|| Json::string(frame), Json::into_owned).as_str().to_owned()
 }
 
-fn type_of(data: &str) -> String {
-    let kind = json::object(data).ok().and_then(|object| object.kind);
+fn event_type(data: &str) -> String {
+    let kind = json::parse_object(data).ok().and_then(|object| object.kind);
     kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned()
 }
 
 /// A path, what stood there, and what stands there now.
-type Change = (String, String, Option<String>);
+type ValueChange = (String, String, Option<String>);
 
 /// Whether an object may have more members than it had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Room {
+enum ExtraMembers {
     /// metadata, and what it holds for a dialect
-    Metadata,
+    Allowed,
     /// values of applications
-    None,
+    Forbidden,
 }
 
 /// What of `before` is not in `after`. Both are events or both are requests.
-fn compare(before: &str, after: &str, home: Home) -> Vec<Change> {
+fn compare_json(before: &str, after: &str, location: CarryLocation) -> Vec<ValueChange> {
     let mut changes = Vec::new();
-    object(&mut String::new(), &Json::trusted(before), &Json::trusted(after), home, &mut changes);
+    compare_object(&mut String::new(), &Json::from_trusted(before), &Json::from_trusted(after), location, &mut changes);
     changes
 }
 
-fn object(path: &mut String, before: &Json<'_>, after: &Json<'_>, home: Home, out: &mut Vec<Change>) {
-    let (Some(said), Some(heard)) = (json::message(before), json::message(after)) else {
-        return value(path, before, Some(after), Room::None, out);
+fn compare_object(
+    path: &mut String,
+    before: &Json<'_>,
+    after: &Json<'_>,
+    location: CarryLocation,
+    out: &mut Vec<ValueChange>,
+) {
+    let (Some(said), Some(heard)) = (json::parse_message(before), json::parse_message(after)) else {
+        return compare_value(path, before, Some(after), ExtraMembers::Forbidden, out);
     };
     for (key, old) in &said {
         let new = heard.iter().find(|(own, _)| own == key).map(|(_, value)| value);
-        inside(path, name(key), |path| match key {
+        at_step(path, key_name(key), |path| match key {
             // Said by whoever writes.
-            Key::Known(Field::ProtocolVersion) => {}
-            Key::Known(Field::Messages) => list(path, old, new, home, out),
+            MemberKey::Known(Field::ProtocolVersion) => {}
+            MemberKey::Known(Field::Messages) => compare_list(path, old, new, location, out),
             key => {
-                let room = if *key == Key::Known(Field::Metadata) { Room::Metadata } else { Room::None };
+                let room = if *key == MemberKey::Known(Field::Metadata) {
+                    ExtraMembers::Allowed
+                } else {
+                    ExtraMembers::Forbidden
+                };
                 // What is ours in the home of carried material was added.
-                if home.place().is_none_or(|(name, _)| !carry::is_named(key, name)) {
-                    return value(path, old, new, room, out);
+                if location.carry_member().is_none_or(|(name, _)| !carry::is_named(key, name)) {
+                    return compare_value(path, old, new, room, out);
                 }
-                let before = carry::unwrap(old, home);
-                if before.own.as_ref() != Some(old) {
+                let before = carry::unwrap_canonical(old, location);
+                if before.rest.as_ref() != Some(old) {
                     // An earlier hop left it there.
-                    return value(path, old, new, Room::Metadata, out);
+                    return compare_value(path, old, new, ExtraMembers::Allowed, out);
                 }
-                let own = new.and_then(|new| carry::unwrap(new, home).own);
-                value(path, old, own.as_ref(), room, out);
+                let own = new.and_then(|new| carry::unwrap_canonical(new, location).rest);
+                compare_value(path, old, own.as_ref(), room, out);
             }
         });
     }
 }
 
-fn list(path: &mut String, before: &Json<'_>, after: Option<&Json<'_>>, home: Home, out: &mut Vec<Change>) {
-    let lists = json::elements(before).zip(after.and_then(json::elements));
+fn compare_list(
+    path: &mut String,
+    before: &Json<'_>,
+    after: Option<&Json<'_>>,
+    location: CarryLocation,
+    out: &mut Vec<ValueChange>,
+) {
+    let lists = json::parse_elements(before).zip(after.and_then(json::parse_elements));
     match lists.filter(|(before, after)| before.len() == after.len()) {
         Some((before, after)) => {
             for (at, (before, after)) in before.iter().zip(&after).enumerate() {
-                inside(path, &at.to_string(), |path| object(path, before, after, home, out));
+                at_step(path, &at.to_string(), |path| compare_object(path, before, after, location, out));
             }
         }
-        None => value(path, before, after, Room::None, out),
+        None => compare_value(path, before, after, ExtraMembers::Forbidden, out),
     }
 }
 
-fn value(path: &mut String, before: &Json<'_>, after: Option<&Json<'_>>, room: Room, out: &mut Vec<Change>) {
+fn compare_value(
+    path: &mut String,
+    before: &Json<'_>,
+    after: Option<&Json<'_>>,
+    room: ExtraMembers,
+    out: &mut Vec<ValueChange>,
+) {
     let Some(after) = after else {
         return out.push((path.clone(), before.as_str().to_owned(), None));
     };
-    if before.same(after) {
+    if before.is_same(after) {
         return;
     }
-    match (before.shape(), after.shape()) {
-        (Type::Object, Type::Object) => {
-            if let (Some(old), Some(new)) = (json::members(before), json::members(after)) {
-                return members(path, &old, &new, room, out);
+    match (before.json_type(), after.json_type()) {
+        (JsonType::Object, JsonType::Object) => {
+            if let (Some(old), Some(new)) = (json::parse_members(before), json::parse_members(after)) {
+                return compare_members(path, &old, &new, room, out);
             }
         }
-        (Type::Array, Type::Array) => {
-            let lists = json::elements(before).zip(json::elements(after));
+        (JsonType::Array, JsonType::Array) => {
+            let lists = json::parse_elements(before).zip(json::parse_elements(after));
             if let Some((old, new)) = lists.filter(|(old, new)| old.len() == new.len()) {
                 for (at, (old, new)) in old.iter().zip(&new).enumerate() {
-                    inside(path, &at.to_string(), |path| value(path, old, Some(new), Room::None, out));
+                    at_step(path, &at.to_string(), |path| {
+                        compare_value(path, old, Some(new), ExtraMembers::Forbidden, out)
+                    });
                 }
                 return;
             }
@@ -321,27 +361,33 @@ fn value(path: &mut String, before: &Json<'_>, after: Option<&Json<'_>>, room: R
     out.push((path.clone(), before.as_str().to_owned(), Some(after.as_str().to_owned())));
 }
 
-fn members(path: &mut String, old: &Members<'_>, new: &Members<'_>, room: Room, out: &mut Vec<Change>) {
+fn compare_members(
+    path: &mut String,
+    old: &Members<'_>,
+    new: &Members<'_>,
+    room: ExtraMembers,
+    out: &mut Vec<ValueChange>,
+) {
     let added = new.iter().any(|(key, _)| old.iter().all(|(own, _)| own != key));
-    if added && room == Room::None {
+    if added && room == ExtraMembers::Forbidden {
         let [before, after] = [old, new].map(|all| json::to_object(all).as_str().to_owned());
         return out.push((path.clone(), before, Some(after)));
     }
     for (key, value_before) in old {
         let value_after = new.iter().find(|(own, _)| own == key).map(|(_, value)| value);
-        inside(path, name(key), |path| value(path, value_before, value_after, room, out));
+        at_step(path, key_name(key), |path| compare_value(path, value_before, value_after, room, out));
     }
 }
 
-fn name<'k>(key: &'k Key<'_>) -> &'k str {
+fn key_name<'k>(key: &'k MemberKey<'_>) -> &'k str {
     match key {
-        Key::Known(field) => field.camel(),
-        Key::Other(name) => name,
+        MemberKey::Known(field) => field.camel(),
+        MemberKey::Other(name) => name,
     }
 }
 
 /// Does something one step deeper; a step is escaped as in RFC 6901.
-fn inside(path: &mut String, step: &str, then: impl FnOnce(&mut String)) {
+fn at_step(path: &mut String, step: &str, then: impl FnOnce(&mut String)) {
     let end = path.len();
     path.push('/');
     path.push_str(&step.replace('~', "~0").replace('/', "~1"));
@@ -355,7 +401,7 @@ mod tests {
     use crate::dialect::{AG_UI, HAI};
 
     #[test]
-    fn what_may_differ_and_what_may_not() {
+    fn reports_only_differences_that_matter() {
         type Row<'r> = (&'r str, &'r str, &'r [(&'r str, Option<&'r str>)]);
         let rows: &[Row<'_>] = &[
             (
@@ -383,15 +429,15 @@ mod tests {
             (r#"{"protocolVersion":"0.9"}"#, r#"{"protocolVersion":"1.0"}"#, &[]),
         ];
         for (before, after, expected) in rows {
-            let changes = compare(before, after, Home::Extra);
+            let changes = compare_json(before, after, CarryLocation::Extra);
             let changes: Vec<_> = changes.iter().map(|(path, _, after)| (path.as_str(), after.as_deref())).collect();
             assert_eq!(changes, *expected, "{before} {after}");
         }
     }
 
     #[test]
-    fn a_stream_is_followed_through_what_was_added_and_left_out() {
-        let mut trip = Roundtrip::new(Side::new(&HAI), Side::new(&AG_UI), None);
+    fn pairs_events_across_added_and_dropped_ones() {
+        let mut trip = RoundTrip::new(PeerDialect::new(&HAI), PeerDialect::new(&AG_UI), None);
         for event in [
             r#"{"type":"STEP_STARTED","stepName":"a","x":1.0}"#,
             r#"{"type":"STEP_FINISHED","stepName":"b"}"#,
@@ -399,11 +445,11 @@ mod tests {
             r#"{"type":"CUSTOM","name":"n","value":[1.10],"timestamp":"soon"}"#,
             r#"{"type":"RUN_FINISHED","messageId":"m","role":"assistant"}"#,
         ] {
-            trip.event(event);
+            trip.push_event(event);
         }
-        let Outcome { events, added, losses, differences } = trip.finish();
+        let RoundTripOutcome { events, added, losses, differences } = trip.finish();
         assert_eq!((events, added), (5, vec!["RUN_STARTED".to_owned(), "STEP_FINISHED".to_owned()]));
-        assert_eq!(losses, [(1, Loss::StrayBoundary), (2, Loss::DoneMarker)]);
+        assert_eq!(losses, [(1, EventLoss::StrayBoundary), (2, EventLoss::DoneMarker)]);
         let found: Vec<_> = differences.iter().map(|one| (one.event, one.path.as_str(), one.before.as_str())).collect();
         assert_eq!(found, [(3, "/timestamp", "\"soon\"")], "{differences:?}");
     }

@@ -6,35 +6,35 @@
 
 mod chunks;
 
-use super::calls::Calls;
-use super::conform::{self, OURS};
-use super::names::{self, Names};
-use super::report::{Breach, Loss, Repair, Report};
-use super::tools::Made;
-use super::{Ids, carry, held};
+use super::allowed_tools::PriorCalls;
+use super::call_tracker::CallTracker;
+use super::conform::{self, GATEWAY_KEY};
+use super::message_ids::{self, MessageIdMap};
+use super::report::{BrokenRule, EventLoss, EventRepair, TranslationReport};
+use super::{RunIds, carry, memory_limits};
 use crate::codec::json;
-use crate::dialect::{Dialect, Home, Shape};
-use crate::event::input::Message;
-use crate::event::lane::Lanes;
-use crate::event::owner::{Conflict, Owners};
-use crate::event::run::{Ending, Item, Opened, Run, Violation};
-use crate::event::{Event, Field, Json, Key, Kind, Members, get};
+use crate::dialect::{CarryLocation, Dialect, EventShape};
+use crate::event::input::MessageMembers;
+use crate::event::lane::ChunkLanes;
+use crate::event::owner::{ItemOwners, OwnerConflict};
+use crate::event::run::{OpenItem, RunEnding, RunItem, RunStateMachine, RunViolation};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get};
 
 /// Stands where neither the request nor the agent named a thread or run (offline translation only).
-const UNNAMED: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
+const DEFAULT_IDS: [(&str, Field); 2] = [("thread", Field::ThreadId), ("run", Field::RunId)];
 
 /// Name of a tool whose call was used without ever being started.
 const UNKNOWN_TOOL: &str = "unknown";
 
 /// `outcome` of a run that was stopped on purpose (specs §1.2).
-const CANCELLED: &str = r#"{"type":"cancelled"}"#;
+const CANCELLED_OUTCOME: &str = r#"{"type":"cancelled"}"#;
 
 /// Longest name of an event that an error repeats.
-const SHOWN: usize = 64;
+const MAX_TYPE_NAME_LEN: usize = 64;
 
 /// What the guard does about an agent that breaks a rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Mode {
+pub enum GuardMode {
     /// mends it: what leaves is a run that the real client accepts
     #[default]
     Repair,
@@ -46,130 +46,139 @@ pub enum Mode {
 
 /// The event at which a run in [`Mode::Strict`] ended, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Offence {
+pub struct StrictViolation {
     /// the rule
-    pub breach: Breach,
+    pub broken_rule: BrokenRule,
     /// `type` of the agent's event, as the agent wrote it and cut short; empty where it has none
-    pub event: String,
+    pub event_type: String,
 }
 
-impl std::fmt::Display for Offence {
+impl std::fmt::Display for StrictViolation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Breach { label, rule } = self.breach;
-        let event = if self.event.is_empty() { "A frame without a type" } else { &self.event };
+        let BrokenRule { label, rule } = self.broken_rule;
+        let event = if self.event_type.is_empty() { "A frame without a type" } else { &self.event_type };
         write!(f, "{event} breaks the rule that {rule} ({label}).")
     }
 }
 
 /// What a conversation holds before its run begins: ids of messages and calls that are taken.
 #[derive(Debug, Default)]
-pub struct Known {
-    names: Names,
-    calls: Calls,
+pub struct ConversationState {
+    message_ids: MessageIdMap,
+    call_tracker: CallTracker,
     /// calls with their tools, where the route allows only some
-    pub(super) made: Made,
+    pub(super) prior_calls: PriorCalls,
 }
 
-impl Known {
+impl ConversationState {
     /// What is known from the messages of a request, ids as its client has them.
-    pub(super) fn of(messages: &[Message<'_>]) -> Known {
-        let mut calls = Calls::default();
-        messages.iter().for_each(|message| calls.told(message));
-        Known { names: Names::of_conversation(messages), calls, made: Made::default() }
+    pub(super) fn from_messages(messages: &[MessageMembers<'_>]) -> ConversationState {
+        let mut call_tracker = CallTracker::default();
+        messages.iter().for_each(|message| call_tracker.observe_message(message));
+        ConversationState {
+            message_ids: MessageIdMap::from_messages(messages),
+            call_tracker,
+            prior_calls: PriorCalls::default(),
+        }
     }
 }
 
 /// Watches over one run.
 #[derive(Debug)]
-pub(super) struct Guard {
-    pub mode: Mode,
-    run: Run,
-    lanes: Lanes,
-    owners: Owners,
-    known: Known,
-    ids: Option<Ids>,
+pub(super) struct RunGuard {
+    pub mode: GuardMode,
+    run: RunStateMachine,
+    lanes: ChunkLanes,
+    owners: ItemOwners,
+    conversation: ConversationState,
+    ids: Option<RunIds>,
     /// the ids of thread and run that the agent's start said
-    started: [Option<Json<'static>>; 2],
+    started_ids: [Option<Json<'static>>; 2],
     /// whether the agent's dialect may begin without its start
     start_optional: bool,
     /// whether the client keeps messages of all kinds in one list
-    one_list: bool,
+    single_message_list: bool,
     /// the terminal event that left
-    said: Option<Ending>,
-    offence: Option<Offence>,
+    ending: Option<RunEnding>,
+    violation: Option<StrictViolation>,
     /// bytes of ids that are kept until the run ends
-    pub kept: usize,
+    pub retained_bytes: usize,
 }
 
-impl Guard {
-    pub fn new(ids: Option<Ids>, agent: &Dialect, client: &Dialect) -> Self {
-        let start = agent.rows.iter().find(|row| row.kind == Kind::RunStarted).map(|row| row.shape);
-        Guard {
-            mode: Mode::default(),
-            run: Run::default(),
-            lanes: Lanes::default(),
-            owners: Owners::default(),
-            known: Known::default(),
+impl RunGuard {
+    pub fn new(ids: Option<RunIds>, agent: &Dialect, client: &Dialect) -> Self {
+        let start = agent.rows.iter().find(|row| row.kind == EventType::RunStarted).map(|row| row.shape);
+        RunGuard {
+            mode: GuardMode::default(),
+            run: RunStateMachine::default(),
+            lanes: ChunkLanes::default(),
+            owners: ItemOwners::default(),
+            conversation: ConversationState::default(),
             ids,
-            started: [None, None],
+            started_ids: [None, None],
             // The kinds of HAI are apart already; what was renamed for a client gets its id back there.
-            start_optional: start == Some(Shape::IdsOptional),
-            one_list: client.home != Home::Extra,
-            said: None,
-            offence: None,
-            kept: 0,
+            start_optional: start == Some(EventShape::OptionalIds),
+            single_message_list: client.carry_location != CarryLocation::Extra,
+            ending: None,
+            violation: None,
+            retained_bytes: 0,
         }
     }
 
     /// Takes over what the conversation holds.
-    pub fn know(&mut self, known: Known) {
-        self.known = known;
+    pub fn set_conversation(&mut self, conversation: ConversationState) {
+        self.conversation = conversation;
     }
 
     /// How the run ended, once its terminal event has left.
-    pub fn ending(&self) -> Option<Ending> {
-        self.said
+    pub fn ending(&self) -> Option<RunEnding> {
+        self.ending
     }
 
     /// The first rule that was broken, in [`Mode::Strict`].
-    pub fn offence(&self) -> Option<&Offence> {
-        self.offence.as_ref()
+    pub fn violation(&self) -> Option<&StrictViolation> {
+        self.violation.as_ref()
     }
 
     /// Looks back at a frame. `false` when the run may not go on.
-    pub fn goes_on(&mut self, data: &str, report: &Report) -> bool {
-        if let (Mode::Strict, Some(breach)) = (self.mode, report.breach) {
-            self.offence.get_or_insert_with(|| Offence { breach, event: type_of(data) });
+    pub fn may_continue(&mut self, data: &str, report: &TranslationReport) -> bool {
+        if let (GuardMode::Strict, Some(breach)) = (self.mode, report.broken_rule) {
+            self.violation.get_or_insert_with(|| StrictViolation { broken_rule: breach, event_type: event_type(data) });
         }
-        self.offence.is_none() || self.said.is_some()
+        self.violation.is_none() || self.ending.is_some()
     }
 
     /// Lets `event` through, with whatever has to come before it.
-    pub fn event(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
-        if self.said.is_some() {
-            return report.loss(Loss::AfterTerminal);
+    pub fn process(
+        &mut self,
+        event: Event<'_>,
+        report: &mut TranslationReport,
+        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
+    ) {
+        if self.ending.is_some() {
+            return report.count_loss(EventLoss::AfterTerminal);
         }
         match self.mode {
-            Mode::Repair => {
-                self.mended(event, report, next);
-                self.said = self.run.ending();
+            GuardMode::Repair => {
+                self.repair_event(event, report, next);
+                self.ending = self.run.ending();
             }
-            Mode::Strict => {
-                self.mended(event, report, &mut |event, report: &mut Report| {
-                    if report.breach.is_none() {
+            GuardMode::Strict => {
+                self.repair_event(event, report, &mut |event, report: &mut TranslationReport| {
+                    if report.broken_rule.is_none() {
                         next(event, report);
                     }
                 });
-                self.said = self.run.ending().filter(|_| report.breach.is_none());
+                self.ending = self.run.ending().filter(|_| report.broken_rule.is_none());
             }
             // The mended stream is made all the same, for nobody: it says what there is to count.
-            Mode::Report => {
+            GuardMode::Report => {
                 let mut original = event.clone();
-                self.mended(event, report, &mut |_, _| {});
-                self.fill_ids(&mut original);
-                self.said = match original.kind {
-                    Kind::RunFinished => Some(Ending::Finished),
-                    Kind::RunError => Some(Ending::Failed),
+                self.repair_event(event, report, &mut |_, _| {});
+                self.fill_empty_ids(&mut original);
+                self.ending = match original.kind {
+                    EventType::RunFinished => Some(RunEnding::Finished),
+                    EventType::RunError => Some(RunEnding::Failed),
                     _ => None,
                 };
                 next(original, report);
@@ -180,190 +189,205 @@ impl Guard {
     /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). What is closed
     /// for it was left open by nobody's fault, so nothing is counted. Says nothing where the client heard what breaks the rules:
     /// then the state here is not the client's.
-    pub fn cancel(&mut self, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
-        if self.said.is_some() || (self.mode != Mode::Repair && report.breach.is_some()) {
+    pub fn cancel(&mut self, report: &mut TranslationReport, next: &mut impl FnMut(Event<'_>, &mut TranslationReport)) {
+        if self.ending.is_some() || (self.mode != GuardMode::Repair && report.broken_rule.is_some()) {
             return;
         }
-        if matches!(self.run, Run::Waiting) {
-            let mut start = Event::new(Kind::RunStarted);
-            self.name_run(&mut start, report);
-            self.supply(start, report, next);
+        if matches!(self.run, RunStateMachine::Waiting) {
+            let mut start = Event::new(EventType::RunStarted);
+            self.set_run_ids(&mut start, report);
+            self.admit_supplied(start, report, next);
         }
-        self.close(report, next);
-        let mut end = Event::new(Kind::RunFinished);
-        self.name_run(&mut end, report);
-        self.supply(end.with(Field::Outcome, Json::trusted(CANCELLED)), report, next);
-        self.said = Some(Ending::Cancelled);
+        self.close_open_items(report, next);
+        let mut end = Event::new(EventType::RunFinished);
+        self.set_run_ids(&mut end, report);
+        self.admit_supplied(end.with(Field::Outcome, Json::from_trusted(CANCELLED_OUTCOME)), report, next);
+        self.ending = Some(RunEnding::Cancelled);
     }
 
     /// Takes note of the gateway's own error, which is the last word in every mode.
-    pub fn last_word(&mut self) {
-        self.said = Some(Ending::Failed);
+    pub fn record_gateway_error(&mut self) {
+        self.ending = Some(RunEnding::Failed);
     }
 
-    fn mended(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
+    fn repair_event(
+        &mut self,
+        event: Event<'_>,
+        report: &mut TranslationReport,
+        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
+    ) {
         let mut event = conform::conform(event, report);
-        if held::introduces(event.kind) {
-            self.kept += held::kept(&event);
+        if memory_limits::introduces_ids(event.kind) {
+            self.retained_bytes += memory_limits::retained_ids_cost(&event);
         }
         match (&self.run, event.kind) {
-            (Run::Waiting, Kind::RunStarted | Kind::RunFinished) | (Run::Active(_), Kind::RunFinished) => {
-                self.name_run(&mut event, report);
+            (RunStateMachine::Waiting, EventType::RunStarted | EventType::RunFinished)
+            | (RunStateMachine::Active(_), EventType::RunFinished) => {
+                self.set_run_ids(&mut event, report);
             }
             _ => {}
         }
-        if self.one_list {
-            self.known.names.apply(&mut event, report);
+        if self.single_message_list {
+            self.conversation.message_ids.apply(&mut event, report);
         } else {
-            names::restore_event(&mut event);
+            message_ids::restore_event_ids(&mut event);
         }
-        self.known.calls.apply(&mut event, report);
-        self.lawful(event, report, next);
+        self.conversation.call_tracker.apply(&mut event, report);
+        self.enforce_order(event, report, next);
     }
 
-    fn lawful(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
+    fn enforce_order(
+        &mut self,
+        event: Event<'_>,
+        report: &mut TranslationReport,
+        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
+    ) {
         // Whose something is settles its lane, and what a lane settles is what left.
-        let event = self.owned(event, report);
-        let event = self.in_lane(event, report);
+        let event = self.resolve_owners(event, report);
+        let event = self.assign_lane(event, report);
         match self.run.admit(&event) {
             Ok(()) => {
-                self.note(&event);
+                self.observe(&event);
                 next(event, report);
             }
-            Err(violation) => self.mend(violation, event, report, next),
+            Err(violation) => self.repair_violation(violation, event, report, next),
         }
     }
 
     /// Takes note of an event that leaves.
-    fn note(&mut self, event: &Event<'_>) {
-        self.lanes.pass(event);
+    fn observe(&mut self, event: &Event<'_>) {
+        self.lanes.observe(event);
         match event.kind {
-            Kind::MessagesSnapshot => self.seed(event.get(Field::Messages)),
-            Kind::RunStarted => {
-                let input = event.get(Field::Input).and_then(json::message);
-                self.seed(input.as_ref().and_then(|input| get(input, Field::Messages)));
+            EventType::MessagesSnapshot => self.seed_owners(event.get(Field::Messages)),
+            EventType::RunStarted => {
+                let input = event.get(Field::Input).and_then(json::parse_message);
+                self.seed_owners(input.as_ref().and_then(|input| get(input, Field::Messages)));
             }
             _ => {}
         }
     }
 
     /// "Owners are seeded by the snapshot … and the echo of the input."
-    fn seed(&mut self, list: Option<&Json<'_>>) {
-        for element in list.and_then(json::elements).unwrap_or_default() {
-            let Some(message) = json::message(&element) else { continue };
+    fn seed_owners(&mut self, list: Option<&Json<'_>>) {
+        for element in list.and_then(json::parse_elements).unwrap_or_default() {
+            let Some(message) = json::parse_message(&element) else { continue };
             let owner = get(&message, Field::SubagentRunId);
-            self.owners.seed(Field::MessageId, get(&message, Field::Id), owner);
-            for call in get(&message, Field::ToolCalls).and_then(json::elements).unwrap_or_default() {
-                let call = json::members(&call);
-                self.owners.seed(Field::ToolCallId, call.as_ref().and_then(|call| get(call, Field::Id)), owner);
+            self.owners.seed_owner(Field::MessageId, get(&message, Field::Id), owner);
+            for call in get(&message, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default() {
+                let call = json::parse_members(&call);
+                self.owners.seed_owner(Field::ToolCallId, call.as_ref().and_then(|call| get(call, Field::Id)), owner);
             }
         }
     }
 
     /// Takes out what an event says about owners against what was settled.
-    fn owned<'a>(&mut self, mut event: Event<'a>, report: &mut Report) -> Event<'a> {
+    fn resolve_owners<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
         while let Err(conflict) = self.owners.admit(&event) {
             let field = match conflict {
-                Conflict::Tag => Field::SubagentRunId,
-                Conflict::Parent => Field::ParentMessageId,
+                OwnerConflict::Tag => Field::SubagentRunId,
+                OwnerConflict::Parent => Field::ParentMessageId,
             };
-            set_aside(&mut event, field, report);
+            carry_member(&mut event, field, report);
         }
         event
     }
 
     /// "The request's ids are the run's ids": an agent's own are replaced and carried.
-    fn name_run(&mut self, event: &mut Event<'_>, report: &mut Report) {
-        let ids = self.ids.get_or_insert_with(|| Ids::of(event));
+    fn set_run_ids(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
+        let ids = self.ids.get_or_insert_with(|| RunIds::from_event(event));
         let mut carried = Members::new();
         let fields = [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)];
-        for ((own, field), started) in fields.into_iter().zip(&mut self.started) {
-            let said = event.get(field).filter(|said| !said.is(""));
+        for ((own, field), started) in fields.into_iter().zip(&mut self.started_ids) {
+            let said = event.get(field).filter(|said| !said.is_str(""));
             // "both carry the same runId" [spec run-input]
-            let disagrees = said.is_some_and(|said| started.as_ref().is_some_and(|started| !started.same(said)));
-            if event.kind == Kind::RunStarted {
+            let disagrees = said.is_some_and(|said| started.as_ref().is_some_and(|started| !started.is_same(said)));
+            if event.kind == EventType::RunStarted {
                 *started = said.cloned().map(Json::into_owned);
             }
             if disagrees {
-                report.repair(Repair::IdsDisagree);
+                report.count_repair(EventRepair::IdsDisagree);
             }
             if said == Some(own) {
                 continue;
             }
             if let Some(said) = said {
-                carried.push((Key::Known(field), said.clone().into_owned()));
+                carried.push((MemberKey::Known(field), said.clone().into_owned()));
                 if !disagrees {
-                    report.repair(Repair::IdsReplaced);
+                    report.count_repair(EventRepair::IdsReplaced);
                 }
             }
             event.set(field, own.clone());
         }
-        carry::pack(event, OURS, carried);
+        carry::pack(event, GATEWAY_KEY, carried);
     }
 
     /// Puts the run's ids where an agent's dialect has none, and changes none that it said.
-    fn fill_ids(&self, event: &mut Event<'_>) {
-        let (Kind::RunStarted | Kind::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
+    fn fill_empty_ids(&self, event: &mut Event<'_>) {
+        let (EventType::RunStarted | EventType::RunFinished, Some(ids)) = (event.kind, &self.ids) else { return };
         for (own, field) in [(&ids.thread_id, Field::ThreadId), (&ids.run_id, Field::RunId)] {
-            if event.get(field).is_some_and(|said| said.is("")) {
+            if event.get(field).is_some_and(|said| said.is_str("")) {
                 event.set(field, own.clone());
             }
         }
     }
 
-    fn mend(
+    fn repair_violation(
         &mut self,
-        violation: Violation,
+        violation: RunViolation,
         event: Event<'_>,
-        report: &mut Report,
-        next: &mut impl FnMut(Event<'_>, &mut Report),
+        report: &mut TranslationReport,
+        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
     ) {
         match violation {
-            Violation::NotStarted => {
-                let mut start = Event::new(Kind::RunStarted);
-                self.name_run(&mut start, report);
+            RunViolation::NotStarted => {
+                let mut start = Event::new(EventType::RunStarted);
+                self.set_run_ids(&mut start, report);
                 match self.start_optional {
-                    true => report.own_form(Repair::RunStartedSupplied),
-                    false => report.repair(Repair::RunStartedSupplied),
+                    true => report.count_allowed_repair(EventRepair::RunStartedSupplied),
+                    false => report.count_repair(EventRepair::RunStartedSupplied),
                 }
-                self.supply(start, report, next);
-                self.lawful(event, report, next);
+                self.admit_supplied(start, report, next);
+                self.enforce_order(event, report, next);
             }
-            Violation::StillOpen => {
-                self.run.still_open().iter().for_each(|_| report.repair(Repair::CloserSupplied));
-                self.close(report, next);
-                self.supply(event, report, next);
+            RunViolation::StillOpen => {
+                self.run.open_items().iter().for_each(|_| report.count_repair(EventRepair::CloserSupplied));
+                self.close_open_items(report, next);
+                self.admit_supplied(event, report, next);
             }
-            Violation::NotOpen(item) if is_use(event.kind) => {
-                report.repair(Repair::OpenerSupplied);
+            RunViolation::NotOpen(item) if is_content(event.kind) => {
+                report.count_repair(EventRepair::OpenerSupplied);
                 let mut event = event;
-                if self.one_list {
-                    self.known.names.open(&mut event, report);
+                if self.single_message_list {
+                    self.conversation.message_ids.apply_opened(&mut event, report);
                 }
-                let mut opener = opener(item, &event);
-                self.kept += held::kept(&opener);
-                if item == Item::ToolCall {
-                    self.known.calls.made(opener.get(Field::ToolCallId));
-                    if self.one_list {
-                        self.known.names.apply(&mut opener, report);
+                let mut opener = make_opener(item, &event);
+                self.retained_bytes += memory_limits::retained_ids_cost(&opener);
+                if item == RunItem::ToolCall {
+                    self.conversation.call_tracker.record_call(opener.get(Field::ToolCallId));
+                    if self.single_message_list {
+                        self.conversation.message_ids.apply(&mut opener, report);
                     }
                 }
                 // What was closed under another owner is opened again under its own.
-                let opener = self.owned(opener, report);
-                self.supply(opener, report, next);
-                self.lawful(event, report, next);
+                let opener = self.resolve_owners(opener, report);
+                self.admit_supplied(opener, report, next);
+                self.enforce_order(event, report, next);
             }
-            Violation::OtherOwner => self.without(Field::SubagentRunId, event, report, next),
-            Violation::UnknownParent => self.without(Field::ParentSubagentRunId, event, report, next),
-            Violation::AlreadyOpen(_) | Violation::NotOpen(_) => report.loss(Loss::StrayBoundary),
-            Violation::AlreadyActive => report.loss(Loss::SecondStart),
-            Violation::Ended(_) => report.loss(Loss::AfterTerminal),
+            RunViolation::OtherOwner => self.admit_without(Field::SubagentRunId, event, report, next),
+            RunViolation::UnknownParent => self.admit_without(Field::ParentSubagentRunId, event, report, next),
+            RunViolation::AlreadyOpen(_) | RunViolation::NotOpen(_) => report.count_loss(EventLoss::StrayBoundary),
+            RunViolation::AlreadyActive => report.count_loss(EventLoss::SecondStart),
+            RunViolation::Ended(_) => report.count_loss(EventLoss::AfterTerminal),
         }
     }
 
     /// Closes what is open.
-    fn close(&mut self, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
-        for Opened { item, id, owner } in self.run.still_open() {
+    fn close_open_items(
+        &mut self,
+        report: &mut TranslationReport,
+        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
+    ) {
+        for OpenItem { item, id, owner } in self.run.open_items() {
             let (kind, field) = item.closer();
             let mut closer = Event::new(kind).with(field, id);
             owner.into_iter().for_each(|owner| closer.set(Field::SubagentRunId, owner));
@@ -371,69 +395,74 @@ impl Guard {
             if self.owners.admit(&closer).is_err() {
                 closer.remove(Field::SubagentRunId);
             }
-            self.supply(closer, report, next);
+            self.admit_supplied(closer, report, next);
         }
     }
 
     /// Lets an event through without a member that breaks a rule; the member is carried.
-    fn without(
+    fn admit_without(
         &mut self,
         field: Field,
         mut event: Event<'_>,
-        report: &mut Report,
-        next: &mut impl FnMut(Event<'_>, &mut Report),
+        report: &mut TranslationReport,
+        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
     ) {
-        set_aside(&mut event, field, report);
-        self.lawful(event, report, next);
+        carry_member(&mut event, field, report);
+        self.enforce_order(event, report, next);
     }
 
     /// Lets an event through that the guard made or mended so that nothing is left to object to.
-    fn supply(&mut self, event: Event<'_>, report: &mut Report, next: &mut impl FnMut(Event<'_>, &mut Report)) {
+    fn admit_supplied(
+        &mut self,
+        event: Event<'_>,
+        report: &mut TranslationReport,
+        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
+    ) {
         let verdict = self.run.admit(&event);
         debug_assert_eq!(verdict, Ok(()), "a mended event is admitted");
         if verdict.is_ok() {
-            self.note(&event);
+            self.observe(&event);
             next(event, report);
         }
     }
 }
 
-impl Ids {
+impl RunIds {
     /// The ids that a run boundary says, or names for what has none.
-    fn of(event: &Event<'_>) -> Ids {
-        let [thread_id, run_id] = UNNAMED.map(|(name, field)| {
-            event.get(field).filter(|id| !id.is("")).cloned().map_or_else(|| Json::string(name), Json::into_owned)
+    fn from_event(event: &Event<'_>) -> RunIds {
+        let [thread_id, run_id] = DEFAULT_IDS.map(|(name, field)| {
+            event.get(field).filter(|id| !id.is_str("")).cloned().map_or_else(|| Json::string(name), Json::into_owned)
         });
-        Ids { thread_id, run_id }
+        RunIds { thread_id, run_id }
     }
 }
 
 /// The type of an agent's event, as far as an error message may repeat it.
-fn type_of(data: &str) -> String {
-    let kind = json::object(data).ok().and_then(|object| object.kind);
+fn event_type(data: &str) -> String {
+    let kind = json::parse_object(data).ok().and_then(|object| object.kind);
     let text = kind.as_ref().and_then(Json::text).unwrap_or_default();
-    text.chars().filter(|c| !c.is_control()).take(SHOWN).collect()
+    text.chars().filter(|c| !c.is_control()).take(MAX_TYPE_NAME_LEN).collect()
 }
 
 /// Takes a member out of an event and carries it.
-fn set_aside(event: &mut Event<'_>, field: Field, report: &mut Report) {
+fn carry_member(event: &mut Event<'_>, field: Field, report: &mut TranslationReport) {
     if let Some(value) = event.remove(field).map(Json::into_owned) {
-        report.repair(Repair::ValueCarried);
-        carry::pack(event, OURS, vec![(Key::Known(field), value)]);
+        report.count_repair(EventRepair::ValueCarried);
+        carry::pack(event, GATEWAY_KEY, vec![(MemberKey::Known(field), value)]);
     }
 }
 
-fn supply(event: &mut Event<'_>, field: Field, value: Json<'static>, report: &mut Report) {
-    report.repair(Repair::MemberSupplied);
+fn supply_member(event: &mut Event<'_>, field: Field, value: Json<'static>, report: &mut TranslationReport) {
+    report.count_repair(EventRepair::MemberSupplied);
     event.set(field, value);
 }
 
-const fn is_use(kind: Kind) -> bool {
-    matches!(kind, Kind::TextMessageContent | Kind::ReasoningMessageContent | Kind::ToolCallArgs)
+const fn is_content(kind: EventType) -> bool {
+    matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
 /// The start of something that was used without one.
-fn opener(item: Item, event: &Event<'_>) -> Event<'static> {
+fn make_opener(item: RunItem, event: &Event<'_>) -> Event<'static> {
     let mut opener = Event::new(item.opener());
     let (_, field) = item.closer();
     for said in [field, Field::SubagentRunId] {
@@ -442,10 +471,10 @@ fn opener(item: Item, event: &Event<'_>) -> Event<'static> {
         }
     }
     let word = match item {
-        Item::Text => Some((Field::Role, crate::dialect::ASSISTANT)),
-        Item::ReasoningMessage => Some((Field::Role, crate::event::input::REASONING)),
-        Item::ToolCall => Some((Field::ToolCallName, UNKNOWN_TOOL)),
-        Item::Step | Item::ReasoningSpan | Item::Subagent => None,
+        RunItem::Text => Some((Field::Role, crate::dialect::ASSISTANT)),
+        RunItem::ReasoningMessage => Some((Field::Role, crate::event::input::REASONING)),
+        RunItem::ToolCall => Some((Field::ToolCallName, UNKNOWN_TOOL)),
+        RunItem::Step | RunItem::ReasoningSpan | RunItem::Subagent => None,
     };
     if let Some((field, word)) = word {
         opener.set(field, Json::string(word));

@@ -10,195 +10,196 @@
 //! ends over there before its arguments are whole: somebody might carry it out. An id that has ended is not used again: to some
 //! versions that is an empty message more, to others a second one of one id (measured). The id that was said is carried.
 
-use super::{held, older};
-use crate::event::{Event, Field, Json, Key, Kind};
+use super::{downgrade, memory_limits};
+use crate::event::{Event, EventType, Field, Json, MemberKey};
 
 /// What is open over there, and what waits.
 #[derive(Debug, Default)]
-pub(super) struct Sequence {
+pub(super) struct EventSequencer {
     /// the message that is open
-    text: Option<Text>,
+    open_message: Option<SequencedMessage>,
     /// messages that were ended because something else came
-    paused: Vec<Text>,
-    calls: Vec<Call>,
+    paused_messages: Vec<SequencedMessage>,
+    pending_calls: Vec<SequencedCall>,
     /// what all of it holds, in bytes
-    held: usize,
+    buffered_bytes: usize,
 }
 
 /// A message whose end has not come.
 #[derive(Debug)]
-struct Text {
+struct SequencedMessage {
     /// as the agent calls it
     id: Json<'static>,
     /// its start as it was said over there last
     start: Event<'static>,
     /// how often it was begun there
-    times: usize,
+    start_count: usize,
 }
 
 /// A call whose end has not come.
 #[derive(Debug)]
-struct Call {
+struct SequencedCall {
     id: Json<'static>,
     events: Vec<Event<'static>>,
     /// how many of them have left whole
-    shown: usize,
+    flushed_count: usize,
 }
 
 /// What leaves, and how.
-pub(super) enum Leaves<'a> {
+pub(super) enum SequencerOutput<'a> {
     /// as it is
-    Said(Event<'a>),
+    AsIs(Event<'a>),
     /// as it is over there, and nothing here
-    Made(Event<'static>),
+    Synthetic(Event<'static>),
     /// whole, as CUSTOM
-    Whole(Event<'static>),
+    AsCustom(Event<'static>),
 }
 
-const fn is_call(kind: Kind) -> bool {
-    matches!(kind, Kind::ToolCallStart | Kind::ToolCallArgs | Kind::ToolCallEnd)
+const fn is_call(kind: EventType) -> bool {
+    matches!(kind, EventType::ToolCallStart | EventType::ToolCallArgs | EventType::ToolCallEnd)
 }
 
-const fn is_text(kind: Kind) -> bool {
-    matches!(kind, Kind::TextMessageStart | Kind::TextMessageContent | Kind::TextMessageEnd)
+const fn is_text(kind: EventType) -> bool {
+    matches!(kind, EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd)
 }
 
-impl Sequence {
+impl EventSequencer {
     /// What leaves now that `event` comes.
-    pub fn next<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(Leaves<'_>)) {
-        if event.kind == Kind::Raw || older::is_empty(&event) {
-            self.show_calls(out);
-            return out(Leaves::Said(event));
+    pub fn push<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
+        if event.kind == EventType::Raw || downgrade::is_empty_content(&event) {
+            self.flush_calls(out);
+            return out(SequencerOutput::AsIs(event));
         }
         if is_call(event.kind) {
-            return self.call(event, out);
+            return self.push_call(event, out);
         }
-        self.show_calls(out);
+        self.flush_calls(out);
         if is_text(event.kind) {
-            return self.message(event, out);
+            return self.push_message(event, out);
         }
-        self.pause(out);
-        out(Leaves::Said(event));
+        self.pause_message(out);
+        out(SequencerOutput::AsIs(event));
     }
 
-    fn message<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(Leaves<'_>)) {
+    fn push_message<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
         let id = event.get(Field::MessageId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        if event.kind == Kind::TextMessageStart {
-            self.pause(out);
-            self.text = Some(Text { id, start: start_of(&event), times: 1 });
-            return out(Leaves::Said(event));
+        if event.kind == EventType::TextMessageStart {
+            self.pause_message(out);
+            self.open_message = Some(SequencedMessage { id, start: make_start(&event), start_count: 1 });
+            return out(SequencerOutput::AsIs(event));
         }
-        if self.text.as_ref().is_none_or(|open| !open.id.same(&id)) {
-            self.pause(out);
-            if let Some(at) = self.paused.iter().position(|paused| paused.id.same(&id)) {
-                let text = self.paused.remove(at);
-                self.held -= held::cost(&text.start);
+        if self.open_message.as_ref().is_none_or(|open| !open.id.is_same(&id)) {
+            self.pause_message(out);
+            if let Some(at) = self.paused_messages.iter().position(|paused| paused.id.is_same(&id)) {
+                let text = self.paused_messages.remove(at);
+                self.buffered_bytes -= memory_limits::event_cost(&text.start);
                 // Another start would be an empty message.
-                if event.kind == Kind::TextMessageEnd {
-                    return out(Leaves::Whole(event.into_owned()));
+                if event.kind == EventType::TextMessageEnd {
+                    return out(SequencerOutput::AsCustom(event.into_owned()));
                 }
-                let text = text.again();
-                out(Leaves::Made(text.start.clone()));
-                self.text = Some(text);
+                let text = text.reopen();
+                out(SequencerOutput::Synthetic(text.start.clone()));
+                self.open_message = Some(text);
             }
         }
-        let ends = event.kind == Kind::TextMessageEnd;
-        out(Leaves::Said(match &self.text {
-            Some(open) => open.called(event),
+        let ends = event.kind == EventType::TextMessageEnd;
+        out(SequencerOutput::AsIs(match &self.open_message {
+            Some(open) => open.with_current_id(event),
             None => event,
         }));
         if ends {
-            self.text = None;
+            self.open_message = None;
         }
     }
 
     /// Ends the open message, because something else comes.
-    fn pause(&mut self, out: &mut impl FnMut(Leaves<'_>)) {
-        if let Some(text) = self.text.take() {
-            let mut end = Event::new(Kind::TextMessageEnd);
+    fn pause_message(&mut self, out: &mut impl FnMut(SequencerOutput<'_>)) {
+        if let Some(text) = self.open_message.take() {
+            let mut end = Event::new(EventType::TextMessageEnd);
             if let Some(id) = text.start.get(Field::MessageId) {
                 end.set(Field::MessageId, id.clone());
             }
-            out(Leaves::Made(end));
-            self.held += held::cost(&text.start);
-            self.paused.push(text);
+            out(SequencerOutput::Synthetic(end));
+            self.buffered_bytes += memory_limits::event_cost(&text.start);
+            self.paused_messages.push(text);
         }
     }
 
-    fn call<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(Leaves<'_>)) {
+    fn push_call<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
         let id = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        let at = self.calls.iter().position(|call| call.id.same(&id));
+        let at = self.pending_calls.iter().position(|call| call.id.is_same(&id));
         // What waits of another call was said before.
-        let others = self.calls.iter().any(|call| !call.id.same(&id) && call.shown < call.events.len());
+        let others =
+            self.pending_calls.iter().any(|call| !call.id.is_same(&id) && call.flushed_count < call.events.len());
         if others {
-            self.show_calls(out);
+            self.flush_calls(out);
         }
         match (event.kind, at) {
-            (Kind::ToolCallEnd, Some(at)) => {
-                let Call { events, shown, .. } = self.calls.remove(at);
-                self.held -= events.iter().map(held::cost).sum::<usize>();
-                self.pause(out);
+            (EventType::ToolCallEnd, Some(at)) => {
+                let SequencedCall { events, flushed_count: shown, .. } = self.pending_calls.remove(at);
+                self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
+                self.pause_message(out);
                 if shown > 0 {
-                    events[shown..].iter().for_each(|rest| out(Leaves::Whole(rest.clone())));
-                    events.into_iter().for_each(|made| out(Leaves::Made(made)));
+                    events[shown..].iter().for_each(|rest| out(SequencerOutput::AsCustom(rest.clone())));
+                    events.into_iter().for_each(|made| out(SequencerOutput::Synthetic(made)));
                 } else {
-                    events.into_iter().for_each(|waited| out(Leaves::Said(waited)));
+                    events.into_iter().for_each(|waited| out(SequencerOutput::AsIs(waited)));
                 }
-                out(Leaves::Said(event));
+                out(SequencerOutput::AsIs(event));
             }
             (_, at) => {
                 let at = at.unwrap_or_else(|| {
-                    self.calls.push(Call { id, events: Vec::new(), shown: 0 });
-                    self.calls.len() - 1
+                    self.pending_calls.push(SequencedCall { id, events: Vec::new(), flushed_count: 0 });
+                    self.pending_calls.len() - 1
                 });
-                self.held += held::cost(&event);
-                self.calls[at].events.push(event.into_owned());
+                self.buffered_bytes += memory_limits::event_cost(&event);
+                self.pending_calls[at].events.push(event.into_owned());
             }
         }
     }
 
     /// What waits, in bytes.
-    pub fn held(&self) -> usize {
-        self.held
+    pub fn buffered_bytes(&self) -> usize {
+        self.buffered_bytes
     }
 
     /// What waits of calls leaves whole, because something else comes.
-    fn show_calls(&mut self, out: &mut impl FnMut(Leaves<'_>)) {
-        if self.calls.iter().any(|call| call.shown < call.events.len()) {
-            self.pause(out);
+    fn flush_calls(&mut self, out: &mut impl FnMut(SequencerOutput<'_>)) {
+        if self.pending_calls.iter().any(|call| call.flushed_count < call.events.len()) {
+            self.pause_message(out);
         }
-        for call in &mut self.calls {
-            for event in &call.events[call.shown..] {
-                out(Leaves::Whole(event.clone()));
+        for call in &mut self.pending_calls {
+            for event in &call.events[call.flushed_count..] {
+                out(SequencerOutput::AsCustom(event.clone()));
             }
-            call.shown = call.events.len();
+            call.flushed_count = call.events.len();
         }
     }
 }
 
-impl Text {
+impl SequencedMessage {
     /// The message as it goes on, under an id of its own.
-    fn again(mut self) -> Self {
-        self.times += 1;
-        self.start.set(Field::MessageId, self.id.followed_by(&format!(":{}", self.times)));
+    fn reopen(mut self) -> Self {
+        self.start_count += 1;
+        self.start.set(Field::MessageId, self.id.with_suffix(&format!(":{}", self.start_count)));
         self
     }
 
     /// A piece as it is said over there; what the agent called its message is carried.
-    fn called<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
-        if self.times > 1
+    fn with_current_id<'a>(&self, mut piece: Event<'a>) -> Event<'a> {
+        if self.start_count > 1
             && let Some(id) = self.start.get(Field::MessageId)
         {
             piece.set(Field::MessageId, id.clone());
-            piece.members.push((Key::Other(Field::MessageId.camel().into()), self.id.clone()));
+            piece.members.push((MemberKey::Other(Field::MessageId.camel().into()), self.id.clone()));
         }
         piece
     }
 }
 
 /// A start as it can be said again.
-fn start_of(event: &Event<'_>) -> Event<'static> {
-    let mut start = Event::new(Kind::TextMessageStart);
+fn make_start(event: &Event<'_>) -> Event<'static> {
+    let mut start = Event::new(EventType::TextMessageStart);
     for field in [Field::MessageId, Field::Role] {
         if let Some(value) = event.get(field) {
             start.set(field, value.clone().into_owned());

@@ -1,19 +1,19 @@
 //! One run's event stream, translated as it comes.
 
-use super::budget::{Bound, Budget};
-use super::follow::Follow;
-use super::framed::{Frame, Frames};
-use super::guard::{Guard, Known, Mode, Offence};
-use super::read::Reader;
-use super::report::{Loss, Report};
-use super::tools::{Tools, Watch};
-use super::write::{Numbers, Outlet, Writer};
-use super::{Ids, Sink, held};
-use crate::codec::sse::{self, Limits};
+use super::allowed_tools::{AllowedTools, ToolCallFilter};
+use super::budget::{BudgetLimit, OutputBudget};
+use super::frame_reader::{AgentFrame, FrameReader};
+use super::reader::EventReader;
+use super::report::{EventLoss, TranslationReport};
+use super::run_guard::{ConversationState, GuardMode, RunGuard, StrictViolation};
+use super::stream_follower::StreamFollower;
+use super::writer::{EventWriter, FrameIds, OutputContext};
+use super::{EventSink, RunIds, memory_limits};
+use crate::codec::sse::{self, SseLimits};
 use crate::codec::{Framing, json, proto};
-use crate::dialect::{Dialect, Side};
-use crate::event::run::Ending;
-use crate::event::{Event, Field, Json, Kind};
+use crate::dialect::{Dialect, PeerDialect};
+use crate::event::run::RunEnding;
+use crate::event::{Event, EventType, Field, Json};
 use std::sync::Arc;
 
 /// Translates the event stream of one run from the agent's dialect to the client's.
@@ -30,154 +30,154 @@ use std::sync::Arc;
 /// ```
 #[derive(Debug)]
 pub struct Stream {
-    frames: Frames,
+    frame_reader: FrameReader,
     /// for a stream that outlives the run
-    follow: Option<Box<Follow>>,
-    reader: Reader,
-    guard: Guard,
-    tools: Watch,
-    writer: Writer,
-    report: Report,
-    dialects: Dialects,
+    follower: Option<Box<StreamFollower>>,
+    reader: EventReader,
+    guard: RunGuard,
+    tool_filter: ToolCallFilter,
+    writer: EventWriter,
+    report: TranslationReport,
+    dialects: DialectPair,
     /// how many bytes of events may wait
-    waiting: usize,
+    buffer_limit: usize,
 }
 
 /// Code and text of the error that ends a run which was stopped and cannot be closed in order.
-const CANCELLED: (&str, &str) = ("cancelled", "The run was stopped.");
+const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
 /// The agent's dialect and the client's.
-type Dialects = (&'static Dialect, &'static Dialect);
+type DialectPair = (&'static Dialect, &'static Dialect);
 
 /// Why the stream of an agent cannot be read to a good end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum StreamError {
     /// The bytes are beyond a limit of the framing.
-    Framing(sse::Fault),
+    Framing(sse::SseError),
     /// The stream ended without a terminal event.
     Truncated,
     /// The agent broke a rule, and the route is strict; [`Stream::offence`] says which.
     Violation,
     /// The agent called a tool that is not allowed; [`Stream::stranger`] says which.
-    Tool,
+    ForbiddenTool,
     /// The run would get larger for its client than it may.
-    Limit(Bound),
+    OverBudget(BudgetLimit),
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for StreamError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Fault::Framing(fault) => fault.fmt(f),
-            Fault::Truncated => f.write_str("the stream ended without a terminal event"),
-            Fault::Violation => f.write_str("the agent broke a rule of the protocol"),
-            Fault::Tool => f.write_str("the agent called a tool that is not allowed"),
-            Fault::Limit(Bound::Events) => f.write_str("the run has as many events as it may have"),
-            Fault::Limit(Bound::Bytes) => f.write_str("the run has as many bytes as it may have"),
+            StreamError::Framing(fault) => fault.fmt(f),
+            StreamError::Truncated => f.write_str("the stream ended without a terminal event"),
+            StreamError::Violation => f.write_str("the agent broke a rule of the protocol"),
+            StreamError::ForbiddenTool => f.write_str("the agent called a tool that is not allowed"),
+            StreamError::OverBudget(BudgetLimit::Events) => f.write_str("the run has as many events as it may have"),
+            StreamError::OverBudget(BudgetLimit::Bytes) => f.write_str("the run has as many bytes as it may have"),
         }
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for StreamError {}
 
 impl Stream {
     /// A stream from `agent` to `client`. Without `ids` the run keeps those that the agent says.
     #[must_use]
-    pub fn new(agent: Side, client: Side, ids: Option<Ids>, limits: Limits) -> Self {
-        let labels = |side: Side| vec![0; side.dialect.other() + 1].into_boxed_slice();
+    pub fn new(agent: PeerDialect, client: PeerDialect, ids: Option<RunIds>, limits: SseLimits) -> Self {
+        let labels = |side: PeerDialect| vec![0; side.dialect.other_label_index() + 1].into_boxed_slice();
         Stream {
-            frames: Frames::new(Framing::Sse, limits),
-            follow: None,
-            reader: Reader::new(agent),
-            writer: Writer::new(client, ids.as_ref()),
-            guard: Guard::new(ids, agent.dialect, client.dialect),
-            tools: Watch::default(),
-            report: Report {
+            frame_reader: FrameReader::new(Framing::Sse, limits),
+            follower: None,
+            reader: EventReader::new(agent),
+            writer: EventWriter::new(client, ids.as_ref()),
+            guard: RunGuard::new(ids, agent.dialect, client.dialect),
+            tool_filter: ToolCallFilter::default(),
+            report: TranslationReport {
                 agent: agent.dialect.name,
                 client: client.dialect.name,
-                read: labels(agent),
-                written: labels(client),
-                ..Report::default()
+                events_read: labels(agent),
+                events_written: labels(client),
+                ..TranslationReport::default()
             },
             dialects: (agent.dialect, client.dialect),
-            waiting: limits.frame.max(held::WAITING),
+            buffer_limit: limits.frame.max(memory_limits::MIN_BUFFER_LIMIT),
         }
     }
 
     /// The same stream with another mode of the run guard.
     #[must_use]
-    pub fn guarded(mut self, mode: Mode) -> Self {
+    pub fn with_guard_mode(mut self, mode: GuardMode) -> Self {
         self.guard.mode = mode;
         self
     }
 
     /// The same stream in a conversation that holds something already.
     #[must_use]
-    pub fn knowing(mut self, mut known: Known) -> Self {
-        self.tools.know(std::mem::take(&mut known.made));
-        self.guard.know(known);
+    pub fn with_conversation(mut self, mut conversation: ConversationState) -> Self {
+        self.tool_filter.set_prior_calls(std::mem::take(&mut conversation.prior_calls));
+        self.guard.set_conversation(conversation);
         self
     }
 
     /// The same stream of an agent that may call these tools alone; any where it is `None`.
     #[must_use]
-    pub fn allowing(mut self, tools: Option<Arc<Tools>>) -> Self {
-        self.tools.allow(tools);
+    pub fn with_allowed_tools(mut self, tools: Option<Arc<AllowedTools>>) -> Self {
+        self.tool_filter.allow(tools);
         self
     }
 
     /// The same stream, of which the client gets at most so many events and bytes, and [`Stream::fail`].
     #[must_use]
-    pub fn within(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
-        self.writer.budget = Budget::of(events, bytes);
+    pub fn with_budget(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
+        self.writer.budget = OutputBudget::new(events, bytes);
         self
     }
 
     /// The same stream whose frames have ids, `<token>-<n>` with n = 1, 2, 3 …, by which a client can say how far it came. The
     /// token is of `[0-9a-z]`. Comments have none, and neither have frames of protobuf.
     #[must_use]
-    pub fn numbered(mut self, token: &str) -> Self {
-        self.writer.numbers = Some(Box::new(Numbers { token: token.into(), last: 0 }));
+    pub fn with_frame_ids(mut self, token: &str) -> Self {
+        self.writer.frame_ids = Some(Box::new(FrameIds { token: token.into(), last_number: 0 }));
         self
     }
 
     /// The number of the last frame that was written; 0 before the first, and where frames have none.
     #[must_use]
-    pub fn number(&self) -> u64 {
-        self.writer.numbers.as_ref().map_or(0, |numbers| numbers.last)
+    pub fn last_frame_number(&self) -> u64 {
+        self.writer.frame_ids.as_ref().map_or(0, |numbers| numbers.last_number)
     }
 
     /// Reads from a stream of the agent's that outlives the run, to be said before its first byte. Of its events those that
     /// say another run than `run_id` are left out, and with them what says none between them and the first that says
     /// ours. Without an id all are taken.
-    pub fn follow(&mut self, run_id: Option<&str>) {
-        self.follow = Some(Box::new(Follow::new(run_id)));
+    pub fn follow_run(&mut self, run_id: Option<&str>) {
+        self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
     /// The `id` of the last frame of a stream that is [followed](Stream::follow): the agent can be asked for what is
     /// behind it. `None` where that frame had none, and what came since the last id would come twice.
     #[must_use]
     pub fn last_id(&self) -> Option<&str> {
-        self.follow.as_ref().and_then(|follow| follow.last())
+        self.follower.as_ref().and_then(|follow| follow.last_id())
     }
 
     /// How long the agent asks to wait before that (`retry`).
     #[must_use]
     pub fn retry(&self) -> Option<std::time::Duration> {
-        self.frames.retry()
+        self.frame_reader.retry()
     }
 
     /// Another body begins that was asked for behind [`Stream::last_id`]. What the last one left unfinished comes again,
     /// and what the agent repeats is left out.
     pub fn resume(&mut self) {
-        self.frames.restart();
-        if let Some(follow) = &mut self.follow {
+        self.frame_reader.restart();
+        if let Some(follow) = &mut self.follower {
             follow.resume();
         }
     }
 
     /// Reads the agent's body in another framing than SSE. To be said before the first byte.
     pub fn read_as(&mut self, framing: Framing) {
-        self.frames = Frames::new(framing, self.frames.limits());
+        self.frame_reader = FrameReader::new(framing, self.frame_reader.limits());
     }
 
     /// Writes for the client in another framing than SSE; [`Framing::Proto`] is for the canonical dialect alone. To be said
@@ -191,24 +191,36 @@ impl Stream {
     /// # Errors
     /// When a frame is over the limit, on either side, or what waits for later events is, or the route is strict and the
     /// agent broke a rule, or it called a tool that is not allowed, or said more than the client may get; everything before that was written, and nothing after it will be. [`Stream::fail`] has to say so.
-    pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { frames, follow, reader, guard, tools, writer, report, dialects, waiting } = self;
-        let to = Outlet { out, report, now };
-        let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
-        frames.push(bytes, &mut |frame| sink.followed(follow, reader, frame))?;
-        self.room()
+    pub fn push(&mut self, bytes: &[u8], now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
+        let Stream {
+            frame_reader: frames,
+            follower: follow,
+            reader,
+            guard,
+            tool_filter: tools,
+            writer,
+            report,
+            dialects,
+            buffer_limit: waiting,
+        } = self;
+        let to = OutputContext { out, report, now_ms: now };
+        let mut sink =
+            StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
+        frames.push(bytes, &mut |frame| sink.follow_frame(follow, reader, frame))?;
+        self.check_room()
     }
 
     /// Takes one event that needs no framing (a line of NDJSON).
     ///
     /// # Errors
     /// As [`Stream::push`].
-    pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
-        let Stream { reader, guard, tools, writer, report, dialects, waiting, .. } = self;
-        let to = Outlet { out, report, now };
-        let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
-        sink.frame(reader, Frame::whole(data))?;
-        self.room()
+    pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
+        let Stream { reader, guard, tool_filter: tools, writer, report, dialects, buffer_limit: waiting, .. } = self;
+        let to = OutputContext { out, report, now_ms: now };
+        let mut sink =
+            StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
+        sink.process_frame(reader, AgentFrame::from_data(data))?;
+        self.check_room()
     }
 
     /// The agent's body has ended: says what it still held. A last event may lack its blank line; half of one is none, and no
@@ -216,18 +228,29 @@ impl Stream {
     ///
     /// # Errors
     /// When the run had no terminal event, or as [`Stream::push`]: then [`Stream::fail`] has to say one.
-    pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), Fault> {
+    pub fn finish(&mut self, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let over = self.ending().is_some();
-        let Stream { frames, follow, reader, guard, tools, writer, report, dialects, waiting } = self;
-        let to = Outlet { out, report, now };
-        let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
-        frames.finish(&mut |frame| match json::open_object(frame.data) {
+        let Stream {
+            frame_reader: frames,
+            follower: follow,
+            reader,
+            guard,
+            tool_filter: tools,
+            writer,
+            report,
+            dialects,
+            buffer_limit: waiting,
+        } = self;
+        let to = OutputContext { out, report, now_ms: now };
+        let mut sink =
+            StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
+        frames.finish(&mut |frame| match json::parse_open_object(frame.data) {
             Err(_) if !over => Ok(()),
-            _ => sink.followed(follow, reader, frame),
+            _ => sink.follow_frame(follow, reader, frame),
         })?;
         reader.finish(&mut sink);
-        self.room()?;
-        if self.ending().is_some() { Ok(()) } else { Err(Fault::Truncated) }
+        self.check_room()?;
+        if self.ending().is_some() { Ok(()) } else { Err(StreamError::Truncated) }
     }
 
     /// Ends the run with RUN_ERROR, unless it has ended. What the agent said before stands.
@@ -235,16 +258,17 @@ impl Stream {
         if self.ending().is_some() {
             return;
         }
-        let Stream { reader, guard, tools, writer, report, dialects, waiting, .. } = self;
-        let to = Outlet { out, report, now };
-        let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
+        let Stream { reader, guard, tool_filter: tools, writer, report, dialects, buffer_limit: waiting, .. } = self;
+        let to = OutputContext { out, report, now_ms: now };
+        let mut sink =
+            StreamPipe { guard, tool_filter: tools, writer, output: to, dialects: *dialects, buffer_limit: *waiting };
         reader.finish(&mut sink);
-        let error = Event::new(Kind::RunError).with(Field::Message, Json::string(message));
+        let error = Event::new(EventType::RunError).with(Field::Message, Json::string(message));
         // Whatever found no room, the error does, and behind a terminal event that found none as well.
-        sink.writer.full = false;
-        sink.writer.budget.last_word();
-        sink.tools.said();
-        sink.last_word(error.with(Field::Code, Json::string(code)));
+        sink.writer.is_full = false;
+        sink.writer.budget.allow_final_error();
+        sink.tool_filter.acknowledge_stop();
+        sink.write_gateway_error(error.with(Field::Code, Json::string(code)));
     }
 
     /// Ends a run that was stopped on purpose, unless it has ended: closes what is open, in order, and finishes it with the
@@ -254,160 +278,175 @@ impl Stream {
         if self.ending().is_some() {
             return;
         }
-        if self.room().is_ok() {
-            let Stream { reader, guard, tools, writer, report, dialects, waiting, .. } = self;
-            let to = Outlet { out, report, now };
-            let mut sink = Pipe { guard, tools, writer, to, dialects: *dialects, waiting: *waiting };
+        if self.check_room().is_ok() {
+            let Stream { reader, guard, tool_filter: tools, writer, report, dialects, buffer_limit: waiting, .. } =
+                self;
+            let to = OutputContext { out, report, now_ms: now };
+            let mut sink = StreamPipe {
+                guard,
+                tool_filter: tools,
+                writer,
+                output: to,
+                dialects: *dialects,
+                buffer_limit: *waiting,
+            };
             reader.finish(&mut sink);
             sink.cancel();
         }
-        let (code, message) = CANCELLED;
+        let (code, message) = CANCELLED_ERROR;
         self.fail(code, message, now, out);
     }
 
     /// Whether everything that was said found room in a frame.
-    fn room(&self) -> Result<(), Fault> {
-        go_on(&self.tools, &self.writer)?;
-        if !self.writer.full {
+    fn check_room(&self) -> Result<(), StreamError> {
+        check_continue(&self.tool_filter, &self.writer)?;
+        if !self.writer.is_full {
             return Ok(());
         }
-        Err(Fault::Framing(sse::Fault::FrameTooLarge { limit: proto::FRAME_LIMIT }))
+        Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit: proto::FRAME_LIMIT }))
     }
 
     /// How the run ended, once its terminal event was written.
     #[must_use]
-    pub fn ending(&self) -> Option<Ending> {
-        self.guard.ending().filter(|_| !self.writer.full && go_on(&self.tools, &self.writer).is_ok())
+    pub fn ending(&self) -> Option<RunEnding> {
+        self.guard.ending().filter(|_| !self.writer.is_full && check_continue(&self.tool_filter, &self.writer).is_ok())
     }
 
     /// The tool that the agent called and may not, as far as an error may repeat it.
     #[must_use]
-    pub fn stranger(&self) -> Option<&str> {
-        self.tools.stranger()
+    pub fn forbidden_tool(&self) -> Option<&str> {
+        self.tool_filter.forbidden_tool()
     }
 
     /// The first rule that the agent broke, on a strict route.
     #[must_use]
-    pub fn offence(&self) -> Option<&Offence> {
-        self.guard.offence()
+    pub fn violation(&self) -> Option<&StrictViolation> {
+        self.guard.violation()
     }
 
     /// What was read, written, mended and left out, since the start or since somebody took it out of there.
     #[must_use]
-    pub fn report(&self) -> &Report {
+    pub fn report(&self) -> &TranslationReport {
         &self.report
     }
 
     /// The same, for taking out what is counted elsewhere.
-    pub fn report_mut(&mut self) -> &mut Report {
+    pub fn report_mut(&mut self) -> &mut TranslationReport {
         &mut self.report
     }
 }
 
 /// Guard and writer behind the reader.
-struct Pipe<'p, 'o> {
-    guard: &'p mut Guard,
-    tools: &'p mut Watch,
-    writer: &'p mut Writer,
-    to: Outlet<'o>,
-    dialects: Dialects,
+struct StreamPipe<'p, 'o> {
+    guard: &'p mut RunGuard,
+    tool_filter: &'p mut ToolCallFilter,
+    writer: &'p mut EventWriter,
+    output: OutputContext<'o>,
+    dialects: DialectPair,
     /// how many bytes may wait
-    waiting: usize,
+    buffer_limit: usize,
 }
 
-impl Pipe<'_, '_> {
+impl StreamPipe<'_, '_> {
     /// Takes a frame if it is the run's.
-    fn followed(
+    fn follow_frame(
         &mut self,
-        follow: &mut Option<Box<Follow>>,
-        reader: &mut Reader,
-        frame: Frame<'_>,
-    ) -> Result<(), Fault> {
-        match follow.as_mut().and_then(|follow| follow.left_out(&frame)) {
-            None => self.frame(reader, frame),
+        follow: &mut Option<Box<StreamFollower>>,
+        reader: &mut EventReader,
+        frame: AgentFrame<'_>,
+    ) -> Result<(), StreamError> {
+        match follow.as_mut().and_then(|follow| follow.skip_reason(&frame)) {
+            None => self.process_frame(reader, frame),
             Some(loss) => {
-                self.to.report.loss(loss);
+                self.output.report.count_loss(loss);
                 Ok(())
             }
         }
     }
 
-    fn frame(&mut self, reader: &mut Reader, Frame { data, dropped, .. }: Frame<'_>) -> Result<(), Fault> {
-        (0..dropped).for_each(|_| self.to.report.loss(Loss::UnknownPart));
-        if let Some(trace) = &mut self.to.report.trace {
-            trace.frame(data, self.dialects.0);
+    fn process_frame(
+        &mut self,
+        reader: &mut EventReader,
+        AgentFrame { data, dropped_parts: dropped, .. }: AgentFrame<'_>,
+    ) -> Result<(), StreamError> {
+        (0..dropped).for_each(|_| self.output.report.count_loss(EventLoss::UnknownPart));
+        if let Some(trace) = &mut self.output.report.trace {
+            trace.record_frame(data, self.dialects.0);
         }
-        reader.frame(data, self);
-        go_on(self.tools, self.writer)?;
-        if let Some(limit) = self.beyond(reader) {
-            return Err(Fault::Framing(sse::Fault::FrameTooLarge { limit }));
+        reader.read_frame(data, self);
+        check_continue(self.tool_filter, self.writer)?;
+        if let Some(limit) = self.exceeded_limit(reader) {
+            return Err(StreamError::Framing(sse::SseError::FrameTooLarge { limit }));
         }
-        if self.guard.goes_on(data, self.to.report) { Ok(()) } else { Err(Fault::Violation) }
+        if self.guard.may_continue(data, self.output.report) { Ok(()) } else { Err(StreamError::Violation) }
     }
 
     /// The limit that is passed by what this run has the gateway hold.
-    fn beyond(&self, reader: &Reader) -> Option<usize> {
+    fn exceeded_limit(&self, reader: &EventReader) -> Option<usize> {
         let is_beyond = |(held, limit): &(usize, usize)| held > limit;
-        let held = [(reader.held() + self.writer.held(), self.waiting), (self.guard.kept, held::KEPT)];
+        let held = [
+            (reader.retained_bytes() + self.writer.buffered_bytes(), self.buffer_limit),
+            (self.guard.retained_bytes, memory_limits::RETAINED_IDS_LIMIT),
+        ];
         let beyond = held.into_iter().find(is_beyond).map(|(_, limit)| limit);
         beyond.filter(|_| self.guard.ending().is_none())
     }
 
     /// Closes what is open and says that the run was stopped.
     fn cancel(&mut self) {
-        let Outlet { out, report, now } = &mut self.to;
+        let OutputContext { out, report, now_ms: now } = &mut self.output;
         let (writer, now, dialects) = (&mut *self.writer, *now, self.dialects);
         self.guard.cancel(report, &mut |event, report| {
-            write(writer, event, dialects, &mut Outlet { out, report, now });
+            write_traced(writer, event, dialects, &mut OutputContext { out, report, now_ms: now });
         });
     }
 
     /// Says the gateway's own error.
-    fn last_word(&mut self, error: Event<'_>) {
-        let Outlet { out, report, now } = &mut self.to;
-        self.guard.last_word();
-        write(self.writer, error, self.dialects, &mut Outlet { out, report, now: *now });
+    fn write_gateway_error(&mut self, error: Event<'_>) {
+        let OutputContext { out, report, now_ms: now } = &mut self.output;
+        self.guard.record_gateway_error();
+        write_traced(self.writer, error, self.dialects, &mut OutputContext { out, report, now_ms: *now });
     }
 }
 
-impl Sink for Pipe<'_, '_> {
-    fn event(&mut self, event: Event<'_>) {
-        let Outlet { out, report, now } = &mut self.to;
-        let (tools, writer, now, dialects) = (&mut *self.tools, &mut *self.writer, *now, self.dialects);
+impl EventSink for StreamPipe<'_, '_> {
+    fn emit(&mut self, event: Event<'_>) {
+        let OutputContext { out, report, now_ms: now } = &mut self.output;
+        let (tools, writer, now, dialects) = (&mut *self.tool_filter, &mut *self.writer, *now, self.dialects);
         if let Some(trace) = &mut report.trace {
-            trace.canonical(&event, dialects.0);
+            trace.record_canonical(&event, dialects.0);
         }
-        self.guard.event(event, report, &mut |event, report| {
-            if tools.passes(&event) {
-                write(writer, event, dialects, &mut Outlet { out, report, now });
+        self.guard.process(event, report, &mut |event, report| {
+            if tools.admit_event(&event) {
+                write_traced(writer, event, dialects, &mut OutputContext { out, report, now_ms: now });
             }
         });
     }
 
-    fn report(&mut self) -> &mut Report {
-        self.to.report
+    fn report(&mut self) -> &mut TranslationReport {
+        self.output.report
     }
 }
 
 /// Whether what was said so far lets the run go on.
-fn go_on(tools: &Watch, writer: &Writer) -> Result<(), Fault> {
-    match writer.budget.passed() {
-        _ if tools.stopped() => Err(Fault::Tool),
-        Some(bound) => Err(Fault::Limit(bound)),
+fn check_continue(tools: &ToolCallFilter, writer: &EventWriter) -> Result<(), StreamError> {
+    match writer.budget.exceeded() {
+        _ if tools.is_stopped() => Err(StreamError::ForbiddenTool),
+        Some(bound) => Err(StreamError::OverBudget(bound)),
         None => Ok(()),
     }
 }
 
-fn write(writer: &mut Writer, event: Event<'_>, (_, client): Dialects, to: &mut Outlet<'_>) {
+fn write_traced(writer: &mut EventWriter, event: Event<'_>, (_, client): DialectPair, to: &mut OutputContext<'_>) {
     let (before, kind) = (to.out.len(), event.kind);
     if let Some(trace) = &mut to.report.trace {
-        trace.passed(&event);
+        trace.record_guarded(&event);
     }
-    writer.event(event, to);
+    writer.write_event(event, to);
     if let Some(trace) = &mut to.report.trace {
         match writer.framing {
-            Framing::Sse => trace.written(&to.out[before..], client),
-            Framing::Proto => trace.message(kind),
+            Framing::Sse => trace.record_written(&to.out[before..], client),
+            Framing::Proto => trace.record_protobuf(kind),
         }
     }
 }

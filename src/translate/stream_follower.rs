@@ -4,8 +4,8 @@
 //! it, and a reader that comes back with the id of the last frame gets those behind it. An agent that takes no notice of
 //! that id begins anew; what was heard is left out then.
 
-use super::framed::Frame;
-use super::report::Loss;
+use super::frame_reader::AgentFrame;
+use super::report::EventLoss;
 use crate::codec::json;
 use crate::event::{Field, get};
 use std::borrow::Cow;
@@ -15,13 +15,13 @@ const ID_LIMIT: usize = 1 << 10;
 
 /// How far such a stream was read.
 #[derive(Debug)]
-pub(super) struct Follow {
-    run: Ours,
+pub(super) struct StreamFollower {
+    run_filter: RunFilter,
     /// id of the first frame, which only a stream that begins anew says again
-    first: Option<Box<str>>,
+    first_id: Option<Box<str>>,
     /// id of the last frame that came, unless that one had none
-    last: Option<Box<str>>,
-    place: Place,
+    last_id: Option<Box<str>>,
+    position: ReplayPosition,
 }
 
 /// Which events belong to the run, and with that those that name none.
@@ -31,101 +31,103 @@ pub(super) struct Follow {
 ///     ╰─────────────── ours ────────────────────────▲
 /// ```
 #[derive(Debug)]
-enum Ours {
+enum RunFilter {
     /// the agent named no run, so all of them
     All,
     /// those of this run; no event has named one yet, and there are dialects in which none does
-    Open(Box<str>),
+    Undecided(Box<str>),
     /// those of this run, which is to come behind another; whatever names none is the other's
-    Before(Box<str>),
+    OtherRun(Box<str>),
     /// those of this run, which has begun
-    Within(Box<str>),
+    OwnRun(Box<str>),
 }
 
 /// Where in the stream the next frame stands.
 #[derive(Debug)]
-enum Place {
+enum ReplayPosition {
     /// behind the last one
     New,
     /// the first frame of a body that has to go on behind `last`
     Resumed,
     /// before `last`, in a stream that began anew
-    Heard,
+    Repeating,
 }
 
-impl Follow {
+impl StreamFollower {
     /// A stream from its beginning, in which the agent calls the run `run_id`.
     pub(super) fn new(run_id: Option<&str>) -> Self {
-        let run = run_id.map_or(Ours::All, |id| Ours::Open(id.into()));
-        Follow { run, first: None, last: None, place: Place::New }
+        let run_filter = run_id.map_or(RunFilter::All, |id| RunFilter::Undecided(id.into()));
+        StreamFollower { run_filter, first_id: None, last_id: None, position: ReplayPosition::New }
     }
 
     /// As what the frame is left out: `None` when it is new and belongs to the run.
-    pub(super) fn left_out(&mut self, frame: &Frame<'_>) -> Option<Loss> {
+    pub(super) fn skip_reason(&mut self, frame: &AgentFrame<'_>) -> Option<EventLoss> {
         let id = frame.id.filter(|id| !id.is_empty() && id.len() <= ID_LIMIT);
-        if self.heard(id) {
-            return Some(Loss::Repeated);
+        if self.is_repeated(id) {
+            return Some(EventLoss::Repeated);
         }
-        if self.last.as_deref() != id {
-            self.last = id.map(Into::into);
+        if self.last_id.as_deref() != id {
+            self.last_id = id.map(Into::into);
         }
-        if self.first.is_none() {
-            self.first.clone_from(&self.last);
+        if self.first_id.is_none() {
+            self.first_id.clone_from(&self.last_id);
         }
-        (!self.is_ours(frame.data)).then_some(Loss::OtherRun)
+        (!self.is_own_run(frame.data)).then_some(EventLoss::OtherRun)
     }
 
     /// The id to go on from. None while the last frame had none: what came before it would come again.
-    pub(super) fn last(&self) -> Option<&str> {
-        self.last.as_deref()
+    pub(super) fn last_id(&self) -> Option<&str> {
+        self.last_id.as_deref()
     }
 
     /// Another body begins, which was asked for from [`Follow::last`] on.
     pub(super) fn resume(&mut self) {
-        self.place = Place::Resumed;
+        self.position = ReplayPosition::Resumed;
     }
 
-    fn heard(&mut self, id: Option<&str>) -> bool {
-        let (is_last, is_first) = (id == self.last.as_deref(), id == self.first.as_deref());
-        match self.place {
-            Place::New => false,
+    fn is_repeated(&mut self, id: Option<&str>) -> bool {
+        let (is_last, is_first) = (id == self.last_id.as_deref(), id == self.first_id.as_deref());
+        match self.position {
+            ReplayPosition::New => false,
             // The last frame itself may be said again by an agent that counts from it.
-            Place::Resumed if is_last => {
-                self.place = Place::New;
+            ReplayPosition::Resumed if is_last => {
+                self.position = ReplayPosition::New;
                 true
             }
-            Place::Resumed if is_first => {
-                self.place = Place::Heard;
+            ReplayPosition::Resumed if is_first => {
+                self.position = ReplayPosition::Repeating;
                 true
             }
-            Place::Resumed => {
-                self.place = Place::New;
+            ReplayPosition::Resumed => {
+                self.position = ReplayPosition::New;
                 false
             }
-            Place::Heard => {
+            ReplayPosition::Repeating => {
                 if is_last {
-                    self.place = Place::New;
+                    self.position = ReplayPosition::New;
                 }
                 true
             }
         }
     }
 
-    fn is_ours(&mut self, data: &str) -> bool {
-        let run = match &self.run {
-            Ours::All => return true,
-            Ours::Open(run) | Ours::Before(run) | Ours::Within(run) => run,
+    fn is_own_run(&mut self, data: &str) -> bool {
+        let run = match &self.run_filter {
+            RunFilter::All => return true,
+            RunFilter::Undecided(run) | RunFilter::OtherRun(run) | RunFilter::OwnRun(run) => run,
         };
-        let object = json::object(data).ok();
+        let object = json::parse_object(data).ok();
         let said = object.as_ref().and_then(|object| get(&object.members, Field::RunId));
         let said = said.filter(|id| !id.is_null()).map(|id| id.text().unwrap_or(Cow::Borrowed(id.as_str())));
         let ours = said.map(|id| *id == **run);
-        match (ours, &self.run) {
-            (Some(true), Ours::Open(run) | Ours::Before(run)) => self.run = Ours::Within(run.clone()),
-            (Some(false), Ours::Open(run)) => self.run = Ours::Before(run.clone()),
+        match (ours, &self.run_filter) {
+            (Some(true), RunFilter::Undecided(run) | RunFilter::OtherRun(run)) => {
+                self.run_filter = RunFilter::OwnRun(run.clone())
+            }
+            (Some(false), RunFilter::Undecided(run)) => self.run_filter = RunFilter::OtherRun(run.clone()),
             _ => {}
         }
-        ours.unwrap_or(!matches!(self.run, Ours::Before(_)))
+        ours.unwrap_or(!matches!(self.run_filter, RunFilter::OtherRun(_)))
     }
 }
 
@@ -133,15 +135,15 @@ impl Follow {
 mod tests {
     use super::*;
 
-    fn frame<'a>(id: &'a str, data: &'a str) -> Frame<'a> {
-        Frame { id: (!id.is_empty()).then_some(id), ..Frame::whole(data) }
+    fn frame<'a>(id: &'a str, data: &'a str) -> AgentFrame<'a> {
+        AgentFrame { id: (!id.is_empty()).then_some(id), ..AgentFrame::from_data(data) }
     }
 
-    fn ids(follow: &mut Follow, frames: &[&str]) -> Vec<String> {
-        let taken = frames.iter().filter(|id| match follow.left_out(&frame(id, "{}")) {
+    fn taken_ids(follow: &mut StreamFollower, frames: &[&str]) -> Vec<String> {
+        let taken = frames.iter().filter(|id| match follow.skip_reason(&frame(id, "{}")) {
             None => true,
             Some(loss) => {
-                assert_eq!(loss, Loss::Repeated);
+                assert_eq!(loss, EventLoss::Repeated);
                 false
             }
         });
@@ -149,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_stream_with_several_runs_only_ours_is_taken() {
+    fn takes_only_its_own_run_from_a_stream_of_several() {
         let rows = [
             (r#"{"type":"A"}"#, true),
             (r#"{"type":"A","runId":"old"}"#, false),
@@ -162,15 +164,15 @@ mod tests {
             ("no JSON", true),
             (r#"{"type":"A","runId":"old"}"#, false),
         ];
-        let mut follow = Follow::new(Some("7"));
+        let mut follow = StreamFollower::new(Some("7"));
         for (data, taken) in rows {
-            assert_eq!(follow.left_out(&frame("", data)), (!taken).then_some(Loss::OtherRun), "{data}");
-            assert_eq!(Follow::new(None).left_out(&frame("", data)), None);
+            assert_eq!(follow.skip_reason(&frame("", data)), (!taken).then_some(EventLoss::OtherRun), "{data}");
+            assert_eq!(StreamFollower::new(None).skip_reason(&frame("", data)), None);
         }
     }
 
     #[test]
-    fn a_frame_is_taken_once_however_the_agent_goes_on() {
+    fn takes_each_frame_once_however_the_agent_resumes() {
         let rows: &[(&str, &[&str], &[&str])] = &[
             ("behind the last", &["4", "5"], &["4", "5"]),
             ("with the last", &["3", "4", "5"], &["4", "5"]),
@@ -178,22 +180,22 @@ mod tests {
             ("somewhere else", &["9", "1"], &["9", "1"]),
         ];
         for (how, again, taken) in rows {
-            let mut follow = Follow::new(None);
-            assert_eq!(ids(&mut follow, &["1", "2", "3"]).len(), 3);
-            assert_eq!(follow.last(), Some("3"));
+            let mut follow = StreamFollower::new(None);
+            assert_eq!(taken_ids(&mut follow, &["1", "2", "3"]).len(), 3);
+            assert_eq!(follow.last_id(), Some("3"));
             follow.resume();
-            assert_eq!(ids(&mut follow, again), *taken, "{how}");
+            assert_eq!(taken_ids(&mut follow, again), *taken, "{how}");
         }
     }
 
     #[test]
-    fn a_frame_without_an_id_is_no_place_to_go_on_from() {
-        let mut follow = Follow::new(None);
-        ids(&mut follow, &["1", ""]);
-        assert_eq!(follow.last(), None);
-        ids(&mut follow, &["3"]);
-        assert_eq!(follow.last(), Some("3"));
-        ids(&mut follow, &[&"x".repeat(ID_LIMIT + 1)]);
-        assert_eq!(follow.last(), None);
+    fn cannot_resume_after_a_frame_without_an_id() {
+        let mut follow = StreamFollower::new(None);
+        taken_ids(&mut follow, &["1", ""]);
+        assert_eq!(follow.last_id(), None);
+        taken_ids(&mut follow, &["3"]);
+        assert_eq!(follow.last_id(), Some("3"));
+        taken_ids(&mut follow, &[&"x".repeat(ID_LIMIT + 1)]);
+        assert_eq!(follow.last_id(), None);
     }
 }

@@ -19,8 +19,9 @@ use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use diglot::config::{Config, load};
 use diglot::guard::{
-    Guard, Matched, Who, gates,
-    peer::{Origin, Peer},
+    CallerContext, RequestPolicy, RouteMatch,
+    client_addr::{PeerAddr, PeerInfo},
+    gates,
 };
 use diglot::telemetry::Metrics;
 use http::{Request, Response};
@@ -75,7 +76,7 @@ fn main() {
     let config = config(&file);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let metrics = Arc::new(Metrics::new().expect("a table"));
-    let guard = Arc::new(Guard::new(&config, &metrics).expect("a guard"));
+    let guard = Arc::new(RequestPolicy::new(&config, &metrics).expect("a guard"));
     let _ = std::fs::remove_file(&file);
 
     let signed = |how: &'static dyn RsaEncoding| {
@@ -113,18 +114,18 @@ fn main() {
     if config.rate_limits.redis.is_some() {
         rows.insert(2, ("anybody, a limit in Redis", "shared", None));
         // It alone connects.
-        for upkeep in guard.upkeep() {
-            runtime.spawn(upkeep.work);
+        for upkeep in guard.background_tasks() {
+            runtime.spawn(upkeep.future);
         }
     }
     for (name, path, credential) in rows {
         let route = config.routes.iter().find(|route| route.name == path).expect("a route");
-        let matched = Arc::new(Matched {
+        let matched = Arc::new(RouteMatch {
             name: path.into(),
             path: route.path.clone(),
             access: Arc::clone(&route.access),
             metrics: metrics.route(path, route.client, route.agent),
-            errand: diglot::guard::Errand::Start,
+            request_kind: diglot::guard::RequestKind::Start,
         });
         let leaf = service_fn(|request: Request<()>| async move {
             drop(request);
@@ -138,9 +139,9 @@ fn main() {
             }
             let mut request = request.body(()).expect("a request");
             request.extensions_mut().insert(Arc::clone(&matched));
-            request.extensions_mut().insert(Who::default());
-            let origin = Origin::Address("192.0.2.1:4711".parse().expect("an address"));
-            request.extensions_mut().insert(Peer { origin, tls: false });
+            request.extensions_mut().insert(CallerContext::default());
+            let origin = PeerAddr::Tcp("192.0.2.1:4711".parse().expect("an address"));
+            request.extensions_mut().insert(PeerInfo { addr: origin, tls: false });
             request
         };
         let mut times: Vec<u128> = (0..ROUNDS)

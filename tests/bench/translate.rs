@@ -7,17 +7,17 @@
 #![allow(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
 use diglot::codec::json;
-use diglot::codec::sse::{Decoder, Limits, Step};
-use diglot::dialect::{self, Content, Side};
-use diglot::translate::{Ids, Stream};
+use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
+use diglot::dialect::{self, PeerDialect, TextFormat};
+use diglot::translate::{RunIds, Stream};
 use std::hint::black_box;
 use std::time::Instant;
 
 const FRAMES: usize = 32;
 const ROUNDS: usize = 2_000;
 
-fn side(name: &str, content: Content) -> Side {
-    Side { content, ..Side::new(dialect::by_name(name).expect("a dialect")) }
+fn side(name: &str, content: TextFormat) -> PeerDialect {
+    PeerDialect { text_format: content, ..PeerDialect::new(dialect::find_by_name(name).expect("a dialect")) }
 }
 
 /// Median nanoseconds per event over the rounds.
@@ -38,56 +38,56 @@ fn wire(event: &str) -> Vec<u8> {
 }
 
 /// A text delta of 135 to 180 bytes in each dialect, and what opens its message: as their documents print them.
-const SAID: [(&str, Content, &str, &str); 7] = [
+const SAID: [(&str, TextFormat, &str, &str); 7] = [
     (
         "ag-ui",
-        Content::String,
+        TextFormat::String,
         r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222","role":"assistant"}"#,
         r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
     ),
     (
         "ag-ui-0",
-        Content::String,
+        TextFormat::String,
         r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222","role":"assistant"}"#,
         r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
     ),
     (
         "hai",
-        Content::String,
+        TextFormat::String,
         r#"{"type":"BUSINESS_DATA_START","messageId":"msg-0001-2222","role":"assistant"}"#,
         r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
     ),
     (
         "hai",
-        Content::Blocks,
+        TextFormat::Blocks,
         r#"{"type":"BUSINESS_DATA_START","messageId":"msg-0001-2222","role":"assistant"}"#,
         r#"{"type":"BUSINESS_DATA_CONTENT","messageId":"msg-0001-2222","delta":{"output":{"type":"text","content":"Agent与前端交互协议，支持"}},"timestamp":1620000001500}"#,
     ),
     (
         "ag-ui-snake",
-        Content::String,
+        TextFormat::String,
         r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222","role":"助手"}"#,
         r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
     ),
     (
         "cloudbase",
-        Content::String,
+        TextFormat::String,
         r#"{"type":"TEXT_MESSAGE_START","messageId":"msg-0001-2222"}"#,
         r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-0001-2222","delta":"Agent与前端交互协议，支持实时流式交互。","timestamp":1620000001500}"#,
     ),
     // Its text comes whole, so this is a message an event.
     (
         "social-app",
-        Content::String,
+        TextFormat::String,
         r#"{"type":"STEP_STARTED","threadId":"t","runId":"r","stepName":"worker"}"#,
         r#"{"type":"TEXT_MESSAGE_END","threadId":"t","runId":"r","messageId":"msg-0001-2222","role":"assistant","answer":"Agent与前端交互协议，支持实时流式交互。"}"#,
     ),
 ];
 
-fn translate(from: Side, to: Side, start: &str, event: &str) -> f64 {
+fn translate(from: PeerDialect, to: PeerDialect, start: &str, event: &str) -> f64 {
     // Where a client hears a message whole, that of all rounds has to have room.
-    let limits = Limits { frame: 1 << 30, ..Limits::default() };
-    let mut stream = Stream::new(from, to, Some(Ids::new("t", "r")), limits);
+    let limits = SseLimits { frame: 1 << 30, ..SseLimits::default() };
+    let mut stream = Stream::new(from, to, Some(RunIds::new("t", "r")), limits);
     let mut out = Vec::new();
     stream.push(format!("data: {start}\n\n").as_bytes(), 0, &mut out).expect("a start");
     let bytes = wire(event);
@@ -101,18 +101,18 @@ fn translate(from: Side, to: Side, start: &str, event: &str) -> f64 {
 fn main() {
     let (_, _, _, event) = SAID[2];
     let bytes = wire(event);
-    let mut frames = Decoder::default();
+    let mut frames = SseDecoder::default();
     let framing = measure(|| {
         let mut rest = black_box(bytes.as_slice());
-        while let Step::Frame(frame) = frames.next(&mut rest) {
+        while let SseStep::Frame(frame) = frames.next(&mut rest) {
             black_box(&frame);
         }
     });
     println!("{framing:8.0} ns  frames alone ({} bytes)", event.len());
-    let members = measure(|| (0..FRAMES).for_each(|_| drop(black_box(json::object(black_box(event))))));
+    let members = measure(|| (0..FRAMES).for_each(|_| drop(black_box(json::parse_object(black_box(event))))));
     println!("{members:8.0} ns  members alone ({} bytes)", event.len());
     println!("\nns per text delta, agent down, client across:");
-    let names = SAID.map(|(name, content, ..)| if content == Content::Blocks { "hai:blocks" } else { name });
+    let names = SAID.map(|(name, content, ..)| if content == TextFormat::Blocks { "hai:blocks" } else { name });
     print!("{:>12}", "");
     names.iter().for_each(|name| print!("{name:>12}"));
     println!();

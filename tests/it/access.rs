@@ -1,29 +1,29 @@
 //! API keys, what a route wants of its callers, and whose a thread is.
 
 use super::support::agent::{Agent, Request, Step, write};
-use super::support::client::{Answer, INPUT, ask, post};
-use super::support::gateway::{File, Gateway, Setup, diglot};
+use super::support::client::{Answer, INPUT, post, send_request};
+use super::support::gateway::{Gateway, Setup, TempFile, diglot};
 use super::support::redis::Redis;
 use super::support::sha256;
-use super::support::sse::{HEAD, refused, whole};
+use super::support::sse::{HEAD, assert_refused, complete_run};
 use futures_util::future::join_all;
 
 /// An entry: its id, with `-key` behind it the key itself, and what else stands there.
-fn entry(id: &str, more: &str) -> String {
+fn key_entry(id: &str, more: &str) -> String {
     format!("{{id: {id}, sha256: {}{more}}}", sha256(&format!("{id}-key")))
 }
 
 /// Four callers in a field of their own, and one who comes with a bearer token.
-fn auth() -> String {
+fn auth_section() -> String {
     let web = [
-        entry("ada", ", tenant: acme, scopes: [run, read]"),
-        entry("ada-2", ", subject: ada, tenant: acme"),
-        entry("ada-elsewhere", ", subject: ada, tenant: umbrella, scopes: [run]"),
-        entry("bob", ", tenant: acme"),
-        entry("late", ", expires: 2020-01-31"),
-        entry("early", ", expires: 2999-01-31"),
+        key_entry("ada", ", tenant: acme, scopes: [run, read]"),
+        key_entry("ada-2", ", subject: ada, tenant: acme"),
+        key_entry("ada-elsewhere", ", subject: ada, tenant: umbrella, scopes: [run]"),
+        key_entry("bob", ", tenant: acme"),
+        key_entry("late", ", expires: 2020-01-31"),
+        key_entry("early", ", expires: 2999-01-31"),
     ];
-    let ops = entry("ops", "");
+    let ops = key_entry("ops", "");
     format!(
         "auth: {{api_keys: [{{name: web, keys: [{}]}}, {{name: ops, header: authorization, keys: [{ops}]}}]}}\n",
         web.join(", ")
@@ -31,45 +31,45 @@ fn auth() -> String {
 }
 
 /// A gateway with routes of these names and further keys, in front of one agent that answers every run.
-async fn with(agent: &Agent, routes: &[(&str, &str)]) -> Gateway {
+async fn start_gateway(agent: &Agent, routes: &[(&str, &str)]) -> Gateway {
     let route = |(name, more): &(&str, &str)| {
         format!("  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: {}{more}}}\n", agent.url())
     };
     let routes: String = routes.iter().map(route).collect();
-    Gateway::start(Setup { top: &auth(), routes: &format!("routes:\n{routes}"), ..Setup::default() }).await
+    Gateway::start(Setup { top: &auth_section(), routes: &format!("routes:\n{routes}"), ..Setup::default() }).await
 }
 
-fn agent() -> Agent {
-    Agent::answering(HEAD.to_owned() + &whole())
+fn start_agent() -> Agent {
+    Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
 /// Starts a run with the key of a caller.
-async fn run(gateway: &Gateway, route: &str, caller: &str, body: &str) -> Answer {
+async fn start_run(gateway: &Gateway, route: &str, caller: &str, body: &str) -> Answer {
     let field = match caller {
         "" => String::new(),
         "ops" => "Authorization: Bearer ops-key\r\n".to_owned(),
         caller => format!("X-Api-Key: {caller}-key\r\n"),
     };
-    ask(gateway.data, post(&format!("/{route}"), &field, body)).await
+    send_request(gateway.data, post(&format!("/{route}"), &field, body)).await
 }
 
 /// A run in this thread, its id as JSON.
-fn thread(id: &str) -> String {
+fn input_in_thread(id: &str) -> String {
     let whole = r#""threadId":"t1""#;
     assert!(INPUT.contains(whole));
     INPUT.replace(whole, &format!("\"threadId\":{id}"))
 }
 
 #[track_caller]
-fn answered(answer: &Answer) {
+fn assert_answered(answer: &Answer) {
     assert_eq!(answer.status, 200, "{}", answer.text());
 }
 
 #[tokio::test]
-async fn a_key_lets_its_holder_in_where_its_list_is_believed() {
-    let agent = agent();
+async fn admits_api_keys_on_routes_that_accept_their_list() {
+    let agent = start_agent();
     let routes = [("web", ", auth: web"), ("ops", ", auth: [ops]"), ("any", ""), ("open", ", auth: none")];
-    let gateway = with(&agent, &routes).await;
+    let gateway = start_gateway(&agent, &routes).await;
     for (route, caller) in [
         ("web", "ada"),
         ("web", "early"),
@@ -79,9 +79,9 @@ async fn a_key_lets_its_holder_in_where_its_list_is_believed() {
         ("open", ""),
         ("open", "bob"),
     ] {
-        answered(&run(&gateway, route, caller, INPUT).await);
+        assert_answered(&start_run(&gateway, route, caller, INPUT).await);
     }
-    let let_in = agent.connections();
+    let let_in = agent.connection_count();
     for (route, caller, code) in [
         ("web", "", "authentication_required"),
         ("web", "nobody", "invalid_token"),
@@ -89,7 +89,7 @@ async fn a_key_lets_its_holder_in_where_its_list_is_believed() {
         ("any", "late", "token_expired"),
         ("any", "nobody", "invalid_token"),
     ] {
-        refused(&run(&gateway, route, caller, INPUT).await, 401, code);
+        assert_refused(&start_run(&gateway, route, caller, INPUT).await, 401, code);
     }
     // A key of one list is none of another, nor in another list's field.
     let bearer = |key: &str| format!("Authorization: Bearer {key}\r\n");
@@ -100,10 +100,10 @@ async fn a_key_lets_its_holder_in_where_its_list_is_believed() {
         ("/any", "X-Api-Key: ops-key\r\n".to_owned()),
         ("/ops", bearer(&"k".repeat(600))),
     ] {
-        let answer = ask(gateway.data, post(path, &fields, INPUT)).await;
+        let answer = send_request(gateway.data, post(path, &fields, INPUT)).await;
         assert_eq!(answer.status, 401, "{path} {fields}: {}", answer.text());
     }
-    assert_eq!(agent.connections(), let_in);
+    assert_eq!(agent.connection_count(), let_in);
     for (route, method, result, reason, count) in [
         ("web", "api_key", "accepted", "accepted", 2.0),
         ("any", "api_key", "accepted", "accepted", 2.0),
@@ -122,43 +122,46 @@ async fn a_key_lets_its_holder_in_where_its_list_is_believed() {
 }
 
 #[tokio::test]
-async fn a_file_of_keys_is_read_again_and_a_broken_one_changes_nothing() {
+async fn reloads_key_files_and_keeps_the_last_good_one() {
     // Somebody wrote the key in place of its digest; a key that is in the configuration as well; a file that is gone.
     let planted = format!("{{id: four, sha256: {PLANTED}}}");
     let rows = [
-        (Some(keys(&[entry("two", ""), planted])), "line 3: keys[1].sha256: "),
-        (Some(keys(&[entry("own", "")])), "`own`"),
+        (Some(key_file_yaml(&[key_entry("two", ""), planted])), "line 3: keys[1].sha256: "),
+        (Some(key_file_yaml(&[key_entry("own", "")])), "`own`"),
         (None, "cannot be read"),
     ];
     // A file is looked at every two seconds, so all of them are at the same time.
-    join_all(rows.map(|(broken, what)| follows_its_file(broken, what))).await;
+    join_all(rows.map(|(broken, what)| assert_follows_key_file(broken, what))).await;
 }
 
 const PLANTED: &str = "planted-secret";
 
-fn keys(entries: &[String]) -> String {
+fn key_file_yaml(entries: &[String]) -> String {
     format!("keys:\n  - {}\n", entries.join("\n  - "))
 }
 
 /// A gateway whose file of keys changes, breaks, and is whole again.
-async fn follows_its_file(broken: Option<String>, what: &str) {
-    let agent = agent();
-    let file = File::new(&keys(&[entry("one", ""), entry("two", "")]));
-    let auth =
-        format!("auth: {{api_keys: [{{name: web, file: {}, keys: [{}]}}]}}\n", file.path().display(), entry("own", ""));
+async fn assert_follows_key_file(broken: Option<String>, what: &str) {
+    let agent = start_agent();
+    let file = TempFile::new(&key_file_yaml(&[key_entry("one", ""), key_entry("two", "")]));
+    let auth = format!(
+        "auth: {{api_keys: [{{name: web, file: {}, keys: [{}]}}]}}\n",
+        file.path().display(),
+        key_entry("own", "")
+    );
     let route =
         format!("routes:\n  - {{name: web, path: /web, client: ag-ui, agent: ag-ui, upstream: {}}}\n", agent.url());
     let mut gateway = Gateway::start(Setup { top: &auth, routes: &route, ..Setup::default() }).await;
     let good = async |gateway: &Gateway, good: &[&str]| {
         for caller in ["one", "two", "three", "own"] {
-            let answer = run(gateway, "web", caller, INPUT).await;
+            let answer = start_run(gateway, "web", caller, INPUT).await;
             assert_eq!(answer.status, if good.contains(&caller) { 200 } else { 401 }, "{caller}: {}", answer.text());
         }
     };
     good(&gateway, &["one", "two", "own"]).await;
 
-    std::fs::write(file.path(), keys(&[entry("two", ""), entry("three", "")])).expect("a file");
-    let said = gateway.logged("file read again").await;
+    std::fs::write(file.path(), key_file_yaml(&[key_entry("two", ""), key_entry("three", "")])).expect("a file");
+    let said = gateway.next_log("file read again").await;
     assert_eq!((said["level"].as_str(), said["path"].as_str()), (Some("INFO"), file.path().to_str()));
     good(&gateway, &["two", "three", "own"]).await;
 
@@ -166,21 +169,21 @@ async fn follows_its_file(broken: Option<String>, what: &str) {
         Some(content) => std::fs::write(file.path(), content).expect("a file"),
         None => std::fs::remove_file(file.path()).expect("a file"),
     }
-    let said = gateway.logged("file cannot be used; the last good content stays").await;
+    let said = gateway.next_log("file cannot be used; the last good content stays").await;
     assert_eq!((said["level"].as_str(), said["path"].as_str()), (Some("ERROR"), file.path().to_str()));
     let cause = said["cause"].as_str().expect("a cause");
     assert!(cause.contains(what) && !cause.contains(PLANTED) && !cause.contains(&sha256("two-key")), "{cause}");
     good(&gateway, &["two", "three", "own"]).await;
 
-    std::fs::write(file.path(), keys(&[entry("one", "")])).expect("a file");
-    gateway.logged("file read again").await;
+    std::fs::write(file.path(), key_file_yaml(&[key_entry("one", "")])).expect("a file");
+    gateway.next_log("file read again").await;
     good(&gateway, &["one", "own"]).await;
 }
 
 #[tokio::test]
-async fn a_caller_has_to_meet_all_that_a_route_wants() {
-    let agent = agent();
-    let gateway = with(
+async fn refuses_callers_who_miss_a_required_scope_or_tenant() {
+    let agent = start_agent();
+    let gateway = start_gateway(
         &agent,
         &[
             ("scopes", ", auth: web, require: {scopes: [run, read]}"),
@@ -190,9 +193,9 @@ async fn a_caller_has_to_meet_all_that_a_route_wants() {
     )
     .await;
     for (route, caller) in [("scopes", "ada"), ("tenants", "ada-elsewhere"), ("both", "ada")] {
-        answered(&run(&gateway, route, caller, INPUT).await);
+        assert_answered(&start_run(&gateway, route, caller, INPUT).await);
     }
-    let let_in = agent.connections();
+    let let_in = agent.connection_count();
     for (route, caller, code, reason) in [
         ("scopes", "ada-elsewhere", "insufficient_scope", "scope"),
         ("scopes", "bob", "insufficient_scope", "scope"),
@@ -201,8 +204,8 @@ async fn a_caller_has_to_meet_all_that_a_route_wants() {
         ("both", "ada-elsewhere", "forbidden", "tenant"),
         ("both", "bob", "insufficient_scope", "scope"),
     ] {
-        let answer = run(&gateway, route, caller, INPUT).await;
-        let problem = refused(&answer, 403, code);
+        let answer = start_run(&gateway, route, caller, INPUT).await;
+        let problem = assert_refused(&answer, 403, code);
         // What is wanted is said; who calls, and what that caller has, is not.
         let detail = problem["detail"].as_str().expect("a detail");
         assert!(detail.contains("scopes `run") || detail == "The route is for certain tenants.", "{detail}");
@@ -216,7 +219,7 @@ async fn a_caller_has_to_meet_all_that_a_route_wants() {
             format!("diglot_auth_total{{method=\"api_key\",reason=\"{reason}\",result=\"refused\",route=\"{route}\"}}");
         assert!(gateway.metric(&series).await > 0.0);
     }
-    assert_eq!(agent.connections(), let_in);
+    assert_eq!(agent.connection_count(), let_in);
 }
 
 /// Routes whose threads are owned, and one whose threads are not.
@@ -224,38 +227,38 @@ const OWNED: &[(&str, &str)] =
     &[("owned", ", auth: web, threads: owned"), ("other", ", auth: web, threads: owned"), ("shared", ", auth: web")];
 
 #[tokio::test]
-async fn a_thread_is_of_the_subject_and_tenant_that_opened_it() {
-    let mut agent = agent();
-    let gateway = with(&agent, OWNED).await;
-    answered(&run(&gateway, "owned", "ada", INPUT).await);
+async fn binds_threads_to_the_subject_and_tenant_that_opened_them() {
+    let mut agent = start_agent();
+    let gateway = start_gateway(&agent, OWNED).await;
+    assert_answered(&start_run(&gateway, "owned", "ada", INPUT).await);
     // Another key of the same caller, and other spellings of the same id.
-    answered(&run(&gateway, "owned", "ada-2", INPUT).await);
-    answered(&run(&gateway, "owned", "ada", &thread(r#""\u00741""#)).await);
+    assert_answered(&start_run(&gateway, "owned", "ada-2", INPUT).await);
+    assert_answered(&start_run(&gateway, "owned", "ada", &input_in_thread(r#""\u00741""#)).await);
     // Ids differ by every byte of them.
     for id in [r#""t2""#, r#""T1""#, r#""t1 ""#, r#""""#] {
-        answered(&run(&gateway, "owned", "bob", &thread(id)).await);
+        assert_answered(&start_run(&gateway, "owned", "bob", &input_in_thread(id)).await);
     }
     for route in ["other", "shared"] {
-        answered(&run(&gateway, route, "bob", INPUT).await);
+        assert_answered(&start_run(&gateway, route, "bob", INPUT).await);
     }
     let long = format!("\"{}\"", "x".repeat(60 << 10));
-    answered(&run(&gateway, "owned", "ada", &thread(&long)).await);
-    let let_in = agent.connections();
+    assert_answered(&start_run(&gateway, "owned", "ada", &input_in_thread(&long)).await);
+    let let_in = agent.connection_count();
     let strangers =
         [("bob", r#""t1""#), ("ada-elsewhere", r#""t1""#), ("bob", r#""\u00741""#), ("bob", &long), ("ada", r#""t2""#)];
     for (caller, id) in strangers {
-        let answer = run(&gateway, "owned", caller, &thread(id)).await;
-        refused(&answer, 403, "thread_not_owned");
+        let answer = start_run(&gateway, "owned", caller, &input_in_thread(id)).await;
+        assert_refused(&answer, 403, "thread_not_owned");
         // An id may spell `ada` by chance.
         let said = answer.text().replace(answer.header("x-request-id").expect("an id"), "");
         assert!(["ada", "acme", "bob"].iter().all(|trace| !said.contains(trace)), "{said}");
     }
-    refused(&run(&gateway, "other", "ada", INPUT).await, 403, "thread_not_owned");
+    assert_refused(&start_run(&gateway, "other", "ada", INPUT).await, 403, "thread_not_owned");
     // Two spellings of what is no text, which an agent reads as one id.
     for id in [r#""\ud800x""#, r#""\uD800x""#] {
-        refused(&run(&gateway, "owned", "ada", &thread(id)).await, 400, "invalid_request");
+        assert_refused(&start_run(&gateway, "owned", "ada", &input_in_thread(id)).await, 400, "invalid_request");
     }
-    assert_eq!(agent.connections(), let_in);
+    assert_eq!(agent.connection_count(), let_in);
     let series = |route: &str| {
         format!("diglot_auth_total{{method=\"api_key\",reason=\"thread\",result=\"refused\",route=\"{route}\"}}")
     };
@@ -264,48 +267,49 @@ async fn a_thread_is_of_the_subject_and_tenant_that_opened_it() {
 
     // An id that the gateway made is its caller's too.
     for _ in 0..let_in {
-        agent.request().await;
+        agent.next_request().await;
     }
-    answered(&run(&gateway, "owned", "ada", &INPUT.replace(r#""threadId":"t1","#, "")).await);
-    let made: Request = agent.request().await;
+    assert_answered(&start_run(&gateway, "owned", "ada", &INPUT.replace(r#""threadId":"t1","#, "")).await);
+    let made: Request = agent.next_request().await;
     let made = made.json()["threadId"].to_string();
-    refused(&run(&gateway, "owned", "bob", &thread(&made)).await, 403, "thread_not_owned");
-    answered(&run(&gateway, "owned", "ada", &thread(&made)).await);
+    assert_refused(&start_run(&gateway, "owned", "bob", &input_in_thread(&made)).await, 403, "thread_not_owned");
+    assert_answered(&start_run(&gateway, "owned", "ada", &input_in_thread(&made)).await);
 }
 
 #[tokio::test]
-async fn a_run_that_waits_is_read_by_its_owner_alone() {
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &whole())]);
+async fn lets_only_the_owner_read_a_pending_run() {
+    let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &complete_run())]);
     let route = format!(
         "routes:\n  - {{name: two, path: /two, events_path: \"/two/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: {}, threads: owned}}\n",
         agent.url()
     );
-    let gateway = Gateway::start(Setup { top: &auth(), routes: &route, ..Setup::default() }).await;
+    let gateway = Gateway::start(Setup { top: &auth_section(), routes: &route, ..Setup::default() }).await;
     let start = async |caller| {
         let request = post("/two", &format!("X-Api-Key: {caller}-key\r\n"), INPUT);
-        ask(gateway.data, request.replace("Accept: text/event-stream", "Accept: application/json")).await
+        send_request(gateway.data, request.replace("Accept: text/event-stream", "Accept: application/json")).await
     };
     let read = async |caller, thread| {
         let fields = format!("Host: gateway\r\nAccept: text/event-stream\r\nX-Api-Key: {caller}-key\r\n");
-        ask(gateway.data, format!("GET /two/{thread}/events HTTP/1.1\r\n{fields}Connection: close\r\n\r\n")).await
+        send_request(gateway.data, format!("GET /two/{thread}/events HTTP/1.1\r\n{fields}Connection: close\r\n\r\n"))
+            .await
     };
     assert_eq!(start("ada").await.status, 202);
     for stranger in ["bob", "ada-elsewhere"] {
-        refused(&read(stranger, "t1").await, 403, "thread_not_owned");
-        refused(&read(stranger, "%741").await, 403, "thread_not_owned");
-        refused(&start(stranger).await, 403, "thread_not_owned");
+        assert_refused(&read(stranger, "t1").await, 403, "thread_not_owned");
+        assert_refused(&read(stranger, "%741").await, 403, "thread_not_owned");
+        assert_refused(&start(stranger).await, 403, "thread_not_owned");
     }
-    refused(&read("nobody", "t1").await, 401, "invalid_token");
-    refused(&read("bob", "t2").await, 404, "events_not_found");
+    assert_refused(&read("nobody", "t1").await, 401, "invalid_token");
+    assert_refused(&read("bob", "t2").await, 404, "events_not_found");
     // Nobody took it from its owner.
     let answer = read("ada", "t1").await;
-    answered(&answer);
+    assert_answered(&answer);
     assert!(answer.text().contains("RUN_FINISHED"), "{}", answer.text());
 }
 
 /// A replica whose threads are owned, with a Redis and what is done without it.
-async fn replica(agent: &Agent, redis: &Redis, on_error: &str) -> Gateway {
-    let top = auth() + &redis.yaml(&format!(", deadline: 1s, on_error: {on_error}"));
+async fn start_replica(agent: &Agent, redis: &Redis, on_error: &str) -> Gateway {
+    let top = auth_section() + &redis.yaml(&format!(", deadline: 1s, on_error: {on_error}"));
     let route = format!(
         "routes:\n  - {{name: owned, path: /owned, client: ag-ui, agent: ag-ui, upstream: {}, auth: web, threads: owned}}\n",
         agent.url()
@@ -315,89 +319,89 @@ async fn replica(agent: &Agent, redis: &Redis, on_error: &str) -> Gateway {
 }
 
 #[tokio::test]
-async fn replicas_agree_on_whose_a_thread_is_and_remember_it_without_redis() {
-    let agent = agent();
+async fn shares_thread_owners_and_remembers_them_without_redis() {
+    let agent = start_agent();
     let mut redis = Redis::start().await;
-    let mut one = replica(&agent, &redis, "local").await;
-    let mut two = replica(&agent, &redis, "local").await;
-    let (first, second, third) = (thread(r#""t1""#), thread(r#""t2""#), thread(r#""t3""#));
-    answered(&run(&one, "owned", "ada", &first).await);
-    refused(&run(&two, "owned", "bob", &first).await, 403, "thread_not_owned");
-    answered(&run(&two, "owned", "ada-2", &first).await);
+    let mut one = start_replica(&agent, &redis, "local").await;
+    let mut two = start_replica(&agent, &redis, "local").await;
+    let (first, second, third) = (input_in_thread(r#""t1""#), input_in_thread(r#""t2""#), input_in_thread(r#""t3""#));
+    assert_answered(&start_run(&one, "owned", "ada", &first).await);
+    assert_refused(&start_run(&two, "owned", "bob", &first).await, 403, "thread_not_owned");
+    assert_answered(&start_run(&two, "owned", "ada-2", &first).await);
     // What stands there says nobody's name, and goes by itself a day behind the last run.
-    let keys = redis.ask(&["KEYS", "diglot:thread:*"]);
+    let keys = redis.run_command(&["KEYS", "diglot:thread:*"]);
     assert_eq!(keys.lines().filter(|key| !key.is_empty()).count(), 1, "{keys}");
-    let value = redis.ask(&["GET", keys.trim_end()]);
+    let value = redis.run_command(&["GET", keys.trim_end()]);
     assert!(["t1", "ada", "acme"].iter().all(|name| !keys.contains(name) && !value.contains(name)), "{keys} {value}");
-    let kept: i64 = redis.ask(&["TTL", keys.trim_end()]).trim_end().parse().expect("a number");
+    let kept: i64 = redis.run_command(&["TTL", keys.trim_end()]).trim_end().parse().expect("a number");
     assert!((86_000..=86_400).contains(&kept), "{kept}");
 
     redis.kill().await;
     for gateway in [&mut one, &mut two] {
-        gateway.logged("redis does not answer").await;
+        gateway.next_log("redis does not answer").await;
     }
     for gateway in [&one, &two] {
-        refused(&run(gateway, "owned", "bob", &first).await, 403, "thread_not_owned");
-        answered(&run(gateway, "owned", "ada", &first).await);
+        assert_refused(&start_run(gateway, "owned", "bob", &first).await, 403, "thread_not_owned");
+        assert_answered(&start_run(gateway, "owned", "ada", &first).await);
     }
-    answered(&run(&one, "owned", "bob", &second).await);
+    assert_answered(&start_run(&one, "owned", "bob", &second).await);
     assert!(one.metric("diglot_ratelimit_backend_errors_total").await > 0.0);
 
     // It comes back with nothing in it; the replicas still know.
-    redis.come_back().await;
+    redis.restart().await;
     for gateway in [&mut one, &mut two] {
-        gateway.logged("redis answers").await;
+        gateway.next_log("redis answers").await;
     }
-    refused(&run(&one, "owned", "ada", &second).await, 403, "thread_not_owned");
-    refused(&run(&two, "owned", "bob", &first).await, 403, "thread_not_owned");
+    assert_refused(&start_run(&one, "owned", "ada", &second).await, 403, "thread_not_owned");
+    assert_refused(&start_run(&two, "owned", "bob", &first).await, 403, "thread_not_owned");
     // From its owner's next run on, the other one knows as well.
-    answered(&run(&one, "owned", "bob", &second).await);
-    refused(&run(&two, "owned", "ada", &second).await, 403, "thread_not_owned");
-    answered(&run(&two, "owned", "ada", &third).await);
-    refused(&run(&one, "owned", "bob", &third).await, 403, "thread_not_owned");
+    assert_answered(&start_run(&one, "owned", "bob", &second).await);
+    assert_refused(&start_run(&two, "owned", "ada", &second).await, 403, "thread_not_owned");
+    assert_answered(&start_run(&two, "owned", "ada", &third).await);
+    assert_refused(&start_run(&one, "owned", "bob", &third).await, 403, "thread_not_owned");
 }
 
 #[tokio::test]
-async fn without_redis_threads_are_nobodys_or_everybodys_where_that_is_wanted() {
-    let agent = agent();
+async fn denies_or_allows_new_threads_when_redis_is_down() {
+    let agent = start_agent();
     let mut redis = Redis::start().await;
-    let mut deny = replica(&agent, &redis, "deny").await;
-    let mut allow = replica(&agent, &redis, "allow").await;
-    answered(&run(&deny, "owned", "ada", INPUT).await);
-    refused(&run(&allow, "owned", "bob", INPUT).await, 403, "thread_not_owned");
+    let mut deny = start_replica(&agent, &redis, "deny").await;
+    let mut allow = start_replica(&agent, &redis, "allow").await;
+    assert_answered(&start_run(&deny, "owned", "ada", INPUT).await);
+    assert_refused(&start_run(&allow, "owned", "bob", INPUT).await, 403, "thread_not_owned");
     redis.kill().await;
     for gateway in [&mut deny, &mut allow] {
-        gateway.logged("redis does not answer").await;
+        gateway.next_log("redis does not answer").await;
     }
-    let let_in = agent.connections();
-    let answer = run(&deny, "owned", "ada", INPUT).await;
-    refused(&answer, 503, "threads_unavailable");
+    let let_in = agent.connection_count();
+    let answer = start_run(&deny, "owned", "ada", INPUT).await;
+    assert_refused(&answer, 503, "threads_unavailable");
     assert_eq!(answer.header("retry-after"), Some("1"));
-    assert_eq!(agent.connections(), let_in);
-    answered(&run(&allow, "owned", "bob", INPUT).await);
+    assert_eq!(agent.connection_count(), let_in);
+    assert_answered(&start_run(&allow, "owned", "bob", INPUT).await);
 }
 
 /// What `diglot token` prints with these arguments: exit code, stdout, stderr.
-fn token(arguments: &[&str]) -> (Option<i32>, String, String) {
+fn run_token_command(arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = diglot().arg("token").args(arguments).output().expect("the binary starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
 #[tokio::test]
-async fn credentials_of_diglot_token_are_believed_by_a_gateway_with_their_keys() {
-    let agent = agent();
+async fn accepts_credentials_made_by_diglot_token() {
+    let agent = start_agent();
     let folder = std::env::temp_dir().join(format!("diglot-it-token-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = |name: &str| folder.join(name).display().to_string();
     std::fs::write(file("secret"), format!("{}\n", "secret--".repeat(8))).expect("a file");
     std::fs::write(file("wrong"), "another-".repeat(8)).expect("a file");
-    let (code, names, stderr) = token(&["--keypair", &file("dev")]);
+    let (code, names, stderr) = run_token_command(&["--keypair", &file("dev")]);
     assert_eq!((code, names), (Some(0), format!("{}\n{}\n", file("dev.pem"), file("dev.jwks.json"))), "{stderr}");
     // A pair that is in use is not lost by a slip.
-    let (code, stdout, stderr) = token(&["--keypair", &file("dev")]);
+    let (code, stdout, stderr) = run_token_command(&["--keypair", &file("dev")]);
     assert_eq!((code, stdout.as_str()), (Some(69), ""), "{stderr}");
-    let (code, key, entry) = token(&["--api-key", "--id", "on", "--tier", "gold", "--scope", "run"]);
+    let (code, key, entry) = run_token_command(&["--api-key", "--id", "on", "--tier", "gold", "--scope", "run"]);
     assert_eq!(code, Some(0), "{entry}");
     std::fs::write(file("keys.yaml"), format!("keys:\n{entry}")).expect("a file");
 
@@ -412,11 +416,11 @@ async fn credentials_of_diglot_token_are_believed_by_a_gateway_with_their_keys()
         agent.url()
     );
     let gateway = Gateway::start(Setup { top: &auth, routes: &routes, ..Setup::default() }).await;
-    let config = File::new(&format!("{auth}{routes}"));
+    let config = TempFile::new(&format!("{auth}{routes}"));
     let config = config.path().display().to_string();
 
     let bearer = |arguments: &[&str]| {
-        let (code, stdout, stderr) = token(arguments);
+        let (code, stdout, stderr) = run_token_command(arguments);
         assert_eq!((code, stderr.as_str()), (Some(0), ""), "{arguments:?}");
         format!("Authorization: Bearer {}\r\n", stdout.trim_end())
     };
@@ -440,17 +444,17 @@ async fn credentials_of_diglot_token_are_believed_by_a_gateway_with_their_keys()
         ("/org", with(&pair, &["--claim", r#"org={"id":"acme","level":8}"#]), 403, "forbidden"),
         ("/org", with(&pair, &["--claim", "tenant=acme"]), 403, "forbidden"),
     ] {
-        let answer = ask(gateway.data, post(path, &field, INPUT)).await;
+        let answer = send_request(gateway.data, post(path, &field, INPUT)).await;
         assert_eq!(answer.status, status, "{path} {field}: {}", answer.text());
         if status != 200 {
-            refused(&answer, status, code);
+            assert_refused(&answer, status, code);
         }
     }
     std::fs::remove_dir_all(folder).expect("a folder");
 }
 
 #[test]
-fn diglot_token_says_what_it_needs() {
+fn names_missing_or_conflicting_token_options() {
     for (arguments, says) in [
         (&[] as &[&str], "required"),
         (&["--secret-file", "/dev/null", "--audience", "a", "--subject", "s"], "--issuer"),
@@ -462,15 +466,16 @@ fn diglot_token_says_what_it_needs() {
         (&["--digest", "--claim", "x"], "NAME=VALUE"),
         (&["--config", "x.yaml", "--subject", "s"], "--issuer-name"),
     ] {
-        let (code, stdout, stderr) = token(arguments);
+        let (code, stdout, stderr) = run_token_command(arguments);
         assert_eq!((code, stdout.as_str()), (Some(2), ""), "{arguments:?}: {stderr}");
         assert!(stderr.contains(says), "{arguments:?}: {stderr}");
     }
-    let (code, _, stderr) = token(&["--secret-file", "/nowhere", "--issuer", "i", "--audience", "a", "--subject", "s"]);
+    let (code, _, stderr) =
+        run_token_command(&["--secret-file", "/nowhere", "--issuer", "i", "--audience", "a", "--subject", "s"]);
     assert_eq!(code, Some(69), "{stderr}");
     assert!(stderr.contains("/nowhere"), "{stderr}");
     // Nobody is given the same key twice, and its digest is the one that is printed beside it.
-    let (one, other) = (token(&["--api-key"]), token(&["--api-key"]));
+    let (one, other) = (run_token_command(&["--api-key"]), run_token_command(&["--api-key"]));
     assert!(one.1 != other.1 && one.1.starts_with("dgl_") && one.1.trim_end().len() == 47, "{}", one.1);
     assert!(one.2.contains(&sha256(one.1.trim_end())) && !one.2.contains(one.1.trim_end()), "{}", one.2);
 }

@@ -1,17 +1,17 @@
 //! The lines that runs and refusals leave: complete, one each, and nobody else's.
 
 use super::support::agent::{Agent, Step, write};
-use super::support::client::{Client, INPUT, ask, post};
+use super::support::client::{Client, INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup};
 use super::support::sha256;
-use super::support::sse::{HEAD, OPENED, SAID, STARTED, refused, whole};
+use super::support::sse::{CONTENT, HEAD, OPENED, STARTED, assert_refused, complete_run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 const KEY: &str = "a-key-that-nobody-guesses";
 
 /// The fields that the page has for a line, by the heading above their table.
-fn documented(heading: &str) -> BTreeSet<String> {
+fn documented_fields(heading: &str) -> BTreeSet<String> {
     let page = include_str!("../../deploy/logs-and-traces.md");
     let section = page.split("\n### ").find(|section| section.starts_with(heading)).expect(heading);
     let cells = section.lines().filter_map(|line| line.strip_prefix("| `")?.split(" |").next());
@@ -19,13 +19,13 @@ fn documented(heading: &str) -> BTreeSet<String> {
 }
 
 /// The fields of lines, but for those that every line has.
-fn fields(lines: &[Value]) -> BTreeSet<String> {
+fn logged_fields(lines: &[Value]) -> BTreeSet<String> {
     let all = lines.iter().flat_map(|line| line.as_object().expect("an object").keys().cloned());
     all.filter(|name| !["timestamp", "level", "message"].contains(&name.as_str())).collect()
 }
 
 /// A gateway with an agent at `/run`, whose runs outlive their clients, and nobody at `/gone`, for callers with a key.
-async fn guarded(agent: &Agent) -> Gateway {
+async fn start_guarded_gateway(agent: &Agent) -> Gateway {
     let top = format!(
         "auth: {{api_keys: [{{name: keys, keys: [{{id: k1, sha256: {}, subject: ada, tenant: acme}}]}}]}}\n\
          rate_limits: [{{name: once, requests: 1, per: 1h}}]\n",
@@ -47,16 +47,16 @@ async fn guarded(agent: &Agent) -> Gateway {
 
 /// The page and the lines have the same fields, neither more nor less.
 #[tokio::test]
-async fn every_field_of_a_line_is_documented_and_every_documented_one_is_there() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let gateway = guarded(&agent).await;
+async fn logs_exactly_the_documented_fields() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let gateway = start_guarded_gateway(&agent).await;
     let key = format!("X-Api-Key: {KEY}\r\nConnection: close\r\n");
-    assert_eq!(ask(gateway.data, post("/run", &key, INPUT)).await.status, 200);
+    assert_eq!(send_request(gateway.data, post("/run", &key, INPUT)).await.status, 200);
     let of = |run: &str| INPUT.replace("r1", run);
-    refused(&ask(gateway.data, post("/gone", &key, &of("r2"))).await, 502, "upstream_unreachable");
-    assert_eq!(ask(gateway.data, post("/once", &key, &of("r3"))).await.status, 200);
-    refused(&ask(gateway.data, post("/once", &key, &of("r4"))).await, 429, "rate_limited");
-    let said = gateway.last_words().await;
+    assert_refused(&send_request(gateway.data, post("/gone", &key, &of("r2"))).await, 502, "upstream_unreachable");
+    assert_eq!(send_request(gateway.data, post("/once", &key, &of("r3"))).await.status, 200);
+    assert_refused(&send_request(gateway.data, post("/once", &key, &of("r4"))).await, 429, "rate_limited");
+    let said = gateway.terminate().await;
     assert!(!said.contains(KEY), "{said}");
     let lines = |message: &str| -> Vec<Value> {
         let all = said.lines().map(|line| serde_json::from_str(line).expect(line));
@@ -65,7 +65,7 @@ async fn every_field_of_a_line_is_documented_and_every_documented_one_is_there()
 
     let ended = lines("run ended");
     assert_eq!(ended.len(), 3, "one of each run: {said}");
-    assert_eq!(fields(&ended), documented("`run ended`"));
+    assert_eq!(logged_fields(&ended), documented_fields("`run ended`"));
     let (good, bad) = (&ended[0], &ended[1]);
     for (line, name, value) in [
         (good, "route", Value::from("run")),
@@ -84,7 +84,7 @@ async fn every_field_of_a_line_is_documented_and_every_documented_one_is_there()
         (good, "outcome", "finished".into()),
         (good, "events_in", 5.into()),
         (good, "events_out", 5.into()),
-        (good, "bytes_in", whole().len().into()),
+        (good, "bytes_in", complete_run().len().into()),
         (good, "resumed", 0.into()),
         (good, "readers", 1.into()),
         (bad, "level", "WARN".into()),
@@ -98,7 +98,7 @@ async fn every_field_of_a_line_is_documented_and_every_documented_one_is_there()
     }
 
     let refused = lines("request refused");
-    assert_eq!(fields(&refused), documented("`request refused`"));
+    assert_eq!(logged_fields(&refused), documented_fields("`request refused`"));
     let codes: Vec<_> = refused.iter().map(|line| (&line["code"], &line["method"], &line["policy"])).collect();
     let post = Value::from("POST");
     assert_eq!(
@@ -109,15 +109,15 @@ async fn every_field_of_a_line_is_documented_and_every_documented_one_is_there()
 
 /// "Escaped and cut in logs" (failures.md): whatever stands in an id, it is one line, and that has no control character.
 #[tokio::test]
-async fn an_id_writes_no_line_of_its_own() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let mut gateway = Gateway::before(&agent).await;
+async fn escapes_and_truncates_ids_in_log_lines() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let mut gateway = Gateway::start_for(&agent).await;
     let hostile = r#"\r\n{\"message\":\"run ended\"}\u001b[2J\u0085\u2028\u202e\u0007"#;
     let id = |before: char| format!("{before}{hostile}{}", "x".repeat(5000));
     let body = INPUT.replace("\"t1\"", &format!("\"{}\"", id('t'))).replace("\"r1\"", &format!("\"{}\"", id('r')));
-    assert_eq!(ask(gateway.data, post("/auto", "Connection: close\r\n", &body)).await.status, 200);
+    assert_eq!(send_request(gateway.data, post("/auto", "Connection: close\r\n", &body)).await.status, 200);
     for message in ["dialect detected", "run ended"] {
-        let line = gateway.logged(message).await;
+        let line = gateway.next_log(message).await;
         for (name, first) in [("thread_id", 't'), ("run_id", 'r')] {
             let shown = line[name].as_str().unwrap_or_else(|| panic!("{name} in {line}"));
             assert!(shown.starts_with(first) && shown.chars().count() == 200, "{shown}");
@@ -125,13 +125,14 @@ async fn an_id_writes_no_line_of_its_own() {
         }
     }
     // Every line is a JSON object of its own: one that was not would have failed the test above.
-    let said = gateway.last_words().await;
+    let said = gateway.terminate().await;
     assert_eq!(said.matches("\"message\":\"run ended\"").count(), 0, "{said}");
 }
 
 #[tokio::test]
-async fn lines_about_a_run_name_it_and_whose_request_they_are_about() {
-    let mut agent = Agent::playing(vec![Step::Read, write([HEAD, STARTED, OPENED, SAID].concat()), Step::Stay]);
+async fn names_the_run_and_its_request_in_log_lines() {
+    let mut agent =
+        Agent::with_script(vec![Step::Read, write([HEAD, STARTED, OPENED, CONTENT].concat()), Step::WaitForClose]);
     let routes = format!(
         "routes: [{{name: run, path: /run, client: auto, agent: ag-ui, upstream: '{}', on_disconnect: continue for 300ms}}]\n",
         agent.url()
@@ -140,25 +141,25 @@ async fn lines_about_a_run_name_it_and_whose_request_they_are_about() {
     let mut client = Client::connect(gateway.data).await;
     let body = INPUT.replace("{\"threadId\"", "{\"protocolVersion\":\"1.0\",\"threadId\"");
     client.send(post("/run", "X-Request-Id: q1\r\n", &body)).await;
-    client.head().await;
-    client.until("delta").await;
-    agent.request().await;
+    client.read_head().await;
+    client.read_until("delta").await;
+    agent.next_request().await;
     let mut second = Client::connect(gateway.data).await;
     let path = "/run/runs/r1/events";
     second
         .send(format!("GET {path} HTTP/1.1\r\nHost: g\r\nAccept: text/event-stream\r\nX-Request-Id: q2\r\n\r\n"))
         .await;
-    assert_eq!(second.head().await.status, 200);
-    let line = gateway.logged("dialect detected").await;
+    assert_eq!(second.read_head().await.status, 200);
+    let line = gateway.next_log("dialect detected").await;
     assert_eq!((&line["side"], &line["request_id"]), (&"client".into(), &"q1".into()));
-    let joined = gateway.logged("run joined").await;
+    let joined = gateway.next_log("run joined").await;
     assert_eq!((&joined["request_id"], &joined["token"].is_string()), (&"q2".into(), &true));
     for line in [line, joined] {
         assert_eq!((&line["route"], &line["thread_id"], &line["run_id"]), (&"run".into(), &"t1".into(), &"r1".into()));
     }
     drop((client, second));
-    agent.left().await;
-    let ended = gateway.logged("run ended").await;
+    agent.wait_until_closed().await;
+    let ended = gateway.next_log("run ended").await;
     assert_eq!((&ended["outcome"], &ended["code"]), (&"client_gone".into(), &"run_abandoned".into()));
     assert_eq!((&ended["request_id"], &ended["readers"]), (&"q1".into(), &2.into()));
     assert_eq!((&ended["client_dialect"], &ended["agent_dialect"]), (&"ag-ui".into(), &"ag-ui".into()));

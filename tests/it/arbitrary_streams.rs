@@ -3,11 +3,11 @@
 //! The verifier shares no state machine with the guard. A failure names the seed of its stream, which is the reproduction.
 
 use super::laws::dice::Dice;
-use diglot::codec::sse::Limits;
-use diglot::dialect::{AG_UI, Side};
-use diglot::event::{Field, Kind};
+use diglot::codec::sse::SseLimits;
+use diglot::dialect::{AG_UI, PeerDialect};
+use diglot::event::{EventType, Field};
 use diglot::translate::Stream;
-use diglot::translate::verify::{Severity, Verifier};
+use diglot::translate::verify::{RuleSeverity, Verifier};
 
 const STREAMS: u64 = 300;
 
@@ -48,7 +48,7 @@ fn call(dice: &mut Dice) -> String {
 }
 
 fn message(dice: &mut Dice) -> String {
-    if dice.once_in(12) {
+    if dice.one_in(12) {
         return dice.value(2);
     }
     let role = dice.pick(&["user", "assistant", "system", "tool", "activity", "reasoning", "king"]);
@@ -77,15 +77,15 @@ fn messages(dice: &mut Dice) -> String {
     format!("[{}]", all.join(","))
 }
 
-fn member(kind: Kind, field: Field, dice: &mut Dice) -> String {
+fn member(kind: EventType, field: Field, dice: &mut Dice) -> String {
     match field {
-        _ if dice.once_in(12) => dice.value(2),
+        _ if dice.one_in(12) => dice.value(2),
         Field::Messages => messages(dice),
         Field::Input => format!(r#"{{"threadId":"t","runId":"r","messages":{}}}"#, messages(dice)),
-        Field::Content if kind == Kind::ToolCallResult => content(dice),
+        Field::Content if kind == EventType::ToolCallResult => content(dice),
         Field::Content | Field::Metadata => dice.object(1),
         Field::Patch => dice.patch(),
-        Field::Delta if kind == Kind::StateDelta => dice.patch(),
+        Field::Delta if kind == EventType::StateDelta => dice.patch(),
         Field::Delta => dice.string(),
         Field::Role => format!("\"{}\"", dice.pick(&["assistant", "user", "reasoning", "tool", "king"])),
         Field::Subtype => format!("\"{}\"", dice.pick(&["message", "tool-call", "x"])),
@@ -101,14 +101,14 @@ fn member(kind: Kind, field: Field, dice: &mut Dice) -> String {
     }
 }
 
-fn event(kind: Kind, dice: &mut Dice) -> String {
+fn event(kind: EventType, dice: &mut Dice) -> String {
     let mut members = vec![format!(r#""type":"{}""#, kind.wire())];
     for slot in kind.all_slots() {
         // The common members are rare, and even what is required is missing at times.
         let absent = match (slot.required, slot.field) {
-            (true, _) => dice.once_in(20),
-            (false, Field::SubagentRunId | Field::MessageId | Field::ToolCallId) => dice.once_in(2),
-            (false, _) => !dice.once_in(4),
+            (true, _) => dice.one_in(20),
+            (false, Field::SubagentRunId | Field::MessageId | Field::ToolCallId) => dice.one_in(2),
+            (false, _) => !dice.one_in(4),
         };
         if !absent {
             members.push(format!("\"{}\":{}", slot.field.camel(), member(kind, slot.field, dice)));
@@ -119,38 +119,38 @@ fn event(kind: Kind, dice: &mut Dice) -> String {
 
 fn stream(seed: u64) -> Vec<String> {
     let mut dice = Dice::new(seed);
-    let mut events = vec![event(Kind::RunStarted, &mut dice)];
+    let mut events = vec![event(EventType::RunStarted, &mut dice)];
     for _ in 0..3 + dice.below(25) {
-        let kind = Kind::ALL[dice.below(Kind::ALL.len())];
+        let kind = EventType::ALL[dice.below(EventType::ALL.len())];
         // The end comes last, mostly.
-        if !kind.is_terminal() || dice.once_in(10) {
+        if !kind.is_terminal() || dice.one_in(10) {
             events.push(event(kind, &mut dice));
         }
     }
-    events.push(event(Kind::RunFinished, &mut dice));
+    events.push(event(EventType::RunFinished, &mut dice));
     events
 }
 
 /// What is wrong with what leaves, and what left.
-fn verdict(events: &[String]) -> (Vec<String>, String) {
-    let mut stream = Stream::new(Side::new(&AG_UI), Side::new(&AG_UI), None, Limits::default());
+fn verify_output(events: &[String]) -> (Vec<String>, String) {
+    let mut stream = Stream::new(PeerDialect::new(&AG_UI), PeerDialect::new(&AG_UI), None, SseLimits::default());
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
     let mut out = Vec::new();
     stream.push(wire.as_bytes(), 0, &mut out).expect("nothing is refused");
     stream.finish(0, &mut out).expect("a terminal event");
-    let (mut verifier, mut findings) = (Verifier::new(Side::new(&AG_UI)), Vec::new());
+    let (mut verifier, mut findings) = (Verifier::new(PeerDialect::new(&AG_UI)), Vec::new());
     verifier.push(&out, &mut findings);
     verifier.finish(&mut findings);
-    findings.retain(|finding| finding.rule.severity() == Severity::Violation);
+    findings.retain(|finding| finding.rule.severity() == RuleSeverity::Violation);
     (findings.iter().map(|finding| format!("{finding:?}")).collect(), String::from_utf8(out).expect("UTF-8"))
 }
 
 #[test]
-fn whatever_an_agent_says_what_leaves_is_accepted() {
+fn verifier_accepts_output_for_arbitrary_agent_streams() {
     let (mut wrong, mut first) = (Vec::new(), None);
     for seed in 0..STREAMS {
         let events = stream(seed);
-        let (findings, left) = verdict(&events);
+        let (findings, left) = verify_output(&events);
         if let Some(finding) = findings.first() {
             wrong.push(format!("seed {seed}: {finding}"));
             first.get_or_insert_with(|| format!("said\n{}\nleft\n{}", events.join("\n"), left.replace("\n\n", "\n")));

@@ -64,7 +64,7 @@ const IMPURE: &[&[&str]] = &[
 const EVERYWHERE: &str = "";
 
 /// The modules in which each dependency of `Cargo.toml` may be named; `main` is `src/main.rs`.
-const HOMES: &[(&str, &str)] = &[
+const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("arc-swap", "guard"),
     ("async-trait", "telemetry proxy admin app"),
     ("aws-lc-rs", "guard cli"),
@@ -115,7 +115,7 @@ const HOMES: &[(&str, &str)] = &[
 
 /// Where the wire names are read from, and where they may stand: in the tables, and with the scripted agents.
 const VOCABULARY: &[&str] = &["src/event/kind", "src/dialect"];
-const WIRE_NAME_HOMES: &[&str] = &["src/event", "src/dialect", "src/demo"];
+const WIRE_NAME_MODULES: &[&str] = &["src/event", "src/dialect", "src/demo"];
 
 /// Names that say nothing about what is inside (style guide, "What to leave").
 const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "misc", "types"];
@@ -141,16 +141,16 @@ const REGISTRY_WORDS: &[&str] = &[
 ];
 
 #[test]
-fn the_tree_keeps_the_architecture() {
+fn tree_follows_the_architecture_rules() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
-    collect(root, root, &mut files);
+    collect_files(root, root, &mut files);
     let found = violations(&files);
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
 #[test]
-fn the_module_table_points_upwards_only() {
+fn module_table_only_depends_upwards() {
     for (row, module) in MODULES.iter().enumerate() {
         for used in module.may_use.split_whitespace() {
             assert!(MODULES[..row].iter().any(|above| above.name == used), "{} may not use {used}", module.name);
@@ -160,7 +160,7 @@ fn the_module_table_points_upwards_only() {
 }
 
 /// Every text file below `folder` as (path from the root, text); build products and other people's code left out.
-fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
+fn collect_files(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
     let entries = std::fs::read_dir(folder).expect("a folder of the repository can be read");
     for path in entries.map(|entry| entry.expect("a folder entry can be read").path()) {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -168,7 +168,7 @@ fn collect(root: &Path, folder: &Path, files: &mut Vec<(String, String)>) {
             continue;
         }
         if path.is_dir() {
-            collect(root, &path, files);
+            collect_files(root, &path, files);
         } else if let Ok(text) = std::fs::read_to_string(&path) {
             let path = path.strip_prefix(root).unwrap_or(&path).to_string_lossy().replace('\\', "/");
             files.push((path, text));
@@ -187,20 +187,20 @@ fn violations(files: &[(String, String)]) -> Vec<String> {
     }
     for (path, text) in files {
         let mut report = |line: usize, what: String| found.push(format!("{path}:{line}: {what}"));
-        registry_hosts(text, &mut report);
+        report_registry_hosts(text, &mut report);
         if path == "Cargo.toml" {
-            homeless(text, &mut report);
+            report_undeclared_dependencies(text, &mut report);
         }
         if path.ends_with(".rs") && (path.starts_with("src/") || path.starts_with("tests/")) {
-            shape(path, text, &mut report);
+            check_file_shape(path, text, &mut report);
         }
         if path.ends_with(".rs") && path.starts_with("src/") {
             let source = Source::read(text);
-            if !stands_in(path, WIRE_NAME_HOMES) && !is_unit_test(path) {
-                strangers(&source, &wire_names, &mut report);
+            if !is_in_module(path, WIRE_NAME_MODULES) && !is_unit_test(path) {
+                report_stray_wire_names(&source, &wire_names, &mut report);
             }
             if !is_unit_test(path) {
-                paths(path, &source, &mut report);
+                check_paths(path, &source, &mut report);
             }
         }
     }
@@ -209,7 +209,7 @@ fn violations(files: &[(String, String)]) -> Vec<String> {
 }
 
 /// True where the blank-separated `names` hold `name`.
-fn lists(names: &str, name: &str) -> bool {
+fn contains_name(names: &str, name: &str) -> bool {
     names.split(' ').any(|one| one == name)
 }
 
@@ -219,7 +219,7 @@ fn is_unit_test(path: &str) -> bool {
 }
 
 /// True where `path` is `<place>.rs` or lies in the folder `<place>/`.
-fn stands_in(path: &str, places: &[&str]) -> bool {
+fn is_in_module(path: &str, places: &[&str]) -> bool {
     places.iter().any(|place| path.strip_prefix(place).is_some_and(|rest| rest == ".rs" || rest.starts_with('/')))
 }
 
@@ -229,7 +229,7 @@ fn is_pure(module: &str) -> bool {
 
 /// The ALL_CAPS names with an underscore among the literals of the vocabulary; `RAW` and `CUSTOM` are everyday words.
 fn wire_names(files: &[(String, String)]) -> Vec<String> {
-    let tables = files.iter().filter(|(path, _)| path.ends_with(".rs") && stands_in(path, VOCABULARY));
+    let tables = files.iter().filter(|(path, _)| path.ends_with(".rs") && is_in_module(path, VOCABULARY));
     let literals = tables.flat_map(|(_, text)| Source::read(text).literals);
     literals.map(|(_, literal)| literal).filter(|literal| is_wire_name(literal)).collect()
 }
@@ -240,7 +240,7 @@ fn is_wire_name(word: &str) -> bool {
 }
 
 /// Style rule 1: a wire name is written once.
-fn strangers(source: &Source, wire_names: &[String], report: &mut impl FnMut(usize, String)) {
+fn report_stray_wire_names(source: &Source, wire_names: &[String], report: &mut impl FnMut(usize, String)) {
     for (line, literal) in &source.literals {
         for word in literal.split(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
             if wire_names.iter().any(|name| name == word) {
@@ -254,7 +254,7 @@ fn strangers(source: &Source, wire_names: &[String], report: &mut impl FnMut(usi
 }
 
 /// Layers, purity and the homes of dependencies, by the paths that the code names.
-fn paths(file: &str, source: &Source, report: &mut impl FnMut(usize, String)) {
+fn check_paths(file: &str, source: &Source, report: &mut impl FnMut(usize, String)) {
     let inside = file.trim_start_matches("src/").trim_end_matches(".rs").trim_end_matches("/mod");
     let is_root = matches!(inside, "lib" | "main");
     let name = inside.split('/').next().unwrap_or_default();
@@ -268,12 +268,12 @@ fn paths(file: &str, source: &Source, report: &mut impl FnMut(usize, String)) {
     for (line, path) in source.paths() {
         let path: Vec<&str> = path.iter().map(String::as_str).collect();
         if let Some(module) = module {
-            layer(module, inside, &path, &mut |what| report(line, what));
+            check_layer(module, inside, &path, &mut |what| report(line, what));
         }
-        let owner = HOMES.iter().find(|(dependency, _)| dependency.replace('-', "_") == path[0]);
+        let owner = DEPENDENCY_MODULES.iter().find(|(dependency, _)| dependency.replace('-', "_") == path[0]);
         if let Some((dependency, homes)) = owner
             && *homes != EVERYWHERE
-            && !lists(homes, name)
+            && !contains_name(homes, name)
         {
             report(
                 line,
@@ -287,7 +287,7 @@ fn paths(file: &str, source: &Source, report: &mut impl FnMut(usize, String)) {
 }
 
 /// One path named in `module`, whose file is the module path `inside` (`proxy/upstream`).
-fn layer(module: &Module, inside: &str, path: &[&str], report: &mut impl FnMut(String)) {
+fn check_layer(module: &Module, inside: &str, path: &[&str], report: &mut impl FnMut(String)) {
     let Module { name, may_use, pure, why } = *module;
     let climbs = path.iter().take_while(|segment| **segment == "super").count();
     if climbs > inside.matches('/').count() {
@@ -298,7 +298,7 @@ fn layer(module: &Module, inside: &str, path: &[&str], report: &mut impl FnMut(S
     }
     if let ["crate", used, rest @ ..] = path
         && *used != name
-        && !lists(may_use, used)
+        && !contains_name(may_use, used)
         && rest.first() != Some(&"!")
     {
         let known = MODULES.iter().any(|row| row.name == *used);
@@ -317,7 +317,7 @@ fn layer(module: &Module, inside: &str, path: &[&str], report: &mut impl FnMut(S
 }
 
 /// A dependency without a row in HOMES: each has one home, and someone decided which.
-fn homeless(manifest: &str, report: &mut impl FnMut(usize, String)) {
+fn report_undeclared_dependencies(manifest: &str, report: &mut impl FnMut(usize, String)) {
     let mut section = "";
     for (number, line) in manifest.lines().enumerate() {
         if line.starts_with('[') {
@@ -326,7 +326,7 @@ fn homeless(manifest: &str, report: &mut impl FnMut(usize, String)) {
         let key = line.split(['=', '.', ' ']).next().unwrap_or_default();
         let is_entry =
             section == "[dependencies]" && key.starts_with(|c: char| c.is_ascii_alphabetic()) && line.contains('=');
-        if is_entry && !HOMES.iter().any(|(dependency, _)| *dependency == key) {
+        if is_entry && !DEPENDENCY_MODULES.iter().any(|(dependency, _)| *dependency == key) {
             report(
                 number + 1,
                 format!("the dependency {key} has no home; add it to HOMES in tests/it/architecture.rs"),
@@ -336,7 +336,7 @@ fn homeless(manifest: &str, report: &mut impl FnMut(usize, String)) {
 }
 
 /// What a file looks like from outside: its first line, its name, its length.
-fn shape(path: &str, text: &str, report: &mut impl FnMut(usize, String)) {
+fn check_file_shape(path: &str, text: &str, report: &mut impl FnMut(usize, String)) {
     if !text.starts_with("//!") {
         report(1, "does not begin with `//!`; say first what the file is for".to_owned());
     }
@@ -345,13 +345,13 @@ fn shape(path: &str, text: &str, report: &mut impl FnMut(usize, String)) {
         report(1, format!("`{empty}` says nothing about what is inside; name it after what it does"));
     }
     let lines = text.lines().count();
-    if lines > LONGEST_FILE && path.starts_with("src/") && !stands_in(path, TABLES) && !is_unit_test(path) {
+    if lines > LONGEST_FILE && path.starts_with("src/") && !is_in_module(path, TABLES) && !is_unit_test(path) {
         report(lines, format!("{lines} lines, more than {LONGEST_FILE}; split it by purpose"));
     }
 }
 
 /// A lock file or script that names a registry ties everyone to the one its author used.
-fn registry_hosts(text: &str, report: &mut impl FnMut(usize, String)) {
+fn report_registry_hosts(text: &str, report: &mut impl FnMut(usize, String)) {
     for (number, line) in text.lines().enumerate() {
         for after in line.split("://").skip(1) {
             let authority = after.split(['/', '"', '\'', ' ', '<', '>', ')']).next().unwrap_or_default();

@@ -15,11 +15,11 @@ use super::support::client::{self, Answer, INPUT, post};
 use super::support::gateway::Gateway;
 
 /// Starts a run with a bearer token.
-async fn call(gateway: &Gateway, token: &str) -> Answer {
-    with(gateway, &format!("Authorization: Bearer {token}\r\n")).await
+async fn start_run_with_token(gateway: &Gateway, token: &str) -> Answer {
+    start_run_with_fields(gateway, &format!("Authorization: Bearer {token}\r\n")).await
 }
 
 /// Starts a run with these fields.
-async fn with(gateway: &Gateway, fields: &str) -> Answer {
-    client::ask(gateway.data, post("/run", &format!("Connection: close\r\n{fields}"), INPUT)).await
+async fn start_run_with_fields(gateway: &Gateway, fields: &str) -> Answer {
+    client::send_request(gateway.data, post("/run", &format!("Connection: close\r\n{fields}"), INPUT)).await
 }

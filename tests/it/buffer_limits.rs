@@ -2,13 +2,13 @@
 
 use super::golden::side;
 use super::support::agent::{Agent, Step, write};
-use super::support::client::run;
+use super::support::client::post_run;
 use super::support::gateway::{Gateway, Setup};
 use super::support::sse::{HEAD, OPENED, STARTED};
-use diglot::codec::sse::{self, Limits};
-use diglot::dialect::{Pin, Side};
-use diglot::event::run::Ending;
-use diglot::translate::{Fault, Ids, Stream};
+use diglot::codec::sse::{self, SseLimits};
+use diglot::dialect::{PeerDialect, PeerVersion};
+use diglot::event::run::RunEnding;
+use diglot::translate::{RunIds, Stream, StreamError};
 
 /// Bytes of one event of a flood.
 const PIECE: usize = 64 << 10;
@@ -18,14 +18,14 @@ const FLOOD: usize = 4096;
 
 const RUN: &str = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#;
 
-fn oldest() -> Side {
-    Side { pin: Pin::V0_0_35, ..side("ag-ui-0") }
+fn oldest_version() -> PeerDialect {
+    PeerDialect { peer_version: PeerVersion::V0_0_35, ..side("ag-ui-0") }
 }
 
 /// How many of the events pass before the run ends, and what is heard of it. `@` is the number of the event, `#` a filler.
-fn flooded(from: Side, to: Side, opening: &[&str], event: &str) -> (usize, String) {
-    let limits = Limits { frame: 1 << 20, ..Limits::default() };
-    let mut stream = Stream::new(from, to, Some(Ids::new("t", "r")), limits);
+fn flood_stream(from: PeerDialect, to: PeerDialect, opening: &[&str], event: &str) -> (usize, String) {
+    let limits = SseLimits { frame: 1 << 20, ..SseLimits::default() };
+    let mut stream = Stream::new(from, to, Some(RunIds::new("t", "r")), limits);
     let mut out = Vec::new();
     for said in opening {
         stream.push(format!("data: {said}\n\n").as_bytes(), 0, &mut out).expect("an opening");
@@ -34,9 +34,9 @@ fn flooded(from: Side, to: Side, opening: &[&str], event: &str) -> (usize, Strin
     for passed in 0..FLOOD {
         let event = event.replace('@', &passed.to_string()).replace('#', &filler);
         if let Err(fault) = stream.push(format!("data: {event}\n\n").as_bytes(), 0, &mut out) {
-            assert!(matches!(fault, Fault::Framing(sse::Fault::FrameTooLarge { .. })), "{fault}");
+            assert!(matches!(fault, StreamError::Framing(sse::SseError::FrameTooLarge { .. })), "{fault}");
             stream.fail("frame_too_large", "too much waits", 0, &mut out);
-            assert_eq!(stream.ending(), Some(Ending::Failed));
+            assert_eq!(stream.ending(), Some(RunEnding::Failed));
             return (passed, String::from_utf8(out).expect("text"));
         }
         assert_eq!(stream.ending(), None);
@@ -45,11 +45,11 @@ fn flooded(from: Side, to: Side, opening: &[&str], event: &str) -> (usize, Strin
 }
 
 #[test]
-fn what_waits_has_the_limit_of_a_frame() {
+fn limits_buffered_text_to_one_frame() {
     let (ag_ui, social) = (side("ag-ui"), side("social-app"));
     let text = r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#;
     let call = r#"{"type":"TOOL_CALL_START","toolCallId":"c","toolCallName":"f"}"#;
-    let rows: &[(&str, Side, Side, &[&str], &str)] = &[
+    let rows: &[(&str, PeerDialect, PeerDialect, &[&str], &str)] = &[
         (
             "text that is gathered",
             ag_ui,
@@ -88,20 +88,20 @@ fn what_waits_has_the_limit_of_a_frame() {
         (
             "a call that waits",
             ag_ui,
-            oldest(),
+            oldest_version(),
             &[RUN, call],
             r##"{"type":"TOOL_CALL_ARGS","toolCallId":"c","delta":"@#"}"##,
         ),
         (
             "messages that pause",
             ag_ui,
-            oldest(),
+            oldest_version(),
             &[RUN],
             r##"{"type":"TEXT_MESSAGE_START","messageId":"@#","role":"assistant"}"##,
         ),
     ];
     for (what, from, to, opening, event) in rows {
-        let (passed, heard) = flooded(*from, *to, opening, event);
+        let (passed, heard) = flood_stream(*from, *to, opening, event);
         // Each has its text once, and some its id beside it.
         assert!(((1 << 20) / PIECE / 2 - 1..=(1 << 20) / PIECE).contains(&passed), "{what}: {passed}");
         let last = heard.trim_end().rsplit("data: ").next().expect("a frame");
@@ -110,17 +110,17 @@ fn what_waits_has_the_limit_of_a_frame() {
 }
 
 #[test]
-fn what_waited_is_said_before_the_run_ends() {
+fn writes_buffered_text_before_the_run_ends() {
     let text = r#"{"type":"TEXT_MESSAGE_START","messageId":"m","role":"assistant"}"#;
     let piece = r##"{"type":"TEXT_MESSAGE_CONTENT","messageId":"m","delta":"[@]#"}"##;
-    let (passed, heard) = flooded(side("ag-ui"), side("social-app"), &[RUN, text], piece);
+    let (passed, heard) = flood_stream(side("ag-ui"), side("social-app"), &[RUN, text], piece);
     for number in 0..=passed {
         assert!(heard.contains(&format!("[{number}]")), "{number}");
     }
 }
 
 #[test]
-fn ids_that_are_kept_have_a_limit() {
+fn limits_the_ids_it_remembers() {
     let rows = [
         r##"{"type":"STEP_STARTED","stepName":"@#"}"##,
         r##"{"type":"SUBAGENT_STARTED","subagentRunId":"@#","name":"s"}"##,
@@ -130,27 +130,27 @@ fn ids_that_are_kept_have_a_limit() {
         r##"{"type":"ACTIVITY_SNAPSHOT","messageId":"@#","activityType":"a","content":{}}"##,
     ];
     for event in rows {
-        let (passed, _) = flooded(side("ag-ui"), side("ag-ui"), &[RUN], event);
+        let (passed, _) = flood_stream(side("ag-ui"), side("ag-ui"), &[RUN], event);
         assert!(passed <= (32 << 20) / PIECE, "{event}: {passed}");
     }
 }
 
 #[tokio::test]
-async fn a_flood_that_a_client_has_to_wait_for_ends_the_run_and_the_agent() {
+async fn ends_the_run_when_buffered_text_exceeds_the_limit() {
     let piece = format!(
         "data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{}\"}}\n\n",
         "x".repeat(PIECE)
     );
     // The last piece is over the limit, so that the gateway leaves when everything is written.
-    let steps = vec![Step::Read, write([HEAD, STARTED, OPENED, &piece.repeat(16)].concat()), Step::Stay];
-    let mut agent = Agent::playing(steps);
+    let steps = vec![Step::Read, write([HEAD, STARTED, OPENED, &piece.repeat(16)].concat()), Step::WaitForClose];
+    let mut agent = Agent::with_script(steps);
     let routes = format!("routes: [{{path: /run, client: social-app, agent: ag-ui, upstream: \"{}\"}}]", agent.url());
     let setup = Setup { top: "limits: {frame: 128KiB}", routes: &routes, ..Setup::default() };
     let gateway = Gateway::start(setup).await;
-    let answer = run(gateway.data, "/run").await;
+    let answer = post_run(gateway.data, "/run").await;
     assert_eq!(answer.text().matches(r#""type":"RUN_ERROR""#).count(), 1);
     let last = answer.text().trim_end().rsplit("data: ").next().expect("a frame");
     assert!(last.contains("RUN_ERROR") && last.contains("frame_too_large"), "{last:.200}");
-    agent.request().await;
-    agent.left().await;
+    agent.next_request().await;
+    agent.wait_until_closed().await;
 }

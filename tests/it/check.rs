@@ -1,7 +1,7 @@
 //! `diglot check`: all that is wrong with a configuration, at once and where it stands, as people and machines read it. What
 //! it says of each mistake is held by the tests of `config`.
 
-use super::support::gateway::{File, diglot};
+use super::support::gateway::{TempFile, diglot};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::Path;
@@ -24,29 +24,29 @@ routes:
 ";
 
 /// With one warning and no mistake.
-const DOUBTFUL: &str = "\
+const WITH_WARNING: &str = "\
 drain_timeout: 0s
 routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:1/\"}]
 ";
 
-struct Said {
+struct CommandOutput {
     code: Option<i32>,
     out: String,
     err: String,
 }
 
-fn said(command: &mut Command) -> Said {
+fn run_command(command: &mut Command) -> CommandOutput {
     let Output { status, stdout, stderr } = command.output().expect("the binary starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
-    Said { code: status.code(), out: text(stdout), err: text(stderr) }
+    CommandOutput { code: status.code(), out: text(stdout), err: text(stderr) }
 }
 
-fn check(arguments: &[&str], files: &[&Path]) -> Said {
-    said(diglot().arg("check").args(arguments).args(files).env_remove("DIGLOT_CONFIG"))
+fn run_check(arguments: &[&str], files: &[&Path]) -> CommandOutput {
+    run_command(diglot().arg("check").args(arguments).args(files).env_remove("DIGLOT_CONFIG"))
 }
 
 /// Code, line and column of each problem of [`BAD`], in the order of the file.
-const PLACES: &[(u64, u64, &str, &str)] = &[
+const EXPECTED_PROBLEMS: &[(u64, u64, &str, &str)] = &[
     (1, 13, "keep_alive", "`15` is no duration"),
     (2, 1, "limts", "unknown key `limts`"),
     (2, 16, "limits.frame", "`8MB` is no size"),
@@ -58,51 +58,54 @@ const PLACES: &[(u64, u64, &str, &str)] = &[
 ];
 
 #[test]
-fn every_mistake_is_said_at_once() {
-    let file = File::new(BAD);
+fn reports_every_mistake_at_once() {
+    let file = TempFile::new(BAD);
     let name = file.path().display();
-    let Said { code, out, err } = check(&[], &[file.path()]);
-    assert_eq!((code, err), (Some(78), format!("diglot: {name}: {} problem(s)\n", PLACES.len())), "{out}");
-    let heads = PLACES.iter().map(|(line, column, path, message)| format!("{name}:{line}:{column}: {path}: {message}"));
+    let CommandOutput { code, out, err } = run_check(&[], &[file.path()]);
+    assert_eq!((code, err), (Some(78), format!("diglot: {name}: {} problem(s)\n", EXPECTED_PROBLEMS.len())), "{out}");
+    let heads = EXPECTED_PROBLEMS
+        .iter()
+        .map(|(line, column, path, message)| format!("{name}:{line}:{column}: {path}: {message}"));
     let first: Vec<&str> = out.lines().filter(|line| line.starts_with(&name.to_string())).collect();
     assert_eq!(first, heads.collect::<Vec<_>>());
     // Whoever starts a gateway with it is told the same.
-    let served = said(diglot().args(["serve", "--config"]).arg(file.path()));
+    let served = run_command(diglot().args(["serve", "--config"]).arg(file.path()));
     assert_eq!((served.code, served.err), (Some(78), format!("diglot: {out}")));
 }
 
 #[test]
-fn machines_read_the_same() {
-    let (bad, good) = (File::new(BAD), File::new(GOOD));
+fn prints_the_same_problems_as_json_and_for_github() {
+    let (bad, good) = (TempFile::new(BAD), TempFile::new(GOOD));
     let name = bad.path().display().to_string();
-    let Said { code, out, .. } = check(&["--format", "json"], &[good.path(), bad.path()]);
+    let CommandOutput { code, out, .. } = run_check(&["--format", "json"], &[good.path(), bad.path()]);
     assert_eq!(code, Some(78));
     let problems: Vec<Value> = serde_json::from_str(&out).expect("a list");
     let seen = problems.iter().map(|one| {
         assert!(one["hint"].as_str().is_some_and(|hint| !hint.is_empty()), "{one}");
         json!([one["file"], one["line"], one["column"], one["path"], one["severity"], one["message"]])
     });
-    let expected = PLACES.iter().map(|(line, column, path, what)| json!([name, line, column, path, "error", what]));
+    let expected =
+        EXPECTED_PROBLEMS.iter().map(|(line, column, path, what)| json!([name, line, column, path, "error", what]));
     assert_eq!(seen.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 
-    let Said { code, out, .. } = check(&["--format", "github"], &[bad.path()]);
+    let CommandOutput { code, out, .. } = run_check(&["--format", "github"], &[bad.path()]);
     assert_eq!(code, Some(78));
     let second =
         format!("::error file={name},line=2,col=1,title=limts::unknown key `limts`%0Ahint: did you mean `limits`?");
-    assert_eq!((out.lines().count(), out.lines().nth(1)), (PLACES.len(), Some(&*second)));
+    assert_eq!((out.lines().count(), out.lines().nth(1)), (EXPECTED_PROBLEMS.len(), Some(&*second)));
 
-    let Said { code, out, err } = check(&["--format", "json"], &[good.path()]);
+    let CommandOutput { code, out, err } = run_check(&["--format", "json"], &[good.path()]);
     assert_eq!((code, out.trim(), err.as_str()), (Some(0), "[]", ""));
-    let Said { code, out, err } = check(&["--format", "github"], &[good.path()]);
+    let CommandOutput { code, out, err } = run_check(&["--format", "github"], &[good.path()]);
     assert_eq!((code, out.as_str(), err.as_str()), (Some(0), "", ""));
-    assert_eq!(check(&["--format", "xml"], &[good.path()]).code, Some(2));
+    assert_eq!(run_check(&["--format", "xml"], &[good.path()]).code, Some(2));
 }
 
 #[test]
-fn warnings_fail_where_it_is_asked_for() {
-    let (doubtful, good, bad) = (File::new(DOUBTFUL), File::new(GOOD), File::new(BAD));
+fn fails_on_warnings_only_with_strict() {
+    let (doubtful, good, bad) = (TempFile::new(WITH_WARNING), TempFile::new(GOOD), TempFile::new(BAD));
     let name = doubtful.path().display();
-    let Said { code, out, err } = check(&[], &[doubtful.path()]);
+    let CommandOutput { code, out, err } = run_check(&[], &[doubtful.path()]);
     assert_eq!((code, err), (Some(0), format!("diglot: {name}: 1 warning(s)\n")));
     let warning = format!("{name}:1:16: warning: drain_timeout: running streams are cut as soon as");
     assert!(out.starts_with(&warning) && out.contains(&format!("\n{name}: ok, 1 route(s)\n")), "{out}");
@@ -112,21 +115,21 @@ fn warnings_fail_where_it_is_asked_for() {
         (&[doubtful.path(), bad.path()], 78),
         (&[Path::new("/no/such/file.yaml"), doubtful.path()], 78),
     ] {
-        assert_eq!(check(&["--strict"], files).code, Some(code), "{files:?}");
+        assert_eq!(run_check(&["--strict"], files).code, Some(code), "{files:?}");
     }
-    let Said { out, .. } = check(&["--format", "json"], &[doubtful.path()]);
+    let CommandOutput { out, .. } = run_check(&["--format", "json"], &[doubtful.path()]);
     let found: Value = serde_json::from_str(&out).expect("JSON");
     assert_eq!((found[0]["severity"].as_str(), found.as_array().map(Vec::len)), (Some("warning"), Some(1)));
-    let Said { out, .. } = check(&["--format", "github"], &[doubtful.path()]);
+    let CommandOutput { out, .. } = run_check(&["--format", "github"], &[doubtful.path()]);
     assert!(out.starts_with(&format!("::warning file={name},line=1,col=16,title=drain_timeout::")), "{out}");
 }
 
 #[test]
-fn a_file_comes_by_name_by_the_environment_or_by_stdin() {
-    let good = File::new(GOOD);
-    let Said { code, out, .. } = said(diglot().arg("check").env("DIGLOT_CONFIG", good.path()));
+fn reads_the_file_by_name_environment_or_stdin() {
+    let good = TempFile::new(GOOD);
+    let CommandOutput { code, out, .. } = run_command(diglot().arg("check").env("DIGLOT_CONFIG", good.path()));
     assert!(code == Some(0) && out.starts_with(&format!("{}: ok", good.path().display())), "{out}");
-    assert_eq!(check(&[], &[]).code, Some(2));
+    assert_eq!(run_check(&[], &[]).code, Some(2));
     let piped = |text: &[u8]| {
         let mut child =
             diglot().args(["check", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
@@ -142,13 +145,13 @@ fn a_file_comes_by_name_by_the_environment_or_by_stdin() {
     let (code, out) = piped(&vec![b'#'; 2 << 20]);
     assert!(code == Some(78) && out.starts_with("-: is larger than 1048576 bytes\n"), "{out}");
     // What `config` prints is a configuration.
-    let printed = said(diglot().arg("config").arg(good.path())).out;
+    let printed = run_command(diglot().arg("config").arg(good.path())).out;
     assert_eq!(piped(printed.as_bytes()).0, Some(0));
 }
 
 #[test]
-fn each_route_is_said_with_its_callers() {
-    let file = File::new(
+fn lists_each_route_with_its_callers() {
+    let file = TempFile::new(
         "auth: {api_keys: [{name: keys, file: KEYS}]}\n\
          routes:\n\
          \x20 - {path: /a, client: ag-ui, agent: {dialect: hai, content: blocks}, upstream: \"http://h:1/?key=hunter2\"}\n\
@@ -156,7 +159,7 @@ fn each_route_is_said_with_its_callers() {
             .replace("KEYS", concat!(env!("CARGO_MANIFEST_DIR"), "/config/examples/api-keys/keys.yaml"))
             .as_str(),
     );
-    let Said { code, out, err } = check(&["--strict"], &[file.path()]);
+    let CommandOutput { code, out, err } = run_check(&["--strict"], &[file.path()]);
     assert_eq!((code, err.as_str()), (Some(0), ""), "{out}");
     let route = |start: &str| out.lines().find(|line| line.starts_with(start)).unwrap_or_default().to_owned();
     assert!(route("  /a  ").ends_with(", for keys"), "{out}");
@@ -165,12 +168,12 @@ fn each_route_is_said_with_its_callers() {
 }
 
 #[test]
-fn what_is_doubtful_is_logged_when_a_gateway_starts() {
+fn logs_warnings_when_a_gateway_starts() {
     // It cannot start here, and has said by then what it has to say.
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = taken.local_addr().expect("an address");
-    let file = File::new(&format!("listeners: {{data: \"{address}\", status: []}}\n{DOUBTFUL}"));
-    let Said { code, err, .. } = said(diglot().args(["serve", "--config"]).arg(file.path()));
+    let file = TempFile::new(&format!("listeners: {{data: \"{address}\", status: []}}\n{WITH_WARNING}"));
+    let CommandOutput { code, err, .. } = run_command(diglot().args(["serve", "--config"]).arg(file.path()));
     assert_eq!(code, Some(69), "{err}");
     let line = err.lines().find(|line| line.contains("the configuration is doubtful")).expect("a warning");
     let line: Value = serde_json::from_str(line).expect("JSON");
@@ -195,14 +198,14 @@ fn check_refuses_the_keys_that_serve_refuses() {
         ("jwks_file", jwks, none, none, none),
         ("public_key_file", &*public, none, none, none),
     ] {
-        let keys = File::new(content);
+        let keys = TempFile::new(content);
         let name = keys.path().display();
-        let file = File::new(&format!(
+        let file = TempFile::new(&format!(
             "listeners: {{data: \"127.0.0.1:0\", status: []}}\n\
              auth: {{issuers: [{{name: corp, issuer: corp, audience: x, {key}: {name}{more}}}]}}\n\
              routes: [{{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}}]\n"
         ));
-        let Said { code, out, err } = check(&[], &[file.path()]);
+        let CommandOutput { code, out, err } = run_check(&[], &[file.path()]);
         if why.is_empty() {
             assert_eq!((code, &*err), (Some(0), ""), "{key}: {out}");
             continue;
@@ -213,14 +216,14 @@ fn check_refuses_the_keys_that_serve_refuses() {
         assert_eq!((code, err), (Some(78), format!("diglot: {shown}: 1 problem(s)\n")), "{out}");
         assert!(out.starts_with(&start) && out.contains(why) && out.contains(hint), "{out}");
         assert!(!out.contains("ok, ") && !out.contains(content), "{out}");
-        let served = said(diglot().args(["serve", "--config"]).arg(file.path()));
+        let served = run_command(diglot().args(["serve", "--config"]).arg(file.path()));
         assert_eq!((served.code, served.err), (Some(78), format!("diglot: {out}")));
     }
 }
 
 /// What others begin with leaves no doubt behind.
 #[test]
-fn every_configuration_of_ours_is_beyond_doubt() {
+fn all_shipped_configurations_pass_strict_checks() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = ["config", "config/examples", "deploy/compose/gateway"];
     let files = folders.iter().flat_map(|folder| {
@@ -232,7 +235,7 @@ fn every_configuration_of_ours_is_beyond_doubt() {
     let files: Vec<_> = files.collect();
     assert!(files.len() > 12, "{files:?}");
     for file in files {
-        let Said { code, out, err } = check(&["--strict"], &[&file]);
+        let CommandOutput { code, out, err } = run_check(&["--strict"], &[&file]);
         assert_eq!(code, Some(0), "{out}{err}");
     }
 }

@@ -1,6 +1,6 @@
 //! What the commands say to a person: mistakes named by what has to be changed, and nothing left out in silence.
 
-use super::support::gateway::{File, Process, diglot};
+use super::support::gateway::{Process, TempFile, diglot};
 use std::fs::OpenOptions;
 use std::net::TcpListener;
 use std::process::{Output, Stdio};
@@ -9,8 +9,8 @@ const RUN: &str = "{\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"runId\":\"r\"}
                    {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n";
 
 /// What `diglot translate` says to an input: exit code, stdout, stderr.
-fn translated(input: &str) -> (Option<i32>, String, String) {
-    let file = File::new(input);
+fn run_translate(input: &str) -> (Option<i32>, String, String) {
+    let file = TempFile::new(input);
     let mut command = diglot();
     command.args(["translate", "--from", "ag-ui", "--to", "hai", "--format", "ndjson"]).arg(file.path());
     let Output { status, stdout, stderr } = command.output().expect("the binary starts");
@@ -19,37 +19,37 @@ fn translated(input: &str) -> (Option<i32>, String, String) {
 }
 
 #[test]
-fn runs_behind_the_first_are_not_left_out_in_silence() {
-    let (code, alone, stderr) = translated(RUN);
+fn reports_events_after_the_first_run() {
+    let (code, alone, stderr) = run_translate(RUN);
     assert_eq!((code, alone.lines().count(), stderr.as_str()), (Some(0), 2, ""));
-    let (code, stdout, stderr) = translated(&RUN.repeat(3));
+    let (code, stdout, stderr) = run_translate(&RUN.repeat(3));
     assert_eq!((code, stdout), (Some(1), alone), "{stderr}");
     let expected = "4 event(s) after the end of the run were left out; translate one run at a time\n";
     assert!(stderr.ends_with(expected), "{stderr}");
 }
 
 #[test]
-fn an_input_without_events_is_told_from_one_that_broke_off() {
+fn distinguishes_input_without_events_from_truncated_input() {
     let array = format!("[{}]", RUN.lines().collect::<Vec<_>>().join(","));
     for input in [array.as_str(), "hello\n", "", "\u{feff}"] {
-        let (code, _, stderr) = translated(input);
+        let (code, _, stderr) = run_translate(input);
         assert_eq!(code, Some(1), "{stderr}");
         assert!(stderr.contains("no event found: the input is neither an event stream nor NDJSON"), "{stderr}");
     }
     for input in ["data: hello\n\n", "{\"kind\":1}\n"] {
-        let (_, _, stderr) = translated(input);
+        let (_, _, stderr) = run_translate(input);
         assert!(stderr.contains("no event found: of 1 frame(s) or line(s) none is an event of ag-ui"), "{stderr}");
     }
-    let (_, _, stderr) = translated(RUN.lines().next().expect("an event"));
+    let (_, _, stderr) = run_translate(RUN.lines().next().expect("an event"));
     assert!(stderr.contains("the stream ended without a terminal event"), "{stderr}");
-    let (code, stdout, stderr) = translated(&format!("\u{feff}{RUN}"));
-    assert_eq!((code, stdout, stderr), translated(RUN));
+    let (code, stdout, stderr) = run_translate(&format!("\u{feff}{RUN}"));
+    assert_eq!((code, stdout, stderr), run_translate(RUN));
     assert_eq!(code, Some(0));
 }
 
 /// What `diglot translate` says with these arguments to this file: exit code, stdout, stderr with `FILE` for its name.
-fn told(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
-    let file = File::new(input);
+fn run_translate_with(arguments: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let file = TempFile::new(input);
     let Output { status, stdout, stderr } =
         diglot().arg("translate").args(arguments).arg(file.path()).output().expect("the binary starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -78,10 +78,10 @@ data: {"type":"RUN_FINISHED","messageId":"m","role":"assistant"}
 "#;
 
 #[test]
-fn each_event_is_explained_beside_the_translation() {
+fn explains_each_event_on_stderr() {
     let sides = ["--from", "hai", "--to", "ag-ui"];
-    let (code, plain, _) = told(&sides, HAI_RUN);
-    let (explained, stdout, stderr) = told(&[&sides[..], &["--explain"]].concat(), HAI_RUN);
+    let (code, plain, _) = run_translate_with(&sides, HAI_RUN);
+    let (explained, stdout, stderr) = run_translate_with(&[&sides[..], &["--explain"]].concat(), HAI_RUN);
     assert_eq!((explained, &stdout), (code, &plain), "stdout is the translation alone");
     let start = "§3.3.1, §4.2 build_business_data_start";
     let end = "§3.3.1, §4.2 build_business_data_end";
@@ -98,65 +98,66 @@ fn each_event_is_explained_beside_the_translation() {
          FILE: 7 event(s) in, 7 out; carried: blockId 1, messageId 2, role 2; repaired: closer_supplied 1; lost: stray_boundary 1, done_marker 1\n"
     );
     assert_eq!(stderr, expected);
-    let (_, _, stderr) = told(&["--from", "ag-ui", "--to", "ag-ui", "--explain"], RUN);
+    let (_, _, stderr) = run_translate_with(&["--from", "ag-ui", "--to", "ag-ui", "--explain"], RUN);
     assert!(stderr.ends_with("2 event(s) in, 2 out; carried: nothing; repaired: nothing; lost: nothing\n"), "{stderr}");
 }
 
 #[test]
-fn a_strict_translation_ends_at_the_first_violation_with_its_place_and_rule() {
-    let (code, stdout, stderr) = told(&["--from", "hai", "--to", "ag-ui", "--strict"], HAI_RUN);
+fn strict_translation_stops_at_the_first_violation() {
+    let (code, stdout, stderr) = run_translate_with(&["--from", "hai", "--to", "ag-ui", "--strict"], HAI_RUN);
     let rule = "BUSINESS_DATA_END breaks the rule that what starts is not open, and what ends is (stray_boundary).";
     assert_eq!((code, stderr), (Some(1), format!("FILE:10: event 5: {rule}\n")));
     let last = stdout.lines().rfind(|line| !line.is_empty()).expect("an event").replace("data: ", "");
     let error: serde_json::Value = serde_json::from_str(&last).expect("JSON");
     assert_eq!((&error["code"], &error["message"]), (&"protocol_violation".into(), &rule.into()));
     let ndjson = format!("{RUN}{RUN}");
-    let (code, stdout, stderr) = told(&["--from", "ag-ui", "--to", "ag-ui", "--strict", "--format", "ndjson"], &ndjson);
+    let (code, stdout, stderr) =
+        run_translate_with(&["--from", "ag-ui", "--to", "ag-ui", "--strict", "--format", "ndjson"], &ndjson);
     assert_eq!((code, stdout.lines().count()), (Some(1), 2), "{stderr}");
     assert!(stderr.starts_with("FILE:3: event 3: RUN_STARTED breaks the rule that nothing follows"), "{stderr}");
-    assert_eq!(told(&["--from", "ag-ui", "--to", "hai", "--strict"], RUN).0, Some(0));
+    assert_eq!(run_translate_with(&["--from", "ag-ui", "--to", "hai", "--strict"], RUN).0, Some(0));
 }
 
 #[test]
-fn a_round_trip_is_whole_or_says_where_it_is_not() {
+fn reports_differences_after_a_round_trip() {
     let sides = ["--from", "hai", "--to", "ag-ui", "--roundtrip"];
     let whole = "FILE: 8 event(s) came back, but for what is left out, from hai to ag-ui and back; \
                  added: STEP_FINISHED 1; left out: stray_boundary 1, done_marker 1\n";
-    assert_eq!(told(&sides, HAI_RUN), (Some(0), String::new(), whole.to_owned()));
+    assert_eq!(run_translate_with(&sides, HAI_RUN), (Some(0), String::new(), whole.to_owned()));
     let changed = HAI_RUN.replace(r#""stepName":"s""#, r#""stepName":"s","timestamp":9007199254740993"#);
     let expected = "FILE:12: event 6: /timestamp (repaired: value_carried)\n  before  9007199254740993\n  after   gone\n\
                     FILE: 1 difference(s) after hai to ag-ui and back, in 8 event(s); \
                     added: STEP_FINISHED 1; left out: stray_boundary 1, done_marker 1\n";
-    assert_eq!(told(&sides, &changed), (Some(1), String::new(), expected.to_owned()));
+    assert_eq!(run_translate_with(&sides, &changed), (Some(1), String::new(), expected.to_owned()));
     let blocks = HAI_RUN.replace(r#""delta":"好""#, r#""delta":{"output":{"type":"text","content":"好"}}"#);
     // The way back has the form of the recording, whatever the command line says.
-    assert_eq!(told(&sides, &blocks).0, Some(0));
-    assert_eq!(told(&["--from", "hai:blocks", "--to", "ag-ui", "--roundtrip"], &blocks).0, Some(0));
+    assert_eq!(run_translate_with(&sides, &blocks).0, Some(0));
+    assert_eq!(run_translate_with(&["--from", "hai:blocks", "--to", "ag-ui", "--roundtrip"], &blocks).0, Some(0));
     // What is no recording did not come back whole.
-    assert_eq!(told(&sides, "hello\n").0, Some(1));
+    assert_eq!(run_translate_with(&sides, "hello\n").0, Some(1));
 }
 
 #[test]
-fn a_request_makes_the_round_trip_too() {
+fn compares_a_request_after_a_round_trip() {
     let sides = ["--request", "--from", "ag-ui", "--to", "hai", "--roundtrip"];
     let body = r#"{"threadId":"t","runId":"r","state":{"n":1.10},"messages":[{"id":"1","role":"user","content":[{"type":"text","text":"看"}]},
         {"id":"2","role":"reasoning","content":"想"}],"resume":[{"interruptId":"i","status":"resolved"}],"future":[9007199254740993]}"#;
     let whole = "FILE: the request came back whole from ag-ui to hai and back; added: nothing; left out: nothing\n";
-    assert_eq!(told(&sides, body), (Some(0), String::new(), whole.to_owned()));
-    let (code, _, stderr) = told(&sides, r#"{"threadId":5,"runId":"r","messages":[]}"#);
+    assert_eq!(run_translate_with(&sides, body), (Some(0), String::new(), whole.to_owned()));
+    let (code, _, stderr) = run_translate_with(&sides, r#"{"threadId":5,"runId":"r","messages":[]}"#);
     let expected = "FILE: /threadId\n  before  5\n  after   \"5\"\nFILE: 1 difference(s) after ag-ui to hai and back, \
                     in the request; added: nothing; left out: nothing\n";
     assert_eq!((code, stderr.as_str()), (Some(1), expected));
     assert_eq!(
-        told(&sides, "{}"),
+        run_translate_with(&sides, "{}"),
         (Some(1), String::new(), "FILE: /messages: is missing; it must be an array of messages\n".to_owned())
     );
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn an_output_that_cannot_be_written_is_not_blamed_on_the_input() {
-    let file = File::new(RUN);
+fn blames_stdout_when_output_cannot_be_written() {
+    let file = TempFile::new(RUN);
     let full = OpenOptions::new().write(true).open("/dev/full").expect("a device that is always full");
     let mut command = diglot();
     command.args(["translate", "--from", "ag-ui", "--to", "hai"]).arg(file.path()).stdout(Stdio::from(full));
@@ -167,7 +168,7 @@ fn an_output_that_cannot_be_written_is_not_blamed_on_the_input() {
 }
 
 #[test]
-fn the_demo_names_the_option_that_moves_it() {
+fn demo_names_the_option_of_the_occupied_address() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound").to_string();
     for (option, other) in [("--listen", "--status"), ("--status", "--listen")] {
@@ -182,7 +183,7 @@ fn the_demo_names_the_option_that_moves_it() {
 }
 
 #[tokio::test]
-async fn a_filter_that_cannot_be_meant_does_not_silence_the_log() {
+async fn ignores_an_invalid_log_filter() {
     let mut command = diglot();
     command.env("DIGLOT_LOG", "warning").args(["demo", "--listen", "127.0.0.1:0", "--status", "127.0.0.1:0"]);
     let mut process = Process::start(command.stdout(Stdio::null()), false);
@@ -193,8 +194,8 @@ async fn a_filter_that_cannot_be_meant_does_not_silence_the_log() {
 }
 
 /// What `diglot verify` says to an input: exit code, stdout, stderr.
-fn verified(options: &[&str], input: &str) -> (Option<i32>, String, String) {
-    let file = File::new(input);
+fn run_verify(options: &[&str], input: &str) -> (Option<i32>, String, String) {
+    let file = TempFile::new(input);
     let mut command = diglot();
     command.arg("verify").args(options).arg(file.path());
     let Output { status, stdout, stderr } = command.output().expect("the binary starts");
@@ -211,7 +212,7 @@ const REJECTED: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t\",\"run
                         data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t\",\"runId\":\"r\"}\n\n";
 
 #[test]
-fn a_verdict_is_an_exit_code_and_a_last_line() {
+fn verify_returns_a_verdict_as_exit_code_and_last_line() {
     let rows: &[(&[&str], &str, i32, &str)] = &[
         (&[], ACCEPTED, 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
         (&[], RUN, 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
@@ -226,18 +227,18 @@ fn a_verdict_is_an_exit_code_and_a_last_line() {
         (&[], &RUN.replace('\n', "\r\n"), 0, "FILE: accepted: 2 events, 0 violations, 0 warnings"),
     ];
     for (options, input, code, last) in rows {
-        let said = verified(&[&["--dialect", "ag-ui"], *options].concat(), input);
+        let said = run_verify(&[&["--dialect", "ag-ui"], *options].concat(), input);
         assert_eq!((said.0, said.1.lines().last(), said.2.as_str()), (Some(*code), Some(*last), ""), "{input}");
     }
-    let (_, stdout, _) = verified(&["--dialect", "ag-ui"], REJECTED);
+    let (_, stdout, _) = run_verify(&["--dialect", "ag-ui"], REJECTED);
     let expected = "FILE:3: violation not-open: TEXT_MESSAGE_CONTENT: the text message \"m\\u{7}\" is not open; \
                     what is continued or ended must be open (§3.2 Verify)";
     assert_eq!(stdout.lines().next(), Some(expected));
 }
 
 #[test]
-fn a_report_is_one_json_document() {
-    let (code, stdout, _) = verified(&["--dialect", "ag-ui", "--format", "json"], REJECTED);
+fn verify_prints_one_json_document() {
+    let (code, stdout, _) = run_verify(&["--dialect", "ag-ui", "--format", "json"], REJECTED);
     let report: serde_json::Value = serde_json::from_str(&stdout).expect("one document");
     assert_eq!(code, Some(1));
     assert_eq!(
@@ -247,13 +248,13 @@ fn a_report_is_one_json_document() {
     let finding = &report["findings"][0];
     assert_eq!((&finding["rule"], &finding["severity"]), (&"not-open".into(), &"violation".into()));
     assert_eq!((&finding["line"], &finding["event"], &finding["path"]), (&3.into(), &2.into(), &"".into()));
-    let (code, stdout, _) = verified(&["--dialect", "hai", "--format", "json"], "");
+    let (code, stdout, _) = run_verify(&["--dialect", "hai", "--format", "json"], "");
     let report: serde_json::Value = serde_json::from_str(&stdout).expect("one document");
     assert_eq!((code, &report["findings"][0]["rule"]), (Some(1), &"no-events".into()));
 }
 
 #[test]
-fn what_cannot_be_verified_has_an_exit_code_of_its_own() {
+fn verify_returns_another_exit_code_for_unreadable_input() {
     let rows: &[(&[&str], i32, &str)] = &[
         (&["verify", "--dialect", "ag-ui", "/nowhere/at-all.sse"], 69, "diglot: /nowhere/at-all.sse: "),
         (&["verify", "--dialect", "ag-ui", "/"], 69, "diglot: /: "),
@@ -269,7 +270,7 @@ fn what_cannot_be_verified_has_an_exit_code_of_its_own() {
 }
 
 /// What a command says about a configuration: exit code, stdout, stderr.
-fn configured(command: &str, file: &std::path::Path) -> (Option<i32>, String, String) {
+fn run_config_command(command: &str, file: &std::path::Path) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
         diglot().arg(command).arg(file).env("KEY", "hunter2").output().expect("the binary starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -277,7 +278,7 @@ fn configured(command: &str, file: &std::path::Path) -> (Option<i32>, String, St
 }
 
 /// A configuration with a secret in every place that may hold one.
-const SECRETS: &str = r#"
+const CONFIG_WITH_SECRETS: &str = r#"
 listeners: {data: ["0.0.0.0:0", "127.0.0.1:0"]}
 auth:
   issuers: [{name: staff, issuer: staff, audience: x, secret: "hunter2-hunter2-hunter2-hunter2-hunter2"}]
@@ -296,9 +297,9 @@ routes:
 "#;
 
 #[test]
-fn what_is_in_effect_is_printed_without_a_secret() {
-    let file = File::new(SECRETS);
-    let (code, stdout, stderr) = configured("config", file.path());
+fn prints_the_effective_configuration_without_secrets() {
+    let file = TempFile::new(CONFIG_WITH_SECRETS);
+    let (code, stdout, stderr) = run_config_command("config", file.path());
     assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
     assert!(!stdout.contains("hunter2"), "{stdout}");
     for line in [
@@ -324,12 +325,12 @@ fn what_is_in_effect_is_printed_without_a_secret() {
 }
 
 #[test]
-fn what_is_printed_means_the_same_when_it_is_read_again() {
+fn printed_configuration_reads_back_the_same() {
     let complete = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/config/diglot.yaml"));
-    let (code, stdout, stderr) = configured("config", complete);
+    let (code, stdout, stderr) = run_config_command("config", complete);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
-    let again = File::new(&stdout);
-    assert_eq!(configured("config", again.path()), (Some(0), stdout.clone(), String::new()));
+    let again = TempFile::new(&stdout);
+    assert_eq!(run_config_command("config", again.path()), (Some(0), stdout.clone(), String::new()));
     // Sections stand in the order of the complete file.
     let sections = |text: &str| {
         let keys = text.lines().filter_map(|line| line.split_once(':').map(|(key, _)| key.to_owned()));
@@ -340,15 +341,15 @@ fn what_is_printed_means_the_same_when_it_is_read_again() {
 
 /// What is printed means the same elsewhere: names of files begin at the root.
 #[test]
-fn a_configuration_is_printed_with_whole_names_and_as_json() {
+fn prints_absolute_paths_and_json() {
     let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("config/examples");
     let file = examples.join("tls.yaml");
-    let (code, yaml, stderr) = configured("config", &file);
+    let (code, yaml, stderr) = run_config_command("config", &file);
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     assert!(yaml.contains(&format!("cert: {}\n", examples.join("tls/tls.crt").display())), "{yaml}");
-    let elsewhere = File::new(&yaml);
-    assert_eq!(configured("config", elsewhere.path()), (Some(0), yaml, String::new()));
-    assert_eq!(configured("check", elsewhere.path()).0, Some(0));
+    let elsewhere = TempFile::new(&yaml);
+    assert_eq!(run_config_command("config", elsewhere.path()), (Some(0), yaml, String::new()));
+    assert_eq!(run_config_command("check", elsewhere.path()).0, Some(0));
     let json = diglot().arg("config").arg(&file).args(["--format", "json"]).output().expect("the binary starts");
     let json: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
     assert_eq!(json["listeners"]["data"][0]["tls"]["key"], examples.join("tls/tls.key").display().to_string());
@@ -356,9 +357,9 @@ fn a_configuration_is_printed_with_whole_names_and_as_json() {
 }
 
 #[test]
-fn a_wrong_configuration_is_not_printed() {
-    let file = File::new("routes: [{path: /a, upstream_headers: {a: hunter2, b: [hunter2]}}]");
-    let (code, stdout, stderr) = configured("config", file.path());
+fn does_not_print_an_invalid_configuration() {
+    let file = TempFile::new("routes: [{path: /a, upstream_headers: {a: hunter2, b: [hunter2]}}]");
+    let (code, stdout, stderr) = run_config_command("config", file.path());
     assert_eq!((code, stdout.as_str()), (Some(78), ""));
     assert!(stderr.contains("routes[0].upstream_headers.b") && !stderr.contains("hunter2"), "{stderr}");
 }

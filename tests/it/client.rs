@@ -3,73 +3,79 @@
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Client, End, INPUT, post};
 use super::support::gateway::Gateway;
-use super::support::sse::{CLOSED, FINISHED, HEAD, begun, events, types};
-use super::support::{eventually, soon};
+use super::support::sse::{CLOSED, FINISHED, HEAD, events, run_beginning, types};
+use super::support::{eventually, within_deadline};
 use std::time::{Duration, Instant};
 
 /// How soon an agent hears that nobody listens any more.
-const LEAVING: Duration = Duration::from_secs(1);
+const RELEASE_DEADLINE: Duration = Duration::from_secs(1);
 
-async fn started(gateway: &Gateway) -> Client {
+async fn start_run(gateway: &Gateway) -> Client {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
     client
 }
 
-fn leave(client: Client, reset: bool) {
+fn disconnect(client: Client, reset: bool) {
     if reset {
         client.reset();
     }
 }
 
 /// Waits until the agent was left, no later than it should be, and until that is counted.
-async fn left(agent: &mut Agent, gateway: &Gateway, since: Instant) {
-    agent.left().await;
-    assert!(since.elapsed() < LEAVING, "the agent was left after {:?}", since.elapsed());
-    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
-    gateway.reaches(r#"diglot_streams_total{outcome="client_gone",route="run"}"#, 1.0).await;
+async fn assert_agent_released(agent: &mut Agent, gateway: &Gateway, since: Instant) {
+    agent.wait_until_closed().await;
+    assert!(since.elapsed() < RELEASE_DEADLINE, "the agent was left after {:?}", since.elapsed());
+    gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+    gateway.wait_for_metric(r#"diglot_streams_total{outcome="client_gone",route="run"}"#, 1.0).await;
 }
 
 #[tokio::test]
-async fn a_client_leaves_before_the_agent_answers() {
+async fn releases_the_agent_when_a_client_leaves_before_the_answer() {
     for reset in [false, true] {
-        let mut agent = Agent::playing(vec![Step::Read, Step::Stay]);
-        let gateway = Gateway::before(&agent).await;
-        let client = started(&gateway).await;
-        agent.request().await;
+        let mut agent = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
+        let gateway = Gateway::start_for(&agent).await;
+        let client = start_run(&gateway).await;
+        agent.next_request().await;
         let since = Instant::now();
-        leave(client, reset);
-        left(&mut agent, &gateway, since).await;
+        disconnect(client, reset);
+        assert_agent_released(&mut agent, &gateway, since).await;
     }
 }
 
 #[tokio::test]
-async fn a_client_leaves_in_mid_stream() {
+async fn releases_the_agent_when_a_client_leaves_mid_stream() {
     for reset in [false, true] {
-        let mut agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Stay]);
-        let gateway = Gateway::before(&agent).await;
-        let mut client = started(&gateway).await;
-        agent.request().await;
-        client.head().await;
-        client.until("你好").await;
+        let mut agent =
+            Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::WaitForClose]);
+        let gateway = Gateway::start_for(&agent).await;
+        let mut client = start_run(&gateway).await;
+        agent.next_request().await;
+        client.read_head().await;
+        client.read_until("你好").await;
         assert_eq!(gateway.metric(r#"diglot_streams_active{route="run"}"#).await, 1.0);
         let since = Instant::now();
-        leave(client, reset);
-        left(&mut agent, &gateway, since).await;
+        disconnect(client, reset);
+        assert_agent_released(&mut agent, &gateway, since).await;
     }
 }
 
 #[tokio::test]
-async fn a_client_leaves_while_its_agent_floods() {
-    let mut agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &begun()), flood(), Step::Stay]);
-    let gateway = Gateway::before(&agent).await;
-    let mut client = started(&gateway).await;
-    agent.request().await;
-    client.head().await;
-    client.until("xxx").await;
+async fn ends_the_run_when_a_client_leaves_a_flooding_agent() {
+    let mut agent = Agent::with_script(vec![
+        Step::Read,
+        write(HEAD.to_owned() + &run_beginning()),
+        flood_step(),
+        Step::WaitForClose,
+    ]);
+    let gateway = Gateway::start_for(&agent).await;
+    let mut client = start_run(&gateway).await;
+    agent.next_request().await;
+    client.read_head().await;
+    client.read_until("xxx").await;
     drop(client);
-    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
-    gateway.reaches(r#"diglot_streams_total{outcome="client_gone",route="run"}"#, 1.0).await;
+    gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+    gateway.wait_for_metric(r#"diglot_streams_total{outcome="client_gone",route="run"}"#, 1.0).await;
 }
 
 /// One event of the flood, in bytes.
@@ -80,22 +86,22 @@ const EVENTS: usize = 2048;
 
 /// What may be on its way between an agent and a client that does not read: the gateway's own bound is 64 KiB, the rest
 /// is what the system takes on four sockets. Without a bound it would be the whole flood.
-const ON_ITS_WAY: usize = 16 << 20;
+const IN_FLIGHT_LIMIT: usize = 16 << 20;
 
 /// What a stalled stream may cost the gateway.
 const GROWTH: usize = 4 << 20;
 
-fn flood() -> Step {
+fn flood_step() -> Step {
     let head = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"";
     let text = "x".repeat(EVENT - head.len() - 4);
     Step::Flood(format!("{head}{text}\"}}\n\n").into_bytes(), EVENTS)
 }
 
 /// Waits until nothing more leaves the agent: the same count, often asked.
-async fn stalled(agent: &Agent) -> usize {
+async fn sent_when_stalled(agent: &Agent) -> usize {
     let (mut sent, mut same) = (0, 0);
     eventually("the agent's being held back", async || {
-        let now = agent.sent();
+        let now = agent.bytes_sent();
         same = if now == sent && now > 0 { same + 1 } else { 0 };
         sent = now;
         (same == 40).then_some(sent)
@@ -104,27 +110,28 @@ async fn stalled(agent: &Agent) -> usize {
 }
 
 #[tokio::test]
-async fn a_client_that_does_not_read_makes_the_agent_wait() {
-    let steps = vec![Step::Read, write(HEAD.to_owned() + &begun()), flood(), write(CLOSED.to_owned() + FINISHED)];
-    let agent = Agent::playing(steps);
-    let gateway = Gateway::before(&agent).await;
-    let before = gateway.process.resident();
-    let mut client = Client::narrow(gateway.data).await;
+async fn applies_backpressure_for_a_client_that_does_not_read() {
+    let steps =
+        vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), flood_step(), write(CLOSED.to_owned() + FINISHED)];
+    let agent = Agent::with_script(steps);
+    let gateway = Gateway::start_for(&agent).await;
+    let before = gateway.process.resident_memory();
+    let mut client = Client::connect_with_small_buffer(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
 
-    let sent = stalled(&agent).await;
-    assert!(sent < ON_ITS_WAY, "{sent} bytes left the agent");
-    let growth = gateway.process.resident().saturating_sub(before);
+    let sent = sent_when_stalled(&agent).await;
+    assert!(sent < IN_FLIGHT_LIMIT, "{sent} bytes left the agent");
+    let growth = gateway.process.resident_memory().saturating_sub(before);
     assert!(growth < GROWTH, "the gateway grew by {growth} bytes");
 
     // It is only slow: nothing is lost once it reads on.
-    assert_eq!(client.head().await.status, 200);
-    let (body, end) = soon("the whole flood", client.rest()).await;
+    assert_eq!(client.read_head().await.status, 200);
+    let (body, end) = within_deadline("the whole flood", client.read_rest()).await;
     assert_eq!(end, End::Clean);
     assert!(body.len() > EVENT * EVENTS);
     let events = events(std::str::from_utf8(&body).expect("UTF-8"));
     assert_eq!(events.len(), 3 + EVENTS + 2);
     assert_eq!(types(&events[EVENTS + 2..]), ["TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"]);
-    let growth = gateway.process.resident().saturating_sub(before);
+    let growth = gateway.process.resident_memory().saturating_sub(before);
     assert!(growth < GROWTH, "the gateway grew by {growth} bytes");
 }

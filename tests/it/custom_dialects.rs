@@ -1,20 +1,21 @@
 //! What the corpus cannot name: words and errors of an operator's own, and how much of a request an older agent is not told.
 
-use super::golden::{hear, side};
-use diglot::dialect::{Changes, Side, Word};
+use super::golden::{side, translate_stream};
+use diglot::dialect::{DialectOverrides, PeerDialect, ValueAlias};
 use diglot::event::Field;
-use diglot::translate::{Ids, request};
+use diglot::translate::{RunIds, request};
 
-const ROBOT: &[Word] = &[Word { field: Field::Role, canonical: "assistant", word: "机器人", reads: true }];
+const ROBOT: &[ValueAlias] =
+    &[ValueAlias { field: Field::Role, canonical: "assistant", wire: "机器人", is_reversible: true }];
 
 /// A platform whose exceptions end the run, and whose assistant is a robot.
-fn platform() -> Side {
-    Side { words: ROBOT, errors: &["SYSTEM_EXCEPTION"], ..side("ag-ui-snake") }
+fn custom_side() -> PeerDialect {
+    PeerDialect { value_aliases: ROBOT, error_events: &["SYSTEM_EXCEPTION"], ..side("ag-ui-snake") }
 }
 
-fn through(from: Side, to: Side, events: &[&str]) -> Vec<String> {
+fn translate_events(from: PeerDialect, to: PeerDialect, events: &[&str]) -> Vec<String> {
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let (heard, _) = hear(from, to, [wire.as_bytes()]);
+    let (heard, _) = translate_stream(from, to, [wire.as_bytes()]);
     heard.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1)).collect()
 }
 
@@ -29,34 +30,40 @@ const ERROR: &str = concat!(
 );
 
 #[test]
-fn a_named_custom_event_ends_the_run() {
-    let heard = through(platform(), side("ag-ui"), &[START, EXCEPTION, r#"{"type":"STEP_STARTED","stepName":"late"}"#]);
+fn ends_the_run_at_a_configured_error_event() {
+    let heard = translate_events(
+        custom_side(),
+        side("ag-ui"),
+        &[START, EXCEPTION, r#"{"type":"STEP_STARTED","stepName":"late"}"#],
+    );
     assert_eq!(heard[1..], [ERROR]);
 }
 
 #[test]
-fn a_custom_event_that_is_not_named_is_one() {
-    let heard = through(side("ag-ui-snake"), side("ag-ui"), &[START, EXCEPTION]);
+fn passes_other_custom_events_unchanged() {
+    let heard = translate_events(side("ag-ui-snake"), side("ag-ui"), &[START, EXCEPTION]);
     assert_eq!(heard[1], EXCEPTION);
 }
 
 #[test]
-fn the_error_is_custom_again_for_a_platform_that_names_it_so() {
+fn writes_the_error_back_as_its_custom_event() {
     let start = r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#;
-    assert!(through(side("ag-ui"), platform(), &[start, ERROR])[1].contains(r#""name":"SYSTEM_EXCEPTION""#));
-    assert!(through(platform(), platform(), &[START, EXCEPTION])[1].starts_with(r#"{"type":"CUSTOM""#));
+    assert!(
+        translate_events(side("ag-ui"), custom_side(), &[start, ERROR])[1].contains(r#""name":"SYSTEM_EXCEPTION""#)
+    );
+    assert!(translate_events(custom_side(), custom_side(), &[START, EXCEPTION])[1].starts_with(r#"{"type":"CUSTOM""#));
 }
 
 #[test]
-fn the_error_stays_one_for_a_platform_that_would_not_see_the_run_end() {
-    let heard = through(platform(), side("ag-ui-snake"), &[START, EXCEPTION]);
+fn keeps_the_error_for_sides_without_the_custom_event() {
+    let heard = translate_events(custom_side(), side("ag-ui-snake"), &[START, EXCEPTION]);
     assert_eq!(heard[1..], [ERROR]);
 }
 
 #[test]
-fn a_value_that_is_no_text_is_the_text_of_it() {
-    let heard = through(
-        platform(),
+fn uses_the_json_text_of_a_non_string_value() {
+    let heard = translate_events(
+        custom_side(),
         side("ag-ui"),
         &[START, r#"{"type":"CUSTOM","name":"SYSTEM_EXCEPTION","value":{"n":1.10}}"#],
     );
@@ -64,21 +71,21 @@ fn a_value_that_is_no_text_is_the_text_of_it() {
 }
 
 #[test]
-fn words_of_the_operator_stand_before_those_of_the_dialect() {
+fn prefers_configured_values_to_those_of_the_dialect() {
     let start = |role: &str| format!(r#"{{"type":"TEXT_MESSAGE_START","messageId":"m","role":"{role}"}}"#);
     for (said, read) in [("机器人", "assistant"), ("助手", "assistant"), ("用户", "user")] {
-        let heard = through(platform(), side("ag-ui"), &[START, &start(said)]);
+        let heard = translate_events(custom_side(), side("ag-ui"), &[START, &start(said)]);
         assert!(heard[1].contains(&format!(r#""role":"{read}""#)), "{said}: {}", heard[1]);
         // What was said comes back, whichever of the two words it was.
-        assert!(through(platform(), platform(), &[START, &start(said)])[1].contains(said));
+        assert!(translate_events(custom_side(), custom_side(), &[START, &start(said)])[1].contains(said));
     }
     let start = start("assistant");
     let canonical = [r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#, &start];
-    assert!(through(side("ag-ui"), platform(), &canonical)[1].contains("机器人"));
+    assert!(translate_events(side("ag-ui"), custom_side(), &canonical)[1].contains("机器人"));
 }
 
 #[test]
-fn what_an_older_agent_is_not_told_is_counted() {
+fn counts_what_is_dropped_for_older_agents() {
     let rows = [
         (r#"[{"id":"1","role":"user","content":"hi"}]"#, "", 0),
         (r#"[{"id":"1","role":"user","content":"hi","metadata":{"a":1}}]"#, "", 1),
@@ -94,7 +101,7 @@ fn what_an_older_agent_is_not_told_is_counted() {
     ];
     for (messages, more, lost) in rows {
         let body = format!(r#"{{"threadId":"t","runId":"r","messages":{messages}{more}}}"#);
-        let there = request::translate(body.as_bytes(), side("ag-ui"), side("ag-ui-0"), &Ids::new("t", "r"));
+        let there = request::translate_request(body.as_bytes(), side("ag-ui"), side("ag-ui-0"), &RunIds::new("t", "r"));
         let there = there.expect("a request");
         assert_eq!(there.downgraded, lost, "{body} became {}", there.body);
         assert!(!there.body.contains("metadata"), "{}", there.body);
@@ -103,7 +110,7 @@ fn what_an_older_agent_is_not_told_is_counted() {
 
 /// Notes come from outside: none ends a run, and none makes text go away.
 #[test]
-fn a_note_that_cannot_be_right_is_no_note() {
+fn ignores_invalid_carried_metadata() {
     let rows = [
         (
             "cloudbase",
@@ -136,7 +143,7 @@ fn a_note_that_cannot_be_right_is_no_note() {
     for (dialect, event, kind) in rows {
         let start = r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#;
         let said = format!("data: {start}\n\ndata: {event}\n\n");
-        let (heard, _) = hear(side(dialect), side("ag-ui"), [said.as_bytes()]);
+        let (heard, _) = translate_stream(side(dialect), side("ag-ui"), [said.as_bytes()]);
         assert!(heard.contains(&format!("\"type\":\"{kind}\"")), "{event}: {heard}");
         assert!(heard.contains("upstream_truncated") && !heard.contains("data: {\"type\":\"RUN_FINISHED\""), "{heard}");
     }
@@ -144,8 +151,8 @@ fn a_note_that_cannot_be_right_is_no_note() {
 
 /// A dialect of one's own says the messages of a snapshot in its own words as well.
 #[test]
-fn a_snapshot_is_said_in_the_words_of_an_own_dialect() {
-    let own = Changes {
+fn translates_snapshots_with_the_values_of_a_custom_dialect() {
+    let own = DialectOverrides {
         name: "acme".to_owned(),
         base: side("ag-ui").dialect,
         events: Vec::new(),
@@ -153,14 +160,14 @@ fn a_snapshot_is_said_in_the_words_of_an_own_dialect() {
         values: vec![(Field::Role, "assistant".to_owned(), "bot".to_owned())],
         strip: vec!["cost".to_owned()],
     };
-    let own = Side::new(own.dialect());
+    let own = PeerDialect::new(own.into_dialect());
     let said = concat!(
         "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n",
         "data: {\"type\":\"MESSAGES_SNAPSHOT\",\"messages\":[{\"id\":\"m\",\"role\":\"bot\",\"content\":\"hi\",\"cost\":6}]}\n\n",
         "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n",
     );
-    let (heard, _) = hear(own, side("ag-ui"), [said.as_bytes()]);
+    let (heard, _) = translate_stream(own, side("ag-ui"), [said.as_bytes()]);
     assert!(heard.contains(r#"{"id":"m","role":"assistant","content":"hi"}"#), "{heard}");
-    let (back, _) = hear(side("ag-ui"), own, [heard.as_bytes()]);
+    let (back, _) = translate_stream(side("ag-ui"), own, [heard.as_bytes()]);
     assert!(back.contains(r#""role":"bot""#), "{back}");
 }

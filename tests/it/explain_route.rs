@@ -1,16 +1,16 @@
 //! What `diglot explain-route` says of a request, held against what the gateway does with it.
 
 use super::support::agent::Agent;
-use super::support::client::{INPUT, ask};
-use super::support::gateway::{File, Gateway, diglot};
+use super::support::client::{INPUT, send_request};
+use super::support::gateway::{Gateway, TempFile, diglot};
 use super::support::sha256;
-use super::support::sse::{HEAD, whole};
+use super::support::sse::{HEAD, complete_run};
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 /// A configuration with something of everything, before an agent at this URL; its secrets are `hunter2…`.
-fn yaml(url: &str) -> String {
+fn config_yaml(url: &str) -> String {
     let keys = format!("[{{id: one, sha256: {}}}]", sha256("open sesame"));
     format!(
         "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}
@@ -51,16 +51,20 @@ routes:
 }
 
 /// A request: method, path, fields, body.
-type Asked<'a> = (&'a str, &'a str, &'a [&'a str], Option<&'a str>);
+type RequestSpec<'a> = (&'a str, &'a str, &'a [&'a str], Option<&'a str>);
 
 /// What the command says of a request, and its exit code.
-fn explained(config: &Path, (method, path, fields, body): Asked<'_>, format: &str) -> (Option<i32>, String) {
+fn run_explain_route(
+    config: &Path,
+    (method, path, fields, body): RequestSpec<'_>,
+    format: &str,
+) -> (Option<i32>, String) {
     let mut command = diglot();
     command.arg("explain-route").arg(config).args([path, "--method", method, "--format", format]);
     fields.iter().for_each(|field| {
         command.args(["--header", field]);
     });
-    let body = body.map(File::new);
+    let body = body.map(TempFile::new);
     if let Some(body) = &body {
         command.arg("--body").arg(body.path());
     }
@@ -71,13 +75,13 @@ fn explained(config: &Path, (method, path, fields, body): Asked<'_>, format: &st
     (output.status.code(), said)
 }
 
-fn told(config: &Path, asked: Asked<'_>) -> Value {
-    let (_, said) = explained(config, asked, "json");
+fn explain_as_json(config: &Path, asked: RequestSpec<'_>) -> Value {
+    let (_, said) = run_explain_route(config, asked, "json");
     serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"))
 }
 
 /// The request on the wire.
-fn written((method, path, fields, body): Asked<'_>) -> String {
+fn request_text((method, path, fields, body): RequestSpec<'_>) -> String {
     let fields: String = fields.iter().map(|field| format!("{field}\r\n")).collect();
     let body = body.unwrap_or_default();
     let length = if method == "POST" { format!("content-length: {}\r\n", body.len()) } else { String::new() };
@@ -88,7 +92,7 @@ const KEY: &str = "x-api-key: open sesame";
 const JSON: &str = "content-type: application/json";
 
 /// Each with the status that the gateway answers with.
-const REQUESTS: &[(Asked<'static>, u16)] = &[
+const REQUESTS: &[(RequestSpec<'static>, u16)] = &[
     (("POST", "/agents/chat", &[KEY, JSON], Some(INPUT)), 200),
     (("POST", "/open", &[JSON], Some(INPUT)), 200),
     // No route, and no path of one.
@@ -124,14 +128,14 @@ const REQUESTS: &[(Asked<'static>, u16)] = &[
 ];
 
 #[tokio::test]
-async fn what_is_said_is_what_is_done() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let file = File::new(&yaml(&agent.url()));
-    let gateway = Gateway::at(file.path(), &[]).await;
+async fn explains_the_outcome_that_the_gateway_answers_with() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let file = TempFile::new(&config_yaml(&agent.url()));
+    let gateway = Gateway::start_with_config(file.path(), &[]).await;
     for (asked, status) in REQUESTS {
-        let answer = ask(gateway.data, written(*asked)).await;
+        let answer = send_request(gateway.data, request_text(*asked)).await;
         assert_eq!(answer.status, *status, "{asked:?}: {}", String::from_utf8_lossy(&answer.body));
-        let said = told(file.path(), *asked);
+        let said = explain_as_json(file.path(), *asked);
         let outcome = &said["outcome"];
         let refused = if outcome["refused"].is_null() { &outcome["no_route"][0] } else { &outcome["refused"] };
         let expected = match status {
@@ -143,30 +147,30 @@ async fn what_is_said_is_what_is_done() {
             let problem: Value = serde_json::from_slice(&answer.body).expect("a problem document");
             assert_eq!((&refused["code"], &refused["message"]), (&problem["code"], &problem["detail"]), "{asked:?}");
         }
-        let (code, text) = explained(file.path(), *asked, "text");
+        let (code, text) = run_explain_route(file.path(), *asked, "text");
         let none = matches!(status, 404 | 405);
         assert_eq!(code, Some(i32::from(none)), "{asked:?}: {text}");
     }
     let large = format!("{{\"threadId\":\"{}\"}}", "x".repeat(5000));
-    let asked: Asked<'_> = ("POST", "/open", &[JSON], Some(&large));
-    assert_eq!(ask(gateway.data, written(asked)).await.status, 413);
-    assert_eq!(told(file.path(), asked)["outcome"]["refused"]["status"], 413);
+    let asked: RequestSpec<'_> = ("POST", "/open", &[JSON], Some(&large));
+    assert_eq!(send_request(gateway.data, request_text(asked)).await.status, 413);
+    assert_eq!(explain_as_json(file.path(), asked)["outcome"]["refused"]["status"], 413);
     let tool = INPUT.replace("\"tools\":[]", r#""tools":[{"name":"rm","description":"","parameters":{}}]"#);
-    let asked: Asked<'_> = ("POST", "/agents/chat", &[KEY, JSON], Some(&tool));
-    assert_eq!(ask(gateway.data, written(asked)).await.status, 403);
-    assert_eq!(told(file.path(), asked)["outcome"]["refused"]["code"], "tool_not_allowed");
+    let asked: RequestSpec<'_> = ("POST", "/agents/chat", &[KEY, JSON], Some(&tool));
+    assert_eq!(send_request(gateway.data, request_text(asked)).await.status, 403);
+    assert_eq!(explain_as_json(file.path(), asked)["outcome"]["refused"]["code"], "tool_not_allowed");
 }
 
 /// The agent gets the fields that were said, and no other.
 #[tokio::test]
-async fn the_agent_gets_what_is_said() {
-    let mut agent = Agent::answering(HEAD.to_owned() + &whole());
-    let file = File::new(&yaml(&agent.url()));
-    let gateway = Gateway::at(file.path(), &[]).await;
-    let asked: Asked<'_> = ("POST", "/agents/chat", &[KEY, JSON, "x-tenant: acme", "cookie: a=b"], Some(INPUT));
-    assert_eq!(ask(gateway.data, written(asked)).await.status, 200);
-    let request = agent.request().await;
-    let said = told(file.path(), asked);
+async fn lists_exactly_the_fields_that_the_agent_gets() {
+    let mut agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let file = TempFile::new(&config_yaml(&agent.url()));
+    let gateway = Gateway::start_with_config(file.path(), &[]).await;
+    let asked: RequestSpec<'_> = ("POST", "/agents/chat", &[KEY, JSON, "x-tenant: acme", "cookie: a=b"], Some(INPUT));
+    assert_eq!(send_request(gateway.data, request_text(asked)).await.status, 200);
+    let request = agent.next_request().await;
+    let said = explain_as_json(file.path(), asked);
     let step = &said["route"]["agent_gets"][0];
     let fields = step["fields"].as_array().expect("fields");
     let own = |from: &str| -> BTreeSet<&str> {
@@ -188,9 +192,9 @@ async fn the_agent_gets_what_is_said() {
 
 /// The order of the gates, what each wants, and what is told of the rest.
 #[test]
-fn the_gates_are_said_in_their_order() {
-    let file = File::new(&yaml("http://127.0.0.1:9/chat?a=b"));
-    let said = told(file.path(), ("POST", "/agents/chat", &[KEY], Some(INPUT)));
+fn lists_the_gates_in_their_order() {
+    let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
+    let said = explain_as_json(file.path(), ("POST", "/agents/chat", &[KEY], Some(INPUT)));
     let route = &said["route"];
     let gates: Vec<_> = route["gates"].as_array().expect("gates").iter().map(|gate| gate["gate"].clone()).collect();
     // As the picture at the head of `src/guard/mod.rs`.
@@ -217,9 +221,9 @@ fn the_gates_are_said_in_their_order() {
 }
 
 #[test]
-fn both_steps_of_an_agent_are_said() {
-    let file = File::new(&yaml("http://127.0.0.1:9/chat?a=b"));
-    let said = told(file.path(), ("POST", "/social", &[], None));
+fn lists_both_steps_of_a_two_step_agent() {
+    let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
+    let said = explain_as_json(file.path(), ("POST", "/social", &[], None));
     let steps = said["route"]["agent_gets"].as_array().expect("steps");
     let asked: Vec<_> = steps.iter().map(|step| (step["method"].clone(), step["urls"].clone())).collect();
     assert_eq!(
@@ -240,8 +244,8 @@ fn both_steps_of_an_agent_are_said() {
 }
 
 #[test]
-fn what_was_perhaps_meant_is_said() {
-    let file = File::new(&yaml("http://127.0.0.1:9/chat?a=b"));
+fn suggests_the_route_that_was_meant() {
+    let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
     for (path, hint) in [
         ("/agents/chat/", "without the slash at its end it leads to the route chat"),
         ("/Agents/Chat", "paths are compared with their case: `/agents/chat`"),
@@ -249,16 +253,16 @@ fn what_was_perhaps_meant_is_said() {
         ("/agents/chatt", "did you mean `/agents/chat`?"),
         ("/nowhere/at/all", "known here: `/agents/chat`, `/open`, `/social`"),
     ] {
-        let (code, said) = explained(file.path(), ("POST", path, &[], None), "text");
+        let (code, said) = run_explain_route(file.path(), ("POST", path, &[], None), "text");
         assert!(code == Some(1) && said.contains(hint), "{path}: {said}");
     }
-    let (code, said) = explained(file.path(), ("GET", "/open/runs/r1/events?after=1", &[], None), "text");
+    let (code, said) = run_explain_route(file.path(), ("GET", "/open/runs/r1/events?after=1", &[], None), "text");
     assert!(code == Some(0) && said.contains("to come back to a run"), "{said}");
 }
 
 #[test]
-fn a_request_that_is_none_is_a_mistake_of_the_command_line() {
-    let file = File::new(&yaml("http://127.0.0.1:9/chat?a=b"));
+fn rejects_malformed_requests_as_usage_errors() {
+    let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
     let run =
         |arguments: &[&str]| diglot().arg("explain-route").args(arguments).output().expect("it starts").status.code();
     let config = file.path().to_str().expect("UTF-8");

@@ -7,22 +7,22 @@
 //! - `silence`: agents that take their time, for ever too.
 
 mod answers;
-mod breaks;
-mod odd;
-mod silence;
+mod broken_streams;
+mod silent_agents;
+mod unusual_responses;
 
 use super::support::agent::{Agent, Step};
-use super::support::client::{Answer, run};
+use super::support::client::{Answer, post_run};
 use super::support::gateway::Gateway;
 
 /// What a client hears when the agent reads the request and answers `response`.
-async fn heard(response: impl AsRef<[u8]>) -> Answer {
-    let agent = Agent::answering(response);
-    run(Gateway::before(&agent).await.data, "/run").await
+async fn answer_to_response(response: impl AsRef<[u8]>) -> Answer {
+    let agent = Agent::with_response(response);
+    post_run(Gateway::start_for(&agent).await.data, "/run").await
 }
 
 /// What a client hears when the agent plays `steps`.
-async fn played(steps: Vec<Step>) -> Answer {
-    let agent = Agent::playing(steps);
-    run(Gateway::before(&agent).await.data, "/run").await
+async fn answer_to_steps(steps: Vec<Step>) -> Answer {
+    let agent = Agent::with_script(steps);
+    post_run(Gateway::start_for(&agent).await.data, "/run").await
 }

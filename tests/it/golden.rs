@@ -10,11 +10,11 @@
 //! A `note.md` says what a case is about where its name does not. `UPDATE=1` rewrites what is expected; the difference is
 //! then for a reviewer to judge against `translation.md` and the dialect's document.
 
-use super::exact::canonical;
-use diglot::codec::sse::{Decoder, Limits, Step};
-use diglot::dialect::{self, Rest, Row, Shape, Side, ToolName};
-use diglot::translate::roundtrip::{Difference, Roundtrip};
-use diglot::translate::{Ids, Loss, Repair, Report, Stream, detect, request};
+use super::exact_json::canonical;
+use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
+use diglot::dialect::{self, EventRow, EventShape, FallbackPolicy, PeerDialect, ToolName};
+use diglot::translate::roundtrip::{RoundTrip, RoundTripDifference};
+use diglot::translate::{EventLoss, EventRepair, RunIds, Stream, TranslationReport, detect, request};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -27,8 +27,8 @@ const TRUNCATED: (&str, &str) = ("upstream_truncated", "The agent's stream ended
 /// A case: where it lies, and the two sides that its folder names.
 pub struct Case {
     pub folder: PathBuf,
-    pub from: Side,
-    pub to: Side,
+    pub from: PeerDialect,
+    pub to: PeerDialect,
 }
 
 impl Case {
@@ -38,7 +38,7 @@ impl Case {
     }
 
     /// Holds `actual` against the expected file, both as lists of what counts; rewrites the file when asked to.
-    fn verdict(&self, file: &str, actual: &str, listed: fn(&str) -> Vec<String>) -> Option<String> {
+    fn compare_with_file(&self, file: &str, actual: &str, listed: fn(&str) -> Vec<String>) -> Option<String> {
         if std::env::var_os("UPDATE").is_some() {
             fs::write(self.folder.join(file), actual).expect("the corpus can be written");
             return None;
@@ -73,10 +73,10 @@ fn folders(root: &Path) -> Vec<PathBuf> {
 }
 
 /// A side of a route, as a folder names it.
-pub fn side(name: &str) -> Side {
+pub fn side(name: &str) -> PeerDialect {
     let mut words = name.split('.');
-    let dialect = words.next().and_then(dialect::by_name).unwrap_or_else(|| panic!("{name}: no such dialect"));
-    let mut side = Side::new(dialect);
+    let dialect = words.next().and_then(dialect::find_by_name).unwrap_or_else(|| panic!("{name}: no such dialect"));
+    let mut side = PeerDialect::new(dialect);
     for word in words {
         if let Some(tool) = word.strip_prefix("tool=").and_then(ToolName::new) {
             side.interrupt_tool = tool;
@@ -86,7 +86,7 @@ pub fn side(name: &str) -> Side {
         let (option, word) = word
             .split_once('=')
             .map_or((None, word.to_owned()), |(option, word)| (Some(option), word.replace('-', ".")));
-        let choice = dialect::CHOICES
+        let choice = dialect::OPTION_CHOICES
             .iter()
             .find(|(owner, own, _)| *own == word && option.is_none_or(|option| *owner == option));
         let (_, _, set) = choice.unwrap_or_else(|| panic!("{name}: no option is called {word}"));
@@ -96,8 +96,12 @@ pub fn side(name: &str) -> Side {
 }
 
 /// Translates a stream that arrives in these pieces.
-pub fn hear<'p>(from: Side, to: Side, pieces: impl IntoIterator<Item = &'p [u8]>) -> (String, Report) {
-    let mut stream = Stream::new(from, to, Some(Ids::new("t1", "r1")), Limits::default());
+pub fn translate_stream<'p>(
+    from: PeerDialect,
+    to: PeerDialect,
+    pieces: impl IntoIterator<Item = &'p [u8]>,
+) -> (String, TranslationReport) {
+    let mut stream = Stream::new(from, to, Some(RunIds::new("t1", "r1")), SseLimits::default());
     let mut out = Vec::new();
     for piece in pieces {
         stream.push(piece, NOW, &mut out).expect("no limit is passed");
@@ -110,15 +114,15 @@ pub fn hear<'p>(from: Side, to: Side, pieces: impl IntoIterator<Item = &'p [u8]>
 }
 
 /// What clients hear in the corpus: the name of each case, its client, and the stream.
-pub fn client_streams() -> Vec<(String, Side, String)> {
+pub fn client_streams() -> Vec<(String, PeerDialect, String)> {
     let all = cases("stream").into_iter();
     all.map(|case| (case.folder.display().to_string(), case.to, case.read("expected.sse"))).collect()
 }
 
 /// Repairs and losses as comments, one per line, in the order of their tables.
-fn remarks(report: &Report) -> String {
-    let repairs = Repair::ALL.iter().map(|one| ("repair", one.label(), report.repairs[*one as usize]));
-    let losses = Loss::ALL.iter().map(|one| ("loss", one.label(), report.losses[*one as usize]));
+fn report_lines(report: &TranslationReport) -> String {
+    let repairs = EventRepair::ALL.iter().map(|one| ("repair", one.label(), report.repairs[*one as usize]));
+    let losses = EventLoss::ALL.iter().map(|one| ("loss", one.label(), report.losses[*one as usize]));
     let counted = repairs.chain(losses).filter(|(_, _, count)| *count > 0);
     counted.map(|(what, label, count)| format!(": {what} {label} {count}\n")).collect()
 }
@@ -132,75 +136,77 @@ fn frames(text: &str) -> Vec<String> {
     lines.map(|part| part.lines().map(line).collect::<Vec<_>>().join("\n")).collect()
 }
 
-fn settle(failures: &[String]) {
+fn assert_no_failures(failures: &[String]) {
     assert!(failures.is_empty(), "{} of the corpus fail:\n\n{}", failures.len(), failures.join("\n"));
 }
 
 #[test]
-fn streams_are_heard_as_expected_however_they_are_cut() {
+fn translates_streams_as_expected_at_every_split() {
     let mut failures = Vec::new();
     for case in cases("stream") {
         let input = case.read("input.sse").into_bytes();
-        let (heard, report) = hear(case.from, case.to, [&input[..]]);
-        let expected = format!("{heard}{}", remarks(&report));
-        failures.extend(case.verdict("expected.sse", &expected, frames));
+        let (heard, report) = translate_stream(case.from, case.to, [&input[..]]);
+        let expected = format!("{heard}{}", report_lines(&report));
+        failures.extend(case.compare_with_file("expected.sse", &expected, frames));
         for at in 1..input.len() {
             let (left, right) = input.split_at(at);
-            let (cut, counted) = hear(case.from, case.to, [left, right]);
-            if (&cut, remarks(&counted)) != (&heard, remarks(&report)) {
+            let (cut, counted) = translate_stream(case.from, case.to, [left, right]);
+            if (&cut, report_lines(&counted)) != (&heard, report_lines(&report)) {
                 failures.push(format!("{}: another stream when cut at byte {at}\n", case.folder.display()));
                 break;
             }
         }
-        if hear(case.from, case.to, input.chunks(1)).0 != heard {
+        if translate_stream(case.from, case.to, input.chunks(1)).0 != heard {
             failures.push(format!("{}: another stream byte by byte\n", case.folder.display()));
         }
     }
-    settle(&failures);
+    assert_no_failures(&failures);
 }
 
 #[test]
-fn requests_are_translated_as_expected() {
+fn translates_requests_as_expected() {
     let mut failures = Vec::new();
     for case in cases("request") {
         let input = case.read("input.json");
-        let heard = match request::translate(input.as_bytes(), case.from, case.to, &Ids::new("t-new", "r-new")) {
-            Ok(translated) => translated.body,
-            Err(refused) => format!("\"refused: {refused}\""),
-        };
-        failures.extend(case.verdict("expected.json", &format!("{heard}\n"), |text| vec![canonical(text)]));
+        let heard =
+            match request::translate_request(input.as_bytes(), case.from, case.to, &RunIds::new("t-new", "r-new")) {
+                Ok(translated) => translated.body,
+                Err(refused) => format!("\"refused: {refused}\""),
+            };
+        failures.extend(case.compare_with_file("expected.json", &format!("{heard}\n"), |text| vec![canonical(text)]));
     }
-    settle(&failures);
+    assert_no_failures(&failures);
 }
 
 /// A case named after a section of seed 003 or 004 is what its document prints: no route is too strict for it.
 #[test]
-fn what_a_seed_prints_breaks_no_rule() {
+fn seed_examples_break_no_rule() {
     let mut failures = Vec::new();
     for case in cases("stream") {
         let name = case.folder.file_name().expect("a name").to_string_lossy();
-        let (_, report) = hear(case.from, case.to, [case.read("input.sse").as_bytes()]);
-        if let Some(breach) = report.breach.filter(|_| name.starts_with("003-") || name.starts_with("004-")) {
+        let (_, report) = translate_stream(case.from, case.to, [case.read("input.sse").as_bytes()]);
+        if let Some(breach) = report.broken_rule.filter(|_| name.starts_with("003-") || name.starts_with("004-")) {
             failures.push(format!("{}: {}\n", case.folder.display(), breach.rule));
         }
     }
-    settle(&failures);
+    assert_no_failures(&failures);
 }
 
 #[test]
-fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
+fn corpus_reads_and_writes_every_dialect_row() {
     let mut counts: Vec<_> = dialect::ALL.iter().map(|dialect| vec![(0, 0); dialect.rows.len()]).collect();
     for case in cases("stream") {
-        let (_, report) = hear(case.from, case.to, [case.read("input.sse").as_bytes()]);
+        let (_, report) = translate_stream(case.from, case.to, [case.read("input.sse").as_bytes()]);
         for (dialect, rows) in dialect::ALL.iter().zip(&mut counts) {
             for (at, (read, written)) in rows.iter_mut().enumerate() {
                 // What a dialect has no word for, or unfolds, is read as canonical and never written by that row.
                 let row = &dialect.rows[at];
-                let wordless = dialect.rest == Rest::Same && matches!(row.shape, Shape::Unsaid | Shape::Unfolded);
-                let at = if wordless { dialect.label_of(row.kind) } else { at };
-                *read += if std::ptr::eq(case.from.dialect, *dialect) { report.read[at] } else { 0 };
+                let wordless = dialect.fallback == FallbackPolicy::PassThrough
+                    && matches!(row.shape, EventShape::Unsupported | EventShape::ExpandedChunk);
+                let at = if wordless { dialect.label_index(row.kind) } else { at };
+                *read += if std::ptr::eq(case.from.dialect, *dialect) { report.events_read[at] } else { 0 };
                 *written += u64::from(wordless);
-                *written += if std::ptr::eq(case.to.dialect, *dialect) { report.written[at] } else { 0 };
+                *written += if std::ptr::eq(case.to.dialect, *dialect) { report.events_written[at] } else { 0 };
             }
         }
     }
@@ -208,19 +214,21 @@ fn every_row_of_every_dialect_is_read_and_written_by_a_case() {
     for (dialect, rows) in dialect::ALL.iter().zip(counts) {
         // Rows of events that a dialect does not have say what becomes of the canonical ones. They are to be hit where they
         // are a matter of versions.
-        let own = |row: &Row| dialect.is_versioned() || !matches!(row.shape, Shape::Unsaid | Shape::Unfolded);
+        let own = |row: &EventRow| {
+            dialect.is_versioned() || !matches!(row.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
+        };
         for (row, (read, written)) in dialect.rows.iter().zip(rows).filter(|(row, _)| own(row)) {
             for (what, _) in [("reads", read), ("writes", written)].iter().filter(|(_, count)| *count == 0) {
                 missed.push(format!("{}: no case {what} {}\n", dialect.name, row.wire));
             }
         }
     }
-    settle(&missed);
+    assert_no_failures(&missed);
 }
 
 /// Nothing of the corpus is lost: every stream comes back from AG-UI as it was, but for what is left out on purpose.
 #[test]
-fn every_stream_of_the_corpus_comes_back() {
+fn round_trips_every_stream_of_the_corpus() {
     let mut failures = Vec::new();
     // Not here: what an AG-UI stream became, in several forms at once; and chunks where a dialect has none.
     let others = [
@@ -237,13 +245,13 @@ fn every_stream_of_the_corpus_comes_back() {
         "streams-all-the-same",
     ];
     for case in cases("stream").into_iter().filter(|case| !others.iter().any(|name| case.folder.ends_with(name))) {
-        let (input, mut frames, mut events) = (case.read("input.sse"), Decoder::default(), Vec::new());
+        let (input, mut frames, mut events) = (case.read("input.sse"), SseDecoder::default(), Vec::new());
         let mut rest = input.as_bytes();
-        while let Step::Frame(frame) = frames.next(&mut rest) {
+        while let SseStep::Frame(frame) = frames.next(&mut rest) {
             events.push(frame.data.into_owned());
         }
         // Text comes back in the form of the route, so the route is set to the form of the stream.
-        let from = detect::form(case.from, events.iter().map(String::as_str));
+        let from = detect::detect_options(case.from, events.iter().map(String::as_str));
         // What was mended comes back mended; everything else comes back as it was. Content that is stored as several blocks
         // of text comes back as one (the normal form of HAI).
         let joined = |path: &str| {
@@ -252,14 +260,14 @@ fn every_stream_of_the_corpus_comes_back() {
         // By way of AG-UI and of the other dialects. Not of `social-app`: text and arguments that come whole stand elsewhere
         // among the other events (see `laws`).
         for through in ["ag-ui", "ag-ui-0", "hai", "hai.blocks", "ag-ui-snake", "cloudbase"] {
-            let mut trip = Roundtrip::new(from, side(through), Some(Ids::new("t1", "r1")));
-            events.iter().for_each(|data| trip.event(data));
+            let mut trip = RoundTrip::new(from, side(through), Some(RunIds::new("t1", "r1")));
+            events.iter().for_each(|data| trip.push_event(data));
             let outcome = trip.finish();
-            let as_it_was = |one: &&Difference| one.repairs.is_empty() && !joined(&one.path);
+            let as_it_was = |one: &&RoundTripDifference| one.repairs.is_empty() && !joined(&one.path);
             for difference in outcome.differences.iter().filter(as_it_was).take(1) {
                 failures.push(format!("{} by way of {through}: {difference:?}\n", case.folder.display()));
             }
         }
     }
-    settle(&failures);
+    assert_no_failures(&failures);
 }

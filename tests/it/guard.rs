@@ -3,50 +3,50 @@
 //! The rules are those of `specs/ag-ui-1.0.md` §3.2 (which the real client enforces; `tests/interop/guard.test.mjs` asks it)
 //! and §3.3 (which it does not enforce yet). An event is written here as its members without the braces.
 
-use super::exact::{canonical, members};
-use diglot::codec::sse::Limits;
-use diglot::dialect::{AG_UI, Dialect, HAI, Side};
-use diglot::translate::{Fault, Ids, Loss, Mode, Repair, Stream, request};
+use super::exact_json::{canonical, members};
+use diglot::codec::sse::SseLimits;
+use diglot::dialect::{AG_UI, Dialect, HAI, PeerDialect};
+use diglot::translate::{EventLoss, EventRepair, GuardMode, RunIds, Stream, StreamError, request};
 
 const START: &str = r#""type":"RUN_STARTED","threadId":"t","runId":"r""#;
 const FINISH: &str = r#""type":"RUN_FINISHED","threadId":"t","runId":"r""#;
 
 /// What left, without frames; what was counted; and why the run may not go on.
-struct Heard {
+struct GuardOutput {
     events: Vec<String>,
     counts: Vec<String>,
     fault: Option<String>,
 }
 
-fn wire(events: &[&str]) -> String {
+fn sse_text(events: &[&str]) -> String {
     events.iter().map(|event| format!("data: {{{event}}}\n\n")).collect()
 }
 
-fn hear(mut stream: Stream, events: &[&str]) -> Heard {
+fn run_guard(mut stream: Stream, events: &[&str]) -> GuardOutput {
     let mut out = Vec::new();
-    let fault = stream.push(wire(events).as_bytes(), 0, &mut out).and_then(|()| stream.finish(0, &mut out)).err();
-    let fault = fault.map(|fault| match (fault, stream.offence()) {
-        (Fault::Violation, Some(offence)) => offence.to_string(),
+    let fault = stream.push(sse_text(events).as_bytes(), 0, &mut out).and_then(|()| stream.finish(0, &mut out)).err();
+    let fault = fault.map(|fault| match (fault, stream.violation()) {
+        (StreamError::Violation, Some(offence)) => offence.to_string(),
         _ => fault.to_string(),
     });
     if let Some(fault) = &fault {
         stream.fail("gateway", fault, 0, &mut out);
     }
     let report = stream.report();
-    let repairs = Repair::ALL.iter().map(|one| (one.label(), report.repairs[*one as usize]));
-    let counts = repairs.chain(Loss::ALL.iter().map(|one| (one.label(), report.losses[*one as usize])));
+    let repairs = EventRepair::ALL.iter().map(|one| (one.label(), report.repairs[*one as usize]));
+    let counts = repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), report.losses[*one as usize])));
     let text = String::from_utf8(out).expect("UTF-8");
     let frames = text.split("\n\n").filter(|frame| !frame.is_empty());
-    Heard {
+    GuardOutput {
         events: frames.map(|frame| canonical(frame.trim_start_matches("data: "))).collect(),
         counts: counts.filter(|(_, count)| *count > 0).map(|(label, count)| format!("{label} {count}")).collect(),
         fault,
     }
 }
 
-fn stream(client: &'static Dialect, mode: Mode) -> Stream {
-    let ids = Some(Ids::new("t", "r"));
-    Stream::new(Side::new(&AG_UI), Side::new(client), ids, Limits::default()).guarded(mode)
+fn guarded_stream(client: &'static Dialect, mode: GuardMode) -> Stream {
+    let ids = Some(RunIds::new("t", "r"));
+    Stream::new(PeerDialect::new(&AG_UI), PeerDialect::new(client), ids, SseLimits::default()).with_guard_mode(mode)
 }
 
 fn expected(events: &[&str]) -> Vec<String> {
@@ -135,14 +135,14 @@ const ROWS: &[Row<'static>] = &[
 ];
 
 #[test]
-fn each_rule_is_mended_refused_or_counted() {
+fn repairs_refuses_or_counts_each_broken_rule() {
     for (case, said, mended, count, offence) in ROWS {
         let [all, left] = [said, mended].map(|events| [&[START], *events, &[FINISH]].concat());
-        let heard = hear(stream(&AG_UI, Mode::Repair), &all);
+        let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Repair), &all);
         assert_eq!((heard.events, heard.counts.join(", ")), (expected(&left), (*count).to_owned()), "{case}");
         assert_eq!(heard.fault, None, "{case}");
 
-        let heard = hear(stream(&AG_UI, Mode::Strict), &all);
+        let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Strict), &all);
         assert_eq!(heard.fault.as_deref(), *offence, "{case}");
         let last = heard.events.last().expect("an event");
         let text = offence.map_or(canonical(&format!("{{{FINISH}}}")), |offence| {
@@ -153,7 +153,7 @@ fn each_rule_is_mended_refused_or_counted() {
             heard.events.iter().filter(|event| event.contains("RUN_FINISHED") || event.contains("RUN_ERROR"));
         assert_eq!(terminals.count(), 1, "{case}");
 
-        let heard = hear(stream(&AG_UI, Mode::Report), &all);
+        let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Report), &all);
         assert_eq!(heard.counts.join(", "), *count, "{case}");
         // Reading alone decides what is an event and how it is spelt.
         if !["malformed_frame 1", "unknown_type 1", "respelt 1"].contains(count) {
@@ -164,10 +164,10 @@ fn each_rule_is_mended_refused_or_counted() {
 }
 
 #[test]
-fn every_repair_and_loss_that_breaks_a_rule_has_a_row_or_a_test_of_its_own() {
+fn covers_every_repair_and_loss_that_breaks_a_rule() {
     let elsewhere = ["run_started_supplied", "ids_disagree", "interrupt_repeated", "pending_unknown", "after_terminal"];
-    let rules = Repair::ALL.iter().map(|one| (one.label(), one.rule()));
-    for (label, rule) in rules.chain(Loss::ALL.iter().map(|one| (one.label(), one.rule()))) {
+    let rules = EventRepair::ALL.iter().map(|one| (one.label(), one.rule()));
+    for (label, rule) in rules.chain(EventLoss::ALL.iter().map(|one| (one.label(), one.rule()))) {
         let row = ROWS.iter().find(|(_, _, _, count, offence)| count.starts_with(label) && offence.is_some());
         assert!(rule.is_none() || row.is_some() || elsewhere.contains(&label), "{label}");
         assert!(rule.is_none_or(|rule| !rule.ends_with('.')), "{label}: the sentence goes on");
@@ -175,25 +175,25 @@ fn every_repair_and_loss_that_breaks_a_rule_has_a_row_or_a_test_of_its_own() {
 }
 
 #[test]
-fn the_first_event_is_a_start_and_the_last_one_ends() {
-    let heard = hear(stream(&AG_UI, Mode::Strict), &[FINISH]);
+fn requires_a_start_first_and_a_terminal_event_last() {
+    let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Strict), &[FINISH]);
     let rule =
         "RUN_FINISHED breaks the rule that the first event of a run is its start, or an error (run_started_supplied).";
     assert_eq!(heard.fault.as_deref(), Some(rule));
     assert_eq!(heard.events.len(), 1);
     // What follows the end is no reason to take the end back.
-    let mut strict = stream(&AG_UI, Mode::Strict);
+    let mut strict = guarded_stream(&AG_UI, GuardMode::Strict);
     let mut out = Vec::new();
-    assert_eq!(strict.push(wire(&[START, FINISH, FINISH]).as_bytes(), 0, &mut out), Ok(()));
-    let offence = strict.offence().expect("something followed").to_string();
+    assert_eq!(strict.push(sse_text(&[START, FINISH, FINISH]).as_bytes(), 0, &mut out), Ok(()));
+    let offence = strict.violation().expect("something followed").to_string();
     assert_eq!(offence, "RUN_FINISHED breaks the rule that nothing follows the end of a run (after_terminal).");
-    let heard = hear(stream(&AG_UI, Mode::Report), &[START]);
+    let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Report), &[START]);
     assert_eq!(heard.fault.as_deref(), Some("the stream ended without a terminal event"));
     assert!(heard.events[1].contains("RUN_ERROR"), "{:?}", heard.events);
 }
 
 #[test]
-fn the_end_of_a_run_names_what_its_start_named() {
+fn requires_the_same_ids_at_start_and_end() {
     let named = |kind: &str, run: &str| format!(r#""type":"{kind}","threadId":"t","runId":"{run}""#);
     for (start, end, count, refused) in [
         ("r", "r", "", false),
@@ -203,15 +203,19 @@ fn the_end_of_a_run_names_what_its_start_named() {
     ] {
         let events = [named("RUN_STARTED", start), named("RUN_FINISHED", end)];
         let events = [events[0].as_str(), events[1].as_str()];
-        let heard = hear(stream(&AG_UI, Mode::Repair), &events);
+        let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Repair), &events);
         assert_eq!(heard.counts.join(", "), count, "{start} {end}");
         assert!(heard.events[1].contains(r#""runId":"r""#), "{:?}", heard.events);
-        assert_eq!(hear(stream(&AG_UI, Mode::Strict), &events).fault.is_some(), refused, "{start} {end}");
+        assert_eq!(
+            run_guard(guarded_stream(&AG_UI, GuardMode::Strict), &events).fault.is_some(),
+            refused,
+            "{start} {end}"
+        );
     }
 }
 
 #[test]
-fn an_outcome_names_each_interrupt_once_and_calls_that_wait() {
+fn removes_repeated_interrupts_and_calls_that_are_not_pending() {
     let call = |id: &str| format!(r#""type":"TOOL_CALL_CHUNK","toolCallId":"{id}","toolCallName":"f""#);
     let answer = r#""type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"done","content":"x""#;
     let finish = |rest: &str| format!("{FINISH},{rest}");
@@ -235,10 +239,14 @@ fn an_outcome_names_each_interrupt_once_and_calls_that_wait() {
     for (said, mended, count) in rows {
         let (open, done, said, mended) = (call("open"), call("done"), finish(said), finish(mended));
         let events = [START, &open, &done, answer, &said];
-        let heard = hear(stream(&AG_UI, Mode::Repair), &events);
+        let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Repair), &events);
         assert_eq!(heard.events.last(), expected(&[&mended]).last(), "{said}");
         assert_eq!(heard.counts.join(", "), count);
-        assert_eq!(hear(stream(&AG_UI, Mode::Strict), &events).fault.is_some(), !count.is_empty(), "{said}");
+        assert_eq!(
+            run_guard(guarded_stream(&AG_UI, GuardMode::Strict), &events).fault.is_some(),
+            !count.is_empty(),
+            "{said}"
+        );
     }
 }
 
@@ -307,7 +315,7 @@ const COLLISIONS: &[(&str, &[&str], &[&str])] = &[
 
 /// The client appends what the echo of its request says and it does not hold.
 #[test]
-fn the_echo_of_the_request_goes_by_the_same_names() {
+fn renames_ids_in_the_echoed_request() {
     let message = |id: &str, role: &str, more: &str| format!(r#"{{"id":"{id}","role":"{role}","content":"x"{more}}}"#);
     let input = |messages: [String; 2]| {
         format!(r#"{START},"input":{{"threadId":"t","runId":"r","messages":[{}]}}"#, messages.join(","))
@@ -315,27 +323,27 @@ fn the_echo_of_the_request_goes_by_the_same_names() {
     let note = r#","metadata":{"diglot":{"id":"m"}}"#;
     let said = input([message("m", "user", ""), message("m", "reasoning", "")]);
     let named = input([message("m", "user", ""), message("m:reasoning", "reasoning", note)]);
-    let heard = hear(stream(&AG_UI, Mode::Repair), &[&said, FINISH]);
+    let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Repair), &[&said, FINISH]);
     assert_eq!(heard.events, expected(&[&named, FINISH]));
 }
 
 #[test]
-fn messages_of_several_kinds_under_one_id_are_told_apart() {
+fn separates_messages_of_several_kinds_under_one_id() {
     for (case, said, named) in COLLISIONS {
         let [all, named] = [said, named].map(|events| [&[START], *events, &[FINISH]].concat());
-        let heard = hear(stream(&AG_UI, Mode::Repair), &all);
+        let heard = run_guard(guarded_stream(&AG_UI, GuardMode::Repair), &all);
         assert_eq!(heard.events, expected(&named), "{case}");
         assert_eq!(heard.fault, None, "{case}");
-        let strict = hear(stream(&AG_UI, Mode::Strict), &all);
+        let strict = run_guard(guarded_stream(&AG_UI, GuardMode::Strict), &all);
         let rule = heard.counts.iter().any(|count| count.starts_with("opener"));
         assert_eq!(strict.fault.is_some(), rule, "{case}: an id is no violation");
-        assert_eq!(hear(stream(&AG_UI, Mode::Report), &all).events, expected(&all), "{case}");
+        assert_eq!(run_guard(guarded_stream(&AG_UI, GuardMode::Report), &all).events, expected(&all), "{case}");
     }
 }
 
 /// The client sends back what it heard, and the agent hears what it said.
 #[test]
-fn the_next_request_says_the_agents_own_ids() {
+fn restores_the_agents_ids_in_the_next_request() {
     let heard = concat!(
         r#"{"id":"m","role":"user","content":"a"},"#,
         r#"{"id":"m:reasoning","role":"reasoning","content":"b","metadata":{"diglot":{"id":"m"}}},"#,
@@ -357,8 +365,9 @@ fn the_next_request_says_the_agents_own_ids() {
         r#"{"id":"n:text","role":"user","content":"g","metadata":{"diglot":"n"}}"#,
     );
     let body = |messages| format!(r#"{{"threadId":"t","runId":"r","messages":[{messages}]}}"#);
-    let side = Side::new(&AG_UI);
-    let translated = request::translate(body(heard).as_bytes(), side, side, &Ids::new("t", "r")).expect("a request");
+    let side = PeerDialect::new(&AG_UI);
+    let translated =
+        request::translate_request(body(heard).as_bytes(), side, side, &RunIds::new("t", "r")).expect("a request");
     let messages = members(&translated.body).remove("messages").expect("messages");
     assert_eq!(messages, canonical(&format!("[{said}]")));
 
@@ -370,7 +379,8 @@ fn the_next_request_says_the_agents_own_ids() {
         r#""type":"TOOL_CALL_RESULT","messageId":"z","toolCallId":"c","content":"again""#,
         FINISH,
     ];
-    let heard = hear(stream(&AG_UI, Mode::Repair).knowing(translated.known), &events);
+    let heard =
+        run_guard(guarded_stream(&AG_UI, GuardMode::Repair).with_conversation(translated.conversation), &events);
     assert!(heard.events[1].contains(r#""messageId":"m""#), "{:?}", heard.events);
     assert!(heard.events[2].contains(r#""messageId":"m:reasoning""#), "{:?}", heard.events);
     assert_eq!(heard.counts, ["id_namespaced 1"]);
@@ -378,10 +388,10 @@ fn the_next_request_says_the_agents_own_ids() {
 
 /// A dialect whose kinds have ids of their own hears what the agent said, also through two gateways.
 #[test]
-fn a_hai_client_hears_the_agents_own_ids() {
+fn keeps_the_agents_ids_for_hai_clients() {
     let (_, said, named) = COLLISIONS[1];
-    let [said, named] =
-        [said, named].map(|events| hear(stream(&HAI, Mode::Repair), &[&[START], events, &[FINISH]].concat()));
+    let [said, named] = [said, named]
+        .map(|events| run_guard(guarded_stream(&HAI, GuardMode::Repair), &[&[START], events, &[FINISH]].concat()));
     assert_eq!(said.events, named.events);
     assert!(said.events.iter().all(|event| !event.contains("m:text")), "{:?}", said.events);
 }

@@ -3,8 +3,8 @@
 use super::support::agent::{Agent, Step, write};
 use super::support::client::INPUT;
 use super::support::gateway::{Gateway, Setup};
-use super::support::soon;
-use super::support::sse::{HEAD, whole};
+use super::support::sse::{HEAD, complete_run};
+use super::support::within_deadline;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::handshake;
@@ -40,20 +40,20 @@ fn head(more: &[(&str, &str)]) -> Vec<u8> {
     own.iter().chain(more).flat_map(|(name, value)| field(name, value)).collect()
 }
 
-fn agent() -> Agent {
-    Agent::answering(HEAD.to_owned() + &whole())
+fn start_agent() -> Agent {
+    Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
 /// Sends frames on a new connection and gives the types of those that come back, until a stream ends or the connection
 /// does.
-async fn answer(gateway: &Gateway, frames: &[u8]) -> Vec<u8> {
+async fn reply_frame_types(gateway: &Gateway, frames: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
     let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[])].concat();
     stream.write_all(&begin).await.expect("it reads");
     // A gateway that has seen enough may close while we still write.
     let _ = stream.write_all(frames).await;
     let mut types = Vec::new();
-    soon("the end", async {
+    within_deadline("the end", async {
         let mut head = [0; 9];
         while stream.read_exact(&mut head).await.is_ok() {
             types.push(head[3]);
@@ -70,9 +70,9 @@ async fn answer(gateway: &Gateway, frames: &[u8]) -> Vec<u8> {
 
 /// "Malformed requests [...] MUST be treated as a stream error" [RFC 9113 §8.1.1].
 #[tokio::test]
-async fn a_malformed_request_ends_its_stream() {
-    let agent = agent();
-    let gateway = Gateway::before(&agent).await;
+async fn resets_the_stream_of_a_malformed_request() {
+    let agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
     let rows: &[&[(&str, &str)]] = &[
         &[("connection", "close")],
         &[("transfer-encoding", "chunked")],
@@ -90,7 +90,7 @@ async fn a_malformed_request_ends_its_stream() {
         &[("x", "1"), (":method", "GET")],
     ];
     for more in rows {
-        let types = answer(&gateway, &frame(HEADERS, END_HEADERS | END_STREAM, 1, &head(more))).await;
+        let types = reply_frame_types(&gateway, &frame(HEADERS, END_HEADERS | END_STREAM, 1, &head(more))).await;
         assert!(types.contains(&RST_STREAM) || types.contains(&GOAWAY), "{more:?}: {types:?}");
         assert!(!types.contains(&HEADERS), "{more:?}: {types:?}");
     }
@@ -98,21 +98,21 @@ async fn a_malformed_request_ends_its_stream() {
     // the DATA frame payload lengths" [§8.1.1].
     for length in ["1", "100000", "+139"] {
         let head = frame(HEADERS, END_HEADERS, 1, &head(&[("content-length", length)]));
-        let types = answer(&gateway, &[head, frame(DATA, END_STREAM, 1, INPUT.as_bytes())].concat()).await;
+        let types = reply_frame_types(&gateway, &[head, frame(DATA, END_STREAM, 1, INPUT.as_bytes())].concat()).await;
         assert!(types.contains(&RST_STREAM) || types.contains(&GOAWAY), "{length}: {types:?}");
     }
-    assert_eq!(agent.connections(), 0);
+    assert_eq!(agent.connection_count(), 0);
     // The same frames, well formed, are a run.
     let sent = [frame(HEADERS, END_HEADERS, 1, &head(&[])), frame(DATA, END_STREAM, 1, INPUT.as_bytes())].concat();
-    assert!(answer(&gateway, &sent).await.contains(&HEADERS));
-    assert_eq!(agent.connections(), 1);
+    assert!(reply_frame_types(&gateway, &sent).await.contains(&HEADERS));
+    assert_eq!(agent.connection_count(), 1);
 }
 
 /// CVE-2023-44487, CVE-2025-8671, CVE-2024-27316 and their kin.
 #[tokio::test]
-async fn floods_end_the_connection() {
-    let agent = agent();
-    let gateway = Gateway::before(&agent).await;
+async fn closes_connections_that_flood() {
+    let agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
     let ids = || (0..2000).map(|stream| 2 * stream + 1);
     let opened = |stream| frame(HEADERS, END_HEADERS, stream, &head(&[]));
     // Rapid reset: 8 is CANCEL.
@@ -152,15 +152,15 @@ async fn floods_end_the_connection() {
         let sending = tokio::spawn(async move { to.write_all(&flood).await.map(|()| to) });
         let mut heard = Vec::new();
         // Nobody says goodbye, so an end comes from the gateway alone.
-        let _ = soon(name, from.read_to_end(&mut heard)).await;
+        let _ = within_deadline(name, from.read_to_end(&mut heard)).await;
         drop(sending.await);
     }
-    assert_eq!(agent.connections(), 0);
+    assert_eq!(agent.connection_count(), 0);
     // Whoever behaves hears nothing of it.
-    assert_eq!(status(&gateway, &[]).await, 200);
+    assert_eq!(request_status(&gateway, &[]).await, 200);
 }
 
-async fn status(gateway: &Gateway, fields: &[(&str, &str)]) -> u16 {
+async fn request_status(gateway: &Gateway, fields: &[(&str, &str)]) -> u16 {
     let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
     let (mut sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
     tokio::spawn(connection);
@@ -169,48 +169,48 @@ async fn status(gateway: &Gateway, fields: &[(&str, &str)]) -> u16 {
         request = request.header(*name, *value);
     }
     let request = request.body(Full::new(Bytes::from(INPUT))).expect("a request");
-    let response = soon("an answer", sender.send_request(request)).await.expect("an answer");
+    let response = within_deadline("an answer", sender.send_request(request)).await.expect("an answer");
     let status = response.status().as_u16();
-    soon("a body", response.into_body().collect()).await.expect("a clean end");
+    within_deadline("a body", response.into_body().collect()).await.expect("a clean end");
     status
 }
 
 /// "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an entity that differs
 /// from the entity in the ':authority' pseudo-header field." [RFC 9113 §8.3.1]
 #[tokio::test]
-async fn a_request_has_one_host_and_few_fields() {
-    let agent = agent();
+async fn limits_hosts_and_header_fields_of_a_request() {
+    let agent = start_agent();
     let top = "limits: {headers: 10, header_bytes: 8KiB}";
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
-    assert_eq!(status(&gateway, &[("host", "gateway")]).await, 200);
-    assert_eq!(agent.connections(), 1);
-    assert_eq!(status(&gateway, &[("host", "other")]).await, 400);
-    assert_eq!(status(&gateway, &[("host", "gateway"), ("host", "gateway")]).await, 400);
-    assert_eq!(status(&gateway, &[("x", "1"); 20]).await, 431);
-    assert_eq!(status(&gateway, &[("x", &"1".repeat(16 << 10))]).await, 431);
-    assert_eq!(agent.connections(), 1);
+    assert_eq!(request_status(&gateway, &[("host", "gateway")]).await, 200);
+    assert_eq!(agent.connection_count(), 1);
+    assert_eq!(request_status(&gateway, &[("host", "other")]).await, 400);
+    assert_eq!(request_status(&gateway, &[("host", "gateway"), ("host", "gateway")]).await, 400);
+    assert_eq!(request_status(&gateway, &[("x", "1"); 20]).await, 431);
+    assert_eq!(request_status(&gateway, &[("x", &"1".repeat(16 << 10))]).await, 431);
+    assert_eq!(agent.connection_count(), 1);
 }
 
 /// A body that never comes is answered for, and PING does not help it.
 #[tokio::test]
-async fn a_body_that_is_late_is_refused() {
-    let agent = agent();
+async fn answers_408_to_a_late_body() {
+    let agent = start_agent();
     let top = "limits: {body_timeout: 1s}";
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
     let opened = frame(HEADERS, END_HEADERS, 1, &head(&[("content-type", "application/json")]));
     let late = [opened, frame(DATA, 0, 1, &INPUT.as_bytes()[..1]), frame(PING, 0, 0, &[0; 8])].concat();
-    let types = answer(&gateway, &late).await;
+    let types = reply_frame_types(&gateway, &late).await;
     assert!(types.contains(&PING) && types.contains(&HEADERS), "{types:?}");
-    assert_eq!(agent.connections(), 0);
-    gateway.reaches(r#"diglot_requests_total{code="408",method="POST",route="run"}"#, 1.0).await;
+    assert_eq!(agent.connection_count(), 0);
+    gateway.wait_for_metric(r#"diglot_requests_total{code="408",method="POST",route="run"}"#, 1.0).await;
 }
 
 /// "A server that is attempting to gracefully shut down a connection SHOULD send an initial GOAWAY frame with the last
 /// stream identifier set to 2^31-1" [RFC 9113 §6.8]: what the client sends until it has heard of it is in flight, not late.
 #[tokio::test]
-async fn a_request_that_crosses_goaway_is_served() {
-    let mut agent = Agent::playing(vec![Step::Read, Step::Pause, write(HEAD.to_owned() + &whole())]);
-    let mut gateway = Gateway::before(&agent).await;
+async fn serves_a_request_that_crosses_goaway() {
+    let mut agent = Agent::with_script(vec![Step::Read, Step::Pause, write(HEAD.to_owned() + &complete_run())]);
+    let mut gateway = Gateway::start_for(&agent).await;
     let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
     let request = |id| {
         let head = head(&[("content-type", "application/json")]);
@@ -218,22 +218,22 @@ async fn a_request_that_crosses_goaway_is_served() {
     };
     let begin = [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"[..], &frame(SETTINGS, 0, 0, &[]), &request(1)].concat();
     stream.write_all(&begin).await.expect("it reads");
-    agent.request().await;
+    agent.next_request().await;
     gateway.process.signal("TERM");
-    gateway.logged("draining").await;
+    gateway.next_log("draining").await;
 
     // GOAWAY is out, and its PING not answered: so far the client has not heard of it.
     stream.write_all(&request(3)).await.expect("it reads");
-    agent.request().await;
-    agent.go();
-    agent.go();
+    agent.next_request().await;
+    agent.resume();
+    agent.resume();
     let mut bodies = [Vec::new(), Vec::new()];
     let mut ended = 0;
     while ended < bodies.len() {
         let mut head = [0; 9];
-        soon("a frame", stream.read_exact(&mut head)).await.expect("a frame");
+        within_deadline("a frame", stream.read_exact(&mut head)).await.expect("a frame");
         let mut payload = vec![0; u32::from_be_bytes([0, head[0], head[1], head[2]]) as usize];
-        soon("its payload", stream.read_exact(&mut payload)).await.expect("a payload");
+        within_deadline("its payload", stream.read_exact(&mut payload)).await.expect("a payload");
         if head[3] == DATA {
             bodies[usize::from(head[8] == 3)].extend_from_slice(&payload);
             ended += usize::from(head[4] & END_STREAM != 0);

@@ -3,20 +3,20 @@
 //! it (`pod`, `serving`). No test here repeats what a template says.
 
 mod bundle;
-mod copies;
+mod documentation;
+mod generated_files;
 mod laws;
-mod page;
+mod live_pods;
 mod pod;
-mod restricted;
-mod serving;
+mod pod_security;
 mod values;
 
-use bundle::{Bundle, all, at};
+use bundle::{Bundle, all_bundles, text_at};
 use serde_json::{Value, json};
 use std::path::Path;
 
 /// Kinds that no Kubernetes has of itself, and the API of each.
-const OF_OTHERS: &[(&str, &str)] = &[
+const CUSTOM_KINDS: &[(&str, &str)] = &[
     ("HTTPRoute", "gateway.networking.k8s.io/v1"),
     ("PodMonitor", "monitoring.coreos.com/v1"),
     ("PrometheusRule", "monitoring.coreos.com/v1"),
@@ -25,13 +25,13 @@ const OF_OTHERS: &[(&str, &str)] = &[
 /// The oldest Kubernetes with native sidecars, and the newest whose schemas are at hand, take every manifest, and Helm has
 /// nothing to say of the chart.
 #[test]
-fn kubernetes_takes_every_manifest() {
-    for Bundle { name, documents, findings, .. } in all() {
+fn validates_every_manifest_against_kubernetes_schemas() {
+    for Bundle { name, documents, findings, .. } in all_bundles() {
         assert!(findings.is_empty(), "{name}: {findings:#?}");
         for document in documents {
             let (kind, api) = (document.text("/kind"), document.text("/apiVersion"));
             assert!(document.complaints.is_empty(), "{name}: {}: {:#?}", document.from, document.complaints);
-            let foreign = OF_OTHERS.contains(&(kind, api));
+            let foreign = CUSTOM_KINDS.contains(&(kind, api));
             assert!(document.known != foreign, "{name}: {}: {api} {kind} is not known", document.from);
         }
     }
@@ -40,7 +40,7 @@ fn kubernetes_takes_every_manifest() {
 /// What the schemas above do not know is held to the members that the definitions of these kinds have; somebody looked them
 /// up there (prometheus-operator of 2026-08, Gateway API of 2026-08, with which all manifests were valid).
 #[test]
-fn manifests_of_other_kinds_have_members_that_exist() {
+fn manifests_of_custom_kinds_use_existing_members() {
     let members = json!({
         "HTTPRoute": {
             "parentRefs": [{"name": "", "namespace": ""}],
@@ -62,11 +62,11 @@ fn manifests_of_other_kinds_have_members_that_exist() {
         "PrometheusRule": {"groups": null},
     });
     let mut seen = 0;
-    for bundle in all() {
-        for (kind, _) in OF_OTHERS {
-            for document in bundle.of(kind) {
+    for bundle in all_bundles() {
+        for (kind, _) in CUSTOM_KINDS {
+            for document in bundle.documents_of_kind(kind) {
                 seen += 1;
-                let strange = stranger(&document.object["spec"], &members[kind], "spec");
+                let strange = first_unknown_member(&document.object["spec"], &members[kind], "spec");
                 assert_eq!(strange, None, "{}: {}", bundle.name, document.from);
             }
         }
@@ -75,17 +75,17 @@ fn manifests_of_other_kinds_have_members_that_exist() {
 }
 
 /// The first member or value of `value` that is not like the example; `null` stands for anything.
-fn stranger(value: &Value, example: &Value, path: &str) -> Option<String> {
+fn first_unknown_member(value: &Value, example: &Value, path: &str) -> Option<String> {
     match (value, example) {
         (_, Value::Null) => None,
         (Value::Object(value), Value::Object(example)) => {
             value.iter().find_map(|(key, value)| match example.get(key) {
-                Some(example) => stranger(value, example, &format!("{path}.{key}")),
+                Some(example) => first_unknown_member(value, example, &format!("{path}.{key}")),
                 None => Some(format!("{path}.{key}")),
             })
         }
         (Value::Array(value), Value::Array(example)) => {
-            value.iter().find_map(|value| stranger(value, &example[0], &format!("{path}[]")))
+            value.iter().find_map(|value| first_unknown_member(value, &example[0], &format!("{path}[]")))
         }
         (Value::String(_), Value::String(_)) | (Value::Number(_), Value::Number(_)) => None,
         _ => Some(path.to_owned()),
@@ -94,13 +94,13 @@ fn stranger(value: &Value, example: &Value, path: &str) -> Option<String> {
 
 /// Who installs the chart of a version gets that version's image, and nobody gets one that changes under its name.
 #[test]
-fn images_are_those_of_this_version() {
+fn images_have_the_tag_of_this_version() {
     let version = env!("CARGO_PKG_VERSION");
     let mut own = 0;
-    for bundle in all() {
+    for bundle in all_bundles() {
         for pod in bundle.pods() {
             for container in pod.containers() {
-                let image = at(container, "/image");
+                let image = text_at(container, "/image");
                 let (name, tag) = image.rsplit_once([':', '@']).unwrap_or_else(|| panic!("{}: {image}", bundle.name));
                 assert!(!tag.is_empty() && tag != "latest", "{}: {image}", bundle.name);
                 if name == "diglot" {
@@ -112,7 +112,7 @@ fn images_are_those_of_this_version() {
     }
     assert!(own >= 6, "{own}");
     let chart: Value = serde_saphyr::from_str(&read("deploy/helm/diglot/Chart.yaml")).expect("YAML");
-    assert_eq!((at(&chart, "/version"), at(&chart, "/appVersion")), (version, version));
+    assert_eq!((text_at(&chart, "/version"), text_at(&chart, "/appVersion")), (version, version));
 }
 
 /// A file of the repository.

@@ -9,6 +9,7 @@
 mod ag_ui;
 mod ag_ui_0;
 mod ag_ui_snake;
+mod cancellation;
 mod cloudbase;
 pub mod dice;
 mod hai;
@@ -16,16 +17,15 @@ mod old_client;
 mod recap;
 mod reducer;
 mod social_app;
-mod stopped;
 
-use super::exact::{canonical, members, object};
-use super::golden::{hear, side};
+use super::exact_json::{canonical, members, object};
+use super::golden::{side, translate_stream};
 use diglot::codec::Framing;
-use diglot::codec::sse::Limits;
-use diglot::dialect::{AG_UI, ALL, Changes, Content, Side};
-use diglot::event::{Field, Kind};
-use diglot::translate::roundtrip::Roundtrip;
-use diglot::translate::{Ids, Stream, request};
+use diglot::codec::sse::SseLimits;
+use diglot::dialect::{AG_UI, ALL, DialectOverrides, PeerDialect, TextFormat};
+use diglot::event::{EventType, Field};
+use diglot::translate::roundtrip::RoundTrip;
+use diglot::translate::{RunIds, Stream, request};
 
 /// Streams per law and option.
 const STREAMS: u64 = 500;
@@ -46,18 +46,18 @@ const OTHERS: [&str; 8] = [
 ];
 
 /// One event per frame, as text, through one translation.
-fn through(events: &[String], from: &str, to: &str) -> Vec<String> {
-    between(events, side(from), side(to))
+fn translate_events(events: &[String], from: &str, to: &str) -> Vec<String> {
+    translate_between_sides(events, side(from), side(to))
 }
 
-fn between(events: &[String], from: Side, to: Side) -> Vec<String> {
+fn translate_between_sides(events: &[String], from: PeerDialect, to: PeerDialect) -> Vec<String> {
     let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let (heard, _) = hear(from, to, [wire.as_bytes()]);
-    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(data).collect()
+    let (heard, _) = translate_stream(from, to, [wire.as_bytes()]);
+    heard.split("\n\n").filter(|frame| !frame.is_empty()).map(frame_data).collect()
 }
 
 /// The data of a frame, whose `event:` line, where it has one, says the type once more.
-fn data(frame: &str) -> String {
+fn frame_data(frame: &str) -> String {
     let (head, data) = frame.split_at(frame.find("data: ").unwrap_or_else(|| panic!("no data in {frame}")));
     let data = &data["data: ".len()..];
     if let Some(kind) = head.strip_prefix("event: ") {
@@ -67,7 +67,7 @@ fn data(frame: &str) -> String {
 }
 
 /// Fails with the first event that is not what `expected` says, the way there, and the seed.
-fn same(law: &str, seed: u64, expected: &[String], middle: &[String], back: &[String]) {
+fn assert_same_events(law: &str, seed: u64, expected: &[String], middle: &[String], back: &[String]) {
     let at = (0..expected.len().max(back.len())).find(|&at| expected.get(at) != back.get(at));
     if let Some(at) = at {
         let way = middle[at.saturating_sub(6).min(middle.len())..middle.len().min(at + 6)].join("\n  ");
@@ -79,7 +79,7 @@ fn same(law: &str, seed: u64, expected: &[String], middle: &[String], back: &[St
 }
 
 /// A canonical event, without what L1 lets differ.
-fn modulo(event: &str) -> String {
+fn normalize_event(event: &str) -> String {
     let mut all = members(event);
     match all["type"].as_str() {
         "\"TEXT_MESSAGE_START\"" => drop(all.entry("role".to_owned()).or_insert_with(|| "\"assistant\"".to_owned())),
@@ -91,7 +91,7 @@ fn modulo(event: &str) -> String {
 
 /// Text and arguments come whole in `social-app`, at their end: what stood between their pieces then stands before them.
 /// So each message and each call is compared for itself, and everything else in the order in which it came.
-fn grouped(events: Vec<String>) -> Vec<String> {
+fn group_by_message(events: Vec<String>) -> Vec<String> {
     let group = |event: &String| {
         let all = members(event);
         let kind = all["type"].trim_matches('"').to_owned();
@@ -113,13 +113,13 @@ fn l1_canonical_survives_every_dialect() {
     for dialect in ["ag-ui"].iter().chain(&HAI).chain(&OTHERS) {
         for seed in 0..STREAMS {
             let events = ag_ui::stream(seed);
-            let middle = through(&events, "ag-ui", dialect);
-            let back = through(&middle, dialect, "ag-ui");
+            let middle = translate_events(&events, "ag-ui", dialect);
+            let back = translate_events(&middle, dialect, "ag-ui");
             let [expected, back] = [events, back].map(|all| {
-                let all = all.iter().map(|event| modulo(event)).collect::<Vec<_>>();
-                if *dialect == "social-app" { grouped(all) } else { all }
+                let all = all.iter().map(|event| normalize_event(event)).collect::<Vec<_>>();
+                if *dialect == "social-app" { group_by_message(all) } else { all }
             });
-            same(&format!("L1 over {dialect}"), seed, &expected, &middle, &back);
+            assert_same_events(&format!("L1 over {dialect}"), seed, &expected, &middle, &back);
         }
     }
 }
@@ -127,11 +127,15 @@ fn l1_canonical_survives_every_dialect() {
 /// A dialect of the operator's own is no exception, whichever it extends.
 #[test]
 fn l1_canonical_survives_a_dialect_with_other_names() {
-    let canonical = Side::new(&AG_UI);
+    let canonical = PeerDialect::new(&AG_UI);
     for base in ALL {
         let text = |text: &str| text.to_owned();
-        let first = base.row_of(Kind::RunFinished, Side::new(base).pin).expect("every dialect ends runs").1.wire;
-        let own = Changes {
+        let first = base
+            .row_for_kind(EventType::RunFinished, PeerDialect::new(base).peer_version)
+            .expect("every dialect ends runs")
+            .1
+            .wire;
+        let own = DialectOverrides {
             name: text("acme"),
             base,
             events: vec![(text(first), text("DONE"))],
@@ -139,17 +143,23 @@ fn l1_canonical_survives_a_dialect_with_other_names() {
             values: vec![(Field::Role, text("assistant"), text("bot"))],
             strip: Vec::new(),
         };
-        let own = Side::new(own.dialect());
+        let own = PeerDialect::new(own.into_dialect());
         for seed in 0..STREAMS / 5 {
             let events = ag_ui::stream(seed);
-            let middle = between(&events, canonical, own);
+            let middle = translate_between_sides(&events, canonical, own);
             assert!(!middle.iter().any(|event| event.contains("\"type\":\"RUN_FINISHED\"")), "{middle:?}");
-            let back = between(&middle, own, canonical);
+            let back = translate_between_sides(&middle, own, canonical);
             let [expected, back] = [events, back].map(|all| {
-                let all = all.iter().map(|event| modulo(event)).collect::<Vec<_>>();
-                if base.name == "social-app" { grouped(all) } else { all }
+                let all = all.iter().map(|event| normalize_event(event)).collect::<Vec<_>>();
+                if base.name == "social-app" { group_by_message(all) } else { all }
             });
-            same(&format!("L1 over a dialect that extends {}", base.name), seed, &expected, &middle, &back);
+            assert_same_events(
+                &format!("L1 over a dialect that extends {}", base.name),
+                seed,
+                &expected,
+                &middle,
+                &back,
+            );
         }
     }
 }
@@ -158,10 +168,10 @@ fn l1_canonical_survives_a_dialect_with_other_names() {
 #[test]
 fn l1_canonical_survives_protobuf() {
     for seed in 0..STREAMS {
-        let events = through(&ag_ui::stream(seed), "ag-ui", "ag-ui");
+        let events = translate_events(&ag_ui::stream(seed), "ag-ui", "ag-ui");
         let wire: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
         let over = |input: &[u8], read: Framing, write: Framing| {
-            let mut stream = Stream::new(side("ag-ui"), side("ag-ui"), None, Limits::default());
+            let mut stream = Stream::new(side("ag-ui"), side("ag-ui"), None, SseLimits::default());
             stream.read_as(read);
             stream.write_as(write);
             let mut out = Vec::new();
@@ -173,21 +183,22 @@ fn l1_canonical_survives_protobuf() {
         let back = back.split("\n\n").filter(|frame| !frame.is_empty()).map(|frame| frame.replacen("data: ", "", 1));
         let back: Vec<_> = back.map(|event| canonical(&event)).collect();
         let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
-        same("L1 over protobuf", seed, &expected, &events, &back);
+        assert_same_events("L1 over protobuf", seed, &expected, &events, &back);
     }
 }
 
 /// What a HAI agent said is canonical once, and the same canonical stream after another hop in HAI.
 #[test]
-fn l1_holds_for_what_hai_said() {
+fn l1_holds_for_hai_streams() {
     for dialect in HAI {
         for seed in 0..STREAMS {
-            let said = hai::stream(seed, side(dialect).content == Content::Blocks, dialect.ends_with("snake"));
-            let events = through(&said, dialect, "ag-ui");
-            let middle = through(&events, "ag-ui", dialect);
-            let back = through(&middle, dialect, "ag-ui");
-            let [expected, back] = [events, back].map(|all| all.iter().map(|event| modulo(event)).collect::<Vec<_>>());
-            same(&format!("L1 of {dialect} over {dialect}"), seed, &expected, &middle, &back);
+            let said = hai::stream(seed, side(dialect).text_format == TextFormat::Blocks, dialect.ends_with("snake"));
+            let events = translate_events(&said, dialect, "ag-ui");
+            let middle = translate_events(&events, "ag-ui", dialect);
+            let back = translate_events(&middle, dialect, "ag-ui");
+            let [expected, back] =
+                [events, back].map(|all| all.iter().map(|event| normalize_event(event)).collect::<Vec<_>>());
+            assert_same_events(&format!("L1 of {dialect} over {dialect}"), seed, &expected, &middle, &back);
         }
     }
 }
@@ -196,7 +207,7 @@ fn l1_holds_for_what_hai_said() {
 const ADDED: [&str; 6] = ["threadId", "runId", "messageId", "role", "message", "code"];
 
 /// `event` without what its normal form added to `original`; the name of an added member counts in both spellings.
-fn normal(original: &str, event: &str) -> String {
+fn strip_added_members(original: &str, event: &str) -> String {
     let (before, mut after) = (members(original), members(event));
     let snake = |name: &str| ADDED.iter().any(|own| own.to_lowercase() == name.replace('_', ""));
     after.retain(|name, _| before.contains_key(name) || !(ADDED.contains(&name.as_str()) || snake(name)));
@@ -219,18 +230,20 @@ fn normal(original: &str, event: &str) -> String {
 fn l2_hai_survives_canonical() {
     for dialect in HAI {
         for seed in 0..STREAMS {
-            let events = hai::stream(seed, side(dialect).content == Content::Blocks, dialect.ends_with("snake"));
-            let middle = through(&events, dialect, "ag-ui");
-            let back = through(&middle, "ag-ui", dialect);
+            let events = hai::stream(seed, side(dialect).text_format == TextFormat::Blocks, dialect.ends_with("snake"));
+            let middle = translate_events(&events, dialect, "ag-ui");
+            let back = translate_events(&middle, "ag-ui", dialect);
             // An empty message gets an empty block, which stands for nothing.
             let back: Vec<_> = back.into_iter().filter(|event| !event.contains(r#""ag-ui":{"type":""}"#)).collect();
             let back: Vec<_> = back
                 .iter()
                 .enumerate()
-                .map(|(at, event)| events.get(at).map_or_else(|| event.clone(), |original| normal(original, event)))
+                .map(|(at, event)| {
+                    events.get(at).map_or_else(|| event.clone(), |original| strip_added_members(original, event))
+                })
                 .collect();
             let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
-            same(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
+            assert_same_events(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
         }
     }
 }
@@ -253,8 +266,8 @@ const UNITS: [&str; 3] = ["ag-ui-snake", "ag-ui-snake.timestamp=ms", "ag-ui-snak
 
 /// Goes there and back, and holds what came back against what was said, members that `added` allows aside.
 fn l2(law: &str, seed: u64, dialect: &str, events: &[String], added: fn(&str, &str) -> bool) {
-    let middle = through(events, dialect, "ag-ui");
-    let back = through(&middle, "ag-ui", dialect);
+    let middle = translate_events(events, dialect, "ag-ui");
+    let back = translate_events(&middle, "ag-ui", dialect);
     let normal = |(at, event): (usize, &String)| {
         let mut after = members(event);
         let before = events.get(at).map(|original| members(original)).unwrap_or_default();
@@ -264,7 +277,7 @@ fn l2(law: &str, seed: u64, dialect: &str, events: &[String], added: fn(&str, &s
     };
     let back: Vec<_> = back.iter().enumerate().map(normal).collect();
     let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
-    same(law, seed, &expected, &middle, &back);
+    assert_same_events(law, seed, &expected, &middle, &back);
 }
 
 /// Nothing is added: AG-UI 0.x says all that canonical AG-UI needs, and thinking goes back to having no ids.
@@ -272,7 +285,7 @@ fn l2(law: &str, seed: u64, dialect: &str, events: &[String], added: fn(&str, &s
 fn l2_ag_ui_0_survives_canonical() {
     for dialect in PINS {
         for seed in 0..STREAMS {
-            let events = ag_ui_0::stream(seed, side(dialect).pin);
+            let events = ag_ui_0::stream(seed, side(dialect).peer_version);
             l2(&format!("L2 of {dialect}"), seed, dialect, &events, |_, _| false);
         }
     }
@@ -283,30 +296,30 @@ fn l2_ag_ui_0_survives_canonical() {
 fn l2_ag_ui_snake_survives_canonical() {
     for dialect in UNITS {
         for seed in 0..STREAMS {
-            let events = ag_ui_snake::stream(seed, side(dialect).timestamp);
+            let events = ag_ui_snake::stream(seed, side(dialect).timestamp_unit);
             l2(&format!("L2 of {dialect}"), seed, dialect, &events, |kind, name| {
-                kind == Kind::ToolCallResult.wire() && name == "message_id"
+                kind == EventType::ToolCallResult.wire() && name == "message_id"
             });
         }
     }
 }
 
 /// A request through canonical AG-UI and back, as it leaves for an agent of the dialect.
-fn asked(body: &str, dialect: &str) -> String {
-    let ids = Ids::new("t-new", "r-new");
-    let there = request::translate(body.as_bytes(), side(dialect), side("ag-ui"), &ids);
+fn round_trip_request(body: &str, dialect: &str) -> String {
+    let ids = RunIds::new("t-new", "r-new");
+    let there = request::translate_request(body.as_bytes(), side(dialect), side("ag-ui"), &ids);
     let there = there.unwrap_or_else(|refused| panic!("{dialect}: {refused} in {body}")).body;
-    let back = request::translate(there.as_bytes(), side("ag-ui"), side(dialect), &ids);
+    let back = request::translate_request(there.as_bytes(), side("ag-ui"), side(dialect), &ids);
     back.unwrap_or_else(|refused| panic!("{dialect}: {refused} in {there}")).body
 }
 
 /// What AG-UI requires of a request and its older forms may leave out is added.
 #[test]
-fn l2_holds_for_requests() {
+fn l2_ag_ui_requests_survive_canonical() {
     for (dialect, make) in [("ag-ui-0", ag_ui_0::request as fn(u64) -> String), ("ag-ui-snake", ag_ui_snake::request)] {
         for seed in 0..STREAMS {
             let body = make(seed);
-            let (before, mut after) = (members(&body), members(&asked(&body, dialect)));
+            let (before, mut after) = (members(&body), members(&round_trip_request(&body, dialect)));
             after.retain(|name, _| before.contains_key(name) || !["state", "forwardedProps"].contains(&name.as_str()));
             assert_eq!(object(&before), object(&after), "L2 of a request of {dialect}, seed {seed}");
         }
@@ -316,12 +329,12 @@ fn l2_holds_for_requests() {
 /// Whatever an agent of 1.0 says, a client takes what leaves for its version; and a client of any version takes what leaves
 /// for one that is not named.
 #[test]
-fn old_clients_take_what_leaves_for_them() {
+fn old_clients_accept_what_is_written_for_them() {
     for dialect in PINS {
         for seed in 0..STREAMS {
             let said = ag_ui::stream(seed);
-            let heard = through(&said, "ag-ui", dialect);
-            if let Some(why) = old_client::rejects(side(dialect).pin, &heard) {
+            let heard = translate_events(&said, "ag-ui", dialect);
+            if let Some(why) = old_client::rejection_reason(side(dialect).peer_version, &heard) {
                 panic!("{dialect}, seed {seed}, {why}\n  {}", heard.join("\n  "));
             }
         }
@@ -329,7 +342,7 @@ fn old_clients_take_what_leaves_for_them() {
 }
 
 /// What the normal form of a dialect adds to what it reads.
-struct Normal {
+struct NormalForm {
     /// members, where an event or a message lacks them
     members: &'static [&'static str],
     /// whole events that say nothing but whose they are
@@ -338,14 +351,14 @@ struct Normal {
 
 /// `cloudbase`: the ids of a run that its boundaries need not say; `error` and `message` where an error has neither; the id of
 /// a result's message. The seed's own stream has no RUN_STARTED, and its calls have no end.
-const CLOUDBASE: Normal = Normal {
+const CLOUDBASE: NormalForm = NormalForm {
     members: &["threadId", "runId", "error", "message", "messageId"],
     events: &["RUN_STARTED", "TEXT_MESSAGE_END", "TOOL_CALL_END", "STEP_FINISHED"],
 };
 
 /// `social-app`: what stands on every event (§4); what the events of a call repeat of its start, and a result of its call
 /// (§3.3); members of results and answers that are always there (§3.3, §3.4).
-const SOCIAL_APP: Normal = Normal {
+const SOCIAL_APP: NormalForm = NormalForm {
     members: &[
         "threadId",
         "runId",
@@ -366,9 +379,9 @@ const SOCIAL_APP: Normal = Normal {
     events: &["TOOL_CALL_END"],
 };
 
-impl Normal {
+impl NormalForm {
     /// `after` without what was added to `before`, and without what only AG-UI has, which rides in `metadata`.
-    fn taken_off(&self, before: &str, after: &str) -> String {
+    fn strip_additions(&self, before: &str, after: &str) -> String {
         let (before, mut after) = (members(before), members(after));
         after.retain(|name, _| before.contains_key(name) || !self.members.contains(&name.as_str()));
         if let Some(metadata) = after.remove("metadata") {
@@ -395,7 +408,7 @@ impl Normal {
     }
 
     /// The events of `back` that are those of `events`, in their form.
-    fn matched(&self, events: &[String], back: &[String]) -> Vec<String> {
+    fn match_originals(&self, events: &[String], back: &[String]) -> Vec<String> {
         let mut matched: Vec<String> = Vec::new();
         for event in back {
             let Some(original) = events.get(matched.len()) else {
@@ -404,20 +417,20 @@ impl Normal {
             };
             let (kind, expected) = (members(event)["type"].clone(), members(original)["type"].clone());
             if kind == expected || !self.events.contains(&kind.trim_matches('"')) {
-                matched.push(self.taken_off(original, event));
+                matched.push(self.strip_additions(original, event));
             }
         }
         matched
     }
 }
 
-fn l2_normal(dialect: &str, normal: &Normal, stream: fn(u64) -> Vec<String>) {
+fn l2_normal(dialect: &str, normal: &NormalForm, stream: fn(u64) -> Vec<String>) {
     for seed in 0..STREAMS {
         let events = stream(seed);
-        let middle = through(&events, dialect, "ag-ui");
-        let back = normal.matched(&events, &through(&middle, "ag-ui", dialect));
+        let middle = translate_events(&events, dialect, "ag-ui");
+        let back = normal.match_originals(&events, &translate_events(&middle, "ag-ui", dialect));
         let expected: Vec<_> = events.iter().map(|event| canonical(event)).collect();
-        same(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
+        assert_same_events(&format!("L2 of {dialect}"), seed, &expected, &middle, &back);
     }
 }
 
@@ -433,15 +446,16 @@ fn l2_social_app_survives_canonical() {
 
 /// What either agent said is canonical once, and the same canonical stream after another hop in its dialect.
 #[test]
-fn l1_holds_for_what_cloudbase_and_social_app_said() {
+fn l1_holds_for_cloudbase_and_social_app_streams() {
     for dialect in ["cloudbase", "social-app"] {
         for seed in 0..STREAMS {
             let said = if dialect == "cloudbase" { cloudbase::stream(seed) } else { social_app::stream(seed) };
-            let events = through(&said, dialect, "ag-ui");
-            let middle = through(&events, "ag-ui", dialect);
-            let back = through(&middle, dialect, "ag-ui");
-            let [expected, back] = [events, back].map(|all| all.iter().map(|event| modulo(event)).collect::<Vec<_>>());
-            same(&format!("L1 of {dialect} over {dialect}"), seed, &expected, &middle, &back);
+            let events = translate_events(&said, dialect, "ag-ui");
+            let middle = translate_events(&events, "ag-ui", dialect);
+            let back = translate_events(&middle, dialect, "ag-ui");
+            let [expected, back] =
+                [events, back].map(|all| all.iter().map(|event| normalize_event(event)).collect::<Vec<_>>());
+            assert_same_events(&format!("L1 of {dialect} over {dialect}"), seed, &expected, &middle, &back);
         }
     }
 }
@@ -450,11 +464,13 @@ fn l1_holds_for_what_cloudbase_and_social_app_said() {
 #[test]
 fn l2_requests_survive_canonical() {
     // The members of AG-UI's own form that 003 does not need, and the id of the tool message that it prints without one.
-    let normal =
-        Normal { members: &["threadId", "runId", "state", "tools", "context", "forwardedProps", "id"], events: &[] };
-    let ids = Ids::new("t-new", "r-new");
+    let normal = NormalForm {
+        members: &["threadId", "runId", "state", "tools", "context", "forwardedProps", "id"],
+        events: &[],
+    };
+    let ids = RunIds::new("t-new", "r-new");
     let hop = |body: &str, from: &str, to: &str| {
-        let translated = request::translate(body.as_bytes(), side(from), side(to), &ids);
+        let translated = request::translate_request(body.as_bytes(), side(from), side(to), &ids);
         translated.unwrap_or_else(|refused| panic!("{refused}: {body}")).body
     };
     let messages = |body: &str| -> Vec<String> {
@@ -469,29 +485,35 @@ fn l2_requests_survive_canonical() {
             let back = hop(&middle, "ag-ui", dialect);
             let (before, after) = (messages(&body), messages(&back));
             let after: Vec<_> =
-                before.iter().zip(&after).map(|(before, after)| normal.taken_off(before, after)).collect();
+                before.iter().zip(&after).map(|(before, after)| normal.strip_additions(before, after)).collect();
             let before: Vec<_> = before.iter().map(|message| canonical(message)).collect();
-            same(&format!("L2 of a request of {dialect}"), seed, &before, std::slice::from_ref(&middle), &after);
+            assert_same_events(
+                &format!("L2 of a request of {dialect}"),
+                seed,
+                &before,
+                std::slice::from_ref(&middle),
+                &after,
+            );
             let top = |body: &str| {
                 let mut all = members(body);
                 all.remove("messages");
                 object(&all)
             };
-            let [before, after] = [top(&body), normal.taken_off(&top(&body), &top(&back))];
-            same(&format!("L2 of a request of {dialect}"), seed, &[before], &[middle], &[after]);
+            let [before, after] = [top(&body), normal.strip_additions(&top(&body), &top(&back))];
+            assert_same_events(&format!("L2 of a request of {dialect}"), seed, &[before], &[middle], &[after]);
         }
     }
 }
 
 /// What `diglot translate --roundtrip` compares by is what the laws above say.
 #[test]
-fn the_round_trip_of_the_command_line_finds_the_same() {
+fn command_line_round_trip_finds_no_difference() {
     for dialect in HAI {
         for seed in 0..STREAMS / 5 {
-            let said = hai::stream(seed, side(dialect).content == Content::Blocks, dialect.ends_with("snake"));
+            let said = hai::stream(seed, side(dialect).text_format == TextFormat::Blocks, dialect.ends_with("snake"));
             for (from, to, events) in [(dialect, "ag-ui", said), ("ag-ui", dialect, ag_ui::stream(seed))] {
-                let mut trip = Roundtrip::new(side(from), side(to), Some(Ids::new("t1", "r1")));
-                events.iter().for_each(|event| trip.event(event));
+                let mut trip = RoundTrip::new(side(from), side(to), Some(RunIds::new("t1", "r1")));
+                events.iter().for_each(|event| trip.push_event(event));
                 let outcome = trip.finish();
                 let found = outcome.differences.first().map(|one| (&events[one.event], one));
                 assert!(found.is_none() && outcome.losses.is_empty(), "{from} to {to}, seed {seed}: {found:#?}");

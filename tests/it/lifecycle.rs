@@ -3,61 +3,64 @@
 use super::support::agent::{Agent, Step, write};
 use super::support::client::{Answer, Client, End, INPUT, post};
 use super::support::eventually;
-use super::support::gateway::{File, Gateway, Process, Setup, diglot};
-use super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, failed, refused, succeeded, whole};
+use super::support::gateway::{Gateway, Process, Setup, TempFile, diglot};
+use super::support::sse::{
+    CLOSED, COMPLETE_RUN, CONTENT, FINISHED, HEAD, RUN_BEGINNING, assert_failed, assert_refused, assert_succeeded,
+    complete_run, run_beginning,
+};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::process::{Output, Stdio};
 use std::time::Duration;
 
 /// An agent in the middle of a run that waits to be told to finish it, and then stays.
-fn halfway() -> Agent {
-    let (first, rest) = (HEAD.to_owned() + &begun(), CLOSED.to_owned() + FINISHED);
-    Agent::playing(vec![Step::Read, write(first), Step::Pause, write(rest)])
+fn start_paused_agent() -> Agent {
+    let (first, rest) = (HEAD.to_owned() + &run_beginning(), CLOSED.to_owned() + FINISHED);
+    Agent::with_script(vec![Step::Read, write(first), Step::Pause, write(rest)])
 }
 
 /// A client in the middle of the run, and what it heard.
-async fn listening(gateway: &Gateway) -> (Client, Answer) {
+async fn start_run(gateway: &Gateway) -> (Client, Answer) {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
-    let mut answer = client.head().await;
-    answer.body = client.until("你好\"}\n\n").await.into_bytes();
+    let mut answer = client.read_head().await;
+    answer.body = client.read_until("你好\"}\n\n").await.into_bytes();
     (client, answer)
 }
 
 /// Hears the rest of the run.
-async fn rest(mut client: Client, mut answer: Answer) -> Answer {
-    let (body, end) = client.rest().await;
+async fn read_rest(mut client: Client, mut answer: Answer) -> Answer {
+    let (body, end) = client.read_rest().await;
     answer.body.extend(body);
     Answer { end, ..answer }
 }
 
 #[tokio::test]
-async fn a_drain_lets_runs_finish_and_takes_no_new_ones() {
+async fn finishes_open_runs_and_accepts_none_during_a_drain() {
     for signal in ["TERM", "INT"] {
-        let agent = halfway();
-        let mut gateway = Gateway::before(&agent).await;
-        let (client, heard) = listening(&gateway).await;
+        let agent = start_paused_agent();
+        let mut gateway = Gateway::start_for(&agent).await;
+        let (client, heard) = start_run(&gateway).await;
         gateway.process.signal(signal);
-        gateway.logged("draining").await;
+        gateway.next_log("draining").await;
 
-        let ready = gateway.ask("/readyz").await;
+        let ready = gateway.get_status("/readyz").await;
         assert_eq!((ready.status, ready.text()), (503, "draining\n"));
-        assert_eq!(gateway.ask("/livez").await.status, 200);
+        assert_eq!(gateway.get_status("/livez").await.status, 200);
         assert_eq!(gateway.metric("diglot_draining").await, 1.0);
         let refused = eventually("a closed port", async || TcpStream::connect(gateway.data).err()).await;
         assert_eq!(refused.kind(), std::io::ErrorKind::ConnectionRefused);
 
-        agent.go();
-        succeeded(&rest(client, heard).await, WHOLE);
+        agent.resume();
+        assert_succeeded(&read_rest(client, heard).await, COMPLETE_RUN);
         assert_eq!(gateway.process.exit().await.code(), Some(0));
-        assert_eq!(agent.connections(), 1);
+        assert_eq!(agent.connection_count(), 1);
     }
 }
 
 #[tokio::test]
-async fn an_idle_gateway_ends_at_once() {
-    let mut gateway = Gateway::before(&halfway()).await;
+async fn exits_at_once_when_idle() {
+    let mut gateway = Gateway::start_for(&start_paused_agent()).await;
     // A connection that is open and asks for nothing holds nobody.
     let _idle = Client::connect(gateway.data).await;
     gateway.process.signal("TERM");
@@ -66,10 +69,10 @@ async fn an_idle_gateway_ends_at_once() {
 
 /// Who reads "listening" may end the gateway at once: it drains, and is not killed.
 #[tokio::test]
-async fn a_signal_is_heard_from_the_first_line_on() {
+async fn handles_signals_from_the_first_log_line_on() {
     for signal in ["TERM", "INT"] {
         let file =
-            File::new(&format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\ndrain_grace: 0s\n{GOOD}"));
+            TempFile::new(&format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\ndrain_grace: 0s\n{GOOD}"));
         let mut process = Process::start(diglot().args(SERVE).arg(file.path()), false);
         let line = process.line().await.expect("a line");
         assert!(line.contains("listening"), "{line}");
@@ -80,91 +83,91 @@ async fn a_signal_is_heard_from_the_first_line_on() {
 
 /// A terminal that closes must not end a gateway that runs in it.
 #[tokio::test]
-async fn a_hangup_is_no_end() {
-    let agent = halfway();
-    let gateway = Gateway::before(&agent).await;
-    let (client, heard) = listening(&gateway).await;
+async fn ignores_sighup() {
+    let agent = start_paused_agent();
+    let gateway = Gateway::start_for(&agent).await;
+    let (client, heard) = start_run(&gateway).await;
     gateway.process.signal("HUP");
-    assert_eq!(gateway.ask("/readyz").await.status, 200);
-    agent.go();
-    succeeded(&rest(client, heard).await, WHOLE);
+    assert_eq!(gateway.get_status("/readyz").await.status, 200);
+    agent.resume();
+    assert_succeeded(&read_rest(client, heard).await, COMPLETE_RUN);
 }
 
 #[tokio::test]
-async fn runs_that_outlast_the_drain_end_with_an_error() {
-    let agent = halfway();
+async fn ends_runs_with_an_error_at_the_drain_timeout() {
+    let agent = start_paused_agent();
     let mut gateway =
         Gateway::start(Setup { upstreams: &[agent.url()], top: "drain_timeout: 200ms", ..Setup::default() }).await;
-    let (client, heard) = listening(&gateway).await;
+    let (client, heard) = start_run(&gateway).await;
     gateway.process.signal("TERM");
-    failed(&rest(client, heard).await, "gateway_draining", BEGUN);
-    assert_eq!(gateway.logged("run ended").await["outcome"], "drained");
+    assert_failed(&read_rest(client, heard).await, "gateway_draining", RUN_BEGINNING);
+    assert_eq!(gateway.next_log("run ended").await["outcome"], "drained");
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
 #[tokio::test]
-async fn a_second_signal_ends_the_runs_at_once() {
-    let agent = halfway();
-    let mut gateway = Gateway::before(&agent).await;
-    let (client, heard) = listening(&gateway).await;
+async fn ends_runs_at_once_on_a_second_signal() {
+    let agent = start_paused_agent();
+    let mut gateway = Gateway::start_for(&agent).await;
+    let (client, heard) = start_run(&gateway).await;
     gateway.process.signal("TERM");
-    gateway.logged("draining").await;
+    gateway.next_log("draining").await;
     gateway.process.signal("TERM");
-    failed(&rest(client, heard).await, "gateway_draining", BEGUN);
+    assert_failed(&read_rest(client, heard).await, "gateway_draining", RUN_BEGINNING);
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
 /// Before the agent has answered, the end of the drain is a refusal.
 #[tokio::test]
-async fn a_run_without_an_answer_is_refused_at_the_end_of_the_drain() {
-    let mut agent = Agent::playing(vec![Step::Read, Step::Stay]);
+async fn answers_503_to_unanswered_runs_at_the_drain_timeout() {
+    let mut agent = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
     let mut gateway =
         Gateway::start(Setup { upstreams: &[agent.url()], top: "drain_timeout: 200ms", ..Setup::default() }).await;
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
-    agent.request().await;
+    agent.next_request().await;
     gateway.process.signal("TERM");
-    refused(&client.answer().await, 503, "gateway_draining");
+    assert_refused(&client.read_answer().await, 503, "gateway_draining");
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
 /// A request that was accepted before the drain is served, although its body comes later.
 #[tokio::test]
-async fn a_request_on_its_way_is_not_forgotten() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let mut gateway = Gateway::before(&agent).await;
+async fn serves_a_request_whose_body_arrives_during_the_drain() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let mut gateway = Gateway::start_for(&agent).await;
     let mut client = Client::connect(gateway.data).await;
     let request = post("/run", "Expect: 100-continue\r\n", INPUT);
     let (head, body) = request.split_at(request.len() - INPUT.len());
     client.send(head).await;
     // The gateway asks for the body: it has begun with this request.
-    assert_eq!(client.head().await.status, 100);
+    assert_eq!(client.read_head().await.status, 100);
     gateway.process.signal("TERM");
-    gateway.logged("draining").await;
+    gateway.next_log("draining").await;
     client.send(body).await;
-    succeeded(&client.answer().await, WHOLE);
+    assert_succeeded(&client.read_answer().await, COMPLETE_RUN);
     assert_eq!(gateway.process.exit().await.code(), Some(0));
 }
 
 /// An agent that never pauses is cut like any other, and a client with a backlog hears of it too, if it reads at all.
 #[tokio::test]
-async fn a_flood_is_cut_and_its_client_hears_the_last_word() {
+async fn ends_a_flooding_run_with_a_terminal_event() {
     for backlog in [false, true] {
-        let event = SAID.replace("你好", &"x".repeat(8 << 10)).into_bytes();
-        let steps = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Flood(event, usize::MAX)];
-        let agent = Agent::playing(steps);
-        let mut gateway = Gateway::before(&agent).await;
-        let mut client = Client::narrow(gateway.data).await;
+        let event = CONTENT.replace("你好", &"x".repeat(8 << 10)).into_bytes();
+        let steps = vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::Flood(event, usize::MAX)];
+        let agent = Agent::with_script(steps);
+        let mut gateway = Gateway::start_for(&agent).await;
+        let mut client = Client::connect_with_small_buffer(gateway.data).await;
         client.send(post("/run", "", INPUT)).await;
-        client.head().await;
-        client.until("\n\n").await;
+        client.read_head().await;
+        client.read_until("\n\n").await;
         gateway.process.signal("TERM");
-        gateway.logged("draining").await;
+        gateway.next_log("draining").await;
         gateway.process.signal("TERM");
         if backlog {
-            assert_eq!(gateway.logged("run ended").await["outcome"], "drained");
+            assert_eq!(gateway.next_log("run ended").await["outcome"], "drained");
         }
-        let (body, end) = client.rest().await;
+        let (body, end) = client.read_rest().await;
         assert_eq!(end, End::Clean);
         let body = String::from_utf8_lossy(&body);
         let last = body.trim_end().rsplit("\n\n").next().expect("an event");
@@ -174,7 +177,7 @@ async fn a_flood_is_cut_and_its_client_hears_the_last_word() {
 }
 
 /// What `diglot` says to arguments and a file, when it does not serve.
-fn said(command: &[&str], file: &File) -> (Option<i32>, String, String) {
+fn run_command(command: &[&str], file: &TempFile) -> (Option<i32>, String, String) {
     let Output { status, stdout, stderr } =
         diglot().args(command).arg(file.path()).output().expect("the binary starts");
     let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
@@ -187,13 +190,13 @@ const GOOD: &str =
 const BAD: &str = "keep_alive: soon\nroutes:\n  - path: chat\n    client: ag-iu\n    agent: hai\n";
 
 #[test]
-fn a_port_that_is_taken_is_named() {
+fn names_the_listener_whose_port_is_taken() {
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("bound");
     for plane in ["data", "status"] {
         let other = if plane == "data" { "status" } else { "data" };
-        let file = File::new(&format!("listeners: {{{plane}: {address}, {other}: 127.0.0.1:0}}\n{GOOD}"));
-        let (code, stdout, stderr) = said(SERVE, &file);
+        let file = TempFile::new(&format!("listeners: {{{plane}: {address}, {other}: 127.0.0.1:0}}\n{GOOD}"));
+        let (code, stdout, stderr) = run_command(SERVE, &file);
         assert_eq!((code, stdout.as_str()), (Some(69), ""), "{stderr}");
         assert!(stderr.contains(&format!("cannot listen on {address} (listeners.{plane})")), "{stderr}");
         assert_eq!(stderr.lines().count(), 1, "{stderr}");
@@ -201,27 +204,27 @@ fn a_port_that_is_taken_is_named() {
 }
 
 #[test]
-fn a_bad_configuration_does_not_start_and_says_everything() {
-    let (code, stdout, stderr) = said(SERVE, &File::new(BAD));
+fn refuses_to_start_and_lists_all_configuration_problems() {
+    let (code, stdout, stderr) = run_command(SERVE, &TempFile::new(BAD));
     assert_eq!((code, stdout.as_str()), (Some(78), ""), "{stderr}");
     for word in ["keep_alive", "routes[0].path", "ag-iu", "upstream"] {
         assert!(stderr.contains(word), "{word}\n{stderr}");
     }
-    let gone = File::new("");
+    let gone = TempFile::new("");
     std::fs::remove_file(gone.path()).expect("a file");
-    let (code, _, stderr) = said(SERVE, &gone);
+    let (code, _, stderr) = run_command(SERVE, &gone);
     assert_eq!(code, Some(78), "{stderr}");
     assert!(stderr.contains(&gone.path().display().to_string()), "{stderr}");
 }
 
 #[test]
-fn check_answers_without_serving() {
-    let (code, stdout, stderr) = said(&["check"], &File::new(GOOD));
+fn check_reports_without_serving() {
+    let (code, stdout, stderr) = run_command(&["check"], &TempFile::new(GOOD));
     assert_eq!((code, stderr.as_str()), (Some(0), ""));
     assert!(stdout.contains("ok, 1 route(s)") && stdout.contains("ag-ui clients at /chat -> hai agent"), "{stdout}");
 
-    let file = File::new(BAD);
-    let (code, stdout, stderr) = said(&["check"], &file);
+    let file = TempFile::new(BAD);
+    let (code, stdout, stderr) = run_command(&["check"], &file);
     assert_eq!(code, Some(78), "{stdout}{stderr}");
     // A problem names the file, the line and the column.
     assert!(stdout.contains(&format!("{}:1:13", file.path().display())), "{stdout}");
@@ -230,8 +233,8 @@ fn check_answers_without_serving() {
 
 /// Whoever reads the log may stop: the lines are lost then, and the gateway goes on.
 #[test]
-fn a_log_that_nobody_reads_holds_nobody_back() {
-    let file = File::new(&format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{GOOD}"));
+fn keeps_serving_when_the_log_is_not_read() {
+    let file = TempFile::new(&format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\n{GOOD}"));
     let mut child = diglot().args(SERVE).arg(file.path()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut log = BufReader::new(child.stderr.take().expect("piped"));
     let mut line = String::new();

@@ -9,19 +9,19 @@ mod shared;
 mod streams;
 
 use super::support::agent::{Agent, Step, write};
-use super::support::client::{Answer, INPUT, ask, post};
+use super::support::client::{Answer, INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup};
 use super::support::sha256;
-use super::support::sse::{HEAD, whole};
+use super::support::sse::{HEAD, complete_run};
 use serde_json::Value;
 
 /// An agent that answers every request with a whole run.
-fn prompt() -> Agent {
-    Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &whole())])
+fn start_agent() -> Agent {
+    Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &complete_run())])
 }
 
 /// A gateway with one route, `/run`, whose agent is this one.
-async fn gateway(agent: &Agent, top: &str, route: &str) -> Gateway {
+async fn start_gateway(agent: &Agent, top: &str, route: &str) -> Gateway {
     let routes = format!(
         "routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", {route}}}\n",
         agent.url()
@@ -30,22 +30,22 @@ async fn gateway(agent: &Agent, top: &str, route: &str) -> Gateway {
 }
 
 /// Asks for a run, with fields (each with its CRLF), and hears the whole answer.
-async fn run(gateway: &Gateway, fields: &str) -> Answer {
-    ask(gateway.data, post("/run", fields, INPUT)).await
+async fn post_run_with(gateway: &Gateway, fields: &str) -> Answer {
+    send_request(gateway.data, post("/run", fields, INPUT)).await
 }
 
 /// How many of so many runs, one after the other, are let in. All others are refused for their number.
-async fn admitted(gateway: &Gateway, fields: &str, runs: usize) -> usize {
+async fn count_admitted(gateway: &Gateway, fields: &str, runs: usize) -> usize {
     let mut admitted = 0;
     for _ in 0..runs {
-        admitted += counted(&run(gateway, fields).await);
+        admitted += is_admitted(&post_run_with(gateway, fields).await);
     }
     admitted
 }
 
 /// 1 for a run that was let in, 0 for one that was refused for its number.
 #[track_caller]
-fn counted(answer: &Answer) -> usize {
+fn is_admitted(answer: &Answer) -> usize {
     match answer.status {
         200 => 1,
         429 => 0,
@@ -54,14 +54,14 @@ fn counted(answer: &Answer) -> usize {
 }
 
 /// Sends so many requests over 64 connections at once, in turn to each of these gateways. Gives how many were let in.
-async fn storm(gateways: &[&Gateway], requests: usize) -> usize {
+async fn send_concurrently(gateways: &[&Gateway], requests: usize) -> usize {
     let callers = (0..64).map(|caller| {
         let to = gateways[caller % gateways.len()].data;
         let mine = (caller..requests).step_by(64).count();
         tokio::spawn(async move {
             let mut admitted = 0;
             for _ in 0..mine {
-                admitted += counted(&ask(to, post("/run", "", INPUT)).await);
+                admitted += is_admitted(&send_request(to, post("/run", "", INPUT)).await);
             }
             admitted
         })
@@ -86,6 +86,6 @@ fn api_keys(owners: &[(&str, Option<&str>)]) -> String {
 }
 
 /// The names of limits that a problem document says were broken.
-fn violated(problem: &Value) -> Vec<&str> {
+fn violated_policies(problem: &Value) -> Vec<&str> {
     problem["violated-policies"].as_array().expect("a list").iter().filter_map(Value::as_str).collect()
 }

@@ -1,12 +1,14 @@
 //! The metrics, as Prometheus reads them.
 
 use super::support::agent::{Agent, Step, write};
-use super::support::client::{Client, INPUT, ask, post, run};
+use super::support::client::{Client, INPUT, post, post_run, send_request};
 use super::support::eventually;
-use super::support::gateway::{File, Gateway, Process, Setup, diglot};
+use super::support::gateway::{Gateway, Process, Setup, TempFile, diglot};
 use super::support::prometheus::{Prometheus, promtool};
-use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, SAID, STARTED, events, succeeded, types, whole};
-use diglot::telemetry::metric::{CATALOGUE, Kind};
+use super::support::sse::{
+    CLOSED, CONTENT, FINISHED, HEAD, OPENED, STARTED, assert_succeeded, complete_run, events, types,
+};
+use diglot::telemetry::metric::{CATALOGUE, MetricKind};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A series of an exposition: its name, its labels, and its value.
@@ -26,14 +28,14 @@ fn series(text: &str) -> Vec<Series<'_>> {
 }
 
 /// `promtool` reads what it is given, and says what is wrong with it.
-fn checked(exposition: &str) -> (bool, String) {
+fn check_exposition(exposition: &str) -> (bool, String) {
     let output = promtool(&["check", "metrics"], exposition);
     let said = [output.stdout, output.stderr].concat();
     (output.status.success(), String::from_utf8(said).expect("text"))
 }
 
 /// Routes of all sorts before one agent, with everything that has metrics of its own.
-fn everything(agent: &str, redis: u16) -> String {
+fn full_config(agent: &str, redis: u16) -> String {
     let digest = super::support::sha256("a-key-of-the-test");
     format!(
         "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}
@@ -51,47 +53,47 @@ routes:
 }
 
 #[test]
-fn promtool_finds_what_is_wrong() {
-    let (good, said) = checked("# HELP things Things.\n# TYPE things counter\nthings 1\n");
+fn promtool_detects_invalid_expositions() {
+    let (good, said) = check_exposition("# HELP things Things.\n# TYPE things counter\nthings 1\n");
     assert!(!good && said.contains("_total"), "{said}");
-    let (good, said) = checked("what is this\n");
+    let (good, said) = check_exposition("what is this\n");
     assert!(!good, "{said}");
 }
 
 /// Also the lints, with series of every kind there and counted with; and what is exposed is what the catalogue says.
 #[tokio::test]
-async fn promtool_finds_nothing_to_say_about_a_gateway_that_ran() {
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &whole())]);
+async fn exposes_valid_metrics_that_match_the_catalogue() {
+    let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &complete_run())]);
     let redis = super::support::redis::Redis::start().await;
-    let file = File::new(&everything(&agent.url(), redis.port()));
-    let gateway = Gateway::at(file.path(), &[]).await;
+    let file = TempFile::new(&full_config(&agent.url(), redis.port()));
+    let gateway = Gateway::start_with_config(file.path(), &[]).await;
     for path in ["/run", "/quoted", "/closed", "/nowhere"] {
-        run(gateway.data, path).await;
+        post_run(gateway.data, path).await;
     }
     let allowed = r#"diglot_ratelimit_total{decision="allowed",policy="few"}"#;
-    gateway.reaches(allowed, 1.0).await;
-    gateway.reaches(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
-    let answer = gateway.ask("/metrics").await;
-    let (good, said) = checked(answer.text());
+    gateway.wait_for_metric(allowed, 1.0).await;
+    gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
+    let answer = gateway.get_status("/metrics").await;
+    let (good, said) = check_exposition(answer.text());
     assert!(good && said.is_empty(), "{said}");
 
     let mut seen = BTreeSet::new();
     for (name, labels, _) in series(answer.text()) {
-        let own = |metric: &&diglot::telemetry::metric::Metric| match metric.kind {
-            Kind::Histogram => {
+        let own = |metric: &&diglot::telemetry::metric::MetricSpec| match metric.kind {
+            MetricKind::Histogram => {
                 ["_bucket", "_sum", "_count"].iter().any(|part| name.strip_suffix(part) == Some(metric.name))
             }
-            Kind::Counter | Kind::Gauge => metric.name == name,
+            MetricKind::Counter | MetricKind::Gauge => metric.name == name,
         };
         let metric = CATALOGUE.iter().find(own).unwrap_or_else(|| panic!("{name} is in no row"));
         seen.insert(metric.name);
-        let kind = format!("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, metric.kind.word());
+        let kind = format!("# HELP {0} {1}\n# TYPE {0} {2}\n", metric.name, metric.help, metric.kind.as_str());
         assert!(answer.text().contains(&kind), "{kind}");
         let labels: Vec<_> = labels.into_iter().filter(|(label, _)| *label != "le").collect();
         assert_eq!(labels.len(), metric.labels.len(), "{name} {labels:?}");
         for (label, value) in labels {
             let row = metric.label(label).unwrap_or_else(|| panic!("{name}: {label}"));
-            assert!(row.closed().is_none_or(|all| all.contains(&value)), "{name}: {label}={value}");
+            assert!(row.closed_values().is_none_or(|all| all.contains(&value)), "{name}: {label}={value}");
         }
     }
     let missing: Vec<_> = CATALOGUE.iter().map(|metric| metric.name).filter(|name| !seen.contains(name)).collect();
@@ -102,20 +104,20 @@ async fn promtool_finds_nothing_to_say_about_a_gateway_that_ran() {
 
 /// What Prometheus adds up is what went over the wire, by dialect and direction.
 #[tokio::test]
-async fn a_real_prometheus_adds_up_what_was_sent() {
+async fn counts_events_as_prometheus_sums_them() {
     let mut process = Process::start(diglot().args(["mock-agent", "--dialect", "hai"]), true);
     let line = process.line().await.expect("the agent says where it is");
     let url = line.rsplit(' ').next().expect("a word").to_owned();
     let gateway = Gateway::start(Setup { upstreams: &[url], ..Setup::default() }).await;
-    let prometheus = Prometheus::scraping(&[gateway.status], &[]).await;
+    let prometheus = Prometheus::start_scraping(&[gateway.status], &[]).await;
     let body = INPUT.replace(r#""forwardedProps":{}"#, r#""forwardedProps":{"diglot":{"events":40}}"#);
     let mut heard = BTreeMap::<String, f64>::new();
     for runs in 1..=2 {
-        let answer = ask(gateway.data, post("/from-hai", "", &body)).await;
+        let answer = send_request(gateway.data, post("/from-hai", "", &body)).await;
         let said = events(answer.text());
         types(&said).into_iter().for_each(|kind| *heard.entry(kind.to_owned()).or_default() += 1.0);
-        gateway.reaches(r#"diglot_streams_total{outcome="finished",route="from-hai"}"#, f64::from(runs)).await;
-        prometheus.scraped().await;
+        gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="from-hai"}"#, f64::from(runs)).await;
+        prometheus.wait_for_scrape().await;
     }
     let counted = prometheus.query(r#"diglot_events_total{dialect="ag-ui",direction="to_client"}"#).await;
     let counted: BTreeMap<_, _> = counted.into_iter().map(|(labels, count)| (labels["type"].clone(), count)).collect();
@@ -138,28 +140,28 @@ async fn a_real_prometheus_adds_up_what_was_sent() {
 
 /// What is a time is noted once for what it is the time of, and is not longer than the test took.
 #[tokio::test]
-async fn times_are_noted_where_something_took_time() {
+async fn records_each_duration_once() {
     let head = HEAD.to_owned();
-    let agent = Agent::playing(vec![
+    let agent = Agent::with_script(vec![
         Step::Read,
         write(head + STARTED + OPENED),
         Step::Pause,
-        write(SAID),
+        write(CONTENT),
         Step::Pause,
         write([CLOSED, FINISHED].concat()),
     ]);
-    let gateway = Gateway::before(&agent).await;
+    let gateway = Gateway::start_for(&agent).await;
     let began = std::time::Instant::now();
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
-    client.head().await;
-    client.until("TEXT_MESSAGE_START").await;
-    agent.go();
-    client.until("TEXT_MESSAGE_CONTENT").await;
-    agent.go();
-    client.until("RUN_FINISHED").await;
-    gateway.reaches(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
-    let text = gateway.ask("/metrics").await.text().to_owned();
+    client.read_head().await;
+    client.read_until("TEXT_MESSAGE_START").await;
+    agent.resume();
+    client.read_until("TEXT_MESSAGE_CONTENT").await;
+    agent.resume();
+    client.read_until("RUN_FINISHED").await;
+    gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
+    let text = gateway.get_status("/metrics").await.text().to_owned();
     let took = began.elapsed().as_secs_f64();
     let all = series(&text);
     let value = |name: &str, labels: &[(&str, &str)]| {
@@ -188,7 +190,7 @@ async fn times_are_noted_where_something_took_time() {
 /// Clients and agents may say what they like, in every place where something is said: it makes no label, and after the first
 /// time no series either.
 #[tokio::test]
-async fn nobody_makes_series_without_end() {
+async fn bounds_series_whatever_clients_and_agents_send() {
     let hostile = |number: usize| {
         let evil = format!("evil{number}");
         let odd = format!("data: {{\"type\":\"{evil}\",\"x\":1}}\n\ndata: {{\"type\":\"EVIL_{number}\\n\\\"\"}}\n\n");
@@ -198,10 +200,10 @@ async fn nobody_makes_series_without_end() {
         let step = format!("data: {{\"type\":\"STEP_STARTED\",\"stepName\":\"{evil}\"}}\n\n");
         HEAD.to_owned() + STARTED + &odd + &tool + &step + "data: evil\n\n" + FINISHED
     };
-    let mut agent = Agent::playing(vec![Step::Read, write(hostile(0))]);
+    let mut agent = Agent::with_script(vec![Step::Read, write(hostile(0))]);
     let redis = super::support::redis::Redis::start().await;
-    let file = File::new(&everything(&agent.url(), redis.port()));
-    let gateway = Gateway::at(file.path(), &[]).await;
+    let file = TempFile::new(&full_config(&agent.url(), redis.port()));
+    let gateway = Gateway::start_with_config(file.path(), &[]).await;
     let assault = async |number: usize| {
         let evil = format!("evil{number}");
         let body = INPUT.replace("t1", &evil).replace("r1", &evil);
@@ -225,13 +227,13 @@ async fn nobody_makes_series_without_end() {
             format!("OPTIONS /run HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"),
             format!("GET /quoted/runs/{evil}/events HTTP/1.1\r\nHost: {evil}\r\nConnection: close\r\n\r\n"),
         ] {
-            ask(gateway.data, request).await;
+            send_request(gateway.data, request).await;
         }
     };
     let names = async || {
-        let text = gateway.ask("/metrics").await.text().to_owned();
+        let text = gateway.get_status("/metrics").await.text().to_owned();
         assert!(!text.to_lowercase().contains("evil"), "{text}");
-        assert_eq!(checked(&text), (true, String::new()));
+        assert_eq!(check_exposition(&text), (true, String::new()));
         let all = series(&text);
         all.iter().map(|(name, labels, _)| format!("{name} {labels:?}")).collect::<BTreeSet<_>>()
     };
@@ -240,17 +242,17 @@ async fn nobody_makes_series_without_end() {
         ["run", "quoted \\\"\\\\ name", "closed"].map(|route| format!("diglot_streams_active{{route=\"{route}\"}}"))
     };
     for route in active().await {
-        gateway.reaches(&route, 0.0).await;
+        gateway.wait_for_metric(&route, 0.0).await;
     }
     let before = names().await;
     for number in 1..4 {
         assault(number).await;
     }
     for route in active().await {
-        gateway.reaches(&route, 0.0).await;
+        gateway.wait_for_metric(&route, 0.0).await;
     }
     assert_eq!(names().await.difference(&before).collect::<Vec<_>>(), Vec::<&String>::new());
-    let request = agent.request().await;
+    let request = agent.next_request().await;
     assert!(request.json()["threadId"].as_str().is_some_and(|id| id.starts_with("evil")), "{}", request.head);
     let refusals = |reason| format!(r#"diglot_refusals_total{{reason="{reason}",route="run"}}"#);
     assert_eq!(gateway.metric(&refusals("origin_not_allowed")).await, 4.0);
@@ -258,7 +260,7 @@ async fn nobody_makes_series_without_end() {
     assert_eq!(gateway.metric(&refusals("invalid_request")).await, 12.0);
     let broken = r#"diglot_connections_refused_total{listener="127.0.0.1:0",plane="data",reason="not_http"}"#;
     // Counted when the connection has ended, which may be after its client has.
-    gateway.reaches(broken, 8.0).await;
+    gateway.wait_for_metric(broken, 8.0).await;
     let odd = r#"diglot_requests_total{code="405",method="OTHER",route="run"}"#;
     assert_eq!(gateway.metric(odd).await, 8.0);
 }
@@ -266,8 +268,8 @@ async fn nobody_makes_series_without_end() {
 /// The series of a route that is configured no more last until its last run has ended; those of a route that is configured
 /// otherwise go on.
 #[tokio::test]
-async fn a_route_that_is_gone_takes_its_series_along() {
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Pause, write(FINISHED)]);
+async fn removes_the_series_of_a_removed_route() {
+    let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Pause, write(FINISHED)]);
     let yaml = |routes: &[(&str, &str)]| {
         let route = |(name, more): &(&str, &str)| {
             format!(
@@ -278,26 +280,26 @@ async fn a_route_that_is_gone_takes_its_series_along() {
         let routes: String = routes.iter().map(route).collect();
         format!("listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}\ndrain_grace: 0s\nroutes:\n{routes}")
     };
-    let file = File::new(&yaml(&[("stays", ""), ("goes", "")]));
-    let mut gateway = Gateway::at(file.path(), &[]).await;
-    agent.go();
-    succeeded(&run(gateway.data, "/stays").await, &["RUN_STARTED", "RUN_FINISHED"]);
+    let file = TempFile::new(&yaml(&[("stays", ""), ("goes", "")]));
+    let mut gateway = Gateway::start_with_config(file.path(), &[]).await;
+    agent.resume();
+    assert_succeeded(&post_run(gateway.data, "/stays").await, &["RUN_STARTED", "RUN_FINISHED"]);
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/goes", "", INPUT)).await;
-    client.head().await;
-    client.until("RUN_STARTED").await;
+    client.read_head().await;
+    client.read_until("RUN_STARTED").await;
     std::fs::write(file.path(), yaml(&[("stays", ", timeouts: {idle: 50s}")])).expect("the file");
     gateway.process.signal("HUP");
-    gateway.logged("configuration reloaded").await;
+    gateway.next_log("configuration reloaded").await;
     let started = r#"diglot_events_total{dialect="ag-ui",direction="to_client",route="stays",type="RUN_STARTED"}"#;
     assert_eq!(gateway.metric(started).await, 1.0);
     // It is open yet.
     assert_eq!(gateway.metric(r#"diglot_streams_active{route="goes"}"#).await, 1.0);
-    agent.go();
-    client.until("RUN_FINISHED").await;
+    agent.resume();
+    client.read_until("RUN_FINISHED").await;
     drop(client);
     eventually("that nothing is left of it", async || {
-        let text = gateway.ask("/metrics").await.text().to_owned();
+        let text = gateway.get_status("/metrics").await.text().to_owned();
         (!text.contains("goes") && text.contains(started)).then_some(())
     })
     .await;

@@ -9,7 +9,7 @@
 mod alerts;
 mod dashboard;
 mod expression;
-mod live;
+mod prometheus_runs;
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -28,15 +28,15 @@ const RUNBOOK: &str = "deploy/runbook.md";
 const MONITORING: &str = "deploy/monitoring.md";
 const DASHBOARD: &str = "deploy/grafana/diglot.json";
 
-fn path(name: &str) -> PathBuf {
+fn repository_path(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
 fn read(name: &str) -> String {
-    std::fs::read_to_string(path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    std::fs::read_to_string(repository_path(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-fn yaml(name: &str) -> Value {
+fn read_yaml(name: &str) -> Value {
     serde_saphyr::from_str(&read(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
@@ -47,18 +47,18 @@ struct Rule {
     expression: String,
     alert: bool,
     /// as it is written
-    whole: Value,
+    json: Value,
 }
 
 /// Every rule, in the order of the file.
 fn rules() -> Vec<Rule> {
-    let file = yaml(RULES);
+    let file = read_yaml(RULES);
     let groups = file["groups"].as_array().expect("groups").iter();
     let all = groups.flat_map(|group| group["rules"].as_array().expect("rules"));
     let rule = |whole: &Value| {
         let name = whole["alert"].as_str().or(whole["record"].as_str()).expect("a name").to_owned();
         let expression = whole["expr"].as_str().expect("an expression").to_owned();
-        Rule { name, expression, alert: whole["alert"].is_string(), whole: whole.clone() }
+        Rule { name, expression, alert: whole["alert"].is_string(), json: whole.clone() }
     };
     all.map(rule).collect()
 }
@@ -69,7 +69,7 @@ fn alerts() -> Vec<Rule> {
 }
 
 /// The names of what is recorded.
-fn recorded() -> Vec<String> {
+fn recorded_metrics() -> Vec<String> {
     rules().into_iter().filter(|rule| !rule.alert).map(|rule| rule.name).collect()
 }
 
@@ -81,7 +81,7 @@ fn blocks(page: &str, language: &str) -> Vec<String> {
 }
 
 /// The expressions in a page: one in each line of its blocks of PromQL.
-fn quoted(page: &str) -> Vec<String> {
+fn promql_lines(page: &str) -> Vec<String> {
     let blocks = blocks(page, "promql");
     blocks.iter().flat_map(|block| block.lines()).map(str::to_owned).collect()
 }

@@ -9,16 +9,16 @@
 //! - `slow`: clients that read slowly, of agents that flood.
 
 mod agent;
-mod both;
+mod both_sides;
 mod client;
-mod killed;
+mod killed_gateway;
 mod redis;
 mod rejoin;
-mod slow;
+mod slow_clients;
 
-use super::support::client::{Answer, End, run};
+use super::support::client::{Answer, End, post_run};
 use super::support::gateway::Gateway;
-use super::support::sse::{WHOLE, events, succeeded, types};
+use super::support::sse::{COMPLETE_RUN, assert_succeeded, events, types};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::body::Incoming;
@@ -28,8 +28,8 @@ use std::net::SocketAddr;
 use tokio::net::TcpStream;
 
 /// The sum of all series of a metric.
-async fn total(gateway: &Gateway, metric: &str) -> f64 {
-    let answer = gateway.ask("/metrics").await;
+async fn metric_total(gateway: &Gateway, metric: &str) -> f64 {
+    let answer = gateway.get_status("/metrics").await;
     let series =
         answer.text().lines().filter(|line| line.strip_prefix(metric).is_some_and(|rest| rest.starts_with('{')));
     series.map(|line| line.rsplit(' ').next().expect("a value").parse::<f64>().expect("a number")).sum()
@@ -37,7 +37,7 @@ async fn total(gateway: &Gateway, metric: &str) -> f64 {
 
 /// How a stream that was heard to its end has to look: whole events, one terminal event, and that the last.
 #[track_caller]
-fn one_end(answer: &Answer) -> String {
+fn assert_one_end(answer: &Answer) -> String {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let events = events(answer.text());
     let types = types(&events);
@@ -46,11 +46,11 @@ fn one_end(answer: &Answer) -> String {
     let last = events.last().expect("an event");
     match last["type"].as_str() {
         Some("RUN_FINISHED") => {
-            assert_eq!(types, WHOLE);
+            assert_eq!(types, COMPLETE_RUN);
             String::new()
         }
         Some("RUN_ERROR") => {
-            assert_eq!(types[..types.len() - 1], WHOLE[..types.len() - 1]);
+            assert_eq!(types[..types.len() - 1], COMPLETE_RUN[..types.len() - 1]);
             last["code"].as_str().expect("a code").to_owned()
         }
         _ => panic!("{last} is the last"),
@@ -58,10 +58,10 @@ fn one_end(answer: &Answer) -> String {
 }
 
 /// The gateway is as it was: nothing is open, the next run is fine, and a drain has nobody to wait for.
-async fn unhurt(mut gateway: Gateway) {
-    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
-    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+async fn assert_recovered(mut gateway: Gateway) {
+    gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
+    gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
     gateway.process.signal("TERM");
     // Sooner than the drain's own limit, which is longer than any wait of a test here.
     assert_eq!(gateway.process.exit().await.code(), Some(0));
@@ -71,7 +71,7 @@ async fn unhurt(mut gateway: Gateway) {
 const TOP: &str = "drain_timeout: 10m\nlimits: {max_streams: 16}";
 
 /// A connection of HTTP/2 whose streams have windows of this many bytes.
-pub async fn h2(to: SocketAddr, window: u32) -> SendRequest<Full<Bytes>> {
+pub async fn connect_h2(to: SocketAddr, window: u32) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(to).await.expect("it listens");
     let mut builder = Builder::new(TokioExecutor::new());
     builder.initial_stream_window_size(window).initial_connection_window_size(1 << 24);
@@ -81,12 +81,12 @@ pub async fn h2(to: SocketAddr, window: u32) -> SendRequest<Full<Bytes>> {
 }
 
 /// Starts a run on it.
-async fn start(sender: &mut SendRequest<Full<Bytes>>) -> hyper::Result<http::Response<Incoming>> {
+async fn start_h2_run(sender: &mut SendRequest<Full<Bytes>>) -> hyper::Result<http::Response<Incoming>> {
     let request = http::Request::post("http://gateway/run").body(Full::new(Bytes::from(super::support::client::INPUT)));
     sender.send_request(request.expect("a request")).await
 }
 
 /// How a body that was heard ended.
-fn ended<T, E>(result: &Result<T, E>) -> End {
+fn body_end<T, E>(result: &Result<T, E>) -> End {
     if result.is_ok() { End::Clean } else { End::Cut }
 }

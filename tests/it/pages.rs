@@ -5,9 +5,9 @@ mod errors;
 mod metrics;
 mod reference;
 
-use diglot::dialect::{ALL, CHOICES, Dialect, Home, Row, SIGNS, Says, Shape};
-use diglot::event::{Field, Kind};
-use diglot::translate::{Loss, Repair};
+use diglot::dialect::{ALL, CarryLocation, DETECTION_RULES, Dialect, EventRow, EventShape, FieldSet, OPTION_CHOICES};
+use diglot::event::{EventType, Field};
+use diglot::translate::{EventLoss, EventRepair};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -25,7 +25,7 @@ A dialect's own members travel in `metadata.<dialect>` of the canonical event, w
 that the dialect's heading names. Names that begin with `$` are notes: how to say it in the way in which it was said.
 ";
 
-fn text(out: &mut String, line: impl std::fmt::Display) {
+fn write_line(out: &mut String, line: impl std::fmt::Display) {
     writeln!(out, "{line}").expect("a string takes everything");
 }
 
@@ -46,89 +46,95 @@ fn shapes(source: &str) -> Vec<(String, String)> {
     all
 }
 
-fn named(fields: &[Field]) -> String {
+fn field_names(fields: &[Field]) -> String {
     fields.iter().map(|field| format!("`{}`", field.camel())).collect::<Vec<_>>().join(", ")
 }
 
 /// What a row cannot say, and what it calls otherwise.
-fn members(row: &Row) -> String {
-    let carried = match row.says {
-        Says::AllBut(fields) => fields.to_vec(),
-        Says::Only(fields) => {
+fn members_cell(row: &EventRow) -> String {
+    let carried = match row.fields {
+        FieldSet::AllBut(fields) => fields.to_vec(),
+        FieldSet::Only(fields) => {
             row.kind.slots().iter().map(|slot| slot.field).filter(|field| !fields.contains(field)).collect()
         }
     };
     let mut said = Vec::new();
     if !carried.is_empty() {
-        said.push(format!("carries {}", named(&carried)));
+        said.push(format!("carries {}", field_names(&carried)));
     }
-    said.extend(row.names.iter().map(|(field, name)| format!("`{}` is `{name}`", field.camel())));
+    said.extend(row.field_aliases.iter().map(|(field, name)| format!("`{}` is `{name}`", field.camel())));
     said.join("; ")
 }
 
-fn dialect(out: &mut String, dialect: &Dialect, shapes: &[(String, String)]) {
-    text(out, format_args!("\n## `{}`\n", dialect.name));
-    let home = match dialect.home {
-        Home::Native => {
+fn dialect_section(out: &mut String, dialect: &Dialect, shapes: &[(String, String)]) {
+    write_line(out, format_args!("\n## `{}`\n", dialect.name));
+    let home = match dialect.carry_location {
+        CarryLocation::Native => {
             "It is the canonical dialect: nothing differs, and a frame that needs no repair passes as it came."
                 .to_owned()
         }
         _ => {
-            let (member, key) = dialect.home.place().expect("a home");
+            let (member, key) = dialect.carry_location.carry_member().expect("a home");
             format!("What only canonical AG-UI says is carried in `{member}[\"{key}\"]`, of events and of messages.")
         }
     };
-    text(out, home);
+    write_line(out, home);
     let options: Vec<String> = dialect
-        .options
+        .option_names
         .iter()
         .map(|option| {
-            let words: Vec<_> =
-                CHOICES.iter().filter(|(own, ..)| own == option).map(|(_, word, _)| format!("`{word}`")).collect();
+            let words: Vec<_> = OPTION_CHOICES
+                .iter()
+                .filter(|(own, ..)| own == option)
+                .map(|(_, word, _)| format!("`{word}`"))
+                .collect();
             if words.is_empty() { format!("`{option}`") } else { format!("`{option}` ({})", words.join(", ")) }
         })
         .collect();
     if !options.is_empty() {
-        text(out, format_args!("\nOptions: {}.", options.join("; ")));
+        write_line(out, format_args!("\nOptions: {}.", options.join("; ")));
     }
-    if !dialect.words.is_empty() {
+    if !dialect.value_aliases.is_empty() {
         let words: Vec<_> = dialect
-            .words
+            .value_aliases
             .iter()
-            .map(|word| format!("`{}` {} is `{}`", word.field.camel(), word.canonical, word.word))
+            .map(|word| format!("`{}` {} is `{}`", word.field.camel(), word.canonical, word.wire))
             .collect();
-        text(out, format_args!("\nWords: {}.", words.join("; ")));
+        write_line(out, format_args!("\nWords: {}.", words.join("; ")));
     }
     if !dialect.strip.is_empty() {
-        text(out, format_args!("\nNever let out: `{}`.", dialect.strip.join("`, `")));
+        write_line(out, format_args!("\nNever let out: `{}`.", dialect.strip.join("`, `")));
     }
     if dialect.rows.is_empty() {
         return;
     }
-    text(out, "\n| event | AG-UI | shape | members | seed |\n|---|---|---|---|---|");
+    write_line(out, "\n| event | AG-UI | shape | members | seed |\n|---|---|---|---|---|");
     for row in dialect.rows {
         let name = format!("{:?}", row.shape);
         let name = name.split('(').next().unwrap_or_default();
         let (_, words) = shapes.iter().find(|(own, _)| own == name).unwrap_or_else(|| panic!("{name} has no sentence"));
-        let words = if row.shape == Shape::Plain { "" } else { words };
+        let words = if row.shape == EventShape::Plain { "" } else { words };
         let kind = if row.wire == row.kind.wire() { "the same".to_owned() } else { format!("`{}`", row.kind.wire()) };
         let until = row.until.map_or_else(String::new, |until| {
-            let (_, version, _) = CHOICES
+            let (_, version, _) = OPTION_CHOICES
                 .iter()
                 .find(|(option, _, set)| {
-                    let mut side = diglot::dialect::Side::new(dialect_of(dialect));
+                    let mut side = diglot::dialect::PeerDialect::new(built_in_dialect(dialect));
                     set(&mut side);
-                    *option == "pin" && side.pin == until
+                    *option == "pin" && side.peer_version == until
                 })
                 .expect("every version is a choice");
             format!(" (before {version})")
         });
-        text(out, format_args!("| `{}`{until} | {kind} | {words} | {} | {} |", row.wire, members(row), row.seed));
+        write_line(
+            out,
+            format_args!("| `{}`{until} | {kind} | {words} | {} | {} |", row.wire, members_cell(row), row.seed),
+        );
     }
 }
 
-fn dialect_of(dialect: &Dialect) -> &'static Dialect {
-    diglot::dialect::by_name(dialect.name).expect("built in")
+fn built_in_dialect(dialect: &Dialect) -> &'static Dialect {
+    diglot::dialect::find_by_name(dialect.name).expect("built in")
 }
 
 fn page() -> String {
@@ -136,28 +142,28 @@ fn page() -> String {
         std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect/mod.rs")).expect("the source");
     let shapes = shapes(&source);
     let mut out = HEAD.to_owned();
-    ALL.iter().for_each(|one| dialect(&mut out, one, &shapes));
-    text(
+    ALL.iter().for_each(|one| dialect_section(&mut out, one, &shapes));
+    write_line(
         &mut out,
         "\n## What tells them apart\n\nFor `auto` and `diglot detect`, the first that fits an event:\n\n| dialect | sign |\n|---|---|",
     );
-    for sign in SIGNS {
-        text(&mut out, format_args!("| `{}` | {} |", sign.dialect.name, sign.words));
+    for sign in DETECTION_RULES {
+        write_line(&mut out, format_args!("| `{}` | {} |", sign.dialect.name, sign.description));
     }
-    text(
+    write_line(
         &mut out,
         "\n## What is mended and what is left out\n\nLabels of `diglot_repairs_total` and `diglot_losses_total`, and words of `--explain`:\n\n| label | the rule that it keeps, where one was broken |\n|---|---|",
     );
-    let repairs = Repair::ALL.iter().map(|one| (one.label(), one.rule()));
-    for (label, rule) in repairs.chain(Loss::ALL.iter().map(|one| (one.label(), one.rule()))) {
-        text(&mut out, format_args!("| `{label}` | {} |", rule.unwrap_or_default()));
+    let repairs = EventRepair::ALL.iter().map(|one| (one.label(), one.rule()));
+    for (label, rule) in repairs.chain(EventLoss::ALL.iter().map(|one| (one.label(), one.rule()))) {
+        write_line(&mut out, format_args!("| `{label}` | {} |", rule.unwrap_or_default()));
     }
-    text(&mut out, "\n## The canonical events\n\n| event | members (required ones first) |\n|---|---|");
-    for kind in Kind::ALL {
+    write_line(&mut out, "\n## The canonical events\n\n| event | members (required ones first) |\n|---|---|");
+    for kind in EventType::ALL {
         let required =
             kind.slots().iter().filter(|slot| slot.required).map(|slot| format!("**{}**", slot.field.camel()));
         let optional = kind.slots().iter().filter(|slot| !slot.required).map(|slot| slot.field.camel().to_owned());
-        text(
+        write_line(
             &mut out,
             format_args!("| `{}` | {} |", kind.wire(), required.chain(optional).collect::<Vec<_>>().join(", ")),
         );
@@ -166,12 +172,12 @@ fn page() -> String {
 }
 
 #[test]
-fn the_page_of_the_dialects_is_what_their_tables_say() {
-    held("src/dialect/README.md", &page());
+fn dialect_page_matches_the_tables() {
+    assert_up_to_date("src/dialect/README.md", &page());
 }
 
 /// Holds that a page stands as it would be written, or writes it.
-fn held(name: &str, page: &str) {
+fn assert_up_to_date(name: &str, page: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(name);
     if std::env::var_os("UPDATE").is_some() {
         return std::fs::write(&path, page).expect("the page can be written");

@@ -7,19 +7,20 @@ mod expiry;
 mod tools;
 
 use super::support::agent::{Agent, Step, write};
-use super::support::client::{Client, End, INPUT, ask, post, run};
+use super::support::client::{Client, End, INPUT, post, post_run, send_request};
 use super::support::gateway::{Gateway, Setup};
 use super::support::sse::{
-    BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, events, failed, refused, succeeded, whole,
+    CLOSED, COMPLETE_RUN, CONTENT, FINISHED, HEAD, RUN_BEGINNING, assert_failed, assert_refused, assert_succeeded,
+    complete_run, events, run_beginning,
 };
 
 /// A gateway before this agent: `/run` with AG-UI on both sides, `/to-hai` for a client and `/from-hai` for an agent that
 /// speaks HAI. `more` is the rest of each route, as lines of a YAML flow mapping.
-async fn before(agent: &Agent, more: &str) -> Gateway {
-    with(agent, "", more).await
+async fn start_gateway(agent: &Agent, more: &str) -> Gateway {
+    start_gateway_with(agent, "", more).await
 }
 
-async fn with(agent: &Agent, top: &str, more: &str) -> Gateway {
+async fn start_gateway_with(agent: &Agent, top: &str, more: &str) -> Gateway {
     let route = |name: &str, client: &str, speaks: &str| {
         format!(
             "  - {{name: {name}, path: /{name}, client: {client}, agent: {speaks}, upstream: \"{}\", {more}}}\n",
@@ -31,51 +32,51 @@ async fn with(agent: &Agent, top: &str, more: &str) -> Gateway {
     Gateway::start(Setup { routes: &routes, top, ..Setup::default() }).await
 }
 
-fn playing(events: &str) -> Agent {
-    Agent::playing(vec![Step::Read, write(HEAD.to_owned() + events), Step::Stay])
+fn start_agent(events: &str) -> Agent {
+    Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + events), Step::WaitForClose])
 }
 
-fn outcome(route: &str, outcome: &str) -> String {
+fn outcome_series(route: &str, outcome: &str) -> String {
     format!("diglot_streams_total{{outcome=\"{outcome}\",route=\"{route}\"}}")
 }
 
 const STARTED: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
 
 #[tokio::test]
-async fn a_request_that_offers_another_tool_is_refused() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let mut gateway = before(&agent, "tools: [search]").await;
+async fn refuses_requests_that_offer_a_forbidden_tool() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let mut gateway = start_gateway(&agent, "tools: [search]").await;
     for path in ["/run", "/to-hai"] {
         let body = INPUT.replace(r#""tools":[]"#, r#""tools":[{"name":"search","description":"","parameters":{}},{"name":"delete_all","description":"","parameters":{}}]"#);
-        let problem = refused(&ask(gateway.data, post(path, "", &body)).await, 403, "tool_not_allowed");
+        let problem = assert_refused(&send_request(gateway.data, post(path, "", &body)).await, 403, "tool_not_allowed");
         assert_eq!(problem["detail"], "/tools/1/name: the tool `delete_all` is not allowed on this route");
         let series =
             format!("diglot_auth_total{{method=\"none\",reason=\"tool\",result=\"refused\",route=\"{}\"}}", &path[1..]);
         assert_eq!(gateway.metric(&series).await, 1.0);
-        let line = gateway.logged("request refused").await;
+        let line = gateway.next_log("request refused").await;
         assert_eq!(
             (&line["code"], &line["auth"], &line["client"]),
             (&"tool_not_allowed".into(), &"none".into(), &"127.0.0.1".into())
         );
         let body = body.replace(r#","parameters":{}},{"name":"delete_all","description":"""#, "");
-        assert_eq!(ask(gateway.data, post(path, "", &body)).await.status, 200);
+        assert_eq!(send_request(gateway.data, post(path, "", &body)).await.status, 200);
     }
-    assert_eq!(agent.connections(), 2, "the refused requests did not reach the agent");
+    assert_eq!(agent.connection_count(), 2, "the refused requests did not reach the agent");
 }
 
 #[tokio::test]
-async fn an_agent_that_calls_another_tool_ends_its_run() {
+async fn ends_the_run_when_an_agent_calls_a_forbidden_tool() {
     let call = "data: {\"type\":\"TOOL_CALL_START\",\"toolCallId\":\"c\",\"toolCallName\":\"delete_all\"}\n\ndata: {\"type\":\"TOOL_CALL_ARGS\",\"toolCallId\":\"c\",\"delta\":\"{}\"}\n\n";
     for guard in ["repair", "report"] {
-        let mut agent = playing(&(begun() + call));
-        let mut gateway = before(&agent, &format!("tools: [search], guard: {guard}")).await;
-        for (path, heard) in [("/run", BEGUN), ("/to-hai", HAI_BEGUN)] {
-            let error = failed(&run(gateway.data, path).await, "tool_not_allowed", heard);
+        let mut agent = start_agent(&(run_beginning() + call));
+        let mut gateway = start_gateway(&agent, &format!("tools: [search], guard: {guard}")).await;
+        for (path, heard) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_BEGUN)] {
+            let error = assert_failed(&post_run(gateway.data, path).await, "tool_not_allowed", heard);
             assert!(error["message"].as_str().is_some_and(|text| text.contains("`delete_all`")), "{error}");
-            agent.request().await;
-            agent.left().await;
-            assert_eq!(gateway.logged("run ended").await["code"], "tool_not_allowed");
-            gateway.reaches(&outcome(&path[1..], "upstream_error"), 1.0).await;
+            agent.next_request().await;
+            agent.wait_until_closed().await;
+            assert_eq!(gateway.next_log("run ended").await["code"], "tool_not_allowed");
+            gateway.wait_for_metric(&outcome_series(&path[1..], "upstream_error"), 1.0).await;
         }
     }
 }
@@ -84,42 +85,42 @@ async fn an_agent_that_calls_another_tool_ends_its_run() {
 const HAI_BEGUN: &[&str] = &["RUN_STARTED", "BUSINESS_DATA_START", "BUSINESS_DATA_CONTENT"];
 
 #[tokio::test]
-async fn an_agent_of_hai_that_calls_another_tool_ends_its_run() {
+async fn ends_the_run_when_a_hai_agent_calls_a_forbidden_tool() {
     let call = "data: {\"type\":\"TOOL_CALL_START\",\"toolCallId\":\"c\",\"toolCallName\":\"delete_all\",\"parentMessageId\":\"m\"}\n\n";
-    let agent = playing(&(STARTED.to_owned() + call));
-    let gateway = before(&agent, "tools: [search]").await;
-    failed(&run(gateway.data, "/from-hai").await, "tool_not_allowed", &["RUN_STARTED"]);
+    let agent = start_agent(&(STARTED.to_owned() + call));
+    let gateway = start_gateway(&agent, "tools: [search]").await;
+    assert_failed(&post_run(gateway.data, "/from-hai").await, "tool_not_allowed", &["RUN_STARTED"]);
 }
 
 /// Bounds on what a client gets are exact, however many events come at once.
 #[tokio::test]
-async fn a_run_has_as_many_events_as_it_may_and_no_more() {
-    let many = STARTED.to_owned() + &[begun()[STARTED.len()..].to_owned(), SAID.repeat(5_000)].concat();
-    let agent = playing(&many);
-    let mut gateway = before(&agent, "run_limits: {events: 1000}").await;
+async fn limits_the_events_of_a_run() {
+    let many = STARTED.to_owned() + &[run_beginning()[STARTED.len()..].to_owned(), CONTENT.repeat(5_000)].concat();
+    let agent = start_agent(&many);
+    let mut gateway = start_gateway(&agent, "run_limits: {events: 1000}").await;
     for path in ["/run", "/to-hai"] {
-        let answer = run(gateway.data, path).await;
+        let answer = post_run(gateway.data, path).await;
         let events = events(answer.text());
         assert_eq!((events.len(), answer.end), (1001, End::Clean));
         let error = events.last().expect("an error");
         assert_eq!((&error["type"], &error["code"]), (&"RUN_ERROR".into(), &"run_limit_reached".into()));
         assert_eq!(error["message"], "The run has more than 1000 events (`run_limits.events` of the route).");
-        let line = gateway.logged("run ended").await;
+        let line = gateway.next_log("run ended").await;
         assert_eq!((&line["outcome"], &line["events_out"]), (&"limited".into(), &1001.into()));
-        gateway.reaches(&outcome(&path[1..], "limited"), 1.0).await;
+        gateway.wait_for_metric(&outcome_series(&path[1..], "limited"), 1.0).await;
     }
     // As many as it may have are no more than that.
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let gateway = before(&agent, &format!("run_limits: {{events: {}}}", WHOLE.len())).await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let gateway = start_gateway(&agent, &format!("run_limits: {{events: {}}}", COMPLETE_RUN.len())).await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
 }
 
 #[tokio::test]
-async fn a_run_has_as_many_bytes_as_it_may_and_no_more() {
-    let agent = playing(&(begun() + &SAID.repeat(1000)));
+async fn limits_the_bytes_of_a_run() {
+    let agent = start_agent(&(run_beginning() + &CONTENT.repeat(1000)));
     for (path, open) in [("/run", "run"), ("/to-hai", "to-hai")] {
-        let gateway = before(&agent, "run_limits: {bytes: 4000B}").await;
-        let answer = run(gateway.data, path).await;
+        let gateway = start_gateway(&agent, "run_limits: {bytes: 4000B}").await;
+        let answer = post_run(gateway.data, path).await;
         let text = answer.text();
         let (last, before) =
             text.trim_end().rsplit_once("\n\n").map(|(before, last)| (last, before.len() + 2)).expect("frames");
@@ -127,73 +128,78 @@ async fn a_run_has_as_many_bytes_as_it_may_and_no_more() {
         assert!(before <= 4000 && before + said > 4000, "{before} and {said}");
         assert!(last.contains("run_limit_reached") && last.contains("more than 4000 bytes"), "{last}");
         assert_eq!(answer.end, End::Clean);
-        gateway.reaches(&outcome(open, "limited"), 1.0).await;
+        gateway.wait_for_metric(&outcome_series(open, "limited"), 1.0).await;
     }
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let gateway = before(&agent, &format!("run_limits: {{bytes: {}B}}", whole().len())).await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let gateway = start_gateway(&agent, &format!("run_limits: {{bytes: {}B}}", complete_run().len())).await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
 }
 
 #[tokio::test]
-async fn a_run_takes_as_long_as_it_may_and_no_longer() {
-    let agent = playing(&begun());
-    let mut gateway = before(&agent, "run_limits: {duration: 300ms}").await;
-    for (path, heard) in [("/run", BEGUN), ("/to-hai", HAI_BEGUN)] {
-        let error = failed(&run(gateway.data, path).await, "run_limit_reached", heard);
+async fn limits_the_duration_of_a_run() {
+    let agent = start_agent(&run_beginning());
+    let mut gateway = start_gateway(&agent, "run_limits: {duration: 300ms}").await;
+    for (path, heard) in [("/run", RUN_BEGINNING), ("/to-hai", HAI_BEGUN)] {
+        let error = assert_failed(&post_run(gateway.data, path).await, "run_limit_reached", heard);
         assert_eq!(error["message"], "The run took longer than 300ms (`run_limits.duration` of the route).");
-        assert_eq!(gateway.logged("run ended").await["outcome"], "limited");
+        assert_eq!(gateway.next_log("run ended").await["outcome"], "limited");
     }
     // An agent that never answers is no run that may go on, either.
-    let agent = Agent::playing(vec![Step::Read, Step::Stay]);
-    let gateway = before(&agent, "run_limits: {duration: 300ms}").await;
-    refused(&run(gateway.data, "/run").await, 502, "run_limit_reached");
+    let agent = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
+    let gateway = start_gateway(&agent, "run_limits: {duration: 300ms}").await;
+    assert_refused(&post_run(gateway.data, "/run").await, 502, "run_limit_reached");
 }
 
 /// Neither a client that does not read nor an agent that floods outruns the clock.
 #[tokio::test]
-async fn a_flood_does_not_outrun_the_clock() {
-    let flood = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Flood(SAID.as_bytes().to_vec(), usize::MAX)];
-    let agent = Agent::playing(flood);
-    let mut gateway = before(&agent, "run_limits: {duration: 500ms}").await;
-    let answer = run(gateway.data, "/run").await;
+async fn enforces_the_duration_limit_on_floods_and_stalled_clients() {
+    let flood = vec![
+        Step::Read,
+        write(HEAD.to_owned() + &run_beginning()),
+        Step::Flood(CONTENT.as_bytes().to_vec(), usize::MAX),
+    ];
+    let agent = Agent::with_script(flood);
+    let mut gateway = start_gateway(&agent, "run_limits: {duration: 500ms}").await;
+    let answer = post_run(gateway.data, "/run").await;
     let events = events(answer.text());
     assert_eq!(
         (events.last().expect("an event")["code"].clone(), answer.end),
         ("run_limit_reached".into(), End::Clean)
     );
-    gateway.logged("run ended").await;
-    let mut client = Client::narrow(gateway.data).await;
+    gateway.next_log("run ended").await;
+    let mut client = Client::connect_with_small_buffer(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
-    assert_eq!(gateway.logged("run ended").await["outcome"], "limited", "while the client reads nothing");
-    assert_eq!(client.answer().await.end, End::Clean);
+    assert_eq!(gateway.next_log("run ended").await["outcome"], "limited", "while the client reads nothing");
+    assert_eq!(client.read_answer().await.end, End::Clean);
 }
 
 #[tokio::test]
-async fn the_first_event_has_its_own_time() {
+async fn times_out_waiting_for_the_first_event() {
     let mut gateway = None;
     // Neither the head nor comments are events.
     let head = HEAD.to_owned() + ": working\n\n";
-    for steps in [vec![Step::Read, Step::Stay], vec![Step::Read, write(head), Step::Stay]] {
-        let agent = Agent::playing(steps);
-        let gateway = gateway.insert(before(&agent, "timeouts: {first_event: 300ms}").await);
+    for steps in [vec![Step::Read, Step::WaitForClose], vec![Step::Read, write(head), Step::WaitForClose]] {
+        let agent = Agent::with_script(steps);
+        let gateway = gateway.insert(start_gateway(&agent, "timeouts: {first_event: 300ms}").await);
         for path in ["/run", "/to-hai"] {
-            let answer = run(gateway.data, path).await;
+            let answer = post_run(gateway.data, path).await;
             let message = match answer.status {
-                504 => refused(&answer, 504, "upstream_timeout")["detail"].clone(),
-                _ => failed(&answer, "upstream_timeout", &[])["message"].clone(),
+                504 => assert_refused(&answer, 504, "upstream_timeout")["detail"].clone(),
+                _ => assert_failed(&answer, "upstream_timeout", &[])["message"].clone(),
             };
             assert_eq!(message, "The agent sent no event within 300ms (`timeouts.first_event` of the route).");
-            assert_eq!(gateway.logged("run ended").await["outcome"], "upstream_error");
+            assert_eq!(gateway.next_log("run ended").await["outcome"], "upstream_error");
         }
     }
     // A flood of comments is no event either.
     let flood = vec![Step::Read, write(HEAD), Step::Flood(b": working\n\n".repeat(500), usize::MAX)];
-    let agent = Agent::playing(flood);
-    let gateway = before(&agent, "timeouts: {first_event: 300ms}").await;
-    failed(&run(gateway.data, "/run").await, "upstream_timeout", &[]);
+    let agent = Agent::with_script(flood);
+    let gateway = start_gateway(&agent, "timeouts: {first_event: 300ms}").await;
+    assert_failed(&post_run(gateway.data, "/run").await, "upstream_timeout", &[]);
     // Who has said one may take its time.
-    let steps = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
-    let agent = Agent::playing(steps);
-    let gateway = before(&agent, "timeouts: {first_event: 300ms}, run_limits: {duration: 600ms}").await;
-    failed(&run(gateway.data, "/run").await, "run_limit_reached", BEGUN);
+    let steps =
+        vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
+    let agent = Agent::with_script(steps);
+    let gateway = start_gateway(&agent, "timeouts: {first_event: 300ms}, run_limits: {duration: 600ms}").await;
+    assert_failed(&post_run(gateway.data, "/run").await, "run_limit_reached", RUN_BEGINNING);
 }

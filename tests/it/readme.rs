@@ -50,7 +50,7 @@ fn resolve(from: &Path, to: &str) -> Option<PathBuf> {
 }
 
 /// What is wrong with a link, if anything.
-fn broken(pages: &BTreeMap<PathBuf, Page>, from: &Path, link: &str) -> Option<&'static str> {
+fn link_error(pages: &BTreeMap<PathBuf, Page>, from: &Path, link: &str) -> Option<&'static str> {
     if link.contains("://") || link.starts_with("mailto:") {
         return None;
     }
@@ -70,13 +70,13 @@ fn broken(pages: &BTreeMap<PathBuf, Page>, from: &Path, link: &str) -> Option<&'
 }
 
 #[test]
-fn every_link_of_every_page_leads_somewhere() {
+fn every_link_resolves() {
     let pages = pages();
     assert!(pages.len() > 8, "only {} pages", pages.len());
     let links = pages.iter().flat_map(|(from, page)| page.links.iter().map(move |link| (from, link)));
     let wrong: Vec<_> = links
         .filter_map(|(from, (line, link))| {
-            broken(&pages, from, link).map(|why| format!("{}:{line}: {link} {why}", from.display()))
+            link_error(&pages, from, link).map(|why| format!("{}:{line}: {link} {why}", from.display()))
         })
         .collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -84,7 +84,7 @@ fn every_link_of_every_page_leads_somewhere() {
 
 /// Whoever reads the index finds every page.
 #[test]
-fn the_index_names_every_page_beside_it() {
+fn deploy_index_lists_every_page() {
     let pages = pages();
     let index = &pages[Path::new("deploy/README.md")];
     let beside = pages.keys().filter(|path| path.parent() == Some(Path::new("deploy")) && !path.ends_with("README.md"));
@@ -98,7 +98,7 @@ fn the_index_names_every_page_beside_it() {
 }
 
 #[test]
-fn the_readme_is_short() {
+fn readme_stays_below_its_line_limit() {
     for name in ["README.md", "README.zh.md"] {
         let text = std::fs::read_to_string(root().join(name)).expect("the page");
         assert!(text.lines().count() <= LONGEST, "{name} has {} lines, and may have {LONGEST}", text.lines().count());
@@ -107,7 +107,7 @@ fn the_readme_is_short() {
 
 /// Blocks are equal but for their comments, so that what is run of the one holds for the other.
 #[test]
-fn the_chinese_readme_has_the_same_blocks_and_links() {
+fn chinese_readme_has_the_same_blocks_and_links() {
     let pages = pages();
     let [english, chinese] = ["README.md", "README.zh.md"].map(|name| &pages[Path::new(name)]);
     for (one, other) in english.blocks.iter().zip(&chinese.blocks) {

@@ -1,14 +1,14 @@
 //! Routes whose clients hear of refusals in events (`errors: run_error`), and what stays HTTP there.
 
-use super::support::agent::{Agent, refusing};
-use super::support::client::{INPUT, ask, post};
+use super::support::agent::{Agent, refusing_address};
+use super::support::client::{INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{HEAD, failed, refused, whole};
+use super::support::sse::{HEAD, assert_failed, assert_refused, complete_run};
 
 const PROTO: &str = "application/vnd.ag-ui.event+proto";
 
 /// `/locked` wants a key, `/hai` too and its client speaks HAI, `/once` takes one run, `/down` has no agent.
-async fn before(agent: &Agent, down: &str) -> Gateway {
+async fn start_gateway(agent: &Agent, down: &str) -> Gateway {
     let route = |name: &str, client: &str, url: &str, more: &str| {
         format!(
             "  - {{name: {name}, path: /{name}, client: {client}, agent: ag-ui, upstream: \"{url}\", errors: run_error, {more}}}\n"
@@ -30,13 +30,13 @@ async fn before(agent: &Agent, down: &str) -> Gateway {
 }
 
 #[tokio::test]
-async fn a_refusal_is_a_run_that_failed() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let (_socket, down) = refusing();
-    let mut gateway = before(&agent, &down).await;
+async fn writes_refusals_as_failed_runs() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let (_socket, down) = refusing_address();
+    let mut gateway = start_gateway(&agent, &down).await;
 
-    let answer = ask(gateway.data, post("/locked", "Origin: https://app.example\r\n", INPUT)).await;
-    let error = failed(&answer, "authentication_required", &[]);
+    let answer = send_request(gateway.data, post("/locked", "Origin: https://app.example\r\n", INPUT)).await;
+    let error = assert_failed(&answer, "authentication_required", &[]);
     // What happened, and the way out.
     let message = error["message"].as_str().expect("text");
     assert!(message.contains("Authorization: Bearer"), "{message}");
@@ -45,19 +45,19 @@ async fn a_refusal_is_a_run_that_failed() {
     assert_eq!(answer.header("www-authenticate"), None);
     assert_eq!(answer.header("access-control-allow-origin"), Some("https://app.example"));
     // Counted as it was answered, logged as what it was.
-    gateway.reaches(r#"diglot_requests_total{code="200",method="POST",route="locked"}"#, 1.0).await;
-    let line = gateway.logged("request refused").await;
+    gateway.wait_for_metric(r#"diglot_requests_total{code="200",method="POST",route="locked"}"#, 1.0).await;
+    let line = gateway.next_log("request refused").await;
     assert_eq!((&line["status"], &line["code"]), (&401.into(), &"authentication_required".into()));
     assert_eq!(line["request_id"].as_str(), answer.header("x-request-id"));
 
     // In the client's framing and in its dialect.
     let proto = post("/locked", "", INPUT).replace("text/event-stream", PROTO);
-    let answer = ask(gateway.data, proto).await;
+    let answer = send_request(gateway.data, proto).await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some(PROTO)));
     let length = u32::from_be_bytes(answer.body[..4].try_into().expect("a length")) as usize;
     assert_eq!(answer.body.len(), 4 + length, "one event");
     assert!(String::from_utf8_lossy(&answer.body).contains("authentication_required"));
-    let answer = ask(gateway.data, post("/hai", "", INPUT)).await;
+    let answer = send_request(gateway.data, post("/hai", "", INPUT)).await;
     assert_eq!(answer.status, 200);
     assert_eq!(answer.text().matches("data: ").count(), 1, "{}", answer.text());
     assert!(
@@ -66,40 +66,44 @@ async fn a_refusal_is_a_run_that_failed() {
         answer.text()
     );
 
-    let answer = ask(gateway.data, post("/down", "", INPUT)).await;
-    failed(&answer, "upstream_unreachable", &[]);
+    let answer = send_request(gateway.data, post("/down", "", INPUT)).await;
+    assert_failed(&answer, "upstream_unreachable", &[]);
     assert!(answer.header("proxy-status").is_some());
 }
 
 /// What helps a client to come back is said in fields as well.
 #[tokio::test]
-async fn a_refusal_in_events_says_when_to_come_back() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let gateway = before(&agent, "http://127.0.0.1:9/").await;
-    assert_eq!(ask(gateway.data, post("/once", "", INPUT)).await.status, 200);
-    let answer = ask(gateway.data, post("/once", "", INPUT)).await;
-    let error = failed(&answer, "rate_limited", &[]);
+async fn sends_retry_after_with_refusals_written_as_events() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let gateway = start_gateway(&agent, "http://127.0.0.1:9/").await;
+    assert_eq!(send_request(gateway.data, post("/once", "", INPUT)).await.status, 200);
+    let answer = send_request(gateway.data, post("/once", "", INPUT)).await;
+    let error = assert_failed(&answer, "rate_limited", &[]);
     let seconds = answer.header("retry-after").expect("seconds");
     assert!(error["message"].as_str().is_some_and(|text| text.contains(&format!(" in {seconds} s."))), "{error}");
     for name in ["retry-after", "ratelimit", "ratelimit-policy"] {
         assert!(answer.header(name).is_some(), "{name}: {:?}", answer.headers);
     }
-    assert_eq!(agent.connections(), 1);
+    assert_eq!(agent.connection_count(), 1);
 }
 
 /// Who asks for no run, or takes no events, hears HTTP; so do pages of strangers and what is no proper HTTP.
 #[tokio::test]
-async fn what_is_no_run_is_refused_in_http() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let gateway = before(&agent, "http://127.0.0.1:9/").await;
+async fn answers_problem_documents_to_requests_that_are_no_run() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let gateway = start_gateway(&agent, "http://127.0.0.1:9/").await;
     let sent = post("/locked", "", INPUT);
-    refused(&ask(gateway.data, sent.replacen("POST", "PUT", 1)).await, 401, "authentication_required");
-    let answer = ask(gateway.data, sent.replace("text/event-stream", "application/json")).await;
-    refused(&answer, 401, "authentication_required");
+    assert_refused(&send_request(gateway.data, sent.replacen("POST", "PUT", 1)).await, 401, "authentication_required");
+    let answer = send_request(gateway.data, sent.replace("text/event-stream", "application/json")).await;
+    assert_refused(&answer, 401, "authentication_required");
     assert!(answer.header("www-authenticate").is_some());
-    let foreign = ask(gateway.data, post("/locked", "Origin: https://evil.example\r\n", INPUT)).await;
-    refused(&foreign, 403, "origin_not_allowed");
-    refused(&ask(gateway.data, post("/locked", "Host: other\r\n", INPUT)).await, 400, "invalid_request");
-    refused(&ask(gateway.data, post("/nowhere", "", INPUT)).await, 404, "route_not_found");
-    assert_eq!(agent.connections(), 0);
+    let foreign = send_request(gateway.data, post("/locked", "Origin: https://evil.example\r\n", INPUT)).await;
+    assert_refused(&foreign, 403, "origin_not_allowed");
+    assert_refused(
+        &send_request(gateway.data, post("/locked", "Host: other\r\n", INPUT)).await,
+        400,
+        "invalid_request",
+    );
+    assert_refused(&send_request(gateway.data, post("/nowhere", "", INPUT)).await, 404, "route_not_found");
+    assert_eq!(agent.connection_count(), 0);
 }

@@ -1,10 +1,10 @@
 //! What the gateway makes of a request: what it refuses and how, what it answers with, and what reaches the agent.
 
-use super::support::agent::{Agent, Request, Step, refusing, write};
-use super::support::client::{Answer, Client, INPUT, ask, post, run};
+use super::support::agent::{Agent, Request, Step, refusing_address, write};
+use super::support::client::{Answer, Client, INPUT, post, post_run, send_request};
 use super::support::gateway::{Gateway, Setup};
-use super::support::soon;
-use super::support::sse::{HEAD, WHOLE, begun, refused, succeeded, whole};
+use super::support::sse::{COMPLETE_RUN, HEAD, assert_refused, assert_succeeded, complete_run, run_beginning};
+use super::support::within_deadline;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http2::{SendRequest, handshake};
@@ -15,23 +15,23 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 /// How soon an agent hears that nobody listens any more.
-const LEAVING: Duration = Duration::from_secs(1);
+const RELEASE_DEADLINE: Duration = Duration::from_secs(1);
 
-fn agent() -> Agent {
-    Agent::answering(HEAD.to_owned() + &whole())
+fn start_agent() -> Agent {
+    Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
 /// A gateway whose agent was not asked for anything when `sent` was answered.
-async fn untouched(sent: impl AsRef<[u8]>, top: &str) -> Answer {
-    let agent = agent();
+async fn answer_without_upstream_call(sent: impl AsRef<[u8]>, top: &str) -> Answer {
+    let agent = start_agent();
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
-    let answer = ask(gateway.data, sent).await;
-    assert_eq!(agent.connections(), 0);
+    let answer = send_request(gateway.data, sent).await;
+    assert_eq!(agent.connection_count(), 0);
     answer
 }
 
 #[tokio::test]
-async fn a_body_that_is_no_run_is_refused_with_its_place() {
+async fn rejects_invalid_bodies_and_names_the_place() {
     let deep = "[".repeat(201) + &"]".repeat(201);
     let rows: &[(&[u8], &str)] = &[
         (b"", "no JSON object"),
@@ -46,56 +46,59 @@ async fn a_body_that_is_no_run_is_refused_with_its_place() {
         (b"{\"messages\":[{\"id\":\"m1\",\"role\":\"wizard\"}]}", "/messages/0/role: "),
         (b"{\"messages\":[],\"threadId\":{}}", "/threadId: "),
     ];
-    let agent = agent();
-    let gateway = Gateway::before(&agent).await;
+    let agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
     for (body, detail) in rows {
         let head = format!("POST /run HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n", body.len());
-        let problem = refused(&ask(gateway.data, [head.as_bytes(), body].concat()).await, 400, "invalid_request");
+        let problem =
+            assert_refused(&send_request(gateway.data, [head.as_bytes(), body].concat()).await, 400, "invalid_request");
         assert!(problem["detail"].as_str().is_some_and(|text| text.contains(detail)), "{detail}: {problem}");
     }
     let body = format!("{{\"messages\":[],\"state\":{deep}}}");
-    refused(&ask(gateway.data, post("/run", "", &body)).await, 400, "invalid_request");
-    assert_eq!(agent.connections(), 0);
+    assert_refused(&send_request(gateway.data, post("/run", "", &body)).await, 400, "invalid_request");
+    assert_eq!(agent.connection_count(), 0);
 }
 
 /// Paths are compared as they are written; what is no route's path is nothing, and never somebody else's.
 #[tokio::test]
-async fn only_the_path_itself_is_a_route() {
-    let agent = agent();
-    let gateway = Gateway::before(&agent).await;
+async fn matches_routes_by_the_exact_path() {
+    let agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
     for path in ["/", "/run/", "/RUN", "//run", "/run;x=1", "/%72un", "/x/../run", "/run%00", "*"] {
-        let answer = run(gateway.data, path).await;
+        let answer = post_run(gateway.data, path).await;
         assert!([400, 404].contains(&answer.status), "{path}: {}", answer.text());
         if answer.status == 404 {
-            refused(&answer, 404, "route_not_found");
+            assert_refused(&answer, 404, "route_not_found");
         }
     }
-    assert_eq!(agent.connections(), 0);
-    succeeded(&run(gateway.data, "/run?query=1").await, WHOLE);
+    assert_eq!(agent.connection_count(), 0);
+    assert_succeeded(&post_run(gateway.data, "/run?query=1").await, COMPLETE_RUN);
 }
 
 #[tokio::test]
-async fn a_run_is_started_with_post() {
+async fn answers_405_to_methods_other_than_post() {
     for method in ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"] {
-        let answer = untouched(format!("{method} /run HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"), "").await;
-        refused(&answer, 405, "method_not_allowed");
+        let answer =
+            answer_without_upstream_call(format!("{method} /run HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"), "")
+                .await;
+        assert_refused(&answer, 405, "method_not_allowed");
         assert_eq!(answer.header("allow"), Some("POST"));
     }
 }
 
-fn accepting(fields: &str) -> String {
+fn request_with_fields(fields: &str) -> String {
     format!("POST /run HTTP/1.1\r\nHost: a\r\n{fields}Content-Length: {}\r\n\r\n{INPUT}", INPUT.len())
 }
 
 #[tokio::test]
-async fn a_client_has_to_take_an_event_stream() {
+async fn answers_406_unless_an_event_stream_is_accepted() {
     for fields in
         ["Accept: application/json\r\n", "Accept: text/html, image/*\r\n", "Accept: text/event-stream;q=0\r\n"]
     {
-        refused(&untouched(accepting(fields), "").await, 406, "not_acceptable");
+        assert_refused(&answer_without_upstream_call(request_with_fields(fields), "").await, 406, "not_acceptable");
     }
-    let agent = agent();
-    let gateway = Gateway::before(&agent).await;
+    let agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
     let taken = [
         "",
         "Accept: */*\r\n",
@@ -103,25 +106,29 @@ async fn a_client_has_to_take_an_event_stream() {
         "Accept: application/json\r\nAccept: text/event-stream\r\n",
     ];
     for fields in taken {
-        succeeded(&ask(gateway.data, accepting(fields)).await, WHOLE);
+        assert_succeeded(&send_request(gateway.data, request_with_fields(fields)).await, COMPLETE_RUN);
     }
 }
 
 #[tokio::test]
-async fn a_body_has_to_be_plain_json() {
+async fn answers_415_unless_the_body_is_plain_json() {
     for fields in ["Content-Type: text/plain\r\n", "Content-Type: application/json\r\nContent-Encoding: gzip\r\n"] {
-        refused(&untouched(accepting(fields), "").await, 415, "unsupported_media_type");
+        assert_refused(
+            &answer_without_upstream_call(request_with_fields(fields), "").await,
+            415,
+            "unsupported_media_type",
+        );
     }
     for fields in ["", "Content-Type: application/json; charset=utf-8\r\n", "Content-Type: application/vnd.x+json\r\n"]
     {
-        let agent = agent();
-        let gateway = Gateway::before(&agent).await;
-        succeeded(&ask(gateway.data, accepting(fields)).await, WHOLE);
+        let agent = start_agent();
+        let gateway = Gateway::start_for(&agent).await;
+        assert_succeeded(&send_request(gateway.data, request_with_fields(fields)).await, COMPLETE_RUN);
     }
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_announced_or_not() {
+async fn answers_413_to_bodies_over_the_limit() {
     let top = "limits: {request_body: 1KiB}";
     let chunks = format!("400\r\n{0}\r\n400\r\n{0}\r\n", " ".repeat(1024));
     let head = "POST /run HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n";
@@ -134,55 +141,55 @@ async fn a_body_over_the_limit_is_refused_announced_or_not() {
         format!("{head}Content-Length: 3000000\r\n\r\n{}", "x".repeat(3_000_000)),
     ];
     for row in rows {
-        let answer = untouched(row, top).await;
-        let problem = refused(&answer, 413, "body_too_large");
+        let answer = answer_without_upstream_call(row, top).await;
+        let problem = assert_refused(&answer, 413, "body_too_large");
         assert_eq!(problem["detail"], "The request body is larger than 1024 bytes.");
         assert_eq!(answer.header("connection"), Some("close"));
     }
 }
 
 #[tokio::test]
-async fn a_head_that_is_two_things_at_once_is_none() {
+async fn rejects_ambiguous_and_oversized_heads() {
     let two = "POST /run HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 4\r\n\r\n{}  ";
     let folded = "POST /run HTTP/1.1\r\nHost: a\r\nX: 1\r\n 2\r\nContent-Length: 2\r\n\r\n{}";
     let many = format!("POST /run HTTP/1.1\r\nHost: a\r\n{}\r\n", "X: 1\r\n".repeat(101));
     // The limit is looked at between reads, so a head may be one read longer before it is refused.
     let long = format!("POST /run HTTP/1.1\r\nHost: a\r\nX: {}\r\n\r\n", "x".repeat(200 << 10));
     for (request, status) in [(two, 400), (folded, 400), (many.as_str(), 431), (long.as_str(), 431)] {
-        let agent = agent();
-        let gateway = Gateway::before(&agent).await;
-        let answer = ask(gateway.data, request).await;
+        let agent = start_agent();
+        let gateway = Gateway::start_for(&agent).await;
+        let answer = send_request(gateway.data, request).await;
         assert_eq!(answer.status, status, "{request:.100}");
-        assert_eq!(agent.connections(), 0);
+        assert_eq!(agent.connection_count(), 0);
     }
 }
 
 #[tokio::test]
-async fn an_id_is_taken_over_made_or_replaced() {
-    let mut agent = agent();
-    let gateway = Gateway::before(&agent).await;
+async fn keeps_generates_or_replaces_the_request_id() {
+    let mut agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
     let ask_with = async |field: &str| {
-        let answer = ask(gateway.data, post("/run", field, INPUT)).await;
+        let answer = send_request(gateway.data, post("/run", field, INPUT)).await;
         answer.header("x-request-id").expect("an id").to_owned()
     };
     let good = ["abc-123", "{\"quoted\":1}", &"x".repeat(128)];
     for id in good {
         assert_eq!(ask_with(&format!("X-Request-Id: {id}\r\n")).await, id);
-        assert_eq!(agent.request().await.header("x-request-id"), Some(id));
+        assert_eq!(agent.next_request().await.header("x-request-id"), Some(id));
     }
     let hostile = ["", "two words", "tab\there", "\u{e9}", &"x".repeat(129)];
     let fields = hostile.iter().map(|id| format!("X-Request-Id: {id}\r\n")).chain([String::new()]);
     for field in fields {
         let id = ask_with(&field).await;
         assert_eq!(uuid::Uuid::parse_str(&id).expect("a UUID").get_version_num(), 7, "{field:?}");
-        assert_eq!(agent.request().await.header("x-request-id"), Some(id.as_str()));
+        assert_eq!(agent.next_request().await.header("x-request-id"), Some(id.as_str()));
     }
 }
 
 #[tokio::test]
-async fn the_head_of_a_stream_says_that_nothing_may_hold_it() {
-    let agent = agent();
-    let answer = run(Gateway::before(&agent).await.data, "/run").await;
+async fn sends_headers_that_forbid_caching_and_buffering() {
+    let agent = start_agent();
+    let answer = post_run(Gateway::start_for(&agent).await.data, "/run").await;
     let mut names: Vec<String> = answer.headers.iter().map(|(name, _)| name.to_ascii_lowercase()).collect();
     names.sort_unstable();
     let expected = ["cache-control", "content-type", "date", "transfer-encoding", "x-accel-buffering", "x-request-id"];
@@ -194,26 +201,26 @@ async fn the_head_of_a_stream_says_that_nothing_may_hold_it() {
 }
 
 /// What an AG-UI agent gets for [`INPUT`]: the same, and the version that the gateway speaks.
-fn sent() -> Value {
+fn expected_agent_body() -> Value {
     let mut input: Value = serde_json::from_str(INPUT).expect("JSON");
     input["protocolVersion"] = json!("1.0");
     input
 }
 
 /// The request that the agent gets for one of the client's.
-async fn forwarded(path: &str, more: &str, body: &str) -> (Request, Agent) {
-    let mut agent = agent();
-    let gateway = Gateway::before(&agent).await;
-    assert_eq!(ask(gateway.data, post(path, more, body)).await.status, 200);
-    (agent.request().await, agent)
+async fn forward_request(path: &str, more: &str, body: &str) -> (Request, Agent) {
+    let mut agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
+    assert_eq!(send_request(gateway.data, post(path, more, body)).await.status, 200);
+    (agent.next_request().await, agent)
 }
 
 #[tokio::test]
-async fn the_agent_gets_what_the_gateway_says_and_nothing_of_the_client() {
+async fn sends_only_its_own_headers_to_the_agent() {
     let more = "X-Request-Id: id-1\r\ntraceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n\
         Authorization: Bearer secret\r\nCookie: secret=1\r\nX-Forwarded-For: 6.6.6.6\r\nX_User: root\r\n\
         Accept-Encoding: gzip, br\r\nConnection: x-secret\r\nX-Secret: 1\r\nLast-Event-ID: 7\r\n";
-    let (request, agent) = forwarded("/run?secret=1", more, INPUT).await;
+    let (request, agent) = forward_request("/run?secret=1", more, INPUT).await;
     assert_eq!(request.head.lines().next(), Some("POST /agent?kept=1 HTTP/1.1"));
     // The client's trace, and the gateway's own place in it.
     let traceparent = request.header("traceparent").expect("a trace").to_owned();
@@ -238,15 +245,15 @@ async fn the_agent_gets_what_the_gateway_says_and_nothing_of_the_client() {
         ("x-request-id", "id-1"),
     ];
     assert_eq!(headers, expected.map(|(name, value)| (name.to_owned(), value)));
-    assert_eq!(request.json(), sent());
+    assert_eq!(request.json(), expected_agent_body());
 }
 
 /// The length is that of the body that leaves, in bytes, whatever the client's was.
 #[tokio::test]
-async fn the_agent_gets_the_length_of_its_own_body() {
+async fn sends_the_length_of_the_translated_body() {
     let body = r#"{ "messages" : [ {"id":"m1","role":"user","content":"部署 🚀"} ], "threadId": "t1", "runId": "r1" }"#;
     for path in ["/run", "/from-hai", "/to-hai"] {
-        let (request, _) = forwarded(path, "", body).await;
+        let (request, _) = forward_request(path, "", body).await;
         assert_eq!(request.header("content-length"), Some(request.body.len().to_string().as_str()), "{path}");
         assert_eq!(request.header("transfer-encoding"), None);
         let said = request.json();
@@ -256,104 +263,105 @@ async fn the_agent_gets_the_length_of_its_own_body() {
 }
 
 #[tokio::test]
-async fn a_request_without_ids_gets_some_and_its_events_carry_them() {
-    let mut agent = agent();
-    let gateway = Gateway::before(&agent).await;
-    let answer = ask(gateway.data, post("/run", "", r#"{"messages":[]}"#)).await;
-    let said = agent.request().await.json();
+async fn generates_missing_thread_and_run_ids() {
+    let mut agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
+    let answer = send_request(gateway.data, post("/run", "", r#"{"messages":[]}"#)).await;
+    let said = agent.next_request().await.json();
     let (thread, run) = (said["threadId"].as_str().expect("an id"), said["runId"].as_str().expect("an id"));
     assert!(!thread.is_empty() && !run.is_empty() && thread != run, "{said}");
     assert!(answer.text().contains(&format!("\"threadId\":\"{thread}\",\"runId\":\"{run}\"")), "{}", answer.text());
 }
 
 #[tokio::test]
-async fn a_body_of_many_chunks_is_one_body_for_the_agent() {
-    let mut agent = agent();
-    let gateway = Gateway::before(&agent).await;
+async fn joins_a_chunked_body_for_the_agent() {
+    let mut agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
     let mut client = Client::connect(gateway.data).await;
     client.send("POST /run HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n").await;
     for byte in INPUT.as_bytes() {
         client.send([b"1\r\n", &[*byte][..], b"\r\n"].concat()).await;
     }
     client.send("0\r\n\r\n").await;
-    succeeded(&client.answer().await, WHOLE);
-    assert_eq!(agent.request().await.json(), sent());
+    assert_succeeded(&client.read_answer().await, COMPLETE_RUN);
+    assert_eq!(agent.next_request().await.json(), expected_agent_body());
 }
 
 #[tokio::test]
-async fn a_client_may_keep_its_connection() {
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &whole())]);
-    let gateway = Gateway::before(&agent).await;
+async fn keeps_the_client_connection_open() {
+    let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &complete_run())]);
+    let gateway = Gateway::start_for(&agent).await;
     let mut client = Client::connect(gateway.data).await;
     for _ in 0..3 {
         client.send(post("/run", "", INPUT)).await;
-        succeeded(&client.answer().await, WHOLE);
+        assert_succeeded(&client.read_answer().await, COMPLETE_RUN);
         client.send(post("/nowhere", "", INPUT)).await;
-        refused(&client.answer().await, 404, "route_not_found");
+        assert_refused(&client.read_answer().await, 404, "route_not_found");
     }
 }
 
 #[tokio::test]
-async fn the_next_agent_is_asked_when_one_refuses() {
-    let ((_one, first), (_other, second)) = (refusing(), refusing());
-    let agent = agent();
+async fn tries_the_next_agent_when_a_connection_is_refused() {
+    let ((_one, first), (_other, second)) = (refusing_address(), refusing_address());
+    let agent = start_agent();
     let gateway = Gateway::start(Setup { upstreams: &[first, agent.url(), second], ..Setup::default() }).await;
     for _ in 0..6 {
-        succeeded(&run(gateway.data, "/run").await, WHOLE);
+        assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
     }
-    assert_eq!(agent.connections(), 6);
+    assert_eq!(agent.connection_count(), 6);
 }
 
 /// Once a request was sent a run may have begun, so nobody else is asked.
 #[tokio::test]
-async fn nobody_else_is_asked_once_the_request_was_sent() {
-    let (one, other) = (Agent::playing(vec![Step::Read, Step::Reset]), Agent::playing(vec![Step::Read, Step::Reset]));
+async fn does_not_retry_once_the_request_was_sent() {
+    let (one, other) =
+        (Agent::with_script(vec![Step::Read, Step::Reset]), Agent::with_script(vec![Step::Read, Step::Reset]));
     let gateway = Gateway::start(Setup { upstreams: &[one.url(), other.url()], ..Setup::default() }).await;
     for runs in 1..=4 {
-        refused(&run(gateway.data, "/run").await, 502, "upstream_reset");
-        assert_eq!(one.connections() + other.connections(), runs);
+        assert_refused(&post_run(gateway.data, "/run").await, 502, "upstream_reset");
+        assert_eq!(one.connection_count() + other.connection_count(), runs);
     }
 }
 
-async fn h2(gateway: &Gateway) -> SendRequest<Full<Bytes>> {
+async fn connect_h2(gateway: &Gateway) -> SendRequest<Full<Bytes>> {
     let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
     let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
     tokio::spawn(connection);
     sender
 }
 
-fn h2_post(path: &str) -> http::Request<Full<Bytes>> {
+fn h2_request(path: &str) -> http::Request<Full<Bytes>> {
     let request = http::Request::post(format!("http://gateway{path}")).header("content-type", "application/json");
     request.body(Full::from(INPUT)).expect("a request")
 }
 
 #[tokio::test]
-async fn a_client_may_speak_http_2() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let gateway = Gateway::before(&agent).await;
-    let mut client = h2(&gateway).await;
+async fn serves_http_2_clients() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let gateway = Gateway::start_for(&agent).await;
+    let mut client = connect_h2(&gateway).await;
     for (path, status) in [("/run", 200), ("/nowhere", 404), ("/run", 200)] {
-        let response = soon("an answer", client.send_request(h2_post(path))).await.expect("an answer");
+        let response = within_deadline("an answer", client.send_request(h2_request(path))).await.expect("an answer");
         assert_eq!(response.status(), status, "{path}");
-        let body = soon("a body", response.into_body().collect()).await.expect("a clean end").to_bytes();
+        let body = within_deadline("a body", response.into_body().collect()).await.expect("a clean end").to_bytes();
         let said = if status == 200 { "RUN_FINISHED" } else { "route_not_found" };
         assert!(String::from_utf8_lossy(&body).contains(said), "{path}: {body:?}");
     }
 }
 
 #[tokio::test]
-async fn a_client_that_resets_a_stream_of_http_2_leaves_only_that_run() {
-    let mut agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Stay]);
-    let gateway = Gateway::before(&agent).await;
-    let mut client = h2(&gateway).await;
-    let (one, other) = (client.send_request(h2_post("/run")), client.clone().send_request(h2_post("/run")));
-    let (one, other) = soon("answers", async { (one.await.expect("one"), other.await.expect("two")) }).await;
-    agent.request().await;
-    agent.request().await;
+async fn ends_only_the_run_of_a_reset_h2_stream() {
+    let mut agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::WaitForClose]);
+    let gateway = Gateway::start_for(&agent).await;
+    let mut client = connect_h2(&gateway).await;
+    let (one, other) = (client.send_request(h2_request("/run")), client.clone().send_request(h2_request("/run")));
+    let (one, other) = within_deadline("answers", async { (one.await.expect("one"), other.await.expect("two")) }).await;
+    agent.next_request().await;
+    agent.next_request().await;
     drop(one);
-    timeout(LEAVING, agent.left()).await.expect("the agent is left");
-    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 1.0).await;
+    timeout(RELEASE_DEADLINE, agent.wait_until_closed()).await.expect("the agent is left");
+    gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 1.0).await;
     drop(other);
-    agent.left().await;
-    gateway.reaches(r#"diglot_streams_total{outcome="client_gone",route="run"}"#, 2.0).await;
+    agent.wait_until_closed().await;
+    gateway.wait_for_metric(r#"diglot_streams_total{outcome="client_gone",route="run"}"#, 2.0).await;
 }

@@ -10,18 +10,18 @@
 
 mod h2;
 mod join;
-mod kept;
-mod owner;
+mod ownership;
+mod retention;
 mod shared;
-mod steps;
 mod stop;
+mod two_steps;
 
 use super::support::agent::{Agent, Step, write};
-use super::support::client::{Answer, Client, End, INPUT, ask, post};
+use super::support::client::{Answer, Client, End, INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, SAID, STARTED, refused};
-use diglot::dialect::{self, Side};
-use diglot::translate::verify::{Severity, Verifier};
+use super::support::sse::{CLOSED, CONTENT, FINISHED, HEAD, OPENED, STARTED, assert_refused};
+use diglot::dialect::{self, PeerDialect};
+use diglot::translate::verify::{RuleSeverity, Verifier};
 use serde_json::Value;
 use std::net::SocketAddr;
 
@@ -36,12 +36,12 @@ fn routes(agent: &Agent, more: &str) -> String {
     format!("routes:\n{}{}", route("run", "ag-ui"), route("hai", "hai"))
 }
 
-async fn before(agent: &Agent) -> Gateway {
-    with(agent, "", "").await
+async fn start_gateway(agent: &Agent) -> Gateway {
+    start_gateway_with(agent, "", "").await
 }
 
 /// The same, with keys of the top level and of the routes.
-async fn with(agent: &Agent, top: &str, more: &str) -> Gateway {
+async fn start_gateway_with(agent: &Agent, top: &str, more: &str) -> Gateway {
     Gateway::start(Setup { routes: &routes(agent, more), top, ..Setup::default() }).await
 }
 
@@ -50,15 +50,15 @@ fn input(run: &str) -> String {
     INPUT.replace(r#""runId":"r1""#, &format!(r#""runId":"{run}""#))
 }
 
-fn get(path: &str, more: &str) -> String {
+fn get_request(path: &str, more: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{more}\r\n")
 }
 
-fn events_of(run: &str) -> String {
+fn run_events_path(run: &str) -> String {
     format!("/run/runs/{run}/events")
 }
 
-fn cursor(id: &str) -> String {
+fn last_event_id(id: &str) -> String {
     format!("Last-Event-ID: {id}\r\n")
 }
 
@@ -91,60 +91,60 @@ fn frames(body: &str) -> Vec<Frame> {
     frames.map(read).collect()
 }
 
-fn kinds(frames: &[Frame]) -> Vec<&str> {
+fn frame_kinds(frames: &[Frame]) -> Vec<&str> {
     frames.iter().map(Frame::kind).collect()
 }
 
 /// The frames of a stream that was answered and ended well.
 #[track_caller]
-fn heard(answer: &Answer) -> Vec<Frame> {
+fn finished_frames(answer: &Answer) -> Vec<Frame> {
     assert_eq!((answer.status, answer.end), (200, End::Clean), "{}", answer.text());
     assert_eq!(answer.header("content-type"), Some("text/event-stream"));
     frames(answer.text())
 }
 
 /// The end of [`SAID`].
-const HEARD: &str = "你好\"}\n\n";
+const END_OF_SAID: &str = "你好\"}\n\n";
 
 /// Starts a run and hears it up to a text; gives the client, too.
-async fn begun(to: SocketAddr, run: &str, text: &str) -> (Client, Vec<Frame>) {
-    opened(to, post("/run", "", &input(run)), text).await
+async fn start_run_until(to: SocketAddr, run: &str, text: &str) -> (Client, Vec<Frame>) {
+    open_stream_until(to, post("/run", "", &input(run)), text).await
 }
 
 /// Sends a request and hears its stream up to the end of the frame with a text.
-async fn opened(to: SocketAddr, request: String, text: &str) -> (Client, Vec<Frame>) {
+async fn open_stream_until(to: SocketAddr, request: String, text: &str) -> (Client, Vec<Frame>) {
     let mut client = Client::connect(to).await;
     client.send(request).await;
-    let answer = client.head().await;
+    let answer = client.read_head().await;
     assert_eq!(answer.status, 200);
-    let body = client.until(text).await;
-    (client, whole_frames(&body))
+    let body = client.read_until(text).await;
+    (client, complete_frames(&body))
 }
 
 /// What is left of a stream, which ends well.
-async fn rest(mut client: Client) -> Vec<Frame> {
-    let (body, end) = client.rest().await;
+async fn read_rest(mut client: Client) -> Vec<Frame> {
+    let (body, end) = client.read_rest().await;
     assert_eq!(end, End::Clean);
     frames(std::str::from_utf8(&body).expect("UTF-8"))
 }
 
 /// Reads a run with GET to its end.
-async fn read(to: SocketAddr, run: &str, more: &str) -> Answer {
-    ask(to, get(&events_of(run), more)).await
+async fn read_run(to: SocketAddr, run: &str, more: &str) -> Answer {
+    send_request(to, get_request(&run_events_path(run), more)).await
 }
 
 /// An agent that says a few events, waits, and ends.
-fn waiting() -> Agent {
-    Agent::playing(vec![
+fn start_paused_agent() -> Agent {
+    Agent::with_script(vec![
         Step::Read,
-        write([HEAD, STARTED, OPENED, SAID].concat()),
+        write([HEAD, STARTED, OPENED, CONTENT].concat()),
         Step::Pause,
         write([CLOSED, FINISHED].concat()),
     ])
 }
 
 /// What a client of AG-UI has in the end: the text of each message, by its id.
-fn texts(frames: &[Frame]) -> Vec<(String, String)> {
+fn message_texts(frames: &[Frame]) -> Vec<(String, String)> {
     let mut texts: Vec<(String, String)> = Vec::new();
     for Frame { event, .. } in frames {
         let text = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
@@ -177,16 +177,16 @@ fn texts(frames: &[Frame]) -> Vec<(String, String)> {
 
 /// Holds that the client would accept a stream, as `diglot verify` says of it.
 #[track_caller]
-fn legal(body: &str, dialect: &str) {
-    let side = Side::new(dialect::by_name(dialect).expect("a dialect"));
+fn assert_legal(body: &str, dialect: &str) {
+    let side = PeerDialect::new(dialect::find_by_name(dialect).expect("a dialect"));
     let (mut verifier, mut findings) = (Verifier::new(side), Vec::new());
     verifier.push(body.as_bytes(), &mut findings);
     verifier.finish(&mut findings);
-    findings.retain(|finding| finding.rule.severity() == Severity::Violation);
+    findings.retain(|finding| finding.rule.severity() == RuleSeverity::Violation);
     assert!(findings.is_empty(), "{findings:?}\n{body}");
 }
 
 /// What of a body is whole frames: a client that was cut off knows no more.
-fn whole_frames(body: &str) -> Vec<Frame> {
+fn complete_frames(body: &str) -> Vec<Frame> {
     frames(&body[..body.rfind("\n\n").map_or(0, |at| at + 2)])
 }

@@ -1,8 +1,8 @@
 //! The JSON Schema of the configuration against a validator that is not ours, and against `diglot check`: what the schema takes
 //! on structure the check takes, and what the schema refuses the check refuses.
 
-use diglot::config::schema::{configuration, key_file};
-use diglot::config::{Problems, effective};
+use diglot::config::schema::{config_schema, key_file_schema};
+use diglot::config::{ConfigProblems, effective};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ fn root() -> PathBuf {
 }
 
 /// What the validator says of each document; `None` where it takes it.
-fn judged(schema: &str, documents: &[String]) -> Vec<Option<String>> {
+fn schema_errors(schema: &str, documents: &[String]) -> Vec<Option<String>> {
     let schema: Value = serde_json::from_str(schema).expect("a schema is JSON");
     let question = json!({ "schema": schema, "documents": documents }).to_string();
     let mut validator = Command::new("python3")
@@ -38,19 +38,19 @@ fn read(path: &str) -> String {
 }
 
 /// What the check says of a document that stands beside `everything.yaml`.
-fn checked(document: &str) -> Result<(), Problems> {
+fn check_document(document: &str) -> Result<(), ConfigProblems> {
     let path = root().join("tests/it/schema/everything.yaml");
-    effective::understood(&path, document.as_bytes(), |_, _, _| Ok(())).map(|_| ())
+    effective::load_effective(&path, document.as_bytes(), |_, _, _| Ok(())).map(|_| ())
 }
 
 /// Whether the check objects to the form: keys that are not there or too many, a mapping in place of a list.
-fn is_structural(problems: &Problems) -> bool {
+fn is_structural(problems: &ConfigProblems) -> bool {
     let marks = ["unknown key", "expected ", "there is no value here", "is missing or empty"];
     problems.into_iter().any(|problem| marks.iter().any(|mark| problem.message.contains(mark)))
 }
 
 #[test]
-fn the_committed_files_fit() {
+fn committed_files_match_the_schema() {
     let mut files = vec!["config/diglot.yaml".to_owned(), "tests/it/schema/everything.yaml".to_owned()];
     for entry in std::fs::read_dir(root().join("config/examples")).expect("the examples") {
         let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
@@ -58,18 +58,18 @@ fn the_committed_files_fit() {
     }
     assert!(files.len() > 10);
     let documents: Vec<String> = files.iter().map(|file| read(file)).collect();
-    for (file, wrong) in files.iter().zip(judged(&configuration(), &documents)) {
+    for (file, wrong) in files.iter().zip(schema_errors(&config_schema(), &documents)) {
         assert_eq!(wrong, None, "{file}");
     }
     let keys = read("config/examples/api-keys/keys.yaml");
-    assert_eq!(judged(&key_file(), &[keys]), [None]);
+    assert_eq!(schema_errors(&key_file_schema(), &[keys]), [None]);
 }
 
 /// A route without a mistake, in one line.
 const ROUTE: &str = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
 
 #[test]
-fn a_slip_is_seen_by_the_editor_as_by_the_check() {
+fn schema_and_check_both_reject_mistakes() {
     let broken = [
         ("no route", "keep_alive: 15s\n".to_owned()),
         ("an unknown key", format!("keepalive: 15s\n{ROUTE}")),
@@ -102,14 +102,14 @@ fn a_slip_is_seen_by_the_editor_as_by_the_check() {
         ("an alias of a client's version", ROUTE.replace("client: ag-ui", "client: {dialect: ag-ui-0, pin: 0.0.1}")),
     ];
     let documents: Vec<String> = broken.iter().map(|(_, document)| document.clone()).collect();
-    for ((cause, document), wrong) in broken.iter().zip(judged(&configuration(), &documents)) {
-        assert!(checked(document).is_err(), "{cause}: the check takes it\n{document}");
+    for ((cause, document), wrong) in broken.iter().zip(schema_errors(&config_schema(), &documents)) {
+        assert!(check_document(document).is_err(), "{cause}: the check takes it\n{document}");
         assert!(wrong.is_some(), "{cause}: the schema takes it\n{document}");
     }
 }
 
 #[test]
-fn what_may_come_from_elsewhere_fits() {
+fn schema_accepts_variables_and_anchors() {
     let fine = [
         ROUTE.replace("path: /a", "path: \"${P:-/a}\", guard: \"${G:-strict}\", max_streams: \"${N:-5}\""),
         format!("keep_alive: ${{K:-15s}}\nlimits: {{frame: \"${{F:-8MiB}}\", headers: \"100\", legacy_headers: \"true\"}}\n{ROUTE}"),
@@ -117,26 +117,27 @@ fn what_may_come_from_elsewhere_fits() {
         format!("x: &k {{path: /b}}\n{ROUTE}").replace("x: &k {path: /b}\n", ""),
         "routes:\n  - &chat {path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}\n  - {<<: *chat, path: /b}\n".to_owned(),
     ];
-    for (document, wrong) in fine.iter().zip(judged(&configuration(), &fine)) {
-        checked(document).unwrap_or_else(|problems| panic!("{document}\n{problems}"));
+    for (document, wrong) in fine.iter().zip(schema_errors(&config_schema(), &fine)) {
+        check_document(document).unwrap_or_else(|problems| panic!("{document}\n{problems}"));
         assert_eq!(wrong, None, "{document}");
     }
 }
 
 /// The file with every key, broken at every place in each way that changes its form.
 #[test]
-fn schema_and_check_agree_on_every_place() {
+fn schema_and_check_agree_on_every_mutation() {
     let whole: Value = serde_saphyr::from_str(&read("tests/it/schema/everything.yaml")).expect("YAML");
-    checked(&whole.to_string()).unwrap_or_else(|problems| panic!("{problems}"));
+    check_document(&whole.to_string()).unwrap_or_else(|problems| panic!("{problems}"));
     let mut broken = Vec::new();
-    places(&whole, &mut String::new(), &mut |pointer| mutations(&whole, pointer, &mut broken));
+    visit_values(&whole, &mut String::new(), &mut |pointer| mutations(&whole, pointer, &mut broken));
     assert!(broken.len() > 500, "{}", broken.len());
     let documents: Vec<String> = broken.iter().map(|(_, document)| document.to_string()).collect();
     let mut differences = String::new();
     let mut refused = 0;
-    for ((what, _), (document, wrong)) in broken.iter().zip(documents.iter().zip(judged(&configuration(), &documents)))
+    for ((what, _), (document, wrong)) in
+        broken.iter().zip(documents.iter().zip(schema_errors(&config_schema(), &documents)))
     {
-        let said = checked(document);
+        let said = check_document(document);
         match (&wrong, &said) {
             (None, Err(problems)) if is_structural(problems) => {
                 differences += &format!("{what}: the schema takes it, the check says {}\n", first_line(problems));
@@ -150,12 +151,12 @@ fn schema_and_check_agree_on_every_place() {
     assert!(refused > 400, "{refused} of {} were refused by both", broken.len());
 }
 
-fn first_line(problems: &Problems) -> String {
+fn first_line(problems: &ConfigProblems) -> String {
     problems.to_string().lines().next().unwrap_or_default().to_owned()
 }
 
 /// Calls `each` with a JSON pointer to every value.
-fn places(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str)) {
+fn visit_values(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str)) {
     each(pointer);
     let length = pointer.len();
     let names: Vec<(String, &Value)> = match value {
@@ -165,7 +166,7 @@ fn places(value: &Value, pointer: &mut String, each: &mut impl FnMut(&str)) {
     };
     for (name, value) in names {
         *pointer += &format!("/{name}");
-        places(value, pointer, each);
+        visit_values(value, pointer, each);
         pointer.truncate(length);
     }
 }

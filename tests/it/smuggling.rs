@@ -4,10 +4,10 @@
 //! Time-outs are a second here, so each conversation ends by itself and everything that was said in it can be counted.
 
 use super::support::agent::Agent;
-use super::support::client::{INPUT, ask, post};
+use super::support::client::{INPUT, post, send_request};
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{HEAD, refused, whole};
-use super::support::{eventually, soon};
+use super::support::sse::{HEAD, assert_refused, complete_run};
+use super::support::{eventually, within_deadline};
 use futures_util::future::join_all;
 use std::net::SocketAddr;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -15,80 +15,80 @@ use tokio::net::TcpStream;
 
 const QUICK: &str = "limits: {head_timeout: 1s, body_timeout: 1s, idle_timeout: 1s}";
 
-fn agent() -> Agent {
-    Agent::answering(HEAD.to_owned() + &whole())
+fn start_agent() -> Agent {
+    Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
-async fn before(agent: &Agent) -> Gateway {
+async fn start_gateway(agent: &Agent) -> Gateway {
     Gateway::start(Setup { upstreams: &[agent.url()], top: QUICK, ..Setup::default() }).await
 }
 
 /// Everything that comes back for some bytes, until the gateway closes the connection.
-async fn hear(to: SocketAddr, said: &[u8]) -> Vec<u8> {
+async fn exchange(to: SocketAddr, said: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(to).await.expect("the gateway listens");
     // A gateway that has heard enough may close while we still write.
     let _ = stream.write_all(said).await;
     let mut heard = Vec::new();
-    let _ = soon("the end of the connection", stream.read_to_end(&mut heard)).await;
+    let _ = within_deadline("the end of the connection", stream.read_to_end(&mut heard)).await;
     heard
 }
 
 /// The statuses of everything that comes back.
-async fn statuses(to: SocketAddr, said: &[u8]) -> Vec<u16> {
-    let heard = hear(to, said).await;
+async fn reply_statuses(to: SocketAddr, said: &[u8]) -> Vec<u16> {
+    let heard = exchange(to, said).await;
     let heard = String::from_utf8_lossy(&heard);
     heard.split("HTTP/1.").skip(1).map(|rest| rest[2..5].parse().expect("a status")).collect()
 }
 
 /// A run that starts when it is taken for a request of its own.
-fn hidden() -> String {
+fn smuggled_request() -> String {
     post("/run", "", INPUT)
 }
 
 /// A request with these fields and this body, and nothing that is not written here.
-fn raw(fields: &str, body: &str) -> Vec<u8> {
+fn raw_request(fields: &str, body: &str) -> Vec<u8> {
     format!("POST /run HTTP/1.1\r\nHost: a\r\n{fields}\r\n{body}").into_bytes()
 }
 
-fn chunked(body: &str) -> String {
+fn chunked_body(body: &str) -> String {
     format!("{:x}\r\n{body}\r\n0\r\n\r\n", body.len())
 }
 
 const TE: &str = "Transfer-Encoding: chunked\r\n";
 
 /// Holds that each row is answered so, and gives how many runs there were.
-async fn hold(rows: Vec<(Vec<u8>, Vec<u16>)>) -> usize {
-    let agent = agent();
-    let gateway = before(&agent).await;
-    let answers = join_all(rows.iter().map(|(said, _)| statuses(gateway.data, said))).await;
+async fn assert_statuses(rows: Vec<(Vec<u8>, Vec<u16>)>) -> usize {
+    let agent = start_agent();
+    let gateway = start_gateway(&agent).await;
+    let answers = join_all(rows.iter().map(|(said, _)| reply_statuses(gateway.data, said))).await;
     for ((said, expected), answer) in rows.iter().zip(answers) {
         assert_eq!(answer, *expected, "{}", String::from_utf8_lossy(said));
     }
-    agent.connections()
+    agent.connection_count()
 }
 
 /// "The server MUST close the connection after responding to such a request" [RFC 9112 §6.1].
 #[tokio::test]
-async fn what_has_both_lengths_is_the_last_of_its_connection() {
-    let hidden = hidden();
-    let (inside, whole) = (format!("0\r\n\r\n{hidden}"), chunked(INPUT));
+async fn closes_the_connection_after_a_message_with_both_lengths() {
+    let hidden = smuggled_request();
+    let (inside, whole) = (format!("0\r\n\r\n{hidden}"), chunked_body(INPUT));
     let length = |length: usize| format!("Content-Length: {length}\r\n");
     let rows = vec![
         // CL.TE: the rest of what somebody took for a body is no request. Either order.
-        (raw(&(length(inside.len()) + TE), &inside), vec![400]),
-        (raw(&(TE.to_owned() + &length(inside.len())), &inside), vec![400]),
+        (raw_request(&(length(inside.len()) + TE), &inside), vec![400]),
+        (raw_request(&(TE.to_owned() + &length(inside.len())), &inside), vec![400]),
         // TE.CL: a chunk is a chunk.
-        (raw(&(length(4) + TE), &chunked(&hidden)), vec![400]),
+        (raw_request(&(length(4) + TE), &chunked_body(&hidden)), vec![400]),
         // One normal message, and nothing behind it.
-        (raw(&(length(3) + TE), &(whole.clone() + &hidden)), vec![200]),
-        (raw(TE, &(whole + &hidden)), vec![200]),
+        (raw_request(&(length(3) + TE), &(whole.clone() + &hidden)), vec![200]),
+        (raw_request(TE, &(whole + &hidden)), vec![200]),
     ];
-    assert_eq!(hold(rows).await, 2);
+    assert_eq!(assert_statuses(rows).await, 2);
 }
 
 #[tokio::test]
-async fn a_transfer_coding_is_chunked_or_nothing() {
-    let body = format!("0\r\n\r\n{}", hidden());
+async fn rejects_transfer_codings_other_than_chunked() {
+    let body = format!("0\r\n\r\n{}", smuggled_request());
     let fields = [
         "Transfer-Encoding: xchunked\r\n",
         "Transfer-Encoding: identity\r\n",
@@ -109,39 +109,39 @@ async fn a_transfer_coding_is_chunked_or_nothing() {
         "X: 1\rTransfer-Encoding: chunked\r\n",
         "Transfer-Encoding: chunked\0\r\n",
     ];
-    let mut rows: Vec<_> = fields.iter().map(|fields| (raw(fields, &body), vec![400])).collect();
+    let mut rows: Vec<_> = fields.iter().map(|fields| (raw_request(fields, &body), vec![400])).collect();
     // HTTP/1.0 has none.
     rows.push((format!("POST /run HTTP/1.0\r\nHost: a\r\n{TE}\r\n{body}").into_bytes(), vec![400]));
-    assert_eq!(hold(rows).await, 0);
+    assert_eq!(assert_statuses(rows).await, 0);
 }
 
 #[tokio::test]
-async fn a_length_is_one_number() {
+async fn rejects_malformed_content_lengths() {
     let mut rows = Vec::new();
     for length in
         ["+143", "143,143", "143, 143", "0x8f", "-1", "143.0", "1e2", "", "143 143", "99999999999999999999999"]
     {
-        rows.push((raw(&format!("Content-Length: {length}\r\n"), INPUT), vec![400]));
+        rows.push((raw_request(&format!("Content-Length: {length}\r\n"), INPUT), vec![400]));
     }
     let length = INPUT.len();
-    rows.push((raw(&format!("Content-Length: {length}\r\nContent-Length: 0\r\n"), INPUT), vec![400]));
-    rows.push((raw(&format!("Content-Length : {length}\r\n"), INPUT), vec![400]));
+    rows.push((raw_request(&format!("Content-Length: {length}\r\nContent-Length: 0\r\n"), INPUT), vec![400]));
+    rows.push((raw_request(&format!("Content-Length : {length}\r\n"), INPUT), vec![400]));
     // 0.CL and CL.0: no length is no body, whatever looks like one.
-    rows.push((raw(&format!("Content_Length: {length}\r\nConnection: close\r\n"), INPUT), vec![400]));
+    rows.push((raw_request(&format!("Content_Length: {length}\r\nConnection: close\r\n"), INPUT), vec![400]));
     // The body of a request that has none to be read is no request.
-    let hidden = hidden();
+    let hidden = smuggled_request();
     rows.push((
         format!("GET /run HTTP/1.1\r\nHost: a\r\nContent-Length: {}\r\n\r\n{hidden}", hidden.len()).into(),
         vec![405],
     ));
-    assert_eq!(hold(rows).await, 0);
+    assert_eq!(assert_statuses(rows).await, 0);
     // "or replace the duplicated field values with a single valid Content-Length" [RFC 9110 §8.6]
-    let twice = raw(&format!("Content-Length: {length}\r\nContent-Length: {length}\r\n"), INPUT);
-    assert_eq!(hold(vec![(twice, vec![200])]).await, 1);
+    let twice = raw_request(&format!("Content-Length: {length}\r\nContent-Length: {length}\r\n"), INPUT);
+    assert_eq!(assert_statuses(vec![(twice, vec![200])]).await, 1);
 }
 
 #[tokio::test]
-async fn a_chunk_is_what_it_says() {
+async fn rejects_malformed_chunks() {
     let bodies = [
         "0x2\r\n{}\r\n0\r\n\r\n",
         "+2\r\n{}\r\n0\r\n\r\n",
@@ -156,29 +156,31 @@ async fn a_chunk_is_what_it_says() {
         "2\r\n{}X\r\n0\r\n\r\n",
         "3\r\n{}\r\n0\r\n\r\n",
     ];
-    let rows = bodies.iter().map(|body| (raw(TE, &(body.to_string() + &hidden())), vec![400])).collect();
-    assert_eq!(hold(rows).await, 0);
+    let rows =
+        bodies.iter().map(|body| (raw_request(TE, &(body.to_string() + &smuggled_request())), vec![400])).collect();
+    assert_eq!(assert_statuses(rows).await, 0);
     let extended = format!("{:x};a=\"1;2\"\r\n{INPUT}\r\n0\r\n\r\n", INPUT.len());
-    assert_eq!(hold(vec![(raw(TE, &extended), vec![200])]).await, 1);
+    assert_eq!(assert_statuses(vec![(raw_request(TE, &extended), vec![200])]).await, 1);
 }
 
 #[tokio::test]
-async fn trailers_end_here() {
-    let mut agent = agent();
-    let gateway = before(&agent).await;
+async fn drops_request_trailers() {
+    let mut agent = start_agent();
+    let gateway = start_gateway(&agent).await;
     let trailers = "Content-Length: 99\r\nX-Diglot-Subject: root\r\nAuthorization: Bearer a\r\n";
-    let body = format!("{:x}\r\n{INPUT}\r\n0\r\n{trailers}\r\n{}", INPUT.len(), hidden());
-    assert_eq!(statuses(gateway.data, &raw(TE, &body)).await, [200]);
-    let request = agent.request().await;
+    let body = format!("{:x}\r\n{INPUT}\r\n0\r\n{trailers}\r\n{}", INPUT.len(), smuggled_request());
+    assert_eq!(reply_statuses(gateway.data, &raw_request(TE, &body)).await, [200]);
+    let request = agent.next_request().await;
     assert_eq!(request.header("content-length"), Some(request.body.len().to_string().as_str()));
     assert_eq!((request.header("x-diglot-subject"), request.header("authorization")), (None, None));
-    assert_eq!(agent.connections(), 1);
+    assert_eq!(agent.connection_count(), 1);
 }
 
 #[tokio::test]
-async fn a_head_has_one_reading_or_none() {
+async fn rejects_ambiguous_request_heads() {
     let length = INPUT.len();
-    let head = |head: &str| format!("{head}\r\nContent-Length: {length}\r\n\r\n{INPUT}{}", hidden()).into_bytes();
+    let head =
+        |head: &str| format!("{head}\r\nContent-Length: {length}\r\n\r\n{INPUT}{}", smuggled_request()).into_bytes();
     let rows = [
         "POST /run HTTP/1.1\r\nHost: a\r\nX: 1\r\n folded",
         "POST /run HTTP/1.1\r\nHost: a\r\nX: 1\0",
@@ -212,36 +214,36 @@ async fn a_head_has_one_reading_or_none() {
         "POST * HTTP/1.1\r\nHost: a",
         "POST run HTTP/1.1\r\nHost: a",
     ];
-    assert_eq!(hold(rows.map(|row| (head(row), vec![400])).to_vec()).await, 0);
+    assert_eq!(assert_statuses(rows.map(|row| (head(row), vec![400])).to_vec()).await, 0);
 }
 
 /// What is asked for beside a run is not given, and the run is one run.
 #[tokio::test]
-async fn one_normal_message_is_one_run() {
+async fn starts_one_run_despite_upgrade_and_expect_headers() {
     let length = format!("Content-Length: {}\r\n", INPUT.len());
     let rows = vec![
         (
-            raw(
+            raw_request(
                 &format!("Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABk\r\n{length}"),
                 INPUT,
             ),
             vec![200],
         ),
-        (raw(&format!("Connection: Upgrade\r\nUpgrade: websocket\r\n{length}"), INPUT), vec![200]),
-        (raw(&format!("Expect: 100-continue\r\n{length}"), INPUT), vec![100, 200]),
-        (raw(&format!("Expect: a-miracle\r\n{length}"), INPUT), vec![200]),
+        (raw_request(&format!("Connection: Upgrade\r\nUpgrade: websocket\r\n{length}"), INPUT), vec![200]),
+        (raw_request(&format!("Expect: 100-continue\r\n{length}"), INPUT), vec![100, 200]),
+        (raw_request(&format!("Expect: a-miracle\r\n{length}"), INPUT), vec![200]),
         // "a recipient MAY recognize a single LF as a line terminator" [RFC 9112 §2.2]
         (format!("POST /run HTTP/1.1\nHost: a\n{}\n\n{INPUT}", length.trim_end()).into_bytes(), vec![200]),
         (format!("POST http://a/run HTTP/1.1\r\nHost: A:80\r\n{length}\r\n{INPUT}").into_bytes(), vec![200]),
         (format!("POST /run HTTP/1.0\r\n{length}\r\n{INPUT}").into_bytes(), vec![200]),
     ];
     let runs = rows.len();
-    assert_eq!(hold(rows).await, runs);
+    assert_eq!(assert_statuses(rows).await, runs);
 }
 
 /// A path is a route's when it is the same text; so there is no second spelling that a rule for the first would miss.
 #[tokio::test]
-async fn no_other_spelling_of_a_path_reaches_the_agent() {
+async fn refuses_other_spellings_of_a_path() {
     let paths = [
         "//run",
         "/./run",
@@ -283,37 +285,37 @@ async fn no_other_spelling_of_a_path_reaches_the_agent() {
         "http://gateway/./run",
     ];
     let rows: Vec<_> = paths.iter().map(|path| post(path, "Authorization: Bearer x\r\n", INPUT)).collect();
-    let agent = agent();
-    let gateway = before(&agent).await;
-    let answers = join_all(rows.iter().map(|row| statuses(gateway.data, row.as_bytes()))).await;
+    let agent = start_agent();
+    let gateway = start_gateway(&agent).await;
+    let answers = join_all(rows.iter().map(|row| reply_statuses(gateway.data, row.as_bytes()))).await;
     for (path, answer) in paths.iter().zip(answers) {
         assert!(answer == [400] || answer == [404], "{path}: {answer:?}");
     }
-    assert_eq!(agent.connections(), 0);
+    assert_eq!(agent.connection_count(), 0);
 }
 
 /// Which row of the table is refused how: 408 for a body that does not come, an end without words for a head.
 #[tokio::test]
-async fn slow_requests_end() {
-    let agent = agent();
-    let gateway = before(&agent).await;
+async fn times_out_slow_heads_and_bodies() {
+    let agent = start_agent();
+    let gateway = start_gateway(&agent).await;
     let heads = ["", "P", "PRI * HTT", "POST /run HTTP/1.1\r\nHost: a\r\nX: ", "\r\n\r\n"].map(async |silent| {
-        assert!(hear(gateway.data, silent.as_bytes()).await.is_empty(), "{silent:?}");
+        assert!(exchange(gateway.data, silent.as_bytes()).await.is_empty(), "{silent:?}");
     });
     let bodies = [("Content-Length: 100\r\n", "{"), (TE, "1\r\n{\r\n"), (TE, "1")].map(async |(fields, body)| {
-        let answer = ask(gateway.data, raw(fields, body)).await;
-        refused(&answer, 408, "request_timeout");
+        let answer = send_request(gateway.data, raw_request(fields, body)).await;
+        assert_refused(&answer, 408, "request_timeout");
         assert_eq!(answer.header("connection"), Some("close"));
     });
     tokio::join!(join_all(heads), join_all(bodies));
-    assert_eq!(agent.connections(), 0);
+    assert_eq!(agent.connection_count(), 0);
 }
 
 /// A drip of bytes is no progress: the head has one deadline.
 #[tokio::test]
-async fn a_head_that_drips_has_the_same_time() {
-    let agent = agent();
-    let gateway = before(&agent).await;
+async fn times_out_a_head_sent_byte_by_byte() {
+    let agent = start_agent();
+    let gateway = start_gateway(&agent).await;
     let (mut from, mut to) = TcpStream::connect(gateway.data).await.expect("the gateway listens").into_split();
     to.write_all(b"POST /run HTTP/1.1\r\nHost: a\r\nX: ").await.expect("it reads");
     let drip = tokio::spawn(async move {
@@ -323,26 +325,26 @@ async fn a_head_that_drips_has_the_same_time() {
         }
     });
     let mut heard = Vec::new();
-    let _ = soon("the end of the connection", from.read_to_end(&mut heard)).await;
-    soon("the end of the drip", drip).await.expect("no panic");
+    let _ = within_deadline("the end of the connection", from.read_to_end(&mut heard)).await;
+    within_deadline("the end of the drip", drip).await.expect("no panic");
     assert!(heard.is_empty(), "{heard:?}");
 }
 
 #[tokio::test]
-async fn heads_have_limits_that_are_configured() {
+async fn applies_the_configured_head_limits() {
     let top = "limits: {header_bytes: 8KiB, headers: 10, head_timeout: 1s, idle_timeout: 1s}";
-    let agent = agent();
+    let agent = start_agent();
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top, ..Setup::default() }).await;
     let with = |fields: String| post("/run", &fields, INPUT).into_bytes();
     // Host, Content-Type, Accept, Content-Length, and six more.
-    assert_eq!(statuses(gateway.data, &with("X: 1\r\n".repeat(6))).await, [200]);
-    assert_eq!(statuses(gateway.data, &with("X: 1\r\n".repeat(7))).await, [431]);
-    assert_eq!(statuses(gateway.data, &with(format!("X: {}\r\n", "x".repeat(7 << 10)))).await, [200]);
-    assert_eq!(statuses(gateway.data, &with(format!("X: {}\r\n", "x".repeat(9 << 10)))).await, [431]);
-    assert_eq!(statuses(gateway.data, &with(format!("X: {}\r\n", "x".repeat(1 << 20)))).await, [431]);
+    assert_eq!(reply_statuses(gateway.data, &with("X: 1\r\n".repeat(6))).await, [200]);
+    assert_eq!(reply_statuses(gateway.data, &with("X: 1\r\n".repeat(7))).await, [431]);
+    assert_eq!(reply_statuses(gateway.data, &with(format!("X: {}\r\n", "x".repeat(7 << 10)))).await, [200]);
+    assert_eq!(reply_statuses(gateway.data, &with(format!("X: {}\r\n", "x".repeat(9 << 10)))).await, [431]);
+    assert_eq!(reply_statuses(gateway.data, &with(format!("X: {}\r\n", "x".repeat(1 << 20)))).await, [431]);
     let target = |length: usize| post(&format!("/run?{}", "x".repeat(length)), "", INPUT).into_bytes();
-    assert_eq!(statuses(gateway.data, &target(7 << 10)).await, [200]);
-    assert_eq!(statuses(gateway.data, &target(9 << 10)).await, [431]);
+    assert_eq!(reply_statuses(gateway.data, &target(7 << 10)).await, [200]);
+    assert_eq!(reply_statuses(gateway.data, &target(9 << 10)).await, [431]);
     // hyper keeps the length of a target in 16 bits.
     let wide = Gateway::start(Setup {
         upstreams: &[agent.url()],
@@ -350,14 +352,14 @@ async fn heads_have_limits_that_are_configured() {
         ..Setup::default()
     })
     .await;
-    assert_eq!(statuses(wide.data, &target(70 << 10)).await, [414]);
+    assert_eq!(reply_statuses(wide.data, &target(70 << 10)).await, [414]);
 }
 
 /// Row 26: whoever holds connections without a request holds nobody else up.
 #[tokio::test]
-async fn idle_connections_hold_nobody_up() {
-    let agent = agent();
-    let gateway = Gateway::before(&agent).await;
+async fn serves_runs_beside_idle_connections() {
+    let agent = start_agent();
+    let gateway = Gateway::start_for(&agent).await;
     let mut held = Vec::new();
     for number in 0..400 {
         let mut stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
@@ -368,7 +370,7 @@ async fn idle_connections_hold_nobody_up() {
     // "healthy client < 0.5 s". A machine that is busy may delay one of them; those that are held delay each.
     eventually("a run in less than half a second", async || {
         let began = std::time::Instant::now();
-        assert_eq!(ask(gateway.data, post("/run", "", INPUT)).await.status, 200);
+        assert_eq!(send_request(gateway.data, post("/run", "", INPUT)).await.status, 200);
         (began.elapsed() < std::time::Duration::from_millis(500)).then_some(())
     })
     .await;

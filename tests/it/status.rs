@@ -1,45 +1,45 @@
 //! The status plane: what it says, and that nobody else says it.
 
-use super::support::agent::{Agent, refusing};
-use super::support::client::{INPUT, ask, post, run};
+use super::support::agent::{Agent, refusing_address};
+use super::support::client::{INPUT, post, post_run, send_request};
 use super::support::eventually;
 use super::support::gateway::{Gateway, Setup};
 use super::support::redis::Redis;
-use super::support::sse::{HEAD, SAID, begun, refused, whole};
+use super::support::sse::{CONTENT, HEAD, assert_refused, complete_run, run_beginning};
 
 const GET: &str = " HTTP/1.1\r\nHost: gateway\r\nConnection: close\r\n\r\n";
 
 #[tokio::test]
-async fn a_gateway_is_alive_and_ready_whatever_its_agents_are() {
-    let (_held, url) = refusing();
+async fn reports_alive_and_ready_without_reachable_agents() {
+    let (_held, url) = refusing_address();
     let gateway = Gateway::start(Setup { upstreams: &[url], ..Setup::default() }).await;
     for path in ["/livez", "/readyz"] {
-        let answer = gateway.ask(path).await;
+        let answer = gateway.get_status(path).await;
         assert_eq!((answer.status, answer.text()), (200, "ok\n"), "{path}");
     }
 }
 
 #[tokio::test]
-async fn the_planes_do_not_answer_for_each_other() {
-    let agent = Agent::answering("");
-    let gateway = Gateway::before(&agent).await;
+async fn separates_the_data_and_status_planes() {
+    let agent = Agent::with_response("");
+    let gateway = Gateway::start_for(&agent).await;
     for path in ["/", "/run", "/metrics/", "/config", "/debug/pprof", "/drain"] {
-        assert_eq!(gateway.ask(path).await.status, 404, "{path}");
+        assert_eq!(gateway.get_status(path).await.status, 404, "{path}");
     }
-    assert_eq!(ask(gateway.status, post("/run", "Connection: close\r\n", INPUT)).await.status, 404);
-    assert_eq!(ask(gateway.status, post("/metrics", "Connection: close\r\n", "")).await.status, 405);
+    assert_eq!(send_request(gateway.status, post("/run", "Connection: close\r\n", INPUT)).await.status, 404);
+    assert_eq!(send_request(gateway.status, post("/metrics", "Connection: close\r\n", "")).await.status, 405);
     for path in ["/livez", "/readyz", "/metrics", "/config", "/inspect"] {
-        refused(&ask(gateway.data, format!("GET {path}{GET}")).await, 404, "route_not_found");
-        refused(&run(gateway.data, path).await, 404, "route_not_found");
+        assert_refused(&send_request(gateway.data, format!("GET {path}{GET}")).await, 404, "route_not_found");
+        assert_refused(&post_run(gateway.data, path).await, 404, "route_not_found");
     }
-    assert_eq!(agent.connections(), 0);
+    assert_eq!(agent.connection_count(), 0);
 }
 
 #[tokio::test]
-async fn what_an_alert_may_ask_for_is_there_before_the_first_run() {
-    let agent = Agent::answering("");
-    let gateway = Gateway::before(&agent).await;
-    let answer = gateway.ask("/metrics").await;
+async fn exposes_alert_series_before_the_first_run() {
+    let agent = Agent::with_response("");
+    let gateway = Gateway::start_for(&agent).await;
+    let answer = gateway.get_status("/metrics").await;
     assert_eq!(answer.header("content-type"), Some("text/plain; version=0.0.4; charset=utf-8"));
     for (name, kind) in [
         ("diglot_requests_total", "counter"),
@@ -61,12 +61,12 @@ async fn what_an_alert_may_ask_for_is_there_before_the_first_run() {
 }
 
 #[tokio::test]
-async fn a_run_is_counted_by_type_and_outcome() {
-    let stream = whole().replace(SAID, &SAID.repeat(3)).replace("data: ", ": a comment\ndata: ");
-    let agent = Agent::answering(HEAD.to_owned() + &stream);
-    let gateway = Gateway::before(&agent).await;
-    let heard = run(gateway.data, "/run").await;
-    gateway.reaches(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
+async fn counts_a_run_by_event_type_and_outcome() {
+    let stream = complete_run().replace(CONTENT, &CONTENT.repeat(3)).replace("data: ", ": a comment\ndata: ");
+    let agent = Agent::with_response(HEAD.to_owned() + &stream);
+    let gateway = Gateway::start_for(&agent).await;
+    let heard = post_run(gateway.data, "/run").await;
+    gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="run"}"#, 1.0).await;
     let rows = [
         ("RUN_STARTED", 1.0),
         ("TEXT_MESSAGE_CONTENT", 3.0),
@@ -90,11 +90,11 @@ async fn a_run_is_counted_by_type_and_outcome() {
 
 /// The error that the gateway says is one of the events that its client hears.
 #[tokio::test]
-async fn a_run_that_fails_is_counted_as_such() {
-    let agent = Agent::answering(HEAD.to_owned() + &begun());
-    let gateway = Gateway::before(&agent).await;
-    run(gateway.data, "/run").await;
-    gateway.reaches(r#"diglot_streams_total{outcome="upstream_error",route="run"}"#, 1.0).await;
+async fn counts_a_failed_run() {
+    let agent = Agent::with_response(HEAD.to_owned() + &run_beginning());
+    let gateway = Gateway::start_for(&agent).await;
+    post_run(gateway.data, "/run").await;
+    gateway.wait_for_metric(r#"diglot_streams_total{outcome="upstream_error",route="run"}"#, 1.0).await;
     let errors = |direction| {
         format!(r#"diglot_events_total{{dialect="ag-ui",direction="{direction}",route="run",type="RUN_ERROR"}}"#)
     };
@@ -104,28 +104,28 @@ async fn a_run_that_fails_is_counted_as_such() {
 
 /// Whatever clients and agents say, labels come from closed lists.
 #[tokio::test]
-async fn nobody_can_make_a_series() {
+async fn takes_labels_only_from_closed_lists() {
     let odd = "data: {\"type\":\"EVIL_LABEL\",\"x\":1}\n\n";
-    let agent = Agent::answering(HEAD.to_owned() + &begun() + odd);
-    let gateway = Gateway::before(&agent).await;
-    run(gateway.data, "/run").await;
-    run(gateway.data, "/evil-path").await;
-    ask(gateway.data, format!("GET /run?evil{GET}")).await;
-    gateway.reaches(r#"diglot_requests_total{code="404",method="POST",route=""}"#, 1.0).await;
+    let agent = Agent::with_response(HEAD.to_owned() + &run_beginning() + odd);
+    let gateway = Gateway::start_for(&agent).await;
+    post_run(gateway.data, "/run").await;
+    post_run(gateway.data, "/evil-path").await;
+    send_request(gateway.data, format!("GET /run?evil{GET}")).await;
+    gateway.wait_for_metric(r#"diglot_requests_total{code="404",method="POST",route=""}"#, 1.0).await;
     let other = r#"diglot_events_total{dialect="ag-ui",direction="from_agent",route="run",type="OTHER"}"#;
     assert_eq!(gateway.metric(other).await, 1.0);
-    let metrics = gateway.ask("/metrics").await;
+    let metrics = gateway.get_status("/metrics").await;
     assert!(!metrics.text().to_lowercase().contains("evil"), "{}", metrics.text());
 }
 
 #[tokio::test]
-async fn the_redis_of_the_replicas_has_its_line() {
-    let agent = Agent::answering("");
+async fn readiness_report_shows_redis() {
+    let agent = Agent::with_response("");
     let mut redis = Redis::start().await;
     let setup = Setup { upstreams: &[agent.url()], top: &redis.yaml(", on_error: local"), ..Setup::default() };
     let gateway = Gateway::start(setup).await;
     let says = async |line: &str| {
-        let report = async || gateway.ask("/readyz?verbose").await;
+        let report = async || gateway.get_status("/readyz?verbose").await;
         eventually(line, async || report().await.text().contains(line).then_some(())).await;
         assert_eq!(report().await.status, 200);
     };

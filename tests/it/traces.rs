@@ -1,16 +1,18 @@
 //! Traces: what the agent and the log hear of them, and what a collector is told.
 
-use super::support::agent::{Agent, Request, Step, refusing, write};
-use super::support::client::{Client, INPUT, ask, post, run};
-use super::support::collector::{Collector, Mood};
-use super::support::gateway::{File, Gateway, Setup, diglot};
-use super::support::sse::{BEGUN, HEAD, WHOLE, begun, failed, refused, succeeded, whole};
+use super::support::agent::{Agent, Request, Step, refusing_address, write};
+use super::support::client::{Client, INPUT, post, post_run, send_request};
+use super::support::collector::{Collector, CollectorMode};
+use super::support::gateway::{Gateway, Setup, TempFile, diglot};
+use super::support::sse::{
+    COMPLETE_RUN, HEAD, RUN_BEGINNING, assert_failed, assert_refused, assert_succeeded, complete_run, run_beginning,
+};
 
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const SPAN: &str = "b7ad6b7169203331";
 
-fn agent() -> Agent {
-    Agent::answering(HEAD.to_owned() + &whole())
+fn start_agent() -> Agent {
+    Agent::with_response(HEAD.to_owned() + &complete_run())
 }
 
 /// The four parts of the one `traceparent` of a request.
@@ -23,9 +25,9 @@ fn traceparent(request: &Request) -> [String; 4] {
 
 /// W3C Trace Context, over the wire; the rows are those of the W3C's own tests, and ours for HTTP.
 #[tokio::test]
-async fn the_agent_gets_a_place_of_its_own_in_the_trace_of_the_client() {
-    let mut agent = agent();
-    let mut gateway = Gateway::before(&agent).await;
+async fn propagates_the_trace_with_its_own_span() {
+    let mut agent = start_agent();
+    let mut gateway = Gateway::start_for(&agent).await;
     let one = format!("{TRACE}-{SPAN}");
     let state = "tracestate: rojo=1,congo=2";
     // What came, whether its trace goes on, the flags for the agent, and its tracestate.
@@ -50,50 +52,50 @@ async fn the_agent_gets_a_place_of_its_own_in_the_trace_of_the_client() {
     let mut seen = vec![SPAN.to_owned()];
     for (fields, goes_on, flags, state) in rows {
         let more = if fields.is_empty() { String::new() } else { format!("{fields}\r\n") };
-        succeeded(&ask(gateway.data, post("/run", &more, INPUT)).await, WHOLE);
-        let request = agent.request().await;
+        assert_succeeded(&send_request(gateway.data, post("/run", &more, INPUT)).await, COMPLETE_RUN);
+        let request = agent.next_request().await;
         let [version, trace_id, parent, own] = traceparent(&request);
         assert_eq!((&*version, trace_id == TRACE, &*own), ("00", goes_on, flags), "{fields}");
         assert!(trace_id.len() == 32 && parent.len() == 16 && parent != "0".repeat(16), "{trace_id} {parent}");
         assert!(!seen.contains(&parent), "a span of each request: {parent}");
         seen.push(parent);
         assert_eq!(request.header("tracestate"), state, "{fields}");
-        assert_eq!(gateway.logged("run ended").await["trace_id"], trace_id, "{fields}");
+        assert_eq!(gateway.next_log("run ended").await["trace_id"], trace_id, "{fields}");
     }
 }
 
 #[tokio::test]
-async fn a_refusal_is_part_of_the_trace_too() {
-    let mut gateway = Gateway::before(&agent()).await;
+async fn logs_the_trace_of_a_refusal() {
+    let mut gateway = Gateway::start_for(&start_agent()).await;
     let more = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\nX-Request-Id: q1\r\n");
-    let answer = ask(gateway.data, post("/run", &more, "{")).await;
-    refused(&answer, 400, "invalid_request");
+    let answer = send_request(gateway.data, post("/run", &more, "{")).await;
+    assert_refused(&answer, 400, "invalid_request");
     // What answers would say is no standard yet.
     assert_eq!((answer.header("traceparent"), answer.header("traceresponse")), (None, None));
-    let line = gateway.logged("request refused").await;
+    let line = gateway.next_log("request refused").await;
     assert_eq!((&line["trace_id"], &line["request_id"]), (&TRACE.into(), &"q1".into()));
-    refused(&ask(gateway.data, post("/none", &more, INPUT)).await, 404, "route_not_found");
-    assert_eq!(gateway.logged("request refused").await["trace_id"], TRACE);
+    assert_refused(&send_request(gateway.data, post("/none", &more, INPUT)).await, 404, "route_not_found");
+    assert_eq!(gateway.next_log("request refused").await["trace_id"], TRACE);
 }
 
 /// A gateway that sends its spans to a collector at once.
-async fn told(agents: &[String], collector: &Collector, env: &[(&str, &str)]) -> Gateway {
+async fn start_traced_gateway(agents: &[String], collector: &Collector, env: &[(&str, &str)]) -> Gateway {
     let url = collector.url();
     let own = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*url), ("OTEL_BSP_SCHEDULE_DELAY", "0")];
     Gateway::start(Setup { upstreams: agents, env: &[&own, env].concat(), ..Setup::default() }).await
 }
 
 #[tokio::test]
-async fn a_run_is_a_span_with_the_span_of_its_agent_below() {
-    let (mut agent, mut collector) = (agent(), Collector::start(Mood::Takes));
+async fn exports_a_span_for_a_run_and_one_for_its_agent() {
+    let (mut agent, mut collector) = (start_agent(), Collector::start(CollectorMode::Accept));
     let env = [
         ("OTEL_EXPORTER_OTLP_HEADERS", "x-tenant=acme"),
         ("OTEL_RESOURCE_ATTRIBUTES", "deployment.environment.name=test"),
     ];
-    let gateway = told(&[agent.url()], &collector, &env).await;
+    let gateway = start_traced_gateway(&[agent.url()], &collector, &env).await;
     let more = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\ntracestate: rojo=1\r\nX-Request-Id: q1\r\n");
-    succeeded(&ask(gateway.data, post("/run", &more, INPUT)).await, WHOLE);
-    let request = agent.request().await;
+    assert_succeeded(&send_request(gateway.data, post("/run", &more, INPUT)).await, COMPLETE_RUN);
+    let request = agent.next_request().await;
     let [_, trace_id, parent, flags] = traceparent(&request);
     assert_eq!((&*trace_id, &*flags, request.header("tracestate")), (TRACE, "01", Some("rojo=1")));
 
@@ -149,24 +151,24 @@ async fn a_run_is_a_span_with_the_span_of_its_agent_below() {
     ] {
         assert_eq!(server.sender.get(name).map(String::as_str), Some(value), "{:?}", server.sender);
     }
-    let head = collector.head().await;
+    let head = collector.next_head().await;
     assert!(head.starts_with("post /v1/traces http/1.1"), "{head}");
     assert!(head.contains("\r\nx-tenant: acme") && head.contains("\r\ncontent-type: application/x-protobuf"), "{head}");
-    gateway.reaches("diglot_spans_exported_total", 2.0).await;
+    gateway.wait_for_metric("diglot_spans_exported_total", 2.0).await;
 }
 
 #[tokio::test]
-async fn what_goes_wrong_is_said_in_the_span_that_it_went_wrong_in() {
-    let (_socket, nowhere) = refusing();
-    let broken = Agent::answering(HEAD.to_owned() + &begun());
-    let mut collector = Collector::start(Mood::Takes);
+async fn records_errors_in_the_span_where_they_happen() {
+    let (_socket, nowhere) = refusing_address();
+    let broken = Agent::with_response(HEAD.to_owned() + &run_beginning());
+    let mut collector = Collector::start(CollectorMode::Accept);
     // The first of two is not there; the other one breaks off.
-    let gateway = told(&[nowhere, broken.url()], &collector, &[]).await;
-    failed(&run(gateway.data, "/run").await, "upstream_truncated", BEGUN);
+    let gateway = start_traced_gateway(&[nowhere, broken.url()], &collector, &[]).await;
+    assert_failed(&post_run(gateway.data, "/run").await, "upstream_truncated", RUN_BEGINNING);
     let mut spans = collector.spans(2).await;
     // Which one is asked first is a matter of turns.
     if !spans.iter().any(|span| span.is_server()) {
-        spans.push(collector.span().await);
+        spans.push(collector.next_span().await);
     }
     let server = spans.iter().find(|span| span.is_server()).expect("a request");
     assert_eq!((server.status(), server.attribute("error.type")), (2, "upstream_truncated"));
@@ -180,12 +182,12 @@ async fn what_goes_wrong_is_said_in_the_span_that_it_went_wrong_in() {
     assert_eq!(last.attribute("error.type"), "upstream_truncated");
 
     // A refusal of ours is no fault of the gateway; a request that is not for a run is a span as well.
-    refused(&ask(gateway.data, post("/run", "", "{")).await, 400, "invalid_request");
-    let span = collector.span().await;
+    assert_refused(&send_request(gateway.data, post("/run", "", "{")).await, 400, "invalid_request");
+    let span = collector.next_span().await;
     assert_eq!((span.is_server(), span.status(), span.attribute("error.type")), (true, 0, "invalid_request"));
     assert_eq!((span.attribute("http.response.status_code"), &*span.message.name), ("400", "POST /run"));
-    refused(&ask(gateway.data, post("/secret-path", "", INPUT)).await, 404, "route_not_found");
-    let span = collector.span().await;
+    assert_refused(&send_request(gateway.data, post("/secret-path", "", INPUT)).await, 404, "route_not_found");
+    let span = collector.next_span().await;
     assert_eq!(
         (&*span.message.name, span.attribute("error.type"), span.attribute("url.path")),
         ("POST", "route_not_found", "")
@@ -195,16 +197,16 @@ async fn what_goes_wrong_is_said_in_the_span_that_it_went_wrong_in() {
 
 /// A client that leaves ends the call as well, and no part of that is a fault.
 #[tokio::test]
-async fn what_nobody_waits_for_any_more_is_cancelled() {
-    let mut agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Stay]);
-    let mut collector = Collector::start(Mood::Takes);
-    let gateway = told(&[agent.url()], &collector, &[]).await;
+async fn marks_the_agent_span_of_a_departed_client_as_cancelled() {
+    let mut agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::WaitForClose]);
+    let mut collector = Collector::start(CollectorMode::Accept);
+    let gateway = start_traced_gateway(&[agent.url()], &collector, &[]).await;
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
-    client.until("RUN_STARTED").await;
+    client.read_until("RUN_STARTED").await;
     drop(client);
-    agent.request().await;
-    agent.left().await;
+    agent.next_request().await;
+    agent.wait_until_closed().await;
     let spans = collector.spans(2).await;
     let [call, server] =
         [false, true].map(|own| spans.iter().find(|span| span.is_server() == own).expect("one of each"));
@@ -214,8 +216,8 @@ async fn what_nobody_waits_for_any_more_is_cancelled() {
 
 /// A preflight is answered before anything that refuses, and its span has the answer all the same.
 #[tokio::test]
-async fn a_preflight_is_a_span_with_its_answer() {
-    let (agent, mut collector) = (agent(), Collector::start(Mood::Takes));
+async fn exports_a_span_for_a_preflight() {
+    let (agent, mut collector) = (start_agent(), Collector::start(CollectorMode::Accept));
     let url = collector.url();
     let routes = format!(
         "routes: [{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", cors: {{origins: \"*\"}}}}]\n",
@@ -224,35 +226,37 @@ async fn a_preflight_is_a_span_with_its_answer() {
     let env = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*url), ("OTEL_BSP_SCHEDULE_DELAY", "0")];
     let gateway = Gateway::start(Setup { routes: &routes, env: &env, ..Setup::default() }).await;
     let request = "OPTIONS /run HTTP/1.1\r\nHost: gateway\r\nOrigin: https://app.example\r\nAccess-Control-Request-Method: POST\r\nConnection: close\r\n\r\n";
-    assert_eq!(ask(gateway.data, request.to_owned()).await.status, 204);
-    let span = collector.span().await;
+    assert_eq!(send_request(gateway.data, request.to_owned()).await.status, 204);
+    let span = collector.next_span().await;
     let said = (span.is_server(), &*span.message.name, span.attribute("http.response.status_code"));
     assert_eq!(said, (true, "OPTIONS /run", "204"));
 }
 
 #[tokio::test]
-async fn what_is_not_sampled_is_not_sent() {
-    let (mut agent, mut collector) = (agent(), Collector::start(Mood::Takes));
+async fn does_not_export_unsampled_traces() {
+    let (mut agent, mut collector) = (start_agent(), Collector::start(CollectorMode::Accept));
     let env = [("OTEL_TRACES_SAMPLER", "parentbased_always_off"), ("OTEL_SERVICE_NAME", "edge")];
-    let gateway = told(&[agent.url()], &collector, &env).await;
+    let gateway = start_traced_gateway(&[agent.url()], &collector, &env).await;
     // By its parent, and by the sampler where it has none.
     for (fields, flags) in [(format!("traceparent: 00-{TRACE}-{SPAN}-00\r\n"), "00"), (String::new(), "00")] {
-        succeeded(&ask(gateway.data, post("/run", &fields, INPUT)).await, WHOLE);
-        assert_eq!(traceparent(&agent.request().await)[3], flags, "{fields}");
+        assert_succeeded(&send_request(gateway.data, post("/run", &fields, INPUT)).await, COMPLETE_RUN);
+        assert_eq!(traceparent(&agent.next_request().await)[3], flags, "{fields}");
     }
     let more = format!("traceparent: 00-{TRACE}-{SPAN}-01\r\n");
-    succeeded(&ask(gateway.data, post("/run", &more, INPUT)).await, WHOLE);
-    assert_eq!(traceparent(&agent.request().await)[3], "01");
+    assert_succeeded(&send_request(gateway.data, post("/run", &more, INPUT)).await, COMPLETE_RUN);
+    assert_eq!(traceparent(&agent.next_request().await)[3], "01");
     let spans = collector.spans(2).await;
     assert!(spans.iter().all(|span| span.trace_id() == TRACE && span.sender["service.name"] == "edge"), "{spans:?}");
-    assert_eq!(collector.unheard(), 0);
-    gateway.reaches("diglot_spans_exported_total", 2.0).await;
+    assert_eq!(collector.unread_spans(), 0);
+    gateway.wait_for_metric("diglot_spans_exported_total", 2.0).await;
 }
 
 #[tokio::test]
-async fn a_collector_that_is_away_hurts_no_run() {
-    let (_socket, nowhere) = refusing();
-    for (mood, timeout) in [(None, "10000"), (Some(Mood::Refuses(400)), "10000"), (Some(Mood::Silent), "50")] {
+async fn serves_runs_without_a_collector_and_counts_dropped_spans() {
+    let (_socket, nowhere) = refusing_address();
+    for (mood, timeout) in
+        [(None, "10000"), (Some(CollectorMode::Reject(400)), "10000"), (Some(CollectorMode::Silent), "50")]
+    {
         let collector = mood.map(Collector::start);
         let url = collector.as_ref().map_or(nowhere.clone(), Collector::url);
         let env = [
@@ -260,14 +264,14 @@ async fn a_collector_that_is_away_hurts_no_run() {
             ("OTEL_EXPORTER_OTLP_TIMEOUT", if mood.is_none() { "50" } else { timeout }),
             ("OTEL_BSP_SCHEDULE_DELAY", "0"),
         ];
-        let agent = agent();
+        let agent = start_agent();
         let mut gateway = Gateway::start(Setup { upstreams: &[agent.url()], env: &env, ..Setup::default() }).await;
         for _ in 0..3 {
-            succeeded(&run(gateway.data, "/run").await, WHOLE);
+            assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
         }
-        let line = gateway.logged("the collector of traces takes no spans; they are dropped").await;
+        let line = gateway.next_log("the collector of traces takes no spans; they are dropped").await;
         assert!(line["cause"].as_str().is_some_and(|cause| !cause.is_empty()), "{mood:?} {line}");
-        gateway.reaches("diglot_spans_dropped_total{reason=\"not_taken\"}", 6.0).await;
+        gateway.wait_for_metric("diglot_spans_dropped_total{reason=\"not_taken\"}", 6.0).await;
         gateway.process.signal("TERM");
         assert!(gateway.process.exit().await.success(), "{mood:?}");
     }
@@ -275,12 +279,12 @@ async fn a_collector_that_is_away_hurts_no_run() {
 
 /// One that takes its time has its queue filled, and what finds no room is counted; the end does not wait for it.
 #[tokio::test]
-async fn only_so_many_spans_wait() {
-    let collector = Collector::start(Mood::Silent);
-    let (agent, env) = (agent(), [("OTEL_BSP_MAX_QUEUE_SIZE", "2"), ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")]);
-    let mut gateway = told(&[agent.url()], &collector, &env).await;
+async fn drops_spans_when_the_queue_is_full() {
+    let collector = Collector::start(CollectorMode::Silent);
+    let (agent, env) = (start_agent(), [("OTEL_BSP_MAX_QUEUE_SIZE", "2"), ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2")]);
+    let mut gateway = start_traced_gateway(&[agent.url()], &collector, &env).await;
     for _ in 0..4 {
-        succeeded(&run(gateway.data, "/run").await, WHOLE);
+        assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
     }
     // One batch is on its way at the most, and two wait.
     super::support::eventually("dropped spans", async || {
@@ -292,18 +296,18 @@ async fn only_so_many_spans_wait() {
 }
 
 #[tokio::test]
-async fn what_is_left_at_the_end_is_sent() {
-    let (agent, mut collector) = (agent(), Collector::start(Mood::Takes));
-    let mut gateway = told(&[agent.url()], &collector, &[("OTEL_BSP_SCHEDULE_DELAY", "3600000")]).await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
+async fn flushes_spans_at_exit() {
+    let (agent, mut collector) = (start_agent(), Collector::start(CollectorMode::Accept));
+    let mut gateway = start_traced_gateway(&[agent.url()], &collector, &[("OTEL_BSP_SCHEDULE_DELAY", "3600000")]).await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
     gateway.process.signal("TERM");
     assert!(gateway.process.exit().await.success());
     assert_eq!(collector.spans(2).await.len(), 2);
 }
 
 #[test]
-fn a_variable_that_cannot_be_meant_stops_the_start() {
-    let file = File::new("routes: [{path: /a, client: ag-ui, agent: hai, upstream: 'http://127.0.0.1:1/'}]\n");
+fn refuses_to_start_with_an_invalid_otel_variable() {
+    let file = TempFile::new("routes: [{path: /a, client: ag-ui, agent: hai, upstream: 'http://127.0.0.1:1/'}]\n");
     let env = [("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317"), ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")];
     let output = diglot().envs(env).arg("serve").arg("--config").arg(file.path()).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr);

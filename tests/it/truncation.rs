@@ -14,19 +14,19 @@
 
 mod agent;
 mod core;
-mod twice;
+mod two_steps;
 mod wire;
 
 use super::golden::NOW;
-use diglot::codec::sse::Limits;
+use diglot::codec::sse::SseLimits;
 use diglot::codec::{Framing, json};
-use diglot::dialect::Side;
-use diglot::event::run::Ending;
-use diglot::translate::{Ids, Stream};
+use diglot::dialect::PeerDialect;
+use diglot::event::run::RunEnding;
+use diglot::translate::{RunIds, Stream};
 
 /// How a body came to its end, for who reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
+enum BodyEnd {
     /// as HTTP says
     Ended,
     /// somewhere else
@@ -40,34 +40,42 @@ const TRUNCATED: Reason = ("upstream_truncated", "The agent's stream ended befor
 const RESET: Reason = ("upstream_reset", "The connection to the agent broke.");
 
 /// What is left of a stream that was cut.
-struct Left {
+struct TruncatedRun {
     /// what the client hears in all
-    heard: Vec<u8>,
+    output: Vec<u8>,
     /// how much of that was said before the cut was noticed
     before: usize,
     /// how the agent ended its run, if it did
-    said: Option<Ending>,
+    agent_ending: Option<RunEnding>,
 }
 
 /// What a client hears of an agent that said `bytes` and stopped: the calls that the data plane makes, in their order.
-fn cut(from: Side, to: Side, run: &str, framing: Framing, bytes: &[u8], stop: Stop, (code, message): Reason) -> Left {
-    let mut stream = Stream::new(from, to, Some(Ids::new("t1", run)), Limits::default());
+fn run_truncated(
+    from: PeerDialect,
+    to: PeerDialect,
+    run: &str,
+    framing: Framing,
+    bytes: &[u8],
+    stop: BodyEnd,
+    (code, message): Reason,
+) -> TruncatedRun {
+    let mut stream = Stream::new(from, to, Some(RunIds::new("t1", run)), SseLimits::default());
     stream.read_as(framing);
     let mut heard = Vec::new();
     stream.push(bytes, NOW, &mut heard).expect("no limit is passed");
     let before = heard.len();
-    if stop == Stop::Ended {
+    if stop == BodyEnd::Ended {
         let finished = stream.finish(NOW, &mut heard);
         assert_eq!(finished.is_ok(), stream.ending().is_some());
     }
     let said = stream.ending();
     stream.fail(code, message, NOW, &mut heard);
     assert!(stream.ending().is_some());
-    Left { heard, before, said }
+    TruncatedRun { output: heard, before, agent_ending: said }
 }
 
 /// The events of a body, in JSON: the data of each frame.
-fn data(body: &str) -> Vec<String> {
+fn frame_data(body: &str) -> Vec<String> {
     let frames = body.split_terminator("\n\n").filter(|frame| !frame.starts_with(':'));
     let lines = |frame: &str| frame.lines().filter_map(|line| line.strip_prefix("data: ").map(str::to_owned)).collect();
     frames.map(lines).collect()
@@ -75,6 +83,6 @@ fn data(body: &str) -> Vec<String> {
 
 /// Whether an event ends a run. All dialects have these two words for it.
 fn is_terminal(event: &str) -> bool {
-    let kind = json::open_object(event).ok().and_then(|object| object.kind?.text().map(|kind| kind.into_owned()));
+    let kind = json::parse_open_object(event).ok().and_then(|object| object.kind?.text().map(|kind| kind.into_owned()));
     kind.is_some_and(|kind| kind == "RUN_FINISHED" || kind == "RUN_ERROR")
 }

@@ -7,7 +7,7 @@ mod agent;
 mod client;
 
 use super::support::agent::{Agent, Step, write};
-use super::support::client::{Answer, Client, ask};
+use super::support::client::{Answer, Client, send_request};
 use super::support::gateway::{Gateway, Setup};
 use serde_json::Value;
 use std::net::SocketAddr;
@@ -24,17 +24,17 @@ fn example(agents: &[(&str, &Agent)]) -> String {
 }
 
 /// A gateway of the example whose agent of two steps is this one.
-async fn before(agent: &Agent) -> Gateway {
-    with(agent, "").await
+async fn start_for_two_step_agent(agent: &Agent) -> Gateway {
+    start_for_two_step_agent_with(agent, "").await
 }
 
 /// The same, with lines of the top level, and `timeouts` of the first route.
-async fn with(agent: &Agent, top: &str) -> Gateway {
+async fn start_for_two_step_agent_with(agent: &Agent, top: &str) -> Gateway {
     Gateway::start(Setup { routes: &example(&[("127.0.0.1:9001", agent)]), top, ..Setup::default() }).await
 }
 
 /// A gateway of the example whose AG-UI agent is this one, for clients of two steps.
-async fn behind(agent: &Agent) -> Gateway {
+async fn start_for_two_step_clients(agent: &Agent) -> Gateway {
     Gateway::start(Setup { routes: &example(&[("127.0.0.1:9002", agent)]), ..Setup::default() }).await
 }
 
@@ -57,7 +57,7 @@ pub fn frames(run: &str) -> Vec<String> {
 }
 
 /// What an AG-UI client hears of it.
-pub const HEARD: &[&str] = &[
+pub const EXPECTED_EVENTS: &[&str] = &[
     "RUN_STARTED",
     "STEP_STARTED",
     "TEXT_MESSAGE_START",
@@ -74,16 +74,16 @@ fn response(status: &str, kind: &str, body: &str) -> String {
 }
 
 /// Reads the POST and answers it so.
-fn answered(response: impl AsRef<[u8]>) -> Vec<Step> {
+fn answer_steps(response: impl AsRef<[u8]>) -> Vec<Step> {
     vec![Step::Read, write(response)]
 }
 
 /// Reads the POST and names the run.
-fn named() -> Vec<Step> {
-    answered(response("202 Accepted", "application/json", r#"{"threadId":"T9","runId":"R9","created":true}"#))
+fn accepted_steps() -> Vec<Step> {
+    answer_steps(response("202 Accepted", "application/json", r#"{"threadId":"T9","runId":"R9","created":true}"#))
 }
 
-fn get(path: &str, more: &str) -> String {
+fn get_request(path: &str, more: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{more}\r\n")
 }
 
@@ -108,15 +108,15 @@ fn input(thread: &str) -> String {
 }
 
 /// Asks for the events of a thread, and hears them to their end.
-async fn read(to: SocketAddr, thread: &str) -> Answer {
-    ask(to, get(&format!("/api/v1/agent/runs/{thread}/events"), "Connection: close\r\n")).await
+async fn read_events(to: SocketAddr, thread: &str) -> Answer {
+    send_request(to, get_request(&format!("/api/v1/agent/runs/{thread}/events"), "Connection: close\r\n")).await
 }
 
 /// A client in the middle of its second step, and what it heard up to `text`.
-async fn reading(to: SocketAddr, thread: &str, text: &str) -> (Client, Answer) {
+async fn open_reader(to: SocketAddr, thread: &str, text: &str) -> (Client, Answer) {
     let mut client = Client::connect(to).await;
-    client.send(get(&format!("/api/v1/agent/runs/{thread}/events"), "")).await;
-    let mut answer = client.head().await;
-    answer.body = client.until(text).await.into_bytes();
+    client.send(get_request(&format!("/api/v1/agent/runs/{thread}/events"), "")).await;
+    let mut answer = client.read_head().await;
+    answer.body = client.read_until(text).await.into_bytes();
     (client, answer)
 }

@@ -1,10 +1,12 @@
 //! One process takes over from another: no connection is refused, no run is lost.
 
 use super::support::agent::{Agent, Step, write};
-use super::support::client::{Client, End, INPUT, post, run};
-use super::support::gateway::{File, Gateway, diglot};
-use super::support::sse::{CLOSED, FINISHED, HEAD, WHOLE, begun, events, succeeded, types, whole};
-use super::support::{eventually, soon};
+use super::support::client::{Client, End, INPUT, post, post_run};
+use super::support::gateway::{Gateway, TempFile, diglot};
+use super::support::sse::{
+    CLOSED, COMPLETE_RUN, FINISHED, HEAD, assert_succeeded, complete_run, events, run_beginning, types,
+};
+use super::support::{eventually, within_deadline};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -14,21 +16,21 @@ use tokio::net::TcpStream;
 const UPGRADE: &[&str] = &["--upgrade"];
 
 /// A configuration of its own in a file, with a folder for its sockets that is gone when the test is.
-struct Place {
-    file: File,
+struct UpgradeSetup {
+    file: TempFile,
     run_dir: PathBuf,
 }
 
-impl Place {
-    fn new(top: &str, routes: &[(&str, &Agent)]) -> Place {
+impl UpgradeSetup {
+    fn new(top: &str, routes: &[(&str, &Agent)]) -> UpgradeSetup {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("diglot-upgrade-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
-        let place = Place { file: File::new(""), run_dir: std::env::temp_dir().join(name) };
-        place.says(top, routes);
+        let place = UpgradeSetup { file: TempFile::new(""), run_dir: std::env::temp_dir().join(name) };
+        place.write_config(top, routes);
         place
     }
 
-    fn says(&self, top: &str, routes: &[(&str, &Agent)]) {
+    fn write_config(&self, top: &str, routes: &[(&str, &Agent)]) {
         let route = |(name, agent): &(&str, &Agent)| {
             let url = agent.url();
             format!("  - {{name: {name}, path: /{name}, client: ag-ui, agent: ag-ui, upstream: \"{url}\"}}\n")
@@ -45,43 +47,43 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for UpgradeSetup {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.run_dir);
     }
 }
 
 /// An agent whose runs wait to be finished.
-fn halfway() -> Agent {
-    let (first, rest) = (HEAD.to_owned() + &begun(), CLOSED.to_owned() + FINISHED);
-    Agent::playing(vec![Step::Read, write(first), Step::Pause, write(rest)])
+fn start_paused_agent() -> Agent {
+    let (first, rest) = (HEAD.to_owned() + &run_beginning(), CLOSED.to_owned() + FINISHED);
+    Agent::with_script(vec![Step::Read, write(first), Step::Pause, write(rest)])
 }
 
 /// A client in the middle of a run.
-async fn listening(to: SocketAddr, path: &str) -> Client {
+async fn start_run(to: SocketAddr, path: &str) -> Client {
     let mut client = Client::connect(to).await;
     client.send(post(path, "", INPUT)).await;
-    assert_eq!(client.head().await.status, 200);
-    client.until("你好\"}\n\n").await;
+    assert_eq!(client.read_head().await.status, 200);
+    client.read_until("你好\"}\n\n").await;
     client
 }
 
 /// The rest of a run that was in the middle.
-async fn finished(mut client: Client) {
-    let (rest, end) = client.rest().await;
+async fn assert_finishes(mut client: Client) {
+    let (rest, end) = client.read_rest().await;
     let rest = String::from_utf8(rest).expect("UTF-8");
     assert_eq!((types(&events(&rest)), end), (vec!["TEXT_MESSAGE_END", "RUN_FINISHED"], End::Clean));
 }
 
 #[tokio::test]
-async fn streams_survive_and_no_request_fails() {
+async fn keeps_streams_and_serves_every_request_during_an_upgrade() {
     const STREAMS: usize = 200;
-    let (slow, quick) = (halfway(), Agent::answering(HEAD.to_owned() + &whole()));
-    let place = Place::new("", &[("slow", &slow), ("quick", &quick)]);
-    let mut old = Gateway::at(place.config(), &[]).await;
+    let (slow, quick) = (start_paused_agent(), Agent::with_response(HEAD.to_owned() + &complete_run()));
+    let place = UpgradeSetup::new("", &[("slow", &slow), ("quick", &quick)]);
+    let mut old = Gateway::start_with_config(place.config(), &[]).await;
     let mut streams = Vec::new();
     for _ in 0..STREAMS {
-        streams.push(listening(old.data, "/slow").await);
+        streams.push(start_run(old.data, "/slow").await);
     }
 
     // Some keep their connection for as long as they may, and some take a new one for each run.
@@ -93,8 +95,8 @@ async fn streams_survive_and_no_request_fails() {
                 let mut client = Client::connect(data).await;
                 while !over.load(Ordering::Relaxed) {
                     client.send(post("/quick", "", INPUT)).await;
-                    let answer = client.answer().await;
-                    succeeded(&answer, WHOLE);
+                    let answer = client.read_answer().await;
+                    assert_succeeded(&answer, COMPLETE_RUN);
                     done.fetch_add(1, Ordering::Relaxed);
                     if number % 2 == 0 || answer.header("connection") == Some("close") {
                         client = Client::connect(data).await;
@@ -106,18 +108,18 @@ async fn streams_survive_and_no_request_fails() {
     eventually("load", async || (done.load(Ordering::Relaxed) > 50).then_some(())).await;
 
     // The new one has a route that the old one had not.
-    place.says("", &[("slow", &slow), ("quick", &quick), ("new", &quick)]);
-    let mut new = Gateway::at(place.config(), UPGRADE).await;
+    place.write_config("", &[("slow", &slow), ("quick", &quick), ("new", &quick)]);
+    let mut new = Gateway::start_with_config(place.config(), UPGRADE).await;
     assert_eq!((new.data, new.status), (old.data, old.status));
-    new.logged("taken over").await;
-    let leaving = old.logged("leaving").await;
+    new.next_log("taken over").await;
+    let leaving = old.next_log("leaving").await;
     assert_eq!(leaving["successor"], true);
     // A new connection may be the old one's until it has closed its socket, and never again from then on.
-    eventually("the new process", async || (run(new.data, "/new").await.status == 200).then_some(())).await;
+    eventually("the new process", async || (post_run(new.data, "/new").await.status == 200).then_some(())).await;
     for _ in 0..50 {
-        succeeded(&run(new.data, "/new").await, WHOLE);
+        assert_succeeded(&post_run(new.data, "/new").await, COMPLETE_RUN);
     }
-    assert_eq!(old.logged("draining").await["runs"], STREAMS);
+    assert_eq!(old.next_log("draining").await["runs"], STREAMS);
     let before = done.load(Ordering::Relaxed);
     eventually("load", async || (done.load(Ordering::Relaxed) > before + 50).then_some(())).await;
     over.store(true, Ordering::Relaxed);
@@ -126,14 +128,14 @@ async fn streams_survive_and_no_request_fails() {
     }
 
     for _ in 0..STREAMS {
-        slow.go();
+        slow.resume();
     }
     for stream in streams {
-        finished(stream).await;
+        assert_finishes(stream).await;
     }
     assert_eq!(old.process.exit().await.code(), Some(0));
     // Its end took nothing of the other one's away.
-    succeeded(&run(new.data, "/new").await, WHOLE);
+    assert_succeeded(&post_run(new.data, "/new").await, COMPLETE_RUN);
     let order = diglot().args(["drain", "--run-dir"]).arg(&place.run_dir).output().expect("the binary starts");
     assert_eq!(order.status.code(), Some(0), "{order:?}");
     assert_eq!(new.process.exit().await.code(), Some(0));
@@ -141,11 +143,11 @@ async fn streams_survive_and_no_request_fails() {
 
 /// The old one goes on as if nothing had been.
 #[tokio::test]
-async fn a_new_process_that_cannot_start_changes_nothing() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let place = Place::new("", &[("run", &agent)]);
-    let old = Gateway::at(place.config(), &[]).await;
-    place.says("keep_alive: soon", &[("run", &agent)]);
+async fn keeps_the_old_process_when_the_new_one_fails_to_start() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let place = UpgradeSetup::new("", &[("run", &agent)]);
+    let old = Gateway::start_with_config(place.config(), &[]).await;
+    place.write_config("keep_alive: soon", &[("run", &agent)]);
     let failed = diglot().args(["serve", "--upgrade", "--config"]).arg(place.config()).output();
     assert_eq!(failed.expect("the binary starts").status.code(), Some(78));
     // One that has the sockets already, and then cannot bind another.
@@ -157,24 +159,24 @@ async fn a_new_process_that_cannot_start_changes_nothing() {
     let failed = failed.expect("the binary starts");
     assert_eq!(failed.status.code(), Some(69), "{}", String::from_utf8_lossy(&failed.stderr));
     for _ in 0..20 {
-        succeeded(&run(old.data, "/run").await, WHOLE);
+        assert_succeeded(&post_run(old.data, "/run").await, COMPLETE_RUN);
     }
-    assert_eq!(old.ask("/readyz").await.status, 200);
+    assert_eq!(old.get_status("/readyz").await.status, 200);
     // And may be taken over from yet.
-    place.says("", &[("run", &agent)]);
-    let new = Gateway::at(place.config(), UPGRADE).await;
+    place.write_config("", &[("run", &agent)]);
+    let new = Gateway::start_with_config(place.config(), UPGRADE).await;
     assert_eq!(new.data, old.data);
 }
 
 /// A service manager may always say it.
 #[tokio::test]
-async fn without_a_gateway_before_it_starts_as_usual() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let place = Place::new("", &[("run", &agent)]);
-    let mut gateway = Gateway::at(place.config(), UPGRADE).await;
-    gateway.logged("no gateway to take over from; starting as usual").await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
-    let file = File::new("routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9/\"}]");
+async fn starts_normally_without_a_previous_process() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let place = UpgradeSetup::new("", &[("run", &agent)]);
+    let mut gateway = Gateway::start_with_config(place.config(), UPGRADE).await;
+    gateway.next_log("no gateway to take over from; starting as usual").await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
+    let file = TempFile::new("routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://127.0.0.1:9/\"}]");
     let failed = diglot().args(["serve", "--upgrade", "--config"]).arg(file.path()).output();
     let failed = failed.expect("the binary starts");
     assert_eq!(failed.status.code(), Some(78));
@@ -183,29 +185,29 @@ async fn without_a_gateway_before_it_starts_as_usual() {
 
 /// The runs of the old one have a time of their own, and a signal ends it as it would have before.
 #[tokio::test]
-async fn runs_that_stay_behind_end_with_an_error() {
+async fn ends_runs_of_the_old_process_at_the_upgrade_timeout() {
     for signal in [false, true] {
-        let agent = halfway();
+        let agent = start_paused_agent();
         let time = if signal { "drain_timeout: 0s" } else { "upgrade_timeout: 100ms" };
-        let place = Place::new(time, &[("run", &agent)]);
-        let mut old = Gateway::at(place.config(), &[]).await;
-        let mut client = listening(old.data, "/run").await;
+        let place = UpgradeSetup::new(time, &[("run", &agent)]);
+        let mut old = Gateway::start_with_config(place.config(), &[]).await;
+        let mut client = start_run(old.data, "/run").await;
         let idle = TcpStream::connect(old.data).await.expect("a connection");
-        let new = Gateway::at(place.config(), UPGRADE).await;
-        old.logged("leaving").await;
+        let new = Gateway::start_with_config(place.config(), UPGRADE).await;
+        old.next_log("leaving").await;
         if signal {
             old.process.signal("TERM");
         }
-        let (rest, end) = client.rest().await;
+        let (rest, end) = client.read_rest().await;
         let rest = events(std::str::from_utf8(&rest).expect("UTF-8"));
         assert_eq!((rest.last().expect("an event")["code"].as_str(), end), (Some("gateway_draining"), End::Clean));
         let mut byte = [0];
-        let closed = soon("the end of an idle connection", async {
+        let closed = within_deadline("the end of an idle connection", async {
             idle.readable().await.expect("a socket");
             idle.try_read(&mut byte)
         });
         assert_eq!(closed.await.expect("no reset"), 0);
         assert_eq!(old.process.exit().await.code(), Some(0));
-        assert_eq!(new.ask("/readyz").await.status, 200);
+        assert_eq!(new.get_status("/readyz").await.status, 200);
     }
 }

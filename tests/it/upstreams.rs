@@ -7,52 +7,52 @@
 //! - `tls`: whose certificates are believed, our own, and files that change.
 
 mod certificates;
-mod choice;
-mod failing;
+mod failover;
 mod http2;
-mod served;
+mod load_balancing;
+mod test_agent;
 mod tls;
 
-use self::served::Served;
+use self::test_agent::TestAgent;
 use super::support::client::{Client, INPUT, post};
 use super::support::gateway::{Gateway, Setup};
-use super::support::sse::{BEGUN, WHOLE, succeeded};
+use super::support::sse::{COMPLETE_RUN, RUN_BEGINNING, assert_succeeded};
 use super::support::{client, eventually};
 
 /// A gateway with one route, `/run`, to `upstream` (YAML) and with more keys of the route.
-async fn before(upstream: &str, more: &str) -> Gateway {
+async fn start_gateway(upstream: &str, more: &str) -> Gateway {
     let routes =
         format!("routes:\n  - {{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: {upstream}{more}}}\n");
     Gateway::start(Setup { routes: &routes, ..Setup::default() }).await
 }
 
 /// One run, which has to be whole.
-async fn runs(gateway: &Gateway) {
-    succeeded(&client::run(gateway.data, "/run").await, WHOLE);
+async fn assert_run(gateway: &Gateway) {
+    assert_succeeded(&client::post_run(gateway.data, "/run").await, COMPLETE_RUN);
 }
 
 /// Runs at the same time, each of which has to be whole.
-async fn all_run(gateway: &Gateway, count: usize) {
-    futures_util::future::join_all((0..count).map(|_| runs(gateway))).await;
+async fn assert_concurrent_runs(gateway: &Gateway, count: usize) {
+    futures_util::future::join_all((0..count).map(|_| assert_run(gateway))).await;
 }
 
 /// A client whose run has begun at an agent that holds it.
-async fn held(gateway: &Gateway) -> Client {
+async fn open_held_run(gateway: &Gateway) -> Client {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
-    client.head().await;
-    client.until(BEGUN[2]).await;
+    client.read_head().await;
+    client.read_until(RUN_BEGINNING[2]).await;
     client
 }
 
-async fn until(what: &str, mut is: impl FnMut() -> bool) {
+async fn wait_until(what: &str, mut is: impl FnMut() -> bool) {
     eventually(what, async || is().then_some(())).await;
 }
 
-fn requests(agent: &Served, outcome: &str) -> String {
+fn requests_series(agent: &TestAgent, outcome: &str) -> String {
     format!(r#"diglot_upstream_requests_total{{outcome="{outcome}",upstream="{}"}}"#, agent.label())
 }
 
-fn up(agent: &Served) -> String {
+fn up_series(agent: &TestAgent) -> String {
     format!(r#"diglot_upstream_up{{route="run",upstream="{}"}}"#, agent.label())
 }

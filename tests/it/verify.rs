@@ -3,8 +3,8 @@
 //! The verifier shares no state machine with the run guard, and its verdicts are held against the real client
 //! (tests/interop/verify.test.mjs), so each is a witness for the other.
 
-use diglot::dialect::{self, Side};
-use diglot::translate::verify::{Severity, Verifier};
+use diglot::dialect::{self, PeerDialect};
+use diglot::translate::verify::{RuleSeverity, Verifier};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -15,21 +15,21 @@ fn folders(of: &Path) -> Vec<PathBuf> {
 }
 
 #[test]
-fn every_stream_that_is_expected_is_accepted() {
+fn verifier_accepts_every_expected_stream() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/stream");
     let (mut seen, mut wrong) = (0, Vec::new());
     for pair in folders(&root) {
         let name = pair.file_name().expect("a name").to_string_lossy().into_owned();
         let (_, client) = name.split_once("-to-").expect("<from>-to-<to>");
         let spoken = client.split('.').next().expect("a dialect");
-        let dialect = dialect::by_name(spoken).unwrap_or_else(|| panic!("no dialect {spoken}"));
+        let dialect = dialect::find_by_name(spoken).unwrap_or_else(|| panic!("no dialect {spoken}"));
         for case in folders(&pair) {
             let stream = fs::read(case.join("expected.sse")).expect("a case has its expectation");
-            let (mut verifier, mut findings) = (Verifier::new(Side::new(dialect)), Vec::new());
+            let (mut verifier, mut findings) = (Verifier::new(PeerDialect::new(dialect)), Vec::new());
             verifier.push(&stream, &mut findings);
             verifier.finish(&mut findings);
             seen += 1;
-            findings.retain(|finding| finding.rule.severity() == Severity::Violation);
+            findings.retain(|finding| finding.rule.severity() == RuleSeverity::Violation);
             wrong.extend(findings.into_iter().map(|finding| format!("{}: {finding:?}", case.display())));
         }
     }

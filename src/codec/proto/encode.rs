@@ -1,225 +1,227 @@
 //! Canonical members to a message, by the table.
 
-use super::table::{self, Absent, Body, Form, Place, Row, Shape};
-use super::value::{characters, write_struct, write_value};
-use super::{EXACT, FRAME_LIMIT, HEADER, HOME, PARTS_ROLES, admits, wire};
+use super::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, MessageBody, MessageSchema};
+use super::value::{unescape, write_struct, write_value};
+use super::{CARRY_KEY, EXACT_TEXT_KEY, FRAME_LIMIT, HEADER_LEN, PARTS_ROLES, allows_content, wire};
 use crate::codec::json;
-use crate::event::{Field, Json, Key, Kind, Member, Type};
+use crate::event::{EventType, Field, Json, JsonType, Member, MemberKey};
 use std::fmt;
 
 /// Integers beyond this are none to a JavaScript client.
 const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// `type` of the content part that AG-UI 1.0 has no more.
-const RETIRED: &str = "binary";
+const BINARY_PART: &str = "binary";
 
 /// How an event was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum WireFidelity {
     /// The wire says all of it.
-    Exactly,
+    Exact,
     /// The wire does not, so its exact text is carried in its metadata.
     Carried,
     /// The wire does not, and there is no room for its text.
-    Rounded,
+    Lossy,
 }
 
 /// The event is larger than a frame may be; nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TooLarge;
+pub struct EventTooLarge;
 
-impl fmt::Display for TooLarge {
+impl fmt::Display for EventTooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an event is larger than {FRAME_LIMIT} bytes")
     }
 }
 
-impl std::error::Error for TooLarge {}
+impl std::error::Error for EventTooLarge {}
 
 /// Appends one frame that says the event of `kind` with these members.
 ///
 /// # Errors
 /// When the frame would be larger than [`FRAME_LIMIT`].
-pub fn frame(out: &mut Vec<u8>, kind: Kind, members: &[Member<'_>]) -> Result<Told, TooLarge> {
+pub fn encode_frame(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>]) -> Result<WireFidelity, EventTooLarge> {
     let start = out.len();
-    if event(out, kind, members, None) {
-        return seal(out, start).map(|()| Told::Exactly);
+    if write_event(out, kind, members, None) {
+        return finish_frame(out, start).map(|()| WireFidelity::Exact);
     }
     out.truncate(start);
-    let text = json::build(|object| {
-        object.word(json::TYPE, kind.wire());
-        members.iter().for_each(|member| object.copy(member, false));
+    let text = json::build_object(|object| {
+        object.string_member(json::TYPE, kind.wire());
+        members.iter().for_each(|member| object.copy_member(member, false));
     });
     let metadata = members.iter().find(|member| is_named(member, Field::Metadata.camel())).map(|(_, value)| value);
-    event(out, kind, members, Some(&carrying(metadata, &text)));
-    if seal(out, start).is_ok() {
-        return Ok(Told::Carried);
+    write_event(out, kind, members, Some(&embed_exact_text(metadata, &text)));
+    if finish_frame(out, start).is_ok() {
+        return Ok(WireFidelity::Carried);
     }
-    event(out, kind, members, None);
-    seal(out, start).map(|()| Told::Rounded)
+    write_event(out, kind, members, None);
+    finish_frame(out, start).map(|()| WireFidelity::Lossy)
 }
 
 /// Writes the length of the frame that begins at `start`, or takes the frame back.
-fn seal(out: &mut Vec<u8>, start: usize) -> Result<(), TooLarge> {
+fn finish_frame(out: &mut Vec<u8>, start: usize) -> Result<(), EventTooLarge> {
     let size = out.len() - start;
-    match u32::try_from(size - HEADER) {
+    match u32::try_from(size - HEADER_LEN) {
         Ok(length) if size <= FRAME_LIMIT => {
-            out[start..start + HEADER].copy_from_slice(&length.to_be_bytes());
+            out[start..start + HEADER_LEN].copy_from_slice(&length.to_be_bytes());
             Ok(())
         }
         _ => {
             out.truncate(start);
-            Err(TooLarge)
+            Err(EventTooLarge)
         }
     }
 }
 
 /// Metadata with the exact text of its event in it.
-fn carrying(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'static> {
+fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'static> {
     let text = Json::string(text.as_str());
     let others = |value: Option<&Json<'_>>, name: &str| {
-        let members = value.and_then(json::members).unwrap_or_default();
-        let mut all = crate::event::owned(members);
+        let members = value.and_then(json::parse_members).unwrap_or_default();
+        let mut all = crate::event::into_owned_members(members);
         let at = all.iter().position(|member| is_named(member, name));
         let taken = at.map(|at| all.remove(at).1);
         (all, taken)
     };
-    let (rest, home) = others(metadata, HOME);
-    let (own, _) = others(home.as_ref(), EXACT);
-    let home = json::build(|object| {
-        own.iter().for_each(|member| object.copy(member, false));
-        object.member(EXACT, text.as_str());
+    let (rest, home) = others(metadata, CARRY_KEY);
+    let (own, _) = others(home.as_ref(), EXACT_TEXT_KEY);
+    let home = json::build_object(|object| {
+        own.iter().for_each(|member| object.copy_member(member, false));
+        object.member(EXACT_TEXT_KEY, text.as_str());
     });
-    json::build(|object| {
-        rest.iter().for_each(|member| object.copy(member, false));
-        object.member(HOME, home.as_str());
+    json::build_object(|object| {
+        rest.iter().for_each(|member| object.copy_member(member, false));
+        object.member(CARRY_KEY, home.as_str());
     })
 }
 
 /// Whether reading would take these metadata for ours.
-fn is_carrying(metadata: &Json<'_>) -> bool {
+fn has_exact_text(metadata: &Json<'_>) -> bool {
     // An escape may hide the name.
-    let suspect = metadata.as_str().contains(HOME) || metadata.as_str().contains("\\u");
-    suspect && carried(metadata).is_some()
+    let suspect = metadata.as_str().contains(CARRY_KEY) || metadata.as_str().contains("\\u");
+    suspect && exact_text(metadata).is_some()
 }
 
 /// The text that `metadata` carry: the member `json` of their member `diglot`.
-pub(super) fn carried(metadata: &Json<'_>) -> Option<Json<'static>> {
+pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
     let member = |value: &Json<'_>, name: &str| {
-        let (_, value) = json::members(value)?.into_iter().find(|member| is_named(member, name))?;
+        let (_, value) = json::parse_members(value)?.into_iter().find(|member| is_named(member, name))?;
         Some(value.into_owned())
     };
-    member(&member(metadata, HOME)?, EXACT)
+    member(&member(metadata, CARRY_KEY)?, EXACT_TEXT_KEY)
 }
 
 fn is_named((key, _): &Member<'_>, name: &str) -> bool {
     match key {
-        Key::Known(field) => field.camel() == name,
-        Key::Other(own) => own == name,
+        MemberKey::Known(field) => field.camel() == name,
+        MemberKey::Other(own) => own == name,
     }
 }
 
 /// Appends a frame whose length is not known yet. `metadata` stand in place of the event's own. `true` when the reader
 /// will find exactly these members.
-fn event(out: &mut Vec<u8>, kind: Kind, members: &[Member<'_>], metadata: Option<&Json<'_>>) -> bool {
-    let entry = table::entry(kind);
+fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metadata: Option<&Json<'_>>) -> bool {
+    let entry = table::event_schema(kind);
     let hint = members.iter().map(|(_, value)| value.as_str().len()).sum();
-    out.extend_from_slice(&[0; HEADER]);
-    let envelope = wire::begin(out, entry.arm, hint);
-    let base = wire::begin(out, table::BASE_NUMBER, 0);
+    out.extend_from_slice(&[0; HEADER_LEN]);
+    let envelope = wire::begin_message(out, entry.arm, hint);
+    let base = wire::begin_message(out, table::BASE_NUMBER, 0);
     if entry.number != 0 {
-        wire::number(out, table::BASE_TYPE, u64::from(entry.number));
+        wire::write_number(out, table::BASE_TYPE, u64::from(entry.number));
     }
-    let mut writer = Writer { out, exact: true, refused: false };
+    let mut writer = ProtoWriter { out, exact: true, rejected: false };
     let mut taken = 0;
     for row in table::BASE_ROWS {
-        match (row.form, metadata) {
-            (Form::Object, Some(metadata)) => writer.object(row.number, metadata),
-            _ => taken += usize::from(writer.row(row, members, None)),
+        match (row.field_type, metadata) {
+            (FieldType::Struct, Some(metadata)) => writer.write_object(row.number, metadata),
+            _ => taken += usize::from(writer.write_row(row, members, None)),
         }
     }
     let exact = writer.exact;
-    wire::end(out, base);
-    let mut writer = Writer { out, exact, refused: false };
-    taken += writer.rows(entry.rows, members);
+    wire::end_message(out, base);
+    let mut writer = ProtoWriter { out, exact, rejected: false };
+    taken += writer.write_rows(entry.rows, members);
     let said = members.iter().find(|member| is_named(member, Field::Metadata.camel()));
-    let exact = writer.exact && taken == members.len() && !said.is_some_and(|(_, metadata)| is_carrying(metadata));
-    wire::end(out, envelope);
+    let exact = writer.exact && taken == members.len() && !said.is_some_and(|(_, metadata)| has_exact_text(metadata));
+    wire::end_message(out, envelope);
     exact
 }
 
 /// Writes messages and notices what they leave out.
-struct Writer<'o> {
+struct ProtoWriter<'o> {
     out: &'o mut Vec<u8>,
     /// whether the reader will find what stands here
     exact: bool,
     /// whether the message under way would say something that it must not, so that it is better left out
-    refused: bool,
+    rejected: bool,
 }
 
 /// The member `outcome`, taken apart.
-struct Outcome<'m> {
+struct OutcomeParts<'m> {
     members: Vec<Member<'m>>,
-    word: String,
-    taken: usize,
+    type_value: String,
+    written_members: usize,
 }
 
-impl<'m> Outcome<'m> {
-    fn of(value: &'m Json<'_>) -> Option<Self> {
-        let members = json::members(value)?;
+impl<'m> OutcomeParts<'m> {
+    fn parse(value: &'m Json<'_>) -> Option<Self> {
+        let members = json::parse_members(value)?;
         let (_, word) = members.iter().find(|member| is_named(member, json::TYPE))?;
-        let (word, exact) = match word.shape() {
-            Type::String => characters(word.as_str()),
+        let (word, exact) = match word.json_type() {
+            JsonType::String => unescape(word.as_str()),
             _ => return None,
         };
         let (word, taken) = (word.into_owned(), usize::from(exact));
-        (!word.is_empty()).then_some(Outcome { members, word, taken })
+        (!word.is_empty()).then_some(OutcomeParts { members, type_value: word, written_members: taken })
     }
 }
 
-impl Writer<'_> {
+impl ProtoWriter<'_> {
     /// Writes what the rows say of `members` and returns how many of the members that is.
-    fn rows(&mut self, rows: &[Row], members: &[Member<'_>]) -> usize {
+    fn write_rows(&mut self, rows: &[FieldRow], members: &[Member<'_>]) -> usize {
         let outcome = members.iter().find(|member| is_named(member, Field::Outcome.camel()));
-        let splits = rows.iter().any(|row| row.place == Place::OutcomeType);
-        let mut outcome = outcome.filter(|_| splits).and_then(|(_, value)| Outcome::of(value));
+        let splits = rows.iter().any(|row| row.location == JsonLocation::OutcomeType);
+        let mut outcome = outcome.filter(|_| splits).and_then(|(_, value)| OutcomeParts::parse(value));
         let mut taken = 0;
         for row in rows {
-            taken += usize::from(self.row(row, members, outcome.as_mut()));
+            taken += usize::from(self.write_row(row, members, outcome.as_mut()));
         }
-        self.exact &= outcome.is_none_or(|outcome| outcome.taken == outcome.members.len());
+        self.exact &= outcome.is_none_or(|outcome| outcome.written_members == outcome.members.len());
         taken
     }
 
     /// Writes one field. `true` when it says a member of these.
-    fn row(&mut self, row: &Row, members: &[Member<'_>], outcome: Option<&mut Outcome<'_>>) -> bool {
-        match row.place {
-            Place::Member(name) => {
+    fn write_row(&mut self, row: &FieldRow, members: &[Member<'_>], outcome: Option<&mut OutcomeParts<'_>>) -> bool {
+        match row.location {
+            JsonLocation::Member(name) => {
                 let value = members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
-                self.field(row, value)
+                self.write_field(row, value)
             }
-            Place::Content => {
+            JsonLocation::Content => {
                 let named = |name: &str| members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
                 let role = named(Field::Role.camel()).and_then(Json::text).unwrap_or_default();
-                let is_list = matches!(row.form, Form::List(_));
-                let absent = if PARTS_ROLES.contains(&&*role) { Absent::Default } else { row.absent };
-                let row = Row { absent: if is_list { absent } else { Absent::Gone }, ..*row };
+                let is_list = matches!(row.field_type, FieldType::Repeated(_));
+                let absent = if PARTS_ROLES.contains(&&*role) { AbsentField::DefaultValue } else { row.when_absent };
+                let row = FieldRow { when_absent: if is_list { absent } else { AbsentField::Omitted }, ..*row };
                 match named(Field::Content.camel()) {
-                    None => self.field(&row, None),
+                    None => self.write_field(&row, None),
                     // The forms share the member; what none of them takes is noticed by the count.
-                    Some(value) if row.form.takes(value) && admits(&role, &row.form) => self.field(&row, Some(value)),
+                    Some(value) if row.field_type.accepts(value) && allows_content(&role, &row.field_type) => {
+                        self.write_field(&row, Some(value))
+                    }
                     Some(_) => false,
                 }
             }
-            Place::OutcomeType => outcome.is_some_and(|outcome| {
-                wire::string(self.out, row.number, &outcome.word);
+            JsonLocation::OutcomeType => outcome.is_some_and(|outcome| {
+                wire::write_string(self.out, row.number, &outcome.type_value);
                 true
             }),
-            Place::Outcome { name, of } => {
-                if let Some(outcome) = outcome.filter(|outcome| outcome.word == of) {
+            JsonLocation::OutcomeList { name, outcome_type: of } => {
+                if let Some(outcome) = outcome.filter(|outcome| outcome.type_value == of) {
                     let value = outcome.members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
-                    let taken = self.field(row, value);
-                    outcome.taken += usize::from(taken);
+                    let taken = self.write_field(row, value);
+                    outcome.written_members += usize::from(taken);
                 }
                 false
             }
@@ -227,56 +229,56 @@ impl Writer<'_> {
     }
 
     /// Writes one field that says `value`. `true` when it does.
-    fn field(&mut self, row: &Row, value: Option<&Json<'_>>) -> bool {
-        let Some(value) = value.filter(|value| row.form.takes(value)) else {
+    fn write_field(&mut self, row: &FieldRow, value: Option<&Json<'_>>) -> bool {
+        let Some(value) = value.filter(|value| row.field_type.accepts(value)) else {
             // The reader puts something where nothing stood.
-            self.exact &= row.absent == Absent::Gone;
+            self.exact &= row.when_absent == AbsentField::Omitted;
             // The first operation is none that anybody asked for.
-            self.refused |= matches!(row.form, Form::Word(_));
+            self.rejected |= matches!(row.field_type, FieldType::Enum(_));
             return false;
         };
-        match row.form {
-            Form::Text => {
-                let (text, exact) = characters(value.as_str());
+        match row.field_type {
+            FieldType::Text => {
+                let (text, exact) = unescape(value.as_str());
                 self.exact &= exact;
-                if !(text.is_empty() && row.absent == Absent::Default) {
-                    wire::string(self.out, row.number, &text);
+                if !(text.is_empty() && row.when_absent == AbsentField::DefaultValue) {
+                    wire::write_string(self.out, row.number, &text);
                 }
             }
-            Form::Count => {
+            FieldType::Int64 => {
                 let count = value.as_i64().unwrap_or_default();
                 self.exact &= value.as_str() == count.to_string();
-                wire::number(self.out, row.number, count.cast_unsigned());
+                wire::write_number(self.out, row.number, count.cast_unsigned());
             }
-            Form::Flag => wire::number(self.out, row.number, u64::from(value.as_str() == "true")),
-            Form::Word(words) => match words.iter().position(|word| value.is(word)) {
+            FieldType::Bool => wire::write_number(self.out, row.number, u64::from(value.as_str() == "true")),
+            FieldType::Enum(words) => match words.iter().position(|word| value.is_str(word)) {
                 Some(0) => {}
-                Some(at) => wire::number(self.out, row.number, at as u64),
-                None => self.refused = true,
+                Some(at) => wire::write_number(self.out, row.number, at as u64),
+                None => self.rejected = true,
             },
-            Form::Any | Form::Present => {
-                let open = wire::begin(self.out, row.number, value.as_str().len());
+            FieldType::Value | FieldType::NonNullValue => {
+                let open = wire::begin_message(self.out, row.number, value.as_str().len());
                 self.exact &= write_value(self.out, value.as_str());
-                wire::end(self.out, open);
+                wire::end_message(self.out, open);
             }
-            Form::Object => self.object(row.number, value),
-            Form::Message(shape) => return self.message(row.number, shape, value),
-            Form::List(shape) => {
-                let elements = json::elements(value).unwrap_or_default();
-                self.exact &= !(elements.is_empty() && row.absent == Absent::Gone);
+            FieldType::Struct => self.write_object(row.number, value),
+            FieldType::Message(shape) => return self.write_message(row.number, shape, value),
+            FieldType::Repeated(shape) => {
+                let elements = json::parse_elements(value).unwrap_or_default();
+                self.exact &= !(elements.is_empty() && row.when_absent == AbsentField::Omitted);
                 for element in &elements {
-                    self.exact &= self.message(row.number, shape, element);
+                    self.exact &= self.write_message(row.number, shape, element);
                 }
             }
-            Form::Texts => {
-                let elements = json::elements(value).unwrap_or_default();
-                self.exact &= !(elements.is_empty() && row.absent == Absent::Gone);
+            FieldType::RepeatedText => {
+                let elements = json::parse_elements(value).unwrap_or_default();
+                self.exact &= !(elements.is_empty() && row.when_absent == AbsentField::Omitted);
                 for element in &elements {
-                    let is_text = element.shape() == Type::String;
-                    let (text, exact) = if is_text { characters(element.as_str()) } else { ("".into(), false) };
+                    let is_text = element.json_type() == JsonType::String;
+                    let (text, exact) = if is_text { unescape(element.as_str()) } else { ("".into(), false) };
                     self.exact &= exact;
                     if is_text {
-                        wire::string(self.out, row.number, &text);
+                        wire::write_string(self.out, row.number, &text);
                     }
                 }
             }
@@ -284,42 +286,42 @@ impl Writer<'_> {
         true
     }
 
-    fn object(&mut self, number: u32, value: &Json<'_>) {
-        let open = wire::begin(self.out, number, value.as_str().len());
+    fn write_object(&mut self, number: u32, value: &Json<'_>) {
+        let open = wire::begin_message(self.out, number, value.as_str().len());
         self.exact &= write_struct(self.out, value.as_str());
-        wire::end(self.out, open);
+        wire::end_message(self.out, open);
     }
 
     /// Writes a message that says the object `value`; nothing, and `false`, when no message can.
-    fn message(&mut self, number: u32, shape: &Shape, value: &Json<'_>) -> bool {
-        let Some(members) = json::members(value) else {
+    fn write_message(&mut self, number: u32, shape: &MessageSchema, value: &Json<'_>) -> bool {
+        let Some(members) = json::parse_members(value) else {
             return false;
         };
-        if let (Body::Union(_), Some(document)) = (&shape.body, retired_part(&members)) {
-            self.message(number, shape, &document);
+        if let (MessageBody::OneOf(_), Some(document)) = (&shape.body, convert_binary_part(&members)) {
+            self.write_message(number, shape, &document);
             return false;
         }
         let start = self.out.len();
-        let outer = std::mem::replace(&mut self.refused, false);
-        let open = wire::begin(self.out, number, value.as_str().len());
+        let outer = std::mem::replace(&mut self.rejected, false);
+        let open = wire::begin_message(self.out, number, value.as_str().len());
         match shape.body {
-            Body::Rows(rows) => self.exact &= self.rows(rows, &members) == members.len(),
-            Body::Union(arms) => {
+            MessageBody::Rows(rows) => self.exact &= self.write_rows(rows, &members) == members.len(),
+            MessageBody::OneOf(arms) => {
                 let word = members.iter().find(|member| is_named(member, json::TYPE)).map(|(_, word)| word);
-                match arms.iter().find(|arm| word.is_some_and(|word| word.is(arm.word))) {
+                match arms.iter().find(|arm| word.is_some_and(|word| word.is_str(arm.type_value))) {
                     Some(arm) => {
-                        let inner = wire::begin(self.out, arm.number, value.as_str().len());
-                        if let Body::Rows(rows) = arm.shape.body {
-                            self.exact &= self.rows(rows, &members) + 1 == members.len();
+                        let inner = wire::begin_message(self.out, arm.number, value.as_str().len());
+                        if let MessageBody::Rows(rows) = arm.schema.body {
+                            self.exact &= self.write_rows(rows, &members) + 1 == members.len();
                         }
-                        wire::end(self.out, inner);
+                        wire::end_message(self.out, inner);
                     }
-                    None => self.refused = true,
+                    None => self.rejected = true,
                 }
             }
         }
-        wire::end(self.out, open);
-        let refused = std::mem::replace(&mut self.refused, outer);
+        wire::end_message(self.out, open);
+        let refused = std::mem::replace(&mut self.rejected, outer);
         if refused {
             self.out.truncate(start);
         }
@@ -328,43 +330,43 @@ impl Writer<'_> {
 }
 
 /// The part `binary` of AG-UI 0.x as the document that the real encoder makes of it [`toProtoContentPart`].
-fn retired_part(members: &[Member<'_>]) -> Option<Json<'static>> {
+fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
     let named = |name: &str| members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
-    let said = |name: &str| named(name).filter(|value| !value.is("") && !value.is_null());
-    if !named(json::TYPE)?.is(RETIRED) {
+    let said = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());
+    if !named(json::TYPE)?.is_str(BINARY_PART) {
         return None;
     }
     let id = Field::Id.camel();
     let (kind, value) = said("data").map(|data| ("data", data)).or(said("url").or(said(id)).map(|url| ("url", url)))?;
-    let source = json::build(|source| {
-        source.word(json::TYPE, kind);
+    let source = json::build_object(|source| {
+        source.string_member(json::TYPE, kind);
         source.member(Field::Value.camel(), value.as_str());
         named("mimeType").into_iter().for_each(|media| source.member("mimeType", media.as_str()));
     });
-    let metadata = json::build(|metadata| {
+    let metadata = json::build_object(|metadata| {
         metadata.member("legacyBinary", "true");
         for name in ["filename", id] {
             named(name).into_iter().for_each(|value| metadata.member(name, value.as_str()));
         }
     });
-    Some(json::build(|part| {
-        part.word(json::TYPE, "document");
+    Some(json::build_object(|part| {
+        part.string_member(json::TYPE, "document");
         part.member(Field::Source.camel(), source.as_str());
         part.member(Field::Metadata.camel(), metadata.as_str());
     }))
 }
 
-impl Form {
+impl FieldType {
     /// Whether a field of this form can say `value`.
-    fn takes(&self, value: &Json<'_>) -> bool {
-        match (self, value.shape()) {
-            (Form::Any, _)
-            | (Form::Text | Form::Word(_), Type::String)
-            | (Form::Flag, Type::Bool)
-            | (Form::Object | Form::Message(_), Type::Object)
-            | (Form::List(_) | Form::Texts, Type::Array) => true,
-            (Form::Present, shape) => shape != Type::Null,
-            (Form::Count, Type::Number) => {
+    fn accepts(&self, value: &Json<'_>) -> bool {
+        match (self, value.json_type()) {
+            (FieldType::Value, _)
+            | (FieldType::Text | FieldType::Enum(_), JsonType::String)
+            | (FieldType::Bool, JsonType::Bool)
+            | (FieldType::Struct | FieldType::Message(_), JsonType::Object)
+            | (FieldType::Repeated(_) | FieldType::RepeatedText, JsonType::Array) => true,
+            (FieldType::NonNullValue, shape) => shape != JsonType::Null,
+            (FieldType::Int64, JsonType::Number) => {
                 value.as_i64().is_some_and(|count| (-SAFE_INTEGER..=SAFE_INTEGER).contains(&count))
             }
             _ => false,

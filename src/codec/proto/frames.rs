@@ -1,23 +1,23 @@
 //! Bytes, cut anywhere, to messages.
 
-use super::decode::{self, Said};
-use super::{Broken, FRAME_LIMIT, HEADER, MEDIA_TYPE};
+use super::decode::{self, DecodedMessage};
+use super::{FRAME_LIMIT, HEADER_LEN, MEDIA_TYPE, MessageError};
 use std::fmt;
 
 /// Bytes of room that are kept from one frame for the next.
-const ROOM: usize = 64 << 10;
+const RETAINED_CAPACITY: usize = 64 << 10;
 
 /// Takes a body apart into frames. Holds at most one frame that is not whole yet.
 #[derive(Debug)]
-pub struct Decoder {
-    held: Vec<u8>,
+pub struct ProtoDecoder {
+    buffer: Vec<u8>,
     limit: usize,
-    fault: Option<Fault>,
+    error: Option<ProtoError>,
 }
 
 /// What the bytes so far come to.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Step {
+pub enum ProtoStep {
     /// Everything was taken; the next frame is not whole yet.
     More,
     /// An event.
@@ -37,15 +37,15 @@ pub enum Step {
         /// its message
         message: Vec<u8>,
         /// what is wrong with it
-        why: Broken,
+        error: MessageError,
     },
     /// Nothing more can be read.
-    Broken(Fault),
+    Failed(ProtoError),
 }
 
 /// Why a stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum ProtoError {
     /// A frame calls itself larger than it may be, or is as JSON.
     FrameTooLarge {
         /// The limit that was passed, in bytes.
@@ -53,87 +53,87 @@ pub enum Fault {
     },
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for ProtoError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Fault::FrameTooLarge { limit } => write!(f, "an event of the stream is larger than {limit} bytes"),
+            ProtoError::FrameTooLarge { limit } => write!(f, "an event of the stream is larger than {limit} bytes"),
         }
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for ProtoError {}
 
-impl Default for Decoder {
+impl Default for ProtoDecoder {
     fn default() -> Self {
-        Decoder::new(FRAME_LIMIT)
+        ProtoDecoder::new(FRAME_LIMIT)
     }
 }
 
-impl Decoder {
+impl ProtoDecoder {
     /// A decoder whose frames, and their JSON texts, have up to `limit` bytes.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Decoder { held: Vec::new(), limit, fault: None }
+        ProtoDecoder { buffer: Vec::new(), limit, error: None }
     }
 
     /// The next frame of `rest`, from which it takes what it has read.
-    pub fn next(&mut self, rest: &mut &[u8]) -> Step {
-        if let Some(fault) = self.fault {
-            return Step::Broken(fault);
+    pub fn next(&mut self, rest: &mut &[u8]) -> ProtoStep {
+        if let Some(fault) = self.error {
+            return ProtoStep::Failed(fault);
         }
         // A frame is judged by the size that it declares, before its bytes are waited for.
-        if !self.gather(HEADER, rest) {
-            return Step::More;
+        if !self.fill_buffer(HEADER_LEN, rest) {
+            return ProtoStep::More;
         }
-        let mut header = [0; HEADER];
-        header.copy_from_slice(&self.held[..HEADER]);
-        let size = usize::try_from(u32::from_be_bytes(header)).unwrap_or(usize::MAX).saturating_add(HEADER);
+        let mut header = [0; HEADER_LEN];
+        header.copy_from_slice(&self.buffer[..HEADER_LEN]);
+        let size = usize::try_from(u32::from_be_bytes(header)).unwrap_or(usize::MAX).saturating_add(HEADER_LEN);
         if size > self.limit {
-            return self.too_large();
+            return self.fail_too_large();
         }
-        if !self.gather(size, rest) {
-            return Step::More;
+        if !self.fill_buffer(size, rest) {
+            return ProtoStep::More;
         }
-        let step = match decode::event(&self.held[HEADER..], self.limit) {
-            Ok(Said::Event { text, dropped }) => Step::Event { text, dropped },
-            Ok(Said::Unknown) => Step::Unknown { message: self.held.split_off(HEADER) },
-            Err(Broken::TooLarge) => return self.too_large(),
-            Err(why) => Step::Malformed { message: self.held.split_off(HEADER), why },
+        let step = match decode::decode_event(&self.buffer[HEADER_LEN..], self.limit) {
+            Ok(DecodedMessage::Event { text, dropped }) => ProtoStep::Event { text, dropped },
+            Ok(DecodedMessage::Unknown) => ProtoStep::Unknown { message: self.buffer.split_off(HEADER_LEN) },
+            Err(MessageError::TooLarge) => return self.fail_too_large(),
+            Err(why) => ProtoStep::Malformed { message: self.buffer.split_off(HEADER_LEN), error: why },
         };
         // A large frame is rare; its room is not kept for the small ones behind it.
-        if self.held.capacity() > ROOM {
-            self.held = Vec::new();
+        if self.buffer.capacity() > RETAINED_CAPACITY {
+            self.buffer = Vec::new();
         } else {
-            self.held.clear();
+            self.buffer.clear();
         }
         step
     }
 
     /// Whether a frame has begun and is not whole.
     #[must_use]
-    pub fn is_cut(&self) -> bool {
-        !self.held.is_empty()
+    pub fn has_partial_frame(&self) -> bool {
+        !self.buffer.is_empty()
     }
 
-    fn too_large(&mut self) -> Step {
-        let fault = Fault::FrameTooLarge { limit: self.limit };
-        (self.fault, self.held) = (Some(fault), Vec::new());
-        Step::Broken(fault)
+    fn fail_too_large(&mut self) -> ProtoStep {
+        let fault = ProtoError::FrameTooLarge { limit: self.limit };
+        (self.error, self.buffer) = (Some(fault), Vec::new());
+        ProtoStep::Failed(fault)
     }
 
     /// Moves bytes from `rest` until `size` of them are held; `false` when there are not so many.
-    fn gather(&mut self, size: usize, rest: &mut &[u8]) -> bool {
-        let taken = size.saturating_sub(self.held.len()).min(rest.len());
+    fn fill_buffer(&mut self, size: usize, rest: &mut &[u8]) -> bool {
+        let taken = size.saturating_sub(self.buffer.len()).min(rest.len());
         let (piece, after) = rest.split_at(taken);
-        self.held.extend_from_slice(piece);
+        self.buffer.extend_from_slice(piece);
         *rest = after;
-        self.held.len() >= size
+        self.buffer.len() >= size
     }
 }
 
 /// A message as text, for where it has to travel as a value: a `data:` URL [RFC 2397].
 #[must_use]
-pub fn as_text(message: &[u8]) -> String {
+pub fn to_data_url(message: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut out = format!("data:{MEDIA_TYPE};base64,");
     for three in message.chunks(3) {

@@ -32,8 +32,8 @@ mod tests;
 mod value;
 mod wire;
 
-pub use encode::{Told, TooLarge, frame};
-pub use frames::{Decoder, Fault, Step, as_text};
+pub use encode::{EventTooLarge, WireFidelity, encode_frame};
+pub use frames::{ProtoDecoder, ProtoError, ProtoStep, to_data_url};
 
 use std::fmt;
 
@@ -44,15 +44,15 @@ pub const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
 pub const FRAME_LIMIT: usize = 10 << 20;
 
 /// Bytes of the length before each message.
-const HEADER: usize = 4;
+const HEADER_LEN: usize = 4;
 
 /// Where an event carries what the wire cannot say: `metadata.diglot.json`.
-const HOME: &str = "diglot";
-const EXACT: &str = "json";
+const CARRY_KEY: &str = "diglot";
+const EXACT_TEXT_KEY: &str = "json";
 
 /// Why a message is no event. Frames are told apart by their lengths, so the next one can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Broken {
+pub enum MessageError {
     /// a length or a varint reaches beyond the message
     Length,
     /// a tag that protobuf does not have
@@ -69,29 +69,29 @@ pub enum Broken {
     TooLarge,
 }
 
-impl fmt::Display for Broken {
+impl fmt::Display for MessageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Broken::Length => "a length reaches beyond the message",
-            Broken::Wire => "a tag is none that protobuf has",
-            Broken::Utf8 => "a string is no UTF-8",
-            Broken::Depth => "nested too deep",
-            Broken::Envelope => "not exactly one event of its own type",
-            Broken::Content => "more than one form of content, or one that the role does not have",
-            Broken::TooLarge => "larger than a frame may be",
+            MessageError::Length => "a length reaches beyond the message",
+            MessageError::Wire => "a tag is none that protobuf has",
+            MessageError::Utf8 => "a string is no UTF-8",
+            MessageError::Depth => "nested too deep",
+            MessageError::Envelope => "not exactly one event of its own type",
+            MessageError::Content => "more than one form of content, or one that the role does not have",
+            MessageError::TooLarge => "larger than a frame may be",
         })
     }
 }
 
-impl std::error::Error for Broken {}
+impl std::error::Error for MessageError {}
 
 /// The forms of `content` that a role has [`@ag-ui/proto`, `fromWireMessage`]. A role that is not known may have any.
-fn admits(role: &str, form: &table::Form) -> bool {
+fn allows_content(role: &str, form: &table::FieldType) -> bool {
     use crate::event::input::{ACTIVITY, ROLES};
     match form {
         _ if !ROLES.contains(&role) => true,
-        table::Form::Object => role == ACTIVITY,
-        table::Form::Text => role != ACTIVITY,
+        table::FieldType::Struct => role == ACTIVITY,
+        table::FieldType::Text => role != ACTIVITY,
         _ => PARTS_ROLES.contains(&role),
     }
 }

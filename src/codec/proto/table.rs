@@ -3,50 +3,50 @@
 //! Rows stand in the order of their numbers, because that is the order in which `@ag-ui/proto` writes them. A test holds
 //! every row against the schema, and the rows of an event against the slots of its [`Kind`].
 
-use crate::event::{Field as F, Kind};
+use crate::event::{EventType, Field as F};
 
 /// A message of the wire.
 #[derive(Debug)]
-pub(super) struct Shape {
+pub(super) struct MessageSchema {
     /// its name in the schema, for the test that compares them
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the table"))]
     pub name: &'static str,
-    pub body: Body,
+    pub body: MessageBody,
 }
 
 /// What a message is made of.
 #[derive(Debug)]
-pub(super) enum Body {
+pub(super) enum MessageBody {
     /// fields, each the member of a JSON object
-    Rows(&'static [Row]),
+    Rows(&'static [FieldRow]),
     /// one of several messages, told apart in JSON by the member `type`
-    Union(&'static [Arm]),
+    OneOf(&'static [UnionArm]),
 }
 
 /// One alternative of a union.
 #[derive(Debug)]
-pub(super) struct Arm {
+pub(super) struct UnionArm {
     pub number: u32,
     /// value of `type`
-    pub word: &'static str,
-    pub shape: &'static Shape,
+    pub type_value: &'static str,
+    pub schema: &'static MessageSchema,
 }
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Row {
+pub(super) struct FieldRow {
     pub number: u32,
     /// the field's name in the schema, in camelCase
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the table"))]
     pub name: &'static str,
-    pub place: Place,
-    pub form: Form,
-    pub absent: Absent,
+    pub location: JsonLocation,
+    pub field_type: FieldType,
+    pub when_absent: AbsentField,
 }
 
 /// Where a field stands in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum JsonLocation {
     /// the member of that name
     Member(&'static str),
     /// the member `content`, of which a message has the one form that its role takes
@@ -54,52 +54,52 @@ pub(super) enum Place {
     /// `type` of the member `outcome`
     OutcomeType,
     /// a list inside the member `outcome`, for outcomes of the type `of`
-    Outcome { name: &'static str, of: &'static str },
+    OutcomeList { name: &'static str, outcome_type: &'static str },
 }
 
 /// How a value is written on the wire, and so which JSON values it takes.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Form {
+pub(super) enum FieldType {
     /// `string`
     Text,
     /// `int64`, whole numbers within ±(2^53−1)
-    Count,
+    Int64,
     /// `bool`
-    Flag,
+    Bool,
     /// an enum: the position in the list is the number
-    Word(&'static [&'static str]),
+    Enum(&'static [&'static str]),
     /// `google.protobuf.Value`
-    Any,
+    Value,
     /// the same, where null is as good as nothing: the real encoder leaves whole nulls of optional members out
-    Present,
+    NonNullValue,
     /// `google.protobuf.Struct`
-    Object,
+    Struct,
     /// a message
-    Message(&'static Shape),
+    Message(&'static MessageSchema),
     /// `repeated` of a message
-    List(&'static Shape),
+    Repeated(&'static MessageSchema),
     /// `repeated string`
-    Texts,
+    RepeatedText,
 }
 
 /// What the reader makes of a field that is not on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Absent {
+pub(super) enum AbsentField {
     /// no member
-    Gone,
+    Omitted,
     /// the empty text, the empty list, the first word
-    Default,
+    DefaultValue,
 }
 
 /// What an event is on the wire.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct EventSchema {
     /// number of its field in the envelope
     pub arm: u32,
     /// its number in the enum `EventType`, which is another numbering
     pub number: u32,
     /// everything but `base_event`
-    pub rows: &'static [Row],
+    pub rows: &'static [FieldRow],
 }
 
 /// Number of `base_event` in every event.
@@ -108,213 +108,236 @@ pub(super) const BASE_NUMBER: u32 = 1;
 /// Number of `type` in `BaseEvent`.
 pub(super) const BASE_TYPE: u32 = 1;
 
-use Absent::{Default, Gone};
-use Form::{Any, Count, Flag, List, Message, Object, Present, Text, Texts, Word};
+use AbsentField::{DefaultValue, Omitted};
+use FieldType::{Bool, Enum, Int64, Message, NonNullValue, Repeated, RepeatedText, Struct, Text, Value};
 
-const fn row(number: u32, name: &'static str, form: Form, absent: Absent) -> Row {
-    Row { number, name, place: Place::Member(name), form, absent }
+const fn row(number: u32, name: &'static str, form: FieldType, absent: AbsentField) -> FieldRow {
+    FieldRow { number, name, location: JsonLocation::Member(name), field_type: form, when_absent: absent }
 }
 
-const fn req(number: u32, field: F, form: Form) -> Row {
-    row(number, field.camel(), form, Default)
+const fn req(number: u32, field: F, form: FieldType) -> FieldRow {
+    row(number, field.camel(), form, DefaultValue)
 }
 
-const fn opt(number: u32, field: F, form: Form) -> Row {
-    row(number, field.camel(), form, Gone)
+const fn opt(number: u32, field: F, form: FieldType) -> FieldRow {
+    row(number, field.camel(), form, Omitted)
 }
 
-const fn content(number: u32, name: &'static str, form: Form) -> Row {
-    Row { number, name, place: Place::Content, form, absent: Gone }
+const fn content(number: u32, name: &'static str, form: FieldType) -> FieldRow {
+    FieldRow { number, name, location: JsonLocation::Content, field_type: form, when_absent: Omitted }
 }
 
-const fn outcome(number: u32) -> Row {
+const fn outcome(number: u32) -> FieldRow {
     let name = F::Outcome.camel();
-    Row { number, name, place: Place::OutcomeType, form: Text, absent: Gone }
+    FieldRow { number, name, location: JsonLocation::OutcomeType, field_type: Text, when_absent: Omitted }
 }
 
-const fn in_outcome(number: u32, name: &'static str, of: &'static str, form: Form, absent: Absent) -> Row {
-    Row { number, name, place: Place::Outcome { name, of }, form, absent }
+const fn in_outcome(
+    number: u32,
+    name: &'static str,
+    of: &'static str,
+    form: FieldType,
+    absent: AbsentField,
+) -> FieldRow {
+    FieldRow {
+        number,
+        name,
+        location: JsonLocation::OutcomeList { name, outcome_type: of },
+        field_type: form,
+        when_absent: absent,
+    }
 }
 
-const fn by_subagent(number: u32) -> Row {
+const fn by_subagent(number: u32) -> FieldRow {
     opt(number, F::SubagentRunId, Text)
 }
 
 /// What every event may have: `BaseEvent` without its `type`.
-pub(super) const BASE_ROWS: &[Row] =
-    &[opt(2, F::Timestamp, Count), opt(3, F::RawEvent, Present), opt(4, F::Metadata, Object)];
+pub(super) const BASE_ROWS: &[FieldRow] =
+    &[opt(2, F::Timestamp, Int64), opt(3, F::RawEvent, NonNullValue), opt(4, F::Metadata, Struct)];
 
 /// The operations of a JSON Patch, in the order of the enum `JsonPatchOperationType`.
 pub(super) const OPERATIONS: &[&str] = &["add", "remove", "replace", "move", "copy", "test"];
 
-static OPERATION: Shape = Shape {
+static OPERATION: MessageSchema = MessageSchema {
     name: "JsonPatchOperation",
-    body: Body::Rows(&[
-        row(1, "op", Word(OPERATIONS), Default),
-        row(2, "path", Text, Default),
-        row(3, "from", Text, Gone),
-        opt(4, F::Value, Any),
+    body: MessageBody::Rows(&[
+        row(1, "op", Enum(OPERATIONS), DefaultValue),
+        row(2, "path", Text, DefaultValue),
+        row(3, "from", Text, Omitted),
+        opt(4, F::Value, Value),
     ]),
 };
 
-static TEXT_PART: Shape = Shape {
+static TEXT_PART: MessageSchema = MessageSchema {
     name: "TextInputPart",
-    body: Body::Rows(&[row(1, "text", Text, Default), opt(2, F::Id, Text), opt(3, F::Metadata, Present)]),
+    body: MessageBody::Rows(&[
+        row(1, "text", Text, DefaultValue),
+        opt(2, F::Id, Text),
+        opt(3, F::Metadata, NonNullValue),
+    ]),
 };
 
-const MEDIA: &[Row] = &[opt(1, F::Source, Message(&SOURCE)), opt(2, F::Metadata, Present), opt(3, F::Id, Text)];
+const MEDIA: &[FieldRow] =
+    &[opt(1, F::Source, Message(&SOURCE)), opt(2, F::Metadata, NonNullValue), opt(3, F::Id, Text)];
 
-static IMAGE_PART: Shape = Shape { name: "ImageInputPart", body: Body::Rows(MEDIA) };
-static AUDIO_PART: Shape = Shape { name: "AudioInputPart", body: Body::Rows(MEDIA) };
-static VIDEO_PART: Shape = Shape { name: "VideoInputPart", body: Body::Rows(MEDIA) };
-static DOCUMENT_PART: Shape = Shape { name: "DocumentInputPart", body: Body::Rows(MEDIA) };
+static IMAGE_PART: MessageSchema = MessageSchema { name: "ImageInputPart", body: MessageBody::Rows(MEDIA) };
+static AUDIO_PART: MessageSchema = MessageSchema { name: "AudioInputPart", body: MessageBody::Rows(MEDIA) };
+static VIDEO_PART: MessageSchema = MessageSchema { name: "VideoInputPart", body: MessageBody::Rows(MEDIA) };
+static DOCUMENT_PART: MessageSchema = MessageSchema { name: "DocumentInputPart", body: MessageBody::Rows(MEDIA) };
 
-static PART: Shape = Shape {
+static PART: MessageSchema = MessageSchema {
     name: "InputContent",
-    body: Body::Union(&[
-        Arm { number: 1, word: "text", shape: &TEXT_PART },
-        Arm { number: 2, word: "image", shape: &IMAGE_PART },
-        Arm { number: 3, word: "audio", shape: &AUDIO_PART },
-        Arm { number: 4, word: "video", shape: &VIDEO_PART },
-        Arm { number: 5, word: "document", shape: &DOCUMENT_PART },
+    body: MessageBody::OneOf(&[
+        UnionArm { number: 1, type_value: "text", schema: &TEXT_PART },
+        UnionArm { number: 2, type_value: "image", schema: &IMAGE_PART },
+        UnionArm { number: 3, type_value: "audio", schema: &AUDIO_PART },
+        UnionArm { number: 4, type_value: "video", schema: &VIDEO_PART },
+        UnionArm { number: 5, type_value: "document", schema: &DOCUMENT_PART },
     ]),
 };
 
-static DATA_SOURCE: Shape = Shape {
+static DATA_SOURCE: MessageSchema = MessageSchema {
     name: "InputContentDataSource",
-    body: Body::Rows(&[req(1, F::Value, Text), row(2, "mimeType", Text, Default)]),
+    body: MessageBody::Rows(&[req(1, F::Value, Text), row(2, "mimeType", Text, DefaultValue)]),
 };
 
-static URL_SOURCE: Shape = Shape {
+static URL_SOURCE: MessageSchema = MessageSchema {
     name: "InputContentUrlSource",
-    body: Body::Rows(&[req(1, F::Value, Text), row(2, "mimeType", Text, Gone)]),
+    body: MessageBody::Rows(&[req(1, F::Value, Text), row(2, "mimeType", Text, Omitted)]),
 };
 
-static FILE_SOURCE: Shape = Shape {
+static FILE_SOURCE: MessageSchema = MessageSchema {
     name: "InputContentFileSource",
-    body: Body::Rows(&[req(1, F::Value, Text), row(2, "provider", Text, Gone), row(3, "mimeType", Text, Gone)]),
-};
-
-static SOURCE: Shape = Shape {
-    name: "InputContentSource",
-    body: Body::Union(&[
-        Arm { number: 1, word: "data", shape: &DATA_SOURCE },
-        Arm { number: 2, word: "url", shape: &URL_SOURCE },
-        Arm { number: 3, word: "file", shape: &FILE_SOURCE },
+    body: MessageBody::Rows(&[
+        req(1, F::Value, Text),
+        row(2, "provider", Text, Omitted),
+        row(3, "mimeType", Text, Omitted),
     ]),
 };
 
-static FUNCTION: Shape =
-    Shape { name: "Function", body: Body::Rows(&[req(1, F::Name, Text), row(2, "arguments", Text, Default)]) };
+static SOURCE: MessageSchema = MessageSchema {
+    name: "InputContentSource",
+    body: MessageBody::OneOf(&[
+        UnionArm { number: 1, type_value: "data", schema: &DATA_SOURCE },
+        UnionArm { number: 2, type_value: "url", schema: &URL_SOURCE },
+        UnionArm { number: 3, type_value: "file", schema: &FILE_SOURCE },
+    ]),
+};
 
-static TOOL_CALL: Shape = Shape {
+static FUNCTION: MessageSchema = MessageSchema {
+    name: "Function",
+    body: MessageBody::Rows(&[req(1, F::Name, Text), row(2, "arguments", Text, DefaultValue)]),
+};
+
+static TOOL_CALL: MessageSchema = MessageSchema {
     name: "ToolCall",
-    body: Body::Rows(&[
+    body: MessageBody::Rows(&[
         req(1, F::Id, Text),
-        row(2, "type", Text, Default),
-        row(3, "function", Message(&FUNCTION), Gone),
-        opt(4, F::Metadata, Object),
+        row(2, "type", Text, DefaultValue),
+        row(3, "function", Message(&FUNCTION), Omitted),
+        opt(4, F::Metadata, Struct),
         opt(5, F::EncryptedValue, Text),
     ]),
 };
 
-static MESSAGE: Shape = Shape {
+static MESSAGE: MessageSchema = MessageSchema {
     name: "Message",
-    body: Body::Rows(&[
+    body: MessageBody::Rows(&[
         req(1, F::Id, Text),
         req(2, F::Role, Text),
         content(3, F::Content.camel(), Text),
         opt(4, F::Name, Text),
-        opt(5, F::ToolCalls, List(&TOOL_CALL)),
+        opt(5, F::ToolCalls, Repeated(&TOOL_CALL)),
         opt(6, F::ToolCallId, Text),
         opt(7, F::Error, Text),
-        content(8, "contentParts", List(&PART)),
-        opt(9, F::Metadata, Object),
+        content(8, "contentParts", Repeated(&PART)),
+        opt(9, F::Metadata, Struct),
         by_subagent(10),
         opt(11, F::EncryptedValue, Text),
         opt(12, F::ActivityType, Text),
-        content(13, "activityContent", Object),
+        content(13, "activityContent", Struct),
     ]),
 };
 
-static TOOL: Shape = Shape {
+static TOOL: MessageSchema = MessageSchema {
     name: "Tool",
-    body: Body::Rows(&[
+    body: MessageBody::Rows(&[
         req(1, F::Name, Text),
         req(2, F::Description, Text),
-        row(3, "parameters", Present, Gone),
-        opt(4, F::Metadata, Object),
+        row(3, "parameters", NonNullValue, Omitted),
+        opt(4, F::Metadata, Struct),
     ]),
 };
 
-static CONTEXT: Shape =
-    Shape { name: "Context", body: Body::Rows(&[req(1, F::Description, Text), req(2, F::Value, Text)]) };
+static CONTEXT: MessageSchema =
+    MessageSchema { name: "Context", body: MessageBody::Rows(&[req(1, F::Description, Text), req(2, F::Value, Text)]) };
 
-static RESUME: Shape = Shape {
+static RESUME: MessageSchema = MessageSchema {
     name: "ResumeEntry",
-    body: Body::Rows(&[
-        row(1, "interruptId", Text, Default),
-        row(2, "status", Text, Default),
-        row(3, "payload", Present, Gone),
-        opt(4, F::Metadata, Object),
+    body: MessageBody::Rows(&[
+        row(1, "interruptId", Text, DefaultValue),
+        row(2, "status", Text, DefaultValue),
+        row(3, "payload", NonNullValue, Omitted),
+        opt(4, F::Metadata, Struct),
     ]),
 };
 
-static INPUT: Shape = Shape {
+static INPUT: MessageSchema = MessageSchema {
     name: "RunAgentInput",
-    body: Body::Rows(&[
+    body: MessageBody::Rows(&[
         req(1, F::ThreadId, Text),
         req(2, F::RunId, Text),
         opt(3, F::ParentRunId, Text),
-        opt(4, F::State, Present),
-        req(5, F::Messages, List(&MESSAGE)),
-        req(6, F::Tools, List(&TOOL)),
-        req(7, F::Context, List(&CONTEXT)),
-        opt(8, F::ForwardedProps, Present),
-        req(9, F::Resume, List(&RESUME)),
+        opt(4, F::State, NonNullValue),
+        req(5, F::Messages, Repeated(&MESSAGE)),
+        req(6, F::Tools, Repeated(&TOOL)),
+        req(7, F::Context, Repeated(&CONTEXT)),
+        opt(8, F::ForwardedProps, NonNullValue),
+        req(9, F::Resume, Repeated(&RESUME)),
         opt(10, F::ProtocolVersion, Text),
     ]),
 };
 
-static INTERRUPT: Shape = Shape {
+static INTERRUPT: MessageSchema = MessageSchema {
     name: "Interrupt",
-    body: Body::Rows(&[
+    body: MessageBody::Rows(&[
         req(1, F::Id, Text),
-        row(2, "reason", Text, Default),
+        row(2, "reason", Text, DefaultValue),
         opt(3, F::Message, Text),
         opt(4, F::ToolCallId, Text),
-        row(5, "responseSchema", Present, Gone),
-        row(6, "expiresAt", Text, Gone),
-        opt(7, F::Metadata, Present),
+        row(5, "responseSchema", NonNullValue, Omitted),
+        row(6, "expiresAt", Text, Omitted),
+        opt(7, F::Metadata, NonNullValue),
         by_subagent(8),
     ]),
 };
 
-static USAGE: Shape = Shape {
+static USAGE: MessageSchema = MessageSchema {
     name: "Usage",
-    body: Body::Rows(&[
-        row(1, "provider", Text, Gone),
-        row(2, "model", Text, Gone),
-        row(3, "inputTokens", Count, Gone),
-        row(4, "outputTokens", Count, Gone),
-        row(5, "totalTokens", Count, Gone),
-        row(6, "reasoningTokens", Count, Gone),
-        row(7, "cachedInputTokens", Count, Gone),
-        row(8, "cacheWriteInputTokens", Count, Gone),
+    body: MessageBody::Rows(&[
+        row(1, "provider", Text, Omitted),
+        row(2, "model", Text, Omitted),
+        row(3, "inputTokens", Int64, Omitted),
+        row(4, "outputTokens", Int64, Omitted),
+        row(5, "totalTokens", Int64, Omitted),
+        row(6, "reasoningTokens", Int64, Omitted),
+        row(7, "cachedInputTokens", Int64, Omitted),
+        row(8, "cacheWriteInputTokens", Int64, Omitted),
     ]),
 };
 
 /// The kind that stands in field `arm` of the envelope.
-pub(super) fn kind_of(arm: u32) -> Option<Kind> {
-    Kind::ALL.iter().copied().find(|kind| entry(*kind).arm == arm)
+pub(super) fn event_for_arm(arm: u32) -> Option<EventType> {
+    EventType::ALL.iter().copied().find(|kind| event_schema(*kind).arm == arm)
 }
 
 macro_rules! entries {
     ($($kind:ident = $arm:literal / $number:literal [$($row:expr),* $(,)?];)+) => {
         /// What `kind` is on the wire: arm of the envelope / number in `EventType`, and its fields.
-        pub(super) const fn entry(kind: Kind) -> Entry {
+        pub(super) const fn event_schema(kind: EventType) -> EventSchema {
             match kind {
-                $(Kind::$kind => Entry { arm: $arm, number: $number, rows: const { &[$($row),*] } },)+
+                $(EventType::$kind => EventSchema { arm: $arm, number: $number, rows: const { &[$($row),*] } },)+
             }
         }
     };
@@ -338,25 +361,25 @@ entries! {
     ToolCallResult = 22 / 21 [
         by_subagent(2), req(3, F::MessageId, Text), req(4, F::ToolCallId, Text),
         content(5, F::Content.camel(), Text), opt(6, F::Role, Text),
-        Row { absent: Default, ..content(7, "contentParts", List(&PART)) }];
-    StateSnapshot = 7 / 6 [opt(2, F::Snapshot, Any), by_subagent(3)];
-    StateDelta = 8 / 7 [req(2, F::Delta, List(&OPERATION)), by_subagent(3)];
-    MessagesSnapshot = 9 / 8 [req(2, F::Messages, List(&MESSAGE))];
+        FieldRow { when_absent: DefaultValue, ..content(7, "contentParts", Repeated(&PART)) }];
+    StateSnapshot = 7 / 6 [opt(2, F::Snapshot, Value), by_subagent(3)];
+    StateDelta = 8 / 7 [req(2, F::Delta, Repeated(&OPERATION)), by_subagent(3)];
+    MessagesSnapshot = 9 / 8 [req(2, F::Messages, Repeated(&MESSAGE))];
     ActivitySnapshot = 23 / 22 [
-        by_subagent(2), req(3, F::MessageId, Text), req(4, F::ActivityType, Text), opt(5, F::Content, Object),
-        opt(6, F::Replace, Flag)];
+        by_subagent(2), req(3, F::MessageId, Text), req(4, F::ActivityType, Text), opt(5, F::Content, Struct),
+        opt(6, F::Replace, Bool)];
     ActivityDelta = 24 / 23 [
-        by_subagent(2), req(3, F::MessageId, Text), req(4, F::ActivityType, Text), req(5, F::Patch, List(&OPERATION))];
-    Raw = 10 / 9 [opt(2, F::Event, Any), opt(3, F::Source, Text), by_subagent(4)];
-    Custom = 11 / 10 [req(2, F::Name, Text), opt(3, F::Value, Any), by_subagent(4)];
+        by_subagent(2), req(3, F::MessageId, Text), req(4, F::ActivityType, Text), req(5, F::Patch, Repeated(&OPERATION))];
+    Raw = 10 / 9 [opt(2, F::Event, Value), opt(3, F::Source, Text), by_subagent(4)];
+    Custom = 11 / 10 [req(2, F::Name, Text), opt(3, F::Value, Value), by_subagent(4)];
     RunStarted = 12 / 11 [
         req(2, F::ThreadId, Text), req(3, F::RunId, Text), opt(4, F::ParentRunId, Text), opt(5, F::Input, Message(&INPUT)),
         opt(6, F::ProtocolVersion, Text)];
     RunFinished = 13 / 12 [
-        req(2, F::ThreadId, Text), req(3, F::RunId, Text), opt(4, F::Result, Present), outcome(5),
-        in_outcome(6, "interrupts", "interrupt", List(&INTERRUPT), Default), opt(7, F::Usage, List(&USAGE)),
-        in_outcome(8, "pendingToolCallIds", "success", Texts, Gone)];
-    RunError = 14 / 13 [opt(2, F::Code, Text), req(3, F::Message, Text), opt(4, F::Usage, List(&USAGE))];
+        req(2, F::ThreadId, Text), req(3, F::RunId, Text), opt(4, F::Result, NonNullValue), outcome(5),
+        in_outcome(6, "interrupts", "interrupt", Repeated(&INTERRUPT), DefaultValue), opt(7, F::Usage, Repeated(&USAGE)),
+        in_outcome(8, "pendingToolCallIds", "success", RepeatedText, Omitted)];
+    RunError = 14 / 13 [opt(2, F::Code, Text), req(3, F::Message, Text), opt(4, F::Usage, Repeated(&USAGE))];
     StepStarted = 15 / 14 [req(2, F::StepName, Text), by_subagent(3)];
     StepFinished = 16 / 15 [req(2, F::StepName, Text), by_subagent(3)];
     ReasoningStart = 25 / 24 [by_subagent(2), req(3, F::MessageId, Text)];
@@ -371,7 +394,7 @@ entries! {
         req(2, F::SubagentRunId, Text), req(3, F::Name, Text), opt(4, F::Description, Text),
         opt(5, F::ParentSubagentRunId, Text), opt(6, F::ParentToolCallId, Text), opt(7, F::ParentMessageId, Text)];
     SubagentFinished = 20 / 17 [
-        req(2, F::SubagentRunId, Text), opt(3, F::Result, Present), outcome(4),
-        in_outcome(5, "interruptIds", "suspended", Texts, Gone)];
+        req(2, F::SubagentRunId, Text), opt(3, F::Result, NonNullValue), outcome(4),
+        in_outcome(5, "interruptIds", "suspended", RepeatedText, Omitted)];
     SubagentError = 21 / 18 [req(2, F::SubagentRunId, Text), req(3, F::Message, Text), opt(4, F::Code, Text)];
 }

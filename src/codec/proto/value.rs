@@ -3,8 +3,8 @@
 //! Numbers are doubles on this wire. One whose double prints the same digits is said exactly; every other one is said as
 //! the nearest double, and whoever writes is told that something was lost.
 
-use super::wire::{self, Fields, Payload};
-use super::{Broken, decode::Text};
+use super::wire::{self, FieldReader, WireValue};
+use super::{MessageError, decode::JsonBuffer};
 use crate::codec::json::DEPTH_LIMIT;
 use std::borrow::Cow;
 
@@ -22,24 +22,24 @@ const KEY: u32 = 1;
 const VALUE: u32 = 2;
 
 /// Whole numbers up to here are doubles of their own.
-const EXACT: i64 = 1 << 53;
+const MAX_EXACT_INTEGER: i64 = 1 << 53;
 
 /// Appends the content of a `Value` that says `json`. `false` when the value that is read back says something else.
 pub(super) fn write_value(out: &mut Vec<u8>, json: &str) -> bool {
-    write(out, json, Scanner::value)
+    write(out, json, JsonScanner::write_value)
 }
 
 /// Appends the content of a `Struct` that says the object `json`. `false` as in [`write_value`].
 pub(super) fn write_struct(out: &mut Vec<u8>, json: &str) -> bool {
-    write(out, json, Scanner::object)
+    write(out, json, JsonScanner::write_object)
 }
 
 fn write<'t>(
     out: &mut Vec<u8>,
     json: &'t str,
-    part: impl FnOnce(&mut Scanner<'t>, &mut Vec<u8>, usize) -> Option<()>,
+    part: impl FnOnce(&mut JsonScanner<'t>, &mut Vec<u8>, usize) -> Option<()>,
 ) -> bool {
-    let (start, mut scanner) = (out.len(), Scanner { text: json, at: 0, exact: true });
+    let (start, mut scanner) = (out.len(), JsonScanner { text: json, position: 0, exact: true });
     if part(&mut scanner, out, 0).is_none() {
         // Half a message is none.
         out.truncate(start);
@@ -49,73 +49,73 @@ fn write<'t>(
 }
 
 /// Reads text that is JSON already. `None` wherever it is not: then what was written is not the whole of it.
-struct Scanner<'t> {
+struct JsonScanner<'t> {
     text: &'t str,
-    at: usize,
+    position: usize,
     exact: bool,
 }
 
-impl<'t> Scanner<'t> {
+impl<'t> JsonScanner<'t> {
     fn peek(&mut self) -> Option<u8> {
         let bytes = self.text.as_bytes();
-        while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.at) {
-            self.at += 1;
+        while let Some(b' ' | b'\t' | b'\n' | b'\r') = bytes.get(self.position) {
+            self.position += 1;
         }
-        bytes.get(self.at).copied()
+        bytes.get(self.position).copied()
     }
 
     fn skip(&mut self, byte: u8) -> Option<()> {
         if self.peek()? == byte {
-            self.at += 1;
+            self.position += 1;
             return Some(());
         }
         None
     }
 
     /// What is left of the text: more than any message that begins here is likely to take.
-    fn left(&self) -> usize {
-        self.text.len() - self.at
+    fn remaining(&self) -> usize {
+        self.text.len() - self.position
     }
 
-    fn value(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
+    fn write_value(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
         match self.peek()? {
             b'{' => {
-                let open = wire::begin(out, STRUCT, self.left());
-                self.object(out, depth)?;
-                wire::end(out, open);
+                let open = wire::begin_message(out, STRUCT, self.remaining());
+                self.write_object(out, depth)?;
+                wire::end_message(out, open);
             }
             b'[' => {
-                let open = wire::begin(out, LIST, self.left());
-                self.array(out, depth)?;
-                wire::end(out, open);
+                let open = wire::begin_message(out, LIST, self.remaining());
+                self.write_array(out, depth)?;
+                wire::end_message(out, open);
             }
             b'"' => {
-                let (text, exact) = characters(self.string()?);
+                let (text, exact) = unescape(self.scan_string()?);
                 self.exact &= exact;
-                wire::string(out, STRING, &text);
+                wire::write_string(out, STRING, &text);
             }
             b'n' => {
-                self.word("null")?;
-                wire::number(out, NULL, 0);
+                self.skip_literal("null")?;
+                wire::write_number(out, NULL, 0);
             }
             b't' => {
-                self.word("true")?;
-                wire::number(out, BOOL, 1);
+                self.skip_literal("true")?;
+                wire::write_number(out, BOOL, 1);
             }
             b'f' => {
-                self.word("false")?;
-                wire::number(out, BOOL, 0);
+                self.skip_literal("false")?;
+                wire::write_number(out, BOOL, 0);
             }
             _ => {
-                let (number, exact) = to_double(self.number())?;
+                let (number, exact) = parse_double(self.scan_number())?;
                 self.exact &= exact;
-                wire::double(out, NUMBER, number);
+                wire::write_double(out, NUMBER, number);
             }
         }
         Some(())
     }
 
-    fn object(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
+    fn write_object(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
         if depth == DEPTH_LIMIT {
             return None;
         }
@@ -125,25 +125,25 @@ impl<'t> Scanner<'t> {
         }
         loop {
             self.peek()?;
-            let entry = wire::begin(out, ITEMS, self.left());
-            let (key, exact) = characters(self.string()?);
+            let entry = wire::begin_message(out, ITEMS, self.remaining());
+            let (key, exact) = unescape(self.scan_string()?);
             self.exact &= exact;
             if !key.is_empty() {
-                wire::string(out, KEY, &key);
+                wire::write_string(out, KEY, &key);
             }
             self.skip(b':')?;
-            let value = wire::begin(out, VALUE, self.left());
-            self.value(out, depth + 1)?;
-            wire::end(out, value);
-            wire::end(out, entry);
+            let value = wire::begin_message(out, VALUE, self.remaining());
+            self.write_value(out, depth + 1)?;
+            wire::end_message(out, value);
+            wire::end_message(out, entry);
             if self.peek()? != b',' {
                 return self.skip(b'}');
             }
-            self.at += 1;
+            self.position += 1;
         }
     }
 
-    fn array(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
+    fn write_array(&mut self, out: &mut Vec<u8>, depth: usize) -> Option<()> {
         if depth == DEPTH_LIMIT {
             return None;
         }
@@ -152,34 +152,34 @@ impl<'t> Scanner<'t> {
             return self.skip(b']');
         }
         loop {
-            let value = wire::begin(out, ITEMS, self.left());
-            self.value(out, depth + 1)?;
-            wire::end(out, value);
+            let value = wire::begin_message(out, ITEMS, self.remaining());
+            self.write_value(out, depth + 1)?;
+            wire::end_message(out, value);
             if self.peek()? != b',' {
                 return self.skip(b']');
             }
-            self.at += 1;
+            self.position += 1;
         }
     }
 
-    fn word(&mut self, word: &str) -> Option<()> {
-        self.text.get(self.at..)?.starts_with(word).then(|| self.at += word.len())
+    fn skip_literal(&mut self, word: &str) -> Option<()> {
+        self.text.get(self.position..)?.starts_with(word).then(|| self.position += word.len())
     }
 
-    fn number(&mut self) -> &'t str {
+    fn scan_number(&mut self) -> &'t str {
         let text: &'t str = self.text;
-        let rest = &text.as_bytes()[self.at..];
+        let rest = &text.as_bytes()[self.position..];
         let length =
             rest.iter().take_while(|byte| matches!(byte, b'0'..=b'9' | b'-' | b'+' | b'.' | b'e' | b'E')).count();
-        let number = text.get(self.at..self.at + length).unwrap_or_default();
-        self.at += length;
+        let number = text.get(self.position..self.position + length).unwrap_or_default();
+        self.position += length;
         number
     }
 
     /// The next string, in its quotes.
-    fn string(&mut self) -> Option<&'t str> {
+    fn scan_string(&mut self) -> Option<&'t str> {
         let text: &'t str = self.text;
-        let start = self.at;
+        let start = self.position;
         if text.as_bytes().get(start) != Some(&b'"') {
             return None;
         }
@@ -187,7 +187,7 @@ impl<'t> Scanner<'t> {
         loop {
             at += memchr::memchr2(b'"', b'\\', text.as_bytes().get(at..)?)?;
             if text.as_bytes()[at] == b'"' {
-                self.at = at + 1;
+                self.position = at + 1;
                 return text.get(start..=at);
             }
             at += 2;
@@ -197,7 +197,7 @@ impl<'t> Scanner<'t> {
 
 /// The characters of a JSON string, and whether they are all there: a lone surrogate is none and becomes U+FFFD, as in
 /// the real encoder.
-pub(super) fn characters(string: &str) -> (Cow<'_, str>, bool) {
+pub(super) fn unescape(string: &str) -> (Cow<'_, str>, bool) {
     let inner = &string[1..string.len() - 1];
     if memchr::memchr(b'\\', inner.as_bytes()).is_none() {
         return (Cow::Borrowed(inner), true);
@@ -205,11 +205,11 @@ pub(super) fn characters(string: &str) -> (Cow<'_, str>, bool) {
     if let Ok(text) = serde_json::from_str::<String>(string) {
         return (Cow::Owned(text), true);
     }
-    (Cow::Owned(serde_json::from_str::<String>(&paired(string)).unwrap_or_default()), false)
+    (Cow::Owned(serde_json::from_str::<String>(&replace_lone_surrogates(string)).unwrap_or_default()), false)
 }
 
 /// The same JSON string with every lone surrogate escape replaced.
-fn paired(string: &str) -> String {
+fn replace_lone_surrogates(string: &str) -> String {
     let mut out = String::with_capacity(string.len());
     let mut rest = string;
     while let Some(at) = rest.find('\\') {
@@ -245,13 +245,15 @@ fn paired(string: &str) -> String {
 
 /// The double nearest to a JSON number, and whether it prints the same digits.
 #[expect(clippy::cast_precision_loss, reason = "the range was checked the line before")]
-fn to_double(text: &str) -> Option<(f64, bool)> {
+fn parse_double(text: &str) -> Option<(f64, bool)> {
     match text.parse::<i64>() {
-        Ok(whole) if (-EXACT..=EXACT).contains(&whole) && text != "-0" => Some((whole as f64, true)),
+        Ok(whole) if (-MAX_EXACT_INTEGER..=MAX_EXACT_INTEGER).contains(&whole) && text != "-0" => {
+            Some((whole as f64, true))
+        }
         _ => {
             let double: f64 = text.parse().ok()?;
             let mut printed = String::new();
-            print(&mut printed, double);
+            write_double(&mut printed, double);
             Some((double, printed == text))
         }
     }
@@ -259,7 +261,7 @@ fn to_double(text: &str) -> Option<(f64, bool)> {
 
 /// Writes a double as `JSON.stringify` does, so without digits that it does not need. Two things differ: the sign of
 /// -0 is said, and what is no number is `null` there and here.
-fn print(out: &mut String, double: f64) {
+fn write_double(out: &mut String, double: f64) {
     use std::fmt::Write as _;
     let size = double.abs();
     // Writing into memory cannot fail.
@@ -274,17 +276,17 @@ fn print(out: &mut String, double: f64) {
 }
 
 /// Reads a `Value` and appends its JSON. `false`, and nothing is written, when it says nothing.
-pub(super) fn read_value(out: &mut Text, bytes: &[u8], depth: usize) -> Result<bool, Broken> {
-    let mut last = (0, Payload::Other);
+pub(super) fn read_value(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<bool, MessageError> {
+    let mut last = (0, WireValue::Other);
     // Of one kind that comes in several pieces, which is as good as in one.
     let mut pieces = Vec::new();
-    let mut fields = Fields::of(bytes);
+    let mut fields = FieldReader::new(bytes);
     while let Some((number, payload)) = fields.next()? {
         let takes = match payload {
-            Payload::Varint(_) => matches!(number, NULL | BOOL),
-            Payload::Double(_) => number == NUMBER,
-            Payload::Bytes(_) => matches!(number, STRING | STRUCT | LIST),
-            Payload::Other => false,
+            WireValue::Varint(_) => matches!(number, NULL | BOOL),
+            WireValue::Double(_) => number == NUMBER,
+            WireValue::Bytes(_) => matches!(number, STRING | STRUCT | LIST),
+            WireValue::Other => false,
         };
         if !takes {
             continue;
@@ -294,40 +296,40 @@ pub(super) fn read_value(out: &mut Text, bytes: &[u8], depth: usize) -> Result<b
             pieces.clear();
         }
         last = (number, payload);
-        if let Payload::Bytes(piece) = payload {
+        if let WireValue::Bytes(piece) = payload {
             pieces.push(piece);
         }
     }
     match last {
         (NULL, _) => out.push("null")?,
-        (BOOL, Payload::Varint(value)) => out.push(if value == 0 { "false" } else { "true" })?,
-        (NUMBER, Payload::Double(double)) => {
+        (BOOL, WireValue::Varint(value)) => out.push(if value == 0 { "false" } else { "true" })?,
+        (NUMBER, WireValue::Double(double)) => {
             let mut text = String::new();
-            print(&mut text, double);
+            write_double(&mut text, double);
             out.push(&text)?;
         }
-        (STRING, Payload::Bytes(text)) => out.string(utf8(text)?)?,
-        (STRUCT, _) => read_struct(out, &joined(&pieces), depth)?,
-        (LIST, _) => read_list(out, &joined(&pieces), depth)?,
+        (STRING, WireValue::Bytes(text)) => out.string(parse_utf8(text)?)?,
+        (STRUCT, _) => read_struct(out, &join_pieces(&pieces), depth)?,
+        (LIST, _) => read_list(out, &join_pieces(&pieces), depth)?,
         _ => return Ok(false),
     }
     Ok(true)
 }
 
 /// Reads a `Struct` and appends its JSON.
-pub(super) fn read_struct(out: &mut Text, bytes: &[u8], depth: usize) -> Result<(), Broken> {
-    let depth = deeper(depth)?;
+pub(super) fn read_struct(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<(), MessageError> {
+    let depth = next_depth(depth)?;
     out.push("{")?;
     let mut first = true;
-    let mut fields = Fields::of(bytes);
+    let mut fields = FieldReader::new(bytes);
     while let Some((number, payload)) = fields.next()? {
-        let (ITEMS, Payload::Bytes(entry)) = (number, payload) else { continue };
+        let (ITEMS, WireValue::Bytes(entry)) = (number, payload) else { continue };
         let (mut key, mut values) = ("", Vec::new());
-        let mut parts = Fields::of(entry);
+        let mut parts = FieldReader::new(entry);
         while let Some((number, payload)) = parts.next()? {
             match (number, payload) {
-                (KEY, Payload::Bytes(text)) => key = utf8(text)?,
-                (VALUE, Payload::Bytes(value)) => values.push(value),
+                (KEY, WireValue::Bytes(text)) => key = parse_utf8(text)?,
+                (VALUE, WireValue::Bytes(value)) => values.push(value),
                 _ => {}
             }
         }
@@ -336,7 +338,7 @@ pub(super) fn read_struct(out: &mut Text, bytes: &[u8], depth: usize) -> Result<
         out.push(if first { "" } else { "," })?;
         out.string(key)?;
         out.push(":")?;
-        if read_value(out, &joined(&values), depth)? {
+        if read_value(out, &join_pieces(&values), depth)? {
             first = false;
         } else {
             out.truncate(before);
@@ -345,13 +347,13 @@ pub(super) fn read_struct(out: &mut Text, bytes: &[u8], depth: usize) -> Result<
     out.push("}")
 }
 
-fn read_list(out: &mut Text, bytes: &[u8], depth: usize) -> Result<(), Broken> {
-    let depth = deeper(depth)?;
+fn read_list(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> Result<(), MessageError> {
+    let depth = next_depth(depth)?;
     out.push("[")?;
     let mut first = true;
-    let mut fields = Fields::of(bytes);
+    let mut fields = FieldReader::new(bytes);
     while let Some((number, payload)) = fields.next()? {
-        let (ITEMS, Payload::Bytes(value)) = (number, payload) else { continue };
+        let (ITEMS, WireValue::Bytes(value)) = (number, payload) else { continue };
         out.push(if std::mem::take(&mut first) { "" } else { "," })?;
         // A list keeps the place of a value that says nothing.
         if !read_value(out, value, depth)? {
@@ -362,12 +364,12 @@ fn read_list(out: &mut Text, bytes: &[u8], depth: usize) -> Result<(), Broken> {
 }
 
 /// One level deeper, up to the limit of JSON.
-pub(super) fn deeper(depth: usize) -> Result<usize, Broken> {
-    if depth < DEPTH_LIMIT { Ok(depth + 1) } else { Err(Broken::Depth) }
+pub(super) fn next_depth(depth: usize) -> Result<usize, MessageError> {
+    if depth < DEPTH_LIMIT { Ok(depth + 1) } else { Err(MessageError::Depth) }
 }
 
 /// One message in one piece: pieces of a message merge by standing one behind the other.
-pub(super) fn joined<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
+pub(super) fn join_pieces<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
     match pieces {
         [] => Cow::Borrowed(&[]),
         [piece] => Cow::Borrowed(piece),
@@ -376,24 +378,24 @@ pub(super) fn joined<'a>(pieces: &[&'a [u8]]) -> Cow<'a, [u8]> {
 }
 
 /// "A string must always contain UTF-8 encoded text" [proto3].
-pub(super) fn utf8(bytes: &[u8]) -> Result<&str, Broken> {
-    std::str::from_utf8(bytes).map_err(|_| Broken::Utf8)
+pub(super) fn parse_utf8(bytes: &[u8]) -> Result<&str, MessageError> {
+    std::str::from_utf8(bytes).map_err(|_| MessageError::Utf8)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn back(json: &str) -> (String, bool) {
+    fn round_trip(json: &str) -> (String, bool) {
         let mut bytes = Vec::new();
         let exact = write_value(&mut bytes, json);
-        let mut out = Text::new(usize::MAX);
+        let mut out = JsonBuffer::new(usize::MAX);
         assert!(read_value(&mut out, &bytes, 0).expect("what was written is read"), "{json}");
         (out.into_string(), exact)
     }
 
     #[test]
-    fn values_survive() {
+    fn round_trips_values() {
         for json in [
             "null",
             "true",
@@ -410,13 +412,13 @@ mod tests {
             "5e-324",
             "1.7976931348623157e+308",
         ] {
-            assert_eq!(back(json), (json.to_owned(), true));
+            assert_eq!(round_trip(json), (json.to_owned(), true));
         }
-        assert_eq!(back(r#" [ "\u4f60\ud83d\ude00" , 1 ] "#), ("[\"你😀\",1]".to_owned(), true));
+        assert_eq!(round_trip(r#" [ "\u4f60\ud83d\ude00" , 1 ] "#), ("[\"你😀\",1]".to_owned(), true));
     }
 
     #[test]
-    fn what_a_double_or_a_text_cannot_say_is_noticed() {
+    fn reports_values_that_a_struct_cannot_hold_exactly() {
         for (json, read) in [
             ("9007199254740993", "9007199254740992"),
             ("1.10", "1.1"),
@@ -427,53 +429,53 @@ mod tests {
             (r#""a\ud800\\\ude00b\ud83d\ude00""#, "\"a\u{fffd}\\\\\u{fffd}b😀\""),
             (r#"{"\udfff":1}"#, "{\"\u{fffd}\":1}"),
         ] {
-            assert_eq!(back(json), (read.to_owned(), false), "{json}");
+            assert_eq!(round_trip(json), (read.to_owned(), false), "{json}");
         }
     }
 
     #[test]
-    fn what_is_no_json_is_noticed() {
+    fn rejects_text_that_is_not_json() {
         for json in ["", "[1", "{\"a\"}", "{\"a\":}", "nul", "\"a", "{1:2}", "\"\\", "x"] {
             assert!(!write_value(&mut Vec::new(), json), "{json}");
         }
     }
 
     #[test]
-    fn the_last_kind_wins_and_pieces_merge() {
+    fn takes_the_last_kind_and_merges_repeated_lists() {
         let read = |bytes: &[u8]| {
-            let mut out = Text::new(usize::MAX);
+            let mut out = JsonBuffer::new(usize::MAX);
             read_value(&mut out, bytes, 0).map(|said| said.then(|| out.into_string()))
         };
         assert_eq!(read(&[]), Ok(None));
         assert_eq!(read(&[0x08, 0, 0x20, 1]), Ok(Some("true".to_owned())));
         let list = |value: &[u8]| {
             let mut list = Vec::new();
-            let open = wire::begin(&mut list, LIST, 0);
-            let item = wire::begin(&mut list, ITEMS, 0);
+            let open = wire::begin_message(&mut list, LIST, 0);
+            let item = wire::begin_message(&mut list, ITEMS, 0);
             list.extend_from_slice(value);
-            wire::end(&mut list, item);
-            wire::end(&mut list, open);
+            wire::end_message(&mut list, item);
+            wire::end_message(&mut list, open);
             list
         };
         assert_eq!(read(&[list(&[0x20, 1]), list(&[])].concat()), Ok(Some("[true,null]".to_owned())));
-        assert_eq!(read(&[0x1a, 1, 0xff]), Err(Broken::Utf8));
+        assert_eq!(read(&[0x1a, 1, 0xff]), Err(MessageError::Utf8));
     }
 
     #[test]
-    fn nesting_has_a_limit_both_ways() {
+    fn limits_nesting_when_reading_and_writing() {
         let json = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        assert!(back(&json(DEPTH_LIMIT)).1);
+        assert!(round_trip(&json(DEPTH_LIMIT)).1);
         assert!(!write_value(&mut Vec::new(), &json(DEPTH_LIMIT + 1)));
         let mut bytes = Vec::new();
         for _ in 0..10_000 {
             let mut outer = Vec::new();
-            let open = wire::begin(&mut outer, LIST, bytes.len());
-            let value = wire::begin(&mut outer, ITEMS, bytes.len());
+            let open = wire::begin_message(&mut outer, LIST, bytes.len());
+            let value = wire::begin_message(&mut outer, ITEMS, bytes.len());
             outer.extend_from_slice(&bytes);
-            wire::end(&mut outer, value);
-            wire::end(&mut outer, open);
+            wire::end_message(&mut outer, value);
+            wire::end_message(&mut outer, open);
             bytes = outer;
         }
-        assert_eq!(read_value(&mut Text::new(usize::MAX), &bytes, 0), Err(Broken::Depth));
+        assert_eq!(read_value(&mut JsonBuffer::new(usize::MAX), &bytes, 0), Err(MessageError::Depth));
     }
 }

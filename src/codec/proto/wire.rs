@@ -1,6 +1,6 @@
 //! The protobuf wire itself: tags, varints, fields, and messages whose length stands before them.
 
-use super::Broken;
+use super::MessageError;
 
 /// Wire types.
 const VARINT: u32 = 0;
@@ -15,7 +15,7 @@ const VARINT_BYTES: usize = 10;
 
 /// What a field holds.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Payload<'a> {
+pub(super) enum WireValue<'a> {
     Varint(u64),
     Double(f64),
     Bytes(&'a [u8]),
@@ -25,37 +25,37 @@ pub(super) enum Payload<'a> {
 
 /// The fields of one message, groups left out: what is inside one is an unknown field, which every reader skips.
 #[derive(Debug)]
-pub(super) struct Fields<'a> {
+pub(super) struct FieldReader<'a> {
     rest: &'a [u8],
 }
 
-impl<'a> Fields<'a> {
-    pub fn of(bytes: &'a [u8]) -> Self {
-        Fields { rest: bytes }
+impl<'a> FieldReader<'a> {
+    pub fn new(bytes: &'a [u8]) -> Self {
+        FieldReader { rest: bytes }
     }
 
     /// The next field, `None` at the end of the message.
-    pub fn next(&mut self) -> Result<Option<(u32, Payload<'a>)>, Broken> {
+    pub fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, MessageError> {
         let mut groups = 0usize;
         loop {
             if self.rest.is_empty() {
-                return if groups == 0 { Ok(None) } else { Err(Broken::Wire) };
+                return if groups == 0 { Ok(None) } else { Err(MessageError::Wire) };
             }
-            let tag = u32::try_from(self.varint()?).map_err(|_| Broken::Wire)?;
+            let tag = u32::try_from(self.read_varint()?).map_err(|_| MessageError::Wire)?;
             let (number, wire_type) = (tag >> 3, tag & 7);
             if number == 0 {
-                return Err(Broken::Wire);
+                return Err(MessageError::Wire);
             }
             let payload = match wire_type {
-                VARINT => Payload::Varint(self.varint()?),
-                FIXED64 => Payload::Double(f64::from_le_bytes(self.array()?)),
+                VARINT => WireValue::Varint(self.read_varint()?),
+                FIXED64 => WireValue::Double(f64::from_le_bytes(self.take_array()?)),
                 BYTES => {
-                    let length = usize::try_from(self.varint()?).map_err(|_| Broken::Length)?;
-                    Payload::Bytes(self.take(length)?)
+                    let length = usize::try_from(self.read_varint()?).map_err(|_| MessageError::Length)?;
+                    WireValue::Bytes(self.take_bytes(length)?)
                 }
                 FIXED32 => {
-                    self.take(4)?;
-                    Payload::Other
+                    self.take_bytes(4)?;
+                    WireValue::Other
                 }
                 GROUP => {
                     groups += 1;
@@ -65,7 +65,7 @@ impl<'a> Fields<'a> {
                     groups -= 1;
                     continue;
                 }
-                _ => return Err(Broken::Wire),
+                _ => return Err(MessageError::Wire),
             };
             if groups == 0 {
                 return Ok(Some((number, payload)));
@@ -73,12 +73,12 @@ impl<'a> Fields<'a> {
         }
     }
 
-    fn varint(&mut self) -> Result<u64, Broken> {
+    fn read_varint(&mut self) -> Result<u64, MessageError> {
         let mut value = 0u64;
         for (at, &byte) in self.rest.iter().take(VARINT_BYTES).enumerate() {
             // The tenth byte has room for one bit.
             if at == VARINT_BYTES - 1 && byte > 1 {
-                return Err(Broken::Wire);
+                return Err(MessageError::Wire);
             }
             value |= u64::from(byte & 0x7f) << (7 * at);
             if byte & 0x80 == 0 {
@@ -86,26 +86,26 @@ impl<'a> Fields<'a> {
                 return Ok(value);
             }
         }
-        Err(Broken::Length)
+        Err(MessageError::Length)
     }
 
-    fn take(&mut self, length: usize) -> Result<&'a [u8], Broken> {
-        let (taken, rest) = self.rest.split_at_checked(length).ok_or(Broken::Length)?;
+    fn take_bytes(&mut self, length: usize) -> Result<&'a [u8], MessageError> {
+        let (taken, rest) = self.rest.split_at_checked(length).ok_or(MessageError::Length)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Broken> {
-        self.take(N)?.try_into().map_err(|_| Broken::Length)
+    fn take_array<const N: usize>(&mut self) -> Result<[u8; N], MessageError> {
+        self.take_bytes(N)?.try_into().map_err(|_| MessageError::Length)
     }
 }
 
-fn tag(out: &mut Vec<u8>, number: u32, wire_type: u32) {
-    varint(out, u64::from(number << 3 | wire_type));
+fn write_tag(out: &mut Vec<u8>, number: u32, wire_type: u32) {
+    write_varint(out, u64::from(number << 3 | wire_type));
 }
 
 /// Appends a varint.
-pub(super) fn varint(out: &mut Vec<u8>, mut value: u64) {
+pub(super) fn write_varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         out.push(low_bits(value) | 0x80);
         value >>= 7;
@@ -118,47 +118,47 @@ const fn low_bits(value: u64) -> u8 {
 }
 
 /// Appends a number field.
-pub(super) fn number(out: &mut Vec<u8>, field: u32, value: u64) {
-    tag(out, field, VARINT);
-    varint(out, value);
+pub(super) fn write_number(out: &mut Vec<u8>, field: u32, value: u64) {
+    write_tag(out, field, VARINT);
+    write_varint(out, value);
 }
 
 /// Appends a `double` field.
-pub(super) fn double(out: &mut Vec<u8>, field: u32, value: f64) {
-    tag(out, field, FIXED64);
+pub(super) fn write_double(out: &mut Vec<u8>, field: u32, value: f64) {
+    write_tag(out, field, FIXED64);
     out.extend_from_slice(&value.to_le_bytes());
 }
 
 /// Appends a `string` field.
-pub(super) fn string(out: &mut Vec<u8>, field: u32, value: &str) {
-    tag(out, field, BYTES);
-    varint(out, value.len() as u64);
+pub(super) fn write_string(out: &mut Vec<u8>, field: u32, value: &str) {
+    write_tag(out, field, BYTES);
+    write_varint(out, value.len() as u64);
     out.extend_from_slice(value.as_bytes());
 }
 
 /// A message that was begun and has to be ended in the same `out`.
 #[derive(Debug)]
 #[must_use = "an opened message has to be closed with `end`"]
-pub(super) struct Open {
+pub(super) struct LengthPrefix {
     /// where the length stands
-    at: usize,
+    position: usize,
     /// bytes that were kept for it
-    room: usize,
+    reserved: usize,
 }
 
 /// Begins a message field. `hint` is about how long its text is in JSON: where that is near, nothing moves in [`end`].
-pub(super) fn begin(out: &mut Vec<u8>, field: u32, hint: usize) -> Open {
-    tag(out, field, BYTES);
-    let (at, room) = (out.len(), width(hint));
+pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, hint: usize) -> LengthPrefix {
+    write_tag(out, field, BYTES);
+    let (at, room) = (out.len(), varint_len(hint));
     out.resize(at + room, 0);
-    Open { at, room }
+    LengthPrefix { position: at, reserved: room }
 }
 
 /// Ends what [`begin`] began: its length is known now.
-pub(super) fn end(out: &mut Vec<u8>, open: Open) {
-    let Open { at, room } = open;
+pub(super) fn end_message(out: &mut Vec<u8>, open: LengthPrefix) {
+    let LengthPrefix { position: at, reserved: room } = open;
     let length = out.len() - at - room;
-    let needed = width(length);
+    let needed = varint_len(length);
     match needed.cmp(&room) {
         std::cmp::Ordering::Equal => {}
         std::cmp::Ordering::Less => drop(out.drain(at..at + room - needed)),
@@ -173,7 +173,7 @@ pub(super) fn end(out: &mut Vec<u8>, open: Open) {
 }
 
 /// Bytes of `value` as a varint.
-const fn width(value: usize) -> usize {
+const fn varint_len(value: usize) -> usize {
     let bits = usize::BITS - value.leading_zeros();
     if bits == 0 { 1 } else { bits.div_ceil(7) as usize }
 }
@@ -183,22 +183,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_length_is_what_the_message_has_whatever_was_guessed() {
+    fn writes_the_true_length_whatever_the_hint() {
         for length in [0, 1, 127, 128, 300, 16_383, 16_384] {
             for hint in [0, 127, 128, 20_000, 3_000_000] {
                 let mut out = vec![0xee];
-                let open = begin(&mut out, 2, hint);
+                let open = begin_message(&mut out, 2, hint);
                 out.extend(std::iter::repeat_n(b'x', length));
-                end(&mut out, open);
+                end_message(&mut out, open);
                 let mut expected = vec![0xee];
-                string(&mut expected, 2, &"x".repeat(length));
+                write_string(&mut expected, 2, &"x".repeat(length));
                 assert_eq!(out, expected, "{length} guessed as {hint}");
             }
         }
     }
 
     #[test]
-    fn fields_are_read_and_groups_are_skipped() {
+    fn reads_fields_and_skips_groups() {
         let bytes = [
             &[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01][..],
             // A group of number 4 with a field of number 1 inside.
@@ -207,28 +207,28 @@ mod tests {
             &[0x1d, 1, 2, 3, 4],
         ]
         .concat();
-        let mut fields = Fields::of(&bytes);
-        assert_eq!(fields.next(), Ok(Some((1, Payload::Varint(u64::MAX)))));
-        assert_eq!(fields.next(), Ok(Some((2, Payload::Bytes(b"a")))));
-        assert_eq!(fields.next(), Ok(Some((3, Payload::Other))));
+        let mut fields = FieldReader::new(&bytes);
+        assert_eq!(fields.next(), Ok(Some((1, WireValue::Varint(u64::MAX)))));
+        assert_eq!(fields.next(), Ok(Some((2, WireValue::Bytes(b"a")))));
+        assert_eq!(fields.next(), Ok(Some((3, WireValue::Other))));
         assert_eq!(fields.next(), Ok(None));
     }
 
     #[test]
-    fn what_is_no_field_is_an_error() {
-        let rows: [(&[u8], Broken); 9] = [
-            (&[0x80], Broken::Length),
-            (&[0x08], Broken::Length),
-            (&[0x12, 0x02, b'a'], Broken::Length),
-            (&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], Broken::Length),
-            (&[0x09, 1, 2, 3], Broken::Length),
-            (&[0x00, 0x00], Broken::Wire),
-            (&[0x0c], Broken::Wire),
-            (&[0x0b], Broken::Wire),
-            (&[0x0f], Broken::Wire),
+    fn rejects_malformed_fields() {
+        let rows: [(&[u8], MessageError); 9] = [
+            (&[0x80], MessageError::Length),
+            (&[0x08], MessageError::Length),
+            (&[0x12, 0x02, b'a'], MessageError::Length),
+            (&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f], MessageError::Length),
+            (&[0x09, 1, 2, 3], MessageError::Length),
+            (&[0x00, 0x00], MessageError::Wire),
+            (&[0x0c], MessageError::Wire),
+            (&[0x0b], MessageError::Wire),
+            (&[0x0f], MessageError::Wire),
         ];
         for (bytes, why) in rows {
-            assert_eq!(Fields::of(bytes).next(), Err(why), "{bytes:x?}");
+            assert_eq!(FieldReader::new(bytes).next(), Err(why), "{bytes:x?}");
         }
     }
 }

@@ -7,8 +7,8 @@ use std::borrow::Cow;
 use std::mem;
 use std::time::Duration;
 
-use super::line::{Lines, append};
-use super::{Fault, Limits};
+use super::line::{LineSplitter, append_bounded};
+use super::{SseError, SseLimits};
 
 /// Reads one body: push bytes with [`Decoder::next`], end it with [`Decoder::finish`].
 ///
@@ -30,35 +30,35 @@ use super::{Fault, Limits};
 /// }
 /// ```
 #[derive(Debug)]
-pub struct Decoder {
-    limits: Limits,
+pub struct SseDecoder {
+    limits: SseLimits,
     retry: Option<Duration>,
-    state: State,
+    state: DecoderState,
 }
 
 #[derive(Debug)]
-enum State {
+enum DecoderState {
     /// Owns the line and the frame that the last push left unfinished.
-    Reading { lines: Lines, pending: Pending<'static> },
+    Reading { lines: LineSplitter, pending: PendingFrame<'static> },
     /// Owns the fault that every later call repeats; the buffers are gone.
-    Broken(Fault),
+    Failed(SseError),
 }
 
 /// What the decoder says to a push.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Step<'a> {
+pub enum SseStep<'a> {
     /// All of the input is taken and no further frame is complete.
     More,
     /// One frame; the input may hold more.
-    Frame(Frame<'a>),
+    Frame(SseFrame<'a>),
     /// The stream cannot be read any further. Every later call says the same, so a caller leaves
     /// its loop here as it does at `More`. What is left of the input has no meaning.
-    Broken(Fault),
+    Failed(SseError),
 }
 
 /// One event of the stream. Text that was no UTF-8 carries U+FFFD in place of the wrong bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Frame<'a> {
+pub struct SseFrame<'a> {
     /// The values of the `data` lines joined by LF; may be empty. Borrowed from the input when
     /// the frame lay whole inside it and has one `data` line of valid UTF-8.
     pub data: Cow<'a, str>,
@@ -69,47 +69,51 @@ pub struct Frame<'a> {
     pub id: Option<Cow<'a, str>>,
 }
 
-impl Default for Decoder {
+impl Default for SseDecoder {
     fn default() -> Self {
-        Self::new(Limits::default())
+        Self::new(SseLimits::default())
     }
 }
 
-impl Decoder {
+impl SseDecoder {
     /// A decoder for one body.
-    pub fn new(limits: Limits) -> Self {
-        Self { limits, retry: None, state: State::Reading { lines: Lines::default(), pending: Pending::default() } }
+    pub fn new(limits: SseLimits) -> Self {
+        Self {
+            limits,
+            retry: None,
+            state: DecoderState::Reading { lines: LineSplitter::default(), pending: PendingFrame::default() },
+        }
     }
 
     /// Takes bytes from `input` and gives at most one frame; to be called until it says
     /// [`Step::More`] (then `input` is empty) or [`Step::Broken`].
     ///
     /// The frame may borrow from the input, never from the decoder.
-    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> Step<'a> {
-        let read = self.read(input);
-        self.say(read)
+    pub fn next<'a>(&mut self, input: &mut &'a [u8]) -> SseStep<'a> {
+        let read = self.read_frame(input);
+        self.step_from(read)
     }
 
     /// [`Decoder::next`] in the words of `Result`: no frame means that the input is used up.
-    fn read<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<Frame<'a>>, Fault> {
+    fn read_frame<'a>(&mut self, input: &mut &'a [u8]) -> Result<Option<SseFrame<'a>>, SseError> {
         let (lines, pending) = match &mut self.state {
-            State::Reading { lines, pending } => (lines, pending),
-            State::Broken(fault) => return Err(*fault),
+            DecoderState::Reading { lines, pending } => (lines, pending),
+            DecoderState::Failed(fault) => return Err(*fault),
         };
         if input.is_empty() {
             return Ok(None);
         }
-        if lines.between()
+        if lines.is_at_line_start()
             && pending.is_empty()
-            && let Some(frame) = whole(input, self.limits)
+            && let Some(frame) = take_simple_frame(input, self.limits)
         {
             return Ok(Some(frame));
         }
-        let mut open: Pending<'a> = mem::take(pending);
+        let mut open: PendingFrame<'a> = mem::take(pending);
         while let Some(line) = lines.next(input, self.limits.line)? {
             // "If the line is empty (a blank line): Dispatch the event, as defined below."
             if !line.is_empty() {
-                open.set(Field::parse(line), self.limits.frame, &mut self.retry)?;
+                open.apply_field(SseField::parse(line), self.limits.frame, &mut self.retry)?;
             } else if let Some(frame) = open.dispatch() {
                 return Ok(Some(frame));
             }
@@ -126,41 +130,41 @@ impl Decoder {
     /// final empty line, the incomplete event is not dispatched.)" Agents do forget the last blank
     /// line, and `@ag-ui/client` hands such an event on; so does this. It is right only where the
     /// body ended cleanly: a body that broke off must be dropped, not finished.
-    pub fn finish(&mut self) -> Step<'static> {
-        let rest = self.rest();
-        self.say(rest)
+    pub fn finish(&mut self) -> SseStep<'static> {
+        let rest = self.read_rest();
+        self.step_from(rest)
     }
 
     /// [`Decoder::finish`] in the words of `Result`.
-    fn rest(&mut self) -> Result<Option<Frame<'static>>, Fault> {
+    fn read_rest(&mut self) -> Result<Option<SseFrame<'static>>, SseError> {
         let (lines, pending) = match &mut self.state {
-            State::Reading { lines, pending } => (lines, pending),
-            State::Broken(fault) => return Err(*fault),
+            DecoderState::Reading { lines, pending } => (lines, pending),
+            DecoderState::Failed(fault) => return Err(*fault),
         };
         let mut open = mem::take(pending);
         if let Some(line) = lines.finish() {
-            let field = Field::parse(Cow::Owned(line));
-            open.set(field, self.limits.frame, &mut self.retry)?;
+            let field = SseField::parse(Cow::Owned(line));
+            open.apply_field(field, self.limits.frame, &mut self.retry)?;
         }
         Ok(open.dispatch())
     }
 
     /// Puts a result into words; a fault ends the decoder and frees its buffers.
-    fn say<'a>(&mut self, read: Result<Option<Frame<'a>>, Fault>) -> Step<'a> {
+    fn step_from<'a>(&mut self, read: Result<Option<SseFrame<'a>>, SseError>) -> SseStep<'a> {
         match read {
-            Ok(Some(frame)) => Step::Frame(frame),
-            Ok(None) => Step::More,
+            Ok(Some(frame)) => SseStep::Frame(frame),
+            Ok(None) => SseStep::More,
             Err(fault) => {
-                self.state = State::Broken(fault);
-                Step::Broken(fault)
+                self.state = DecoderState::Failed(fault);
+                SseStep::Failed(fault)
             }
         }
     }
 
     /// Forgets what is unfinished: another body begins, as after the last one broke off. A decoder that is broken stays so.
     pub fn restart(&mut self) {
-        if let State::Reading { lines, pending } = &mut self.state {
-            (*lines, *pending) = (Lines::default(), Pending::default());
+        if let DecoderState::Reading { lines, pending } = &mut self.state {
+            (*lines, *pending) = (LineSplitter::default(), PendingFrame::default());
         }
     }
 
@@ -171,10 +175,10 @@ impl Decoder {
 
     /// The bytes of heap memory that the decoder occupies.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn heap_size(&self) -> usize {
         match &self.state {
-            State::Reading { lines, pending } => lines.held() + pending.held(),
-            State::Broken(_) => 0,
+            DecoderState::Reading { lines, pending } => lines.heap_size() + pending.heap_size(),
+            DecoderState::Failed(_) => 0,
         }
     }
 }
@@ -182,7 +186,7 @@ impl Decoder {
 /// Takes the frame that nearly all streams are made of, if `input` begins with one: one `data` line
 /// and the blank line, both ended by LF. It is what [`Pending`] would give, in half the time;
 /// whatever has another form or passes a limit is left to it.
-fn whole<'a>(input: &mut &'a [u8], limits: Limits) -> Option<Frame<'a>> {
+fn take_simple_frame<'a>(input: &mut &'a [u8], limits: SseLimits) -> Option<SseFrame<'a>> {
     let line = input.strip_prefix(b"data:")?;
     let (value, rest) = line.split_at(memchr::memchr2(b'\n', b'\r', line)?);
     let rest = rest.strip_prefix(b"\n\n")?;
@@ -194,12 +198,12 @@ fn whole<'a>(input: &mut &'a [u8], limits: Limits) -> Option<Frame<'a>> {
         return None;
     }
     *input = rest;
-    Some(Frame { data: text(Cow::Borrowed(value)), event: None, id: None })
+    Some(SseFrame { data: decode_utf8(Cow::Borrowed(value)), event: None, id: None })
 }
 
 /// The fields of a frame that has not seen its blank line.
 #[derive(Debug, Default)]
-struct Pending<'a> {
+struct PendingFrame<'a> {
     /// The values of the `data` lines joined by LF; none means that no `data` line came. (The
     /// standard's buffer holds one LF more, so that its empty buffer is our none.)
     data: Option<Cow<'a, [u8]>>,
@@ -207,29 +211,29 @@ struct Pending<'a> {
     id: Option<Cow<'a, [u8]>>,
 }
 
-impl<'a> Pending<'a> {
+impl<'a> PendingFrame<'a> {
     /// Carries out one field; `limit` bounds the joined data in bytes.
-    fn set(&mut self, field: Field<'a>, limit: usize, retry: &mut Option<Duration>) -> Result<(), Fault> {
+    fn apply_field(&mut self, field: SseField<'a>, limit: usize, retry: &mut Option<Duration>) -> Result<(), SseError> {
         match field {
-            Field::Data(value) => return self.push_data(value, limit),
+            SseField::Data(value) => return self.push_data(value, limit),
             // "Set the event type buffer to the field value."
-            Field::Event(name) => self.event = Some(name),
+            SseField::Event(name) => self.event = Some(name),
             // "If the field value does not contain U+0000 NULL, then set the last event ID buffer
             // to the field value. Otherwise, ignore the field."
-            Field::Id(id) if memchr::memchr(0, &id).is_none() => self.id = Some(id),
+            SseField::Id(id) if memchr::memchr(0, &id).is_none() => self.id = Some(id),
             // "If the field value consists of only ASCII digits, then interpret the field value as
             // an integer in base ten, and set the event stream's reconnection time to that
             // integer. Otherwise, ignore the field."
-            Field::Retry(value) => *retry = milliseconds(&value).or(*retry),
-            Field::Id(_) | Field::Unknown => {}
+            SseField::Retry(value) => *retry = parse_retry(&value).or(*retry),
+            SseField::Id(_) | SseField::Unknown => {}
         }
         Ok(())
     }
 
-    fn push_data(&mut self, value: Cow<'a, [u8]>, limit: usize) -> Result<(), Fault> {
+    fn push_data(&mut self, value: Cow<'a, [u8]>, limit: usize) -> Result<(), SseError> {
         let before = self.data.as_ref().map_or(0, |data| data.len() + 1);
         if before + value.len() > limit {
-            return Err(Fault::FrameTooLarge { limit });
+            return Err(SseError::FrameTooLarge { limit });
         }
         // "Append the field value to the data buffer, then append a single U+000A LINE FEED (LF)
         // character to the data buffer." The LF is put in front of the next value instead, which
@@ -238,32 +242,32 @@ impl<'a> Pending<'a> {
             None => self.data = Some(value),
             Some(data) => {
                 let data = data.to_mut();
-                append(data, b"\n", limit);
-                append(data, &value, limit);
+                append_bounded(data, b"\n", limit);
+                append_bounded(data, &value, limit);
             }
         }
         Ok(())
     }
 
     /// Gives the frame and leaves everything empty; without data, leaves the id to the next frame.
-    fn dispatch(&mut self) -> Option<Frame<'a>> {
+    fn dispatch(&mut self) -> Option<SseFrame<'a>> {
         // "If the data buffer is an empty string, set the data buffer and the event type buffer to
         // the empty string and return." The id is not reset with them.
         let event = self.event.take();
         let data = self.data.take()?;
-        Some(Frame {
-            data: text(data),
+        Some(SseFrame {
+            data: decode_utf8(data),
             // "If the event type buffer has a value other than the empty string, change the type
             // of the newly created event to equal the value of the event type buffer."
-            event: event.filter(|name| !name.is_empty()).map(text),
-            id: self.id.take().map(text),
+            event: event.filter(|name| !name.is_empty()).map(decode_utf8),
+            id: self.id.take().map(decode_utf8),
         })
     }
 
     /// Copies what was borrowed from a push that is over.
-    fn into_owned(self) -> Pending<'static> {
+    fn into_owned(self) -> PendingFrame<'static> {
         let own = |value: Option<Cow<'a, [u8]>>| value.map(|v| Cow::Owned(v.into_owned()));
-        Pending { data: own(self.data), event: own(self.event), id: own(self.id) }
+        PendingFrame { data: own(self.data), event: own(self.event), id: own(self.id) }
     }
 
     fn is_empty(&self) -> bool {
@@ -271,7 +275,7 @@ impl<'a> Pending<'a> {
     }
 
     #[cfg(test)]
-    fn held(&self) -> usize {
+    fn heap_size(&self) -> usize {
         [&self.data, &self.event, &self.id]
             .into_iter()
             .flatten()
@@ -284,7 +288,7 @@ impl<'a> Pending<'a> {
 }
 
 /// One line as the standard's "process the field" sees it.
-enum Field<'a> {
+enum SseField<'a> {
     Data(Cow<'a, [u8]>),
     Event(Cow<'a, [u8]>),
     Id(Cow<'a, [u8]>),
@@ -292,7 +296,7 @@ enum Field<'a> {
     Unknown,
 }
 
-impl<'a> Field<'a> {
+impl<'a> SseField<'a> {
     /// Reads a line that is neither empty nor a comment.
     fn parse(line: Cow<'a, [u8]>) -> Self {
         // "Collect the characters on the line before the first U+003A COLON character (:), and let
@@ -317,12 +321,12 @@ impl<'a> Field<'a> {
             // "Otherwise: The field is ignored."
             _ => return Self::Unknown,
         };
-        field(from(line, value_start))
+        field(skip_bytes(line, value_start))
     }
 }
 
 /// The bytes of `line` from `start` on, without a second allocation.
-fn from(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
+fn skip_bytes(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
     match line {
         Cow::Borrowed(bytes) => Cow::Borrowed(&bytes[start..]),
         Cow::Owned(mut bytes) => {
@@ -337,7 +341,7 @@ fn from(line: Cow<'_, [u8]>, start: usize) -> Cow<'_, [u8]> {
 ///
 /// Decoding a value after it was cut out gives the same text as decoding the stream first, because
 /// everything it is cut at is ASCII, and an ASCII byte is never part of a longer sequence.
-fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
+fn decode_utf8(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
     match bytes {
         // `from_utf8` is much faster on text that is right than `from_utf8_lossy` is.
         Cow::Borrowed(bytes) => match str::from_utf8(bytes) {
@@ -352,7 +356,7 @@ fn text(bytes: Cow<'_, [u8]>) -> Cow<'_, str> {
 }
 
 /// The value of a `retry` field, if it is a number. One that no `u64` can hold is the largest.
-fn milliseconds(value: &[u8]) -> Option<Duration> {
+fn parse_retry(value: &[u8]) -> Option<Duration> {
     if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
         return None;
     }

@@ -10,20 +10,20 @@ use std::io::Write as _;
 /// A frame that [`begin`] opened and [`end`] has to close; owns the place where its data begins.
 #[derive(Debug)]
 #[must_use = "an opened frame has to be closed with `end`"]
-pub struct Open {
-    data: usize,
+pub struct OpenFrame {
+    data_start: usize,
 }
 
 /// Why an id or an event name cannot be written. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadField {
+pub enum InvalidSseField {
     /// The id holds LF, CR or NUL.
     Id,
     /// The event name holds LF, CR or NUL.
     Event,
 }
 
-impl fmt::Display for BadField {
+impl fmt::Display for InvalidSseField {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Id => "the event id holds a line end or NUL",
@@ -32,13 +32,13 @@ impl fmt::Display for BadField {
     }
 }
 
-impl std::error::Error for BadField {}
+impl std::error::Error for InvalidSseField {}
 
 /// Writes one frame: `data: …` and a blank line.
 ///
 /// LF, CR and CRLF in `data` each begin another `data` line, so the reader sees LF for all three.
-pub fn frame(out: &mut Vec<u8>, data: &str) {
-    lines(out, b"data: ", data);
+pub fn write_frame(out: &mut Vec<u8>, data: &str) {
+    write_lines(out, b"data: ", data);
     out.push(b'\n');
 }
 
@@ -47,9 +47,14 @@ pub fn frame(out: &mut Vec<u8>, data: &str) {
 /// # Errors
 /// [`BadField`] when the id or the name holds LF, CR or NUL. They are refused and not repaired,
 /// because an id is echoed by the client and has to come back as it was sent.
-pub fn frame_with(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>, data: &str) -> Result<(), BadField> {
-    head(out, id, event)?;
-    frame(out, data);
+pub fn write_frame_with(
+    out: &mut Vec<u8>,
+    id: Option<&str>,
+    event: Option<&str>,
+    data: &str,
+) -> Result<(), InvalidSseField> {
+    write_fields(out, id, event)?;
+    write_frame(out, data);
     Ok(())
 }
 
@@ -59,12 +64,12 @@ pub fn frame_with(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>, data
 ///
 /// # Errors
 /// As [`frame_with`].
-pub fn head(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), BadField> {
-    if id.is_some_and(|id| !fits_a_line(id)) {
-        return Err(BadField::Id);
+pub fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), InvalidSseField> {
+    if id.is_some_and(|id| !is_single_line(id)) {
+        return Err(InvalidSseField::Id);
     }
-    if event.is_some_and(|event| !fits_a_line(event)) {
-        return Err(BadField::Event);
+    if event.is_some_and(|event| !is_single_line(event)) {
+        return Err(InvalidSseField::Event);
     }
     for (name, value) in [("id: ", id), ("event: ", event)] {
         if let Some(value) = value {
@@ -78,25 +83,25 @@ pub fn head(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<
 
 /// Writes the `id` line of the frame that comes next: `id: <token>-<number>`. The token holds no line end and no NUL; that is
 /// checked in debug builds only, because it is made by the caller and not by a peer.
-pub fn number(out: &mut Vec<u8>, token: &str, number: u64) {
-    debug_assert!(fits_a_line(token), "the token of an id does not fit a line");
+pub fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
+    debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.
     let _ = writeln!(out, "id: {token}-{number}");
 }
 
 /// Opens a frame whose data the caller appends itself: UTF-8 that holds no LF and no CR, such as
 /// JSON written without indentation. [`end`] closes it.
-pub fn begin(out: &mut Vec<u8>) -> Open {
+pub fn begin_frame(out: &mut Vec<u8>) -> OpenFrame {
     out.extend_from_slice(b"data: ");
-    Open { data: out.len() }
+    OpenFrame { data_start: out.len() }
 }
 
 /// Closes the frame that [`begin`] opened in the same `out`.
 ///
 /// That the data holds no line end is checked in debug builds only; it is what the caller promised.
-pub fn end(out: &mut Vec<u8>, open: Open) {
+pub fn end_frame(out: &mut Vec<u8>, open: OpenFrame) {
     debug_assert!(
-        out.get(open.data..).is_some_and(|data| memchr::memchr2(b'\n', b'\r', data).is_none()),
+        out.get(open.data_start..).is_some_and(|data| memchr::memchr2(b'\n', b'\r', data).is_none()),
         "the data of an open frame holds a line end, or is gone"
     );
     out.extend_from_slice(b"\n\n");
@@ -104,13 +109,13 @@ pub fn end(out: &mut Vec<u8>, open: Open) {
 
 /// Writes a comment, which keeps a connection alive and reaches no listener: `: …` and a blank
 /// line. A line end in `text` begins another comment line.
-pub fn comment(out: &mut Vec<u8>, text: &str) {
-    lines(out, b": ", text);
+pub fn write_comment(out: &mut Vec<u8>, text: &str) {
+    write_lines(out, b": ", text);
     out.push(b'\n');
 }
 
 /// Writes `prefix` and one line of `text` for each line that a reader of event streams would see.
-fn lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
+fn write_lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
     let mut rest = text.as_bytes();
     loop {
         out.extend_from_slice(prefix);
@@ -127,6 +132,6 @@ fn lines(out: &mut Vec<u8>, prefix: &[u8], text: &str) {
 }
 
 /// Whether a value can be written as one field and be read back the same.
-fn fits_a_line(value: &str) -> bool {
+fn is_single_line(value: &str) -> bool {
     memchr::memchr3(b'\n', b'\r', 0, value.as_bytes()).is_none()
 }

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::mem;
 
-use super::Fault;
+use super::SseError;
 
 /// U+FEFF in UTF-8.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
@@ -23,29 +23,29 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 /// AfterCr --- LF, or any other byte ------> Between
 /// ```
 #[derive(Debug)]
-pub(super) enum Lines {
+pub(super) enum LineSplitter {
     /// No byte has come but the first `matched` bytes of a BOM.
     Start { matched: usize },
     /// The next byte begins a line.
-    Between,
+    LineStart,
     /// The next byte begins a line, unless it is the LF of a CRLF whose CR ended the last one.
     AfterCr,
     /// A push ended inside a line; these are its bytes so far, at least one.
-    Inside(Vec<u8>),
+    InLine(Vec<u8>),
     /// Inside a comment of which `len` bytes have come. They are counted, not kept.
     Comment { len: usize },
 }
 
-impl Default for Lines {
+impl Default for LineSplitter {
     fn default() -> Self {
         Self::Start { matched: 0 }
     }
 }
 
-impl Lines {
+impl LineSplitter {
     /// Takes the next line that is no comment from `input`, without its line end, or takes all of
     /// `input` when no such line ends in it. `limit` is the longest line in bytes.
-    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, Fault> {
+    pub(super) fn next<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         while let Some(&first) = input.first() {
             match self {
                 // "The UTF-8 decode algorithm strips one leading UTF-8 Byte Order Mark (BOM), if
@@ -54,25 +54,25 @@ impl Lines {
                     *input = &input[1..];
                     *matched += 1;
                     if *matched == BOM.len() {
-                        *self = Self::Between;
+                        *self = Self::LineStart;
                     }
                 }
-                Self::Start { matched: 0 } => *self = Self::Between,
-                Self::Start { matched } => *self = Self::Inside(BOM[..*matched].to_vec()),
+                Self::Start { matched: 0 } => *self = Self::LineStart,
+                Self::Start { matched } => *self = Self::InLine(BOM[..*matched].to_vec()),
                 Self::AfterCr => {
                     if first == b'\n' {
                         *input = &input[1..];
                     }
-                    *self = Self::Between;
+                    *self = Self::LineStart;
                 }
                 // "If the line starts with a U+003A COLON character (:): Ignore the line."
-                Self::Between if first == b':' => *self = Self::Comment { len: 0 },
-                Self::Between | Self::Inside(_) => return self.field(input, limit),
+                Self::LineStart if first == b':' => *self = Self::Comment { len: 0 },
+                Self::LineStart | Self::InLine(_) => return self.take_line(input, limit),
                 Self::Comment { len } => {
-                    let (part, end) = cut(input);
+                    let (part, end) = split_line(input);
                     *len += part.len();
                     if *len > limit {
-                        return Err(Fault::LineTooLong { limit });
+                        return Err(SseError::LineTooLong { limit });
                     }
                     if let Some(end) = end {
                         *self = end.into();
@@ -84,22 +84,22 @@ impl Lines {
     }
 
     /// The rest of a line whose first byte is known to begin no comment.
-    fn field<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, Fault> {
-        let (part, end) = cut(input);
+    fn take_line<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
+        let (part, end) = split_line(input);
         let held = match self {
-            Self::Inside(held) => held.len(),
+            Self::InLine(held) => held.len(),
             _ => 0,
         };
         if held + part.len() > limit {
-            return Err(Fault::LineTooLong { limit });
+            return Err(SseError::LineTooLong { limit });
         }
         let before = match end {
             Some(end) => mem::replace(self, end.into()),
-            None => mem::replace(self, Self::Between),
+            None => mem::replace(self, Self::LineStart),
         };
         let line = match before {
-            Self::Inside(mut held) => {
-                append(&mut held, part, limit);
+            Self::InLine(mut held) => {
+                append_bounded(&mut held, part, limit);
                 Cow::Owned(held)
             }
             _ => Cow::Borrowed(part),
@@ -107,13 +107,13 @@ impl Lines {
         if end.is_some() {
             return Ok(Some(line));
         }
-        *self = Self::Inside(line.into_owned());
+        *self = Self::InLine(line.into_owned());
         Ok(None)
     }
 
     /// Whether the next byte is known to begin a line.
-    pub(super) fn between(&self) -> bool {
-        matches!(self, Self::Between)
+    pub(super) fn is_at_line_start(&self) -> bool {
+        matches!(self, Self::LineStart)
     }
 
     /// Ends the body: gives the line that lacks its line end, if it is no comment.
@@ -121,16 +121,16 @@ impl Lines {
     /// Bytes of an unfinished BOM are a field that nobody knows, so they are dropped here.
     pub(super) fn finish(&mut self) -> Option<Vec<u8>> {
         match mem::take(self) {
-            Self::Inside(line) => Some(line),
-            Self::Start { .. } | Self::Between | Self::AfterCr | Self::Comment { .. } => None,
+            Self::InLine(line) => Some(line),
+            Self::Start { .. } | Self::LineStart | Self::AfterCr | Self::Comment { .. } => None,
         }
     }
 
     /// The bytes of memory that an unfinished line occupies.
     #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) fn heap_size(&self) -> usize {
         match self {
-            Self::Inside(line) => line.capacity(),
+            Self::InLine(line) => line.capacity(),
             _ => 0,
         }
     }
@@ -138,24 +138,24 @@ impl Lines {
 
 /// The byte that ended a line.
 #[derive(Clone, Copy)]
-enum End {
+enum LineEnd {
     Lf,
     Cr,
 }
 
-impl From<End> for Lines {
-    fn from(end: End) -> Self {
+impl From<LineEnd> for LineSplitter {
+    fn from(end: LineEnd) -> Self {
         match end {
-            End::Lf => Self::Between,
+            LineEnd::Lf => Self::LineStart,
             // A lone CR ends its line at once. Waiting to see whether a LF follows would hold
             // back a finished event until the next one comes.
-            End::Cr => Self::AfterCr,
+            LineEnd::Cr => Self::AfterCr,
         }
     }
 }
 
 /// Takes the bytes up to the next line end and that end's first byte, or all of `input`.
-fn cut<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<End>) {
+fn split_line<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<LineEnd>) {
     // "... with a U+000D CARRIAGE RETURN U+000A LINE FEED (CRLF) character pair, a single U+000A
     // LINE FEED (LF) character not preceded by a U+000D CARRIAGE RETURN (CR) character, and a
     // single U+000D CARRIAGE RETURN (CR) character not followed by a U+000A LINE FEED (LF)
@@ -164,7 +164,7 @@ fn cut<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<End>) {
     match memchr::memchr2(b'\n', b'\r', bytes) {
         Some(at) => {
             *input = &bytes[at + 1..];
-            let end = if bytes[at] == b'\n' { End::Lf } else { End::Cr };
+            let end = if bytes[at] == b'\n' { LineEnd::Lf } else { LineEnd::Cr };
             (&bytes[..at], Some(end))
         }
         None => {
@@ -176,7 +176,7 @@ fn cut<'a>(input: &mut &'a [u8]) -> (&'a [u8], Option<End>) {
 
 /// Appends `bytes`, doubling the buffer as it grows but never past `limit`, so that what a stream
 /// occupies is bounded by the limit itself and not by twice the limit.
-pub(super) fn append(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
+pub(super) fn append_bounded(buffer: &mut Vec<u8>, bytes: &[u8], limit: usize) {
     let len = buffer.len() + bytes.len();
     if len > buffer.capacity() {
         let doubled = buffer.capacity().saturating_mul(2).min(limit);

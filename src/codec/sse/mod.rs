@@ -19,8 +19,11 @@ mod tests;
 
 use std::fmt;
 
-pub use decode::{Decoder, Frame, Step};
-pub use encode::{BadField, Open, begin, comment, end, frame, frame_with, head, number};
+pub use decode::{SseDecoder, SseFrame, SseStep};
+pub use encode::{
+    InvalidSseField, OpenFrame, begin_frame, end_frame, write_comment, write_fields, write_frame, write_frame_with,
+    write_id,
+};
 
 /// The longest line in bytes, without its line end: 10 MiB, the bound of `@ag-ui/client`.
 pub const LINE_LIMIT: usize = 10 << 20;
@@ -35,14 +38,14 @@ pub const FRAME_LIMIT: usize = 10 << 20;
 /// in the buffer in which it was gathered). Both bounds count bytes as they came; where the bytes
 /// are no UTF-8, the text of a frame may be three times as long, because U+FFFD is three bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SseLimits {
     /// The longest line in bytes, without its line end. Comments count too.
     pub line: usize,
     /// The largest data of one frame in bytes: the values of its `data` lines joined by LF.
     pub frame: usize,
 }
 
-impl Default for Limits {
+impl Default for SseLimits {
     fn default() -> Self {
         Self { line: LINE_LIMIT, frame: FRAME_LIMIT }
     }
@@ -50,7 +53,7 @@ impl Default for Limits {
 
 /// Why a stream cannot be read any further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub enum SseError {
     /// A line, be it a field or a comment, is longer than [`Limits::line`].
     LineTooLong {
         /// The limit that was passed, in bytes.
@@ -63,7 +66,7 @@ pub enum Fault {
     },
 }
 
-impl Fault {
+impl SseError {
     /// Whether the next frame of the same stream can still be read: never, because the bytes
     /// that would tell where it starts were not kept.
     pub fn may_continue(self) -> bool {
@@ -73,7 +76,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::LineTooLong { limit } => {
@@ -86,4 +89,4 @@ impl fmt::Display for Fault {
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for SseError {}

@@ -5,38 +5,43 @@ use std::num::NonZeroUsize;
 use http::{HeaderName, HeaderValue, header};
 use serde_saphyr::{Location, Spanned};
 
-use super::{Check, Named, every, position};
-use crate::config::access::{Access, Cors, OnExpiry, Require, RunLimits, UpstreamHeader, UpstreamValue};
+use super::{ConfigChecker, ReferenceKind, collect_values, position};
+use crate::config::access::{
+    AccessConfig, CorsConfig, OnExpiry, RequireConfig, RunLimitsConfig, UpstreamHeaderConfig, UpstreamHeaderValue,
+};
 use crate::config::file;
-use crate::config::{scalar, words};
+use crate::config::{enum_values, scalar};
 
-impl Check<'_> {
-    pub(super) fn access(&mut self, route: &file::Route, at: &str) -> Option<Access> {
-        let methods = self.methods(route.auth.as_ref(), &format!("{at}.auth"));
-        let require = self.require(&route.require, &format!("{at}.require"));
-        let tools =
-            route.tools.as_ref().map(|tools| every(self.list(tools, &format!("{at}.tools"), scalar::tool_name)));
-        let own_threads = self.choice(&route.threads, &format!("{at}.threads"), words::THREADS);
+impl ConfigChecker<'_> {
+    pub(super) fn check_access(&mut self, route: &file::RouteSpec, at: &str) -> Option<AccessConfig> {
+        let methods = self.resolve_methods(route.auth.as_ref(), &format!("{at}.auth"));
+        let require = self.check_require(&route.require, &format!("{at}.require"));
+        let tools = route
+            .tools
+            .as_ref()
+            .map(|tools| collect_values(self.read_list(tools, &format!("{at}.tools"), scalar::parse_tool_name)));
+        let own_threads = self.read_choice(&route.threads, &format!("{at}.threads"), enum_values::THREADS);
         let on_token_expiry =
-            self.choice(&route.on_token_expiry, &format!("{at}.on_token_expiry"), words::ON_TOKEN_EXPIRY);
-        let rate_limits = self.limits_of(route, at);
-        let max_streams = self.streams(route.max_streams.as_ref(), &format!("{at}.max_streams"));
-        let per_caller = self.streams(route.max_streams_per_caller.as_ref(), &format!("{at}.max_streams_per_caller"));
-        let run = self.run_limits(&route.run_limits, &format!("{at}.run_limits"));
-        let cors = route.cors.as_ref().map(|cors| self.cors(cors, &format!("{at}.cors")));
-        let errors = self.choice(&route.errors, &format!("{at}.errors"), words::ERRORS);
-        let forward_headers = self.forward_headers(route, at);
-        let forward_credentials = self.truth(&route.forward_credentials, &format!("{at}.forward_credentials"));
-        let upstream_headers = self.upstream_headers(route, forward_headers.as_deref().unwrap_or_default(), at);
+            self.read_choice(&route.on_token_expiry, &format!("{at}.on_token_expiry"), enum_values::ON_TOKEN_EXPIRY);
+        let rate_limits = self.resolve_rate_limits(route, at);
+        let max_streams = self.read_stream_limit(route.max_streams.as_ref(), &format!("{at}.max_streams"));
+        let per_caller =
+            self.read_stream_limit(route.max_streams_per_caller.as_ref(), &format!("{at}.max_streams_per_caller"));
+        let run = self.check_run_limits(&route.run_limits, &format!("{at}.run_limits"));
+        let cors = route.cors.as_ref().map(|cors| self.check_cors(cors, &format!("{at}.cors")));
+        let errors = self.read_choice(&route.errors, &format!("{at}.errors"), enum_values::ERRORS);
+        let forward_headers = self.check_forward_headers(route, at);
+        let forward_credentials = self.read_bool(&route.forward_credentials, &format!("{at}.forward_credentials"));
+        let upstream_headers = self.check_upstream_headers(route, forward_headers.as_deref().unwrap_or_default(), at);
         match methods.as_deref() {
             Some([]) => {
                 let ends = on_token_expiry.is_some_and(|what| what != OnExpiry::Finish);
-                self.needs_no_caller(route, (own_threads == Some(true), ends), at);
+                self.reject_caller_rules(route, (own_threads == Some(true), ends), at);
             }
-            Some(methods) => self.can_be_met(route, methods, at),
+            Some(methods) => self.reject_unmeetable_rules(route, methods, at),
             None => {}
         }
-        Some(Access {
+        Some(AccessConfig {
             methods: methods?,
             require: require?,
             tools: match tools {
@@ -61,25 +66,25 @@ impl Check<'_> {
     }
 
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    fn streams(&mut self, written: Option<&file::Text>, path: &str) -> Option<Option<NonZeroUsize>> {
-        self.optional(written, path, scalar::count)
+    fn read_stream_limit(&mut self, written: Option<&file::SpannedText>, path: &str) -> Option<Option<NonZeroUsize>> {
+        self.read_optional(written, path, scalar::parse_count)
     }
 
-    fn require(&mut self, written: &file::Require, at: &str) -> Option<Require> {
+    fn check_require(&mut self, written: &file::RequireSpec, at: &str) -> Option<RequireConfig> {
         let mut claims = Vec::new();
         for (claim, values) in &written.claims {
-            let values = self.some_of(values, &format!("{at}.claims.{claim}"), scalar::word);
+            let values = self.read_non_empty(values, &format!("{at}.claims.{claim}"), scalar::parse_word);
             claims.push(values.map(|values| (claim.clone(), values)));
         }
-        let scopes = every(self.list(&written.scopes, &format!("{at}.scopes"), scalar::scope));
-        let tenants = every(self.list(&written.tenants, &format!("{at}.tenants"), scalar::word));
-        Some(Require { claims: claims.into_iter().collect::<Option<_>>()?, scopes: scopes?, tenants: tenants? })
+        let scopes = collect_values(self.read_list(&written.scopes, &format!("{at}.scopes"), scalar::parse_scope));
+        let tenants = collect_values(self.read_list(&written.tenants, &format!("{at}.tenants"), scalar::parse_word));
+        Some(RequireConfig { claims: claims.into_iter().collect::<Option<_>>()?, scopes: scopes?, tenants: tenants? })
     }
 
     /// Notes what asks who calls, on a route that anybody may call.
-    fn needs_no_caller(&mut self, route: &file::Route, (owned, ends): (bool, bool), at: &str) {
+    fn reject_caller_rules(&mut self, route: &file::RouteSpec, (owned, ends): (bool, bool), at: &str) {
         let require = &route.require;
-        let first = |texts: &[file::Text]| texts.first().map(|text| text.defined);
+        let first = |texts: &[file::SpannedText]| texts.first().map(|text| text.defined);
         let claims = require.claims.values().next().map(|values| values.defined);
         let mut needs: Vec<(&str, Option<Location>, &str)> = vec![
             ("require.claims", claims, "asks for claims"),
@@ -92,28 +97,28 @@ impl Check<'_> {
         for (key, place, what) in needs {
             if let Some(place) = place {
                 let message = format!("this {what}, and anybody may call the route without saying who it is");
-                self.note(&format!("{at}.{key}"), position(place), message, hint);
+                self.report_error(&format!("{at}.{key}"), position(place), message, hint);
             }
         }
         for (index, name) in route.rate_limits.iter().enumerate() {
             let known = self.policies.iter().find(|known| known.name.as_deref() == Some(name.value.trim()));
-            if let Some(needs) = known.and_then(|known| known.needs) {
+            if let Some(needs) = known.and_then(|known| known.caller_dependency) {
                 let message =
                     format!("this rate limit {needs}, and anybody may call the route without saying who it is");
-                self.note(&format!("{at}.rate_limits[{index}]"), position(name.defined), message, hint);
+                self.report_error(&format!("{at}.rate_limits[{index}]"), position(name.defined), message, hint);
             }
         }
     }
 
     /// Notes claims and tenants that no caller of the route can have.
-    fn can_be_met(&mut self, route: &file::Route, methods: &[String], at: &str) {
+    fn reject_unmeetable_rules(&mut self, route: &file::RouteSpec, methods: &[String], at: &str) {
         let is_keys = |name: &String| self.methods.iter().any(|method| method.name == *name && method.is_keys);
         if let Some((claim, values)) = route.require.claims.iter().next()
             && methods.iter().all(is_keys)
         {
             let hint = "ask for `scopes` or `tenants`, which API keys have";
             let message = "API keys have no claims, so nobody could call this route";
-            self.note(&format!("{at}.require.claims.{claim}"), position(values.defined), message, hint);
+            self.report_error(&format!("{at}.require.claims.{claim}"), position(values.defined), message, hint);
         }
         let has_tenants = |name: &String| self.methods.iter().any(|method| method.name == *name && method.has_tenants);
         if let Some(first) = route.require.tenants.first()
@@ -122,15 +127,16 @@ impl Check<'_> {
             let hint =
                 "add `tenant_claim` to an issuer that the route believes, or `tenant` to API keys; or take it away";
             let message = "no caller of this route has a tenant, so nobody could call it";
-            self.note(&format!("{at}.require.tenants"), position(first.defined), message, hint);
+            self.report_error(&format!("{at}.require.tenants"), position(first.defined), message, hint);
         }
     }
 
     /// Which rate limits a route has.
-    fn limits_of(&mut self, route: &file::Route, at: &str) -> Option<Vec<usize>> {
+    fn resolve_rate_limits(&mut self, route: &file::RouteSpec, at: &str) -> Option<Vec<usize>> {
         let names: Vec<Option<String>> = self.policies.iter().map(|known| known.name.clone()).collect();
         let known: Vec<&str> = names.iter().flatten().map(String::as_str).collect();
-        let written = self.known_names(&route.rate_limits, &format!("{at}.rate_limits"), Named::RateLimit, &known);
+        let written =
+            self.resolve_names(&route.rate_limits, &format!("{at}.rate_limits"), ReferenceKind::RateLimit, &known);
         let index = |name: String| names.iter().position(|known| known.as_ref() == Some(&name));
         let mut indices = Vec::new();
         for (place, name) in written.into_iter().enumerate() {
@@ -138,34 +144,39 @@ impl Check<'_> {
             if indices.contains(&found) {
                 let place_of = position(route.rate_limits[place].defined);
                 let hint = "name each rate limit once";
-                self.note(&format!("{at}.rate_limits[{place}]"), place_of, "this rate limit is already named", hint);
+                self.report_error(
+                    &format!("{at}.rate_limits[{place}]"),
+                    place_of,
+                    "this rate limit is already named",
+                    hint,
+                );
             }
             indices.push(found);
         }
         Some(indices)
     }
 
-    fn run_limits(&mut self, written: &file::RunLimits, at: &str) -> Option<RunLimits> {
-        let events = self.optional(written.events.as_ref(), &format!("{at}.events"), scalar::events_count);
-        let bytes = self.optional(written.bytes.as_ref(), &format!("{at}.bytes"), scalar::bytes_count);
-        let duration = self.optional(written.duration.as_ref(), &format!("{at}.duration"), scalar::duration);
-        Some(RunLimits { events: events?, bytes: bytes?, duration: duration? })
+    fn check_run_limits(&mut self, written: &file::RunLimitsSpec, at: &str) -> Option<RunLimitsConfig> {
+        let events = self.read_optional(written.events.as_ref(), &format!("{at}.events"), scalar::parse_event_count);
+        let bytes = self.read_optional(written.bytes.as_ref(), &format!("{at}.bytes"), scalar::parse_byte_count);
+        let duration = self.read_optional(written.duration.as_ref(), &format!("{at}.duration"), scalar::parse_duration);
+        Some(RunLimitsConfig { events: events?, bytes: bytes?, duration: duration? })
     }
 
-    fn cors(&mut self, written: &Spanned<file::Cors>, at: &str) -> Option<Cors> {
+    fn check_cors(&mut self, written: &Spanned<file::CorsSpec>, at: &str) -> Option<CorsConfig> {
         let cors = &written.value;
         let example = "the pages that may call, such as `origins: [https://app.example.com]`";
-        let list = self.needed(cors.origins.as_ref(), at, "origins", example, position(written.defined));
+        let list = self.require_key(cors.origins.as_ref(), at, "origins", example, position(written.defined));
         let path = format!("{at}.origins");
-        let origins = list.and_then(|list| self.some_of(list, &path, scalar::origin));
-        let credentials = self.truth(&cors.credentials, &format!("{at}.credentials"));
-        let max_age = self.value(&cors.max_age, &format!("{at}.max_age"), scalar::max_age);
+        let origins = list.and_then(|list| self.read_non_empty(list, &path, scalar::parse_origin));
+        let credentials = self.read_bool(&cors.credentials, &format!("{at}.credentials"));
+        let max_age = self.read_value(&cors.max_age, &format!("{at}.max_age"), scalar::parse_max_age);
         let (origins, credentials) = (origins?, credentials?);
         let any = origins.iter().any(Option::is_none);
         let place = list.and_then(|list| position(list.defined));
         if any && origins.len() > 1 {
             let message = "`*` beside other origins would make them useless";
-            self.note(&path, place, message, "write `*` alone, or the origins alone");
+            self.report_error(&path, place, message, "write `*` alone, or the origins alone");
             return None;
         }
         if any && credentials {
@@ -173,81 +184,86 @@ impl Check<'_> {
             let hint =
                 "list the origins, or take `credentials` away: every page on the web could call in its visitors' names";
             let place = position(cors.credentials.defined);
-            self.note(&format!("{at}.credentials"), place, "credentials do not go with `*`", hint);
+            self.report_error(&format!("{at}.credentials"), place, "credentials do not go with `*`", hint);
             return None;
         }
         let origins = (!any).then(|| origins.into_iter().flatten().collect());
-        Some(Cors { origins, credentials, max_age: max_age? })
+        Some(CorsConfig { origins, credentials, max_age: max_age? })
     }
 
-    fn forward_headers(&mut self, route: &file::Route, at: &str) -> Option<Vec<HeaderName>> {
-        let names = self.list(&route.forward_headers, &format!("{at}.forward_headers"), scalar::forwarded_field);
+    fn check_forward_headers(&mut self, route: &file::RouteSpec, at: &str) -> Option<Vec<HeaderName>> {
+        let names =
+            self.read_list(&route.forward_headers, &format!("{at}.forward_headers"), scalar::parse_forwarded_field);
         let mut good = true;
         for one in names.iter().flatten() {
             if self.methods.iter().any(|method| method.key_header.as_ref() == Some(&one.value)) {
                 good = false;
                 let hint = "take it away, and write `forward_credentials: true` if the agent has to see it";
                 let message = format!("`{}` carries API keys of callers", one.value);
-                self.note(&one.path, one.position, message, hint);
+                self.report_error(&one.path, one.position, message, hint);
             }
         }
-        every(names).filter(|_| good)
+        collect_values(names).filter(|_| good)
     }
 
-    fn upstream_headers(
+    fn check_upstream_headers(
         &mut self,
-        route: &file::Route,
+        route: &file::RouteSpec,
         forwarded: &[HeaderName],
         at: &str,
-    ) -> Option<Vec<UpstreamHeader>> {
+    ) -> Option<Vec<UpstreamHeaderConfig>> {
         let mut headers = Vec::new();
         for (name, written) in &route.upstream_headers {
             let path = format!("{at}.upstream_headers.{name}");
             let place = position(written.defined);
-            let field = match scalar::set_field(name) {
+            let field = match scalar::parse_set_field(name) {
                 Ok(field) => Some(field),
                 Err(fault) => {
                     let hint =
                         fault.suggestion.map_or(fault.hint.to_owned(), |meant| format!("did you mean `{meant}`?"));
-                    self.note(&path, place, format!("`{name}` {}", fault.is), hint);
+                    self.report_error(&path, place, format!("`{name}` {}", fault.predicate), hint);
                     None
                 }
             };
             if field.as_ref().is_some_and(|field| forwarded.contains(field)) {
                 let hint = "write it in one of the two; what the gateway sets, callers must not";
-                self.note(&path, place, "this field is in `forward_headers` as well", hint);
+                self.report_error(&path, place, "this field is in `forward_headers` as well", hint);
             }
             if field == Some(header::AUTHORIZATION) && route.forward_credentials.value.trim() == "true" {
                 let hint = "keep one of the two: a request has one `authorization`";
-                self.note(&path, place, "`forward_credentials` passes on the caller's own", hint);
+                self.report_error(&path, place, "`forward_credentials` passes on the caller's own", hint);
             }
-            let value = self.upstream_value(written, &path);
-            headers.push(field.zip(value).map(|(name, value)| UpstreamHeader { name, value }));
+            let value = self.check_upstream_value(written, &path);
+            headers.push(field.zip(value).map(|(name, value)| UpstreamHeaderConfig { name, value }));
         }
         headers.into_iter().collect()
     }
 
-    fn upstream_value(&mut self, written: &Spanned<file::UpstreamHeader>, path: &str) -> Option<UpstreamValue> {
+    fn check_upstream_value(
+        &mut self,
+        written: &Spanned<file::UpstreamHeaderSpec>,
+        path: &str,
+    ) -> Option<UpstreamHeaderValue> {
         let place = position(written.defined);
         let visible = |text: &str| text.bytes().all(|each| matches!(each, b' '..=b'~'));
         let hint = "write visible ASCII on one line";
         match &written.value {
-            file::UpstreamHeader::Text(text) => {
-                let text = self.secret(text, path, place)?;
+            file::UpstreamHeaderSpec::Text(text) => {
+                let text = self.read_secret(text, path, place)?;
                 let value = HeaderValue::from_str(&text).ok().filter(|_| visible(&text));
                 let Some(mut value) = value else {
-                    self.note(path, place, "the value holds characters that cannot stand in a field", hint);
+                    self.report_error(path, place, "the value holds characters that cannot stand in a field", hint);
                     return None;
                 };
                 value.set_sensitive(true);
-                Some(UpstreamValue::Text(value))
+                Some(UpstreamHeaderValue::Text(value))
             }
-            file::UpstreamHeader::File(file) => {
+            file::UpstreamHeaderSpec::File(file) => {
                 let example = "the file that holds the value, such as `file: /run/secrets/agent`";
-                let name = self.needed(file.file.as_ref(), path, "file", example, place);
-                let content = name.and_then(|name| self.file(name, &format!("{path}.file")));
+                let name = self.require_key(file.file.as_ref(), path, "file", example, place);
+                let content = name.and_then(|name| self.read_named_file(name, &format!("{path}.file")));
                 let prefix = match &file.prefix {
-                    Some(prefix) => self.prefix(prefix, &format!("{path}.prefix"))?,
+                    Some(prefix) => self.read_prefix(prefix, &format!("{path}.prefix"))?,
                     None => String::new(),
                 };
                 let (name, (file, content)) = (name?, content?);
@@ -255,18 +271,18 @@ impl Check<'_> {
                 let content = content.trim_end();
                 if content.is_empty() || !visible(content) || !visible(&prefix) {
                     let message = "the file and its prefix are no value of a field";
-                    self.note(&format!("{path}.file"), position(name.defined), message, hint);
+                    self.report_error(&format!("{path}.file"), position(name.defined), message, hint);
                     return None;
                 }
-                Some(UpstreamValue::File { prefix, path: file })
+                Some(UpstreamHeaderValue::File { prefix, path: file })
             }
         }
     }
 
     /// What stands before the content of a file, with the blanks at its end.
-    fn prefix(&mut self, written: &file::Text, path: &str) -> Option<String> {
+    fn read_prefix(&mut self, written: &file::SpannedText, path: &str) -> Option<String> {
         let blanks = &written.value[written.value.trim_end().len()..];
-        let text = self.secret(&written.value, path, position(written.defined))?;
+        let text = self.read_secret(&written.value, path, position(written.defined))?;
         Some(format!("{text}{blanks}"))
     }
 }

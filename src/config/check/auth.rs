@@ -3,18 +3,20 @@
 use http::HeaderName;
 use serde_saphyr::Spanned;
 
-use super::{Check, Named, Position, Seen, every, position, shown};
-use crate::config::access::{Algorithm, ApiKey, Auth, ClaimNames, Issuer, KeySource, Keys, Secret};
-use crate::config::file::{self, OneOrMany, Text};
-use crate::config::load::{self, Unfit};
+use super::{ConfigChecker, LocatedValue, ReferenceKind, SourcePosition, collect_values, position, quote_value};
+use crate::config::access::{
+    Algorithm, ApiKeyConfig, ApiKeyListConfig, AuthConfig, ClaimNames, IssuerConfig, IssuerKeysConfig, Secret,
+};
+use crate::config::file::{self, ScalarOrList, SpannedText};
+use crate::config::load::{self, KeyMismatch};
 use crate::config::problem::{did_you_mean, nearest};
-use crate::config::{scalar, slip};
+use crate::config::{scalar, yaml_hints};
 
 /// What routes write for "anybody".
 pub(super) const NONE: &str = "none";
 
 /// An issuer or a list of API keys, as routes see it.
-pub(super) struct Method {
+pub(super) struct AuthMethodRef {
     pub(super) name: String,
     /// Where its keys come in; `None` for tokens.
     pub(super) key_header: Option<HeaderName>,
@@ -25,48 +27,48 @@ pub(super) struct Method {
 }
 
 /// Whose keys an issuer signs with.
-struct Found {
-    keys: Keys,
+struct ResolvedIssuerKeys {
+    keys: IssuerKeysConfig,
     /// The length of a secret, in bytes.
-    secret: Option<usize>,
+    secret_length: Option<usize>,
     /// What stands in the file of keys.
     content: Vec<u8>,
     /// Where it is written.
-    place: Option<Position>,
+    position: Option<SourcePosition>,
     path: String,
 }
 
 /// What is collected from issuers and lists, to be told apart.
 #[derive(Default)]
-struct Labels {
-    names: Vec<Seen<String>>,
-    issuers: Vec<Seen<String>>,
+struct AuthNames {
+    names: Vec<LocatedValue<String>>,
+    issuers: Vec<LocatedValue<String>>,
 }
 
-impl Check<'_> {
-    pub(super) fn auth(&mut self, written: &file::Auth) -> Option<Auth> {
-        let resource = self.optional(written.resource.as_ref(), "auth.resource", scalar::resource);
-        let mut labels = Labels::default();
+impl ConfigChecker<'_> {
+    pub(super) fn check_auth(&mut self, written: &file::AuthSpec) -> Option<AuthConfig> {
+        let resource = self.read_optional(written.resource.as_ref(), "auth.resource", scalar::parse_resource);
+        let mut labels = AuthNames::default();
         let mut issuers = Vec::new();
         for (index, issuer) in written.issuers.iter().enumerate() {
-            issuers.push(self.issuer(issuer, &format!("auth.issuers[{index}]"), &mut labels));
+            issuers.push(self.check_issuer(issuer, &format!("auth.issuers[{index}]"), &mut labels));
         }
         let mut api_keys = Vec::new();
         for (index, source) in written.api_keys.iter().enumerate() {
-            api_keys.push(self.key_source(source, &format!("auth.api_keys[{index}]"), &mut labels));
+            api_keys.push(self.check_key_source(source, &format!("auth.api_keys[{index}]"), &mut labels));
         }
-        if self.is_lost("auth.issuers")
-            || self.is_lost("auth.api_keys")
+        if self.is_skipped("auth.issuers")
+            || self.is_skipped("auth.api_keys")
             || self.methods.len() < issuers.len() + api_keys.len()
         {
-            self.unnamed.push(Named::Method);
+            self.kinds_with_unnamed.push(ReferenceKind::Method);
         }
         let (names, urls): (Vec<_>, Vec<_>) = (labels.names.iter().collect(), labels.issuers.iter().collect());
         let hint = "give each issuer and each list of API keys a name of its own";
-        self.distinct(&names, |one, other| one == other, "this name is already taken by", hint);
+        self.report_duplicates(&names, |one, other| one == other, "this name is already taken by", hint);
         let hint = "list each issuer once: its tokens are told by it; several audiences are a list";
-        self.distinct(&urls, |one, other| one == other, "this issuer is already listed as", hint);
-        Some(Auth {
+        self.report_duplicates(&urls, |one, other| one == other, "this issuer is already listed as", hint);
+        Some(AuthConfig {
             resource: resource?,
             issuers: issuers.into_iter().collect::<Option<_>>()?,
             api_keys: api_keys.into_iter().collect::<Option<_>>()?,
@@ -74,49 +76,65 @@ impl Check<'_> {
     }
 
     /// The name of an issuer or of a list of API keys, for routes.
-    fn method_name(
+    fn read_method_name(
         &mut self,
-        written: Option<&Text>,
+        written: Option<&SpannedText>,
         at: &str,
         example: &str,
-        whole: Option<Position>,
-        labels: &mut Labels,
+        whole: Option<SourcePosition>,
+        labels: &mut AuthNames,
     ) -> Option<String> {
-        let written = self.needed(written, at, "name", example, whole)?;
+        let written = self.require_key(written, at, "name", example, whole)?;
         let path = format!("{at}.name");
-        let name = self.seen(written, &path, scalar::name)?;
+        let name = self.read_located(written, &path, scalar::parse_name)?;
         if name.value == NONE {
             let message = format!("`{NONE}` stands for no credential at all in routes");
-            self.note(&path, position(written.defined), message, "give it another name");
+            self.report_error(&path, position(written.defined), message, "give it another name");
             return None;
         }
         labels.names.push(name.clone());
         Some(name.value)
     }
 
-    fn issuer(&mut self, written: &Spanned<file::Issuer>, at: &str, labels: &mut Labels) -> Option<Issuer> {
+    fn check_issuer(
+        &mut self,
+        written: &Spanned<file::IssuerSpec>,
+        at: &str,
+        labels: &mut AuthNames,
+    ) -> Option<IssuerConfig> {
         let issuer = &written.value;
         let whole = position(written.defined);
-        let name =
-            self.method_name(issuer.name.as_ref(), at, "what routes call it, such as `name: staff`", whole, labels);
-        let has_tenants = issuer.tenant_claim.is_some() || self.is_lost(&format!("{at}.tenant_claim"));
-        self.methods.extend(name.clone().map(|name| Method { name, key_header: None, is_keys: false, has_tenants }));
+        let name = self.read_method_name(
+            issuer.name.as_ref(),
+            at,
+            "what routes call it, such as `name: staff`",
+            whole,
+            labels,
+        );
+        let has_tenants = issuer.tenant_claim.is_some() || self.is_skipped(&format!("{at}.tenant_claim"));
+        self.methods.extend(name.clone().map(|name| AuthMethodRef {
+            name,
+            key_header: None,
+            is_keys: false,
+            has_tenants,
+        }));
         let example = "what `iss` of its tokens says, such as `issuer: https://login.example.com`";
-        let iss = self.needed(issuer.issuer.as_ref(), at, "issuer", example, whole);
-        let keys = self.keys(issuer, at);
-        let discovers = keys.as_ref().is_some_and(|found| found.keys == Keys::Discovery);
-        let read = if discovers { scalar::discovered } else { scalar::word };
-        let iss = iss.and_then(|iss| self.seen(iss, &format!("{at}.issuer"), read));
+        let iss = self.require_key(issuer.issuer.as_ref(), at, "issuer", example, whole);
+        let keys = self.check_issuer_keys(issuer, at);
+        let discovers = keys.as_ref().is_some_and(|found| found.keys == IssuerKeysConfig::Discovery);
+        let read = if discovers { scalar::parse_discovery_issuer } else { scalar::parse_word };
+        let iss = iss.and_then(|iss| self.read_located(iss, &format!("{at}.issuer"), read));
         labels.issuers.extend(iss.clone());
         let example = "what `aud` has to hold, such as `audience: https://agents.example.com`";
-        let audience = self.needed(issuer.audience.as_ref(), at, "audience", example, whole);
-        let audiences = audience.and_then(|list| self.some_of(list, &format!("{at}.audience"), scalar::word));
-        let algorithms = self.algorithms(issuer, keys.as_ref(), at);
-        let algorithms = algorithms.filter(|allowed| self.fit(issuer, keys.as_ref(), allowed));
-        let types = every(self.list(&issuer.types, &format!("{at}.types"), scalar::token_type));
-        let leeway = self.value(&issuer.leeway, &format!("{at}.leeway"), scalar::leeway);
-        let claims = self.claims(issuer, at);
-        Some(Issuer {
+        let audience = self.require_key(issuer.audience.as_ref(), at, "audience", example, whole);
+        let audiences =
+            audience.and_then(|list| self.read_non_empty(list, &format!("{at}.audience"), scalar::parse_word));
+        let algorithms = self.check_algorithms(issuer, keys.as_ref(), at);
+        let algorithms = algorithms.filter(|allowed| self.check_key_algorithms(issuer, keys.as_ref(), allowed));
+        let types = collect_values(self.read_list(&issuer.types, &format!("{at}.types"), scalar::parse_token_type));
+        let leeway = self.read_value(&issuer.leeway, &format!("{at}.leeway"), scalar::parse_leeway);
+        let claims = self.check_claims(issuer, at);
+        Some(IssuerConfig {
             name: name?,
             issuer: iss?.value,
             audiences: audiences?,
@@ -128,31 +146,32 @@ impl Check<'_> {
         })
     }
 
-    fn claims(&mut self, issuer: &file::Issuer, at: &str) -> Option<ClaimNames> {
-        let subject = self.value(&issuer.subject_claim, &format!("{at}.subject_claim"), scalar::word);
-        let tenant = self.optional(issuer.tenant_claim.as_ref(), &format!("{at}.tenant_claim"), scalar::word);
-        let tier = self.optional(issuer.tier_claim.as_ref(), &format!("{at}.tier_claim"), scalar::word);
-        let scopes = self.value(&issuer.scopes_claim, &format!("{at}.scopes_claim"), scalar::word);
+    fn check_claims(&mut self, issuer: &file::IssuerSpec, at: &str) -> Option<ClaimNames> {
+        let subject = self.read_value(&issuer.subject_claim, &format!("{at}.subject_claim"), scalar::parse_word);
+        let tenant =
+            self.read_optional(issuer.tenant_claim.as_ref(), &format!("{at}.tenant_claim"), scalar::parse_word);
+        let tier = self.read_optional(issuer.tier_claim.as_ref(), &format!("{at}.tier_claim"), scalar::parse_word);
+        let scopes = self.read_value(&issuer.scopes_claim, &format!("{at}.scopes_claim"), scalar::parse_word);
         Some(ClaimNames { subject: subject?, tenant: tenant?, tier: tier?, scopes: scopes? })
     }
 
     /// One value or more; none at all is a mistake.
-    pub(super) fn some_of<T>(
+    pub(super) fn read_non_empty<T>(
         &mut self,
-        written: &Spanned<OneOrMany>,
+        written: &Spanned<ScalarOrList>,
         path: &str,
-        read: fn(&str) -> Result<T, scalar::Fault>,
+        read: fn(&str) -> Result<T, scalar::ScalarError>,
     ) -> Option<Vec<T>> {
-        let list = self.values(written, path, read);
+        let list = self.read_values(written, path, read);
         if list.is_empty() {
-            self.note(path, position(written.defined), "the list is empty", "write one value or more");
+            self.report_error(path, position(written.defined), "the list is empty", "write one value or more");
             return None;
         }
-        every(list)
+        collect_values(list)
     }
 
     /// Where the keys of an issuer are: one place, or found by discovery.
-    fn keys(&mut self, issuer: &file::Issuer, at: &str) -> Option<Found> {
+    fn check_issuer_keys(&mut self, issuer: &file::IssuerSpec, at: &str) -> Option<ResolvedIssuerKeys> {
         let places = [
             ("jwks_url", &issuer.jwks_url),
             ("jwks_file", &issuer.jwks_file),
@@ -161,15 +180,15 @@ impl Check<'_> {
             ("secret", &issuer.secret),
         ];
         let mut written = places.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?)));
-        if places.iter().any(|(key, _)| self.is_lost(&format!("{at}.{key}"))) {
+        if places.iter().any(|(key, _)| self.is_skipped(&format!("{at}.{key}"))) {
             return None;
         }
         let Some((key, text)) = written.next() else {
-            return Some(Found {
-                keys: Keys::Discovery,
-                secret: None,
+            return Some(ResolvedIssuerKeys {
+                keys: IssuerKeysConfig::Discovery,
+                secret_length: None,
                 content: Vec::new(),
-                place: None,
+                position: None,
                 path: at.to_owned(),
             });
         };
@@ -177,53 +196,68 @@ impl Check<'_> {
         if let Some((other, text)) = written.next() {
             let message = format!("the keys are said to be in `{key}` and in `{other}`");
             let hint = "write one of them; an issuer with two kinds of keys takes the weaker one, too";
-            self.note(&format!("{at}.{other}"), position(text.defined), message, hint);
+            self.report_error(&format!("{at}.{other}"), position(text.defined), message, hint);
             return None;
         }
         let mut content = Vec::new();
         let (keys, secret) = match key {
-            "jwks_url" => (Keys::Url(self.value(text, &path, scalar::web_url)?), None),
+            "jwks_url" => (IssuerKeysConfig::Url(self.read_value(text, &path, scalar::parse_web_url)?), None),
             "jwks_file" | "public_key_file" => {
                 let file;
-                (file, content) = self.file(text, &path)?;
-                (if key == "jwks_file" { Keys::JwksFile(file) } else { Keys::PemFile(file) }, None)
+                (file, content) = self.read_named_file(text, &path)?;
+                (
+                    if key == "jwks_file" { IssuerKeysConfig::JwksFile(file) } else { IssuerKeysConfig::PemFile(file) },
+                    None,
+                )
             }
             "secret_file" => {
-                let (file, content) = self.file(text, &path)?;
-                (Keys::SecretFile(file), Some(content.trim_ascii_end().len()))
+                let (file, content) = self.read_named_file(text, &path)?;
+                (IssuerKeysConfig::SecretFile(file), Some(content.trim_ascii_end().len()))
             }
             _ => {
-                let secret = self.secret(&text.value, &path, position(text.defined))?;
+                let secret = self.read_secret(&text.value, &path, position(text.defined))?;
                 let length = secret.len();
-                (Keys::Secret(Secret::new(secret)), Some(length))
+                (IssuerKeysConfig::Secret(Secret::new(secret)), Some(length))
             }
         };
-        Some(Found { keys, secret, content, place: position(text.defined), path })
+        Some(ResolvedIssuerKeys { keys, secret_length: secret, content, position: position(text.defined), path })
     }
 
     /// Whether the public keys in its file are of use with these algorithms. Of a secret its length has been looked at.
-    fn fit(&mut self, issuer: &file::Issuer, found: Option<&Found>, allowed: &[Algorithm]) -> bool {
-        let Some(Found { keys, content, place, path, .. }) = found else { return true };
+    fn check_key_algorithms(
+        &mut self,
+        issuer: &file::IssuerSpec,
+        found: Option<&ResolvedIssuerKeys>,
+        allowed: &[Algorithm],
+    ) -> bool {
+        let Some(ResolvedIssuerKeys { keys, content, position: place, path, .. }) = found else { return true };
         let written = match keys {
-            Keys::JwksFile(_) => &issuer.jwks_file,
-            Keys::PemFile(_) => &issuer.public_key_file,
+            IssuerKeysConfig::JwksFile(_) => &issuer.jwks_file,
+            IssuerKeysConfig::PemFile(_) => &issuer.public_key_file,
             _ => return true,
         };
-        let Err(Unfit { why, hint }) = (self.source.with.keys)(keys, content, allowed) else { return true };
-        let name = written.as_ref().map_or(String::new(), |text| shown(&text.value, text.value.contains("${")));
-        self.note(path, *place, format!("{name} {why}"), hint);
+        let Err(KeyMismatch { reason: why, hint }) = (self.source.context.key_check)(keys, content, allowed) else {
+            return true;
+        };
+        let name = written.as_ref().map_or(String::new(), |text| quote_value(&text.value, text.value.contains("${")));
+        self.report_error(path, *place, format!("{name} {why}"), hint);
         false
     }
 
     /// What its tokens may be signed with: of one family with its keys, and no stronger than its secret.
-    fn algorithms(&mut self, issuer: &file::Issuer, found: Option<&Found>, at: &str) -> Option<Vec<Algorithm>> {
+    fn check_algorithms(
+        &mut self,
+        issuer: &file::IssuerSpec,
+        found: Option<&ResolvedIssuerKeys>,
+        at: &str,
+    ) -> Option<Vec<Algorithm>> {
         let path = format!("{at}.algorithms");
-        let written = self.list(&issuer.algorithms, &path, scalar::algorithm);
-        let Found { secret, place, path: keys_path, .. } = found?;
+        let written = self.read_list(&issuer.algorithms, &path, scalar::parse_algorithm);
+        let ResolvedIssuerKeys { secret_length: secret, position: place, path: keys_path, .. } = found?;
         let long_enough = |algorithm: &Algorithm| secret.is_none_or(|length| length >= hash_length(*algorithm));
         if secret.is_some_and(|length| length < hash_length(Algorithm::HS256)) {
             let hint = "make one with `openssl rand -base64 48`: whoever has one token can try out secrets without end";
-            self.note(keys_path, *place, "the secret is shorter than 32 bytes (RFC 7518 §3.2)", hint);
+            self.report_error(keys_path, *place, "the secret is shorter than 32 bytes (RFC 7518 §3.2)", hint);
             return None;
         }
         if written.is_empty() {
@@ -238,7 +272,7 @@ impl Check<'_> {
                 (None, true) => {
                     let hint = "take it away, or write `secret_file`: whoever takes a public key for a secret lets anybody \
                                 who has that key write tokens";
-                    self.note(
+                    self.report_error(
                         &one.path,
                         one.position,
                         format!("`{name}` is checked with a secret, and these are public keys"),
@@ -247,7 +281,7 @@ impl Check<'_> {
                 }
                 (Some(_), false) => {
                     let hint = "take it away, or say where the public keys are, such as `jwks_url`";
-                    self.note(
+                    self.report_error(
                         &one.path,
                         one.position,
                         format!("`{name}` is checked with a public key, and this is a secret"),
@@ -258,46 +292,61 @@ impl Check<'_> {
                     let hint = "make a longer secret, or take the algorithm away";
                     let message =
                         format!("`{name}` wants a secret of at least {} bytes (RFC 7518 §3.2)", hash_length(one.value));
-                    self.note(&one.path, one.position, message, hint);
+                    self.report_error(&one.path, one.position, message, hint);
                 }
                 _ => {}
             }
         }
-        every(written).filter(|_| self.problems.len() == before)
+        collect_values(written).filter(|_| self.problems.len() == before)
     }
 
-    fn key_source(&mut self, written: &Spanned<file::KeySource>, at: &str, labels: &mut Labels) -> Option<KeySource> {
+    fn check_key_source(
+        &mut self,
+        written: &Spanned<file::ApiKeyListSpec>,
+        at: &str,
+        labels: &mut AuthNames,
+    ) -> Option<ApiKeyListConfig> {
         let source = &written.value;
         let whole = position(written.defined);
-        let name =
-            self.method_name(source.name.as_ref(), at, "what routes call it, such as `name: partners`", whole, labels);
-        let header = self.value(&source.header, &format!("{at}.header"), scalar::field);
+        let name = self.read_method_name(
+            source.name.as_ref(),
+            at,
+            "what routes call it, such as `name: partners`",
+            whole,
+            labels,
+        );
+        let header = self.read_value(&source.header, &format!("{at}.header"), scalar::parse_field_name);
         let has_tenants = source.file.is_some() || source.keys.iter().any(|key| key.value.tenant.is_some());
-        let method = |name| Method { name, key_header: header.clone(), is_keys: true, has_tenants };
+        let method = |name| AuthMethodRef { name, key_header: header.clone(), is_keys: true, has_tenants };
         self.methods.extend(name.clone().map(method));
-        let keys = self.listed_keys(&source.keys, at);
+        let keys = self.check_api_keys(&source.keys, at);
         let file = match &source.file {
-            Some(file) => self.keys_in_file(file, at, keys.as_deref().unwrap_or_default()).map(Some),
+            Some(file) => self.check_key_file(file, at, keys.as_deref().unwrap_or_default()).map(Some),
             None => Some(None),
         };
-        let is_lost = self.is_lost(&format!("{at}.file")) || self.is_lost(&format!("{at}.keys"));
+        let is_lost = self.is_skipped(&format!("{at}.file")) || self.is_skipped(&format!("{at}.keys"));
         if source.file.is_none() && source.keys.is_empty() && !is_lost {
             let hint = "add `file`, or a list `keys`, or take the entry away";
-            self.note(at, whole, "there is no key in this list, so nobody could call with one", hint);
+            self.report_error(at, whole, "there is no key in this list, so nobody could call with one", hint);
         }
-        Some(KeySource { name: name?, header: header?, file: file?, keys: keys? })
+        Some(ApiKeyListConfig { name: name?, header: header?, file: file?, keys: keys? })
     }
 
     /// The file of a list, which is read now to find mistakes, and whose keys must not stand in the list as well.
-    fn keys_in_file(&mut self, written: &Text, at: &str, listed: &[ApiKey]) -> Option<std::path::PathBuf> {
+    fn check_key_file(
+        &mut self,
+        written: &SpannedText,
+        at: &str,
+        listed: &[ApiKeyConfig],
+    ) -> Option<std::path::PathBuf> {
         let path = format!("{at}.file");
-        let (file, content) = self.file(written, &path)?;
-        match load::key_file_with(&file, &content, self.source.with.lookup) {
+        let (file, content) = self.read_named_file(written, &path)?;
+        match load::load_key_file_with(&file, &content, self.source.context.lookup) {
             Ok(keys) => {
-                let same = |one: &ApiKey, other: &ApiKey| one.id == other.id || one.sha256 == other.sha256;
+                let same = |one: &ApiKeyConfig, other: &ApiKeyConfig| one.id == other.id || one.sha256 == other.sha256;
                 if let Some(twice) = keys.iter().find(|key| listed.iter().any(|listed| same(listed, key))) {
                     let message = format!("the key `{}` of the file stands in `keys` as well", twice.id);
-                    self.note(&path, position(written.defined), message, "keep one of the two");
+                    self.report_error(&path, position(written.defined), message, "keep one of the two");
                 }
                 Some(file)
             }
@@ -309,48 +358,53 @@ impl Check<'_> {
     }
 
     /// The keys of a file of its own.
-    pub(super) fn key_list(&mut self, written: &[Spanned<file::ApiKey>]) -> Option<Vec<ApiKey>> {
-        self.listed_keys(written, "")
+    pub(super) fn check_key_list(&mut self, written: &[Spanned<file::ApiKeySpec>]) -> Option<Vec<ApiKeyConfig>> {
+        self.check_api_keys(written, "")
     }
 
-    fn listed_keys(&mut self, written: &[Spanned<file::ApiKey>], at: &str) -> Option<Vec<ApiKey>> {
+    fn check_api_keys(&mut self, written: &[Spanned<file::ApiKeySpec>], at: &str) -> Option<Vec<ApiKeyConfig>> {
         let at = if at.is_empty() { "keys".to_owned() } else { format!("{at}.keys") };
         let (mut ids, mut digests, mut keys) = (Vec::new(), Vec::new(), Vec::new());
         for (index, key) in written.iter().enumerate() {
-            keys.push(self.api_key(key, &format!("{at}[{index}]"), &mut ids, &mut digests));
+            keys.push(self.check_api_key(key, &format!("{at}[{index}]"), &mut ids, &mut digests));
         }
         let (ids, digests): (Vec<_>, Vec<_>) = (ids.iter().collect(), digests.iter().collect());
-        self.distinct(&ids, |one, other| one == other, "this id is already taken by", "give each key an id of its own");
+        self.report_duplicates(
+            &ids,
+            |one, other| one == other,
+            "this id is already taken by",
+            "give each key an id of its own",
+        );
         let hint = "one key stands for one caller: make another key";
-        self.distinct(&digests, |one, other| one == other, "this is the same key as", hint);
+        self.report_duplicates(&digests, |one, other| one == other, "this is the same key as", hint);
         keys.into_iter().collect()
     }
 
-    fn api_key(
+    fn check_api_key(
         &mut self,
-        written: &Spanned<file::ApiKey>,
+        written: &Spanned<file::ApiKeySpec>,
         at: &str,
-        ids: &mut Vec<Seen<String>>,
-        digests: &mut Vec<Seen<[u8; 32]>>,
-    ) -> Option<ApiKey> {
+        ids: &mut Vec<LocatedValue<String>>,
+        digests: &mut Vec<LocatedValue<[u8; 32]>>,
+    ) -> Option<ApiKeyConfig> {
         let key = &written.value;
         let whole = position(written.defined);
-        let id = self.needed(key.id.as_ref(), at, "id", "what logs call it, such as `id: alice-1`", whole);
-        let id = id.and_then(|id| self.seen(id, &format!("{at}.id"), scalar::name));
+        let id = self.require_key(key.id.as_ref(), at, "id", "what logs call it, such as `id: alice-1`", whole);
+        let id = id.and_then(|id| self.read_located(id, &format!("{at}.id"), scalar::parse_name));
         ids.extend(id.clone());
         let example = "the SHA-256 digest of the key: `printf %s KEY | sha256sum`";
-        let text = self.needed(key.sha256.as_ref(), at, "sha256", example, whole);
+        let text = self.require_key(key.sha256.as_ref(), at, "sha256", example, whole);
         let path = format!("{at}.sha256");
         // The key itself may stand here by mistake.
-        let sha256 = text.and_then(|text| Some((text, self.secret_value(text, &path, scalar::digest)?)));
-        digests.extend(sha256.map(|(text, digest)| Seen::new(digest, &path, text.referenced)));
-        let subject = self.optional(key.subject.as_ref(), &format!("{at}.subject"), scalar::word);
-        let tenant = self.optional(key.tenant.as_ref(), &format!("{at}.tenant"), scalar::word);
-        let tier = self.optional(key.tier.as_ref(), &format!("{at}.tier"), scalar::word);
-        let scopes = every(self.list(&key.scopes, &format!("{at}.scopes"), scalar::scope));
-        let expires = self.optional(key.expires.as_ref(), &format!("{at}.expires"), scalar::moment);
+        let sha256 = text.and_then(|text| Some((text, self.parse_secret(text, &path, scalar::parse_digest)?)));
+        digests.extend(sha256.map(|(text, digest)| LocatedValue::new(digest, &path, text.referenced)));
+        let subject = self.read_optional(key.subject.as_ref(), &format!("{at}.subject"), scalar::parse_word);
+        let tenant = self.read_optional(key.tenant.as_ref(), &format!("{at}.tenant"), scalar::parse_word);
+        let tier = self.read_optional(key.tier.as_ref(), &format!("{at}.tier"), scalar::parse_word);
+        let scopes = collect_values(self.read_list(&key.scopes, &format!("{at}.scopes"), scalar::parse_scope));
+        let expires = self.read_optional(key.expires.as_ref(), &format!("{at}.expires"), scalar::parse_timestamp);
         let id = id?.value;
-        Some(ApiKey {
+        Some(ApiKeyConfig {
             subject: subject?.unwrap_or_else(|| id.clone()),
             id,
             sha256: sha256?.1,
@@ -362,17 +416,17 @@ impl Check<'_> {
     }
 
     /// The methods that a route names; all of them where it names none, and no method at all where it says so.
-    pub(super) fn methods(&mut self, written: Option<&Spanned<OneOrMany>>, at: &str) -> Option<Vec<String>> {
+    pub(super) fn resolve_methods(&mut self, written: Option<&Spanned<ScalarOrList>>, at: &str) -> Option<Vec<String>> {
         let all: Vec<String> = self.methods.iter().map(|method| method.name.clone()).collect();
         let Some(written) = written else {
             // Whom it would believe is not known then.
-            return (!self.is_lost(at) && !self.unnamed.contains(&Named::Method)).then_some(all);
+            return (!self.is_skipped(at) && !self.kinds_with_unnamed.contains(&ReferenceKind::Method)).then_some(all);
         };
         let known: Vec<&str> = all.iter().map(String::as_str).chain([NONE]).collect();
         let place = position(written.defined);
         let names: Vec<Option<String>> = match &written.value {
-            OneOrMany::One(one) => vec![self.known_name(one, at, place, Named::Method, &known)],
-            OneOrMany::Many(many) => self.known_names(many, at, Named::Method, &known),
+            ScalarOrList::One(one) => vec![self.resolve_name(one, at, place, ReferenceKind::Method, &known)],
+            ScalarOrList::Many(many) => self.resolve_names(many, at, ReferenceKind::Method, &known),
         };
         let names: Vec<String> = names.into_iter().collect::<Option<_>>()?;
         let (message, hint) = match names.as_slice() {
@@ -384,40 +438,46 @@ impl Check<'_> {
             ),
             _ => return Some(names),
         };
-        self.note(at, place, message, hint);
+        self.report_error(at, place, message, hint);
         None
     }
 
     /// Each of several names, one of those that are known.
-    pub(super) fn known_names(&mut self, many: &[Text], at: &str, what: Named, known: &[&str]) -> Vec<Option<String>> {
-        let each = |(index, one): (usize, &Text)| {
-            self.known_name(&one.value, &format!("{at}[{index}]"), position(one.defined), what, known)
+    pub(super) fn resolve_names(
+        &mut self,
+        many: &[SpannedText],
+        at: &str,
+        what: ReferenceKind,
+        known: &[&str],
+    ) -> Vec<Option<String>> {
+        let each = |(index, one): (usize, &SpannedText)| {
+            self.resolve_name(&one.value, &format!("{at}[{index}]"), position(one.defined), what, known)
         };
         many.iter().enumerate().map(each).collect()
     }
 
-    fn known_name(
+    fn resolve_name(
         &mut self,
         written: &str,
         path: &str,
-        place: Option<Position>,
-        what: Named,
+        place: Option<SourcePosition>,
+        what: ReferenceKind,
         known: &[&str],
     ) -> Option<String> {
-        let scalar = self.scalar(written, path, place)?;
+        let scalar = self.expand_scalar(written, path, place)?;
         if known.contains(&scalar.text.as_str()) {
             return Some(scalar.text);
         }
-        if self.unnamed.contains(&what) {
+        if self.kinds_with_unnamed.contains(&what) {
             return None;
         }
         let what = match what {
-            Named::Dialect => "dialect",
-            Named::Method => "issuer or list of API keys",
-            Named::RateLimit => "rate limit",
+            ReferenceKind::Dialect => "dialect",
+            ReferenceKind::Method => "issuer or list of API keys",
+            ReferenceKind::RateLimit => "rate limit",
         };
         let is_first = |line: &str| line.starts_with("auth:") || line.starts_with("\"auth\"");
-        let hint = if let Some(straight) = slip::quotes(written) {
+        let hint = if let Some(straight) = yaml_hints::hint_for_quotes(written) {
             straight.to_owned()
         } else if known == [NONE] && nearest(&scalar.text, known).is_empty() && !self.source.text.lines().any(is_first)
         {
@@ -428,7 +488,7 @@ impl Check<'_> {
             // The nearest name would tell what a variable holds.
             did_you_mean(if scalar.substituted { "" } else { &scalar.text }, known)
         };
-        self.note(path, place, format!("{} is no {what}", scalar.shown), hint);
+        self.report_error(path, place, format!("{} is no {what}", scalar.display), hint);
         None
     }
 }

@@ -4,14 +4,14 @@
 use std::collections::HashSet;
 use std::sync::{Mutex, PoisonError};
 
-use crate::dialect::{Changes, Dialect, Word};
+use crate::dialect::{Dialect, DialectOverrides, ValueAlias};
 
 static TEXTS: Mutex<Option<HashSet<&'static str>>> = Mutex::new(None);
-static WORDS: Mutex<Vec<&'static [Word]>> = Mutex::new(Vec::new());
+static VALUE_NAMES: Mutex<Vec<&'static [ValueAlias]>> = Mutex::new(Vec::new());
 static NAMES: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
-static DIALECTS: Mutex<Vec<(Changes, &'static Dialect)>> = Mutex::new(Vec::new());
+static DIALECTS: Mutex<Vec<(DialectOverrides, &'static Dialect)>> = Mutex::new(Vec::new());
 
-pub(super) fn text(text: &str) -> &'static str {
+pub(super) fn intern_text(text: &str) -> &'static str {
     let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
     let texts = texts.get_or_insert_default();
     texts.get(text).copied().unwrap_or_else(|| {
@@ -21,25 +21,25 @@ pub(super) fn text(text: &str) -> &'static str {
     })
 }
 
-pub(super) fn words(list: Vec<Word>) -> &'static [Word] {
-    once(&WORDS, list)
+pub(super) fn intern_value_names(list: Vec<ValueAlias>) -> &'static [ValueAlias] {
+    intern(&VALUE_NAMES, list)
 }
 
-pub(super) fn names(list: Vec<&'static str>) -> &'static [&'static str] {
-    once(&NAMES, list)
+pub(super) fn intern_names(list: Vec<&'static str>) -> &'static [&'static str] {
+    intern(&NAMES, list)
 }
 
-pub(super) fn dialect(changes: Changes) -> &'static Dialect {
+pub(super) fn intern_dialect(changes: DialectOverrides) -> &'static Dialect {
     let mut dialects = DIALECTS.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some((_, kept)) = dialects.iter().find(|(own, _)| *own == changes) {
         return kept;
     }
-    let kept = changes.clone().dialect();
+    let kept = changes.clone().into_dialect();
     dialects.push((changes, kept));
     kept
 }
 
-fn once<T: PartialEq>(lists: &Mutex<Vec<&'static [T]>>, list: Vec<T>) -> &'static [T] {
+fn intern<T: PartialEq>(lists: &Mutex<Vec<&'static [T]>>, list: Vec<T>) -> &'static [T] {
     let mut lists = lists.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(kept) = lists.iter().find(|kept| ***kept == *list) {
         return kept;

@@ -7,107 +7,110 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde_saphyr::Location;
 
-use super::{Check, position};
-use crate::config::access::{UpstreamHeader, UpstreamValue};
-use crate::config::file::{self, File};
-use crate::config::listen::Listen;
+use super::{ConfigChecker, position};
+use crate::config::access::{UpstreamHeaderConfig, UpstreamHeaderValue};
+use crate::config::file::{self, ConfigFile};
+use crate::config::listen::ListenerConfig;
 use crate::config::problem::may_hold_password;
-use crate::config::replay::{Keeper, OnDisconnect};
-use crate::config::{Config, Place, Route, Upstream};
+use crate::config::replay::{OnDisconnect, ReplayStoreKind};
+use crate::config::{Config, RouteConfig, UpstreamAddress, UpstreamConfig};
 
 /// The shortest time in which a client that lost its connection comes back, as browsers do.
-const SOONEST: Duration = Duration::from_secs(1);
+const MIN_RECONNECT: Duration = Duration::from_secs(1);
 
-impl Check<'_> {
+impl ConfigChecker<'_> {
     /// Notes what is doubtful about a file and what was made of it.
-    pub(super) fn doubts(&mut self, file: &File, config: &Config) {
-        self.unused(file, config);
-        self.secrets_in_clear(file);
-        self.tiers(file, config);
-        self.expired_keys(file, config);
+    pub(super) fn lint_config(&mut self, file: &ConfigFile, config: &Config) {
+        self.lint_unused(file, config);
+        self.lint_plain_secrets(file);
+        self.lint_tiers(file, config);
+        self.lint_expired_keys(file, config);
         if config.process.drain_timeout.is_zero() {
             let hint = "give them time to end, such as `drain_timeout: 30s`";
             let message = "running streams are cut as soon as the process is told to end";
-            self.warn("drain_timeout", position(file.drain_timeout.defined), message, hint);
+            self.report_warning("drain_timeout", position(file.drain_timeout.defined), message, hint);
         }
         for (index, (written, route)) in file.routes.value.iter().zip(&config.routes).enumerate() {
             let at = format!("routes[{index}]");
-            self.open(config, route, (&written.value, written.defined), &at);
-            self.doubtful_route(&written.value, route, &at);
+            self.lint_open_route(config, route, (&written.value, written.defined), &at);
+            self.lint_route(&written.value, route, &at);
         }
     }
 
     /// Definitions that nothing refers to.
-    fn unused(&mut self, file: &File, config: &Config) {
+    fn lint_unused(&mut self, file: &ConfigFile, config: &Config) {
         let hint = "name it in a route, or take it away";
         for (index, (written, policy)) in file.rate_limits.iter().zip(&config.rate_limits.policies).enumerate() {
             if !config.routes.iter().any(|route| route.access.rate_limits.contains(&index)) {
                 let message = format!("no route has the rate limit `{}`", policy.name);
-                self.warn(&format!("rate_limits[{index}]"), position(written.defined), message, hint);
+                self.report_warning(&format!("rate_limits[{index}]"), position(written.defined), message, hint);
             }
         }
         let believed = |name: &String| config.routes.iter().any(|route| route.access.methods.contains(name));
         for (index, (written, issuer)) in file.auth.issuers.iter().zip(&config.auth.issuers).enumerate() {
             if !believed(&issuer.name) {
                 let message = format!("no route believes the issuer `{}`", issuer.name);
-                self.warn(&format!("auth.issuers[{index}]"), position(written.defined), message, hint);
+                self.report_warning(&format!("auth.issuers[{index}]"), position(written.defined), message, hint);
             }
         }
         for (index, (written, source)) in file.auth.api_keys.iter().zip(&config.auth.api_keys).enumerate() {
             if !believed(&source.name) {
                 let message = format!("no route takes the API keys of `{}`", source.name);
-                self.warn(&format!("auth.api_keys[{index}]"), position(written.defined), message, hint);
+                self.report_warning(&format!("auth.api_keys[{index}]"), position(written.defined), message, hint);
             }
         }
-        for (index, (written, own)) in file.dialects.iter().zip(self.dialects.clone()).enumerate() {
+        for (index, (written, own)) in file.dialects.iter().zip(self.custom_dialects.clone()).enumerate() {
             let bases = file.dialects.iter().filter_map(|other| other.value.extends.as_ref());
             let is_base = bases.into_iter().any(|base| base.value == own.name);
-            let spoken = |route: &Route| route.client.dialect.name == own.name || route.agent.dialect.name == own.name;
+            let spoken =
+                |route: &RouteConfig| route.client.dialect.name == own.name || route.agent.dialect.name == own.name;
             if !is_base && !config.routes.iter().any(spoken) {
                 let message = format!("nobody speaks the dialect `{}`", own.name);
-                self.warn(&format!("dialects[{index}]"), position(written.defined), message, hint);
+                self.report_warning(&format!("dialects[{index}]"), position(written.defined), message, hint);
             }
         }
         let limits = &config.rate_limits.policies;
-        let shared = |route: &Route| route.access.rate_limits.iter().any(|index| limits[*index].shared);
-        let kept = |route: &Route| config.replay.store == Keeper::Redis && route.on_disconnect != OnDisconnect::Abort;
-        let asks_redis = |route: &Route| route.access.own_threads || shared(route) || kept(route);
+        let shared = |route: &RouteConfig| route.access.rate_limits.iter().any(|index| limits[*index].shared);
+        let kept = |route: &RouteConfig| {
+            config.replay.store == ReplayStoreKind::Redis && route.on_disconnect != OnDisconnect::Abort
+        };
+        let asks_redis = |route: &RouteConfig| route.access.own_threads || shared(route) || kept(route);
         if let Some(redis) = file.redis.as_ref().filter(|_| !config.routes.iter().any(asks_redis)) {
             let hint = "a rate limit with `shared: true`, `threads: owned`, or `replay: {store: redis}` on a route that needs it \
                         would; or take it away";
-            self.warn("redis", position(redis.defined), "no route has anything kept in Redis", hint);
+            self.report_warning("redis", position(redis.defined), "no route has anything kept in Redis", hint);
         }
     }
 
-    fn secrets_in_clear(&mut self, file: &File) {
+    fn lint_plain_secrets(&mut self, file: &ConfigFile) {
         const MESSAGE: &str = "a secret stands in the file as it is";
         for (index, issuer) in file.auth.issuers.iter().enumerate() {
             if let Some(secret) = issuer.value.secret.as_ref().filter(|text| is_in_clear(&text.value)) {
                 let hint = "put it in through a variable, `${NAME}`, or write `secret_file`";
-                self.warn(&format!("auth.issuers[{index}].secret"), position(secret.defined), MESSAGE, hint);
+                self.report_warning(&format!("auth.issuers[{index}].secret"), position(secret.defined), MESSAGE, hint);
             }
         }
         let url = file.redis.as_ref().and_then(|redis| redis.value.url.as_ref());
         if let Some(url) = url.filter(|url| is_in_clear(&url.value) && may_hold_password(&url.value)) {
             let hint = "put it in through a variable, `${NAME}`, or write `password_file`";
-            self.warn("redis.url", position(url.defined), MESSAGE, hint);
+            self.report_warning("redis.url", position(url.defined), MESSAGE, hint);
         }
         for (index, route) in file.routes.value.iter().enumerate() {
             for (name, value) in &route.value.upstream_headers {
-                let file::UpstreamHeader::Text(text) = &value.value else { continue };
+                let file::UpstreamHeaderSpec::Text(text) = &value.value else { continue };
                 if is_in_clear(text) && is_credential(name) {
                     let hint = "put it in through a variable, `${NAME}`, or write `{file: PATH}`";
                     let path = format!("routes[{index}].upstream_headers.{name}");
-                    self.warn(&path, position(value.defined), MESSAGE, hint);
+                    self.report_warning(&path, position(value.defined), MESSAGE, hint);
                 }
             }
         }
     }
 
     /// Quotas of tiers where no caller has one. Keys in a file change without a check.
-    fn tiers(&mut self, file: &File, config: &Config) {
+    fn lint_tiers(&mut self, file: &ConfigFile, config: &Config) {
         let by_token = config.auth.issuers.iter().any(|issuer| issuer.claims.tier.is_some());
-        let by_key = |source: &crate::config::access::KeySource| {
+        let by_key = |source: &crate::config::access::ApiKeyListConfig| {
             source.file.is_some() || source.keys.iter().any(|key| key.tier.is_some())
         };
         if by_token || config.auth.api_keys.iter().any(by_key) {
@@ -117,26 +120,42 @@ impl Check<'_> {
             if let Some((_, first)) = limit.value.tiers.first_key_value() {
                 let hint = "add `tier_claim` to an issuer, or `tier` to API keys; or take `tiers` away";
                 let path = format!("rate_limits[{index}].tiers");
-                self.warn(&path, position(first.defined), "no caller has a tier, so nobody has these quotas", hint);
+                self.report_warning(
+                    &path,
+                    position(first.defined),
+                    "no caller has a tier, so nobody has these quotas",
+                    hint,
+                );
             }
         }
     }
 
-    fn expired_keys(&mut self, file: &File, config: &Config) {
+    fn lint_expired_keys(&mut self, file: &ConfigFile, config: &Config) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         for (at, (written, source)) in file.auth.api_keys.iter().zip(&config.auth.api_keys).enumerate() {
             for (index, (written, key)) in written.value.keys.iter().zip(&source.keys).enumerate() {
                 if key.expires.is_some_and(|expires| expires <= now) {
                     let place = written.value.expires.as_ref().and_then(|text| position(text.defined));
                     let path = format!("auth.api_keys[{at}].keys[{index}].expires");
-                    self.warn(&path, place, "this key has expired, and is refused", "take it away, or give it longer");
+                    self.report_warning(
+                        &path,
+                        place,
+                        "this key has expired, and is refused",
+                        "take it away, or give it longer",
+                    );
                 }
             }
         }
     }
 
     /// A route that the whole network may call, unless it says that it is meant.
-    fn open(&mut self, config: &Config, route: &Route, (written, place): (&file::Route, Location), at: &str) {
+    fn lint_open_route(
+        &mut self,
+        config: &Config,
+        route: &RouteConfig,
+        (written, place): (&file::RouteSpec, Location),
+        at: &str,
+    ) {
         let reached: Vec<String> =
             config.data.iter().filter(|one| is_open(one)).map(|one| one.address.to_string()).collect();
         if reached.is_empty() || !route.access.methods.is_empty() || written.auth.is_some() {
@@ -144,32 +163,32 @@ impl Check<'_> {
         }
         let message = format!("whoever reaches {} may call this route", reached.join(", "));
         let hint = "name in its `auth` whom it believes; `auth: none` says that anybody may";
-        self.warn(at, position(place), message, hint);
+        self.report_warning(at, position(place), message, hint);
     }
 
-    fn doubtful_route(&mut self, written: &file::Route, route: &Route, at: &str) {
+    fn lint_route(&mut self, written: &file::RouteSpec, route: &RouteConfig, at: &str) {
         if let OnDisconnect::Continue(time) = route.on_disconnect
-            && time < SOONEST
+            && time < MIN_RECONNECT
         {
             let hint = "write a minute or more: `continue for 2m`";
             let place = position(written.on_disconnect.defined);
-            self.warn(&format!("{at}.on_disconnect"), place, "nobody comes back as soon as that", hint);
+            self.report_warning(&format!("{at}.on_disconnect"), place, "nobody comes back as soon as that", hint);
         }
         let any_page = route.access.cors.as_ref().is_some_and(|cors| cors.origins.is_none());
         if any_page && !route.access.methods.is_empty() {
             let place = written.cors.as_ref().and_then(|cors| position(cors.defined));
             let message = "pages of any origin may call a route that wants to know who calls";
             let hint = "list the origins of the pages that have credentials for it";
-            self.warn(&format!("{at}.cors"), place, message, hint);
+            self.report_warning(&format!("{at}.cors"), place, message, hint);
         }
-        let sent = |header: &UpstreamHeader| {
-            matches!(header.value, UpstreamValue::File { .. }) || is_credential(header.name.as_str())
+        let sent = |header: &UpstreamHeaderConfig| {
+            matches!(header.value, UpstreamHeaderValue::File { .. }) || is_credential(header.name.as_str())
         };
         let sends = route.access.forward_credentials || route.access.upstream_headers.iter().any(sent);
-        if sends && route.upstreams.iter().any(is_overheard) {
+        if sends && route.upstreams.iter().any(is_sent_in_clear) {
             let place = written.upstream.as_ref().and_then(|upstream| position(upstream.defined));
             let message = "credentials go to this agent over the network in clear";
-            self.warn(
+            self.report_warning(
                 &format!("{at}.upstream"),
                 place,
                 message,
@@ -180,7 +199,7 @@ impl Check<'_> {
 }
 
 /// Whether other machines may reach a listener without a certificate of theirs.
-fn is_open(listen: &Listen) -> bool {
+fn is_open(listen: &ListenerConfig) -> bool {
     let shows_certificate =
         listen.tls.as_ref().and_then(|tls| tls.client.as_ref()).is_some_and(|client| client.required);
     listen.is_public() && !shows_certificate
@@ -198,8 +217,8 @@ fn is_credential(name: &str) -> bool {
 
 /// Whether others may hear what is said to an agent: it speaks without TLS, and is neither on this machine nor, by its
 /// address or name, on a private network.
-fn is_overheard(upstream: &Upstream) -> bool {
-    let Place::Host { tls: false, host, .. } = &upstream.place else { return false };
+fn is_sent_in_clear(upstream: &UpstreamConfig) -> bool {
+    let UpstreamAddress::Host { tls: false, host, .. } = &upstream.address else { return false };
     match host.parse() {
         Ok(IpAddr::V4(ip)) => !(ip.is_loopback() || ip.is_private() || ip.is_link_local()),
         Ok(IpAddr::V6(ip)) => !(ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local()),

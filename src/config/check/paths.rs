@@ -1,23 +1,23 @@
 //! Paths of routes: no request may be for two of them.
 
-use super::{Check, Seen, position, quoted};
-use crate::config::{Template, file, scalar};
-use crate::dialect::{self, Side};
+use super::{ConfigChecker, LocatedValue, position, quote_names};
+use crate::config::{PathTemplate, file, scalar};
+use crate::dialect::{self, PeerDialect};
 
 /// What tells routes apart: no two may have one of these in common.
 #[derive(Default)]
-pub(super) struct Labels {
-    pub paths: Vec<Seen<String>>,
-    pub names: Vec<Seen<String>>,
-    pub events: Vec<Seen<Template>>,
+pub(super) struct RouteIdentifiers {
+    pub paths: Vec<LocatedValue<String>>,
+    pub names: Vec<LocatedValue<String>>,
+    pub events: Vec<LocatedValue<PathTemplate>>,
     /// where runs are found that outlive their clients
-    pub runs: Vec<Seen<[Template; 2]>>,
+    pub runs: Vec<LocatedValue<[PathTemplate; 2]>>,
 }
 
-impl Labels {
-    pub fn add(&mut self, path: Option<Seen<String>>, name: Option<Seen<String>>) {
+impl RouteIdentifiers {
+    pub fn add(&mut self, path: Option<LocatedValue<String>>, name: Option<LocatedValue<String>>) {
         // A path that was there before is noted as such; that it is a name as well would be the same mistake again.
-        let again = |name: &Seen<String>| {
+        let again = |name: &LocatedValue<String>| {
             let is_path = path.as_ref().is_some_and(|path| path.position == name.position);
             is_path && self.paths.iter().any(|earlier| earlier.value == name.value)
         };
@@ -26,38 +26,43 @@ impl Labels {
     }
 }
 
-impl Check<'_> {
+impl ConfigChecker<'_> {
     /// No request may be one for a run and one for its events, or for the events of two routes.
-    pub(super) fn disjoint(&mut self, labels: &Labels) {
+    pub(super) fn check_disjoint_paths(&mut self, labels: &RouteIdentifiers) {
         let hint = "give it a segment of its own, such as `/events` at its end";
-        let all: Vec<&Seen<Template>> = labels.events.iter().collect();
-        self.distinct(&all, Template::overlaps, "some paths are read by this and by", hint);
+        let all: Vec<&LocatedValue<PathTemplate>> = labels.events.iter().collect();
+        self.report_duplicates(&all, PathTemplate::overlaps, "some paths are read by this and by", hint);
         for events in &labels.events {
-            if let Some(path) = labels.paths.iter().find(|path| events.value.covers(&path.value)) {
-                self.note(&events.path, events.position, format!("this covers {}", path.place()), hint);
+            if let Some(path) = labels.paths.iter().find(|path| events.value.matches_path(&path.value)) {
+                self.report_error(
+                    &events.path,
+                    events.position,
+                    format!("this covers {}", path.describe_location()),
+                    hint,
+                );
             }
         }
-        self.apart(labels);
+        self.check_run_paths(labels);
     }
 
     /// Where clients of the route find their events, if it has such a path.
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    pub(super) fn events_path(
+    pub(super) fn check_events_path(
         &mut self,
-        route: &file::Route,
-        client: Option<Side>,
+        route: &file::RouteSpec,
+        client: Option<PeerDialect>,
         at: &str,
-        labels: &mut Labels,
-    ) -> Option<Option<Template>> {
+        labels: &mut RouteIdentifiers,
+    ) -> Option<Option<PathTemplate>> {
         let Some(written) = &route.events_path else { return Some(None) };
         let at = format!("{at}.events_path");
-        let seen = self.seen(written, &at, scalar::events_path);
+        let seen = self.read_located(written, &at, scalar::parse_events_path);
         // An `event:` line is for a reader that GETs (EventSource); a dialect of the operator's own has it from its base.
-        if let Some(side) = client.filter(|side| !side.dialect.event_line) {
+        if let Some(side) = client.filter(|side| !side.dialect.has_event_line) {
             let message = format!("clients of `{}` take their events from the answer to the POST", side.dialect.name);
-            let two_steps = dialect::ALL.iter().filter(|dialect| dialect.event_line).map(|dialect| dialect.name);
-            let hint = format!("take it away; it belongs to {}", quoted(two_steps));
-            self.note(&at, position(written.defined), message, hint);
+            let two_steps = dialect::ALL.iter().filter(|dialect| dialect.has_event_line).map(|dialect| dialect.name);
+            let hint = format!("take it away; it belongs to {}", quote_names(two_steps));
+            self.report_error(&at, position(written.defined), message, hint);
         }
         let seen = seen?;
         labels.events.push(seen.clone());
@@ -65,15 +70,15 @@ impl Check<'_> {
     }
 
     /// The paths below one route, at which its runs are read again and stopped, are no other route's.
-    fn apart(&mut self, labels: &Labels) {
+    fn check_run_paths(&mut self, labels: &RouteIdentifiers) {
         let hint = "give the other path a segment of its own, or write `on_disconnect: abort`";
         for runs in &labels.runs {
-            let taken = labels.paths.iter().find(|path| runs.value.iter().any(|own| own.covers(&path.value)));
+            let taken = labels.paths.iter().find(|path| runs.value.iter().any(|own| own.matches_path(&path.value)));
             let read = labels.events.iter().find(|events| runs.value.iter().any(|own| own.overlaps(&events.value)));
-            let other = taken.map(Seen::place).or(read.map(Seen::place));
+            let other = taken.map(LocatedValue::describe_location).or(read.map(LocatedValue::describe_location));
             if let Some(other) = other {
                 let message = format!("runs of this route are found below its path, where {other} is as well");
-                self.note(&runs.path, runs.position, message, hint);
+                self.report_error(&runs.path, runs.position, message, hint);
             }
         }
     }

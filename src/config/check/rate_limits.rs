@@ -5,43 +5,48 @@ use std::time::Duration;
 
 use serde_saphyr::Spanned;
 
-use super::{Check, Named, Seen, position};
-use crate::config::access::{Policy, PolicyKey, Quota, RateLimits, Redis, Secret};
-use crate::config::file::{self, File, Text};
-use crate::config::{scalar, words};
+use super::{ConfigChecker, LocatedValue, ReferenceKind, position};
+use crate::config::access::{RateLimitKey, RateLimitPolicy, RateLimitQuota, RateLimitsConfig, RedisConfig, Secret};
+use crate::config::file::{self, ConfigFile, SpannedText};
+use crate::config::{enum_values, scalar};
 
 /// A rate limit, as routes see it.
-pub(super) struct Known {
+pub(super) struct RateLimitRef {
     /// `None` where it could not be read, which was noted there.
     pub(super) name: Option<String>,
     /// What of it has to know who calls.
-    pub(super) needs: Option<&'static str>,
+    pub(super) caller_dependency: Option<&'static str>,
 }
 
-impl Check<'_> {
-    pub(super) fn rate_limits(&mut self, file: &File) -> Option<RateLimits> {
-        let legacy_headers = self.truth(&file.limits.legacy_headers, "limits.legacy_headers");
-        let redis = file.redis.as_ref().map(|redis| self.redis(redis));
+impl ConfigChecker<'_> {
+    pub(super) fn check_rate_limits(&mut self, file: &ConfigFile) -> Option<RateLimitsConfig> {
+        let legacy_headers = self.read_bool(&file.limits.legacy_headers, "limits.legacy_headers");
+        let redis = file.redis.as_ref().map(|redis| self.check_redis(redis));
         let mut names = Vec::new();
         let mut policies = Vec::new();
         for (index, written) in file.rate_limits.iter().enumerate() {
             let at = format!("rate_limits[{index}]");
-            policies.push(self.policy(written, &at, &mut names));
+            policies.push(self.check_policy(written, &at, &mut names));
         }
-        if self.is_lost("rate_limits") || self.policies.iter().any(|known| known.name.is_none()) {
-            self.unnamed.push(Named::RateLimit);
+        if self.is_skipped("rate_limits") || self.policies.iter().any(|known| known.name.is_none()) {
+            self.kinds_with_unnamed.push(ReferenceKind::RateLimit);
         }
-        let is_alone = file.redis.is_none() && !self.is_lost("redis");
+        let is_alone = file.redis.is_none() && !self.is_skipped("redis");
         let alone = file.rate_limits.iter().enumerate().filter(|_| is_alone);
         for (index, limit) in alone.filter(|(_, limit)| limit.value.shared.value.trim() == "true") {
             let hint = "add `redis: {url: \"redis://127.0.0.1:6379/0\"}`, or let each replica count by itself";
             let message = "replicas count together in `redis`, and there is none";
-            self.note(&format!("rate_limits[{index}].shared"), position(limit.value.shared.defined), message, hint);
+            self.report_error(
+                &format!("rate_limits[{index}].shared"),
+                position(limit.value.shared.defined),
+                message,
+                hint,
+            );
         }
-        let all: Vec<&Seen<String>> = names.iter().collect();
+        let all: Vec<&LocatedValue<String>> = names.iter().collect();
         let hint = "give each rate limit a name of its own";
-        self.distinct(&all, |one, other| one == other, "this name is already taken by", hint);
-        Some(RateLimits {
+        self.report_duplicates(&all, |one, other| one == other, "this name is already taken by", hint);
+        Some(RateLimitsConfig {
             policies: policies.into_iter().collect::<Option<_>>()?,
             legacy_headers: legacy_headers?,
             redis: match redis {
@@ -51,20 +56,21 @@ impl Check<'_> {
         })
     }
 
-    fn policy(
+    fn check_policy(
         &mut self,
-        written: &Spanned<file::RateLimit>,
+        written: &Spanned<file::RateLimitSpec>,
         at: &str,
-        names: &mut Vec<Seen<String>>,
-    ) -> Option<Policy> {
+        names: &mut Vec<LocatedValue<String>>,
+    ) -> Option<RateLimitPolicy> {
         let limit = &written.value;
         let whole = position(written.defined);
-        let name = self.needed(limit.name.as_ref(), at, "name", "what routes call it, such as `name: standard`", whole);
-        let name = name.and_then(|name| self.seen(name, &format!("{at}.name"), scalar::name));
+        let name =
+            self.require_key(limit.name.as_ref(), at, "name", "what routes call it, such as `name: standard`", whole);
+        let name = name.and_then(|name| self.read_located(name, &format!("{at}.name"), scalar::parse_name));
         names.extend(name.clone());
-        let key = self.value(&limit.key, &format!("{at}.key"), scalar::policy_key);
-        let per = self.value(&limit.per, &format!("{at}.per"), scalar::period);
-        let quota = self.quota((limit.requests.as_ref(), limit.burst.as_ref()), None, per, at, whole);
+        let key = self.read_value(&limit.key, &format!("{at}.key"), scalar::parse_rate_limit_key);
+        let per = self.read_value(&limit.per, &format!("{at}.per"), scalar::parse_period);
+        let quota = self.check_quota((limit.requests.as_ref(), limit.burst.as_ref()), None, per, at, whole);
         // A burst that was written is meant: a tier that comes back faster is no leave to send a minute's worth at once.
         let burst = limit.burst.as_ref().and(quota).map(|quota| quota.burst);
         let mut tiers = Vec::new();
@@ -72,101 +78,108 @@ impl Check<'_> {
             let at = format!("{at}.tiers.{tier}");
             let (whole, quota) = (position(quota.defined), &quota.value);
             tiers.push(
-                self.quota((quota.requests.as_ref(), quota.burst.as_ref()), burst, per, &at, whole)
+                self.check_quota((quota.requests.as_ref(), quota.burst.as_ref()), burst, per, &at, whole)
                     .map(|quota| (tier.clone(), quota)),
             );
         }
-        let shared = self.truth(&limit.shared, &format!("{at}.shared"));
+        let shared = self.read_bool(&limit.shared, &format!("{at}.shared"));
         let needs = match &key {
-            Some(PolicyKey::Tenant) => Some("counts by tenant"),
-            Some(PolicyKey::Claim(_)) => Some("counts by a claim"),
+            Some(RateLimitKey::Tenant) => Some("counts by tenant"),
+            Some(RateLimitKey::Claim(_)) => Some("counts by a claim"),
             _ if !tiers.is_empty() => Some("has tiers"),
             _ => None,
         };
-        self.policies.push(Known { name: name.as_ref().map(|name| name.value.clone()), needs });
+        self.policies
+            .push(RateLimitRef { name: name.as_ref().map(|name| name.value.clone()), caller_dependency: needs });
         let tiers = tiers.into_iter().collect::<Option<_>>();
-        Some(Policy { name: name?.value, key: key?, quota: quota?, tiers: tiers?, shared: shared? })
+        Some(RateLimitPolicy { name: name?.value, key: key?, quota: quota?, tiers: tiers?, shared: shared? })
     }
 
     /// A quota, with the burst that it has when none is written: `requests` where there is no `inherited` one.
-    fn quota(
+    fn check_quota(
         &mut self,
-        (requests, burst): (Option<&Text>, Option<&Text>),
+        (requests, burst): (Option<&SpannedText>, Option<&SpannedText>),
         inherited: Option<NonZeroU32>,
         per: Option<Duration>,
         at: &str,
-        whole: Option<super::Position>,
-    ) -> Option<Quota> {
+        whole: Option<super::SourcePosition>,
+    ) -> Option<RateLimitQuota> {
         /// The longest that a quota may take to come back after all of its burst.
-        const LONGEST: Duration = Duration::from_secs(366 * 24 * 3600);
+        const MAX_REFILL: Duration = Duration::from_secs(366 * 24 * 3600);
         /// The shortest time between two requests that can be counted.
-        const SHORTEST: Duration = Duration::from_micros(1);
+        const MIN_INTERVAL: Duration = Duration::from_micros(1);
         let example = "how many come back in `per`, such as `requests: 60`";
-        let written = self.needed(requests, at, "requests", example, whole);
-        let requests = written.and_then(|text| self.value(text, &format!("{at}.requests"), scalar::requests));
-        let more = burst.map(|text| self.value(text, &format!("{at}.burst"), scalar::requests));
+        let written = self.require_key(requests, at, "requests", example, whole);
+        let requests =
+            written.and_then(|text| self.read_value(text, &format!("{at}.requests"), scalar::parse_request_count));
+        let more = burst.map(|text| self.read_value(text, &format!("{at}.burst"), scalar::parse_request_count));
         let (requests, per): (NonZeroU32, Duration) = (requests?, per?);
         let place = position(written?.defined);
         let each = per / requests.get();
-        if each < SHORTEST {
+        if each < MIN_INTERVAL {
             let hint = "write at most 1000000 requests for each second of `per`";
-            self.note(&format!("{at}.requests"), place, "this is more than a request in each microsecond", hint);
+            self.report_error(
+                &format!("{at}.requests"),
+                place,
+                "this is more than a request in each microsecond",
+                hint,
+            );
             return None;
         }
         let size = match more {
             Some(burst) => burst?,
             None => inherited.unwrap_or(requests),
         };
-        if each.as_nanos() * u128::from(size.get()) > LONGEST.as_nanos() {
+        if each.as_nanos() * u128::from(size.get()) > MAX_REFILL.as_nanos() {
             let place = burst.map_or(place, |burst| position(burst.defined));
             let hint = "write a smaller `burst`, more `requests`, or a shorter `per`";
-            self.note(&format!("{at}.burst"), place, "this burst takes more than a year to come back", hint);
+            self.report_error(&format!("{at}.burst"), place, "this burst takes more than a year to come back", hint);
             return None;
         }
-        Some(Quota { requests, per, burst: size })
+        Some(RateLimitQuota { requests, per, burst: size })
     }
 
-    fn redis(&mut self, written: &Spanned<file::Redis>) -> Option<Redis> {
+    fn check_redis(&mut self, written: &Spanned<file::RedisSpec>) -> Option<RedisConfig> {
         let redis = &written.value;
         let example = "where it is, such as `url: redis://127.0.0.1:6379/0`";
-        let url = self.needed(redis.url.as_ref(), "redis", "url", example, position(written.defined));
-        let url = url.and_then(|url| self.secret_value(url, "redis.url", scalar::redis));
-        let password = redis.password_file.as_ref().map(|file| self.password(file));
-        let prefix = self.value(&redis.prefix, "redis.prefix", scalar::word);
-        let deadline = self.value(&redis.deadline, "redis.deadline", scalar::deadline);
-        let on_error = self.choice(&redis.on_error, "redis.on_error", words::ON_ERROR);
+        let url = self.require_key(redis.url.as_ref(), "redis", "url", example, position(written.defined));
+        let url = url.and_then(|url| self.parse_secret(url, "redis.url", scalar::parse_redis));
+        let password = redis.password_file.as_ref().map(|file| self.read_password(file));
+        let prefix = self.read_value(&redis.prefix, "redis.prefix", scalar::parse_word);
+        let deadline = self.read_value(&redis.deadline, "redis.deadline", scalar::parse_deadline);
+        let on_error = self.read_choice(&redis.on_error, "redis.on_error", enum_values::ON_ERROR);
         if let (Some(url), Some(file)) = (&url, &redis.password_file)
             && url.has_password()
         {
             let hint = "keep the file, and take the password out of `url`";
-            self.note("redis.password_file", position(file.defined), "`url` has a password as well", hint);
+            self.report_error("redis.password_file", position(file.defined), "`url` has a password as well", hint);
         }
         let url = match password {
             Some(password) => url?.with_password(&password?),
             None => url?,
         };
-        Some(Redis {
-            shown: url.shown(),
-            url: Secret::new(url.whole()),
+        Some(RedisConfig {
+            display_url: url.to_redacted_url(),
+            url: Secret::new(url.to_url()),
             prefix: prefix?,
             deadline: deadline?,
             on_error: on_error?,
         })
     }
 
-    fn password(&mut self, file: &Text) -> Option<String> {
-        let (_, bytes) = self.file(file, "redis.password_file")?;
+    fn read_password(&mut self, file: &SpannedText) -> Option<String> {
+        let (_, bytes) = self.read_named_file(file, "redis.password_file")?;
         let password = String::from_utf8(bytes).ok().map(|text| text.trim_end().to_owned());
         let password = password.filter(|text| !text.is_empty() && !text.chars().any(char::is_control));
         if password.is_none() {
             let hint = "put the password alone on the first line of the file";
-            self.note("redis.password_file", position(file.defined), "the file holds no password", hint);
+            self.report_error("redis.password_file", position(file.defined), "the file holds no password", hint);
         }
         password
     }
 
     /// `true` or `false`.
-    pub(super) fn truth(&mut self, written: &Text, path: &str) -> Option<bool> {
-        self.choice(written, path, words::TRUTH)
+    pub(super) fn read_bool(&mut self, written: &SpannedText, path: &str) -> Option<bool> {
+        self.read_choice(written, path, enum_values::BOOLEAN)
     }
 }

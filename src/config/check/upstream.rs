@@ -2,58 +2,70 @@
 
 use serde_saphyr::{Location, Spanned};
 
-use super::{Check, Seen, every, position};
+use super::{ConfigChecker, LocatedValue, collect_values, position};
 use crate::config::file::{self, UpstreamMapping};
-use crate::config::{Ejection, Health, Identity, Upstream, UpstreamTls, scalar, words};
+use crate::config::{
+    EjectionConfig, HealthCheckConfig, UpstreamClientCert, UpstreamConfig, UpstreamTlsConfig, enum_values, scalar,
+};
 
-impl Check<'_> {
-    pub(super) fn upstreams(&mut self, written: &Spanned<file::Upstreams>, at: &str) -> Option<Vec<Upstream>> {
+impl ConfigChecker<'_> {
+    pub(super) fn check_upstreams(
+        &mut self,
+        written: &Spanned<file::UpstreamListSpec>,
+        at: &str,
+    ) -> Option<Vec<UpstreamConfig>> {
         let place = (written.defined, written.referenced);
         let list: Vec<_> = match &written.value {
-            file::Upstreams::One(one) => vec![self.upstream(one, at, place)],
-            file::Upstreams::Many(many) => {
+            file::UpstreamListSpec::One(one) => vec![self.check_upstream(one, at, place)],
+            file::UpstreamListSpec::Many(many) => {
                 let places = many.iter().map(|one| (&one.value, (one.defined, one.referenced))).enumerate();
-                places.map(|(index, (one, place))| self.upstream(one, &format!("{at}[{index}]"), place)).collect()
+                places.map(|(index, (one, place))| self.check_upstream(one, &format!("{at}[{index}]"), place)).collect()
             }
         };
         if list.is_empty() {
             let hint = "write one URL or more, such as `http://127.0.0.1:9001/chat`";
-            self.note(at, position(written.defined), "there is no upstream to send requests to", hint);
+            self.report_error(at, position(written.defined), "there is no upstream to send requests to", hint);
         }
-        let all: Vec<&Seen<Upstream>> = list.iter().flatten().collect();
+        let all: Vec<&LocatedValue<UpstreamConfig>> = list.iter().flatten().collect();
         // Runs are spread over addresses, so of two paths at one address only the first would ever be asked.
         let hint = "list each host and port once, with a `weight` for a larger share of runs; another path takes a route of its \
                     own";
-        self.distinct(&all, Upstream::is_at, "this host and port are already listed as", hint);
+        self.report_duplicates(
+            &all,
+            UpstreamConfig::has_same_address,
+            "this host and port are already listed as",
+            hint,
+        );
         for one in &all {
-            if let Some(own) = self.own.iter().find(|own| one.value.leads_to(&own.value)) {
-                let message = format!("this is the gateway itself, {}; requests would go round in it", own.place());
-                self.note(&one.path, one.position, message, "write the address and port of the agent");
+            if let Some(own) = self.own_listeners.iter().find(|own| one.value.leads_to(&own.value)) {
+                let message =
+                    format!("this is the gateway itself, {}; requests would go round in it", own.describe_location());
+                self.report_error(&one.path, one.position, message, "write the address and port of the agent");
             }
         }
-        every(list)
+        collect_values(list)
     }
 
     /// One upstream, where it is defined and where it is used.
-    fn upstream(
+    fn check_upstream(
         &mut self,
-        written: &file::Upstream,
+        written: &file::UpstreamSpec,
         at: &str,
         (defined, used): (Location, Location),
-    ) -> Option<Seen<Upstream>> {
+    ) -> Option<LocatedValue<UpstreamConfig>> {
         let mapping = match written {
-            file::Upstream::Url(url) => {
-                let value = self.read(url, at, position(defined), scalar::upstream);
-                return value.map(|value| Seen::new(value, at, used));
+            file::UpstreamSpec::Url(url) => {
+                let value = self.read(url, at, position(defined), scalar::parse_upstream);
+                return value.map(|value| LocatedValue::new(value, at, used));
             }
-            file::Upstream::Mapping(mapping) => mapping,
+            file::UpstreamSpec::Mapping(mapping) => mapping,
         };
         let UpstreamMapping { url, weight, http } = &**mapping;
         let example = "where the agent is, such as `url: http://127.0.0.1:9001/chat`";
-        let url = self.needed(url.as_ref(), at, "url", example, position(defined));
-        let url = url.and_then(|url| self.seen(url, &format!("{at}.url"), scalar::upstream));
-        let weight = self.value(weight, &format!("{at}.weight"), scalar::weight);
-        let http = self.choice(http, &format!("{at}.http"), words::HTTP);
+        let url = self.require_key(url.as_ref(), at, "url", example, position(defined));
+        let url = url.and_then(|url| self.read_located(url, &format!("{at}.url"), scalar::parse_upstream));
+        let weight = self.read_value(weight, &format!("{at}.weight"), scalar::parse_weight);
+        let http = self.read_choice(http, &format!("{at}.http"), enum_values::HTTP);
         let mut url = url?;
         (url.value.weight, url.value.http) = (weight?, http?);
         Some(url)
@@ -61,33 +73,36 @@ impl Check<'_> {
 
     /// What TLS connections of the route are made with. `encrypted` says whether any is.
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    pub(super) fn upstream_tls(
+    pub(super) fn check_upstream_tls(
         &mut self,
-        written: Option<&Spanned<file::UpstreamTls>>,
+        written: Option<&Spanned<file::UpstreamTlsSpec>>,
         at: &str,
-        upstreams: Option<&[Upstream]>,
-    ) -> Option<Option<UpstreamTls>> {
+        upstreams: Option<&[UpstreamConfig]>,
+    ) -> Option<Option<UpstreamTlsConfig>> {
         let Some(written) = written else { return Some(None) };
         let place = position(written.defined);
-        let file::UpstreamTls { ca, cert, key, server_name } = &written.value;
-        let ca = ca.as_ref().map(|ca| self.authorities(ca, &format!("{at}.ca")));
+        let file::UpstreamTlsSpec { ca, cert, key, server_name } = &written.value;
+        let ca = ca.as_ref().map(|ca| self.check_authorities(ca, &format!("{at}.ca")));
         let identity = match (cert, key) {
-            (Some(cert), Some(key)) => Some(self.pair(cert, key, at).map(|(cert, key, _)| Identity { cert, key })),
+            (Some(cert), Some(key)) => {
+                Some(self.check_certificate_pair(cert, key, at).map(|(cert, key, _)| UpstreamClientCert { cert, key }))
+            }
             (None, None) => None,
-            _ if self.is_lost(&format!("{at}.cert")) || self.is_lost(&format!("{at}.key")) => Some(None),
+            _ if self.is_skipped(&format!("{at}.cert")) || self.is_skipped(&format!("{at}.key")) => Some(None),
             (cert, _) => {
                 let (there, lacking) = if cert.is_some() { ("cert", "key") } else { ("key", "cert") };
                 let message = format!("there is a `{there}` and no `{lacking}`");
-                self.note(at, place, message, "write both files: an agent that asks who calls is shown both");
+                self.report_error(at, place, message, "write both files: an agent that asks who calls is shown both");
                 Some(None)
             }
         };
-        let server_name = self.optional(server_name.as_ref(), &format!("{at}.server_name"), scalar::server_name);
-        if upstreams.is_some_and(|all| !all.iter().any(Upstream::tls)) {
+        let server_name =
+            self.read_optional(server_name.as_ref(), &format!("{at}.server_name"), scalar::parse_server_name);
+        if upstreams.is_some_and(|all| !all.iter().any(UpstreamConfig::uses_tls)) {
             let hint = "write `https://` in `upstream`, or take `upstream_tls` away";
-            self.note(at, place, "no upstream of this route is spoken to over TLS", hint);
+            self.report_error(at, place, "no upstream of this route is spoken to over TLS", hint);
         }
-        Some(Some(UpstreamTls {
+        Some(Some(UpstreamTlsConfig {
             ca: match ca {
                 Some(ca) => Some(ca?),
                 None => None,
@@ -101,14 +116,20 @@ impl Check<'_> {
     }
 
     #[expect(clippy::option_option, reason = "no key is one thing, a wrong value another")]
-    pub(super) fn health(&mut self, written: Option<&file::Health>, at: &str) -> Option<Option<Health>> {
-        let Some(file::Health { path, interval, timeout, healthy, unhealthy }) = written else { return Some(None) };
-        let path = self.optional(path.as_ref(), &format!("{at}.path"), scalar::health_path);
-        let interval = self.value(interval, &format!("{at}.interval"), scalar::duration);
-        let timeout = self.value(timeout, &format!("{at}.timeout"), scalar::duration);
-        let healthy = self.value(healthy, &format!("{at}.healthy"), scalar::count);
-        let unhealthy = self.value(unhealthy, &format!("{at}.unhealthy"), scalar::count);
-        Some(Some(Health {
+    pub(super) fn check_health(
+        &mut self,
+        written: Option<&file::HealthCheckSpec>,
+        at: &str,
+    ) -> Option<Option<HealthCheckConfig>> {
+        let Some(file::HealthCheckSpec { path, interval, timeout, healthy, unhealthy }) = written else {
+            return Some(None);
+        };
+        let path = self.read_optional(path.as_ref(), &format!("{at}.path"), scalar::parse_health_path);
+        let interval = self.read_value(interval, &format!("{at}.interval"), scalar::parse_duration);
+        let timeout = self.read_value(timeout, &format!("{at}.timeout"), scalar::parse_duration);
+        let healthy = self.read_value(healthy, &format!("{at}.healthy"), scalar::parse_count);
+        let unhealthy = self.read_value(unhealthy, &format!("{at}.unhealthy"), scalar::parse_count);
+        Some(Some(HealthCheckConfig {
             path: path?,
             interval: interval?,
             timeout: timeout?,
@@ -117,9 +138,9 @@ impl Check<'_> {
         }))
     }
 
-    pub(super) fn ejection(&mut self, written: &file::Ejection, at: &str) -> Option<Ejection> {
-        let failures = self.value(&written.failures, &format!("{at}.failures"), scalar::count);
-        let duration = self.value(&written.duration, &format!("{at}.for"), scalar::duration);
-        Some(Ejection { failures: u32::try_from(failures?.get()).unwrap_or(u32::MAX), duration: duration? })
+    pub(super) fn check_ejection(&mut self, written: &file::EjectionSpec, at: &str) -> Option<EjectionConfig> {
+        let failures = self.read_value(&written.failures, &format!("{at}.failures"), scalar::parse_count);
+        let duration = self.read_value(&written.duration, &format!("{at}.for"), scalar::parse_duration);
+        Some(EjectionConfig { failures: u32::try_from(failures?.get()).unwrap_or(u32::MAX), duration: duration? })
     }
 }

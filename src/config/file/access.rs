@@ -9,387 +9,387 @@ use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
-use super::{OneOrMany, Text, kind, text};
+use super::{ScalarOrList, SpannedText, kind, synthetic_text};
 
 /// Whom the gateway believes.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Auth {
+pub struct AuthSpec {
     /// The gateway's own URL, for protected resource metadata (RFC 9728) and `WWW-Authenticate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Url>")]
-    pub resource: Option<Text>,
+    pub resource: Option<SpannedText>,
     /// Issuers of JSON Web Tokens.
-    #[schemars(with = "Vec<Issuer>")]
-    pub issuers: Vec<Spanned<Issuer>>,
+    #[schemars(with = "Vec<IssuerSpec>")]
+    pub issuers: Vec<Spanned<IssuerSpec>>,
     /// Lists of API keys.
-    #[schemars(with = "Vec<KeySource>")]
-    pub api_keys: Vec<Spanned<KeySource>>,
+    #[schemars(with = "Vec<ApiKeyListSpec>")]
+    pub api_keys: Vec<Spanned<ApiKeyListSpec>>,
 }
 
 /// One issuer of JSON Web Tokens. Its keys are found by OIDC discovery unless one of `jwks_url`, `jwks_file`,
 /// `public_key_file`, `secret_file` and `secret` says otherwise. Files are read again when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Issuer {
+pub struct IssuerSpec {
     /// The issuer in routes, metrics and logs. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub name: Option<Text>,
+    pub name: Option<SpannedText>,
     /// What `iss` has to say, to the letter. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub issuer: Option<Text>,
+    pub issuer: Option<SpannedText>,
     /// What `aud` has to hold: one value, or a list of which one is enough. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::OneOrMany<kind::Text>")]
-    pub audience: Option<Spanned<OneOrMany>>,
+    #[schemars(with = "kind::ScalarOrListKind<kind::Text>")]
+    pub audience: Option<Spanned<ScalarOrList>>,
     /// A JWKS at an https URL (http on loopback).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Url>")]
-    pub jwks_url: Option<Text>,
+    pub jwks_url: Option<SpannedText>,
     /// A JWKS in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub jwks_file: Option<Text>,
+    pub jwks_file: Option<SpannedText>,
     /// Public keys in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub public_key_file: Option<Text>,
+    pub public_key_file: Option<SpannedText>,
     /// A file with a shared secret, for HS256, HS384 and HS512.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub secret_file: Option<Text>,
+    pub secret_file: Option<SpannedText>,
     /// A shared secret; write it as a variable: `${TOKEN_SECRET}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub secret: Option<Text>,
+    pub secret: Option<SpannedText>,
     /// What its tokens may be signed with. Every algorithm that its keys have when left out.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Algorithm>")]
-    pub algorithms: Vec<Text>,
+    pub algorithms: Vec<SpannedText>,
     /// What `typ` may say; `[JWT, at+jwt]` when left out. A token without `typ` is taken.
     #[serde(default = "types")]
     #[schemars(with = "Vec<kind::Text>")]
-    pub types: Vec<Text>,
+    pub types: Vec<SpannedText>,
     /// How far clocks may differ; at most 60s.
     #[serde(default = "leeway")]
     #[schemars(with = "kind::Duration")]
-    pub leeway: Text,
+    pub leeway: SpannedText,
     /// The claim that says who calls.
     #[serde(default = "subject_claim")]
     #[schemars(with = "kind::Text")]
-    pub subject_claim: Text,
+    pub subject_claim: SpannedText,
     /// The claim that says on whose behalf. A dot steps into an object: `org.id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub tenant_claim: Option<Text>,
+    pub tenant_claim: Option<SpannedText>,
     /// The claim that names the caller's tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub tier_claim: Option<Text>,
+    pub tier_claim: Option<SpannedText>,
     /// The claim that lists scopes: a text with blanks between, or a list.
     #[serde(default = "scopes_claim")]
     #[schemars(with = "kind::Text")]
-    pub scopes_claim: Text,
+    pub scopes_claim: SpannedText,
 }
 
-fn types() -> Vec<Text> {
-    vec![text("JWT"), text("at+jwt")]
+fn types() -> Vec<SpannedText> {
+    vec![synthetic_text("JWT"), synthetic_text("at+jwt")]
 }
 
-fn leeway() -> Text {
-    text("5s")
+fn leeway() -> SpannedText {
+    synthetic_text("5s")
 }
 
-fn subject_claim() -> Text {
-    text("sub")
+fn subject_claim() -> SpannedText {
+    synthetic_text("sub")
 }
 
-fn scopes_claim() -> Text {
-    text("scope")
+fn scopes_claim() -> SpannedText {
+    synthetic_text("scope")
 }
 
 /// A list of API keys: in a file of its own, here, or both.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct KeySource {
+pub struct ApiKeyListSpec {
     /// The list in routes, metrics and logs. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub name: Option<Text>,
+    pub name: Option<SpannedText>,
     /// The field that callers put their key in; `authorization` takes it as a bearer token.
     #[serde(default = "key_header")]
     #[schemars(with = "kind::Field")]
-    pub header: Text,
+    pub header: SpannedText,
     /// A YAML file with `keys`, as below. It is read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub file: Option<Text>,
+    pub file: Option<SpannedText>,
     /// Keys that stand here.
     #[serde(default)]
-    #[schemars(with = "Vec<ApiKey>")]
-    pub keys: Vec<Spanned<ApiKey>>,
+    #[schemars(with = "Vec<ApiKeySpec>")]
+    pub keys: Vec<Spanned<ApiKeySpec>>,
 }
 
-fn key_header() -> Text {
-    text("x-api-key")
+fn key_header() -> SpannedText {
+    synthetic_text("x-api-key")
 }
 
 /// One API key. `diglot token --api-key` makes one and prints its entry.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ApiKey {
+pub struct ApiKeySpec {
     /// The key in logs, never the key itself. Required, unique in its list.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub id: Option<Text>,
+    pub id: Option<SpannedText>,
     /// SHA-256 of the key, 64 hexadecimal digits. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Digest")]
-    pub sha256: Option<Text>,
+    pub sha256: Option<SpannedText>,
     /// Who calls; the `id` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub subject: Option<Text>,
+    pub subject: Option<SpannedText>,
     /// On whose behalf.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub tenant: Option<Text>,
+    pub tenant: Option<SpannedText>,
     /// The caller's tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub tier: Option<Text>,
+    pub tier: Option<SpannedText>,
     /// What it may do.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Text>")]
-    pub scopes: Vec<Text>,
+    pub scopes: Vec<SpannedText>,
     /// From when on it is refused: `2027-01-31` or `2027-01-31T12:00:00Z`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Moment>")]
-    pub expires: Option<Text>,
+    pub expires: Option<SpannedText>,
 }
 
 /// A file of API keys.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct KeyFile {
+pub struct ApiKeyFile {
     /// The keys.
-    #[schemars(with = "Vec<ApiKey>")]
-    pub keys: Vec<Spanned<ApiKey>>,
+    #[schemars(with = "Vec<ApiKeySpec>")]
+    pub keys: Vec<Spanned<ApiKeySpec>>,
 }
 
 /// What has to be true of a caller. Each key that is written has to hold.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Require {
+pub struct RequireSpec {
     /// Claims of its token: each has to be, or hold, one of the values. A dot steps into an object.
-    #[schemars(with = "BTreeMap<String, kind::OneOrMany<kind::Text>>")]
-    pub claims: BTreeMap<String, Spanned<OneOrMany>>,
+    #[schemars(with = "BTreeMap<String, kind::ScalarOrListKind<kind::Text>>")]
+    pub claims: BTreeMap<String, Spanned<ScalarOrList>>,
     /// Scopes, all of them.
     #[schemars(with = "Vec<kind::Text>")]
-    pub scopes: Vec<Text>,
+    pub scopes: Vec<SpannedText>,
     /// Tenants, one of them.
     #[schemars(with = "Vec<kind::Text>")]
-    pub tenants: Vec<Text>,
+    pub tenants: Vec<SpannedText>,
 }
 
 /// How large and long one run may get; over it the run ends with `RUN_ERROR`. No limits unless set.
 #[derive(Debug, Clone, Default, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct RunLimits {
+pub struct RunLimitsSpec {
     /// Events for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub events: Option<Text>,
+    pub events: Option<SpannedText>,
     /// Bytes for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Size>")]
-    pub bytes: Option<Text>,
+    pub bytes: Option<SpannedText>,
     /// From the request to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Duration>")]
-    pub duration: Option<Text>,
+    pub duration: Option<SpannedText>,
 }
 
 /// Pages of which origins may call.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Cors {
+pub struct CorsSpec {
     /// Such as `https://app.example.com`, or `*` for any. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "kind::OneOrMany<kind::WebOrigin>")]
-    pub origins: Option<Spanned<OneOrMany>>,
+    #[schemars(with = "kind::ScalarOrListKind<kind::WebOrigin>")]
+    pub origins: Option<Spanned<ScalarOrList>>,
     /// Whether browsers send cookies along: `true` or `false`. Never with `*`.
     #[serde(default = "credentials")]
     #[schemars(with = "kind::Truth")]
-    pub credentials: Text,
+    pub credentials: SpannedText,
     /// How long a browser may keep the answer to a preflight.
     #[serde(default = "max_age")]
     #[schemars(with = "kind::Duration")]
-    pub max_age: Text,
+    pub max_age: SpannedText,
 }
 
-fn credentials() -> Text {
-    text("false")
+fn credentials() -> SpannedText {
+    synthetic_text("false")
 }
 
-fn max_age() -> Text {
-    text("10m")
+fn max_age() -> SpannedText {
+    synthetic_text("10m")
 }
 
 /// A field for the agent: its value, or the file that holds it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum UpstreamHeader {
+pub enum UpstreamHeaderSpec {
     /// `authorization: Bearer ${AGENT_TOKEN}`
     Text(#[schemars(with = "kind::FieldValue")] String),
     /// `authorization: {file: /run/secrets/agent, prefix: "Bearer "}`
-    File(Box<UpstreamFile>),
+    File(Box<UpstreamHeaderMapping>),
 }
 
 /// The mapping form of a field for the agent.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct UpstreamFile {
+pub struct UpstreamHeaderMapping {
     /// What stands before the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub prefix: Option<Text>,
+    pub prefix: Option<SpannedText>,
     /// The file; white space at its end is not part of the value, and it is read again when it changes. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::FileName")]
-    pub file: Option<Text>,
+    pub file: Option<SpannedText>,
 }
 
 /// A rate limit.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RateLimit {
+pub struct RateLimitSpec {
     /// The limit in routes, metrics, logs and answers. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub name: Option<Text>,
+    pub name: Option<SpannedText>,
     /// Whose requests are counted together: `caller` (a subject of a tenant; the address where nobody has to say who it
     /// is), `tenant`, `claim:<name>`, `address` (of IPv6 the /64 network), `header:<name>`, or `route`.
     #[serde(default = "limit_key")]
     #[schemars(with = "kind::LimitKey")]
-    pub key: Text,
+    pub key: SpannedText,
     /// How many requests come back in `per`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Count")]
-    pub requests: Option<Text>,
+    pub requests: Option<SpannedText>,
     /// In what time. A duration of at most a day.
     #[serde(default = "per")]
     #[schemars(with = "kind::Duration")]
-    pub per: Text,
+    pub per: SpannedText,
     /// How many may come at once; `requests` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub burst: Option<Text>,
+    pub burst: Option<SpannedText>,
     /// Other quotas for callers of a tier, by its name.
     #[serde(default)]
-    #[schemars(with = "BTreeMap<String, Tier>")]
-    pub tiers: BTreeMap<String, Spanned<Tier>>,
+    #[schemars(with = "BTreeMap<String, TierSpec>")]
+    pub tiers: BTreeMap<String, Spanned<TierSpec>>,
     /// Whether replicas count together, in `redis`: `true` or `false`.
     #[serde(default = "shared")]
     #[schemars(with = "kind::Truth")]
-    pub shared: Text,
+    pub shared: SpannedText,
 }
 
-fn limit_key() -> Text {
-    text("caller")
+fn limit_key() -> SpannedText {
+    synthetic_text("caller")
 }
 
-fn per() -> Text {
-    text("1m")
+fn per() -> SpannedText {
+    synthetic_text("1m")
 }
 
-fn shared() -> Text {
-    text("false")
+fn shared() -> SpannedText {
+    synthetic_text("false")
 }
 
 /// The quota of a tier.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Tier {
+pub struct TierSpec {
     /// How many requests come back in `per` of the rate limit. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Count")]
-    pub requests: Option<Text>,
+    pub requests: Option<SpannedText>,
     /// How many may come at once. When left out, the `burst` of the rate limit where that is written, else `requests`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub burst: Option<Text>,
+    pub burst: Option<SpannedText>,
 }
 
 /// A Redis or Valkey.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Redis {
+pub struct RedisSpec {
     /// `redis://host:6379/0`, or `rediss://` for TLS. Put a password in through a variable or `password_file`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::RedisUrl")]
-    pub url: Option<Text>,
+    pub url: Option<SpannedText>,
     /// A file with the password.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub password_file: Option<Text>,
+    pub password_file: Option<SpannedText>,
     /// What the names of our keys begin with.
     #[serde(default = "prefix")]
     #[schemars(with = "kind::Text")]
-    pub prefix: Text,
+    pub prefix: SpannedText,
     /// How long an answer may take before it is done without.
     #[serde(default = "deadline")]
     #[schemars(with = "kind::Duration")]
-    pub deadline: Text,
+    pub deadline: SpannedText,
     /// What is done then: each replica counts by itself (`local`), everybody may call (`allow`), or nobody (`deny`).
     #[serde(default = "on_error")]
     #[schemars(with = "kind::OnError")]
-    pub on_error: Text,
+    pub on_error: SpannedText,
 }
 
-fn prefix() -> Text {
-    text("diglot:")
+fn prefix() -> SpannedText {
+    synthetic_text("diglot:")
 }
 
-fn deadline() -> Text {
-    text("20ms")
+fn deadline() -> SpannedText {
+    synthetic_text("20ms")
 }
 
-fn on_error() -> Text {
-    text("local")
+fn on_error() -> SpannedText {
+    synthetic_text("local")
 }
 
-impl<'de> Deserialize<'de> for UpstreamHeader {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamHeader, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = UpstreamHeader;
+impl<'de> Deserialize<'de> for UpstreamHeaderSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamHeaderSpec, D::Error> {
+        struct UpstreamHeaderVisitor;
+        impl<'de> Visitor<'de> for UpstreamHeaderVisitor {
+            type Value = UpstreamHeaderSpec;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("a value or a mapping such as {file: PATH}")
             }
-            fn visit_str<E: Error>(self, value: &str) -> Result<UpstreamHeader, E> {
-                Ok(UpstreamHeader::Text(value.to_owned()))
+            fn visit_str<E: Error>(self, value: &str) -> Result<UpstreamHeaderSpec, E> {
+                Ok(UpstreamHeaderSpec::Text(value.to_owned()))
             }
             // The reader would repeat a number or a truth value in its message, and it may be a secret.
-            fn visit_bool<E: Error>(self, _: bool) -> Result<UpstreamHeader, E> {
+            fn visit_bool<E: Error>(self, _: bool) -> Result<UpstreamHeaderSpec, E> {
                 Err(E::invalid_type(Unexpected::Other("a truth value"), &self))
             }
-            fn visit_u64<E: Error>(self, _: u64) -> Result<UpstreamHeader, E> {
+            fn visit_u64<E: Error>(self, _: u64) -> Result<UpstreamHeaderSpec, E> {
                 Err(E::invalid_type(Unexpected::Other("a number"), &self))
             }
-            fn visit_i64<E: Error>(self, _: i64) -> Result<UpstreamHeader, E> {
+            fn visit_i64<E: Error>(self, _: i64) -> Result<UpstreamHeaderSpec, E> {
                 Err(E::invalid_type(Unexpected::Other("a number"), &self))
             }
-            fn visit_f64<E: Error>(self, _: f64) -> Result<UpstreamHeader, E> {
+            fn visit_f64<E: Error>(self, _: f64) -> Result<UpstreamHeaderSpec, E> {
                 Err(E::invalid_type(Unexpected::Other("a number"), &self))
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UpstreamHeader, A::Error> {
-                UpstreamFile::deserialize(MapAccessDeserializer::new(map))
-                    .map(|file| UpstreamHeader::File(Box::new(file)))
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UpstreamHeaderSpec, A::Error> {
+                UpstreamHeaderMapping::deserialize(MapAccessDeserializer::new(map))
+                    .map(|file| UpstreamHeaderSpec::File(Box::new(file)))
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(UpstreamHeaderVisitor)
     }
 }

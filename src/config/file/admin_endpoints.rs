@@ -2,14 +2,14 @@
 
 use serde::Deserialize;
 
-use super::{Listeners, Text};
+use super::{ListenersSpec, SpannedText};
 
 /// Of a whole file these keys alone; whatever else stands there may be wrong, or unknown to this version.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct Reach {
+pub struct AdminEndpointsSpec {
     /// As in [`super::File`].
-    pub listeners: Listeners,
+    pub listeners: ListenersSpec,
     /// As in [`super::File`].
-    pub run_dir: Option<Text>,
+    pub run_dir: Option<SpannedText>,
 }

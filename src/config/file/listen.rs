@@ -8,46 +8,46 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_saphyr::{Location, Spanned};
 
-use super::{Text, kind, text};
+use super::{SpannedText, kind, synthetic_text};
 
 /// Listeners, each an IP address and a port such as `0.0.0.0:8787` or `[::1]:8787` (port 0 takes a free one), a Unix socket
 /// such as `unix:/run/diglot/data.sock`, or a mapping with one of them as its `address`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Listeners {
+pub struct ListenersSpec {
     /// The data plane: what clients connect to. One listener or a list.
-    #[schemars(with = "Sockets")]
-    pub data: Spanned<Sockets>,
+    #[schemars(with = "SocketListSpec")]
+    pub data: Spanned<SocketListSpec>,
     /// Liveness, readiness and metrics, and nothing else. One listener or a list; `[]` turns it off. Loopback unless
     /// set: a deployment puts it on the wildcard (`0.0.0.0:8788`), where kubelet and Prometheus reach it.
-    #[schemars(with = "Sockets")]
-    pub status: Spanned<Sockets>,
+    #[schemars(with = "SocketListSpec")]
+    pub status: Spanned<SocketListSpec>,
 }
 
-impl Default for Listeners {
-    fn default() -> Listeners {
+impl Default for ListenersSpec {
+    fn default() -> ListenersSpec {
         let one = |address: &str| {
-            let socket = Sockets::One(SocketEntry::Address(address.to_owned()));
+            let socket = SocketListSpec::One(SocketSpec::Address(address.to_owned()));
             Spanned::new(socket, Location::UNKNOWN, Location::UNKNOWN)
         };
-        Listeners { data: one("127.0.0.1:8787"), status: one("127.0.0.1:8788") }
+        ListenersSpec { data: one("127.0.0.1:8787"), status: one("127.0.0.1:8788") }
     }
 }
 
 /// One listener or a list of them.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Sockets {
+pub enum SocketListSpec {
     /// `data: 127.0.0.1:8787`, or a mapping
-    One(SocketEntry),
+    One(SocketSpec),
     /// `data: [127.0.0.1:8787, {address: 0.0.0.0:8443, tls: …}]`
-    Many(#[schemars(with = "Vec<SocketEntry>")] Vec<Spanned<SocketEntry>>),
+    Many(#[schemars(with = "Vec<SocketSpec>")] Vec<Spanned<SocketSpec>>),
 }
 
 /// A listener: its address alone, or a mapping.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum SocketEntry {
+pub enum SocketSpec {
     /// `127.0.0.1:8787`
     Address(#[schemars(with = "kind::Address")] String),
     /// `{address: 0.0.0.0:8443, tls: {cert: tls.crt, key: tls.key}}`
@@ -61,47 +61,47 @@ pub struct SocketMapping {
     /// An IP address and a port, or `unix:` and the absolute path of a socket. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Address")]
-    pub address: Option<Text>,
+    pub address: Option<SpannedText>,
     /// Who may open a Unix socket, as its file's permissions in octal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Mode>")]
-    pub mode: Option<Text>,
+    pub mode: Option<SpannedText>,
     /// A certificate: then the listener speaks TLS, and nothing else.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "Option<TlsFiles>")]
-    pub tls: Option<Spanned<TlsFiles>>,
+    #[schemars(with = "Option<ListenerTlsSpec>")]
+    pub tls: Option<Spanned<ListenerTlsSpec>>,
     /// Whether each connection has to begin with a header of the PROXY protocol, version 1 or 2: `true` or `false`. The
     /// address that it names is that of the client if the connection comes from one of `trusted_proxies`.
     #[serde(default = "proxy_protocol")]
     #[schemars(with = "kind::Truth")]
-    pub proxy_protocol: Text,
+    pub proxy_protocol: SpannedText,
 }
 
 /// What a listener shows and asks for in TLS. The files are read again when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct TlsFiles {
+pub struct ListenerTlsSpec {
     /// A file with the certificate in PEM, and behind it those of the authorities between it and the root. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::FileName")]
-    pub cert: Option<Text>,
+    pub cert: Option<SpannedText>,
     /// A file with its private key in PEM. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::FileName")]
-    pub key: Option<Text>,
+    pub key: Option<SpannedText>,
     /// A file with the authorities in PEM whose certificates clients show. Clients need none when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub client_ca: Option<Text>,
+    pub client_ca: Option<SpannedText>,
     /// Whether a client without a certificate is turned away (`required`, what counts when left out) or not (`optional`);
     /// one with a certificate of somebody else always is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::ClientAuth>")]
-    pub client_auth: Option<Text>,
+    pub client_auth: Option<SpannedText>,
 }
 
-fn proxy_protocol() -> Text {
-    text("false")
+fn proxy_protocol() -> SpannedText {
+    synthetic_text("false")
 }
 
 // serde's `untagged` buffers what it reads and thereby forgets where it stood, so the choices are made by hand.
@@ -111,55 +111,55 @@ fn proxy_protocol() -> Text {
 macro_rules! scalars {
     ($($visit:ident: $scalar:ty),+ => $value:ty, $make:expr) => {
         $(fn $visit<E: Error>(self, one: $scalar) -> Result<$value, E> {
-            Ok($make(SocketEntry::Address(one.to_string())))
+            Ok($make(SocketSpec::Address(one.to_string())))
         })+
     };
 }
 
-fn mapping<'de, A: MapAccess<'de>>(map: A) -> Result<SocketEntry, A::Error> {
+fn read_mapping<'de, A: MapAccess<'de>>(map: A) -> Result<SocketSpec, A::Error> {
     let mapping = SocketMapping::deserialize(MapAccessDeserializer::new(map))?;
-    Ok(SocketEntry::Mapping(Box::new(mapping)))
+    Ok(SocketSpec::Mapping(Box::new(mapping)))
 }
 
-impl<'de> Deserialize<'de> for SocketEntry {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SocketEntry, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = SocketEntry;
+impl<'de> Deserialize<'de> for SocketSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SocketSpec, D::Error> {
+        struct SocketVisitor;
+        impl<'de> Visitor<'de> for SocketVisitor {
+            type Value = SocketSpec;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an address or a mapping such as {address: ADDRESS}")
             }
             scalars!(visit_str: &str, visit_u64: u64, visit_i64: i64, visit_f64: f64, visit_bool: bool
-                => SocketEntry, std::convert::identity);
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SocketEntry, A::Error> {
-                mapping(map)
+                => SocketSpec, std::convert::identity);
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SocketSpec, A::Error> {
+                read_mapping(map)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(SocketVisitor)
     }
 }
 
-impl<'de> Deserialize<'de> for Sockets {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Sockets, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Sockets;
+impl<'de> Deserialize<'de> for SocketListSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SocketListSpec, D::Error> {
+        struct SocketListVisitor;
+        impl<'de> Visitor<'de> for SocketListVisitor {
+            type Value = SocketListSpec;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an address, a mapping such as {address: ADDRESS}, or a list of them")
             }
             scalars!(visit_str: &str, visit_u64: u64, visit_i64: i64, visit_f64: f64, visit_bool: bool
-                => Sockets, Sockets::One);
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Sockets, A::Error> {
-                mapping(map).map(Sockets::One)
+                => SocketListSpec, SocketListSpec::One);
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<SocketListSpec, A::Error> {
+                read_mapping(map).map(SocketListSpec::One)
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Sockets, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<SocketListSpec, A::Error> {
                 let mut many = Vec::new();
                 while let Some(one) = list.next_element()? {
                     many.push(one);
                 }
-                Ok(Sockets::Many(many))
+                Ok(SocketListSpec::Many(many))
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(SocketListVisitor)
     }
 }

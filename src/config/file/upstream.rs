@@ -8,22 +8,22 @@ use serde::de::{Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use serde_saphyr::Spanned;
 
-use super::{Text, kind, text};
+use super::{SpannedText, kind, synthetic_text};
 
 /// Where the agents of a route are: one of them, or a list.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Upstreams {
+pub enum UpstreamListSpec {
     /// `upstream: http://127.0.0.1:9001/chat`
-    One(Upstream),
+    One(UpstreamSpec),
     /// `upstream: [http://10.0.0.1/chat, {url: http://10.0.0.2/chat, weight: 3}]`
-    Many(#[schemars(with = "Vec<Upstream>")] Vec<Spanned<Upstream>>),
+    Many(#[schemars(with = "Vec<UpstreamSpec>")] Vec<Spanned<UpstreamSpec>>),
 }
 
 /// One upstream: its URL alone, or a mapping.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum Upstream {
+pub enum UpstreamSpec {
     /// `http://127.0.0.1:9001/chat`
     Url(#[schemars(with = "kind::AgentUrl")] String),
     /// `{url: http://127.0.0.1:9001/chat, weight: 3}`
@@ -37,149 +37,156 @@ pub struct UpstreamMapping {
     /// An `http` or `https` URL, or `unix:/run/agent.sock:/chat`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::AgentUrl")]
-    pub url: Option<Text>,
+    pub url: Option<SpannedText>,
     /// Its share of the runs beside the other upstreams of the route, from 1 to 1000.
     #[serde(default = "weight")]
     #[schemars(with = "kind::Weight")]
-    pub weight: Text,
+    pub weight: SpannedText,
     /// Which HTTP it is spoken to in: `1`, `2` (by prior knowledge, over TLS by ALPN), or `auto`: HTTP/1.1, and over TLS
     /// what it prefers.
     #[serde(default = "http")]
     #[schemars(with = "kind::Http")]
-    pub http: Text,
+    pub http: SpannedText,
 }
 
-fn weight() -> Text {
-    text("1")
+fn weight() -> SpannedText {
+    synthetic_text("1")
 }
 
-fn http() -> Text {
-    text("auto")
+fn http() -> SpannedText {
+    synthetic_text("auto")
 }
 
 /// What TLS connections to agents are made with. Files are read again when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct UpstreamTls {
+pub struct UpstreamTlsSpec {
     /// A file with the certificates that an agent's one has to come from, in PEM. Those of the system when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub ca: Option<Text>,
+    pub ca: Option<SpannedText>,
     /// A file with the gateway's own certificate, and those between it and its root, in PEM; with `key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub cert: Option<Text>,
+    pub cert: Option<SpannedText>,
     /// A file with the key of `cert`, in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub key: Option<Text>,
+    pub key: Option<SpannedText>,
     /// The name that an agent's certificate has to be for. The host of its URL when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub server_name: Option<Text>,
+    pub server_name: Option<SpannedText>,
 }
 
 /// How agents are asked whether they are well.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Health {
+pub struct HealthCheckSpec {
     /// What is asked for with GET; an answer of 2xx means that the agent is well. Without it a connection is enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Path>")]
-    pub path: Option<Text>,
+    pub path: Option<SpannedText>,
     /// How long after one check the next one comes.
     #[schemars(with = "kind::Duration")]
-    pub interval: Text,
+    pub interval: SpannedText,
     /// How long an agent may take to answer.
     #[schemars(with = "kind::Duration")]
-    pub timeout: Text,
+    pub timeout: SpannedText,
     /// How many checks in a row have to pass until an agent that failed gets runs again.
     #[schemars(with = "kind::Count")]
-    pub healthy: Text,
+    pub healthy: SpannedText,
     /// How many have to fail until it gets none.
     #[schemars(with = "kind::Count")]
-    pub unhealthy: Text,
+    pub unhealthy: SpannedText,
 }
 
-impl Default for Health {
-    fn default() -> Health {
-        Health { path: None, interval: text("10s"), timeout: text("2s"), healthy: text("2"), unhealthy: text("3") }
+impl Default for HealthCheckSpec {
+    fn default() -> HealthCheckSpec {
+        HealthCheckSpec {
+            path: None,
+            interval: synthetic_text("10s"),
+            timeout: synthetic_text("2s"),
+            healthy: synthetic_text("2"),
+            unhealthy: synthetic_text("3"),
+        }
     }
 }
 
 /// When an agent that fails is left out for a while.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct Ejection {
+pub struct EjectionSpec {
     /// How many runs in a row have to fail at one address: no connection, no answer, or 502, 503 or 504.
     #[schemars(with = "kind::Count")]
-    pub failures: Text,
+    pub failures: SpannedText,
     /// How long it is left out then; twice as long each time that it fails again on its return, at most 5 minutes.
     #[serde(rename = "for")]
     #[schemars(with = "kind::Duration")]
-    pub duration: Text,
+    pub duration: SpannedText,
 }
 
-impl Default for Ejection {
-    fn default() -> Ejection {
-        Ejection { failures: text("5"), duration: text("30s") }
+impl Default for EjectionSpec {
+    fn default() -> EjectionSpec {
+        EjectionSpec { failures: synthetic_text("5"), duration: synthetic_text("30s") }
     }
 }
 
 // serde's `untagged` buffers what it reads and thereby forgets where it stood, so the choices are made by hand.
 
-impl<'de> Deserialize<'de> for Upstreams {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Upstreams, D::Error> {
-        struct Each;
-        impl<'de> Visitor<'de> for Each {
-            type Value = Upstreams;
+impl<'de> Deserialize<'de> for UpstreamListSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamListSpec, D::Error> {
+        struct UpstreamListVisitor;
+        impl<'de> Visitor<'de> for UpstreamListVisitor {
+            type Value = UpstreamListSpec;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("a URL, a mapping such as {url: URL, weight: 3}, or a list of them")
             }
-            fn visit_str<E: Error>(self, url: &str) -> Result<Upstreams, E> {
-                Ok(Upstreams::One(Upstream::Url(url.to_owned())))
+            fn visit_str<E: Error>(self, url: &str) -> Result<UpstreamListSpec, E> {
+                Ok(UpstreamListSpec::One(UpstreamSpec::Url(url.to_owned())))
             }
             // A bare port is a number to YAML; it is kept, so that `check` can say what to write instead.
-            fn visit_u64<E: Error>(self, port: u64) -> Result<Upstreams, E> {
+            fn visit_u64<E: Error>(self, port: u64) -> Result<UpstreamListSpec, E> {
                 self.visit_str(&port.to_string())
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Upstreams, A::Error> {
-                mapping(map).map(Upstreams::One)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UpstreamListSpec, A::Error> {
+                read_mapping(map).map(UpstreamListSpec::One)
             }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Upstreams, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<UpstreamListSpec, A::Error> {
                 let mut many = Vec::new();
-                while let Some(one) = list.next_element::<Spanned<Upstream>>()? {
+                while let Some(one) = list.next_element::<Spanned<UpstreamSpec>>()? {
                     many.push(one);
                 }
-                Ok(Upstreams::Many(many))
+                Ok(UpstreamListSpec::Many(many))
             }
         }
-        deserializer.deserialize_any(Each)
+        deserializer.deserialize_any(UpstreamListVisitor)
     }
 }
 
-impl<'de> Deserialize<'de> for Upstream {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Upstream, D::Error> {
-        struct Either;
-        impl<'de> Visitor<'de> for Either {
-            type Value = Upstream;
+impl<'de> Deserialize<'de> for UpstreamSpec {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UpstreamSpec, D::Error> {
+        struct UpstreamVisitor;
+        impl<'de> Visitor<'de> for UpstreamVisitor {
+            type Value = UpstreamSpec;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("a URL or a mapping such as {url: URL, weight: 3}")
             }
-            fn visit_str<E: Error>(self, url: &str) -> Result<Upstream, E> {
-                Ok(Upstream::Url(url.to_owned()))
+            fn visit_str<E: Error>(self, url: &str) -> Result<UpstreamSpec, E> {
+                Ok(UpstreamSpec::Url(url.to_owned()))
             }
-            fn visit_u64<E: Error>(self, port: u64) -> Result<Upstream, E> {
+            fn visit_u64<E: Error>(self, port: u64) -> Result<UpstreamSpec, E> {
                 self.visit_str(&port.to_string())
             }
-            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Upstream, A::Error> {
-                mapping(map)
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<UpstreamSpec, A::Error> {
+                read_mapping(map)
             }
         }
-        deserializer.deserialize_any(Either)
+        deserializer.deserialize_any(UpstreamVisitor)
     }
 }
 
-fn mapping<'de, A: MapAccess<'de>>(map: A) -> Result<Upstream, A::Error> {
-    UpstreamMapping::deserialize(MapAccessDeserializer::new(map)).map(|mapping| Upstream::Mapping(Box::new(mapping)))
+fn read_mapping<'de, A: MapAccess<'de>>(map: A) -> Result<UpstreamSpec, A::Error> {
+    UpstreamMapping::deserialize(MapAccessDeserializer::new(map))
+        .map(|mapping| UpstreamSpec::Mapping(Box::new(mapping)))
 }

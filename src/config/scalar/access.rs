@@ -7,13 +7,15 @@ use std::time::Duration;
 use http::{HeaderName, header};
 use ipnet::IpNet;
 
-use super::{Fault, duration, duration_or_zero, size};
-use crate::config::access::{Algorithm, PolicyKey};
-use crate::config::field::{FORWARDED_PREFIX, IDENTITY_PREFIX, LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE};
-use crate::config::words;
+use super::{ScalarError, parse_duration, parse_duration_or_zero, parse_size};
+use crate::config::access::{Algorithm, RateLimitKey};
+use crate::config::enum_values;
+use crate::config::header_names::{
+    FORWARDED_PREFIX, IDENTITY_PREFIX, LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE,
+};
 
 /// An address, or a network of them.
-pub(in crate::config) fn network(text: &str) -> Result<IpNet, Fault> {
+pub(in crate::config) fn parse_network(text: &str) -> Result<IpNet, ScalarError> {
     const HINT: &str = "write an address or a network, such as `10.0.0.7`, `10.0.0.0/8` or `fd00::/8`; for proxies \
                         on a Unix socket `unix`";
     let read = text.parse::<IpNet>().or_else(|_| text.parse().map(|address: std::net::IpAddr| address.into()));
@@ -21,143 +23,150 @@ pub(in crate::config) fn network(text: &str) -> Result<IpNet, Fault> {
         Ok(network) if network == network.trunc() => Ok(network),
         Ok(network) => {
             let meant = Some(network.trunc().to_string());
-            Err(Fault::new("is an address within a network, not a network", HINT).suggest(meant))
+            Err(ScalarError::new("is an address within a network, not a network", HINT).with_suggestion(meant))
         }
-        Err(_) => Err(Fault::new("is neither an address nor a network", HINT)),
+        Err(_) => Err(ScalarError::new("is neither an address nor a network", HINT)),
     }
 }
 
 /// The name of a file.
-pub(in crate::config) fn file(text: &str) -> Result<PathBuf, Fault> {
+pub(in crate::config) fn parse_file_name(text: &str) -> Result<PathBuf, ScalarError> {
     if text.contains('\0') {
-        return Err(Fault::new("cannot be the name of a file", "write a path without the character NUL"));
+        return Err(ScalarError::new("cannot be the name of a file", "write a path without the character NUL"));
     }
     Ok(PathBuf::from(text))
 }
 
 /// A name or a value that somebody else chose: an audience, a claim, a tenant.
-pub(in crate::config) fn word(text: &str) -> Result<String, Fault> {
+pub(in crate::config) fn parse_word(text: &str) -> Result<String, ScalarError> {
     if text.chars().any(char::is_control) {
-        return Err(Fault::new("holds a control character", "write it on one line, without tabs"));
+        return Err(ScalarError::new("holds a control character", "write it on one line, without tabs"));
     }
     Ok(text.to_owned())
 }
 
 /// A scope of OAuth.
-pub(in crate::config) fn scope(text: &str) -> Result<String, Fault> {
+pub(in crate::config) fn parse_scope(text: &str) -> Result<String, ScalarError> {
     // RFC 6749 §3.3: scope-token = 1*( %x21 / %x23-5B / %x5D-7E )
     if text.bytes().all(|each| matches!(each, 0x21 | 0x23..=0x5B | 0x5D..=0x7E)) {
         return Ok(text.to_owned());
     }
-    Err(Fault::new(
+    Err(ScalarError::new(
         "is no scope",
         "write one scope of visible ASCII without `\"` and `\\`; several are a list: `[read, write]`",
     ))
 }
 
 /// The name of a tool, as requests offer it and agents call it.
-pub(in crate::config) fn tool_name(text: &str) -> Result<String, Fault> {
+pub(in crate::config) fn parse_tool_name(text: &str) -> Result<String, ScalarError> {
     const MAX: usize = 256;
     let hint = "write the name that stands in `tools` of the request, at most 256 bytes on one line";
     if text.len() > MAX || text.chars().any(char::is_control) {
-        return Err(Fault::new("is no name of a tool", hint));
+        return Err(ScalarError::new("is no name of a tool", hint));
     }
     Ok(text.to_owned())
 }
 
 /// A signature algorithm of tokens.
-pub(in crate::config) fn algorithm(text: &str) -> Result<Algorithm, Fault> {
+pub(in crate::config) fn parse_algorithm(text: &str) -> Result<Algorithm, ScalarError> {
     const HINT: &str = "write HS256, HS384, HS512, RS256, RS384, RS512, PS256, PS384, PS512, ES256, ES384 or EdDSA";
     let named = |name: &str| Algorithm::ALL.iter().copied().find(|known| known.name() == name);
     if let Some(known) = named(text) {
         return Ok(known);
     }
     if text.eq_ignore_ascii_case("none") {
-        return Err(Fault::new("would let anybody write tokens", HINT));
+        return Err(ScalarError::new("would let anybody write tokens", HINT));
     }
     let meant = Algorithm::ALL.iter().find(|known| known.name().eq_ignore_ascii_case(text));
-    Err(Fault::new("is no algorithm that is known here", HINT).suggest(meant.map(|known| known.name().to_owned())))
+    Err(ScalarError::new("is no algorithm that is known here", HINT)
+        .with_suggestion(meant.map(|known| known.name().to_owned())))
 }
 
 /// What `typ` of a token may say: lower case, without `application/`.
-pub(in crate::config) fn token_type(text: &str) -> Result<String, Fault> {
+pub(in crate::config) fn parse_token_type(text: &str) -> Result<String, ScalarError> {
     // RFC 7515 §4.1.9: media types, compared without regard to case; "application/" may be left out.
     let lower = text.to_ascii_lowercase();
     let short = lower.strip_prefix("application/").unwrap_or(&lower);
     if short.is_empty() || !short.bytes().all(|each| each.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&each)) {
-        return Err(Fault::new("is no media type", "write what `typ` says, such as `JWT` or `at+jwt`"));
+        return Err(ScalarError::new("is no media type", "write what `typ` says, such as `JWT` or `at+jwt`"));
     }
     Ok(short.to_owned())
 }
 
 /// How far the clock of an issuer may be off.
-pub(in crate::config) fn leeway(text: &str) -> Result<Duration, Fault> {
-    match duration_or_zero(text)? {
+pub(in crate::config) fn parse_leeway(text: &str) -> Result<Duration, ScalarError> {
+    match parse_duration_or_zero(text)? {
         leeway if leeway <= Duration::from_secs(60) => Ok(leeway),
-        _ => Err(Fault::new("is more than clocks differ", "write at most `60s`; every token lives that much longer")),
+        _ => Err(ScalarError::new(
+            "is more than clocks differ",
+            "write at most `60s`; every token lives that much longer",
+        )),
     }
 }
 
 /// The time in which a quota comes back.
-pub(in crate::config) fn period(text: &str) -> Result<Duration, Fault> {
-    match duration(text)? {
+pub(in crate::config) fn parse_period(text: &str) -> Result<Duration, ScalarError> {
+    match parse_duration(text)? {
         period if period <= Duration::from_secs(24 * 3600) => Ok(period),
-        _ => Err(Fault::new("is longer than a day", "write at most `24h`")),
+        _ => Err(ScalarError::new("is longer than a day", "write at most `24h`")),
     }
 }
 
 /// How long a browser may keep the answer to a preflight.
-pub(in crate::config) fn max_age(text: &str) -> Result<Duration, Fault> {
-    match duration_or_zero(text)? {
+pub(in crate::config) fn parse_max_age(text: &str) -> Result<Duration, ScalarError> {
+    match parse_duration_or_zero(text)? {
         age if age <= Duration::from_secs(24 * 3600) => Ok(age),
-        _ => Err(Fault::new("is longer than any browser keeps it", "write at most `24h`")),
+        _ => Err(ScalarError::new("is longer than any browser keeps it", "write at most `24h`")),
     }
 }
 
 /// How long the shared quota may be waited for: each request waits with it.
-pub(in crate::config) fn deadline(text: &str) -> Result<Duration, Fault> {
-    match duration(text)? {
+pub(in crate::config) fn parse_deadline(text: &str) -> Result<Duration, ScalarError> {
+    match parse_duration(text)? {
         deadline if deadline <= Duration::from_secs(1) => Ok(deadline),
-        _ => Err(Fault::new("is longer than a request should wait", "write `1ms` to `1s`; every request waits for it")),
+        _ => Err(ScalarError::new(
+            "is longer than a request should wait",
+            "write `1ms` to `1s`; every request waits for it",
+        )),
     }
 }
 
 /// How many requests.
-pub(in crate::config) fn requests(text: &str) -> Result<NonZeroU32, Fault> {
+pub(in crate::config) fn parse_request_count(text: &str) -> Result<NonZeroU32, ScalarError> {
     const HINT: &str = "write a whole number from 1 to 4294967295";
     match text.parse().map(NonZeroU32::new) {
         Ok(Some(count)) => Ok(count),
-        Ok(None) => Err(Fault::new("allows nothing at all", HINT)),
-        Err(_) => Err(Fault::new("is no number of requests", HINT)),
+        Ok(None) => Err(ScalarError::new("allows nothing at all", HINT)),
+        Err(_) => Err(ScalarError::new("is no number of requests", HINT)),
     }
 }
 
 /// How many events.
-pub(in crate::config) fn events_count(text: &str) -> Result<NonZeroU64, Fault> {
-    let count = super::count(text)?;
-    NonZeroU64::try_from(count).map_err(|_| Fault::new("is no number", "write a whole number of at least 1"))
+pub(in crate::config) fn parse_event_count(text: &str) -> Result<NonZeroU64, ScalarError> {
+    let count = super::parse_count(text)?;
+    NonZeroU64::try_from(count).map_err(|_| ScalarError::new("is no number", "write a whole number of at least 1"))
 }
 
 /// How many bytes.
-pub(in crate::config) fn bytes_count(text: &str) -> Result<NonZeroU64, Fault> {
-    let bytes = u64::try_from(size(text)?).ok().and_then(NonZeroU64::new);
-    bytes.ok_or(Fault::new("is no size", "write a size of at least one byte"))
+pub(in crate::config) fn parse_byte_count(text: &str) -> Result<NonZeroU64, ScalarError> {
+    let bytes = u64::try_from(parse_size(text)?).ok().and_then(NonZeroU64::new);
+    bytes.ok_or(ScalarError::new("is no size", "write a size of at least one byte"))
 }
 
 /// The name of a field, in lower case.
-pub(in crate::config) fn field(text: &str) -> Result<HeaderName, Fault> {
+pub(in crate::config) fn parse_field_name(text: &str) -> Result<HeaderName, ScalarError> {
     const HINT: &str = "write the name of a field in lower case, such as `x-tenant`";
     // RFC 9110 §5.1: field names are case-insensitive; here there is one spelling of each.
     let lower = text.to_ascii_lowercase();
     match HeaderName::from_bytes(lower.as_bytes()) {
         Ok(name) if lower == text => Ok(name),
-        Ok(_) => Err(Fault::new("is not in lower case", HINT).suggest(Some(lower))),
-        Err(_) => Err(Fault::new("is no name of a field", HINT)),
+        Ok(_) => Err(ScalarError::new("is not in lower case", HINT).with_suggestion(Some(lower))),
+        Err(_) => Err(ScalarError::new("is no name of a field", HINT)),
     }
 }
 
 /// Fields that the gateway answers for: no configuration passes them on or sets them.
-fn own_field(name: &HeaderName) -> Option<Fault> {
+fn reject_managed_field(name: &HeaderName) -> Option<ScalarError> {
     // RFC 9110 §7.6.1: fields that "need to be removed before forwarding", and those that a `Connection` could name.
     const HOP: &[&str] = &[
         "connection",
@@ -177,10 +186,10 @@ fn own_field(name: &HeaderName) -> Option<Fault> {
     const OURS: [HeaderName; 4] = [LAST_EVENT_ID, REQUEST_ID, TRACEPARENT, TRACESTATE];
     if HOP.contains(&name.as_str()) {
         let hint = "take it away: it is about one connection (RFC 9110 §7.6.1), and the agent has another";
-        return Some(Fault::new("belongs to a connection, not to a request", hint));
+        return Some(ScalarError::new("belongs to a connection, not to a request", hint));
     }
     if MESSAGE.contains(&name.as_str()) || OURS.contains(name) || name.as_str().starts_with(IDENTITY_PREFIX) {
-        return Some(Fault::new(
+        return Some(ScalarError::new(
             "is written by the gateway itself",
             "take it away: the agent gets it anyway, where it has one",
         ));
@@ -189,51 +198,53 @@ fn own_field(name: &HeaderName) -> Option<Fault> {
 }
 
 /// A field that the agent gets as the caller wrote it.
-pub(in crate::config) fn forwarded_field(text: &str) -> Result<HeaderName, Fault> {
-    let name = field(text)?;
+pub(in crate::config) fn parse_forwarded_field(text: &str) -> Result<HeaderName, ScalarError> {
+    let name = parse_field_name(text)?;
     if [header::AUTHORIZATION, header::COOKIE].contains(&name) {
         const HINT: &str = "take it away, and write `forward_credentials: true` if the agent has to see it";
-        return Err(Fault::new("carries the caller's credentials", HINT));
+        return Err(ScalarError::new("carries the caller's credentials", HINT));
     }
     if name == header::FORWARDED || name.as_str().starts_with(FORWARDED_PREFIX) || name.as_str() == "x-real-ip" {
         const HINT: &str = "take it away: a caller can write any address in it";
-        return Err(Fault::new("says where a request comes from, and anybody can write it", HINT));
+        return Err(ScalarError::new("says where a request comes from, and anybody can write it", HINT));
     }
     // CGI, and what came of it such as WSGI, reads `-` as `_`: to many agents `x_diglot_subject` is `x-diglot-subject`
     // (RFC 3875 §4.1.18).
     if name.as_str().contains('_') {
         const HINT: &str = "have callers write it with `-`";
-        return Err(Fault::new("looks like another field to agents that read `_` and `-` as one", HINT));
+        return Err(ScalarError::new("looks like another field to agents that read `_` and `-` as one", HINT));
     }
-    own_field(&name).map_or(Ok(name), Err)
+    reject_managed_field(&name).map_or(Ok(name), Err)
 }
 
 /// A field that the agent gets from the gateway.
-pub(in crate::config) fn set_field(text: &str) -> Result<HeaderName, Fault> {
-    let name = field(text)?;
-    own_field(&name).map_or(Ok(name), Err)
+pub(in crate::config) fn parse_set_field(text: &str) -> Result<HeaderName, ScalarError> {
+    let name = parse_field_name(text)?;
+    reject_managed_field(&name).map_or(Ok(name), Err)
 }
 
 /// Whose requests a rate limit counts together.
-pub(in crate::config) fn policy_key(text: &str) -> Result<PolicyKey, Fault> {
+pub(in crate::config) fn parse_rate_limit_key(text: &str) -> Result<RateLimitKey, ScalarError> {
     const HINT: &str = "write `caller`, `tenant`, `claim:<name>`, `address`, `header:<name>` or `route`";
-    if let Some((_, key)) = words::LIMIT_KEY.iter().find(|(word, _)| *word == text) {
+    if let Some((_, key)) = enum_values::LIMIT_KEY.iter().find(|(word, _)| *word == text) {
         return Ok(key.clone());
     }
     match text.split_once(':') {
-        Some((words::CLAIM, name)) if !name.trim().is_empty() => word(name.trim()).map(PolicyKey::Claim),
-        Some((words::HEADER, name)) => {
-            field(name.trim()).map(PolicyKey::Header).map_err(|fault| Fault { suggestion: None, ..fault })
+        Some((enum_values::CLAIM_PREFIX, name)) if !name.trim().is_empty() => {
+            parse_word(name.trim()).map(RateLimitKey::Claim)
         }
-        _ => Err(Fault::new("is nothing that requests are counted by", HINT)),
+        Some((enum_values::HEADER_PREFIX, name)) => parse_field_name(name.trim())
+            .map(RateLimitKey::Header)
+            .map_err(|fault| ScalarError { suggestion: None, ..fault }),
+        _ => Err(ScalarError::new("is nothing that requests are counted by", HINT)),
     }
 }
 
 /// A SHA-256 digest.
-pub(in crate::config) fn digest(text: &str) -> Result<[u8; 32], Fault> {
+pub(in crate::config) fn parse_digest(text: &str) -> Result<[u8; 32], ScalarError> {
     const HINT: &str = "write the SHA-256 digest of the key, 64 hexadecimal digits: `printf %s KEY | sha256sum`";
     let mut digest = [0; 32];
-    let fault = || Fault::new("is no SHA-256 digest", HINT);
+    let fault = || ScalarError::new("is no SHA-256 digest", HINT);
     if text.len() != 2 * digest.len() || !text.is_ascii() {
         return Err(fault());
     }
@@ -247,18 +258,18 @@ pub(in crate::config) fn digest(text: &str) -> Result<[u8; 32], Fault> {
 
 /// A point in time, in seconds since the epoch: a date, whose first second in UTC is meant, or a date and time of
 /// RFC 3339.
-pub(in crate::config) fn moment(text: &str) -> Result<u64, Fault> {
+pub(in crate::config) fn parse_timestamp(text: &str) -> Result<u64, ScalarError> {
     const HINT: &str = "write a date or a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z` or \
                         `2027-01-31T12:00:00+08:00`";
-    seconds(text).ok_or(Fault::new("is no date", HINT))
+    parse_rfc3339(text).ok_or(ScalarError::new("is no date", HINT))
 }
 
-fn seconds(text: &str) -> Option<u64> {
+fn parse_rfc3339(text: &str) -> Option<u64> {
     let (date, time) = match text.find(['T', 't', ' ']) {
         Some(at) => (&text[..at], Some(&text[at + 1..])),
         None => (text, None),
     };
-    let [year, month, day] = numbers(date, '-', [4, 2, 2])?;
+    let [year, month, day] = split_numbers(date, '-', [4, 2, 2])?;
     let days = days_since_epoch(year, month, day)?;
     let Some(time) = time else { return u64::try_from(days * 86_400).ok() };
     // RFC 3339 §5.6: time-offset = "Z" / ("+" / "-") time-hour ":" time-minute
@@ -266,7 +277,7 @@ fn seconds(text: &str) -> Option<u64> {
         Some(clock) => (clock, 0),
         None => {
             let (clock, offset) = time.split_at(time.rfind(['+', '-'])?);
-            let [hours, minutes] = numbers(&offset[1..], ':', [2, 2])?;
+            let [hours, minutes] = split_numbers(&offset[1..], ':', [2, 2])?;
             let seconds = (hours < 24 && minutes < 60).then_some(hours * 3600 + minutes * 60)?;
             (clock, if offset.starts_with('-') { -seconds } else { seconds })
         }
@@ -276,14 +287,14 @@ fn seconds(text: &str) -> Option<u64> {
         Some(_) => return None,
         None => clock,
     };
-    let [hour, minute, second] = numbers(whole, ':', [2, 2, 2])?;
+    let [hour, minute, second] = split_numbers(whole, ':', [2, 2, 2])?;
     // A leap second is taken for the second behind it.
     (hour < 24 && minute < 60 && second <= 60).then_some(())?;
     u64::try_from(days * 86_400 + hour * 3600 + minute * 60 + second - offset).ok()
 }
 
 /// Whole numbers of these many digits, with `separator` between them.
-fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
+fn split_numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
     let mut parts = text.split(separator);
     let mut numbers = [0; N];
     for (number, width) in numbers.iter_mut().zip(digits) {

@@ -2,52 +2,52 @@
 
 use std::path::PathBuf;
 
-use super::{Fault, address, network};
+use super::{ScalarError, parse_network, parse_socket_address};
 use crate::config::access::TrustedProxy;
-use crate::config::listen::Address;
+use crate::config::listen::ListenAddress;
 
 /// What stands in front of the path of a Unix socket.
-const UNIX: &str = "unix:";
+const UNIX_PREFIX: &str = "unix:";
 
 /// The permissions of a Unix socket that says nothing else: whoever runs Diglot, and its group.
-pub(in crate::config) const MODE: &str = "0660";
+pub(in crate::config) const DEFAULT_MODE: &str = "0660";
 
 /// The longest path of a Unix socket: 108 bytes [unix(7)], the last of them NUL.
-const MAX_PATH: usize = 107;
+const MAX_SOCKET_PATH: usize = 107;
 
 /// Where to listen. A Unix socket has the default permissions.
-pub(in crate::config) fn listen(text: &str) -> Result<Address, Fault> {
-    let Some(path) = text.strip_prefix(UNIX) else { return address(text).map(Address::Tcp) };
+pub(in crate::config) fn parse_listen_address(text: &str) -> Result<ListenAddress, ScalarError> {
+    let Some(path) = text.strip_prefix(UNIX_PREFIX) else { return parse_socket_address(text).map(ListenAddress::Tcp) };
     let fault = |is, suggestion| {
         const HINT: &str = "write `unix:` and the absolute path of a socket, such as `unix:/run/diglot/data.sock`";
-        Err(Fault { is, hint: HINT, suggestion })
+        Err(ScalarError { predicate: is, hint: HINT, suggestion })
     };
     if let Some(rest) = path.strip_prefix("//") {
-        return fault("is a URL, not an address", rest.starts_with('/').then(|| format!("{UNIX}{rest}")));
+        return fault("is a URL, not an address", rest.starts_with('/').then(|| format!("{UNIX_PREFIX}{rest}")));
     }
     if !path.starts_with('/') || path.ends_with('/') || path.contains(['\0', '\n']) {
         return fault("names no socket by its absolute path", None);
     }
-    if path.len() > MAX_PATH {
+    if path.len() > MAX_SOCKET_PATH {
         return fault("is longer than the 107 bytes that a socket's path may have", None);
     }
-    Ok(Address::Unix { path: PathBuf::from(path), mode: mode(MODE)? })
+    Ok(ListenAddress::Unix { path: PathBuf::from(path), mode: parse_mode(DEFAULT_MODE)? })
 }
 
 /// The permissions of a socket's file, in octal.
-pub(in crate::config) fn mode(text: &str) -> Result<u32, Fault> {
+pub(in crate::config) fn parse_mode(text: &str) -> Result<u32, ScalarError> {
     const HINT: &str = "write them in octal: `0600` for the user alone, `0660` for its group too, `0666` for everybody";
     match u32::from_str_radix(text.strip_prefix("0o").unwrap_or(text), 8) {
         Ok(mode) if mode <= 0o777 && mode & 0o200 != 0 => Ok(mode),
-        Ok(_) => Err(Fault::new("are no permissions that would let anybody connect", HINT)),
-        Err(_) => Err(Fault::new("is no number in octal", HINT)),
+        Ok(_) => Err(ScalarError::new("are no permissions that would let anybody connect", HINT)),
+        Err(_) => Err(ScalarError::new("is no number in octal", HINT)),
     }
 }
 
 /// An address or a network of proxies, or `unix` for whoever may open a Unix socket.
-pub(in crate::config) fn trusted_proxy(text: &str) -> Result<TrustedProxy, Fault> {
+pub(in crate::config) fn parse_trusted_proxy(text: &str) -> Result<TrustedProxy, ScalarError> {
     if text == "unix" {
         return Ok(TrustedProxy::Unix);
     }
-    network(text).map(TrustedProxy::Network)
+    parse_network(text).map(TrustedProxy::Network)
 }

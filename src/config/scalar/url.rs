@@ -2,18 +2,19 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 
-use super::{Fault, upstream};
-use crate::config::Place;
+use super::ScalarError;
+use super::upstream::parse_upstream;
+use crate::config::UpstreamAddress;
 use crate::config::upstream::implied_port;
 
 /// The host and the port, written or implied.
-pub(super) fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16), Fault> {
+pub(super) fn parse_host_and_port(authority: &str, tls: bool) -> Result<(String, u16), ScalarError> {
     const EXAMPLE: &str = "write a host name or an IP address, IPv6 in brackets: `http://[::1]:9001/`";
-    const PORT: Fault =
-        Fault::new("has a port that is no number from 1 to 65535", "correct the port, or leave out `:`");
+    const PORT: ScalarError =
+        ScalarError::new("has a port that is no number from 1 to 65535", "correct the port, or leave out `:`");
     let (host, port) = match authority.strip_prefix('[') {
         Some(bracketed) => {
-            let fault = Fault::new("has an IPv6 address that cannot be read", EXAMPLE);
+            let fault = ScalarError::new("has an IPv6 address that cannot be read", EXAMPLE);
             let Some((inside, after)) = bracketed.split_once(']') else { return Err(fault) };
             let address: Ipv6Addr = inside.parse().map_err(|_| fault)?;
             (address.to_string(), after)
@@ -24,7 +25,7 @@ pub(super) fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16),
         }
     };
     if host.is_empty() {
-        return Err(Fault::new("names no host", EXAMPLE));
+        return Err(ScalarError::new("names no host", EXAMPLE));
     }
     let port = match port.strip_prefix(':') {
         // `u16` also reads `+80`.
@@ -36,54 +37,54 @@ pub(super) fn host_and_port(authority: &str, tls: bool) -> Result<(String, u16),
     let empty_label = host.strip_suffix('.').unwrap_or(&host).split('.').any(str::is_empty);
     match port {
         0 => Err(PORT),
-        _ if empty_label || !host.bytes().all(letter) => Err(Fault::new("has a host that is no name", EXAMPLE)),
+        _ if empty_label || !host.bytes().all(letter) => Err(ScalarError::new("has a host that is no name", EXAMPLE)),
         port => Ok((host, port)),
     }
 }
 
 /// Where something is fetched from that the gateway believes: https, or http on loopback.
-pub(in crate::config) fn web_url(text: &str) -> Result<String, Fault> {
-    let Place::Host { tls, host, .. } = upstream(text)?.place else {
-        return Err(Fault::new("has a scheme other than `http` and `https`", "write an https URL"));
+pub(in crate::config) fn parse_web_url(text: &str) -> Result<String, ScalarError> {
+    let UpstreamAddress::Host { tls, host, .. } = parse_upstream(text)?.address else {
+        return Err(ScalarError::new("has a scheme other than `http` and `https`", "write an https URL"));
     };
     let loopback = host == "localhost" || host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback());
     if !tls && !loopback {
         const HINT: &str =
             "write `https://`: what comes over http can be changed on its way; only loopback may do without";
-        return Err(Fault::new("is not an https URL", HINT));
+        return Err(ScalarError::new("is not an https URL", HINT));
     }
     Ok(text.to_owned())
 }
 
 /// An issuer whose keys are found by discovery.
-pub(in crate::config) fn discovered(text: &str) -> Result<String, Fault> {
+pub(in crate::config) fn parse_discovery_issuer(text: &str) -> Result<String, ScalarError> {
     const HINT: &str = "write the issuer's https URL, or say where its keys are: `jwks_url`, `jwks_file`, \
                         `public_key_file`, `secret_file` or `secret`";
     // OpenID Connect Discovery 1.0 §2: the issuer is a URL "that uses the https scheme and has no query or fragment
     // components".
-    match web_url(text) {
+    match parse_web_url(text) {
         Ok(url) if !url.contains('?') => Ok(url),
-        _ => Err(Fault::new("is no https URL, so its keys cannot be discovered", HINT)),
+        _ => Err(ScalarError::new("is no https URL, so its keys cannot be discovered", HINT)),
     }
 }
 
 /// The gateway's own URL, as clients know it.
-pub(in crate::config) fn resource(text: &str) -> Result<String, Fault> {
-    web_url(text)?;
+pub(in crate::config) fn parse_resource(text: &str) -> Result<String, ScalarError> {
+    parse_web_url(text)?;
     if text.contains('?') {
-        return Err(Fault::new("has a query", "write the URL without it: it names the gateway, not a request"));
+        return Err(ScalarError::new("has a query", "write the URL without it: it names the gateway, not a request"));
     }
     match text.strip_suffix('/') {
         Some(shorter) => {
             let meant = Some(shorter.trim_end_matches('/').to_owned());
-            Err(Fault::new("ends with `/`", "take the last slash away").suggest(meant))
+            Err(ScalarError::new("ends with `/`", "take the last slash away").with_suggestion(meant))
         }
         None => Ok(text.to_owned()),
     }
 }
 
 /// The origin of a page, as browsers write it; `None` for `*`, which is any.
-pub(in crate::config) fn origin(text: &str) -> Result<Option<String>, Fault> {
+pub(in crate::config) fn parse_origin(text: &str) -> Result<Option<String>, ScalarError> {
     const EXAMPLE: &str =
         "write scheme, host and port as the browser's `Origin` field has them: `https://app.example.com`";
     match text {
@@ -91,26 +92,29 @@ pub(in crate::config) fn origin(text: &str) -> Result<Option<String>, Fault> {
         "null" => {
             const HINT: &str =
                 "every sandboxed frame and local file has the origin `null`, so it would be no check at all";
-            return Err(Fault::new("is nobody's origin in particular", HINT));
+            return Err(ScalarError::new("is nobody's origin in particular", HINT));
         }
         _ if text.contains('*') => {
-            return Err(Fault::new("looks like a pattern", "write each origin in full; `*` alone stands for any"));
+            return Err(ScalarError::new(
+                "looks like a pattern",
+                "write each origin in full; `*` alone stands for any",
+            ));
         }
         _ => {}
     }
     let lower = text.to_ascii_lowercase();
     let Some((scheme, rest)) = lower.split_once("://") else {
         let named = lower.starts_with(|first: char| first.is_ascii_alphanumeric()).then(|| format!("https://{lower}"));
-        return Err(Fault::new("has no scheme", EXAMPLE).suggest(named));
+        return Err(ScalarError::new("has no scheme", EXAMPLE).with_suggestion(named));
     };
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_lowercase())
         && scheme.bytes().all(|each| each.is_ascii_alphanumeric() || b"+-.".contains(&each));
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     if authority.contains('@') || !is_scheme || !lower.is_ascii() {
-        return Err(Fault::new("is no origin", EXAMPLE));
+        return Err(ScalarError::new("is no origin", EXAMPLE));
     }
     // Without a scheme's own port there is none to imply; any port but 0 stands for itself.
-    let (host, port) = host_and_port(authority, scheme != "http")?;
+    let (host, port) = parse_host_and_port(authority, scheme != "http")?;
     let shown = if host.contains(':') { format!("[{host}]") } else { host };
     let implied = matches!((scheme, port), ("http", 80) | ("https", 443));
     let written = authority.rsplit_once(']').map_or(authority, |(_, after)| after).contains(':');
@@ -118,7 +122,9 @@ pub(in crate::config) fn origin(text: &str) -> Result<Option<String>, Fault> {
         if written && !implied { format!("{scheme}://{shown}:{port}") } else { format!("{scheme}://{shown}") };
     if serialised != text {
         // RFC 6454 §6.2: lower case, no default port, no path.
-        return Err(Fault::new("is not how a browser writes an origin", EXAMPLE).suggest(Some(serialised)));
+        return Err(
+            ScalarError::new("is not how a browser writes an origin", EXAMPLE).with_suggestion(Some(serialised))
+        );
     }
     Ok(Some(serialised))
 }
@@ -148,34 +154,34 @@ impl RedisUrl {
     }
 
     /// For the client.
-    pub(in crate::config) fn whole(&self) -> String {
+    pub(in crate::config) fn to_url(&self) -> String {
         let RedisUrl { scheme, user, password, host, database } = self;
         match password {
             Some(password) => format!("{scheme}://{user}:{password}@{host}{database}"),
-            None if user.is_empty() => self.shown(),
+            None if user.is_empty() => self.to_redacted_url(),
             None => format!("{scheme}://{user}@{host}{database}"),
         }
     }
 
     /// For logs.
-    pub(in crate::config) fn shown(&self) -> String {
+    pub(in crate::config) fn to_redacted_url(&self) -> String {
         format!("{}://{}{}", self.scheme, self.host, self.database)
     }
 }
 
 /// Where a Redis or Valkey is.
-pub(in crate::config) fn redis(text: &str) -> Result<RedisUrl, Fault> {
+pub(in crate::config) fn parse_redis(text: &str) -> Result<RedisUrl, ScalarError> {
     const EXAMPLE: &str = "write a URL such as `redis://127.0.0.1:6379/0`, or `rediss://` for TLS";
     const SCHEMES: &[(&str, &str)] = &[("redis://", "redis"), ("rediss://", "rediss")];
     let found = SCHEMES.iter().find_map(|(start, scheme)| Some((text.strip_prefix(start)?, *scheme)));
     let Some((rest, scheme)) = found else {
-        return Err(Fault::new("has a scheme other than `redis` and `rediss`", EXAMPLE));
+        return Err(ScalarError::new("has a scheme other than `redis` and `rediss`", EXAMPLE));
     };
     if rest.contains(['?', '#']) {
-        return Err(Fault::new("has a query or a fragment", "take it away; TLS certificates are always checked"));
+        return Err(ScalarError::new("has a query or a fragment", "take it away; TLS certificates are always checked"));
     }
     if !rest.bytes().all(|each| each.is_ascii_graphic()) {
-        return Err(Fault::new("holds white space or a character that is not ASCII", "percent-encode it"));
+        return Err(ScalarError::new("holds white space or a character that is not ASCII", "percent-encode it"));
     }
     // A password may hold `/`, but then it is no URL; what is behind the last `@` is the host.
     let (credentials, rest) = rest.rsplit_once('@').map_or(("", rest), |(before, after)| (before, after));
@@ -184,14 +190,14 @@ pub(in crate::config) fn redis(text: &str) -> Result<RedisUrl, Fault> {
         None => (credentials, None),
     };
     if credentials.contains('/') {
-        return Err(Fault::new("has a `/` before its host", "write `%2F` for a `/` in a password"));
+        return Err(ScalarError::new("has a `/` before its host", "write `%2F` for a `/` in a password"));
     }
     let (authority, database) = rest.find('/').map_or((rest, ""), |slash| rest.split_at(slash));
     let digits = database.strip_prefix('/').unwrap_or_default();
     if !digits.bytes().all(|each| each.is_ascii_digit()) || digits.len() > 6 {
-        return Err(Fault::new("names a database that is no number", "write its number behind the host: `/0`"));
+        return Err(ScalarError::new("names a database that is no number", "write its number behind the host: `/0`"));
     }
-    host_and_port(authority, true)?;
+    parse_host_and_port(authority, true)?;
     Ok(RedisUrl {
         scheme,
         user: user.to_owned(),

@@ -10,14 +10,14 @@ use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde_json::{Value, json};
 
 use crate::config::access;
-use crate::config::words::{self, Words};
+use crate::config::enum_values::{self, EnumValues};
 use crate::dialect::{self, ALL, AUTO};
 
 /// The JSON types of what YAML reads where any text is taken: `1`, `1.5` and `true` are texts, too.
-const ANY: [&str; 3] = ["string", "number", "boolean"];
+const SCALAR_TYPES: [&str; 3] = ["string", "number", "boolean"];
 
 /// Which texts stand for something from the environment.
-const REFERENCE: &str = r"\$\{";
+const REFERENCE_PATTERN: &str = r"\$\{";
 
 /// A scalar with a name of its own in the schema: what it is, its JSON types, and a pattern for it as a text.
 macro_rules! scalars {
@@ -31,7 +31,7 @@ macro_rules! scalars {
                     $word.into()
                 }
                 fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                    scalar(concat!($($doc),+).trim(), &$types, $pattern)
+                    scalar_schema(concat!($($doc),+).trim(), &$types, $pattern)
                 }
             }
         )+
@@ -40,7 +40,7 @@ macro_rules! scalars {
 
 scalars! {
     /// Any text. In quotes if YAML could read it as something else than text.
-    Text "text": ANY, "";
+    Text "text": SCALAR_TYPES, "";
     /// A whole number and one of `ms`, `s`, `m`, `h`: `500ms`, `15s`, `5m`, `1h`. At most 30 days.
     Duration "duration": ["string"], "[0-9]+(ms|s|m|h)";
     /// A whole number of bytes, alone or with `B`, `KiB`, `MiB` or `GiB`: `65536`, `64KiB`, `8MiB`.
@@ -60,7 +60,7 @@ scalars! {
     /// A path that begins with `/`, with `{thread_id}` in it.
     EventsPath "path-of-events": ["string"], r"/.*\{thread_id\}.*";
     /// The name of a file. A relative one starts at the folder of the configuration.
-    FileName "file": ANY, "";
+    FileName "file": SCALAR_TYPES, "";
     /// An `http` or `https` URL.
     Url "url": ["string"], "[hH][tT][tT][pP][sS]?://.+";
     /// An `http` or `https` URL, or a Unix socket with the path of the request behind a colon: `unix:/run/agent.sock:/chat`.
@@ -70,7 +70,7 @@ scalars! {
     /// An origin as browsers write it (`https://app.example.com`), or `*` for any.
     WebOrigin "origin": ["string"], r"(\*|[a-z][a-z0-9+.-]*://.+)";
     /// The name of a field of requests, in lower case.
-    Field "field": ANY, "[!#$%&'*+.^_`|~0-9a-z-]+";
+    Field "field": SCALAR_TYPES, "[!#$%&'*+.^_`|~0-9a-z-]+";
     /// The value of a field. In quotes if YAML could read it as something else than text.
     FieldValue "value-of-field": ["string"], "";
     /// SHA-256 in 64 hexadecimal digits.
@@ -78,13 +78,13 @@ scalars! {
     /// A date, or a date and a time with its offset: `2027-01-31`, `2027-01-31T12:00:00Z`.
     Moment "date": ["string"], "[0-9]{4}-[0-9]{2}-[0-9]{2}([Tt ].+)?";
     /// At most 32 lower-case letters, digits and hyphens; not the name of a built-in dialect.
-    DialectName "name-of-dialect": ANY, "[a-z0-9-]{1,32}";
+    DialectName "name-of-dialect": SCALAR_TYPES, "[a-z0-9-]{1,32}";
     /// `abort`, or `continue for` and a duration.
     OnDisconnect "on-disconnect": ["string"], r"(abort|continue\s*for\s+[0-9]+(ms|s|m|h))";
 }
 
-fn scalar(what: &str, types: &[&str], pattern: &str) -> Schema {
-    let pattern = if pattern.is_empty() { r"\S".to_owned() } else { format!(r"^\s*{pattern}\s*$|{REFERENCE}") };
+fn scalar_schema(what: &str, types: &[&str], pattern: &str) -> Schema {
+    let pattern = if pattern.is_empty() { r"\S".to_owned() } else { format!(r"^\s*{pattern}\s*$|{REFERENCE_PATTERN}") };
     let kinds = if let [one] = types { json!(one) } else { json!(types) };
     let mut schema = json_schema!({ "description": what, "type": kinds, "pattern": pattern });
     if types.contains(&"integer") {
@@ -108,7 +108,7 @@ macro_rules! choices {
                     stringify!($name).into()
                 }
                 fn json_schema(_: &mut SchemaGenerator) -> Schema {
-                    choice($words)
+                    choice_schema($words)
                 }
             }
         )+
@@ -117,59 +117,59 @@ macro_rules! choices {
 
 choices! {
     /// `guard`
-    Guard: words(words::GUARD);
+    Guard: value_names(enum_values::GUARD);
     /// `threads`
-    Threads: words(words::THREADS);
+    Threads: value_names(enum_values::THREADS);
     /// `on_token_expiry`
-    OnTokenExpiry: words(words::ON_TOKEN_EXPIRY);
+    OnTokenExpiry: value_names(enum_values::ON_TOKEN_EXPIRY);
     /// `errors`
-    Errors: words(words::ERRORS);
+    Errors: value_names(enum_values::ERRORS);
     /// `store`
-    Store: words(words::STORE);
+    Store: value_names(enum_values::STORE);
     /// `on_error`
-    OnError: words(words::ON_ERROR);
+    OnError: value_names(enum_values::ON_ERROR);
     /// `client_auth`
-    ClientAuth: words(words::CLIENT_AUTH);
+    ClientAuth: value_names(enum_values::CLIENT_AUTH);
     /// `http`
-    Http: words(words::HTTP);
+    Http: value_names(enum_values::HTTP);
     /// `true` and `false`
-    Truth: words(words::TRUTH);
+    Truth: value_names(enum_values::BOOLEAN);
     /// `content`
-    Content: option("content");
+    Content: option_values("content");
     /// `fields`
-    Fields: option("fields");
+    Fields: option_values("fields");
     /// `pin`
-    Pin: option("pin");
+    Pin: option_values("pin");
     /// `timestamp`
-    Timestamp: option("timestamp");
+    Timestamp: option_values("timestamp");
     /// `algorithms`
     Algorithm: access::Algorithm::ALL.iter().map(|known| known.name()).collect();
 }
 
-fn words<T>(words: Words<T>) -> Vec<&'static str> {
+fn value_names<T>(words: EnumValues<T>) -> Vec<&'static str> {
     words.iter().map(|(word, _)| *word).collect()
 }
 
-fn option(name: &str) -> Vec<&'static str> {
-    dialect::choices(name).map(|(_, word, _)| *word).collect()
+fn option_values(name: &str) -> Vec<&'static str> {
+    dialect::choices_for(name).map(|(_, word, _)| *word).collect()
 }
 
 /// One of `words`, each as YAML reads it and as a text.
-fn choice(words: Vec<&str>) -> Schema {
-    let bare = words.iter().filter_map(|word| super::bare(word));
-    let all: Vec<Value> = bare.chain(words.iter().map(|word| json!(word))).collect();
-    open(&all)
+fn choice_schema(values: Vec<&str>) -> Schema {
+    let bare = values.iter().filter_map(|word| super::to_bare_scalar(word));
+    let all: Vec<Value> = bare.chain(values.iter().map(|word| json!(word))).collect();
+    enum_or_reference(&all)
 }
 
 /// One of `known`, or what comes from the environment. Blanks around a word are taken off, so they pass.
-fn open(known: &[Value]) -> Schema {
-    json_schema!({ "anyOf": [{ "enum": known }, { "type": "string", "pattern": format!(r"{REFERENCE}|^\s|\s$") }] })
+fn enum_or_reference(known: &[Value]) -> Schema {
+    json_schema!({ "anyOf": [{ "enum": known }, { "type": "string", "pattern": format!(r"{REFERENCE_PATTERN}|^\s|\s$") }] })
 }
 
 /// A dialect: a built-in one, one of `dialects`, or `auto`.
-pub struct Dialect;
+pub struct DialectRefKind;
 
-impl JsonSchema for Dialect {
+impl JsonSchema for DialectRefKind {
     fn schema_name() -> Cow<'static, str> {
         "dialect".into()
     }
@@ -178,7 +178,7 @@ impl JsonSchema for Dialect {
         json_schema!({
             "description": "The name of a built-in dialect or of one of `dialects`. For `client` and `agent` also `auto`: what is said tells it.",
             // The first is for editors, which show its words; the second for names of the file's own.
-            "anyOf": [{ "enum": names }, { "type": "string", "pattern": format!(r"^\s*[a-z0-9-]{{1,32}}\s*$|{REFERENCE}") }],
+            "anyOf": [{ "enum": names }, { "type": "string", "pattern": format!(r"^\s*[a-z0-9-]{{1,32}}\s*$|{REFERENCE_PATTERN}") }],
         })
     }
 }
@@ -194,15 +194,16 @@ impl JsonSchema for LimitKey {
         "LimitKey".into()
     }
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let pattern = format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE}", words::CLAIM, words::HEADER);
-        json_schema!({ "anyOf": [{ "enum": words(words::LIMIT_KEY) }, { "type": "string", "pattern": pattern }] })
+        let pattern =
+            format!(r"^\s*({}|{}):\s*\S.*$|{REFERENCE_PATTERN}", enum_values::CLAIM_PREFIX, enum_values::HEADER_PREFIX);
+        json_schema!({ "anyOf": [{ "enum": value_names(enum_values::LIMIT_KEY) }, { "type": "string", "pattern": pattern }] })
     }
 }
 
 /// One scalar or a list of scalars.
-pub struct OneOrMany<K>(PhantomData<K>);
+pub struct ScalarOrListKind<K>(PhantomData<K>);
 
-impl<K: JsonSchema> JsonSchema for OneOrMany<K> {
+impl<K: JsonSchema> JsonSchema for ScalarOrListKind<K> {
     fn inline_schema() -> bool {
         true
     }
@@ -216,9 +217,9 @@ impl<K: JsonSchema> JsonSchema for OneOrMany<K> {
 }
 
 /// A list that is not empty.
-pub struct Some<K>(PhantomData<K>);
+pub struct NonEmptyListKind<K>(PhantomData<K>);
 
-impl<K: JsonSchema> JsonSchema for Some<K> {
+impl<K: JsonSchema> JsonSchema for NonEmptyListKind<K> {
     fn inline_schema() -> bool {
         true
     }

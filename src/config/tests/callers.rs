@@ -4,9 +4,11 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Config, Problems, read};
-use crate::config::access::{Algorithm, Errors, Keys, OnError, OnExpiry, PolicyKey, UpstreamValue};
-use crate::config::load::{from_path, key_file};
+use super::{Config, ConfigProblems, read};
+use crate::config::access::{
+    Algorithm, IssuerKeysConfig, OnError, OnExpiry, RateLimitKey, RouteErrorFormat, UpstreamHeaderValue,
+};
+use crate::config::load::{from_path, load_key_file};
 use crate::config::scalar;
 
 /// A folder of its own, gone at the end.
@@ -22,15 +24,15 @@ impl Folder {
         Folder(path)
     }
 
-    fn config(&self, text: &str) -> Result<Config, Problems> {
+    fn load_config(&self, text: &str) -> Result<Config, ConfigProblems> {
         let path = self.0.join("diglot.yaml");
         fs::write(&path, text).expect("a file");
         from_path(&path)
     }
 
     /// What is said, with `DIR` for the folder.
-    fn said(&self, text: &str) -> String {
-        self.config(text).expect_err("broken").to_string().replace(&self.0.display().to_string(), "DIR")
+    fn load_error(&self, text: &str) -> String {
+        self.load_config(text).expect_err("broken").to_string().replace(&self.0.display().to_string(), "DIR")
     }
 }
 
@@ -40,7 +42,7 @@ impl Drop for Folder {
     }
 }
 
-fn good(text: &str) -> Config {
+fn valid_config(text: &str) -> Config {
     read(text).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
@@ -48,7 +50,7 @@ fn good(text: &str) -> Config {
 const DIGEST: &str = "c018c41c1afaf2c0b66c64f97d0ee135657b699ad260f299234cd40a5d625e0e";
 
 #[test]
-fn issuers_and_keys_become_what_tokens_are_checked_with() {
+fn reads_issuers_and_api_keys() {
     let text = r#"
 trusted_proxies: [10.0.0.7, 10.0.0.0/8, "fd00::/8"]
 auth:
@@ -84,12 +86,12 @@ routes:
   - {path: /b, client: ag-ui, agent: hai, upstream: http://h/, auth: none}
   - {path: /c, client: ag-ui, agent: hai, upstream: http://h/, auth: [partners, staff]}
 "#;
-    let config = good(&text.replace("DIGEST", DIGEST));
+    let config = valid_config(&text.replace("DIGEST", DIGEST));
     let proxies: Vec<String> = config.trusted_proxies.networks.iter().map(ToString::to_string).collect();
     assert_eq!(proxies, ["10.0.0.7/32", "10.0.0.0/8", "fd00::/8"]);
     assert_eq!(config.auth.resource.as_deref(), Some("https://agents.example.com"));
     let [staff, jobs, edge] = &*config.auth.issuers else { panic!("three issuers") };
-    assert_eq!((&*staff.issuer, &staff.keys), ("https://login.example.com/realms/a/", &Keys::Discovery));
+    assert_eq!((&*staff.issuer, &staff.keys), ("https://login.example.com/realms/a/", &IssuerKeysConfig::Discovery));
     assert_eq!((staff.leeway, staff.types.join(" ")), (Duration::from_secs(5), "jwt at+jwt".to_owned()));
     assert!(staff.algorithms.iter().all(|algorithm| !algorithm.is_shared()));
     assert_eq!(staff.algorithms.len(), 9);
@@ -103,7 +105,7 @@ routes:
     );
     assert_eq!((jobs.leeway, &*jobs.claims.subject, &*jobs.claims.scopes), (Duration::ZERO, "client_id", "roles"));
     assert_eq!((jobs.claims.tenant.as_deref(), jobs.claims.tier.as_deref()), (Some("org.id"), Some("plan")));
-    assert_eq!(edge.keys, Keys::Url("http://127.0.0.1:9/keys".to_owned()));
+    assert_eq!(edge.keys, IssuerKeysConfig::Url("http://127.0.0.1:9/keys".to_owned()));
     assert_eq!(edge.algorithms, [Algorithm::EdDSA]);
     let [partners] = &*config.auth.api_keys else { panic!("one list") };
     let [one, two] = &*partners.keys else { panic!("two keys") };
@@ -118,7 +120,7 @@ routes:
 }
 
 #[test]
-fn what_a_route_asks_and_allows_is_read() {
+fn reads_the_access_rules_of_routes() {
     let text = r#"
 auth: {issuers: [{name: staff, issuer: "https://a", audience: x, tenant_claim: org}]}
 limits: {max_streams: 9, legacy_headers: true}
@@ -148,7 +150,7 @@ routes:
     upstream_headers: {authorization: "Bearer ${SECRET}"}
   - {path: /b, client: ag-ui, agent: hai, upstream: http://h/, auth: none, tools: [], forward_credentials: true, cors: {origins: "*", max_age: 0s}}
 "#;
-    let config = good(text);
+    let config = valid_config(text);
     assert_eq!(config.limits.max_streams.map(std::num::NonZero::get), Some(9));
     let [first, second] = &*config.routes else { panic!("two routes") };
     let access = &first.access;
@@ -165,7 +167,7 @@ routes:
     assert_eq!(access.require.claims, claims);
     assert_eq!((&access.require.scopes, &access.require.tenants), (&texts(&["chat"]), &texts(&["t"])));
     assert_eq!((&access.tools, access.own_threads), (&Some(texts(&["search"])), true));
-    assert_eq!((access.on_token_expiry, access.errors), (OnExpiry::RunError, Errors::RunError));
+    assert_eq!((access.on_token_expiry, access.errors), (OnExpiry::RunError, RouteErrorFormat::RunError));
     assert_eq!(access.rate_limits, [3, 0]);
     assert_eq!(access.max_streams.map(std::num::NonZero::get), Some(3));
     assert_eq!(access.max_streams_per_caller.map(std::num::NonZero::get), Some(2));
@@ -177,7 +179,7 @@ routes:
     assert_eq!((cors.credentials, cors.max_age), (true, Duration::from_secs(600)));
     assert_eq!(access.forward_headers, ["x-a"]);
     let [header] = &*access.upstream_headers else { panic!("one field") };
-    let UpstreamValue::Text(value) = &header.value else { panic!("a text") };
+    let UpstreamHeaderValue::Text(value) = &header.value else { panic!("a text") };
     assert!(value.is_sensitive() && value == "Bearer s3cret");
     let open = &second.access;
     assert!(open.methods.is_empty() && open.forward_credentials);
@@ -187,22 +189,23 @@ routes:
     let limits = &config.rate_limits;
     let [plain, tight, loose, _] = &*limits.policies else { panic!("four policies") };
     assert!(limits.legacy_headers && tight.shared && !plain.shared);
-    let quota = |quota: crate::config::access::Quota| (quota.requests.get(), quota.per.as_secs(), quota.burst.get());
-    assert_eq!((quota(plain.quota), &plain.key), ((60, 60, 60), &PolicyKey::Caller));
-    assert_eq!((quota(tight.quota), &tight.key), ((5, 10, 2), &PolicyKey::Claim("org.id".to_owned())));
+    let quota =
+        |quota: crate::config::access::RateLimitQuota| (quota.requests.get(), quota.per.as_secs(), quota.burst.get());
+    assert_eq!((quota(plain.quota), &plain.key), ((60, 60, 60), &RateLimitKey::Caller));
+    assert_eq!((quota(tight.quota), &tight.key), ((5, 10, 2), &RateLimitKey::Claim("org.id".to_owned())));
     let tiers: Vec<_> = tight.tiers.iter().map(|(name, tier)| (name.as_str(), quota(*tier))).collect();
     assert_eq!(tiers, [("gold", (50, 10, 2)), ("silver", (9, 10, 3))]);
     assert_eq!(quota(loose.tiers[0].1), (600, 60, 600));
     let redis = limits.redis.as_ref().expect("a Redis");
     assert_eq!(redis.url.expose(), "rediss://me:hunter2@Redis.example:7000/3");
-    assert_eq!((&*redis.shown, &*redis.prefix), ("rediss://Redis.example:7000/3", "a:"));
+    assert_eq!((&*redis.display_url, &*redis.prefix), ("rediss://Redis.example:7000/3", "a:"));
     assert_eq!((redis.deadline, redis.on_error), (Duration::from_millis(5), OnError::Deny));
     let shown = format!("{config:?}");
     assert!(!shown.contains("hunter2") && !shown.contains("s3cret"), "{shown}");
 }
 
 #[test]
-fn files_are_looked_for_beside_the_configuration() {
+fn resolves_files_relative_to_the_configuration() {
     let files = [
         ("keys.yaml", &*format!("keys: [{{id: a, sha256: {DIGEST}}}]\n")),
         ("hmac", "0123456789abcdef0123456789abcdef  \n"),
@@ -222,24 +225,24 @@ routes:
     upstream: http://h/
     upstream_headers: {x-agent: {file: agent, prefix: "Bearer "}}
 "#;
-    let config = folder.config(text).unwrap_or_else(|problems| panic!("{problems}"));
-    assert_eq!(config.auth.issuers[0].keys, Keys::SecretFile(folder.0.join("hmac")));
+    let config = folder.load_config(text).unwrap_or_else(|problems| panic!("{problems}"));
+    assert_eq!(config.auth.issuers[0].keys, IssuerKeysConfig::SecretFile(folder.0.join("hmac")));
     // White space at the end of a file is not part of the secret: 32 bytes are enough for HS256 alone.
     assert_eq!(config.auth.issuers[0].algorithms, [Algorithm::HS256]);
     let file = config.auth.api_keys[0].file.as_ref().expect("a file");
-    assert_eq!(key_file(file, &fs::read(file).expect("a file")).expect("keys")[0].id, "a");
+    assert_eq!(load_key_file(file, &fs::read(file).expect("a file")).expect("keys")[0].id, "a");
     // RFC 3986 §2.1: the password is percent-encoded into the URL.
     let redis = config.rate_limits.redis.expect("a Redis");
     assert_eq!(redis.url.expose(), "redis://:a%2Fb%40c%25@127.0.0.1:6379/0");
-    assert_eq!(redis.shown, "redis://127.0.0.1:6379/0");
-    let UpstreamValue::File { prefix, path } = &config.routes[0].access.upstream_headers[0].value else {
+    assert_eq!(redis.display_url, "redis://127.0.0.1:6379/0");
+    let UpstreamHeaderValue::File { prefix, path } = &config.routes[0].access.upstream_headers[0].value else {
         panic!("a file")
     };
     assert_eq!((prefix.as_str(), path), ("Bearer ", &folder.0.join("agent")));
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_where_it_stands() {
+fn reports_mistakes_of_referenced_files_at_their_position() {
     let files = [
         ("keys.yaml", &*format!("keys:\n  - {{id: a, sha256: hunter2}}\n  - {{id: b, sha256: {DIGEST}, exp: 1}}\n")),
         (
@@ -268,7 +271,7 @@ routes:
     upstream: http://h/
     upstream_headers: {x-agent: {file: empty}}
 "#;
-    let said = folder.said(text.replace("DIGEST", DIGEST).trim_start());
+    let said = folder.load_error(text.replace("DIGEST", DIGEST).trim_start());
     let first: Vec<&str> = said.lines().filter(|line| line.starts_with("DIR")).collect();
     let expected = [
         "DIR/diglot.yaml:2:60: auth.issuers[0].secret_file: the secret is shorter than 32 bytes (RFC 7518 §3.2)",
@@ -288,7 +291,7 @@ routes:
 }
 
 #[test]
-fn a_moment_is_a_second_since_the_epoch() {
+fn parses_dates_into_epoch_seconds() {
     // From `date -d … +%s`.
     for (text, expected) in [
         ("1970-01-01", Some(0)),
@@ -309,6 +312,6 @@ fn a_moment_is_a_second_since_the_epoch() {
         ("+026-01-01", None),
         ("路", None),
     ] {
-        assert_eq!(scalar::moment(text).ok(), expected, "{text}");
+        assert_eq!(scalar::parse_timestamp(text).ok(), expected, "{text}");
     }
 }

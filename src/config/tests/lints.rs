@@ -1,8 +1,8 @@
 //! What is no mistake and probably not meant: what is said of it, and that nothing is said where it is meant.
 
 use super::environment;
-use crate::config::load::{With, understood};
-use crate::config::{Problem, Severity};
+use crate::config::load::{LoadContext, load_with};
+use crate::config::{ConfigProblem, ProblemSeverity};
 use std::path::Path;
 
 /// `(what is doubtful, the file, what is said)`; see [`super::broken::BROKEN`].
@@ -118,15 +118,19 @@ f:15:11: warning: routes[0].cors: pages of any origin may call a route that want
 ];
 
 #[test]
-fn what_is_doubtful_is_said() {
+fn warns_about_each_questionable_setting() {
     for (what, text, expected) in DOUBTFUL {
-        let loaded = understood(Path::new("f"), text.trim_start().as_bytes(), With::of(Path::new("f"), &environment));
+        let loaded = load_with(
+            Path::new("f"),
+            text.trim_start().as_bytes(),
+            LoadContext::for_path(Path::new("f"), &environment),
+        );
         let loaded = loaded.unwrap_or_else(|problems| panic!("{what}: {problems}"));
         let mut said = String::from("\n");
         for warning in &loaded.warnings {
-            assert_eq!(warning.severity, Severity::Warning);
+            assert_eq!(warning.severity, ProblemSeverity::Warning);
             assert!(!format!("{warning} {warning:?}").contains("hunter2"), "{warning}");
-            said += &format!("{}\n", Problem { excerpt: None, ..warning.clone() });
+            said += &format!("{}\n", ConfigProblem { excerpt: None, ..warning.clone() });
         }
         assert_eq!(said, *expected, "{what}");
     }

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use super::{committed, read};
-use crate::config::listen::{Address, ClientAuth, Tls};
+use super::{committed_file, read};
+use crate::config::listen::{ClientAuthConfig, ListenAddress, ListenerTlsConfig};
 use crate::config::{Config, certificate};
 
 /// As [`super::broken::BROKEN`].
@@ -130,13 +130,13 @@ f:1:71: limits.idle_timeout: `0s` leaves no time at all
 
 const ROUTE: &str = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]\n";
 
-fn good(text: &str) -> Config {
+fn valid_config(text: &str) -> Config {
     read(&format!("{text}\n{ROUTE}")).unwrap_or_else(|problems| panic!("{problems}"))
 }
 
 #[test]
-fn listeners_become_what_is_bound() {
-    let config = good(
+fn reads_listener_addresses_and_options() {
+    let config = valid_config(
         r#"
 trusted_proxies: [10.0.0.0/8, unix]
 limits: {connections: 10, connections_per_address: 2, idle_timeout: 5s}
@@ -154,15 +154,15 @@ listeners:
     let places: Vec<String> = config.data.iter().map(|one| one.address.to_string()).collect();
     assert_eq!(places, ["127.0.0.1:1", "unix:/run/a.sock", "unix:/run/b.sock", "[::]:2"]);
     let modes = config.data.iter().filter_map(|one| match one.address {
-        Address::Unix { mode, .. } => Some(mode),
-        Address::Tcp(_) => None,
+        ListenAddress::Unix { mode, .. } => Some(mode),
+        ListenAddress::Tcp(_) => None,
     });
     assert_eq!(modes.collect::<Vec<_>>(), [0o600, 0o660]);
     let proxied: Vec<bool> = config.data.iter().map(|one| one.proxy_protocol).collect();
     assert_eq!(proxied, [false, true, false, true]);
     let file = |name: &str| Path::new("tests/it/auth").join(name);
-    let tls = |client| Tls { cert: file("leaf.pem"), key: file("leaf.key.pem"), client };
-    let client = ClientAuth { ca: file("ca.pem"), required: true };
+    let tls = |client| ListenerTlsConfig { cert: file("leaf.pem"), key: file("leaf.key.pem"), client };
+    let client = ClientAuthConfig { ca: file("ca.pem"), required: true };
     assert_eq!((&config.data[3].tls, &config.status[0].tls), (&Some(tls(Some(client))), &Some(tls(None))));
     assert!(config.trusted_proxies.unix && config.trusted_proxies.networks.len() == 1);
     let limits = config.limits;
@@ -172,10 +172,10 @@ listeners:
 
 /// Both from `openssl x509 -noout -enddate`.
 #[test]
-fn the_end_of_a_certificate_is_the_end_of_its_chain() {
-    let file = |name: &str| std::fs::read(committed("examples/tls").join(name)).expect(name);
+fn takes_the_earliest_expiry_of_a_certificate_chain() {
+    let file = |name: &str| std::fs::read(committed_file("examples/tls").join(name)).expect(name);
     let (cert, key) = (file("tls.crt"), file("tls.key"));
-    let ends = |cert: &[u8]| certificate::pair(cert, &key).expect("a pair").not_after;
+    let ends = |cert: &[u8]| certificate::parse_pair(cert, &key).expect("a pair").not_after;
     assert_eq!(ends(&cert), 4948919655);
     let other =
         std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/auth/ca.pem")).expect("an authority");

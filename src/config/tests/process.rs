@@ -5,7 +5,7 @@ use super::read;
 const ROUTES: &str = "routes: [{path: /a, client: ag-ui, agent: hai, upstream: \"http://h/\"}]";
 
 #[test]
-fn times_are_durations_and_the_folder_has_room_for_a_socket() {
+fn rejects_bad_durations_and_a_run_dir_too_long_for_sockets() {
     let long = format!("/run/{}", "x".repeat(100));
     for (written, said) in [
         ("drain_grace: 5", "f:1:14: drain_grace: `5` is no duration".to_owned()),
@@ -21,7 +21,7 @@ fn times_are_durations_and_the_folder_has_room_for_a_socket() {
 }
 
 #[test]
-fn no_time_at_all_is_a_time() {
+fn accepts_zero_durations() {
     let config = read(&format!("drain_grace: 0s\nupgrade_timeout: 0s\nrun_dir: run\n{ROUTES}"));
     let process = config.unwrap_or_else(|problems| panic!("{problems}")).process;
     assert!(process.drain_grace.is_zero() && process.upgrade_timeout.is_zero());

@@ -106,7 +106,7 @@ f:4:81: routes[2].on_disconnect: runs of this route are found below its path, wh
 ];
 
 #[test]
-fn runs_end_with_their_clients_unless_it_is_written_otherwise() {
+fn aborts_runs_on_disconnect_unless_configured_otherwise() {
     let route = |more: &str| format!("{{path: /a{more}, client: ag-ui, agent: hai, upstream: \"http://h/\"");
     let text = format!(
         "replay: {{runs: 7, bytes: 2MiB, run_bytes: 64KiB, age: 30s}}\nroutes: [{}}}, {}, on_disconnect: abort}}, {}, on_disconnect: continue for 90s}}]",

@@ -3,64 +3,65 @@
 
 use std::path::{Path, PathBuf};
 
-use super::committed;
+use super::committed_file;
 use crate::config::file::{
-    ApiKey, Auth, Cors, Ejection, File, Health, Issuer, KeyFile, KeySource, Limits, Listeners, OwnDialect, RateLimit,
-    Redis, Require, Route, RunLimits, SideMapping, SocketMapping, Tier, Timeouts, TlsFiles, UpstreamFile,
-    UpstreamMapping, UpstreamTls,
+    ApiKeyFile, ApiKeyListSpec, ApiKeySpec, AuthSpec, ConfigFile, CorsSpec, CustomDialectSpec, EjectionSpec,
+    HealthCheckSpec, IssuerSpec, LimitsSpec, ListenerTlsSpec, ListenersSpec, PeerDialectMapping, RateLimitSpec,
+    RedisSpec, RequireSpec, RouteSpec, RunLimitsSpec, SocketMapping, TierSpec, TimeoutsSpec, UpstreamHeaderMapping,
+    UpstreamMapping, UpstreamTlsSpec,
 };
 use crate::config::keys::keys_of;
-use crate::config::load::{With, understood};
-use crate::config::{Problem, Problems};
+use crate::config::load::{LoadContext, load_with};
+use crate::config::{ConfigProblem, ConfigProblems};
 
-fn problems_of(path: &Path, text: &str) -> Vec<Problem> {
-    let read = understood(path, text.as_bytes(), With::of(path, &|_| None));
-    read.map_or_else(|problems: Problems| problems.as_slice().to_vec(), |_| Vec::new())
+fn problems_of(path: &Path, text: &str) -> Vec<ConfigProblem> {
+    let read = load_with(path, text.as_bytes(), LoadContext::for_path(path, &|_| None));
+    read.map_or_else(|problems: ConfigProblems| problems.as_slice().to_vec(), |_| Vec::new())
 }
 
 /// The keys of every mapping.
 fn every_key() -> Vec<&'static str> {
     let keys = [
-        keys_of::<File>(),
-        keys_of::<Listeners>(),
+        keys_of::<ConfigFile>(),
+        keys_of::<ListenersSpec>(),
         keys_of::<SocketMapping>(),
-        keys_of::<TlsFiles>(),
-        keys_of::<Limits>(),
-        keys_of::<Route>(),
-        keys_of::<Timeouts>(),
-        keys_of::<SideMapping>(),
-        keys_of::<OwnDialect>(),
-        keys_of::<Auth>(),
-        keys_of::<Issuer>(),
-        keys_of::<KeySource>(),
-        keys_of::<ApiKey>(),
-        keys_of::<KeyFile>(),
-        keys_of::<Require>(),
-        keys_of::<RunLimits>(),
-        keys_of::<Cors>(),
-        keys_of::<UpstreamFile>(),
+        keys_of::<ListenerTlsSpec>(),
+        keys_of::<LimitsSpec>(),
+        keys_of::<RouteSpec>(),
+        keys_of::<TimeoutsSpec>(),
+        keys_of::<PeerDialectMapping>(),
+        keys_of::<CustomDialectSpec>(),
+        keys_of::<AuthSpec>(),
+        keys_of::<IssuerSpec>(),
+        keys_of::<ApiKeyListSpec>(),
+        keys_of::<ApiKeySpec>(),
+        keys_of::<ApiKeyFile>(),
+        keys_of::<RequireSpec>(),
+        keys_of::<RunLimitsSpec>(),
+        keys_of::<CorsSpec>(),
+        keys_of::<UpstreamHeaderMapping>(),
         keys_of::<UpstreamMapping>(),
-        keys_of::<UpstreamTls>(),
-        keys_of::<Health>(),
-        keys_of::<Ejection>(),
-        keys_of::<RateLimit>(),
-        keys_of::<Tier>(),
-        keys_of::<Redis>(),
+        keys_of::<UpstreamTlsSpec>(),
+        keys_of::<HealthCheckSpec>(),
+        keys_of::<EjectionSpec>(),
+        keys_of::<RateLimitSpec>(),
+        keys_of::<TierSpec>(),
+        keys_of::<RedisSpec>(),
     ];
     keys.concat()
 }
 
 /// The complete file and every example, with their texts.
 fn files() -> Vec<(PathBuf, String)> {
-    let folder = std::fs::read_dir(committed("examples")).expect("the examples");
+    let folder = std::fs::read_dir(committed_file("examples")).expect("the examples");
     let examples = folder.map(|entry| entry.expect("an entry").path());
     let yaml = examples.filter(|path| path.extension().is_some_and(|end| end == "yaml"));
-    let all = yaml.chain([committed("diglot.yaml")]);
+    let all = yaml.chain([committed_file("diglot.yaml")]);
     all.map(|path| (path.clone(), std::fs::read_to_string(path).expect("a text"))).collect()
 }
 
 /// Where each key of the configuration's own stands in a text: the line, from 0, and the bytes in it.
-fn keys(text: &str) -> Vec<(usize, usize, usize)> {
+fn key_positions(text: &str) -> Vec<(usize, usize, usize)> {
     let known = every_key();
     let mut found = Vec::new();
     for (number, line) in text.lines().enumerate() {
@@ -88,11 +89,11 @@ fn with_line(text: &str, number: usize, line: Option<&str>) -> String {
 }
 
 #[test]
-fn a_misspelt_key_is_one_mistake_at_its_place_with_the_key_that_was_meant() {
+fn reports_a_misspelt_key_once_with_the_intended_key() {
     let (mut wrong, mut count) = (String::new(), 0);
     for (path, text) in files() {
         assert_eq!(problems_of(&path, &text), [], "{}", path.display());
-        for (number, word, colon) in keys(&text) {
+        for (number, word, colon) in key_positions(&text) {
             let line = text.lines().nth(number).expect("a line");
             let key = &line[word..colon];
             // Keys that differ by as much as that are another test's.
@@ -105,7 +106,7 @@ fn a_misspelt_key_is_one_mistake_at_its_place_with_the_key_that_was_meant() {
                 let (line, column) = (Some(number as u64 + 1), Some(word as u64 + 1));
                 // Of `auth` and `path`, `ath` may be either.
                 let is_meant = |hint: &str| hint.starts_with("did you mean ") && hint.contains(&format!("`{key}`"));
-                let is_it = |one: &Problem| {
+                let is_it = |one: &ConfigProblem| {
                     (one.line, one.column, &one.message) == (line, column, &format!("unknown key `{spelt}`"))
                         && one.hint.as_deref().is_some_and(is_meant)
                 };
@@ -120,13 +121,13 @@ fn a_misspelt_key_is_one_mistake_at_its_place_with_the_key_that_was_meant() {
 }
 
 #[test]
-fn whatever_stands_for_a_value_is_said_at_a_place_or_taken() {
+fn locates_every_problem_of_a_mutated_file() {
     let mut count = 0;
     for (path, text) in files() {
         let length = text.lines().count() as u64;
         let code = text.lines().enumerate().filter(|(_, line)| !line.trim_start().starts_with('#'));
         let mut variants: Vec<String> = code.map(|(number, _)| with_line(&text, number, None)).collect();
-        for (number, _, colon) in keys(&text) {
+        for (number, _, colon) in key_positions(&text) {
             let line = text.lines().nth(number).expect("a line");
             let values =
                 ["[]", "{}", "null", "", "\"x\"", "-1", "yes", "[[]]", "{a: {b: c}}", "*a", "${", "\t", "!!x y"];
@@ -178,7 +179,7 @@ routes:
 "#;
 
 #[test]
-fn mistakes_of_every_sort_are_said_together_and_none_that_follows_from_another() {
+fn reports_all_mistakes_at_once_without_follow_up_errors() {
     let problems = problems_of(Path::new("f"), ALL.trim_start());
     let said: Vec<String> = problems
         .iter()
@@ -212,14 +213,14 @@ fn mistakes_of_every_sort_are_said_together_and_none_that_follows_from_another()
 }
 
 #[test]
-fn mistakes_repeated_by_an_alias_are_said_once() {
+fn reports_mistakes_repeated_by_an_alias_once() {
     let text = "routes:\n  - &a {path: /a, client: ag-ui, agent: hai, upstream: [], tmeouts: {idle: 5}}\n  - {<<: *a, path: /b}\n";
     let said: Vec<String> = problems_of(Path::new("f"), text).iter().map(|one| one.message.clone()).collect();
     assert_eq!(said, ["there is no upstream to send requests to", "unknown key `tmeouts`", "`5` is no duration"]);
 }
 
 #[test]
-fn a_file_that_is_wrong_from_top_to_bottom_is_refused_soon() {
+fn bounds_the_problems_of_a_file_that_is_all_wrong() {
     let text = format!("routes:\n{}", "  - {paht: /a, timeouts: [], x: y}\n".repeat(2_000));
     let problems = problems_of(Path::new("f"), &text);
     assert!((10..=300).contains(&problems.len()), "{}", problems.len());
@@ -234,7 +235,7 @@ fn a_file_that_is_wrong_from_top_to_bottom_is_refused_soon() {
 }
 
 #[test]
-fn no_secret_of_a_broken_file_is_shown() {
+fn shows_no_secret_of_a_broken_file() {
     for text in [
         "auth: {issuers: [{name: a, secrte: hunter2, isuer: b}]}",
         "auth:\n  issuers:\n    - name: a\n      secrte: hunter2\n",

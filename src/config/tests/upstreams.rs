@@ -1,7 +1,7 @@
 //! What an operator may write about agents, right and wrong; the form of what is wrong is that of [`super::broken`].
 
 use super::read;
-use crate::config::{Ejection, Health, Http, Place};
+use crate::config::{EjectionConfig, HealthCheckConfig, UpstreamAddress, UpstreamHttpVersion};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -154,7 +154,7 @@ f:8:79: routes[1].health.path: `//h/` is no path
 ];
 
 #[test]
-fn every_form_of_an_upstream_is_taken_apart() {
+fn parses_every_form_of_an_upstream() {
     let text = "
 routes:
   - path: /a
@@ -181,20 +181,20 @@ routes:
             ("unix:/run/other.sock".to_owned(), "unix:/run/other.sock:/", "/"),
         ]
     );
-    let spoken: Vec<_> = first.upstreams.iter().map(|one| (one.weight.get(), one.http, one.tls())).collect();
-    let auto = (1, Http::Auto, false);
-    assert_eq!(spoken, [(1, Http::Auto, true), (3, Http::Two, false), auto, auto]);
-    assert_eq!(first.upstreams[3].place, Place::Socket(PathBuf::from("/run/other.sock")));
+    let spoken: Vec<_> = first.upstreams.iter().map(|one| (one.weight.get(), one.http, one.uses_tls())).collect();
+    let auto = (1, UpstreamHttpVersion::Auto, false);
+    assert_eq!(spoken, [(1, UpstreamHttpVersion::Auto, true), (3, UpstreamHttpVersion::Two, false), auto, auto]);
+    assert_eq!(first.upstreams[3].address, UpstreamAddress::Socket(PathBuf::from("/run/other.sock")));
     assert_eq!(first.upstreams[2].authority(), "localhost");
-    let names: Vec<_> = first.upstreams.iter().map(crate::config::Upstream::has_name).collect();
+    let names: Vec<_> = first.upstreams.iter().map(crate::config::UpstreamConfig::has_name).collect();
     assert_eq!(names, [true, false, false, false]);
     let seconds = Duration::from_secs;
     let health = |path: Option<&str>, healthy| {
         let path = path.map(str::to_owned);
-        Some(Health { path, interval: seconds(10), timeout: seconds(2), healthy, unhealthy: 3 })
+        Some(HealthCheckConfig { path, interval: seconds(10), timeout: seconds(2), healthy, unhealthy: 3 })
     };
     assert_eq!(first.health, health(Some("/healthz?full=1"), 1));
     assert_eq!(second.health, health(None, 2));
-    assert_eq!(first.ejection, Ejection { failures: 7, duration: seconds(30) });
-    assert_eq!((second.upstreams[0].http, second.ejection.failures), (Http::One, 5));
+    assert_eq!(first.ejection, EjectionConfig { failures: 7, duration: seconds(30) });
+    assert_eq!((second.upstreams[0].http, second.ejection.failures), (UpstreamHttpVersion::One, 5));
 }

@@ -1,9 +1,9 @@
 //! API keys: who calls, by a secret that is known here as its digest alone.
 
-use crate::config::access::{ApiKey, KeySource};
-use crate::config::{Problem, load};
+use crate::config::access::{ApiKeyConfig, ApiKeyListConfig};
+use crate::config::{ConfigProblem, load};
 use crate::guard::digest;
-use crate::guard::file::Watched;
+use crate::guard::file_watcher::Watched;
 use crate::guard::identity::Identity;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
@@ -15,28 +15,28 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The longest key that is looked at, in bytes. Those of `diglot token` have 47.
-const LONGEST: usize = 512;
+const MAX_KEY_BYTES: usize = 512;
 
 /// Every source of API keys.
 #[derive(Debug)]
 pub struct ApiKeys {
-    sources: Vec<Source>,
+    sources: Vec<ApiKeySource>,
 }
 
 #[derive(Debug)]
-struct Source {
+struct ApiKeySource {
     name: Arc<str>,
     header: HeaderName,
-    keys: Listed,
+    keys: ApiKeyList,
 }
 
 /// The keys of a source.
 #[derive(Debug)]
-enum Listed {
+enum ApiKeyList {
     /// in the configuration alone
-    Fixed(Index),
+    Fixed(ApiKeyIndex),
     /// in a file, and in the configuration too
-    Watched(Watched<Index>),
+    Watched(Watched<ApiKeyIndex>),
 }
 
 impl ApiKeys {
@@ -44,19 +44,19 @@ impl ApiKeys {
     ///
     /// # Errors
     /// What is wrong with a file.
-    pub fn new(sources: &[KeySource]) -> Result<ApiKeys, String> {
-        let source = |written: &KeySource| {
+    pub fn new(sources: &[ApiKeyListConfig]) -> Result<ApiKeys, String> {
+        let source = |written: &ApiKeyListConfig| {
             let name: Arc<str> = written.name.as_str().into();
             let (source, fixed) = (Arc::clone(&name), written.keys.clone());
             let keys = match written.file.clone() {
-                None => Listed::Fixed(Index::new(&source, &fixed)?),
-                Some(path) => Listed::Watched(Watched::open(&path.clone(), move |content| {
-                    let mut keys = key_file(&path, content)?;
+                None => ApiKeyList::Fixed(ApiKeyIndex::new(&source, &fixed)?),
+                Some(path) => ApiKeyList::Watched(Watched::open(&path.clone(), move |content| {
+                    let mut keys = parse_key_file(&path, content)?;
                     keys.extend_from_slice(&fixed);
-                    Index::new(&source, &keys)
+                    ApiKeyIndex::new(&source, &keys)
                 })?),
             };
-            Ok(Source { name, header: written.header.clone(), keys })
+            Ok(ApiKeySource { name, header: written.header.clone(), keys })
         };
         Ok(ApiKeys { sources: sources.iter().map(source).collect::<Result<_, String>>()? })
     }
@@ -73,14 +73,14 @@ impl ApiKeys {
     /// Why it is not believed.
     pub fn check(&self, source: &str, presented: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
         // Nobody hashes a megabyte for a stranger.
-        if presented.len() > LONGEST {
+        if presented.len() > MAX_KEY_BYTES {
             return Err(AuthReason::TooLarge);
         }
         let source = self.source(source).ok_or(AuthReason::UnknownApiKey)?;
-        let find = |index: &Index| index.find(presented).cloned();
+        let find = |index: &ApiKeyIndex| index.find(presented).cloned();
         let found = match &source.keys {
-            Listed::Fixed(index) => find(index),
-            Listed::Watched(file) => find(&file.get()),
+            ApiKeyList::Fixed(index) => find(index),
+            ApiKeyList::Watched(file) => find(&file.get()),
         };
         let identity = found.ok_or(AuthReason::UnknownApiKey)?;
         if identity.expires.is_some_and(|expires| expires <= now) {
@@ -90,9 +90,9 @@ impl ApiKeys {
     }
 
     /// Reads files again when they change: never returns.
-    pub async fn watch(&self) {
+    pub async fn watch_files(&self) {
         join_all(self.sources.iter().map(|source| async {
-            if let Listed::Watched(file) = &source.keys {
+            if let ApiKeyList::Watched(file) = &source.keys {
                 file.watch().await;
             }
         }))
@@ -101,70 +101,71 @@ impl ApiKeys {
         std::future::pending::<()>().await;
     }
 
-    fn source(&self, name: &str) -> Option<&Source> {
+    fn source(&self, name: &str) -> Option<&ApiKeySource> {
         self.sources.iter().find(|source| *source.name == *name)
     }
 }
 
 /// Keys in the order of their digests, so that one of thousands is found in a few steps.
 #[derive(Debug)]
-struct Index(Vec<Known>);
+struct ApiKeyIndex(Vec<IndexedKey>);
 
 #[derive(Debug)]
-struct Known {
-    digest: Digest,
+struct IndexedKey {
+    digest: KeyDigest,
     identity: Identity,
 }
 
 /// SHA-256 of a key. Whoever knows it cannot call, but may try keys against it in private.
-struct Digest(digest::Digest);
+struct KeyDigest(digest::Sha256Digest);
 
 /// What a digest is looked up by: too little to learn a key from, enough to leave hardly more than one.
-type Prefix = [u8; 4];
+type DigestPrefix = [u8; 4];
 
-impl Digest {
-    fn prefix(&self) -> Prefix {
+impl KeyDigest {
+    fn prefix(&self) -> DigestPrefix {
         let [a, b, c, d, ..] = self.0;
         [a, b, c, d]
     }
 }
 
-impl std::fmt::Debug for Digest {
+impl std::fmt::Debug for KeyDigest {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("***")
     }
 }
 
-impl Index {
-    fn new(source: &Arc<str>, keys: &[ApiKey]) -> Result<Index, String> {
+impl ApiKeyIndex {
+    fn new(source: &Arc<str>, keys: &[ApiKeyConfig]) -> Result<ApiKeyIndex, String> {
         let mut ids = HashSet::new();
         if let Some(twice) = keys.iter().find(|key| !ids.insert(key.id.as_str())) {
             return Err(format!("the id `{}` is given twice, in the file or in the configuration", twice.id));
         }
-        let known = |key: &ApiKey| Known { digest: Digest(key.sha256), identity: identity(source, key) };
-        let mut known: Vec<Known> = keys.iter().map(known).collect();
+        let known =
+            |key: &ApiKeyConfig| IndexedKey { digest: KeyDigest(key.sha256), identity: to_identity(source, key) };
+        let mut known: Vec<IndexedKey> = keys.iter().map(known).collect();
         known.sort_unstable_by_key(|known| known.digest.0);
         // One key with two identities would be whichever came first.
         if let Some(same) = known.chunk_by(|one, other| one.digest.0 == other.digest.0).find(|same| same.len() > 1) {
             let ids: Vec<_> = same.iter().filter_map(|known| known.identity.key_id.as_deref()).collect();
             return Err(format!("one key has several ids: `{}`", ids.join("`, `")));
         }
-        Ok(Index(known))
+        Ok(ApiKeyIndex(known))
     }
 
     fn find(&self, presented: &[u8]) -> Option<&Identity> {
-        let digested = Digest(digest::of(presented));
+        let digested = KeyDigest(digest::sha256(presented));
         let prefix = digested.prefix();
         // How long this takes tells at most how a digest begins, and nobody can choose the digest of a guess. The rest is
         // compared in constant time.
         let first = self.0.partition_point(|known| known.digest.prefix() < prefix);
         let alike = self.0[first..].iter().take_while(|known| known.digest.prefix() == prefix);
-        let same = |known: &&Known| verify_slices_are_equal(&known.digest.0, &digested.0).is_ok();
+        let same = |known: &&IndexedKey| verify_slices_are_equal(&known.digest.0, &digested.0).is_ok();
         Some(&alike.filter(same).last()?.identity)
     }
 }
 
-fn identity(source: &Arc<str>, key: &ApiKey) -> Identity {
+fn to_identity(source: &Arc<str>, key: &ApiKeyConfig) -> Identity {
     Identity {
         method: AuthMethod::ApiKey,
         source: Arc::clone(source),
@@ -179,9 +180,9 @@ fn identity(source: &Arc<str>, key: &ApiKey) -> Identity {
 }
 
 /// The keys that stand in a file. The error names the places and quotes no line: keys and digests stand there.
-fn key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKey>, String> {
-    load::key_file(path, content).map_err(|problems| {
-        let place = |problem: &Problem| {
+fn parse_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, String> {
+    load::load_key_file(path, content).map_err(|problems| {
+        let place = |problem: &ConfigProblem| {
             let line = problem.line.map_or(String::new(), |line| format!("line {line}: "));
             let path = if problem.path.is_empty() { String::new() } else { format!("{}: ", problem.path) };
             format!("{line}{path}{}", problem.message)
@@ -200,19 +201,19 @@ mod tests {
     }
 
     /// The entry of a key.
-    fn entry(id: &str, key: &[u8]) -> ApiKey {
-        let sha256 = digest::of(key);
+    fn entry(id: &str, key: &[u8]) -> ApiKeyConfig {
+        let sha256 = digest::sha256(key);
         let (subject, scopes) = (format!("{id}'s owner"), vec!["run".to_owned()]);
-        ApiKey { id: id.to_owned(), sha256, subject, tenant: None, tier: None, scopes, expires: None }
+        ApiKeyConfig { id: id.to_owned(), sha256, subject, tenant: None, tier: None, scopes, expires: None }
     }
 
-    fn source(name: &str, keys: Vec<ApiKey>) -> KeySource {
-        KeySource { name: name.to_owned(), header: HeaderName::from_static("x-api-key"), file: None, keys }
+    fn source(name: &str, keys: Vec<ApiKeyConfig>) -> ApiKeyListConfig {
+        ApiKeyListConfig { name: name.to_owned(), header: HeaderName::from_static("x-api-key"), file: None, keys }
     }
 
     #[test]
-    fn a_key_stands_for_its_entry_in_its_own_source_alone() {
-        let full = ApiKey {
+    fn authenticates_a_key_only_in_its_own_source() {
+        let full = ApiKeyConfig {
             tenant: Some("acme".to_owned()),
             tier: Some("gold".to_owned()),
             expires: Some(100),
@@ -243,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_keys_each_is_found_and_nothing_between() {
+    fn finds_each_of_many_keys_and_no_other() {
         let text = |number: usize| format!("key {number}");
         let entries = (0..5000).map(|number| entry(&number.to_string(), text(number).as_bytes())).collect();
         let keys = ApiKeys::new(&[source("web", entries)]).expect("usable");
@@ -256,11 +257,11 @@ mod tests {
 
     /// Digests that begin alike, made up, since finding keys for them takes long.
     #[test]
-    fn digests_that_begin_alike_are_told_apart() {
+    fn distinguishes_digests_with_a_common_prefix() {
         let real = entry("real", b"key");
         let mut entries = vec![real.clone()];
         for (place, step) in [(4, 1_u8), (31, 1), (31, 255), (16, 128)] {
-            let mut near = ApiKey { id: format!("near {place} {step}"), ..real.clone() };
+            let mut near = ApiKeyConfig { id: format!("near {place} {step}"), ..real.clone() };
             near.sha256[place] = near.sha256[place].wrapping_add(step);
             entries.push(near);
         }
@@ -271,15 +272,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_longer_than_any_key_is_not_looked_up() {
-        let key = [b'k'; LONGEST + 1];
+    fn rejects_overlong_keys_without_a_lookup() {
+        let key = [b'k'; MAX_KEY_BYTES + 1];
         let keys = ApiKeys::new(&[source("web", vec![entry("a", &key), entry("b", &key[1..])])]).expect("usable");
         assert_eq!(keys.check("web", &key, at(0)).expect_err("too long"), AuthReason::TooLarge);
         assert!(keys.check("web", &key[1..], at(0)).is_ok());
     }
 
     #[test]
-    fn one_key_has_one_entry() {
+    fn rejects_duplicate_keys_and_ids() {
         let refused = |keys| ApiKeys::new(&[source("web", keys)]).expect_err("refused");
         assert_eq!(
             refused(vec![entry("a", b"1"), entry("b", b"2"), entry("c", b"1")]),
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn its_debug_form_shows_no_digest() {
+    fn debug_output_hides_digests() {
         let keys = ApiKeys::new(&[source("web", vec![entry("a", b"1")])]).expect("usable");
         let shown = format!("{keys:?}");
         let digest = entry("a", b"1").sha256;

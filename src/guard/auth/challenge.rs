@@ -1,9 +1,9 @@
 //! How a caller hears that it is not believed, and where it learns whom the gateway would believe.
 
 use super::Authenticator;
-use crate::config::Route;
-use crate::error::{Kind, Rejection};
-use crate::guard::Matched;
+use crate::config::RouteConfig;
+use crate::error::{Rejection, RejectionKind};
+use crate::guard::RouteMatch;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::{HeaderName, HeaderValue, header};
 use serde_json::json;
@@ -14,7 +14,7 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// The gateway as a protected resource (RFC 9728).
 #[derive(Debug)]
-pub(super) struct Resource {
+pub(super) struct ProtectedResource {
     /// `https://gateway.example`, of `https://gateway.example/base`
     origin: String,
     /// `/base`, or nothing
@@ -23,31 +23,31 @@ pub(super) struct Resource {
     documents: HashMap<String, String>,
 }
 
-impl Resource {
+impl ProtectedResource {
     /// `issuers` gives what is known of an issuer by its name in the configuration.
-    pub fn new<'c>(url: &str, routes: &[Route], issuer: impl Fn(&str) -> Option<&'c str>) -> Resource {
+    pub fn new<'c>(url: &str, routes: &[RouteConfig], issuer: impl Fn(&str) -> Option<&'c str>) -> ProtectedResource {
         let authority = url.find("://").map_or(0, |scheme| scheme + "://".len());
         let path = url[authority..].find('/').map_or(url.len(), |slash| authority + slash);
         let (origin, base) = (url[..path].to_owned(), url[path..].trim_end_matches('/').to_owned());
-        let mut resource = Resource { origin, base, documents: HashMap::new() };
+        let mut resource = ProtectedResource { origin, base, documents: HashMap::new() };
         let (mut everybody, mut everything) = (Vec::new(), Vec::new());
         for route in routes {
             let issuers: Vec<_> = route.access.methods.iter().filter_map(|name| issuer(name)).collect();
             let scopes: Vec<_> = route.access.require.scopes.iter().map(String::as_str).collect();
             if !issuers.is_empty() {
-                resource.describe(&route.path, &issuers, &scopes);
+                resource.add_document(&route.path, &issuers, &scopes);
                 everybody.extend(issuers);
                 everything.extend(scopes);
             }
         }
         if !everybody.is_empty() {
-            resource.describe("", &everybody, &everything);
+            resource.add_document("", &everybody, &everything);
         }
         resource
     }
 
     /// Section 2, of the route at `path`.
-    fn describe(&mut self, path: &str, issuers: &[&str], scopes: &[&str]) {
+    fn add_document(&mut self, path: &str, issuers: &[&str], scopes: &[&str]) {
         let distinct = |all: &[&str]| {
             let mut all: Vec<String> = all.iter().map(|&one| one.to_owned()).collect();
             all.sort();
@@ -67,7 +67,7 @@ impl Resource {
     }
 
     /// Section 3.1: the well-known text stands "between the host component and the path".
-    fn metadata(&self, path: &str) -> Option<String> {
+    fn metadata_url(&self, path: &str) -> Option<String> {
         let at = format!("{WELL_KNOWN}{}{path}", self.base);
         self.documents.contains_key(&at).then(|| format!("{}{at}", self.origin))
     }
@@ -80,44 +80,44 @@ impl Resource {
 
 impl Authenticator {
     /// What a caller who is not believed is answered. Nothing of what it sent is repeated, here or in the log.
-    pub fn refusal(&self, matched: &Matched, method: AuthMethod, reason: AuthReason) -> Rejection {
+    pub fn rejection_for(&self, matched: &RouteMatch, method: AuthMethod, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
-            let mut rejection = Rejection::from(Kind::KeysUnavailable).cause(reason.label());
+            let mut rejection = Rejection::from(RejectionKind::KeysUnavailable).with_cause(reason.label());
             rejection.retry_after = Some(self.retry_after(matched).to_string());
             return rejection;
         }
         let kind = match reason {
-            AuthReason::Missing => Kind::AuthenticationRequired,
-            AuthReason::Expired => Kind::TokenExpired,
-            _ => Kind::InvalidToken,
+            AuthReason::Missing => RejectionKind::AuthenticationRequired,
+            AuthReason::Expired => RejectionKind::TokenExpired,
+            _ => RejectionKind::InvalidToken,
         };
-        let mut rejection = Rejection::from(kind).cause(reason.label());
+        let mut rejection = Rejection::from(kind).with_cause(reason.label());
         rejection.detail = match reason {
-            AuthReason::Missing => Some(self.wanted(matched).into()),
-            reason => description(reason).map(Into::into),
+            AuthReason::Missing => Some(self.missing_detail(matched).into()),
+            reason => error_description(reason).map(Into::into),
         };
         // Each is made of what may stand in a field.
         let challenges = self
-            .challenges(matched, error(method, reason), reason)
+            .challenges(matched, oauth_error(method, reason), reason)
             .filter_map(|value| HeaderValue::try_from(value).ok());
-        challenges.fold(rejection, |rejection, value| rejection.header(header::WWW_AUTHENTICATE, value))
+        challenges.fold(rejection, |rejection, value| rejection.with_header(header::WWW_AUTHENTICATE, value))
     }
 
     /// RFC 9110, section 11.6.1: an answer 401 "MUST send a WWW-Authenticate header field containing at least one
     /// challenge".
     fn challenges<'a>(
         &'a self,
-        matched: &'a Matched,
+        matched: &'a RouteMatch,
         error: Option<&str>,
         reason: AuthReason,
     ) -> impl Iterator<Item = String> + 'a {
-        let bearer = self.takes_bearer(matched).then(|| {
+        let bearer = self.accepts_bearer(matched).then(|| {
             let mut challenge = r#"Bearer realm="diglot""#.to_owned();
             if let Some(error) = error {
-                let more = description(reason).unwrap_or("The credential is not accepted.");
+                let more = error_description(reason).unwrap_or("The credential is not accepted.");
                 challenge.push_str(&format!(r#", error="{error}", error_description="{more}""#));
             }
-            let metadata = self.resource.as_ref().and_then(|resource| resource.metadata(&matched.path));
+            let metadata = self.resource.as_ref().and_then(|resource| resource.metadata_url(&matched.path));
             // A path that cannot stand between quotation marks is left out: the challenge matters more.
             let plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte));
             if let Some(metadata) = metadata.filter(plain) {
@@ -130,19 +130,19 @@ impl Authenticator {
     }
 
     /// What a caller who sent nothing could send.
-    fn wanted(&self, matched: &Matched) -> String {
-        let bearer = self.takes_bearer(matched).then(|| "`Authorization: Bearer <token>`".to_owned());
+    fn missing_detail(&self, matched: &RouteMatch) -> String {
+        let bearer = self.accepts_bearer(matched).then(|| "`Authorization: Bearer <token>`".to_owned());
         let keys = self.key_fields(matched).into_iter().filter(|field| **field != header::AUTHORIZATION);
         let ways: Vec<_> = bearer.into_iter().chain(keys.map(|field| format!("an API key in `{field}`"))).collect();
         format!("The request carries no credential; the route wants {}.", ways.join(" or "))
     }
 
-    fn takes_bearer(&self, matched: &Matched) -> bool {
-        self.issuers_of(matched).next().is_some() || self.key_fields(matched).contains(&&header::AUTHORIZATION)
+    fn accepts_bearer(&self, matched: &RouteMatch) -> bool {
+        self.issuers_for(matched).next().is_some() || self.key_fields(matched).contains(&&header::AUTHORIZATION)
     }
 
     /// The fields that API keys of a route come in, each once.
-    pub(super) fn key_fields(&self, matched: &Matched) -> Vec<&HeaderName> {
+    pub(super) fn key_fields(&self, matched: &RouteMatch) -> Vec<&HeaderName> {
         let mut fields: Vec<&HeaderName> = Vec::new();
         for field in matched.access.methods.iter().filter_map(|name| self.api_keys.header(name)) {
             if !fields.contains(&field) {
@@ -152,8 +152,8 @@ impl Authenticator {
         fields
     }
 
-    fn retry_after(&self, matched: &Matched) -> u64 {
-        let without = self.issuers_of(matched).filter(|issuer| issuer.health().keys == 0);
+    fn retry_after(&self, matched: &RouteMatch) -> u64 {
+        let without = self.issuers_for(matched).filter(|issuer| issuer.health().keys == 0);
         without.map(|issuer| issuer.retry_after()).min().unwrap_or(1)
     }
 }
@@ -162,7 +162,7 @@ impl Authenticator {
 /// access token, or is otherwise malformed", `invalid_token` a token that is "expired, revoked, malformed, or invalid for
 /// other reasons". The section would answer the former with 400. Here it is 401 as well: whoever sends two credentials, or
 /// one that is no bearer token, has not said who it is, and the challenge of a 401 says how to.
-fn error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
+fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     match (method, reason) {
         // "If the request lacks any authentication information, the resource server SHOULD NOT include an error code".
         (_, AuthReason::Missing) => None,
@@ -174,7 +174,7 @@ fn error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
 
 /// What is wrong with a credential, for `detail` and for `error_description` (RFC 6750, section 3: no quotation marks and
 /// no backslash). It says which rule, never what was sent.
-fn description(reason: AuthReason) -> Option<&'static str> {
+fn error_description(reason: AuthReason) -> Option<&'static str> {
     Some(match reason {
         AuthReason::Ambiguous => "The request carries more than one credential; send one.",
         AuthReason::Malformed => {
@@ -207,20 +207,20 @@ mod tests {
     /// RFC 9728, section 3.1: `https://resource.example.com/resource1` has its metadata at
     /// `https://resource.example.com/.well-known/oauth-protected-resource/resource1`.
     #[test]
-    fn metadata_stands_between_host_and_path() {
+    fn puts_the_metadata_path_between_host_and_resource() {
         for (url, at, resource) in [
             ("https://resource.example.com", "", "https://resource.example.com/resource1"),
             ("https://resource.example.com:8443/a/b", "/a/b", "https://resource.example.com:8443/a/b/resource1"),
         ] {
-            let mut known = Resource::new(url, &[], |_| None);
-            known.describe(
+            let mut known = ProtectedResource::new(url, &[], |_| None);
+            known.add_document(
                 "/resource1",
                 &["https://b.example", "https://a.example", "shared", "https://a.example"],
                 &[],
             );
             let path = format!("/.well-known/oauth-protected-resource{at}/resource1");
             let origin = url.strip_suffix(at).expect("an origin");
-            assert_eq!(known.metadata("/resource1").as_deref(), Some(&*format!("{origin}{path}")));
+            assert_eq!(known.metadata_url("/resource1").as_deref(), Some(&*format!("{origin}{path}")));
             let document: serde_json::Value =
                 serde_json::from_str(known.document(&path).expect("a document")).expect("JSON");
             let expected = json!({
@@ -228,16 +228,16 @@ mod tests {
                 "authorization_servers": ["https://a.example", "https://b.example"],
             });
             assert_eq!(document, expected);
-            assert_eq!((known.metadata("/other"), known.document("/")), (None, None));
+            assert_eq!((known.metadata_url("/other"), known.document("/")), (None, None));
         }
     }
 
     /// RFC 6750, section 3: "Values for the "error" and "error_description" attributes MUST NOT include characters outside
     /// the set %x20-21 / %x23-5B / %x5D-7E."
     #[test]
-    fn every_reason_for_a_401_can_be_said_in_a_challenge() {
+    fn describes_every_401_reason_in_legal_characters() {
         let allowed = |c: char| matches!(c, ' '..='!' | '#'..='[' | ']'..='~');
-        let said: Vec<_> = AuthReason::ALL.iter().filter_map(|reason| description(*reason)).collect();
+        let said: Vec<_> = AuthReason::ALL.iter().filter_map(|reason| error_description(*reason)).collect();
         assert_eq!(said.len(), 14);
         assert!(said.iter().all(|text| text.chars().all(allowed) && text.ends_with('.')), "{said:?}");
     }

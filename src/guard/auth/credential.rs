@@ -20,7 +20,7 @@ impl<'r> Credential<'r> {
     ///
     /// # Errors
     /// When there is more than one, or one that cannot be read.
-    pub fn of(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
+    pub fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
         let (mut found, mut seen) = (Credential::None, 0);
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| ***field != header::AUTHORIZATION) {
             // Two lists of keys may share a field.
@@ -35,11 +35,11 @@ impl<'r> Credential<'r> {
         seen += usize::from(first.is_some()) + more;
         // RFC 6750, section 2: "Clients MUST NOT use more than one method to transmit the token in each request." Section
         // 2.3 allows it in the query as well, and says why it should not be: URLs are logged.
-        let in_query = head.uri.query().is_some_and(|query| query.split('&').any(is_token));
+        let in_query = head.uri.query().is_some_and(|query| query.split('&').any(is_token_parameter));
         match (seen + usize::from(in_query), first) {
             (2.., _) => Err(AuthReason::Ambiguous),
             (_, _) if in_query => Err(AuthReason::Malformed),
-            (_, Some(value)) => bearer(value.as_bytes()).map(Credential::Bearer).ok_or(AuthReason::Malformed),
+            (_, Some(value)) => parse_bearer(value.as_bytes()).map(Credential::Bearer).ok_or(AuthReason::Malformed),
             (_, None) => match found {
                 Credential::Key(_, []) => Err(AuthReason::Malformed),
                 found => Ok(found),
@@ -48,12 +48,12 @@ impl<'r> Credential<'r> {
     }
 }
 
-fn is_token(parameter: &str) -> bool {
+fn is_token_parameter(parameter: &str) -> bool {
     parameter.split('=').next().is_some_and(|name| name.eq_ignore_ascii_case("access_token"))
 }
 
 /// RFC 6750, section 2.1: `credentials = "Bearer" 1*SP b64token`, and the scheme in any case (RFC 9110, section 11.1).
-fn bearer(value: &[u8]) -> Option<&[u8]> {
+fn parse_bearer(value: &[u8]) -> Option<&[u8]> {
     let (scheme, token) = value.split_at_checked("Bearer".len())?;
     if !scheme.eq_ignore_ascii_case(b"Bearer") || token.first() != Some(&b' ') {
         return None;
@@ -73,13 +73,13 @@ mod tests {
     const OTHER: HeaderName = HeaderName::from_static("x-team-key");
 
     /// What is found in a request for `uri` with these fields, as text.
-    fn found(uri: &str, fields: &[(&str, &str)]) -> String {
+    fn describe_credential(uri: &str, fields: &[(&str, &str)]) -> String {
         let mut request = Request::post(uri);
         for (name, value) in fields {
             request = request.header(*name, *value);
         }
         let (head, ()) = request.body(()).expect("a request").into_parts();
-        match Credential::of(&head, &[&KEY, &header::AUTHORIZATION, &KEY, &OTHER]) {
+        match Credential::from_head(&head, &[&KEY, &header::AUTHORIZATION, &KEY, &OTHER]) {
             Ok(Credential::None) => "none".to_owned(),
             Ok(Credential::Bearer(token)) => format!("bearer {}", String::from_utf8_lossy(token)),
             Ok(Credential::Key(field, key)) => format!("{field} {}", String::from_utf8_lossy(key)),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn one_credential_in_one_place() {
+    fn accepts_exactly_one_credential() {
         for (fields, expected) in [
             (&[][..], "none"),
             (&[("authorization", "Bearer abc")], "bearer abc"),
@@ -118,17 +118,21 @@ mod tests {
             (&[("authorization", "")], "malformed"),
             (&[("x-api-key", "")], "malformed"),
         ] {
-            assert_eq!(found("/run", fields), expected, "{fields:?}");
+            assert_eq!(describe_credential("/run", fields), expected, "{fields:?}");
         }
     }
 
     #[test]
-    fn a_token_in_the_url_is_none_and_spoils_another() {
+    fn rejects_tokens_in_the_url_even_beside_a_header() {
         let token = &[("authorization", "Bearer abc")][..];
         for uri in ["/run?access_token=abc", "/run?a=1&access_token=abc", "/run?ACCESS_TOKEN=abc", "/run?access_token"]
         {
-            assert_eq!((found(uri, &[]).as_str(), found(uri, token).as_str()), ("malformed", "ambiguous"), "{uri}");
+            assert_eq!(
+                (describe_credential(uri, &[]).as_str(), describe_credential(uri, token).as_str()),
+                ("malformed", "ambiguous"),
+                "{uri}"
+            );
         }
-        assert_eq!(found("/run?my_access_token=abc&x=access_token=1", token), "bearer abc");
+        assert_eq!(describe_credential("/run?my_access_token=abc&x=access_token=1", token), "bearer abc");
     }
 }

@@ -18,21 +18,21 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 
 /// Most time for a document, from the look-up of its host to its last byte: one that drips is given up as well.
-const DEADLINE: Duration = Duration::from_secs(5);
+const FETCH_DEADLINE: Duration = Duration::from_secs(5);
 
 /// The largest document.
-const LARGEST: usize = 1 << 20;
+const MAX_BODY: usize = 1 << 20;
 
 /// Most that is read for a document: its head, interim responses before it and the frames of its chunks as well, none of
 /// which has an end of its own.
-const MOST_READ: u64 = 4 << 20;
+const MAX_READ: u64 = 4 << 20;
 
 /// What a request says about the sender.
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
 
 /// Where a document is. Only `https`, or `http` on this machine, where nobody listens in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Url {
+pub(super) struct FetchUrl {
     tls: bool,
     host: String,
     port: u16,
@@ -40,12 +40,12 @@ pub(super) struct Url {
     path: String,
 }
 
-impl Url {
+impl FetchUrl {
     /// Reads a URL.
     ///
     /// # Errors
     /// Why nothing is fetched from there.
-    pub fn parse(text: &str) -> Result<Url, String> {
+    pub fn parse(text: &str) -> Result<FetchUrl, String> {
         let uri: Uri = text.parse().map_err(|_| "is no URL")?;
         let authority = uri.authority().ok_or("is no absolute URL")?;
         if authority.as_str().contains('@') {
@@ -57,7 +57,7 @@ impl Url {
             _ => return Err("is no https URL".to_owned()),
         };
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_ascii_lowercase();
-        let url = Url {
+        let url = FetchUrl {
             tls,
             port: authority.port_u16().unwrap_or(if tls { 443 } else { 80 }),
             authority: authority.as_str().to_owned(),
@@ -78,46 +78,46 @@ impl Url {
 
 /// A document, and for how long it may be kept.
 #[derive(Debug)]
-pub(super) struct Document {
+pub(super) struct FetchedDocument {
     pub body: Bytes,
     pub max_age: Option<Duration>,
 }
 
 /// Fetches documents.
 #[derive(Clone, Default)]
-pub(super) struct Fetcher {
+pub(super) struct HttpFetcher {
     /// made when it is first needed: most gateways have no issuer elsewhere, and reading certificates takes its time
     tls: Arc<OnceLock<TlsConnector>>,
 }
 
-impl fmt::Debug for Fetcher {
+impl fmt::Debug for HttpFetcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Fetcher")
     }
 }
 
-impl Fetcher {
+impl HttpFetcher {
     /// Fetches a document. A redirect is a failure: it leads to where the configuration does not say.
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn get(&self, url: &Url) -> Result<Document, String> {
-        let fetched = tokio::time::timeout(DEADLINE, self.fetch(url)).await;
-        fetched.unwrap_or_else(|_| Err(format!("no whole answer within {} s", DEADLINE.as_secs())))
+    pub async fn get(&self, url: &FetchUrl) -> Result<FetchedDocument, String> {
+        let fetched = tokio::time::timeout(FETCH_DEADLINE, self.fetch(url)).await;
+        fetched.unwrap_or_else(|_| Err(format!("no whole answer within {} s", FETCH_DEADLINE.as_secs())))
     }
 
-    async fn fetch(&self, url: &Url) -> Result<Document, String> {
+    async fn fetch(&self, url: &FetchUrl) -> Result<FetchedDocument, String> {
         let stream = connect(url).await?;
         if !url.tls {
             return exchange(stream, url).await;
         }
         let name = ServerName::try_from(url.host.clone()).map_err(|error| error.to_string())?;
-        let stream = self.tls()?.connect(name, stream).await;
+        let stream = self.tls_connector()?.connect(name, stream).await;
         exchange(stream.map_err(|error| format!("TLS: {error}"))?, url).await
     }
 
     /// TLS with the certificates that the system trusts, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
-    fn tls(&self) -> Result<&TlsConnector, String> {
+    fn tls_connector(&self) -> Result<&TlsConnector, String> {
         if let Some(tls) = self.tls.get() {
             return Ok(tls);
         }
@@ -134,7 +134,7 @@ impl Fetcher {
     }
 }
 
-async fn connect(url: &Url) -> Result<TcpStream, String> {
+async fn connect(url: &FetchUrl) -> Result<TcpStream, String> {
     let found = tokio::net::lookup_host((url.host.as_str(), url.port)).await;
     let found = found.map_err(|error| format!("the host is not found: {error}"))?;
     // Plain HTTP stays on this machine, whatever the hosts file calls local.
@@ -142,7 +142,7 @@ async fn connect(url: &Url) -> Result<TcpStream, String> {
     TcpStream::connect(&addresses[..]).await.map_err(|error| format!("cannot be connected to: {error}"))
 }
 
-async fn exchange<S>(stream: S, url: &Url) -> Result<Document, String>
+async fn exchange<S>(stream: S, url: &FetchUrl) -> Result<FetchedDocument, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -155,11 +155,11 @@ where
         .body(Empty::<Bytes>::new())
         .map_err(|error| error.to_string())?;
     let (reads, writes) = split(stream);
-    let stream = join(reads.take(MOST_READ), writes);
+    let stream = join(reads.take(MAX_READ), writes);
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
     let answered = async {
         let response = sender.send_request(request).await.map_err(broken)?;
-        read(response).await
+        read_response(response).await
     };
     // Driven here and not in a task, so that giving up closes the connection.
     tokio::pin!(answered);
@@ -172,7 +172,7 @@ where
     }
 }
 
-async fn read(response: http::Response<Incoming>) -> Result<Document, String> {
+async fn read_response(response: http::Response<Incoming>) -> Result<FetchedDocument, String> {
     let (head, body) = response.into_parts();
     if head.status != StatusCode::OK {
         let more = if head.status.is_redirection() { ", and redirects are not followed" } else { "" };
@@ -181,16 +181,16 @@ async fn read(response: http::Response<Incoming>) -> Result<Document, String> {
     if head.headers.get(header::CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
         return Err("a content coding that was not asked for".to_owned());
     }
-    let body = Limited::new(body, LARGEST).collect().await;
+    let body = Limited::new(body, MAX_BODY).collect().await;
     let body = body.map_err(|error| match error.is::<http_body_util::LengthLimitError>() {
-        true => format!("larger than {LARGEST} bytes"),
+        true => format!("larger than {MAX_BODY} bytes"),
         false => format!("the body broke off: {error}"),
     })?;
-    Ok(Document { body: body.to_bytes(), max_age: max_age(&head.headers) })
+    Ok(FetchedDocument { body: body.to_bytes(), max_age: parse_max_age(&head.headers) })
 }
 
 /// RFC 9111, section 5.2.2.1: "max-age"; a document that is not to be kept at all (5.2.2.4 and 5.2.2.5) is old at once.
-fn max_age(headers: &http::HeaderMap) -> Option<Duration> {
+fn parse_max_age(headers: &http::HeaderMap) -> Option<Duration> {
     let fields = headers.get_all(header::CACHE_CONTROL).iter().filter_map(|field| field.to_str().ok());
     let mut directives = fields.flat_map(|field| field.split(',')).map(|one| one.trim().to_ascii_lowercase());
     directives.find_map(|directive| match directive.split_once('=') {
@@ -207,8 +207,8 @@ mod tests {
 
     /// hyper reads as many interim responses as come, and a server that sends them fast leaves no time to look at a clock.
     #[tokio::test]
-    async fn a_flood_before_the_answer_ends_the_exchange() {
-        let url = Url::parse("http://127.0.0.1/keys").expect("a URL");
+    async fn aborts_on_a_flood_of_interim_responses() {
+        let url = FetchUrl::parse("http://127.0.0.1/keys").expect("a URL");
         for (flood, good) in [(3, true), (1 << 16, false)] {
             let (client, mut server) = tokio::io::duplex(1 << 16);
             let answer = async {
@@ -227,9 +227,9 @@ mod tests {
     }
 
     #[test]
-    fn only_https_or_this_machine_is_asked() {
+    fn accepts_only_https_or_loopback_urls() {
         for good in ["https://idp.example/keys?a=b", "http://127.0.0.1:1/", "http://[::1]:80/k", "http://localhost/"] {
-            assert!(Url::parse(good).is_ok(), "{good}");
+            assert!(FetchUrl::parse(good).is_ok(), "{good}");
         }
         for bad in [
             "http://idp.example/keys",
@@ -244,10 +244,10 @@ mod tests {
             "http://127.0.0.1@idp.example/",
             "",
         ] {
-            let why = Url::parse(bad).expect_err(bad);
+            let why = FetchUrl::parse(bad).expect_err(bad);
             assert!(!why.contains("secret"), "{why}");
         }
-        let url = Url::parse("https://[2001:db8::1]/keys?a=b").expect("a URL");
+        let url = FetchUrl::parse("https://[2001:db8::1]/keys?a=b").expect("a URL");
         assert_eq!(
             (&*url.host, url.port, &*url.authority, &*url.path),
             ("2001:db8::1", 443, "[2001:db8::1]", "/keys?a=b")
@@ -255,11 +255,11 @@ mod tests {
     }
 
     #[test]
-    fn how_long_a_document_may_be_kept() {
+    fn reads_max_age_from_cache_control() {
         let said = |text: &'static str| {
             let mut headers = http::HeaderMap::new();
             headers.insert(header::CACHE_CONTROL, http::HeaderValue::from_static(text));
-            max_age(&headers).map(|age| age.as_secs())
+            parse_max_age(&headers).map(|age| age.as_secs())
         };
         for (text, seconds) in [
             ("public, max-age=600", Some(600)),
@@ -272,6 +272,6 @@ mod tests {
         ] {
             assert_eq!(said(text), seconds, "{text}");
         }
-        assert_eq!(max_age(&http::HeaderMap::new()), None);
+        assert_eq!(parse_max_age(&http::HeaderMap::new()), None);
     }
 }

@@ -10,7 +10,7 @@
 //! are rounded to seconds, and the moment of `exp` itself still counts; an `aud` of a wrong type counts as none unless it is
 //! required; and the clock is its own, which no test can set. So each rule stands here, below the sentence that it follows.
 
-use crate::config::access::{Algorithm, Issuer};
+use crate::config::access::{Algorithm, IssuerConfig};
 use crate::guard::identity::{Identity, claim};
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use base64::Engine;
@@ -22,42 +22,42 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// The longest token that is looked at, in bytes.
-const LONGEST: usize = 8 << 10;
+const MAX_TOKEN_BYTES: usize = 8 << 10;
 
 /// The longest name of a caller, tenant or tier, in characters.
-const LONGEST_NAME: usize = 256;
+const MAX_NAME_CHARS: usize = 256;
 
 /// The end of the year 9999, in seconds since the epoch. No clock gets there, so whoever says it means something else.
 const END_OF_TIME: f64 = 253_402_300_800.0;
 
 /// A token that was read. Nothing in it is to be believed before its signature was checked.
-pub(super) struct Token<'t> {
+pub(super) struct UnverifiedToken<'t> {
     /// What the signature is over.
-    pub signed: &'t [u8],
+    pub signing_input: &'t [u8],
     /// The signature.
     pub signature: Vec<u8>,
     /// What it says it is signed with.
     pub algorithm: Algorithm,
     /// Which key it says it is signed with. A name to compare, nothing to open or to look up.
-    pub key: Option<String>,
-    kind: Option<String>,
+    pub key_id: Option<String>,
+    typ: Option<String>,
     claims: Map<String, Value>,
 }
 
 /// Whether a bearer credential is, or wants to be, a JSON Web Token. API keys have no two dots.
-pub(super) fn looks_like_one(credential: &[u8]) -> bool {
+pub(super) fn is_jwt_shaped(credential: &[u8]) -> bool {
     credential.iter().filter(|byte| **byte == b'.').count() >= 2
 }
 
-impl<'t> Token<'t> {
+impl<'t> UnverifiedToken<'t> {
     /// Reads a token. Its header may say which of the issuer's keys it is signed with (`kid`, `x5t`, `x5t#S256`). One that
     /// brings a key along, or says where to find one (`jwk`, `jku`, `x5c`, `x5u`), is refused, even if it is signed as it
     /// should be: no access token needs that, and who sends it hopes for a gateway that believes it. Nothing is fetched.
     ///
     /// # Errors
     /// Why it is none that could be believed.
-    pub fn read(text: &'t [u8]) -> Result<Token<'t>, AuthReason> {
-        if text.len() > LONGEST {
+    pub fn parse(text: &'t [u8]) -> Result<UnverifiedToken<'t>, AuthReason> {
+        if text.len() > MAX_TOKEN_BYTES {
             return Err(AuthReason::TooLarge);
         }
         // RFC 7515, section 7.1: BASE64URL(header) || '.' || BASE64URL(payload) || '.' || BASE64URL(signature).
@@ -68,7 +68,7 @@ impl<'t> Token<'t> {
             return Err(AuthReason::Malformed);
         };
         let signed = &text[..header.len() + 1 + claims.len()];
-        let header = object(header).map_err(|_| AuthReason::Malformed)?;
+        let header = parse_object(header).map_err(|_| AuthReason::Malformed)?;
         // Section 4.1.11: "If any of the listed extension Header Parameters are not understood and supported by the
         // recipient, then the JWS is invalid." None is. `b64` (RFC 7797) and `zip` (RFC 7516) change what is signed; the
         // others are keys of the sender's choice (RFC 7515, sections 4.1.2, 4.1.3, 4.1.5 and 4.1.6).
@@ -84,9 +84,9 @@ impl<'t> Token<'t> {
         let algorithm = text("alg")?.and_then(|name| Algorithm::ALL.iter().find(|one| one.name() == name));
         let algorithm = *algorithm.ok_or(AuthReason::Algorithm)?;
         let (kind, key) = (text("typ")?, text("kid")?);
-        let claims = object(claims)?;
-        let signature = decode(signature).map_err(|_| AuthReason::Malformed)?;
-        Ok(Token { signed, signature, algorithm, key, kind, claims })
+        let claims = parse_object(claims)?;
+        let signature = decode_base64(signature).map_err(|_| AuthReason::Malformed)?;
+        Ok(UnverifiedToken { signing_input: signed, signature, algorithm, key_id: key, typ: kind, claims })
     }
 
     /// Who says that they made it: by this the keys are chosen that tell whether it is so.
@@ -101,7 +101,7 @@ impl<'t> Token<'t> {
     ///
     /// # Errors
     /// What it is in place of that.
-    pub fn fits(&self, issuer: &Issuer) -> Result<(), AuthReason> {
+    pub fn check_header(&self, issuer: &IssuerConfig) -> Result<(), AuthReason> {
         if !issuer.algorithms.contains(&self.algorithm) {
             return Err(AuthReason::Algorithm);
         }
@@ -110,7 +110,7 @@ impl<'t> Token<'t> {
             let kind = kind.to_ascii_lowercase();
             kind.strip_prefix("application/").map(str::to_owned).unwrap_or(kind)
         };
-        match self.kind.as_ref().map(bare) {
+        match self.typ.as_ref().map(bare) {
             Some(kind) if !issuer.types.contains(&kind) => Err(AuthReason::Type),
             _ => Ok(()),
         }
@@ -120,20 +120,25 @@ impl<'t> Token<'t> {
     ///
     /// # Errors
     /// What of its claims is wrong.
-    pub fn check(self, issuer: &Issuer, name: &Arc<str>, now: SystemTime) -> Result<Identity, AuthReason> {
-        let claims = Claims(&self.claims);
+    pub fn into_identity(
+        self,
+        issuer: &IssuerConfig,
+        name: &Arc<str>,
+        now: SystemTime,
+    ) -> Result<Identity, AuthReason> {
+        let claims = TokenClaims(&self.claims);
         // RFC 7519, section 4.1.1: "The "iss" value is a case-sensitive string".
         if self.issuer()? != issuer.issuer {
             return Err(AuthReason::Issuer);
         }
-        let expires = claims.times(issuer.leeway, now)?;
-        claims.audience(&issuer.audiences)?;
+        let expires = claims.check_times(issuer.leeway, now)?;
+        claims.check_audience(&issuer.audiences)?;
         let names = &issuer.claims;
-        let optional = |name: &Option<String>| name.as_ref().map_or(Ok(None), |name| claims.name(name));
+        let optional = |name: &Option<String>| name.as_ref().map_or(Ok(None), |name| claims.name_claim(name));
         Ok(Identity {
             method: AuthMethod::Jwt,
             source: Arc::clone(name),
-            subject: claims.name(&names.subject)?.ok_or(AuthReason::Claims)?,
+            subject: claims.name_claim(&names.subject)?.ok_or(AuthReason::Claims)?,
             tenant: optional(&names.tenant)?,
             tier: optional(&names.tier)?,
             scopes: claims.scopes(&names.scopes)?,
@@ -145,15 +150,15 @@ impl<'t> Token<'t> {
 }
 
 /// The claims of a token whose signature is good.
-struct Claims<'t>(&'t Map<String, Value>);
+struct TokenClaims<'t>(&'t Map<String, Value>);
 
-impl Claims<'_> {
+impl TokenClaims<'_> {
     /// Whether it is valid now; until when it is taken, which a run that it began may last as well.
-    fn times(&self, leeway: Duration, now: SystemTime) -> Result<SystemTime, AuthReason> {
+    fn check_times(&self, leeway: Duration, now: SystemTime) -> Result<SystemTime, AuthReason> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = leeway.as_secs_f64();
-        let expires = self.time("exp")?.ok_or(AuthReason::Claims)?;
-        let (from, made) = (self.time("nbf")?, self.time("iat")?);
+        let expires = self.numeric_date("exp")?.ok_or(AuthReason::Claims)?;
+        let (from, made) = (self.numeric_date("nbf")?, self.numeric_date("iat")?);
         // Section 4.1.4: "the current date/time MUST be before the expiration date/time".
         if now >= expires + leeway {
             return Err(AuthReason::Expired);
@@ -167,25 +172,27 @@ impl Claims<'_> {
     }
 
     /// Section 2, NumericDate: "a JSON numeric value representing the number of seconds from 1970-01-01T00:00:00Z".
-    fn time(&self, name: &str) -> Result<Option<f64>, AuthReason> {
+    fn numeric_date(&self, name: &str) -> Result<Option<f64>, AuthReason> {
         let Some(value) = self.0.get(name) else { return Ok(None) };
         let seconds = value.as_f64().filter(|seconds| (0.0..END_OF_TIME).contains(seconds));
         seconds.map(Some).ok_or(AuthReason::Claims)
     }
 
     /// Section 4.1.3: "an array of case-sensitive strings", or "a single case-sensitive string".
-    fn audience(&self, wanted: &[String]) -> Result<(), AuthReason> {
-        let audiences = self.0.get("aud").and_then(texts).ok_or(AuthReason::Claims)?;
+    fn check_audience(&self, wanted: &[String]) -> Result<(), AuthReason> {
+        let audiences = self.0.get("aud").and_then(as_strings).ok_or(AuthReason::Claims)?;
         let wanted = |audience: &&str| wanted.iter().any(|one| one == audience);
         if audiences.iter().any(wanted) { Ok(()) } else { Err(AuthReason::Audience) }
     }
 
     /// A text that goes into fields and logs, unlike others: not empty, not long, and of one line.
-    fn name(&self, path: &str) -> Result<Option<String>, AuthReason> {
+    fn name_claim(&self, path: &str) -> Result<Option<String>, AuthReason> {
         match claim(self.0, path) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(name))
-                if !name.is_empty() && name.chars().count() <= LONGEST_NAME && !name.chars().any(char::is_control) =>
+                if !name.is_empty()
+                    && name.chars().count() <= MAX_NAME_CHARS
+                    && !name.chars().any(char::is_control) =>
             {
                 Ok(Some(name.clone()))
             }
@@ -198,12 +205,12 @@ impl Claims<'_> {
         match claim(self.0, path) {
             None | Some(Value::Null) => Ok(Vec::new()),
             Some(Value::String(text)) => Ok(text.split(' ').filter(|one| !one.is_empty()).map(str::to_owned).collect()),
-            Some(list) => Ok(texts(list).ok_or(AuthReason::Claims)?.into_iter().map(str::to_owned).collect()),
+            Some(list) => Ok(as_strings(list).ok_or(AuthReason::Claims)?.into_iter().map(str::to_owned).collect()),
         }
     }
 }
 
-fn texts(value: &Value) -> Option<Vec<&str>> {
+fn as_strings(value: &Value) -> Option<Vec<&str>> {
     match value {
         Value::String(one) => Some(vec![one]),
         Value::Array(many) => many.iter().map(Value::as_str).collect(),
@@ -213,42 +220,42 @@ fn texts(value: &Value) -> Option<Vec<&str>> {
 
 /// RFC 7515, section 2: "with all trailing '=' characters omitted and without the inclusion of any line breaks, whitespace,
 /// or other additional characters". Bits that are left over have to be zero as well, or one token has several spellings.
-fn decode(part: &[u8]) -> Result<Vec<u8>, AuthReason> {
+fn decode_base64(part: &[u8]) -> Result<Vec<u8>, AuthReason> {
     URL_SAFE_NO_PAD.decode(part).map_err(|_| AuthReason::Malformed)
 }
 
 /// RFC 7519, section 7.2: "a completely valid JSON object"; section 4: "The Claim Names within a JWT Claims Set MUST be
 /// unique", and RFC 7515 section 4 says the same of the header.
-fn object(part: &[u8]) -> Result<Map<String, Value>, AuthReason> {
-    match serde_json::from_slice(&decode(part)?) {
-        Ok(Unique(members)) => Ok(members),
+fn parse_object(part: &[u8]) -> Result<Map<String, Value>, AuthReason> {
+    match serde_json::from_slice(&decode_base64(part)?) {
+        Ok(UniqueMembers(members)) => Ok(members),
         Err(error) if error.is_data() => Err(AuthReason::Claims),
         Err(_) => Err(AuthReason::Malformed),
     }
 }
 
 /// A JSON object no member of which stands there twice. Two readers that choose differently would see two tokens.
-struct Unique(Map<String, Value>);
+struct UniqueMembers(Map<String, Value>);
 
-impl<'de> Deserialize<'de> for Unique {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Unique, D::Error> {
-        struct Members;
-        impl<'de> Visitor<'de> for Members {
-            type Value = Unique;
+impl<'de> Deserialize<'de> for UniqueMembers {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<UniqueMembers, D::Error> {
+        struct UniqueVisitor;
+        impl<'de> Visitor<'de> for UniqueVisitor {
+            type Value = UniqueMembers;
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("an object")
             }
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Unique, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<UniqueMembers, A::Error> {
                 let mut members = Map::new();
                 while let Some((name, value)) = map.next_entry()? {
                     if members.insert(name, value).is_some() {
                         return Err(A::Error::custom("a member stands there twice"));
                     }
                 }
-                Ok(Unique(members))
+                Ok(UniqueMembers(members))
             }
         }
-        deserializer.deserialize_map(Members)
+        deserializer.deserialize_map(UniqueVisitor)
     }
 }
 

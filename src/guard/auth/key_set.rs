@@ -4,7 +4,7 @@
 //! every key for what it is given as; so what a key is and what it may be used for is found out here, once, before there is
 //! a token: what a token says about its algorithm chooses among these, and can never make a key do what it is not for.
 
-use super::jwt::Token;
+use super::jwt::UnverifiedToken;
 use crate::config::access::Algorithm;
 use crate::telemetry::label::AuthReason;
 use aws_lc_rs::encoding::AsDer;
@@ -24,29 +24,29 @@ use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::ParsedCertificate;
 
 /// Most keys of one set. The largest providers publish about ten.
-const MOST_KEYS: usize = 100;
+const MAX_KEYS: usize = 100;
 
 /// Most keys that one token is tried against, where it does not say which.
-const MOST_TRIES: usize = 8;
+const MAX_TRIES: usize = 8;
 
 /// RFC 7518, section 3.3: "A key of size 2048 bits or larger MUST be used with these algorithms."
 const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 
 /// RFC 7518, section 3.2: "A key of the same size as the hash output or larger MUST be used"; that of HS256, the smallest.
-const SECRET_BYTES: usize = 32;
+const MIN_SECRET_BYTES: usize = 32;
 
 /// Messages that a point is tried with. The test has all points that they have to tell.
-const PROBES: u8 = 32;
+const ORDER_PROBES: u8 = 32;
 
 /// The keys of an issuer.
 pub(super) struct KeySet {
-    keys: Vec<Key>,
+    keys: Vec<VerifyingKey>,
     /// what was left out, and why: for the log
     pub ignored: Option<String>,
 }
 
 /// One key, with every algorithm that it may be used with.
-struct Key {
+struct VerifyingKey {
     id: Option<Box<str>>,
     algorithms: Vec<Algorithm>,
     key: DecodingKey,
@@ -70,14 +70,14 @@ impl KeySet {
         let document: Value = serde_json::from_slice(text).map_err(|_| "is no JSON")?;
         let listed = document.get("keys").and_then(Value::as_array).ok_or("is no JWKS: it has no list `keys`")?;
         let (mut keys, mut ignored) = (Vec::new(), Vec::new());
-        for (index, entry) in listed.iter().enumerate().take(MOST_KEYS) {
-            match Key::from_jwk(entry, allowed) {
+        for (index, entry) in listed.iter().enumerate().take(MAX_KEYS) {
+            match VerifyingKey::from_jwk(entry, allowed) {
                 Ok(key) => keys.push(key),
                 Err(why) => ignored.push(format!("key {} {why}", index + 1)),
             }
         }
-        if listed.len() > MOST_KEYS {
-            ignored.push(format!("more than {MOST_KEYS} keys"));
+        if listed.len() > MAX_KEYS {
+            ignored.push(format!("more than {MAX_KEYS} keys"));
         }
         let ignored = (!ignored.is_empty()).then(|| ignored.join("; "));
         match (keys.is_empty(), ignored) {
@@ -100,7 +100,9 @@ impl KeySet {
         if blocks.is_empty() {
             return Err("holds no PEM block (`-----BEGIN PUBLIC KEY-----`)".to_owned());
         }
-        let key = |(index, block)| Key::from_block(block, allowed).map_err(|why| format!("block {} {why}", index + 1));
+        let key = |(index, block)| {
+            VerifyingKey::from_block(block, allowed).map_err(|why| format!("block {} {why}", index + 1))
+        };
         let keys = blocks.iter().enumerate().map(key).collect::<Result<_, _>>()?;
         Ok(KeySet { keys, ignored: None })
     }
@@ -110,12 +112,12 @@ impl KeySet {
     /// # Errors
     /// When it is too short.
     pub fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
-        if secret.len() < SECRET_BYTES {
-            return Err(format!("is shorter than the {SECRET_BYTES} bytes that a secret needs"));
+        if secret.len() < MIN_SECRET_BYTES {
+            return Err(format!("is shorter than the {MIN_SECRET_BYTES} bytes that a secret needs"));
         }
         let algorithms = allowed.iter().copied().filter(|one| one.is_shared()).collect();
-        let key = Key { id: None, algorithms, key: DecodingKey::from_secret(secret) };
-        Ok(KeySet { keys: vec![key.useful().map_err(str::to_owned)?], ignored: None })
+        let key = VerifyingKey { id: None, algorithms, key: DecodingKey::from_secret(secret) };
+        Ok(KeySet { keys: vec![key.require_algorithm().map_err(str::to_owned)?], ignored: None })
     }
 
     /// How many keys there are.
@@ -124,24 +126,26 @@ impl KeySet {
     }
 
     /// Whether the very key that a token names is here. Where none is, keys that came later may have it.
-    pub fn names(&self, token: &Token<'_>) -> bool {
-        token.key.is_some() && self.keys.iter().any(|key| key.id.as_deref() == token.key.as_deref())
+    pub fn has_named_key(&self, token: &UnverifiedToken<'_>) -> bool {
+        token.key_id.is_some() && self.keys.iter().any(|key| key.id.as_deref() == token.key_id.as_deref())
     }
 
     /// Checks the signature of a token with the key that it names; with all that fit where there is none.
     ///
     /// # Errors
     /// Why it is not good.
-    pub fn verify(&self, token: &Token<'_>) -> Result<(), AuthReason> {
+    pub fn verify(&self, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
         // RFC 7517, section 4.5: a key without an id cannot be told from the one that a token names.
-        let may_be = |key: &&Key| token.key.is_none() || key.id.is_none() || key.id.as_deref() == token.key.as_deref();
-        let fits = |key: &&Key| key.algorithms.contains(&token.algorithm);
-        let mut fitting = self.keys.iter().filter(may_be).filter(fits).take(MOST_TRIES).peekable();
+        let may_be = |key: &&VerifyingKey| {
+            token.key_id.is_none() || key.id.is_none() || key.id.as_deref() == token.key_id.as_deref()
+        };
+        let fits = |key: &&VerifyingKey| key.algorithms.contains(&token.algorithm);
+        let mut fitting = self.keys.iter().filter(may_be).filter(fits).take(MAX_TRIES).peekable();
         if fitting.peek().is_none() {
             // Of a key that is there, the algorithm is wrong; otherwise the key may be a new one.
-            return Err(if self.names(token) { AuthReason::Algorithm } else { AuthReason::UnknownKey });
+            return Err(if self.has_named_key(token) { AuthReason::Algorithm } else { AuthReason::UnknownKey });
         }
-        match fitting.any(|key| signed(token.algorithm, &key.key, token.signed, &token.signature)) {
+        match fitting.any(|key| is_signature_valid(token.algorithm, &key.key, token.signing_input, &token.signature)) {
             true => Ok(()),
             false => Err(AuthReason::Signature),
         }
@@ -149,18 +153,18 @@ impl KeySet {
 }
 
 /// Whether `signature` was made over `text` with this algorithm and this key. A key of another family is none for it.
-fn signed(algorithm: Algorithm, key: &DecodingKey, text: &[u8], signature: &Vec<u8>) -> bool {
+fn is_signature_valid(algorithm: Algorithm, key: &DecodingKey, text: &[u8], signature: &Vec<u8>) -> bool {
     let verifier = algorithm.name().parse().and_then(|algorithm| (DEFAULT_PROVIDER.verifier_factory)(&algorithm, key));
     verifier.is_ok_and(|verifier| verifier.verify(text, signature).is_ok())
 }
 
-impl Key {
-    fn useful(self) -> Result<Key, &'static str> {
+impl VerifyingKey {
+    fn require_algorithm(self) -> Result<VerifyingKey, &'static str> {
         if self.algorithms.is_empty() { Err("fits no algorithm of the issuer's `algorithms`") } else { Ok(self) }
     }
 
     /// One member of `keys`. The error is about its place, and quotes nothing of it.
-    fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<Key, &'static str> {
+    fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let members = entry.as_object().ok_or("is no object")?;
         if members.contains_key("d") {
             return Err("is a private key, which nobody may publish");
@@ -179,11 +183,11 @@ impl Key {
         if jwk.common.key_operations.as_ref().is_some_and(|operations| !operations.contains(&KeyOperations::Verify)) {
             return Err("is not for checking signatures (`key_ops`)");
         }
-        Key::checked(&jwk, allowed)
+        VerifyingKey::from_public_jwk(&jwk, allowed)
     }
 
     /// One block of PEM.
-    fn from_block(block: &Pem, allowed: &[Algorithm]) -> Result<Key, &'static str> {
+    fn from_block(block: &Pem, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let public = match block.tag() {
             "PUBLIC KEY" | "RSA PUBLIC KEY" => pem::encode(block),
             // The library takes whatever looks like a key in a certificate; there is one place where it stands.
@@ -203,33 +207,33 @@ impl Key {
             .or_else(|_| DecodingKey::from_ec_pem(public))
             .or_else(|_| DecodingKey::from_ed_pem(public));
         let jwk = key.and_then(|key| Jwk::from_decoding_key(&key, None));
-        Key::checked(&jwk.map_err(|_| "is no key that is known, and fits no algorithm")?, allowed)
+        VerifyingKey::from_public_jwk(&jwk.map_err(|_| "is no key that is known, and fits no algorithm")?, allowed)
     }
 
     /// A key that can be used, for what it can be used.
-    fn checked(jwk: &Jwk, allowed: &[Algorithm]) -> Result<Key, &'static str> {
+    fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
         let key = DecodingKey::from_jwk(jwk);
         let key = || key.map_err(|_| "has a member that is no base64url");
         let (key, fitting): (_, &[_]) = match &jwk.algorithm {
-            AlgorithmParameters::RSA(_) => (rsa(&key()?)?, &[RS256, RS384, RS512, PS256, PS384, PS512]),
+            AlgorithmParameters::RSA(_) => (check_rsa(&key()?)?, &[RS256, RS384, RS512, PS256, PS384, PS512]),
             AlgorithmParameters::EllipticCurve(point) => {
                 let (algorithm, how, size): (&[_], &'static EcdsaVerificationAlgorithm, _) = match point.curve {
                     EllipticCurve::P256 => (&[ES256], &ECDSA_P256_SHA256_FIXED, 32),
                     EllipticCurve::P384 => (&[ES384], &ECDSA_P384_SHA384_FIXED, 48),
                     _ => return Err("is on a curve that is not supported"),
                 };
-                full_size(&[&point.x, &point.y], size)?;
-                (on_curve(key()?, how)?, algorithm)
+                check_size(&[&point.x, &point.y], size)?;
+                (check_on_curve(key()?, how)?, algorithm)
             }
             AlgorithmParameters::OctetKeyPair(point) if point.curve == EllipticCurve::Ed25519 => {
-                full_size(&[&point.x], 32)?;
-                (of_large_order(key()?)?, &[EdDSA])
+                check_size(&[&point.x], 32)?;
+                (check_order(key()?)?, &[EdDSA])
             }
             AlgorithmParameters::OctetKeyPair(_) => return Err("is on a curve that is not supported"),
             AlgorithmParameters::OctetKey(_) => return Err("is a shared secret, which `secret_file` is for"),
-            AlgorithmParameters::Other(other) => return Err(unknown(other.fields.get("kty"))),
-            _ => return Err(unknown(None)),
+            AlgorithmParameters::Other(other) => return Err(unknown_reason(other.fields.get("kty"))),
+            _ => return Err(unknown_reason(None)),
         };
         // RFC 7517, section 4.4: "The "alg" (algorithm) parameter identifies the algorithm intended for use with the key."
         let only = jwk.common.key_algorithm.map(|only| only.to_string());
@@ -237,12 +241,13 @@ impl Key {
             .iter()
             .copied()
             .filter(|one| fitting.contains(one) && only.as_ref().is_none_or(|only| only == one.name()));
-        Key { id: jwk.common.key_id.as_deref().map(Into::into), algorithms: algorithms.collect(), key }.useful()
+        VerifyingKey { id: jwk.common.key_id.as_deref().map(Into::into), algorithms: algorithms.collect(), key }
+            .require_algorithm()
     }
 }
 
 /// Why a key is none that the library knows.
-fn unknown(kind: Option<&Value>) -> &'static str {
+fn unknown_reason(kind: Option<&Value>) -> &'static str {
     match kind.and_then(Value::as_str) {
         Some("RSA" | "EC" | "OKP" | "oct") => {
             "lacks a member, or has one of a wrong type, or a curve that is not known"
@@ -253,7 +258,7 @@ fn unknown(kind: Option<&Value>) -> &'static str {
 
 /// An RSA key of its modulus and exponent (RFC 7518, section 6.3.1): large enough, and with an exponent that is one. The
 /// library checks this at each signature; a key that can never be used should be said to be none.
-fn rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
+fn check_rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
     let DecodingKeyKind::RsaModulusExponent { n, e } = key.kind() else { return Err("is a broken RSA key") };
     // Section 6.3.1.1: "implementers have found that some cryptographic libraries prefix an extra zero-valued octet".
     let bare = |number: &[u8]| number.iter().copied().skip_while(|byte| *byte == 0).collect::<Vec<u8>>();
@@ -267,22 +272,22 @@ fn rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
 }
 
 /// RFC 7518, section 6.2.1.2: "The length of this octet string MUST be the full size of a coordinate for the curve".
-fn full_size(coordinates: &[&String], bytes: usize) -> Result<(), &'static str> {
+fn check_size(coordinates: &[&String], bytes: usize) -> Result<(), &'static str> {
     // Six bits a letter.
     let whole = coordinates.iter().all(|text| text.len() == (bytes * 8).div_ceil(6));
     if whole { Ok(()) } else { Err("has a coordinate of a wrong length") }
 }
 
-fn on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) -> Result<DecodingKey, &'static str> {
+fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) -> Result<DecodingKey, &'static str> {
     let parsed = key.try_get_as_bytes().is_ok_and(|point| ParsedPublicKey::new(how, point).is_ok());
     if parsed { Ok(key) } else { Err("is no point of its curve") }
 }
 
 /// A point of a small order has signatures that anybody can make: the neutral element with zero is one, of every message
 /// whose hash is a multiple of the order. The order is eight at most, so a few messages are enough to tell.
-fn of_large_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
+fn check_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
     let mut nothing = vec![0; 64];
     nothing[0] = 1;
-    let forged = (0..PROBES).any(|message| signed(Algorithm::EdDSA, &key, &[message], &nothing));
+    let forged = (0..ORDER_PROBES).any(|message| is_signature_valid(Algorithm::EdDSA, &key, &[message], &nothing));
     if forged { Err("is a point of small order") } else { Ok(key) }
 }

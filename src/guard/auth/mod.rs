@@ -10,20 +10,20 @@
 mod api_key;
 mod challenge;
 mod credential;
-mod fetch;
+mod http_client;
 mod jwks;
 mod jwt;
-mod key;
+mod key_set;
 
-pub use jwks::usable;
+pub use jwks::check_key_file;
 
 use self::api_key::ApiKeys;
-use self::challenge::Resource;
+use self::challenge::ProtectedResource;
 use self::credential::Credential;
-use self::fetch::Fetcher;
-use self::jwks::{Health, Issuer};
-use self::jwt::Token;
-use super::{Gate, Guard, Identity, Matched, Told, Upkeep, Who};
+use self::http_client::HttpFetcher;
+use self::jwks::{IssuerHealth, TokenIssuer};
+use self::jwt::UnverifiedToken;
+use super::{BackgroundTask, CallerContext, Gate, GateReport, Identity, RequestPolicy, RouteMatch};
 use crate::config::Config;
 use crate::error::Rejection;
 use crate::telemetry::Metrics;
@@ -37,18 +37,18 @@ use std::time::SystemTime;
 /// Checks credentials.
 #[derive(Debug)]
 pub struct Authenticator {
-    issuers: Vec<Arc<Issuer>>,
+    issuers: Vec<Arc<TokenIssuer>>,
     /// where an issuer stands in `issuers`, by what its tokens call it
     by_issuer: HashMap<String, usize>,
     api_keys: Arc<ApiKeys>,
-    resource: Option<Resource>,
+    resource: Option<ProtectedResource>,
     /// routes that want to know who calls, and whom they believe
     routes: Vec<(String, Vec<String>)>,
 }
 
 /// One line of a report on readiness.
 #[derive(Debug)]
-pub struct Check {
+pub struct ReadinessCheck {
     /// whether it is as it should be
     pub good: bool,
     /// what it is about, and what is wrong with it
@@ -56,7 +56,7 @@ pub struct Check {
 }
 
 /// Why a request is refused, and how its caller tried to show who it is.
-type Refused = (AuthMethod, AuthReason);
+type AuthFailure = (AuthMethod, AuthReason);
 
 impl Authenticator {
     /// As configured. Files are read now; nothing is fetched. Issuers that were configured like that before keep their keys.
@@ -65,54 +65,59 @@ impl Authenticator {
     /// What of a file cannot be read or used.
     pub fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
         let auth = &config.auth;
-        let fetcher = Fetcher::default();
+        let fetcher = HttpFetcher::default();
         let issuers = auth.issuers.iter().map(|settings| {
             let known = before.and_then(|before| before.issuers.iter().find(|issuer| issuer.settings == *settings));
-            known.map_or_else(|| Issuer::new(settings, &fetcher, metrics).map(Arc::new), |known| Ok(Arc::clone(known)))
+            known.map_or_else(
+                || TokenIssuer::new(settings, &fetcher, metrics).map(Arc::new),
+                |known| Ok(Arc::clone(known)),
+            )
         });
-        let issuers: Vec<Arc<Issuer>> = issuers.collect::<Result<_, _>>()?;
+        let issuers: Vec<Arc<TokenIssuer>> = issuers.collect::<Result<_, _>>()?;
         let url = |name: &str| auth.issuers.iter().find(|one| one.name == name).map(|one| one.issuer.as_str());
         let guarded = config.routes.iter().filter(|route| !route.access.methods.is_empty());
         Ok(Authenticator {
             by_issuer: issuers.iter().enumerate().map(|(at, one)| (one.settings.issuer.clone(), at)).collect(),
             issuers,
             api_keys: Arc::new(ApiKeys::new(&auth.api_keys)?),
-            resource: auth.resource.as_deref().map(|resource| Resource::new(resource, &config.routes, url)),
+            resource: auth.resource.as_deref().map(|resource| ProtectedResource::new(resource, &config.routes, url)),
             routes: guarded.map(|route| (route.name.clone(), route.access.methods.clone())).collect(),
         })
     }
 
     /// What keeps keys fresh.
-    pub(super) fn upkeep(&self) -> Vec<Upkeep> {
-        let issuers =
-            self.issuers.iter().map(|issuer| Upkeep::new(issuer, |issuer| async move { issuer.watch().await }));
-        issuers.chain([Upkeep::new(&self.api_keys, |keys| async move { keys.watch().await })]).collect()
+    pub(super) fn background_tasks(&self) -> Vec<BackgroundTask> {
+        let issuers = self
+            .issuers
+            .iter()
+            .map(|issuer| BackgroundTask::new(issuer, |issuer| async move { issuer.keep_fresh().await }));
+        issuers.chain([BackgroundTask::new(&self.api_keys, |keys| async move { keys.watch_files().await })]).collect()
     }
 
     /// What stands at a path of protected resource metadata (RFC 9728), if one is.
     #[must_use]
-    pub fn metadata(&self, path: &str) -> Option<&str> {
+    pub fn resource_metadata(&self, path: &str) -> Option<&str> {
         self.resource.as_ref()?.document(path)
     }
 
     /// Whether every route can tell who calls, and a line for each issuer. Keys that are old are keys.
     #[must_use]
-    pub fn checks(&self) -> Vec<Check> {
-        let issuer = |issuer: &Arc<Issuer>| {
-            let (name, Health { keys, failure }) = (&issuer.name, issuer.health());
+    pub fn readiness_checks(&self) -> Vec<ReadinessCheck> {
+        let issuer = |issuer: &Arc<TokenIssuer>| {
+            let (name, IssuerHealth { keys, failure }) = (&issuer.name, issuer.health());
             let text = match (keys, failure) {
                 (0, failure) => format!("no keys yet: {}", failure.as_deref().unwrap_or("not fetched")),
                 (_, Some(failure)) => format!("keys from before: {failure}"),
                 (_, None) => "ok".to_owned(),
             };
-            Check { good: keys > 0, text: format!("issuer {name} {text}") }
+            ReadinessCheck { good: keys > 0, text: format!("issuer {name} {text}") }
         };
         self.issuers.iter().map(issuer).collect()
     }
 
     /// Routes that nobody could call now, since no key of theirs is there.
     #[must_use]
-    pub fn unusable(&self) -> Vec<&str> {
+    pub fn routes_without_keys(&self) -> Vec<&str> {
         let usable = |name: &String| {
             let issuer = self.issuers.iter().find(|issuer| *issuer.name == **name);
             issuer.is_none_or(|issuer| issuer.health().keys > 0)
@@ -122,37 +127,48 @@ impl Authenticator {
     }
 
     /// The issuers that a route believes.
-    fn issuers_of<'a>(&'a self, matched: &'a Matched) -> impl Iterator<Item = &'a Arc<Issuer>> {
+    fn issuers_for<'a>(&'a self, matched: &'a RouteMatch) -> impl Iterator<Item = &'a Arc<TokenIssuer>> {
         self.issuers.iter().filter(|issuer| matched.access.methods.iter().any(|name| **name == *issuer.name))
     }
 
     /// Who calls a route that wants to know it.
-    async fn authenticate(&self, matched: &Matched, head: &Parts, now: SystemTime) -> Result<Identity, Refused> {
+    async fn authenticate(&self, matched: &RouteMatch, head: &Parts, now: SystemTime) -> Result<Identity, AuthFailure> {
         let fields = self.key_fields(matched);
-        let found = Credential::of(head, &fields).map_err(|reason| (AuthMethod::None, reason))?;
-        let tokens = self.issuers_of(matched).next().is_some();
+        let found = Credential::from_head(head, &fields).map_err(|reason| (AuthMethod::None, reason))?;
+        let tokens = self.issuers_for(matched).next().is_some();
         let keys = fields.contains(&&header::AUTHORIZATION);
         match found {
             Credential::None => Err((AuthMethod::None, AuthReason::Missing)),
-            Credential::Key(field, key) => self.of_key(matched, field, key, now),
-            Credential::Bearer(token) if tokens && (jwt::looks_like_one(token) || !keys) => {
-                self.of_token(matched, token, now).await.map_err(|reason| (AuthMethod::Jwt, reason))
+            Credential::Key(field, key) => self.authenticate_key(matched, field, key, now),
+            Credential::Bearer(token) if tokens && (jwt::is_jwt_shaped(token) || !keys) => {
+                self.authenticate_token(matched, token, now).await.map_err(|reason| (AuthMethod::Jwt, reason))
             }
-            Credential::Bearer(key) if keys => self.of_key(matched, &header::AUTHORIZATION, key, now),
+            Credential::Bearer(key) if keys => self.authenticate_key(matched, &header::AUTHORIZATION, key, now),
             // The route takes neither tokens nor keys there.
             Credential::Bearer(_) => Err((AuthMethod::None, AuthReason::Malformed)),
         }
     }
 
-    async fn of_token(&self, matched: &Matched, token: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
-        let token = Token::read(token)?;
+    async fn authenticate_token(
+        &self,
+        matched: &RouteMatch,
+        token: &[u8],
+        now: SystemTime,
+    ) -> Result<Identity, AuthReason> {
+        let token = UnverifiedToken::parse(token)?;
         let issuer = self.by_issuer.get(token.issuer()?).map(|at| &self.issuers[*at]);
-        let believed = |issuer: &&Arc<Issuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
+        let believed = |issuer: &&Arc<TokenIssuer>| matched.access.methods.iter().any(|name| **name == *issuer.name);
         issuer.filter(believed).ok_or(AuthReason::Issuer)?.verify(token, now).await
     }
 
     /// Whom an API key stands for, by the lists of the route that take it in this field.
-    fn of_key(&self, matched: &Matched, field: &HeaderName, key: &[u8], now: SystemTime) -> Result<Identity, Refused> {
+    fn authenticate_key(
+        &self,
+        matched: &RouteMatch,
+        field: &HeaderName,
+        key: &[u8],
+        now: SystemTime,
+    ) -> Result<Identity, AuthFailure> {
         let mut reason = AuthReason::UnknownApiKey;
         for name in matched.access.methods.iter().filter(|name| self.api_keys.header(name) == Some(field)) {
             match self.api_keys.check(name, key, now) {
@@ -168,32 +184,34 @@ impl Authenticator {
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct Authenticate(pub Arc<Guard>);
+pub struct AuthenticationGate(pub Arc<RequestPolicy>);
 
-impl Gate for Authenticate {
+impl Gate for AuthenticationGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        let Some(matched) = head.extensions.get::<Arc<Matched>>().filter(|one| !one.access.methods.is_empty()) else {
+        let Some(matched) = head.extensions.get::<Arc<RouteMatch>>().filter(|one| !one.access.methods.is_empty())
+        else {
             return Ok(());
         };
         let auth = &self.0.auth;
         match auth.authenticate(matched, head, SystemTime::now()).await {
             Ok(identity) => {
-                if let Some(who) = head.extensions.get::<Who>() {
-                    who.believe(identity);
+                if let Some(who) = head.extensions.get::<CallerContext>() {
+                    who.set_identity(identity);
                 }
                 Ok(())
             }
             Err((method, reason)) => {
-                matched.metrics.authenticated(method, reason);
-                Err(auth.refusal(matched, method, reason))
+                matched.metrics.inc_auth(method, reason);
+                Err(auth.rejection_for(matched, method, reason))
             }
         }
     }
 
-    fn told(&self, head: &Parts) -> Told {
+    fn dry_run(&self, head: &Parts) -> GateReport {
         const GATE: &str = "authenticate";
-        let Some(matched) = head.extensions.get::<Arc<Matched>>().filter(|one| !one.access.methods.is_empty()) else {
-            return Told::passes(GATE, Vec::new());
+        let Some(matched) = head.extensions.get::<Arc<RouteMatch>>().filter(|one| !one.access.methods.is_empty())
+        else {
+            return GateReport::passes(GATE, Vec::new());
         };
         let auth = &self.0.auth;
         let wants = matched.access.methods.iter().map(|name| match auth.api_keys.header(name) {
@@ -201,13 +219,15 @@ impl Gate for Authenticate {
             None => format!("a token of {name}, as `Authorization: Bearer …`"),
         });
         let wants = wants.collect();
-        match Credential::of(head, &auth.key_fields(matched)) {
+        match Credential::from_head(head, &auth.key_fields(matched)) {
             Ok(Credential::None) => {
-                let refusal = auth.refusal(matched, AuthMethod::None, AuthReason::Missing);
-                Told::decided(GATE, wants, &Err(refusal))
+                let refusal = auth.rejection_for(matched, AuthMethod::None, AuthReason::Missing);
+                GateReport::from_result(GATE, wants, &Err(refusal))
             }
-            Err(reason) => Told::decided(GATE, wants, &Err(auth.refusal(matched, AuthMethod::None, reason))),
-            Ok(_) => Told::depends(GATE, wants, "whether the credential is believed; it was not checked"),
+            Err(reason) => {
+                GateReport::from_result(GATE, wants, &Err(auth.rejection_for(matched, AuthMethod::None, reason)))
+            }
+            Ok(_) => GateReport::depends_on(GATE, wants, "whether the credential is believed; it was not checked"),
         }
     }
 }

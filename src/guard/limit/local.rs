@@ -1,6 +1,6 @@
 //! Quotas that this process counts by itself.
 
-use crate::config::access::Quota;
+use crate::config::access::RateLimitQuota;
 use governor::RateLimiter;
 use governor::clock::{Clock, DefaultClock, Reference};
 use governor::middleware::StateInformationMiddleware;
@@ -13,27 +13,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Most callers that a limiter counts one by one; about 10 MiB. Those that come later share the buckets.
-const KNOWN: usize = 100_000;
+const MAX_VOUCHED_KEYS: usize = 100_000;
 
 /// Most keys that are counted one by one although nobody vouches for them: addresses, and what anybody writes in a field.
-const UNKNOWN: usize = 1 << 16;
+const MAX_UNVOUCHED_KEYS: usize = 1 << 16;
 
 /// How many buckets all share who come when there is no room for them: a flood fills these and no more.
-const BUCKETS: u64 = 1 << 16;
+const SHARED_BUCKETS: u64 = 1 << 16;
 
 /// Whose requests are counted together, hashed: a name takes as much memory as any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Key {
+pub enum QuotaKey {
     /// somebody vouches for who it is
-    Known(u64),
+    Vouched(u64),
     /// anybody could have said so
-    Anybody(u64),
+    Unvouched(u64),
 }
 
 /// One quota, counted for each key: GCRA.
-pub struct Local<C: Clock = DefaultClock> {
-    limiter: RateLimiter<Key, Store, C, StateInformationMiddleware>,
-    store: Store,
+pub struct LocalLimiter<C: Clock = DefaultClock> {
+    limiter: RateLimiter<QuotaKey, QuotaStore, C, StateInformationMiddleware>,
+    store: QuotaStore,
     interval: Duration,
     burst: NonZeroU32,
     /// what arrivals are counted from
@@ -42,53 +42,53 @@ pub struct Local<C: Clock = DefaultClock> {
 
 /// A request that was counted.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken<I> {
+pub struct LocalCount<I> {
     /// how many more may come at once
     pub remaining: u32,
-    at: I,
+    counted_at: I,
 }
 
 /// The time in which one request comes back. Rounded up, so that never more than the quota do.
-pub fn interval(quota: Quota) -> Duration {
+pub fn interval(quota: RateLimitQuota) -> Duration {
     let nanos = quota.per.as_nanos().div_ceil(u128::from(quota.requests.get())).max(1);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
-impl Local {
+impl LocalLimiter {
     /// Counts by the clock of the machine, which no change of the time of day moves.
-    pub fn new(quota: Quota) -> Local {
-        Local::with_clock(quota, DefaultClock::default())
+    pub fn new(quota: RateLimitQuota) -> LocalLimiter {
+        LocalLimiter::with_clock(quota, DefaultClock::default())
     }
 }
 
-impl<C: Clock> Local<C> {
+impl<C: Clock> LocalLimiter<C> {
     /// Counts by a clock.
-    pub fn with_clock(quota: Quota, clock: C) -> Local<C> {
+    pub fn with_clock(quota: RateLimitQuota, clock: C) -> LocalLimiter<C> {
         let (interval, burst) = (interval(quota), quota.burst);
         // None comes back in no time at all; an interval is never that short.
         let governors = governor::Quota::with_period(interval).unwrap_or(governor::Quota::per_second(burst));
         let governors = governors.allow_burst(burst);
-        let store = Store::default();
+        let store = QuotaStore::default();
         let start = clock.now();
-        Local { limiter: RateLimiter::new(governors, store.clone(), clock), store, interval, burst, start }
+        LocalLimiter { limiter: RateLimiter::new(governors, store.clone(), clock), store, interval, burst, start }
     }
 
     /// Counts a request, if it is within the quota.
     ///
     /// # Errors
     /// How long to wait before one is.
-    pub fn take(&self, key: Key) -> Result<Taken<C::Instant>, Duration> {
+    pub fn take(&self, key: QuotaKey) -> Result<LocalCount<C::Instant>, Duration> {
         let at = self.limiter.clock().now();
         match self.limiter.check_key(&key) {
-            Ok(now) => Ok(Taken { remaining: now.remaining_burst_capacity(), at }),
+            Ok(now) => Ok(LocalCount { remaining: now.remaining_burst_capacity(), counted_at: at }),
             Err(not) => Err(not.wait_time_from(self.limiter.clock().now())),
         }
     }
 
     /// Takes back that a request was counted, which was then refused for another reason. What was taken longer ago than it
     /// takes to come back has come back by itself.
-    pub fn give_back(&self, key: Key, taken: Taken<C::Instant>) {
-        if Duration::from(self.limiter.clock().now().duration_since(taken.at)) < self.interval {
+    pub fn refund(&self, key: QuotaKey, taken: LocalCount<C::Instant>) {
+        if Duration::from(self.limiter.clock().now().duration_since(taken.counted_at)) < self.interval {
             let less = |arrival: Option<Nanos>| match arrival {
                 Some(arrival) => Ok(((), arrival.saturating_sub(self.interval.into()))),
                 None => Err(()),
@@ -99,7 +99,7 @@ impl<C: Clock> Local<C> {
     }
 
     /// Learns what is left of a quota that is counted elsewhere too: here no more than that is left from now on.
-    pub fn follow(&self, key: Key, remaining: u32) {
+    pub fn sync_remaining(&self, key: QuotaKey, remaining: u32) {
         let used = self.burst.get().saturating_sub(remaining);
         let now = self.limiter.clock().now().duration_since(self.start);
         let due = now + Nanos::from(self.interval.saturating_mul(used));
@@ -112,18 +112,18 @@ impl<C: Clock> Local<C> {
     }
 
     /// Forgets those whose quota is whole, and gives their memory back.
-    pub fn forget(&self) {
+    pub fn evict_idle(&self) {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();
     }
 
     /// For how many keys it counts.
-    pub fn keys(&self) -> usize {
+    pub fn key_count(&self) -> usize {
         self.limiter.len()
     }
 }
 
-impl<C: Clock> fmt::Debug for Local<C> {
+impl<C: Clock> fmt::Debug for LocalLimiter<C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Local").field("interval", &self.interval).finish_non_exhaustive()
     }
@@ -131,43 +131,43 @@ impl<C: Clock> fmt::Debug for Local<C> {
 
 /// When the next request of each key is due (GCRA's theoretical arrival time).
 #[derive(Clone, Default)]
-struct Store(Arc<Maps>);
+struct QuotaStore(Arc<QuotaMaps>);
 
 #[derive(Default)]
-struct Maps {
-    known: DashMapStateStore<u64>,
-    unknown: DashMapStateStore<u64>,
-    buckets: DashMapStateStore<u64>,
+struct QuotaMaps {
+    vouched: DashMapStateStore<u64>,
+    unvouched: DashMapStateStore<u64>,
+    shared_buckets: DashMapStateStore<u64>,
 }
 
-impl Maps {
+impl QuotaMaps {
     fn all(&self) -> [&DashMapStateStore<u64>; 3] {
-        [&self.known, &self.unknown, &self.buckets]
+        [&self.vouched, &self.unvouched, &self.shared_buckets]
     }
 }
 
-impl StateStore for Store {
-    type Key = Key;
+impl StateStore for QuotaStore {
+    type Key = QuotaKey;
 
-    fn measure_and_replace<T, F, E>(&self, key: &Key, f: F) -> Result<T, E>
+    fn measure_and_replace<T, F, E>(&self, key: &QuotaKey, f: F) -> Result<T, E>
     where
         F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
     {
-        let Maps { known, unknown, buckets } = &*self.0;
+        let QuotaMaps { vouched: known, unvouched: unknown, shared_buckets: buckets } = &*self.0;
         let (own, most, hash) = match *key {
-            Key::Known(hash) => (known, KNOWN, hash),
-            Key::Anybody(hash) => (unknown, UNKNOWN, hash),
+            QuotaKey::Vouched(hash) => (known, MAX_VOUCHED_KEYS, hash),
+            QuotaKey::Unvouched(hash) => (unknown, MAX_UNVOUCHED_KEYS, hash),
         };
         // Length last: it looks at every shard of the map.
         if own.contains_key(&hash) || own.len() < most {
             own.measure_and_replace(&hash, f)
         } else {
-            buckets.measure_and_replace(&(hash % BUCKETS), f)
+            buckets.measure_and_replace(&(hash % SHARED_BUCKETS), f)
         }
     }
 }
 
-impl ShrinkableKeyedStateStore<Key> for Store {
+impl ShrinkableKeyedStateStore<QuotaKey> for QuotaStore {
     fn retain_recent(&self, drop_below: Nanos) {
         self.0.all().iter().for_each(|map| map.retain_recent(drop_below));
     }

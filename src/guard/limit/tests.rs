@@ -1,8 +1,8 @@
 //! The rule with a clock of the tests, names of callers, and the fields of an answer.
 
-use super::local::{Local, interval};
+use super::local::{LocalLimiter, interval};
 use super::*;
-use crate::guard::peer::Client;
+use crate::guard::client_addr::ClientAddr;
 use crate::telemetry::label::AuthMethod;
 use governor::clock::FakeRelativeClock;
 use http::{HeaderName, Request};
@@ -11,22 +11,22 @@ use std::net::IpAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-fn quota(requests: u32, per: Duration, burst: u32) -> Quota {
+fn quota(requests: u32, per: Duration, burst: u32) -> RateLimitQuota {
     let count = |count| NonZeroU32::new(count).expect("not zero");
-    Quota { requests: count(requests), per, burst: count(burst) }
+    RateLimitQuota { requests: count(requests), per, burst: count(burst) }
 }
 
-fn limiter(quota: Quota) -> (Local<FakeRelativeClock>, FakeRelativeClock) {
+fn limiter(quota: RateLimitQuota) -> (LocalLimiter<FakeRelativeClock>, FakeRelativeClock) {
     let clock = FakeRelativeClock::default();
-    (Local::with_clock(quota, clock.clone()), clock)
+    (LocalLimiter::with_clock(quota, clock.clone()), clock)
 }
 
-const ONE: Key = Key::Known(1);
+const ONE: QuotaKey = QuotaKey::Vouched(1);
 const NANOSECOND: Duration = Duration::from_nanos(1);
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[test]
-fn a_burst_passes_at_once_and_then_one_in_each_interval_to_the_nanosecond() {
+fn allows_a_burst_then_one_request_per_exact_interval() {
     let (limiter, clock) = limiter(quota(6, MINUTE, 3));
     for left in [2, 1, 0] {
         assert_eq!(limiter.take(ONE).expect("within the burst").remaining, left);
@@ -45,7 +45,7 @@ fn a_burst_passes_at_once_and_then_one_in_each_interval_to_the_nanosecond() {
 }
 
 #[test]
-fn what_does_not_divide_is_rounded_so_that_never_more_than_the_quota_come_back() {
+fn rounds_the_interval_so_the_quota_is_never_exceeded() {
     for (requests, per) in [(7, MINUTE), (3, Duration::from_secs(1)), (999_983, Duration::from_secs(1))] {
         let interval = interval(quota(requests, per, 1));
         assert!(interval * requests >= per && (interval - NANOSECOND) * requests < per, "{requests} in {per:?}");
@@ -53,10 +53,10 @@ fn what_does_not_divide_is_rounded_so_that_never_more_than_the_quota_come_back()
 }
 
 #[test]
-fn of_64_callers_at_once_as_many_pass_as_the_quota_lets_and_no_fewer() {
+fn allows_exactly_the_quota_under_concurrent_load() {
     let (limiter, clock) = limiter(quota(100, Duration::from_secs(1), 1000));
     let passed = AtomicUsize::new(0);
-    let storm = |limiter: &Local<FakeRelativeClock>| {
+    let storm = |limiter: &LocalLimiter<FakeRelativeClock>| {
         std::thread::scope(|scope| {
             for _ in 0..64 {
                 scope.spawn(|| {
@@ -74,64 +74,64 @@ fn of_64_callers_at_once_as_many_pass_as_the_quota_lets_and_no_fewer() {
 }
 
 #[test]
-fn keys_do_not_touch_each_other() {
+fn counts_keys_independently() {
     let (limiter, _) = limiter(quota(1, MINUTE, 1));
-    assert!((0..1000).all(|key| limiter.take(Key::Known(key)).is_ok()));
-    assert!((0..1000).all(|key| limiter.take(Key::Known(key)).is_err()));
+    assert!((0..1000).all(|key| limiter.take(QuotaKey::Vouched(key)).is_ok()));
+    assert!((0..1000).all(|key| limiter.take(QuotaKey::Vouched(key)).is_err()));
 }
 
 /// One of 65,536 buckets each would let some 130 of these pay for others.
 #[test]
-fn strangers_do_not_share_a_quota_while_there_is_room() {
+fn separates_anonymous_keys_while_there_is_room() {
     let (limiter, _) = limiter(quota(1, MINUTE, 1));
     let seed = RandomState::new();
-    let keys = (0..3000).map(|stranger: u32| Key::Anybody(std::hash::BuildHasher::hash_one(&seed, stranger)));
+    let keys = (0..3000).map(|stranger: u32| QuotaKey::Unvouched(std::hash::BuildHasher::hash_one(&seed, stranger)));
     assert_eq!(keys.filter(|key| limiter.take(*key).is_err()).count(), 0);
 }
 
 #[test]
-fn a_flood_of_keys_fills_a_bounded_number_of_places_and_they_are_forgotten() {
+fn bounds_tracked_keys_under_a_flood_and_forgets_them() {
     let (limiter, clock) = limiter(quota(60, MINUTE, 60));
-    let first = Key::Known(u64::MAX);
+    let first = QuotaKey::Vouched(u64::MAX);
     limiter.take(first).expect("the first");
     for key in 0..300_000 {
-        let _ = limiter.take(Key::Anybody(key));
+        let _ = limiter.take(QuotaKey::Unvouched(key));
     }
-    assert_eq!(limiter.keys(), 1 + 2 * (1 << 16));
+    assert_eq!(limiter.key_count(), 1 + 2 * (1 << 16));
     for key in 0..150_000 {
-        let _ = limiter.take(Key::Known(key));
+        let _ = limiter.take(QuotaKey::Vouched(key));
     }
-    assert_eq!(limiter.keys(), 100_000 + 2 * (1 << 16));
+    assert_eq!(limiter.key_count(), 100_000 + 2 * (1 << 16));
     // Who was there before the flood is still counted alone.
     assert_eq!(limiter.take(first).expect("within its quota").remaining, 58);
     clock.advance(2 * MINUTE);
-    limiter.forget();
-    assert_eq!(limiter.keys(), 0);
+    limiter.evict_idle();
+    assert_eq!(limiter.key_count(), 0);
 }
 
 #[test]
-fn what_was_counted_is_given_back_unless_it_came_back_by_itself() {
+fn refunds_a_request_unless_its_quota_has_refilled() {
     let (limiter, clock) = limiter(quota(60, MINUTE, 2));
     for _ in 0..10 {
         let taken = limiter.take(ONE).expect("it was given back");
-        limiter.give_back(ONE, taken);
+        limiter.refund(ONE, taken);
     }
     let (one, _) = (limiter.take(ONE).expect("one"), limiter.take(ONE).expect("two"));
     // Nothing stands still while another limit is asked.
     clock.advance(Duration::from_secs(1));
     limiter.take(ONE).expect("one came back");
-    limiter.give_back(ONE, one);
+    limiter.refund(ONE, one);
     assert!(limiter.take(ONE).is_err(), "the first came back twice");
 }
 
 #[test]
-fn a_quota_that_is_counted_elsewhere_goes_on_here_from_what_is_left_of_it() {
+fn continues_locally_from_the_shared_remaining_quota() {
     let (limiter, clock) = limiter(quota(60, MINUTE, 10));
     clock.advance(MINUTE);
-    limiter.follow(ONE, 7);
+    limiter.sync_remaining(ONE, 7);
     // An answer that was overtaken by another one gives nothing back.
-    limiter.follow(ONE, 4);
-    limiter.follow(ONE, 6);
+    limiter.sync_remaining(ONE, 4);
+    limiter.sync_remaining(ONE, 6);
     assert_eq!((0..20).filter(|_| limiter.take(ONE).is_ok()).count(), 4);
     clock.advance(Duration::from_secs(3));
     assert_eq!((0..20).filter(|_| limiter.take(ONE).is_ok()).count(), 3);
@@ -158,57 +158,57 @@ fn request(address: &str, fields: &[(&str, &str)], who: Option<Identity>) -> Par
         request = request.header(*name, *value);
     }
     let (mut head, ()) = request.body(()).expect("a request").into_parts();
-    head.extensions.insert(Client(address.parse::<IpAddr>().expect("an address")));
-    let caller = Who::default();
+    head.extensions.insert(ClientAddr(address.parse::<IpAddr>().expect("an address")));
+    let caller = CallerContext::default();
     if let Some(who) = who {
-        caller.believe(who);
+        caller.set_identity(who);
     }
     head.extensions.insert(caller);
     head
 }
 
-fn matched(name: &str, rate_limits: Vec<usize>, metrics: &Metrics) -> Matched {
-    let side = crate::dialect::Side::new(&crate::dialect::AG_UI);
-    Matched {
+fn matched_route(name: &str, rate_limits: Vec<usize>, metrics: &Metrics) -> RouteMatch {
+    let side = crate::dialect::PeerDialect::new(&crate::dialect::AG_UI);
+    RouteMatch {
         name: name.into(),
         path: "/run".to_owned(),
-        access: Arc::new(access::Access { rate_limits, ..access::Access::default() }),
+        access: Arc::new(access::AccessConfig { rate_limits, ..access::AccessConfig::default() }),
         metrics: metrics.route(name, side, side),
-        errand: Errand::Start,
+        request_kind: RequestKind::Start,
     }
 }
 
 /// The names that a request has under a key, in memory and in Redis.
-fn names(key: &PolicyKey, head: &Parts, seed: &RandomState) -> (Key, String) {
-    let route = matched("run", Vec::new(), &Metrics::new().expect("unique names"));
-    let whose = Whose::new(key, head, &route);
-    (whose.local(seed), whose.shared())
+fn limit_names(key: &RateLimitKey, head: &Parts, seed: &RandomState) -> (QuotaKey, String) {
+    let route = matched_route("run", Vec::new(), &Metrics::new().expect("unique names"));
+    let whose = LimitKeySource::new(key, head, &route);
+    (whose.local_key(seed), whose.redis_key())
 }
 
 #[test]
-fn requests_that_are_counted_together_have_one_name_and_others_have_others() {
+fn gives_one_name_to_requests_that_share_a_quota() {
     let seed = RandomState::new();
-    let one = |key: &PolicyKey, heads: &[Parts]| {
-        let names: HashSet<_> = heads.iter().map(|head| names(key, head, &seed)).collect();
+    let one = |key: &RateLimitKey, heads: &[Parts]| {
+        let names: HashSet<_> = heads.iter().map(|head| limit_names(key, head, &seed)).collect();
         assert_eq!(names.len(), 1, "{key:?}");
     };
-    let all = |key: &PolicyKey, heads: &[Parts]| {
-        let (here, there): (HashSet<_>, HashSet<_>) = heads.iter().map(|head| names(key, head, &seed)).unzip();
+    let all = |key: &RateLimitKey, heads: &[Parts]| {
+        let (here, there): (HashSet<_>, HashSet<_>) = heads.iter().map(|head| limit_names(key, head, &seed)).unzip();
         assert_eq!((here.len(), there.len()), (heads.len(), heads.len()), "{key:?}");
     };
     let bare = |address| request(address, &[], None);
     let known = |subject, tenant| request("192.0.2.1", &[], Some(identity(subject, tenant)));
 
-    one(&PolicyKey::Address, &[bare("192.0.2.1"), bare("::ffff:192.0.2.1"), known("ada", None)]);
-    one(&PolicyKey::Address, &[bare("2001:db8:0:7::1"), bare("2001:db8:0:7:ffff:ffff:ffff:ffff")]);
-    all(&PolicyKey::Address, &[bare("192.0.2.1"), bare("192.0.2.2"), bare("2001:db8::1"), bare("2001:db8:0:1::1")]);
+    one(&RateLimitKey::Address, &[bare("192.0.2.1"), bare("::ffff:192.0.2.1"), known("ada", None)]);
+    one(&RateLimitKey::Address, &[bare("2001:db8:0:7::1"), bare("2001:db8:0:7:ffff:ffff:ffff:ffff")]);
+    all(&RateLimitKey::Address, &[bare("192.0.2.1"), bare("192.0.2.2"), bare("2001:db8::1"), bare("2001:db8:0:1::1")]);
     // What a caller says of its address is no address.
     let forwarded = request("192.0.2.1", &[("x-forwarded-for", "10.0.0.1"), ("forwarded", "for=10.0.0.2")], None);
-    one(&PolicyKey::Address, &[bare("192.0.2.1"), forwarded]);
+    one(&RateLimitKey::Address, &[bare("192.0.2.1"), forwarded]);
 
-    one(&PolicyKey::Caller, &[known("ada", None), request("198.51.100.9", &[], Some(identity("ada", None)))]);
+    one(&RateLimitKey::Caller, &[known("ada", None), request("198.51.100.9", &[], Some(identity("ada", None)))]);
     all(
-        &PolicyKey::Caller,
+        &RateLimitKey::Caller,
         &[
             known("ada", None),
             known("ada", Some("")),
@@ -219,45 +219,47 @@ fn requests_that_are_counted_together_have_one_name_and_others_have_others() {
             bare("192.0.2.2"),
         ],
     );
-    one(&PolicyKey::Tenant, &[known("ada", Some("acme")), known("eve", Some("acme"))]);
+    one(&RateLimitKey::Tenant, &[known("ada", Some("acme")), known("eve", Some("acme"))]);
     all(
-        &PolicyKey::Tenant,
+        &RateLimitKey::Tenant,
         &[known("ada", Some("acme")), known("ada", Some("umbrella")), known("ada", None), known("eve", None)],
     );
 
-    let claim = |name: &str| PolicyKey::Claim(name.to_owned());
+    let claim = |name: &str| RateLimitKey::Claim(name.to_owned());
     one(&claim("team"), &[known("ada", None), known("eve", None)]);
     one(&claim("plan.id"), &[known("ada", None), known("eve", None)]);
     one(&claim("a.b"), &[known("ada", None), known("eve", None)]);
     all(&claim("nowhere"), &[known("ada", None), known("eve", None)]);
 
-    let header = PolicyKey::Header(HeaderName::from_static("x-team"));
+    let header = RateLimitKey::Header(HeaderName::from_static("x-team"));
     let with = |fields: &[(&str, &str)]| request("192.0.2.1", fields, None);
     one(&header, &[bare("192.0.2.1"), bare("192.0.2.9")]);
     one(&header, &[with(&[("x-team", "a, b")]), with(&[("x-team", "a"), ("x-team", "b")])]);
     all(&header, &[with(&[]), with(&[("x-team", "")]), with(&[("x-team", "a")]), with(&[("x-team", "a, b")])]);
 
-    one(&PolicyKey::Route, &[bare("192.0.2.1"), known("ada", None)]);
+    one(&RateLimitKey::Route, &[bare("192.0.2.1"), known("ada", None)]);
 }
 
 #[test]
-fn only_names_that_somebody_vouches_for_are_counted_one_by_one() {
+fn counts_only_verified_names_individually() {
     let seed = RandomState::new();
     let bare = request("192.0.2.1", &[("x-team", "a")], None);
     let known = request("192.0.2.1", &[], Some(identity("ada", None)));
-    let header = PolicyKey::Header(HeaderName::from_static("x-team"));
-    for key in [PolicyKey::Caller, PolicyKey::Address, PolicyKey::Tenant, header] {
-        assert!(matches!(names(&key, &bare, &seed).0, Key::Anybody(_)), "{key:?}");
+    let header = RateLimitKey::Header(HeaderName::from_static("x-team"));
+    for key in [RateLimitKey::Caller, RateLimitKey::Address, RateLimitKey::Tenant, header] {
+        assert!(matches!(limit_names(&key, &bare, &seed).0, QuotaKey::Unvouched(_)), "{key:?}");
     }
-    for key in [PolicyKey::Caller, PolicyKey::Tenant, PolicyKey::Claim("team".to_owned()), PolicyKey::Route] {
-        assert!(matches!(names(&key, &known, &seed).0, Key::Known(_)), "{key:?}");
+    for key in [RateLimitKey::Caller, RateLimitKey::Tenant, RateLimitKey::Claim("team".to_owned()), RateLimitKey::Route]
+    {
+        assert!(matches!(limit_names(&key, &known, &seed).0, QuotaKey::Vouched(_)), "{key:?}");
     }
 }
 
 #[test]
-fn a_name_in_redis_does_not_say_who_called() {
+fn hides_the_caller_in_redis_keys() {
     let seed = RandomState::new();
-    let (_, name) = names(&PolicyKey::Caller, &request("192.0.2.1", &[], Some(identity("ada", Some("acme")))), &seed);
+    let (_, name) =
+        limit_names(&RateLimitKey::Caller, &request("192.0.2.1", &[], Some(identity("ada", Some("acme")))), &seed);
     assert_eq!((name.len(), name.chars().all(|c| c.is_ascii_hexdigit())), (32, true), "{name}");
 }
 
@@ -266,17 +268,19 @@ fn field<'f>(fields: &'f [(HeaderName, http::HeaderValue)], name: &str) -> Optio
 }
 
 #[test]
-fn the_fields_are_structured_and_seconds_are_rounded_up() {
-    let rate = |name: &str, quota| Arc::new(Terms::rate(&name.into(), quota));
-    let standing = |terms, remaining, millis| Standing { terms, remaining, reset: Duration::from_millis(millis) };
+fn writes_structured_ratelimit_fields_with_seconds_rounded_up() {
+    let rate = |name: &str, quota| Arc::new(LimitDescriptor::for_rate(&name.into(), quota));
+    let standing =
+        |terms, remaining, millis| LimitStatus { descriptor: terms, remaining, reset: Duration::from_millis(millis) };
     let second = Duration::from_secs(1);
     let list = vec![
         standing(rate("per-caller", quota(60, MINUTE, 60)), Some(59), 1000),
         standing(rate("fine", quota(5, Duration::from_millis(500), 5)), Some(0), 1),
         standing(rate(r#"a "b" \ é"#, quota(1, second, 1)), None, 0),
-        standing(Arc::new(Terms::streams(&"streams:caller".into(), NonZeroUsize::MIN)), Some(0), 1000),
+        standing(Arc::new(LimitDescriptor::for_streams(&"streams:caller".into(), NonZeroUsize::MIN)), Some(0), 1000),
     ];
-    let fields = Standings { list, legacy: true }.announce(Kind::RateLimited.into()).headers;
+    let fields =
+        RateLimitHeaders { statuses: list, x_ratelimit: true }.add_to(RejectionKind::RateLimited.into()).headers;
     let policies =
         r#""per-caller";q=60;w=60, "fine";q=5, "a \"b\" \\ _";q=1;w=1, "streams:caller";q=1;qu="concurrent-requests""#;
     assert_eq!(field(&fields, "ratelimit-policy"), Some(policies));
@@ -284,29 +288,30 @@ fn the_fields_are_structured_and_seconds_are_rounded_up() {
     assert_eq!(field(&fields, "ratelimit"), Some(standings));
     let legacy = ["limit", "remaining", "reset"].map(|name| field(&fields, &format!("x-ratelimit-{name}")));
     assert_eq!(legacy, [Some("1"), Some("0"), Some("1")]);
-    assert_eq!(Standings::default().announce(Kind::RateLimited.into()).headers, []);
+    assert_eq!(RateLimitHeaders::default().add_to(RejectionKind::RateLimited.into()).headers, []);
     for (millis, whole) in [(0, 0), (1, 1), (1000, 1), (1001, 2)] {
-        assert_eq!(seconds(Duration::from_millis(millis)), whole);
+        assert_eq!(ceil_seconds(Duration::from_millis(millis)), whole);
     }
 }
 
-fn policy(name: &str, key: PolicyKey, quota: Quota) -> access::Policy {
-    access::Policy { name: name.to_owned(), key, quota, tiers: Vec::new(), shared: false }
+fn policy(name: &str, key: RateLimitKey, quota: RateLimitQuota) -> access::RateLimitPolicy {
+    access::RateLimitPolicy { name: name.to_owned(), key, quota, tiers: Vec::new(), shared: false }
 }
 
 #[tokio::test]
-async fn a_refusal_by_one_limit_costs_the_others_nothing() {
+async fn refunds_the_other_limits_when_one_refuses() {
     let metrics = Arc::new(Metrics::new().expect("unique names"));
     let policies = vec![
-        policy("wide", PolicyKey::Caller, quota(3, Duration::from_secs(3600), 3)),
-        policy("narrow", PolicyKey::Tenant, quota(1, Duration::from_secs(3600), 1)),
+        policy("wide", RateLimitKey::Caller, quota(3, Duration::from_secs(3600), 3)),
+        policy("narrow", RateLimitKey::Tenant, quota(1, Duration::from_secs(3600), 1)),
     ];
-    let limits = Limits::new(&RateLimits { policies, ..RateLimits::default() }, &metrics, None, None);
+    let limits =
+        RequestLimiter::new(&RateLimitsConfig { policies, ..RateLimitsConfig::default() }, &metrics, None, None);
     let ask = async |indices: Vec<usize>| {
         let mut head = request("192.0.2.1", &[], Some(identity("ada", Some("acme"))));
-        head.extensions.insert(Arc::new(matched("run", indices, &metrics)));
+        head.extensions.insert(Arc::new(matched_route("run", indices, &metrics)));
         limits.pass(&mut head, true).await.expect("neither is asked before authentication");
-        (limits.pass(&mut head, false).await, Standings::fields(&head.extensions))
+        (limits.pass(&mut head, false).await, RateLimitHeaders::fields_from(&head.extensions))
     };
     let (passed, fields) = ask(vec![0, 1]).await;
     passed.expect("both are fresh");
@@ -314,7 +319,7 @@ async fn a_refusal_by_one_limit_costs_the_others_nothing() {
     for _ in 0..5 {
         let (refused, fields) = ask(vec![0, 1]).await;
         let refused = refused.expect_err("narrow is used up");
-        assert_eq!((refused.kind, refused.policy.as_deref()), (Kind::RateLimited, Some("narrow")));
+        assert_eq!((refused.kind, refused.policy.as_deref()), (RejectionKind::RateLimited, Some("narrow")));
         assert_eq!(refused.retry_after.as_deref(), Some("3600"));
         assert_eq!(field(&fields, "ratelimit"), Some(r#""wide";r=2;t=1200, "narrow";r=0;t=3600"#));
         assert!(refused.message().contains("narrow"), "{}", refused.message());

@@ -20,80 +20,85 @@ use tokio::time::{Instant, sleep_until};
 
 /// How long a connection may stay in each phase.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Patience {
+pub(super) struct ConnectionTimeouts {
     pub(super) head: Duration,
     pub(super) idle: Duration,
 }
 
 /// What one connection does.
 #[derive(Debug)]
-pub(super) struct Activity {
-    phase: Mutex<Phase>,
+pub(super) struct ConnectionActivity {
+    phase: Mutex<ConnectionPhase>,
     /// the last answer has ended, and somebody waits for that
-    quiet: Notify,
+    idle: Notify,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Phase {
-    Quiet {
+enum ConnectionPhase {
+    Idle {
         since: Instant,
     },
-    Head {
+    ReadingHead {
         since: Instant,
     },
     Busy {
         /// those that have no whole answer yet
         requests: usize,
         /// whether somebody waits for the end of the last one
-        awaited: bool,
+        has_waiter: bool,
     },
 }
 
-impl Activity {
+impl ConnectionActivity {
     /// Of a connection whose first head has begun.
     pub(super) fn new() -> Arc<Self> {
-        Arc::new(Activity { phase: Mutex::new(Phase::Head { since: Instant::now() }), quiet: Notify::new() })
+        Arc::new(ConnectionActivity {
+            phase: Mutex::new(ConnectionPhase::ReadingHead { since: Instant::now() }),
+            idle: Notify::new(),
+        })
     }
 
     /// A request came. It is in work until the returned value is dropped.
-    pub(super) fn enter(self: &Arc<Self>) -> Busy {
+    pub(super) fn begin_request(self: &Arc<Self>) -> ActiveRequest {
         let mut phase = self.phase();
         match &mut *phase {
-            Phase::Busy { requests, .. } => *requests += 1,
-            Phase::Quiet { .. } | Phase::Head { .. } => *phase = Phase::Busy { requests: 1, awaited: false },
+            ConnectionPhase::Busy { requests, .. } => *requests += 1,
+            ConnectionPhase::Idle { .. } | ConnectionPhase::ReadingHead { .. } => {
+                *phase = ConnectionPhase::Busy { requests: 1, has_waiter: false }
+            }
         }
         drop(phase);
-        Busy(Arc::clone(self))
+        ActiveRequest(Arc::clone(self))
     }
 
     /// Bytes came.
-    pub(super) fn heard(&self) {
+    pub(super) fn on_read(&self) {
         let mut phase = self.phase();
-        if let Phase::Quiet { .. } = *phase {
-            *phase = Phase::Head { since: Instant::now() };
+        if let ConnectionPhase::Idle { .. } = *phase {
+            *phase = ConnectionPhase::ReadingHead { since: Instant::now() };
         }
     }
 
     /// Bytes were taken by the peer. The end of an answer may leave when the request is over for everybody else.
-    pub(super) fn taken(&self) {
-        if let Phase::Quiet { since } = &mut *self.phase() {
+    pub(super) fn on_write(&self) {
+        if let ConnectionPhase::Idle { since } = &mut *self.phase() {
             *since = Instant::now();
         }
     }
 
     /// Whether a request is in work.
     pub(super) fn is_busy(&self) -> bool {
-        matches!(*self.phase(), Phase::Busy { .. })
+        matches!(*self.phase(), ConnectionPhase::Busy { .. })
     }
 
     /// Waits until the connection has been in one phase for too long. May be dropped while waiting.
-    pub(super) async fn overdue(&self, patience: Patience) {
-        let shorter = patience.head.min(patience.idle);
+    pub(super) async fn wait_overdue(&self, timeouts: ConnectionTimeouts) {
+        let shorter = timeouts.head.min(timeouts.idle);
         loop {
             let until = match &mut *self.phase() {
-                Phase::Quiet { since } => Some(*since + patience.idle),
-                Phase::Head { since } => Some(*since + patience.head),
-                Phase::Busy { awaited, .. } => {
+                ConnectionPhase::Idle { since } => Some(*since + timeouts.idle),
+                ConnectionPhase::ReadingHead { since } => Some(*since + timeouts.head),
+                ConnectionPhase::Busy { has_waiter: awaited, .. } => {
                     *awaited = true;
                     None
                 }
@@ -102,48 +107,48 @@ impl Activity {
                 Some(until) if until <= Instant::now() => return,
                 // Boxed: a connection that is busy has no clock, and should not keep a place for one.
                 Some(until) => Box::pin(sleep_until(until.min(Instant::now() + shorter))).await,
-                None => self.quiet.notified().await,
+                None => self.idle.notified().await,
             }
         }
     }
 
-    fn phase(&self) -> MutexGuard<'_, Phase> {
+    fn phase(&self) -> MutexGuard<'_, ConnectionPhase> {
         self.phase.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A request in work.
 #[derive(Debug)]
-pub(super) struct Busy(Arc<Activity>);
+pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
 
-impl Drop for Busy {
+impl Drop for ActiveRequest {
     fn drop(&mut self) {
         let mut phase = self.0.phase();
         match &mut *phase {
-            Phase::Busy { requests, .. } if *requests > 1 => *requests -= 1,
-            Phase::Busy { awaited: true, .. } => {
-                *phase = Phase::Quiet { since: Instant::now() };
-                self.0.quiet.notify_one();
+            ConnectionPhase::Busy { requests, .. } if *requests > 1 => *requests -= 1,
+            ConnectionPhase::Busy { has_waiter: true, .. } => {
+                *phase = ConnectionPhase::Idle { since: Instant::now() };
+                self.0.idle.notify_one();
             }
-            _ => *phase = Phase::Quiet { since: Instant::now() },
+            _ => *phase = ConnectionPhase::Idle { since: Instant::now() },
         }
     }
 }
 
 /// The body of an answer; its request is in work for as long as it is there.
 #[derive(Debug)]
-pub(super) struct Answering<B> {
+pub(super) struct TrackedBody<B> {
     body: B,
-    _busy: Busy,
+    _guard: ActiveRequest,
 }
 
-impl<B> Answering<B> {
-    pub(super) fn new(body: B, busy: Busy) -> Self {
-        Answering { body, _busy: busy }
+impl<B> TrackedBody<B> {
+    pub(super) fn new(body: B, busy: ActiveRequest) -> Self {
+        TrackedBody { body, _guard: busy }
     }
 }
 
-impl<B: Body + Unpin> Body for Answering<B> {
+impl<B: Body + Unpin> Body for TrackedBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -165,52 +170,53 @@ mod tests {
     use super::*;
     use tokio::time::{advance, timeout};
 
-    const PATIENCE: Patience = Patience { head: Duration::from_secs(30), idle: Duration::from_secs(75) };
+    const PATIENCE: ConnectionTimeouts =
+        ConnectionTimeouts { head: Duration::from_secs(30), idle: Duration::from_secs(75) };
 
     /// When the connection is given up, counted from now.
-    async fn given_up(activity: &Activity) -> Option<Duration> {
+    async fn time_until_overdue(activity: &ConnectionActivity) -> Option<Duration> {
         let since = Instant::now();
-        let waited = timeout(Duration::from_secs(1000), activity.overdue(PATIENCE)).await;
+        let waited = timeout(Duration::from_secs(1000), activity.wait_overdue(PATIENCE)).await;
         waited.ok().map(|()| since.elapsed())
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_phase_has_its_own_clock_and_a_run_has_none() {
-        let activity = Activity::new();
-        assert_eq!(given_up(&activity).await, Some(PATIENCE.head));
-        let (first, second) = (activity.enter(), activity.enter());
-        assert_eq!(given_up(&activity).await, None);
+    async fn times_out_the_head_and_idle_phases_but_not_a_run() {
+        let activity = ConnectionActivity::new();
+        assert_eq!(time_until_overdue(&activity).await, Some(PATIENCE.head));
+        let (first, second) = (activity.begin_request(), activity.begin_request());
+        assert_eq!(time_until_overdue(&activity).await, None);
         drop(first);
         assert!(activity.is_busy());
         drop(second);
-        assert_eq!(given_up(&activity).await, Some(PATIENCE.idle));
+        assert_eq!(time_until_overdue(&activity).await, Some(PATIENCE.idle));
         // Bytes of an answer that are taken late put the end off, bytes of a head do not, however they come.
-        drop(activity.enter());
+        drop(activity.begin_request());
         advance(Duration::from_secs(60)).await;
-        activity.taken();
-        assert_eq!(given_up(&activity).await, Some(PATIENCE.idle));
-        drop(activity.enter());
-        activity.heard();
+        activity.on_write();
+        assert_eq!(time_until_overdue(&activity).await, Some(PATIENCE.idle));
+        drop(activity.begin_request());
+        activity.on_read();
         advance(Duration::from_secs(20)).await;
-        activity.heard();
-        assert_eq!(given_up(&activity).await, Some(Duration::from_secs(10)));
+        activity.on_read();
+        assert_eq!(time_until_overdue(&activity).await, Some(Duration::from_secs(10)));
     }
 
     /// A clock that was set for later does not keep an earlier one from ringing.
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_hears_of_each_phase() {
-        for patience in [PATIENCE, Patience { head: PATIENCE.idle, idle: PATIENCE.head }] {
-            let activity = Activity::new();
+    async fn wakes_the_waiting_task_at_each_phase_change() {
+        for patience in [PATIENCE, ConnectionTimeouts { head: PATIENCE.idle, idle: PATIENCE.head }] {
+            let activity = ConnectionActivity::new();
             let waiting = Arc::clone(&activity);
-            let waiting = tokio::spawn(async move { waiting.overdue(patience).await });
+            let waiting = tokio::spawn(async move { waiting.wait_overdue(patience).await });
             let yields = async || tokio::task::yield_now().await;
             yields().await;
-            let busy = activity.enter();
+            let busy = activity.begin_request();
             yields().await;
             advance(Duration::from_secs(500)).await;
             drop(busy);
             yields().await;
-            activity.heard();
+            activity.on_read();
             let since = Instant::now();
             waiting.await.expect("no panic");
             assert_eq!(since.elapsed(), patience.head);

@@ -3,7 +3,7 @@
 use super::descriptors;
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
-use crate::guard::peer::{Origin, network};
+use crate::guard::client_addr::{PeerAddr, client_network};
 use crate::telemetry::ListenerMetrics;
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,64 +13,64 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The connections of a plane, whichever listener they came by.
 #[derive(Clone, Debug)]
-pub struct Connections(Arc<Shared>);
+pub struct ConnectionLimit(Arc<ConnectionLimitState>);
 
 #[derive(Debug)]
-struct Shared {
-    most: usize,
+struct ConnectionLimitState {
+    max: usize,
     open: AtomicUsize,
     /// whom the limit of an address is not for
-    trusted: TrustedProxies,
+    exempt: TrustedProxies,
     per_address: Option<NonZeroUsize>,
     addresses: Mutex<HashMap<IpAddr, usize>>,
 }
 
-impl Connections {
+impl ConnectionLimit {
     /// As many as the configuration lets clients have, and as the process may open files for.
     #[must_use]
-    pub fn of_clients(config: &Config) -> Self {
+    pub fn for_clients(config: &Config) -> Self {
         let per_address = config.limits.connections_per_address;
-        Connections::new(descriptors::connections(config), per_address, config.trusted_proxies.clone())
+        ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
     /// Any number: kubelet and Prometheus have to come through when clients do not.
     #[must_use]
     pub fn unlimited() -> Self {
-        Connections::new(usize::MAX, None, TrustedProxies::default())
+        ConnectionLimit::new(usize::MAX, None, TrustedProxies::default())
     }
 
     fn new(most: usize, per_address: Option<NonZeroUsize>, trusted: TrustedProxies) -> Self {
         let (open, addresses) = (AtomicUsize::new(0), Mutex::default());
-        Connections(Arc::new(Shared { most, open, trusted, per_address, addresses }))
+        ConnectionLimit(Arc::new(ConnectionLimitState { max: most, open, exempt: trusted, per_address, addresses }))
     }
 
     /// A place for one more connection, if there is one.
-    pub(super) fn admit(&self, metrics: &Arc<ListenerMetrics>) -> Option<Permit> {
-        let one_more = |open: usize| (open < self.0.most).then_some(open + 1);
+    pub(super) fn try_acquire(&self, metrics: &Arc<ListenerMetrics>) -> Option<ConnectionPermit> {
+        let one_more = |open: usize| (open < self.0.max).then_some(open + 1);
         self.0.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
-        metrics.connections(true);
-        Some(Permit { shared: Arc::clone(&self.0), metrics: Arc::clone(metrics), address: None })
+        metrics.set_connection_open(true);
+        Some(ConnectionPermit { shared: Arc::clone(&self.0), metrics: Arc::clone(metrics), address: None })
     }
 }
 
 /// The place of one connection.
 #[derive(Debug)]
-pub(super) struct Permit {
-    shared: Arc<Shared>,
+pub(super) struct ConnectionPermit {
+    shared: Arc<ConnectionLimitState>,
     metrics: Arc<ListenerMetrics>,
     /// where the connection is counted
     address: Option<IpAddr>,
 }
 
-impl Permit {
+impl ConnectionPermit {
     /// Counts the connection as one of `origin`. Not, where that has as many as one may have.
     #[must_use]
-    pub(super) fn count(&mut self, origin: Origin) -> bool {
-        let (Some(most), Origin::Address(address)) = (self.shared.per_address, origin) else { return true };
-        if self.shared.trusted.has(address.ip()) {
+    pub(super) fn try_count_address(&mut self, origin: PeerAddr) -> bool {
+        let (Some(most), PeerAddr::Tcp(address)) = (self.shared.per_address, origin) else { return true };
+        if self.shared.exempt.contains(address.ip()) {
             return true;
         }
-        let address = network(address.ip());
+        let address = client_network(address.ip());
         let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         let count = addresses.entry(address).or_insert(0);
         let admitted = *count < most.get();
@@ -82,10 +82,10 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.shared.open.fetch_sub(1, Ordering::AcqRel);
-        self.metrics.connections(false);
+        self.metrics.set_connection_open(false);
         let Some(address) = self.address else { return };
         let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(count) = addresses.get_mut(&address) {
@@ -107,25 +107,25 @@ mod tests {
     }
 
     #[test]
-    fn there_are_never_more_than_the_limit_and_a_place_comes_back() {
-        let (connections, metrics) = (Connections::new(2, None, TrustedProxies::default()), metrics());
-        let first = connections.admit(&metrics).expect("a place");
-        let second = connections.admit(&metrics).expect("a place");
-        assert!(connections.admit(&metrics).is_none());
+    fn limits_connections_and_reuses_freed_slots() {
+        let (connections, metrics) = (ConnectionLimit::new(2, None, TrustedProxies::default()), metrics());
+        let first = connections.try_acquire(&metrics).expect("a place");
+        let second = connections.try_acquire(&metrics).expect("a place");
+        assert!(connections.try_acquire(&metrics).is_none());
         drop(first);
-        let third = connections.admit(&metrics).expect("a place");
+        let third = connections.try_acquire(&metrics).expect("a place");
         drop((second, third));
         assert_eq!(connections.0.open.load(Ordering::Relaxed), 0);
     }
 
     #[test]
-    fn addresses_are_counted_each_for_itself_and_forgotten_at_their_end() {
+    fn counts_connections_per_address_until_they_close() {
         let trusted = TrustedProxies { networks: vec!["10.0.0.0/8".parse().expect("a network")], unix: false };
-        let (connections, metrics) = (Connections::new(100, NonZeroUsize::new(1), trusted), metrics());
+        let (connections, metrics) = (ConnectionLimit::new(100, NonZeroUsize::new(1), trusted), metrics());
         let count = |address: &str| {
-            let mut permit = connections.admit(&metrics).expect("a place");
-            let origin = address.parse().map_or(Origin::Unix, Origin::Address);
-            permit.count(origin).then_some(permit)
+            let mut permit = connections.try_acquire(&metrics).expect("a place");
+            let origin = address.parse().map_or(PeerAddr::Unix, PeerAddr::Tcp);
+            permit.try_count_address(origin).then_some(permit)
         };
         let held: Vec<_> = ["192.0.2.1:1", "192.0.2.2:1", "[2001:db8:0:1::1]:1", "[2001:db8:0:2::1]:1"]
             .map(|address| count(address).expect(address))

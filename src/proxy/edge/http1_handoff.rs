@@ -11,8 +11,8 @@
 //! 11 KiB less without them. So hyper reads the request and writes the head; a body whose length is not known leaves from
 //! here, in the chunks that the head promised.
 
-use super::attending::Attending;
-use crate::telemetry::label::Turned;
+use super::read_ahead::ReadAheadStream;
+use crate::telemetry::label::ConnectionRejectReason;
 use bytes::{Buf, Bytes};
 use http::{Method, Request, Response};
 use http_body::{Body, Frame, SizeHint};
@@ -34,10 +34,10 @@ mod tests;
 
 /// Most bytes that a client may send while its stream lasts: requests that it does not wait with. With more the socket is
 /// left to fill up, and whether the client is there is seen by what it takes alone.
-const AHEAD: usize = 64 << 10;
+const READ_AHEAD_LIMIT: usize = 64 << 10;
 
 /// What is read at once of those.
-const READ: usize = 2 << 10;
+const READ_SIZE: usize = 2 << 10;
 
 /// What ends the head of an answer.
 const HEAD_END: &[u8] = b"\r\n\r\n";
@@ -48,10 +48,10 @@ const HEAD_END: &[u8] = b"\r\n\r\n";
 /// That what came is no HTTP; hyper has told the peer.
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
-    mut io: Attending<I>,
+    mut io: ReadAheadStream<I>,
     service: &S,
     mut shutdown: ShutdownWatch,
-) -> Result<(), Turned>
+) -> Result<(), ConnectionRejectReason>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone,
@@ -62,13 +62,13 @@ where
 {
     // A connection that breaks is the client's business; its runs notice by themselves.
     // Boxed are the way to a stream and the stream, so that an idle one keeps itself and nothing else.
-    while let Some(mut stream) = Box::pin(until_stream(builder, io, service.clone(), &mut shutdown)).await? {
+    while let Some(mut stream) = Box::pin(serve_until_stream(builder, io, service.clone(), &mut shutdown)).await? {
         if (&mut stream).await.is_err() {
             return Ok(());
         }
-        let Streaming { head, ahead, io: given_back, .. } = *stream;
+        let RawChunkedWriter { framing: head, read_ahead: ahead, io: given_back, .. } = *stream;
         io = given_back;
-        if head != Head::Chunks || *shutdown.borrow() {
+        if head != BodyFraming::Chunked || *shutdown.borrow() {
             let _ = io.shutdown().await;
             return Ok(());
         }
@@ -78,12 +78,12 @@ where
 }
 
 /// Lets hyper serve until it has written the head of a stream. `None` when the connection has ended before.
-async fn until_stream<I, S, B>(
+async fn serve_until_stream<I, S, B>(
     builder: &http1::Builder,
-    io: Attending<I>,
+    io: ReadAheadStream<I>,
     service: S,
     shutdown: &mut ShutdownWatch,
-) -> Result<Option<Box<Streaming<Attending<I>, B>>>, Turned>
+) -> Result<Option<Box<RawChunkedWriter<ReadAheadStream<I>, B>>>, ConnectionRejectReason>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     S: Service<Request<Incoming>, Response = Response<B>> + Clone,
@@ -92,18 +92,18 @@ where
     B: Body<Data = Bytes> + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    let bypass = Bypass::default();
-    let tapped = TokioIo::new(Tapped { bypass: bypass.clone(), io });
-    let diverting = Diverting { bypass: bypass.clone(), inner: service };
+    let bypass = HandoffCell::default();
+    let tapped = TokioIo::new(HeadTap { handoff: bypass.clone(), io });
+    let diverting = CapturingService { handoff: bypass.clone(), inner: service };
     // Boxed, so that nothing is left of it while a stream lasts.
     let mut connection = Box::new(builder.serve_connection(tapped, diverting));
     let mut asked = false;
     let (body, head) = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
             // Of all that can go wrong this alone is a request that nobody counts.
-            Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(Turned::NotHttp)),
+            Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(ConnectionRejectReason::NotHttp)),
             Poll::Ready(_) => Poll::Ready(Ok(None)),
-            Poll::Pending => bypass.written().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
+            Poll::Pending => bypass.take_body().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
         });
         tokio::select! {
             written = served => match written? {
@@ -115,193 +115,201 @@ where
         Pin::new(&mut *connection).graceful_shutdown();
     };
     let parts = connection.into_parts();
-    let Tapped { io, .. } = parts.io.into_inner();
-    Ok(Some(Box::new(Streaming { io, body, head, out: Out::Waiting, ahead: parts.read_buf.to_vec() })))
+    let HeadTap { io, .. } = parts.io.into_inner();
+    Ok(Some(Box::new(RawChunkedWriter {
+        io,
+        body,
+        framing: head,
+        write_state: RawWriteState::Idle,
+        read_ahead: parts.read_buf.to_vec(),
+    })))
 }
 
 /// What the head of a stream says of its body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Head {
+enum BodyFraming {
     /// it is in chunks, and another request may follow
-    Chunks,
+    Chunked,
     /// it is in chunks, and the connection ends with it
-    LastChunks,
+    ChunkedThenClose,
     /// it ends with the connection
-    UntilClosed,
+    UntilClose,
 }
 
-impl Head {
+impl BodyFraming {
     /// Reads what hyper wrote, as soon as that is a whole head. Interim answers (1xx) before it are none.
-    fn read(written: &[u8]) -> Option<Head> {
+    fn parse(written: &[u8]) -> Option<BodyFraming> {
         let end = memchr::memmem::find(written, HEAD_END)?;
         let (head, rest) = written.split_at(end + HEAD_END.len());
         // "HTTP/1.1 100": the first digit of the status.
         if head.get(9) == Some(&b'1') {
-            return Head::read(rest);
+            return BodyFraming::parse(rest);
         }
         let has =
             |field: &[u8]| head.split(|byte| *byte == b'\n').any(|line| line.trim_ascii().eq_ignore_ascii_case(field));
         Some(match (has(b"transfer-encoding: chunked"), has(b"connection: close")) {
-            (true, false) => Head::Chunks,
-            (true, true) => Head::LastChunks,
-            (false, _) => Head::UntilClosed,
+            (true, false) => BodyFraming::Chunked,
+            (true, true) => BodyFraming::ChunkedThenClose,
+            (false, _) => BodyFraming::UntilClose,
         })
     }
 
     fn is_chunked(self) -> bool {
-        self != Head::UntilClosed
+        self != BodyFraming::UntilClose
     }
 }
 
 /// What the service and the socket of a connection tell each other past hyper, which is between them.
-struct Bypass<B>(Arc<Mutex<State<B>>>);
+struct HandoffCell<B>(Arc<Mutex<HandoffState<B>>>);
 
-enum State<B> {
+enum HandoffState<B> {
     /// all that hyper wrote has left
-    Clear,
+    Idle,
     /// an answer from before is leaving yet: a stream behind it stays with hyper, since nobody else knows where its head begins
-    Behind,
+    Flushing,
     /// the body of a stream, and what hyper wrote since it was taken
-    Taken { body: B, written: Vec<u8> },
+    Captured { body: B, written: Vec<u8> },
 }
 
-impl<B> Default for Bypass<B> {
+impl<B> Default for HandoffCell<B> {
     fn default() -> Self {
-        Bypass(Arc::new(Mutex::new(State::Clear)))
+        HandoffCell(Arc::new(Mutex::new(HandoffState::Idle)))
     }
 }
 
-impl<B> Clone for Bypass<B> {
+impl<B> Clone for HandoffCell<B> {
     fn clone(&self) -> Self {
-        Bypass(Arc::clone(&self.0))
+        HandoffCell(Arc::clone(&self.0))
     }
 }
 
-impl<B> Bypass<B> {
-    fn state(&self) -> MutexGuard<'_, State<B>> {
+impl<B> HandoffCell<B> {
+    fn state(&self) -> MutexGuard<'_, HandoffState<B>> {
         // Nothing panics while the lock is held.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes the body of a stream, if it can be taken.
-    fn take(&self, body: B) -> Given<B> {
+    fn capture(&self, body: B) -> HyperBody<B> {
         match &mut *self.state() {
-            state @ State::Clear => {
-                *state = State::Taken { body, written: Vec::new() };
-                Given::Elsewhere
+            state @ HandoffState::Idle => {
+                *state = HandoffState::Captured { body, written: Vec::new() };
+                HyperBody::Captured
             }
-            State::Behind | State::Taken { .. } => Given::Here(body),
+            HandoffState::Flushing | HandoffState::Captured { .. } => HyperBody::Inline(body),
         }
     }
 
     /// The body of a stream whose head has left.
-    fn written(&self) -> Option<(B, Head)> {
+    fn take_body(&self) -> Option<(B, BodyFraming)> {
         let mut state = self.state();
-        let State::Taken { written, .. } = &*state else { return None };
-        let head = Head::read(written)?;
-        match std::mem::replace(&mut *state, State::Clear) {
-            State::Taken { body, .. } => Some((body, head)),
-            State::Clear | State::Behind => None,
+        let HandoffState::Captured { written, .. } = &*state else { return None };
+        let head = BodyFraming::parse(written)?;
+        match std::mem::replace(&mut *state, HandoffState::Idle) {
+            HandoffState::Captured { body, .. } => Some((body, head)),
+            HandoffState::Idle | HandoffState::Flushing => None,
         }
     }
 }
 
 /// A service whose streams hyper sees the head of, and no more.
-struct Diverting<S, B> {
-    bypass: Bypass<B>,
+struct CapturingService<S, B> {
+    handoff: HandoffCell<B>,
     inner: S,
 }
 
-impl<S, B> Service<Request<Incoming>> for Diverting<S, B>
+impl<S, B> Service<Request<Incoming>> for CapturingService<S, B>
 where
     S: Service<Request<Incoming>, Response = Response<B>>,
     S::Future: Unpin,
     B: Body,
 {
-    type Response = Response<Given<B>>;
+    type Response = Response<HyperBody<B>>;
     type Error = S::Error;
-    type Future = Awaited<S::Future, B>;
+    type Future = CapturingFuture<S::Future, B>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         // HEAD has no body, whatever its head says [RFC 9110 §9.3.2].
-        let bypass = (*request.method() != Method::HEAD).then(|| self.bypass.clone());
-        Awaited { bypass, inner: self.inner.call(request) }
+        let bypass = (*request.method() != Method::HEAD).then(|| self.handoff.clone());
+        CapturingFuture { handoff: bypass, inner: self.inner.call(request) }
     }
 }
 
 /// An answer that is awaited.
-struct Awaited<F, B> {
-    bypass: Option<Bypass<B>>,
+struct CapturingFuture<F, B> {
+    handoff: Option<HandoffCell<B>>,
     inner: F,
 }
 
-impl<F, B, E> Future for Awaited<F, B>
+impl<F, B, E> Future for CapturingFuture<F, B>
 where
     F: Future<Output = Result<Response<B>, E>> + Unpin,
     B: Body,
 {
-    type Output = Result<Response<Given<B>>, E>;
+    type Output = Result<Response<HyperBody<B>>, E>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let (parts, body) = ready!(Pin::new(&mut self.inner).poll(cx))?.into_parts();
         let stream = body.size_hint().exact().is_none() && !body.is_end_stream();
-        let body = match self.bypass.take().filter(|_| stream) {
-            None => Given::Here(body),
-            Some(bypass) => bypass.take(body),
+        let body = match self.handoff.take().filter(|_| stream) {
+            None => HyperBody::Inline(body),
+            Some(bypass) => bypass.capture(body),
         };
         Poll::Ready(Ok(Response::from_parts(parts, body)))
     }
 }
 
 /// The body that hyper is given.
-enum Given<B> {
-    Here(B),
+enum HyperBody<B> {
+    Inline(B),
     /// none that it will ever see
-    Elsewhere,
+    Captured,
 }
 
-impl<B: Body + Unpin> Body for Given<B> {
+impl<B: Body + Unpin> Body for HyperBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match &mut *self {
-            Given::Here(body) => Pin::new(body).poll_frame(cx),
+            HyperBody::Inline(body) => Pin::new(body).poll_frame(cx),
             // Whoever polls looks at the bypass when hyper has nothing more to do.
-            Given::Elsewhere => Poll::Pending,
+            HyperBody::Captured => Poll::Pending,
         }
     }
 
     fn is_end_stream(&self) -> bool {
-        matches!(self, Given::Here(body) if body.is_end_stream())
+        matches!(self, HyperBody::Inline(body) if body.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
-            Given::Here(body) => body.size_hint(),
-            Given::Elsewhere => SizeHint::default(),
+            HyperBody::Inline(body) => body.size_hint(),
+            HyperBody::Captured => SizeHint::default(),
         }
     }
 }
 
 /// A socket that notes what is written of a stream's head, and whether something waits to be written.
-struct Tapped<I, B> {
-    bypass: Bypass<B>,
+struct HeadTap<I, B> {
+    handoff: HandoffCell<B>,
     io: I,
 }
 
-impl<I: AsyncRead + Unpin, B> AsyncRead for Tapped<I, B> {
+impl<I: AsyncRead + Unpin, B> AsyncRead for HeadTap<I, B> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.io).poll_read(cx, buf)
     }
 }
 
-impl<I: AsyncWrite + Unpin, B> AsyncWrite for Tapped<I, B> {
+impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let wrote = Pin::new(&mut self.io).poll_write(cx, bytes);
-        match (&mut *self.bypass.state(), &wrote) {
-            (State::Taken { written, .. }, Poll::Ready(Ok(count))) => written.extend_from_slice(&bytes[..*count]),
-            (state @ State::Clear, Poll::Pending) => *state = State::Behind,
+        match (&mut *self.handoff.state(), &wrote) {
+            (HandoffState::Captured { written, .. }, Poll::Ready(Ok(count))) => {
+                written.extend_from_slice(&bytes[..*count])
+            }
+            (state @ HandoffState::Idle, Poll::Pending) => *state = HandoffState::Flushing,
             _ => {}
         }
         wrote
@@ -309,8 +317,8 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for Tapped<I, B> {
 
     /// hyper flushes when it has written all that it had.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if let state @ State::Behind = &mut *self.bypass.state() {
-            *state = State::Clear;
+        if let state @ HandoffState::Flushing = &mut *self.handoff.state() {
+            *state = HandoffState::Idle;
         }
         Pin::new(&mut self.io).poll_flush(cx)
     }
@@ -321,23 +329,23 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for Tapped<I, B> {
 }
 
 /// A stream on its way: a future that is ready when all of it was written, and fails when it cannot or may not be.
-struct Streaming<I, B> {
+struct RawChunkedWriter<I, B> {
     io: I,
     body: B,
-    head: Head,
-    out: Out,
+    framing: BodyFraming,
+    write_state: RawWriteState,
     /// what the client sent meanwhile: its next requests
-    ahead: Vec<u8>,
+    read_ahead: Vec<u8>,
 }
 
 /// What is being written.
-enum Out {
-    Waiting,
-    Chunk(Chunk),
-    Last(Chunk),
+enum RawWriteState {
+    Idle,
+    Chunk(Http1Chunk),
+    FinalChunk(Http1Chunk),
 }
 
-impl<I, B> Future for Streaming<I, B>
+impl<I, B> Future for RawChunkedWriter<I, B>
 where
     I: AsyncRead + AsyncWrite + Unpin,
     B: Body<Data = Bytes> + Unpin + 'static,
@@ -345,28 +353,28 @@ where
     type Output = io::Result<()>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Streaming { io, body, head, out, ahead } = &mut *self;
-        listen(io, ahead, cx)?;
+        let RawChunkedWriter { io, body, framing: head, write_state: out, read_ahead: ahead } = &mut *self;
+        read_ahead(io, ahead, cx)?;
         loop {
             match out {
-                Out::Chunk(chunk) => {
+                RawWriteState::Chunk(chunk) => {
                     ready!(chunk.poll_write(io, cx))?;
-                    *out = Out::Waiting;
+                    *out = RawWriteState::Idle;
                 }
-                Out::Last(chunk) => {
+                RawWriteState::FinalChunk(chunk) => {
                     ready!(chunk.poll_write(io, cx))?;
                     return Pin::new(io).poll_flush(cx);
                 }
-                Out::Waiting => match Pin::new(&mut *body).poll_frame(cx) {
+                RawWriteState::Idle => match Pin::new(&mut *body).poll_frame(cx) {
                     Poll::Ready(Some(Ok(frame))) => {
                         // A chunk of no bytes would be the last one [RFC 9112 §7.1].
                         if let Some(data) = frame.into_data().ok().filter(|data| !data.is_empty()) {
-                            *out = Out::Chunk(Chunk::new(data, head.is_chunked()));
+                            *out = RawWriteState::Chunk(Http1Chunk::new(data, head.is_chunked()));
                         }
                     }
                     // Cut off: the connection ends without a last chunk, which tells the client so.
                     Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
-                    Poll::Ready(None) => *out = Out::Last(Chunk::last(head.is_chunked())),
+                    Poll::Ready(None) => *out = RawWriteState::FinalChunk(Http1Chunk::final_chunk(head.is_chunked())),
                     Poll::Pending => {
                         let _ = Pin::new(io).poll_flush(cx)?;
                         return Poll::Pending;
@@ -378,9 +386,9 @@ where
 }
 
 /// Takes what the client sends, so that its leaving is noticed.
-fn listen<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Context<'_>) -> io::Result<()> {
-    while ahead.len() < AHEAD {
-        let mut bytes = [0; READ];
+fn read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Context<'_>) -> io::Result<()> {
+    while ahead.len() < READ_AHEAD_LIMIT {
+        let mut bytes = [0; READ_SIZE];
         let mut buf = ReadBuf::new(&mut bytes);
         match Pin::new(&mut *io).poll_read(cx, &mut buf) {
             Poll::Pending => return Ok(()),
@@ -396,37 +404,37 @@ fn listen<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Contex
 
 /// One chunk as it is written: its length, its bytes, the end of their line [RFC 9112 §7.1]. Without the first and the last
 /// where the end of the connection is the body's.
-struct Chunk {
-    line: Bytes,
+struct Http1Chunk {
+    size_line: Bytes,
     data: Bytes,
-    end: &'static [u8],
+    suffix: &'static [u8],
 }
 
-impl Chunk {
+impl Http1Chunk {
     fn new(data: Bytes, chunked: bool) -> Self {
         if !chunked {
-            return Chunk { line: Bytes::new(), data, end: b"" };
+            return Http1Chunk { size_line: Bytes::new(), data, suffix: b"" };
         }
-        Chunk { line: format!("{:X}\r\n", data.len()).into(), data, end: b"\r\n" }
+        Http1Chunk { size_line: format!("{:X}\r\n", data.len()).into(), data, suffix: b"\r\n" }
     }
 
-    fn last(chunked: bool) -> Self {
-        Chunk { line: Bytes::new(), data: Bytes::new(), end: if chunked { b"0\r\n\r\n" } else { b"" } }
+    fn final_chunk(chunked: bool) -> Self {
+        Http1Chunk { size_line: Bytes::new(), data: Bytes::new(), suffix: if chunked { b"0\r\n\r\n" } else { b"" } }
     }
 
     fn poll_write<I: AsyncWrite + Unpin>(&mut self, io: &mut I, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        while self.line.len() + self.data.len() + self.end.len() > 0 {
-            let slices = [IoSlice::new(&self.line), IoSlice::new(&self.data), IoSlice::new(self.end)];
+        while self.size_line.len() + self.data.len() + self.suffix.len() > 0 {
+            let slices = [IoSlice::new(&self.size_line), IoSlice::new(&self.data), IoSlice::new(self.suffix)];
             let mut written = ready!(Pin::new(&mut *io).poll_write_vectored(cx, &slices))?;
             if written == 0 {
                 return Poll::Ready(Err(io::ErrorKind::WriteZero.into()));
             }
-            for part in [&mut self.line, &mut self.data] {
+            for part in [&mut self.size_line, &mut self.data] {
                 let taken = written.min(part.len());
                 part.advance(taken);
                 written -= taken;
             }
-            self.end = &self.end[written..];
+            self.suffix = &self.suffix[written..];
         }
         Poll::Ready(Ok(()))
     }

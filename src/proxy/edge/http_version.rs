@@ -13,7 +13,7 @@ const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// What a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Version {
+pub(super) enum DetectedVersion {
     /// anything that does not begin with the preface
     Http1,
     /// HTTP/2 with prior knowledge
@@ -24,7 +24,9 @@ pub(super) enum Version {
 ///
 /// # Errors
 /// Those of the stream; `UnexpectedEof` when it ends before the first byte.
-pub(super) async fn read<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Version, Prefixed<S>)> {
+pub(super) async fn read_version<S: AsyncRead + Unpin>(
+    mut stream: S,
+) -> io::Result<(DetectedVersion, RewindStream<S>)> {
     let mut bytes = [0; PREFACE.len()];
     let mut len = 0;
     while len < PREFACE.len() && bytes[..len] == PREFACE[..len] {
@@ -34,27 +36,27 @@ pub(super) async fn read<S: AsyncRead + Unpin>(mut stream: S) -> io::Result<(Ver
             read => len += read,
         }
     }
-    let version = if bytes == *PREFACE { Version::Http2 } else { Version::Http1 };
-    Ok((version, Prefixed { bytes, taken: 0, len, stream }))
+    let version = if bytes == *PREFACE { DetectedVersion::Http2 } else { DetectedVersion::Http1 };
+    Ok((version, RewindStream { bytes, consumed: 0, len, stream }))
 }
 
 /// A stream whose first bytes were read already.
 #[derive(Debug)]
-pub(super) struct Prefixed<S> {
+pub(super) struct RewindStream<S> {
     bytes: [u8; PREFACE.len()],
-    taken: usize,
+    consumed: usize,
     len: usize,
     stream: S,
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for RewindStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
-        if self.taken == self.len {
+        if self.consumed == self.len {
             return Pin::new(&mut self.stream).poll_read(cx, buf);
         }
-        let given = (self.len - self.taken).min(buf.remaining());
-        buf.put_slice(&self.bytes[self.taken..self.taken + given]);
-        self.taken += given;
+        let given = (self.len - self.consumed).min(buf.remaining());
+        buf.put_slice(&self.bytes[self.consumed..self.consumed + given]);
+        self.consumed += given;
         if buf.remaining() > 0 {
             // What follows comes along when it is there. Pending and errors are found again by the next read.
             let _ = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -63,7 +65,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Prefixed<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for RewindStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
@@ -93,7 +95,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Prefixed<S> {
 mod tests {
     use super::*;
 
-    async fn told(bytes: &[u8], cut: usize) -> (Version, Vec<u8>) {
+    async fn detect_at_split(bytes: &[u8], cut: usize) -> (DetectedVersion, Vec<u8>) {
         let (mut peer, stream) = tokio::io::duplex(64);
         let (first, second) = bytes.split_at(cut);
         let (first, second) = (first.to_vec(), second.to_vec());
@@ -104,26 +106,26 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         });
-        let (version, mut stream) = read(stream).await.expect("bytes");
+        let (version, mut stream) = read_version(stream).await.expect("bytes");
         let mut all = Vec::new();
         stream.read_to_end(&mut all).await.expect("the rest");
         (version, all)
     }
 
     #[tokio::test]
-    async fn the_version_is_told_at_every_cut_and_no_byte_is_lost() {
+    async fn detects_the_version_at_every_split_without_losing_bytes() {
         let preface = [PREFACE.as_slice(), b"rest"].concat();
         for (bytes, version) in [
-            (preface.as_slice(), Version::Http2),
-            (b"POST / HTTP/1.1\r\n\r\n".as_slice(), Version::Http1),
-            (b"PRI * HTTP/1.1\r\n\r\n".as_slice(), Version::Http1),
-            (b"PRI".as_slice(), Version::Http1),
+            (preface.as_slice(), DetectedVersion::Http2),
+            (b"POST / HTTP/1.1\r\n\r\n".as_slice(), DetectedVersion::Http1),
+            (b"PRI * HTTP/1.1\r\n\r\n".as_slice(), DetectedVersion::Http1),
+            (b"PRI".as_slice(), DetectedVersion::Http1),
         ] {
             for cut in 1..bytes.len() {
-                assert_eq!(told(bytes, cut).await, (version, bytes.to_vec()), "cut at {cut}");
+                assert_eq!(detect_at_split(bytes, cut).await, (version, bytes.to_vec()), "cut at {cut}");
             }
         }
         let (_, silent) = tokio::io::duplex(1);
-        assert!(read(silent).await.is_err());
+        assert!(read_version(silent).await.is_err());
     }
 }

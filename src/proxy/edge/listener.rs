@@ -1,9 +1,9 @@
 //! Sockets that listen: bound here or handed over, not yet served.
 
-use super::tls::Tls;
-use super::transport::Wire;
-use crate::config::listen::{Address, Listen};
-use crate::guard::peer::Origin;
+use super::listener_tls::ListenerTls;
+use super::transport::RawStream;
+use crate::config::listen::{ListenAddress, ListenerConfig};
+use crate::guard::client_addr::PeerAddr;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs;
 use std::io;
@@ -22,14 +22,14 @@ const BACKLOG: i32 = 4096;
 #[derive(Debug)]
 pub struct Listener {
     socket: Socket,
-    listen: Listen,
-    pub(super) tls: Option<Tls>,
+    listen: ListenerConfig,
+    pub(super) tls: Option<ListenerTls>,
     file: Option<Arc<SocketFile>>,
 }
 
 /// Why a listener cannot be had.
 #[derive(Debug)]
-pub enum Unbound {
+pub enum BindError {
     /// the address is taken, or not ours to take
     Socket(io::Error),
     /// its certificate cannot be used
@@ -41,12 +41,12 @@ impl Listener {
     ///
     /// # Errors
     /// Those of the operating system, and what is wrong with the certificate.
-    pub fn bind(listen: &Listen) -> Result<Self, Unbound> {
-        let tls = listen.tls.as_ref().map(Tls::open).transpose().map_err(Unbound::Tls)?;
+    pub fn bind(listen: &ListenerConfig) -> Result<Self, BindError> {
+        let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let (socket, file) = match &listen.address {
-            Address::Tcp(address) => (bind_tcp(*address).map_err(Unbound::Socket)?, None),
-            Address::Unix { path, mode } => {
-                let (socket, file) = bind_unix(path, *mode).map_err(Unbound::Socket)?;
+            ListenAddress::Tcp(address) => (bind_tcp(*address).map_err(BindError::Socket)?, None),
+            ListenAddress::Unix { path, mode } => {
+                let (socket, file) = bind_unix(path, *mode).map_err(BindError::Socket)?;
                 (socket, Some(Arc::new(file)))
             }
         };
@@ -57,19 +57,19 @@ impl Listener {
     ///
     /// # Errors
     /// Those of the operating system, and what is wrong with the certificate.
-    pub fn inherit(listen: &Listen, socket: OwnedFd) -> Result<Self, Unbound> {
-        let tls = listen.tls.as_ref().map(Tls::open).transpose().map_err(Unbound::Tls)?;
+    pub fn inherit(listen: &ListenerConfig, socket: OwnedFd) -> Result<Self, BindError> {
+        let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let file = match &listen.address {
-            Address::Tcp(_) => None,
-            Address::Unix { path, .. } => {
-                let file = SocketFile::new(path).map_err(Unbound::Socket)?;
+            ListenAddress::Tcp(_) => None,
+            ListenAddress::Unix { path, .. } => {
+                let file = SocketFile::new(path).map_err(BindError::Socket)?;
                 // It is the other process's until that one is relieved: who fails before must not take it away.
-                file.leave();
+                file.release();
                 Some(Arc::new(file))
             }
         };
         let socket = Socket::from(socket);
-        socket.set_nonblocking(true).map_err(Unbound::Socket)?;
+        socket.set_nonblocking(true).map_err(BindError::Socket)?;
         Ok(Listener { socket, listen: listen.clone(), tls, file })
     }
 
@@ -84,13 +84,13 @@ impl Listener {
     ///
     /// # Errors
     /// Those of the operating system.
-    pub fn copy(&self) -> io::Result<OwnedFd> {
+    pub fn clone_fd(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
     /// As configured.
     #[must_use]
-    pub fn listen(&self) -> &Listen {
+    pub fn listen_config(&self) -> &ListenerConfig {
         &self.listen
     }
 
@@ -102,8 +102,8 @@ impl Listener {
 
     /// Where it is bound, on the network; the port is the real one.
     #[must_use]
-    pub fn address(&self) -> Option<SocketAddr> {
-        self.listen.tcp().map(|configured| {
+    pub fn bound_address(&self) -> Option<SocketAddr> {
+        self.listen.tcp_address().map(|configured| {
             let bound = self.socket.local_addr().ok().and_then(|address| address.as_socket());
             bound.unwrap_or(configured)
         })
@@ -111,16 +111,16 @@ impl Listener {
 
     /// Where it is bound, for people.
     #[must_use]
-    pub fn place(&self) -> String {
-        self.address().map_or_else(|| self.key(), |address| address.to_string())
+    pub fn display_address(&self) -> String {
+        self.bound_address().map_or_else(|| self.key(), |address| address.to_string())
     }
 
     /// The socket, ready to accept. To be called within a runtime.
-    pub(super) fn open(self) -> io::Result<(Opened, Listen, Option<Tls>)> {
+    pub(super) fn into_listening(self) -> io::Result<(ListeningSocket, ListenerConfig, Option<ListenerTls>)> {
         let Listener { socket, listen, tls, file } = self;
         let opened = match file {
-            None => Opened::Tcp(TcpListener::from_std(socket.into())?),
-            Some(file) => Opened::Unix(UnixListener::from_std(OwnedFd::from(socket).into())?, file),
+            None => ListeningSocket::Tcp(TcpListener::from_std(socket.into())?),
+            Some(file) => ListeningSocket::Unix(UnixListener::from_std(OwnedFd::from(socket).into())?, file),
         };
         Ok((opened, listen, tls))
     }
@@ -128,25 +128,25 @@ impl Listener {
 
 /// A socket that accepts.
 #[derive(Debug)]
-pub(super) enum Opened {
+pub(super) enum ListeningSocket {
     Tcp(TcpListener),
     /// with its file, which goes when this does
     Unix(UnixListener, #[expect(dead_code, reason = "kept to be dropped")] Arc<SocketFile>),
 }
 
-impl Opened {
+impl ListeningSocket {
     /// The next connection, and who made it.
-    pub(super) async fn accept(&self) -> io::Result<(Wire, Origin)> {
+    pub(super) async fn accept(&self) -> io::Result<(RawStream, PeerAddr)> {
         match self {
-            Opened::Tcp(listener) => {
+            ListeningSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
                 // Events are small, and each of them is somebody's news.
                 let _ = stream.set_nodelay(true);
-                Ok((Wire::Tcp(stream), Origin::Address(address)))
+                Ok((RawStream::Tcp(stream), PeerAddr::Tcp(address)))
             }
-            Opened::Unix(listener, _) => {
+            ListeningSocket::Unix(listener, _) => {
                 let (stream, _) = listener.accept().await?;
-                Ok((Wire::Unix(stream), Origin::Unix))
+                Ok((RawStream::Unix(stream), PeerAddr::Unix))
             }
         }
     }
@@ -158,29 +158,29 @@ pub struct SocketFile {
     path: PathBuf,
     /// device and inode
     identity: (u64, u64),
-    left: AtomicBool,
+    released: AtomicBool,
 }
 
 impl SocketFile {
     fn new(path: &Path) -> io::Result<Self> {
-        Ok(SocketFile { path: path.to_owned(), identity: identity(path)?, left: AtomicBool::new(false) })
+        Ok(SocketFile { path: path.to_owned(), identity: file_identity(path)?, released: AtomicBool::new(false) })
     }
 
     /// Leaves the file where it is, for whoever goes on with the socket.
-    pub fn leave(&self) {
-        self.left.store(true, Ordering::Relaxed);
+    pub fn release(&self) {
+        self.released.store(true, Ordering::Relaxed);
     }
 
     /// Takes the file over from whoever has left it.
-    pub fn own(&self) {
-        self.left.store(false, Ordering::Relaxed);
+    pub fn take_ownership(&self) {
+        self.released.store(false, Ordering::Relaxed);
     }
 
     /// Removes the file, unless it was left to somebody. For who ends the process: it does not wait for what is dropped.
     pub fn remove(&self) {
         // Another process may have put its own there since.
-        let is_ours = identity(&self.path).is_ok_and(|identity| identity == self.identity);
-        if is_ours && !self.left.swap(true, Ordering::Relaxed) {
+        let is_ours = file_identity(&self.path).is_ok_and(|identity| identity == self.identity);
+        if is_ours && !self.released.swap(true, Ordering::Relaxed) {
             let _ = fs::remove_file(&self.path);
         }
     }
@@ -192,7 +192,7 @@ impl Drop for SocketFile {
     }
 }
 
-fn identity(path: &Path) -> io::Result<(u64, u64)> {
+fn file_identity(path: &Path) -> io::Result<(u64, u64)> {
     fs::symlink_metadata(path).map(|data| (data.dev(), data.ino()))
 }
 
@@ -206,7 +206,7 @@ fn bind_tcp(address: SocketAddr) -> io::Result<Socket> {
 }
 
 fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
-    make_room(path)?;
+    remove_stale_socket(path)?;
     let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::unix(path)?)?;
@@ -218,7 +218,7 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
 }
 
 /// Removes the socket of a process that is gone.
-fn make_room(path: &Path) -> io::Result<()> {
+fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let there = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         there => there?,
@@ -244,46 +244,46 @@ mod tests {
     use super::*;
     use tokio::net::{TcpStream, UnixStream};
 
-    fn unix(test: &str) -> (PathBuf, Listen) {
+    fn unix_listener(test: &str) -> (PathBuf, ListenerConfig) {
         let path = std::env::temp_dir().join(format!("diglot-listener-{}-{test}.sock", std::process::id()));
-        let address = Address::Unix { path: path.clone(), mode: 0o600 };
-        (path, Listen { address, tls: None, proxy_protocol: false })
+        let address = ListenAddress::Unix { path: path.clone(), mode: 0o600 };
+        (path, ListenerConfig { address, tls: None, proxy_protocol: false })
     }
 
     /// What another process does with a socket that it was handed over, and this one with its file.
     #[tokio::test]
-    async fn a_socket_that_is_handed_over_goes_on_and_its_file_stays() {
-        let (path, listen) = unix("handed-over");
+    async fn handed_over_socket_keeps_accepting_and_keeps_its_file() {
+        let (path, listen) = unix_listener("handed-over");
         let old = Listener::bind(&listen).expect("a socket");
-        let new = Listener::inherit(&listen, old.copy().expect("a copy")).expect("the same socket");
+        let new = Listener::inherit(&listen, old.clone_fd().expect("a copy")).expect("the same socket");
         assert_eq!(old.key(), new.key());
-        old.file().expect("a file").leave();
-        new.file().expect("the same file").own();
+        old.file().expect("a file").release();
+        new.file().expect("the same file").take_ownership();
         drop(old);
-        let (new, ..) = new.open().expect("a listener");
+        let (new, ..) = new.into_listening().expect("a listener");
         let (client, accepted) = tokio::join!(UnixStream::connect(&path), new.accept());
-        assert_eq!(accepted.expect("a connection").1, Origin::Unix);
+        assert_eq!(accepted.expect("a connection").1, PeerAddr::Unix);
         client.expect("somebody listens");
         drop(new);
         assert!(!path.exists());
 
-        let address = Address::Tcp("127.0.0.1:0".parse().expect("an address"));
-        let listen = Listen { address, tls: None, proxy_protocol: false };
+        let address = ListenAddress::Tcp("127.0.0.1:0".parse().expect("an address"));
+        let listen = ListenerConfig { address, tls: None, proxy_protocol: false };
         let old = Listener::bind(&listen).expect("a socket");
-        let new = Listener::inherit(&listen, old.copy().expect("a copy")).expect("the same socket");
-        let address = old.address().expect("an address");
-        assert_eq!((new.address(), new.key().as_str()), (Some(address), "127.0.0.1:0"));
+        let new = Listener::inherit(&listen, old.clone_fd().expect("a copy")).expect("the same socket");
+        let address = old.bound_address().expect("an address");
+        assert_eq!((new.bound_address(), new.key().as_str()), (Some(address), "127.0.0.1:0"));
         drop(old);
-        let (new, ..) = new.open().expect("a listener");
+        let (new, ..) = new.into_listening().expect("a listener");
         let (client, accepted) = tokio::join!(TcpStream::connect(address), new.accept());
         let client = client.expect("somebody listens").local_addr().expect("an address");
-        assert_eq!(accepted.expect("a connection").1, Origin::Address(client));
+        assert_eq!(accepted.expect("a connection").1, PeerAddr::Tcp(client));
     }
 
     /// Somebody else may have taken the place by the time that we end.
     #[tokio::test]
-    async fn a_file_that_is_another_socket_now_is_left_alone() {
-        let (path, listen) = unix("another");
+    async fn leaves_the_file_of_another_socket_alone() {
+        let (path, listen) = unix_listener("another");
         let first = Listener::bind(&listen).expect("a socket");
         fs::remove_file(&path).expect("a socket");
         let second = Listener::bind(&listen).expect("a socket");

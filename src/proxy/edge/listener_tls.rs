@@ -3,14 +3,14 @@
 //! rustls on the accepted stream, not by pingora's listener: that has the same rustls and its own streams, digests and
 //! logging around it, and no place for a header in front of a handshake whose certificate may change.
 
-use super::sending::Sending;
-use super::transport::Wire;
+use super::transport::RawStream;
+use super::write_timeout::WriteTimeoutStream;
 use crate::config::certificate;
 use crate::config::listen;
-use crate::guard::file::Watched;
+use crate::guard::file_watcher::Watched;
 use crate::telemetry::ListenerMetrics;
-use crate::telemetry::label::Turned;
-use crate::telemetry::occurrence::{CertificateChanged, CertificateExpired, CertificateUnusable};
+use crate::telemetry::internal_event::{CertificateExpired, CertificateReloadFailed, CertificateReloaded};
+use crate::telemetry::label::ConnectionRejectReason;
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,49 +21,49 @@ use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
 /// How many bytes of an answer may wait, encrypted, for a client that takes none. Beside `limits.client_buffer`.
-const UNSENT: usize = 16 << 10;
+const WRITE_BUFFER_LIMIT: usize = 16 << 10;
 
 /// What a listener speaks TLS with.
 #[derive(Debug)]
-pub(super) struct Tls {
-    material: Watched<Material>,
+pub(super) struct ListenerTls {
+    material: Watched<ListenerTlsMaterial>,
 }
 
 /// What the files hold.
 #[derive(Debug)]
-struct Material {
+struct ListenerTlsMaterial {
     config: Arc<ServerConfig>,
     /// seconds since the epoch
     not_after: i64,
 }
 
-impl Tls {
+impl ListenerTls {
     /// Reads the files for the first time. A certificate that has ended is taken: there is no better one.
     ///
     /// # Errors
     /// What cannot be read or used.
-    pub(super) fn open(files: &listen::Tls) -> Result<Self, String> {
+    pub(super) fn open(files: &listen::ListenerTlsConfig) -> Result<Self, String> {
         let client = files.client.as_ref();
         let paths: Vec<PathBuf> =
             [&files.cert, &files.key].into_iter().chain(client.map(|client| &client.ca)).cloned().collect();
         let required = client.is_some_and(|client| client.required);
         let replaces = AtomicBool::new(false);
         let material = Watched::open_all(paths, move |contents| {
-            let material = material(contents, required)?;
+            let material = load_material(contents, required)?;
             // In place of one that is still good, one that has ended is a mistake.
-            if replaces.swap(true, Ordering::Relaxed) && material.not_after <= now() {
+            if replaces.swap(true, Ordering::Relaxed) && material.not_after <= unix_seconds() {
                 return Err("the certificate has expired".to_owned());
             }
             Ok(material)
         })?;
-        Ok(Tls { material })
+        Ok(ListenerTls { material })
     }
 
     /// Says what the first certificate is.
-    pub(super) fn begin(&self, listener: &str, metrics: &ListenerMetrics) {
+    pub(super) fn report_certificate(&self, listener: &str, metrics: &ListenerMetrics) {
         let not_after = self.material.get().not_after;
-        metrics.not_after(not_after);
-        if not_after <= now() {
+        metrics.set_not_after(not_after);
+        if not_after <= unix_seconds() {
             CertificateExpired { listener, not_after }.emit();
         }
     }
@@ -74,9 +74,9 @@ impl Tls {
             match self.material.changed().await {
                 Ok(()) => {
                     let not_after = self.material.get().not_after;
-                    CertificateChanged { listener, not_after }.emit(metrics);
+                    CertificateReloaded { listener, not_after }.emit(metrics);
                 }
-                Err(cause) => CertificateUnusable { listener, cause: &cause }.emit(metrics),
+                Err(cause) => CertificateReloadFailed { listener, cause: &cause }.emit(metrics),
             }
         }
     }
@@ -85,34 +85,39 @@ impl Tls {
     ///
     /// # Errors
     /// What the peer did wrong, or that it left.
-    pub(super) async fn accept(&self, stream: Sending<Wire>) -> io::Result<TlsStream<Sending<Wire>>> {
+    pub(super) async fn handshake(
+        &self,
+        stream: WriteTimeoutStream<RawStream>,
+    ) -> io::Result<TlsStream<WriteTimeoutStream<RawStream>>> {
         let config = Arc::clone(&self.material.get().config);
         let mut stream = TlsAcceptor::from(config).accept(stream).await?;
-        stream.get_mut().1.set_buffer_limit(Some(UNSENT));
+        stream.get_mut().1.set_buffer_limit(Some(WRITE_BUFFER_LIMIT));
         Ok(stream)
     }
 }
 
 /// Why a handshake failed, as it is counted.
-pub(super) fn why(error: &io::Error) -> Turned {
+pub(super) fn reject_reason(error: &io::Error) -> ConnectionRejectReason {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match of_tls {
-        Some(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => Turned::TlsCertificate,
-        _ => Turned::TlsHandshake,
+        Some(rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_)) => {
+            ConnectionRejectReason::TlsCertificate
+        }
+        _ => ConnectionRejectReason::TlsHandshake,
     }
 }
 
-fn material(contents: &[Vec<u8>], required: bool) -> Result<Material, String> {
+fn load_material(contents: &[Vec<u8>], required: bool) -> Result<ListenerTlsMaterial, String> {
     let [cert, key, ca @ ..] = contents else { return Err("certificate and key belong together".to_owned()) };
-    let pair = certificate::pair(cert, key).map_err(certificate::Unusable::sentence)?;
+    let pair = certificate::parse_pair(cert, key).map_err(certificate::CertificateError::into_message)?;
     let not_after = pair.not_after;
-    let roots = ca.first().map(|ca| certificate::authorities(ca)).transpose();
+    let roots = ca.first().map(|ca| certificate::parse_authorities(ca)).transpose();
     let roots = roots.map_err(|cause| format!("authorities of clients: {cause}"))?;
-    let config = certificate::server(pair, roots.map(|roots| (roots, required)))?;
-    Ok(Material { config: Arc::new(config), not_after })
+    let config = certificate::server_config(pair, roots.map(|roots| (roots, required)))?;
+    Ok(ListenerTlsMaterial { config: Arc::new(config), not_after })
 }
 
-fn now() -> i64 {
+fn unix_seconds() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
 }

@@ -7,34 +7,34 @@
 //! Each step has a deadline of its own; who is late or wrong is closed and counted ([`Turned`]). [`serving`] walks it.
 
 mod activity;
-mod attending;
-mod connections;
+mod connection_limit;
 mod descriptors;
+mod http1_handoff;
+mod http_version;
 mod listener;
-mod preface;
+mod listener_tls;
+mod plane;
 mod proxy_protocol;
-mod sending;
-mod serving;
-mod takeover;
-mod tls;
+mod read_ahead;
 mod transport;
+mod write_timeout;
 
-pub use connections::Connections;
-pub use listener::{Listener, SocketFile, Unbound};
-pub use serving::{Plane, serving};
+pub use connection_limit::ConnectionLimit;
+pub use listener::{BindError, Listener, SocketFile};
+pub use plane::{PlaneConfig, plane_service};
 
-use crate::config::Limits;
-use crate::guard::peer::Peer;
-use crate::telemetry::label::Turned;
-use activity::{Activity, Answering, Patience};
-use attending::Attending;
+use crate::config::LimitsConfig;
+use crate::guard::client_addr::PeerInfo;
+use crate::telemetry::label::ConnectionRejectReason;
+use activity::{ConnectionActivity, ConnectionTimeouts, TrackedBody};
 use bytes::Bytes;
 use http::{Request, Response};
+use http_version::{DetectedVersion, RewindStream};
 use hyper::body::Incoming;
 use hyper::server::conn::{http1, http2};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use pingora_core::server::ShutdownWatch;
-use preface::{Prefixed, Version};
+use read_ahead::ReadAheadStream;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -47,18 +47,18 @@ use tower::{Service, ServiceExt};
 pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Streams that one HTTP/2 connection may have open.
-const H2_STREAMS: u32 = 256;
+const H2_MAX_STREAMS: u32 = 256;
 
 /// Streams of one HTTP/2 connection that were reset before we took them up ("rapid reset", CVE-2023-44487). Nobody does
 /// that by accident more often than once in a while; the next one ends the connection with GOAWAY. What h2 does by itself.
-const H2_RESETS: usize = 20;
+const H2_MAX_PENDING_RESETS: usize = 20;
 
 /// Streams of one HTTP/2 connection that we have to reset for an error of the peer ("MadeYouReset", CVE-2025-8671) before
 /// the connection ends with GOAWAY. hyper's own limit of 1024 is for proxies that reset for reasons of their own.
-const H2_FAULTS: usize = 64;
+const H2_MAX_LOCAL_RESETS: usize = 64;
 
 /// Silence after which an HTTP/2 peer is asked whether it is still there.
-const H2_PING: Duration = Duration::from_secs(30);
+const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// Serves `S` on connections, over HTTP/1.1 or HTTP/2 with prior knowledge or by ALPN.
 ///
@@ -68,9 +68,9 @@ const H2_PING: Duration = Duration::from_secs(30);
 /// with a bare 431, ends a CONTINUATION without end (so many frames as the list may fill, and a few) and a flood of empty
 /// DATA with GOAWAY, and holds back PING and SETTINGS until their answers are written.
 #[derive(Clone, Debug)]
-pub struct Edge<S> {
+pub struct EdgeServer<S> {
     service: S,
-    patience: Patience,
+    timeouts: ConnectionTimeouts,
     http1: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
@@ -105,13 +105,13 @@ where
     type Body = B;
 }
 
-impl<S> Edge<S> {
+impl<S> EdgeServer<S> {
     /// An edge with the limits of `config` and of this module.
     ///
     /// `head_timeout` runs from the accepted connection to what tells its version, and from there to the end of the first
     /// request head: two clocks, so a peer that is late with both takes up to twice as long. Then it runs from the first
     /// byte of each head, and `idle_timeout` in between.
-    pub fn new(service: S, limits: &Limits) -> Self {
+    pub fn new(service: S, limits: &LimitsConfig) -> Self {
         let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
         http1
             // One clock for the pause and the head; ours are two.
@@ -123,40 +123,47 @@ impl<S> Edge<S> {
         http2
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
-            .max_concurrent_streams(H2_STREAMS)
-            .max_pending_accept_reset_streams(H2_RESETS)
-            .max_local_error_reset_streams(H2_FAULTS)
-            .keep_alive_interval(H2_PING);
-        let patience = Patience { head: limits.head_timeout, idle: limits.idle_timeout };
-        Edge { service, patience, http1, http2 }
+            .max_concurrent_streams(H2_MAX_STREAMS)
+            .max_pending_accept_reset_streams(H2_MAX_PENDING_RESETS)
+            .max_local_error_reset_streams(H2_MAX_LOCAL_RESETS)
+            .keep_alive_interval(H2_PING_INTERVAL);
+        let timeouts = ConnectionTimeouts { head: limits.head_timeout, idle: limits.idle_timeout };
+        EdgeServer { service, timeouts, http1, http2 }
     }
 }
 
-impl<S: HttpService> Edge<S> {
+impl<S: HttpService> EdgeServer<S> {
     /// Speaks HTTP on `stream` until it closes, which it is asked to when the process ends.
     ///
     /// # Errors
     /// That the peer did not say what it speaks, or that it is no HTTP/1.
-    async fn speak<T>(&self, stream: T, peer: Option<Peer>, shutdown: ShutdownWatch) -> Result<(), Turned>
+    async fn serve_connection<T>(
+        &self,
+        stream: T,
+        peer: Option<PeerInfo>,
+        shutdown: ShutdownWatch,
+    ) -> Result<(), ConnectionRejectReason>
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         // Boxed, like the stream that comes of it: nothing is kept of a step that is over for as long as the connection lives.
-        let Some((version, stream)) = Box::pin(self.told(stream, shutdown.clone())).await? else { return Ok(()) };
-        let activity = Activity::new();
-        let service = From { peer, activity: Arc::clone(&activity), inner: self.service.clone() };
+        let Some((version, stream)) = Box::pin(self.detect_version(stream, shutdown.clone())).await? else {
+            return Ok(());
+        };
+        let activity = ConnectionActivity::new();
+        let service = ConnectionInfoService { peer, activity: Arc::clone(&activity), inner: self.service.clone() };
         match version {
-            Version::Http1 => {
-                let io = Attending::new(stream, Arc::clone(&activity));
+            DetectedVersion::Http1 => {
+                let io = ReadAheadStream::new(stream, Arc::clone(&activity));
                 tokio::select! {
-                    served = takeover::serve(&self.http1, io, &service, shutdown) => served?,
-                    () = activity.overdue(self.patience) => {}
+                    served = http1_handoff::serve(&self.http1, io, &service, shutdown) => served?,
+                    () = activity.wait_overdue(self.timeouts) => {}
                 }
             }
             // Boxed: rare, and larger than what every HTTP/1 connection should pay for.
-            Version::Http2 => {
+            DetectedVersion::Http2 => {
                 let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-                let clocks = Clocks { activity: &activity, patience: self.patience, shutdown };
+                let clocks = ConnectionWatchdog { activity: &activity, timeouts: self.timeouts, shutdown };
                 Box::pin(clocks.serve(connection, |connection| connection.graceful_shutdown())).await;
             }
         }
@@ -164,39 +171,39 @@ impl<S: HttpService> Edge<S> {
     }
 
     /// What `stream` speaks. `None` where nobody is there to speak, or the process ends.
-    async fn told<T>(
+    async fn detect_version<T>(
         &self,
         stream: T,
         mut closing: ShutdownWatch,
-    ) -> Result<Option<(Version, Box<Prefixed<T>>)>, Turned>
+    ) -> Result<Option<(DetectedVersion, Box<RewindStream<T>>)>, ConnectionRejectReason>
     where
         T: AsyncRead + Unpin,
     {
         let told = tokio::select! {
             // What has come already is answered.
             biased;
-            told = tokio::time::timeout(self.patience.head, preface::read(stream)) => told,
+            told = tokio::time::timeout(self.timeouts.head, http_version::read_version(stream)) => told,
             _ = closing.wait_for(|closing| *closing) => return Ok(None),
         };
         match told {
             Ok(Ok((version, stream))) => Ok(Some((version, Box::new(stream)))),
             // Who connects and leaves has done nothing wrong; balancers ask in this way whether somebody is there.
             Ok(Err(_)) => Ok(None),
-            Err(_) => Err(Turned::Silent),
+            Err(_) => Err(ConnectionRejectReason::NoData),
         }
     }
 }
 
 /// A service whose requests know where they come from, and whose connection knows that they are there.
 #[derive(Clone)]
-struct From<S> {
-    peer: Option<Peer>,
-    activity: Arc<Activity>,
+struct ConnectionInfoService<S> {
+    peer: Option<PeerInfo>,
+    activity: Arc<ConnectionActivity>,
     inner: S,
 }
 
-impl<S: HttpService> hyper::service::Service<Request<Incoming>> for From<S> {
-    type Response = Response<Answering<S::Body>>;
+impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionInfoService<S> {
+    type Response = Response<TrackedBody<S::Body>>;
     type Error = S::Error;
     // Boxed, so that it is gone when the answer begins: hyper keeps its place for as long as the connection lives.
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
@@ -205,20 +212,20 @@ impl<S: HttpService> hyper::service::Service<Request<Incoming>> for From<S> {
         if let Some(peer) = self.peer {
             request.extensions_mut().insert(peer);
         }
-        let busy = self.activity.enter();
+        let busy = self.activity.begin_request();
         let answer = self.inner.clone().oneshot(request);
-        Box::pin(async move { Ok(answer.await?.map(|body| Answering::new(body, busy))) })
+        Box::pin(async move { Ok(answer.await?.map(|body| TrackedBody::new(body, busy))) })
     }
 }
 
 /// What may end a connection beside its peer.
-struct Clocks<'a> {
-    activity: &'a Activity,
-    patience: Patience,
+struct ConnectionWatchdog<'a> {
+    activity: &'a ConnectionActivity,
+    timeouts: ConnectionTimeouts,
     shutdown: ShutdownWatch,
 }
 
-impl Clocks<'_> {
+impl ConnectionWatchdog<'_> {
     /// Serves one connection of HTTP/2 until it closes; `close` asks it to, when it has been idle for too long or the process
     /// ends.
     async fn serve<C: Future>(mut self, connection: C, close: impl Fn(Pin<&mut C>)) {
@@ -229,15 +236,15 @@ impl Clocks<'_> {
             // A connection that breaks is the client's business; its runs notice by themselves.
             _ = &mut connection => return,
             _ = self.shutdown.wait_for(|ending| *ending) => {}
-            () = self.activity.overdue(self.patience) => {}
+            () = self.activity.wait_overdue(self.timeouts) => {}
         }
         close(connection.as_mut());
         // It says GOAWAY and waits for the peer: for no longer than that.
         tokio::select! {
             _ = &mut connection => {}
             () = async {
-                tokio::time::sleep(self.patience.head).await;
-                self.activity.overdue(self.patience).await;
+                tokio::time::sleep(self.timeouts.head).await;
+                self.activity.wait_overdue(self.timeouts).await;
             } => {}
         }
     }
@@ -246,7 +253,7 @@ impl Clocks<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::pipe::pipe;
-    use super::sending::Sending;
+    use super::write_timeout::WriteTimeoutStream;
     use super::*;
     use http_body_util::{BodyExt, Empty};
     use std::convert::Infallible;
@@ -256,9 +263,9 @@ mod tests {
     use tokio::time::{Instant, timeout};
     use tower::service_fn;
 
-    fn limits() -> Limits {
+    fn limits() -> LimitsConfig {
         let seconds = Duration::from_secs(30);
-        Limits {
+        LimitsConfig {
             request_body: 1 << 20,
             frame: 1 << 20,
             client_buffer: 1 << 16,
@@ -275,7 +282,7 @@ mod tests {
 
     /// The body of the answer is dropped with the connection, and by that a run knows that its client has left.
     #[tokio::test(start_paused = true)]
-    async fn a_client_that_does_not_read_loses_its_connection() {
+    async fn closes_the_connection_of_a_client_that_stops_reading() {
         let (mut client, stream) = tokio::io::duplex(1 << 10);
         let (writer, reader) = pipe(1 << 10, ());
         let body = Arc::new(Mutex::new(Some(reader)));
@@ -283,9 +290,11 @@ mod tests {
             let body = body.lock().expect("nobody panics").take().expect("one request");
             async move { Ok::<_, Infallible>(Response::new(body)) }
         });
-        let edge = Arc::new(Edge::new(service, &limits()));
+        let edge = Arc::new(EdgeServer::new(service, &limits()));
         let (_process, shutdown) = watch::channel(false);
-        tokio::spawn(async move { edge.speak(Sending::new(stream, SEND_TIMEOUT), None, shutdown).await });
+        tokio::spawn(async move {
+            edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, shutdown).await
+        });
         client.write_all(b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n").await.expect("room");
 
         let since = Instant::now();
@@ -298,7 +307,7 @@ mod tests {
     /// It answers PING, so that its connection lives on; a window that is closed holds neither the run nor what is held for
     /// it, and a window that is opened again shows that the body was cut off.
     #[tokio::test(start_paused = true)]
-    async fn a_client_whose_window_stays_closed_loses_its_stream() {
+    async fn resets_the_stream_of_a_client_whose_window_stays_closed() {
         let (client, stream) = tokio::io::duplex(1 << 16);
         let held = Arc::new(());
         let (writer, reader) = pipe(1 << 10, Arc::clone(&held));
@@ -308,9 +317,11 @@ mod tests {
             body.attach(request.version());
             async move { Ok::<_, Infallible>(Response::new(body)) }
         });
-        let edge = Arc::new(Edge::new(service, &limits()));
+        let edge = Arc::new(EdgeServer::new(service, &limits()));
         let (_process, shutdown) = watch::channel(false);
-        tokio::spawn(async move { edge.speak(Sending::new(stream, SEND_TIMEOUT), None, shutdown).await });
+        tokio::spawn(async move {
+            edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, shutdown).await
+        });
         let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
         builder.initial_stream_window_size(1);
         let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
@@ -321,7 +332,7 @@ mod tests {
         let since = Instant::now();
         let flood = async { while writer.write(&mut vec![b'x'; 1 << 10]).await.is_ok() {} };
         let run = async {
-            tokio::select! { () = flood => {}, () = writer.stalled() => {} }
+            tokio::select! { () = flood => {}, () = writer.wait_stalled() => {} }
         };
         timeout(2 * SEND_TIMEOUT, run).await.expect("the client is given up");
         assert!(since.elapsed() >= SEND_TIMEOUT);

@@ -4,18 +4,18 @@
 //! whoever comes, shakes hands in a task that lives as long as the connection, and without descriptors of the system (ENFILE)
 //! tries again without a pause.
 
-use super::connections::{Connections, Permit};
-use super::listener::{Listener, Opened};
-use super::proxy_protocol::{self, Named};
-use super::sending::Sending;
-use super::tls::{self, Tls};
-use super::transport::{Transport, Wire};
-use super::{Edge, HttpService, SEND_TIMEOUT};
+use super::connection_limit::{ConnectionLimit, ConnectionPermit};
+use super::listener::{Listener, ListeningSocket};
+use super::listener_tls::{self, ListenerTls};
+use super::proxy_protocol::{self, ProxySource};
+use super::transport::{EdgeTransport, RawStream};
+use super::write_timeout::WriteTimeoutStream;
+use super::{EdgeServer, HttpService, SEND_TIMEOUT};
 use crate::config::access::TrustedProxies;
-use crate::guard::peer::{Origin, Peer};
-use crate::proxy::door::Door;
-use crate::telemetry::label::Turned;
-use crate::telemetry::occurrence::{Accepting, NotAccepting, TurnedAway};
+use crate::guard::client_addr::{PeerAddr, PeerInfo};
+use crate::proxy::drain_signal::DrainSignal;
+use crate::telemetry::internal_event::{AcceptFailed, AcceptRecovered, ConnectionRejected};
+use crate::telemetry::label::ConnectionRejectReason;
 use crate::telemetry::{ListenerMetrics, Metrics};
 use async_trait::async_trait;
 use pingora_core::server::{ListenFds, ShutdownWatch};
@@ -33,14 +33,14 @@ const PROXY_TIMEOUT: Duration = Duration::from_secs(5);
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pause after an accept that failed: long enough not to spin, short enough not to be noticed.
-const PAUSE: Duration = Duration::from_millis(200);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
 /// What a client of HTTP/1 is told that comes when the house is full.
-const FULL: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
+const RESPONSE_503: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
 /// A plane, before it is served.
 #[derive(Debug)]
-pub struct Plane {
+pub struct PlaneConfig {
     /// data or status
     pub name: &'static str,
     /// worker threads
@@ -48,58 +48,58 @@ pub struct Plane {
     /// where it listens
     pub listeners: Vec<Listener>,
     /// how many connections it may have
-    pub connections: Connections,
+    pub connection_limit: ConnectionLimit,
     /// whom the PROXY protocol is believed of
-    pub trusted: TrustedProxies,
+    pub trusted_proxies: TrustedProxies,
 }
 
 /// Serves `edge` on the listeners of a plane, until its door is closed.
-pub fn serving<S: HttpService>(
-    plane: Plane,
-    edge: Edge<S>,
+pub fn plane_service<S: HttpService>(
+    plane: PlaneConfig,
+    edge: EdgeServer<S>,
     metrics: &Metrics,
-    door: &Door,
+    drain: &DrainSignal,
 ) -> impl PingoraService + 'static {
     let metrics =
-        plane.listeners.iter().map(|one| metrics.listener(plane.name, &one.key(), one.listen().tls.is_some()));
-    let door = Some((door.shutting(), door.closing()));
-    Serving { metrics: metrics.collect(), edge: Arc::new(edge), plane, door }
+        plane.listeners.iter().map(|one| metrics.listener(plane.name, &one.key(), one.listen_config().tls.is_some()));
+    let door = Some((drain.watch_accepting(), drain.watch_closing()));
+    PlaneService { metrics: metrics.collect(), edge: Arc::new(edge), plane, watches: door }
 }
 
-struct Serving<S> {
-    plane: Plane,
-    edge: Arc<Edge<S>>,
+struct PlaneService<S> {
+    plane: PlaneConfig,
+    edge: Arc<EdgeServer<S>>,
     metrics: Vec<Arc<ListenerMetrics>>,
     /// what listeners watch, and what connections do, until they are served
-    door: Option<(ShutdownWatch, ShutdownWatch)>,
+    watches: Option<(ShutdownWatch, ShutdownWatch)>,
 }
 
 #[async_trait]
-impl<S: HttpService> PingoraService for Serving<S> {
+impl<S: HttpService> PingoraService for PlaneService<S> {
     async fn start_service(&mut self, _: Option<ListenFds>, _: ShutdownWatch, _: usize) {
-        let Some((shutting, closing)) = self.door.take() else { return };
-        let mut doors = JoinSet::new();
-        let Plane { listeners, connections, trusted, .. } = &mut self.plane;
+        let Some((shutting, closing)) = self.watches.take() else { return };
+        let mut acceptors = JoinSet::new();
+        let PlaneConfig { listeners, connection_limit, trusted_proxies, .. } = &mut self.plane;
         for (listener, metrics) in listeners.drain(..).zip(&self.metrics) {
             let key = listener.key();
-            let (opened, listen, tls) = match listener.open() {
+            let (opened, listen, tls) = match listener.into_listening() {
                 Ok(opened) => opened,
                 Err(error) => {
-                    NotAccepting { listener: &key, error: &error, again: false }.emit(metrics);
+                    AcceptFailed { listener: &key, error: &error, already_logged: false }.emit(metrics);
                     continue;
                 }
             };
-            let door = Arc::new(Entrance {
-                key,
+            let acceptor = Arc::new(ConnectionAcceptor {
+                listener_key: key,
                 tls,
-                proxied: listen.proxy_protocol.then(|| trusted.clone()),
-                connections: connections.clone(),
+                trusted_proxies: listen.proxy_protocol.then(|| trusted_proxies.clone()),
+                connection_limit: connection_limit.clone(),
                 metrics: Arc::clone(metrics),
             });
-            doors.spawn(stand_at(door, opened, Arc::clone(&self.edge), shutting.clone(), closing.clone()));
+            acceptors.spawn(accept_loop(acceptor, opened, Arc::clone(&self.edge), shutting.clone(), closing.clone()));
         }
         drop(closing);
-        while doors.join_next().await.is_some() {}
+        while acceptors.join_next().await.is_some() {}
     }
 
     fn name(&self) -> &str {
@@ -112,24 +112,24 @@ impl<S: HttpService> PingoraService for Serving<S> {
 }
 
 /// What a listener asks of its connections.
-struct Entrance {
+struct ConnectionAcceptor {
     /// the listener's address, as configured
-    key: String,
-    tls: Option<Tls>,
+    listener_key: String,
+    tls: Option<ListenerTls>,
     /// whom the PROXY protocol is believed of, where connections begin with it
-    proxied: Option<TrustedProxies>,
-    connections: Connections,
+    trusted_proxies: Option<TrustedProxies>,
+    connection_limit: ConnectionLimit,
     metrics: Arc<ListenerMetrics>,
 }
 
 /// Why a connection does not come in, and what a library said about it.
-type Refused = (Turned, Option<io::Error>);
+type AcceptError = (ConnectionRejectReason, Option<io::Error>);
 
 /// Accepts until the plane stops to listen.
-async fn stand_at<S: HttpService>(
-    door: Arc<Entrance>,
-    opened: Opened,
-    edge: Arc<Edge<S>>,
+async fn accept_loop<S: HttpService>(
+    acceptor: Arc<ConnectionAcceptor>,
+    opened: ListeningSocket,
+    edge: Arc<EdgeServer<S>>,
     mut shutting: ShutdownWatch,
     closing: ShutdownWatch,
 ) {
@@ -139,29 +139,36 @@ async fn stand_at<S: HttpService>(
             match opened.accept().await {
                 Ok((wire, origin)) => {
                     if std::mem::take(&mut failing) {
-                        Accepting { listener: &door.key }.emit();
+                        AcceptRecovered { listener: &acceptor.listener_key }.emit();
                     }
-                    let Some(permit) = door.connections.admit(&door.metrics) else {
-                        door.refuse(Turned::Limit, None);
-                        door.say_full(&wire);
+                    let Some(permit) = acceptor.connection_limit.try_acquire(&acceptor.metrics) else {
+                        acceptor.reject(ConnectionRejectReason::Limit, None);
+                        acceptor.reject_overloaded(&wire);
                         continue;
                     };
-                    tokio::spawn(attend(Arc::clone(&door), Arc::clone(&edge), (wire, origin), permit, closing.clone()));
+                    tokio::spawn(handle_connection(
+                        Arc::clone(&acceptor),
+                        Arc::clone(&edge),
+                        (wire, origin),
+                        permit,
+                        closing.clone(),
+                    ));
                 }
-                Err(error) if is_of_the_connection(&error) => {}
+                Err(error) if is_connection_error(&error) => {}
                 Err(error) => {
-                    NotAccepting { listener: &door.key, error: &error, again: failing }.emit(&door.metrics);
+                    AcceptFailed { listener: &acceptor.listener_key, error: &error, already_logged: failing }
+                        .emit(&acceptor.metrics);
                     failing = true;
-                    sleep(PAUSE).await;
+                    sleep(ACCEPT_RETRY_DELAY).await;
                 }
             }
         }
     };
     let watching = async {
-        match &door.tls {
+        match &acceptor.tls {
             Some(tls) => {
-                tls.begin(&door.key, &door.metrics);
-                tls.watch(&door.key, &door.metrics).await;
+                tls.report_certificate(&acceptor.listener_key, &acceptor.metrics);
+                tls.watch(&acceptor.listener_key, &acceptor.metrics).await;
             }
             None => std::future::pending().await,
         }
@@ -175,88 +182,92 @@ async fn stand_at<S: HttpService>(
 }
 
 /// The whole life of a connection.
-async fn attend<S: HttpService>(
-    door: Arc<Entrance>,
-    edge: Arc<Edge<S>>,
-    came: (Wire, Origin),
-    mut permit: Permit,
+async fn handle_connection<S: HttpService>(
+    acceptor: Arc<ConnectionAcceptor>,
+    edge: Arc<EdgeServer<S>>,
+    accepted: (RawStream, PeerAddr),
+    mut permit: ConnectionPermit,
     shutdown: ShutdownWatch,
 ) {
     let mut closing = shutdown.clone();
     let entered = tokio::select! {
         // Boxed: a handshake is over soon, its frame must not be held for as long as the connection lives.
-        entered = Box::pin(door.enter(came, &mut permit)) => entered,
+        entered = Box::pin(acceptor.establish(accepted, &mut permit)) => entered,
         _ = closing.wait_for(|closing| *closing) => return,
     };
     drop(closing);
     let refused = match entered {
-        Ok((stream, peer)) => edge.speak(stream, Some(peer), shutdown).await.map_err(|why| (why, None)),
+        Ok((stream, peer)) => edge.serve_connection(stream, Some(peer), shutdown).await.map_err(|why| (why, None)),
         Err(refused) => Err(refused),
     };
     if let Err((why, error)) = refused {
-        door.refuse(why, error.as_ref());
+        acceptor.reject(why, error.as_ref());
     }
 }
 
-impl Entrance {
+impl ConnectionAcceptor {
     /// Everything that comes before HTTP.
-    async fn enter(&self, (wire, origin): (Wire, Origin), permit: &mut Permit) -> Result<(Transport, Peer), Refused> {
+    async fn establish(
+        &self,
+        (wire, origin): (RawStream, PeerAddr),
+        permit: &mut ConnectionPermit,
+    ) -> Result<(EdgeTransport, PeerInfo), AcceptError> {
         // A peer that takes nothing must not hold a run, whatever it speaks.
-        let mut stream = Sending::new(wire, SEND_TIMEOUT);
-        let origin = match &self.proxied {
-            Some(trusted) => self.named(&mut stream, origin, trusted).await?,
+        let mut stream = WriteTimeoutStream::new(wire, SEND_TIMEOUT);
+        let origin = match &self.trusted_proxies {
+            Some(trusted) => self.resolve_origin(&mut stream, origin, trusted).await?,
             None => origin,
         };
-        if !permit.count(origin) {
-            self.say_full(stream.get_ref());
-            return Err((Turned::AddressLimit, None));
+        if !permit.try_count_address(origin) {
+            self.reject_overloaded(stream.get_ref());
+            return Err((ConnectionRejectReason::AddressLimit, None));
         }
         let Some(tls) = &self.tls else {
-            return Ok((Transport::Plain(stream), Peer { origin, tls: false }));
+            return Ok((EdgeTransport::Plain(stream), PeerInfo { addr: origin, tls: false }));
         };
-        match timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await {
-            Ok(Ok(stream)) => Ok((Transport::Tls(Box::new(stream)), Peer { origin, tls: true })),
-            Ok(Err(error)) => Err((tls::why(&error), Some(error))),
-            Err(_) => Err((Turned::TlsTimeout, None)),
+        match timeout(HANDSHAKE_TIMEOUT, tls.handshake(stream)).await {
+            Ok(Ok(stream)) => Ok((EdgeTransport::Tls(Box::new(stream)), PeerInfo { addr: origin, tls: true })),
+            Ok(Err(error)) => Err((listener_tls::reject_reason(&error), Some(error))),
+            Err(_) => Err((ConnectionRejectReason::TlsTimeout, None)),
         }
     }
 
     /// Whose connection it is. Who is not trusted has to say it as well, and stays who it is.
-    async fn named(
+    async fn resolve_origin(
         &self,
-        stream: &mut Sending<Wire>,
-        sender: Origin,
+        stream: &mut WriteTimeoutStream<RawStream>,
+        sender: PeerAddr,
         trusted: &TrustedProxies,
-    ) -> Result<Origin, Refused> {
-        let named = match timeout(PROXY_TIMEOUT, proxy_protocol::read(stream)).await {
-            Ok(read) => read.map_err(|error| (Turned::ProxyHeader, Some(error)))?,
-            Err(_) => return Err((Turned::ProxyTimeout, None)),
+    ) -> Result<PeerAddr, AcceptError> {
+        let named = match timeout(PROXY_TIMEOUT, proxy_protocol::read_header(stream)).await {
+            Ok(read) => read.map_err(|error| (ConnectionRejectReason::ProxyHeader, Some(error)))?,
+            Err(_) => return Err((ConnectionRejectReason::ProxyTimeout, None)),
         };
         let believed = match sender {
-            Origin::Address(address) => trusted.has(address.ip()),
-            Origin::Unix => trusted.unix,
+            PeerAddr::Tcp(address) => trusted.contains(address.ip()),
+            PeerAddr::Unix => trusted.unix,
         };
         Ok(match named {
-            Named::Address(address) if believed => Origin::Address(address),
+            ProxySource::Address(address) if believed => PeerAddr::Tcp(address),
             _ => sender,
         })
     }
 
-    fn refuse(&self, why: Turned, error: Option<&io::Error>) {
+    fn reject(&self, why: ConnectionRejectReason, error: Option<&io::Error>) {
         let cause = error.map(ToString::to_string);
-        TurnedAway { listener: &self.key, why, cause: cause.as_deref() }.emit(&self.metrics);
+        ConnectionRejected { listener: &self.listener_key, reason: why, cause: cause.as_deref() }.emit(&self.metrics);
     }
 
     /// Tells a client that there is no room for it, where it would understand.
-    fn say_full(&self, wire: &Wire) {
+    fn reject_overloaded(&self, wire: &RawStream) {
         if self.tls.is_none() {
-            wire.try_say(FULL);
+            wire.try_send(RESPONSE_503);
         }
     }
 }
 
 /// Whether an accept failed for the connection that would have come, and not for the next one [accept(2), "Error handling"].
-fn is_of_the_connection(error: &io::Error) -> bool {
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted};
     use io::ErrorKind::{NetworkDown, NetworkUnreachable};
     matches!(

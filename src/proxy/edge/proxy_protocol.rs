@@ -11,20 +11,20 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 
 /// "A 108-byte buffer is always enough to store all the line and a trailing zero" (§2.1).
-const LONGEST_LINE: usize = 107;
+const V1_LINE_LIMIT: usize = 107;
 
 /// The longest header of version 2 that is read, with the vectors behind the addresses. A sender is to keep it within
 /// the smallest segment of TCP, so that it comes as a whole (§2).
-const LONGEST: usize = 536;
+const V2_HEADER_LIMIT: usize = 536;
 
 /// Bytes of version 2 up to the addresses.
-const FIXED: usize = 16;
+const V2_FIXED_LENGTH: usize = 16;
 
 /// Whose connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Named {
+pub(super) enum ProxySource {
     /// the sender's own, such as a health check, or one of which it says nothing
-    Sender,
+    Unspecified,
     /// one from this address
     Address(SocketAddr),
 }
@@ -33,82 +33,83 @@ pub(super) enum Named {
 ///
 /// # Errors
 /// `InvalidData` where there is none, or a broken one; `UnexpectedEof` where the stream ends in it; those of the stream.
-pub(super) async fn read<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Named> {
+pub(super) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
     // The shortest line of version 1 is shorter than what version 2 begins with, but longer than its signature.
     let mut start = [0; SIGNATURE.len()];
     stream.read_exact(&mut start[..6]).await?;
     if &start[..6] == b"PROXY " {
-        return read_line(stream).await;
+        return read_v1(stream).await;
     }
     if start[..6] != SIGNATURE[..6] {
-        return Err(invalid("no header of the PROXY protocol"));
+        return Err(invalid_data("no header of the PROXY protocol"));
     }
     stream.read_exact(&mut start[6..]).await?;
     if start != *SIGNATURE {
-        return Err(invalid("no header of the PROXY protocol"));
+        return Err(invalid_data("no header of the PROXY protocol"));
     }
-    let mut fixed = [0; FIXED - SIGNATURE.len()];
+    let mut fixed = [0; V2_FIXED_LENGTH - SIGNATURE.len()];
     stream.read_exact(&mut fixed).await?;
     let [version_and_command, family, length @ ..] = fixed;
     let length = usize::from(u16::from_be_bytes(length));
-    if FIXED + length > LONGEST {
-        return Err(invalid("the header of the PROXY protocol is too long"));
+    if V2_FIXED_LENGTH + length > V2_HEADER_LIMIT {
+        return Err(invalid_data("the header of the PROXY protocol is too long"));
     }
-    let mut rest = [0; LONGEST - FIXED];
+    let mut rest = [0; V2_HEADER_LIMIT - V2_FIXED_LENGTH];
     stream.read_exact(&mut rest[..length]).await?;
-    binary(version_and_command, family, &rest[..length]).ok_or_else(|| invalid("broken header of the PROXY protocol"))
+    parse_v2(version_and_command, family, &rest[..length])
+        .ok_or_else(|| invalid_data("broken header of the PROXY protocol"))
 }
 
 /// Version 2, behind the signature: what is said of the connection, and the addresses with what follows them.
-fn binary(version_and_command: u8, family: u8, rest: &[u8]) -> Option<Named> {
+fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySource> {
     match version_and_command {
         // "the receiver must [...] use the real connection endpoints and discard the protocol block including the family
         // which is ignored"
-        0x20 => return Some(Named::Sender),
+        0x20 => return Some(ProxySource::Unspecified),
         0x21 => {}
         _ => return None,
     }
     let port = |at: usize| Some(u16::from_be_bytes(rest.get(at..at + 2)?.try_into().ok()?));
     match family {
         // AF_UNSPEC, and AF_UNIX: nothing that we count by
-        0x00 | 0x31 | 0x32 => Some(Named::Sender),
+        0x00 | 0x31 | 0x32 => Some(ProxySource::Unspecified),
         // AF_INET: source, destination, their ports
         0x11 | 0x12 => {
             let source: [u8; 4] = rest.get(..4)?.try_into().ok()?;
             (rest.len() >= 12).then_some(())?;
-            Some(Named::Address(SocketAddr::new(Ipv4Addr::from(source).into(), port(8)?)))
+            Some(ProxySource::Address(SocketAddr::new(Ipv4Addr::from(source).into(), port(8)?)))
         }
         // AF_INET6
         0x21 | 0x22 => {
             let source: [u8; 16] = rest.get(..16)?.try_into().ok()?;
             (rest.len() >= 36).then_some(())?;
-            Some(Named::Address(SocketAddr::new(Ipv6Addr::from(source).into(), port(32)?)))
+            Some(ProxySource::Address(SocketAddr::new(Ipv6Addr::from(source).into(), port(32)?)))
         }
         _ => None,
     }
 }
 
 /// Version 1, behind its first word.
-async fn read_line<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<Named> {
-    let mut line = Vec::with_capacity(LONGEST_LINE);
+async fn read_v1<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
+    let mut line = Vec::with_capacity(V1_LINE_LIMIT);
     // One byte at a time, since nothing behind the line may be taken. It is short, and there is one for a connection.
     while !line.ends_with(b"\r\n") {
-        if "PROXY ".len() + line.len() == LONGEST_LINE {
-            return Err(invalid("the header of the PROXY protocol is too long"));
+        if "PROXY ".len() + line.len() == V1_LINE_LIMIT {
+            return Err(invalid_data("the header of the PROXY protocol is too long"));
         }
         line.push(stream.read_u8().await?);
     }
     let line = std::str::from_utf8(&line[..line.len() - 2]).ok();
-    line.and_then(text).ok_or_else(|| invalid("broken header of the PROXY protocol"))
+    line.and_then(parse_v1).ok_or_else(|| invalid_data("broken header of the PROXY protocol"))
 }
 
 /// `TCP4 source destination port port`, with single blanks between.
-fn text(line: &str) -> Option<Named> {
+fn parse_v1(line: &str) -> Option<ProxySource> {
     let mut words = line.split(' ');
     let family = words.next()?;
     // "the receiver must ignore anything presented before the CRLF is found"
     if family == "UNKNOWN" {
-        return Some(Named::Sender);
+        return Some(ProxySource::Unspecified);
     }
     let mut address = || words.next()?.parse::<IpAddr>().ok();
     let (source, destination) = (address()?, address()?);
@@ -119,10 +120,10 @@ fn text(line: &str) -> Option<Named> {
         "TCP6" => source.is_ipv6() && destination.is_ipv6(),
         _ => false,
     };
-    (fits && words.next().is_none()).then(|| Named::Address(SocketAddr::new(source, from)))
+    (fits && words.next().is_none()).then(|| ProxySource::Address(SocketAddr::new(source, from)))
 }
 
-fn invalid(what: &'static str) -> io::Error {
+fn invalid_data(what: &'static str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what)
 }
 
@@ -132,7 +133,7 @@ mod tests {
     use tokio::io::AsyncWriteExt;
 
     /// What is read of `bytes` that come in two parts, and what is left behind it.
-    async fn read_cut(bytes: &[u8], cut: usize) -> (io::Result<Named>, Vec<u8>) {
+    async fn read_at_split(bytes: &[u8], cut: usize) -> (io::Result<ProxySource>, Vec<u8>) {
         let (mut peer, mut stream) = tokio::io::duplex(1 << 12);
         let (first, second) = bytes.split_at(cut);
         let (first, second) = (first.to_vec(), second.to_vec());
@@ -142,7 +143,7 @@ mod tests {
                 tokio::task::yield_now().await;
             }
         });
-        let named = read(&mut stream).await;
+        let named = read_header(&mut stream).await;
         let mut rest = Vec::new();
         stream.read_to_end(&mut rest).await.expect("the rest");
         (named, rest)
@@ -153,48 +154,51 @@ mod tests {
         [SIGNATURE.as_slice(), &[command, family], &length, rest].concat()
     }
 
-    fn named(address: &str) -> Named {
-        Named::Address(address.parse().expect("an address"))
+    fn named_address(address: &str) -> ProxySource {
+        ProxySource::Address(address.parse().expect("an address"))
     }
 
     #[tokio::test]
-    async fn a_header_is_read_at_every_cut_and_nothing_behind_it() {
+    async fn reads_the_header_at_every_split_and_nothing_more() {
         let v4 = [&[192, 0, 2, 7, 10, 0, 0, 1], &0x1234_u16.to_be_bytes()[..], &443_u16.to_be_bytes()].concat();
         let (source, destination) = (Ipv6Addr::from(0x2001_0db8_u128 << 96 | 7).octets(), [0; 16]);
         let v6 = [&source[..], &destination, &[0x12, 0x34, 1, 0xbb]].concat();
         // A vector of each kind that a header may have is skipped: PP2_TYPE_AUTHORITY, PP2_TYPE_NOOP.
         let vectors = [v4.as_slice(), &[0x02, 0, 4, b'h', b'o', b's', b't', 0x04, 0, 0]].concat();
-        let rows: &[(Vec<u8>, Named)] = &[
-            (b"PROXY TCP4 192.0.2.7 10.0.0.1 4660 443\r\n".to_vec(), named("192.0.2.7:4660")),
-            (b"PROXY TCP6 2001:db8::7 ::1 4660 443\r\n".to_vec(), named("[2001:db8::7]:4660")),
-            (b"PROXY UNKNOWN\r\n".to_vec(), Named::Sender),
-            (b"PROXY UNKNOWN ffff::1 whatever\r\n".to_vec(), Named::Sender),
-            (v2(0x21, 0x11, &v4), named("192.0.2.7:4660")),
-            (v2(0x21, 0x12, &v4), named("192.0.2.7:4660")),
-            (v2(0x21, 0x21, &v6), named("[2001:db8::7]:4660")),
-            (v2(0x21, 0x11, &vectors), named("192.0.2.7:4660")),
-            (v2(0x21, 0x00, &[]), Named::Sender),
-            (v2(0x21, 0x31, &[0; 216]), Named::Sender),
-            (v2(0x20, 0x00, &[]), Named::Sender),
-            (v2(0x20, 0x11, &v4), Named::Sender),
-            (v2(0x21, 0x11, &[v4.as_slice(), &[0; LONGEST - FIXED - 12]].concat()), named("192.0.2.7:4660")),
+        let rows: &[(Vec<u8>, ProxySource)] = &[
+            (b"PROXY TCP4 192.0.2.7 10.0.0.1 4660 443\r\n".to_vec(), named_address("192.0.2.7:4660")),
+            (b"PROXY TCP6 2001:db8::7 ::1 4660 443\r\n".to_vec(), named_address("[2001:db8::7]:4660")),
+            (b"PROXY UNKNOWN\r\n".to_vec(), ProxySource::Unspecified),
+            (b"PROXY UNKNOWN ffff::1 whatever\r\n".to_vec(), ProxySource::Unspecified),
+            (v2(0x21, 0x11, &v4), named_address("192.0.2.7:4660")),
+            (v2(0x21, 0x12, &v4), named_address("192.0.2.7:4660")),
+            (v2(0x21, 0x21, &v6), named_address("[2001:db8::7]:4660")),
+            (v2(0x21, 0x11, &vectors), named_address("192.0.2.7:4660")),
+            (v2(0x21, 0x00, &[]), ProxySource::Unspecified),
+            (v2(0x21, 0x31, &[0; 216]), ProxySource::Unspecified),
+            (v2(0x20, 0x00, &[]), ProxySource::Unspecified),
+            (v2(0x20, 0x11, &v4), ProxySource::Unspecified),
+            (
+                v2(0x21, 0x11, &[v4.as_slice(), &[0; V2_HEADER_LIMIT - V2_FIXED_LENGTH - 12]].concat()),
+                named_address("192.0.2.7:4660"),
+            ),
         ];
         for (header, expected) in rows {
             let bytes = [header.as_slice(), b"GET / HTTP/1.1\r\n\r\n"].concat();
             for cut in 0..=bytes.len() {
-                let (read, rest) = read_cut(&bytes, cut).await;
+                let (read, rest) = read_at_split(&bytes, cut).await;
                 assert_eq!(read.expect("a header"), *expected, "cut at {cut} of {header:?}");
                 assert_eq!(rest, b"GET / HTTP/1.1\r\n\r\n", "cut at {cut} of {header:?}");
             }
             for end in 0..header.len() {
-                let (read, _) = read_cut(&header[..end], end).await;
+                let (read, _) = read_at_split(&header[..end], end).await;
                 assert_eq!(read.expect_err("half a header").kind(), io::ErrorKind::UnexpectedEof, "end at {end}");
             }
         }
     }
 
     #[tokio::test]
-    async fn what_is_no_header_is_refused() {
+    async fn refuses_malformed_headers() {
         let mut wrong_signature = v2(0x21, 0x11, &[0; 12]);
         wrong_signature[11] = b'!';
         let rows: &[Vec<u8>] = &[
@@ -215,10 +219,10 @@ mod tests {
             v2(0x21, 0x11, &[0; 11]),
             v2(0x21, 0x21, &[0; 35]),
             v2(0x21, 0x41, &[0; 12]),
-            v2(0x21, 0x11, &[0; LONGEST - FIXED + 1]),
+            v2(0x21, 0x11, &[0; V2_HEADER_LIMIT - V2_FIXED_LENGTH + 1]),
         ];
         for row in rows {
-            let (read, _) = read_cut(row, row.len()).await;
+            let (read, _) = read_at_split(row, row.len()).await;
             assert_eq!(read.expect_err("no header").kind(), io::ErrorKind::InvalidData, "{row:?}");
         }
     }

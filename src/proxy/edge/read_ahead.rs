@@ -4,7 +4,7 @@
 //! are waiting in its buffer: a client that sends several requests at once and leaves would hold its run, its agent and its
 //! slot until something is written to it. Here, below hyper, what comes meanwhile is set aside, so that the end is found.
 
-use super::activity::Activity;
+use super::activity::ConnectionActivity;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -13,80 +13,80 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The most bytes that are set aside. A client that sends more than this ahead of its answers is read again when they
 /// have ended; that it left is noticed by the next write.
-const MOST: usize = 32 << 10;
+const READ_AHEAD_LIMIT: usize = 32 << 10;
 
 /// How much is read at once.
-const PIECE: usize = 4 << 10;
+const READ_SIZE: usize = 4 << 10;
 
 /// A stream that tells `activity` what passes through it.
 #[derive(Debug)]
-pub(super) struct Attending<S> {
+pub(super) struct ReadAheadStream<S> {
     stream: S,
-    activity: Arc<Activity>,
+    activity: Arc<ConnectionActivity>,
     /// what was read while nobody asked, and how much of it was given since
-    aside: Vec<u8>,
-    given: usize,
+    buffered: Vec<u8>,
+    consumed: usize,
     /// whether somebody waits for bytes, and so will hear of the end
-    waited_for: bool,
+    is_read_pending: bool,
 }
 
-impl<S> Attending<S> {
-    pub(super) fn new(stream: S, activity: Arc<Activity>) -> Self {
-        Attending { stream, activity, aside: Vec::new(), given: 0, waited_for: false }
+impl<S> ReadAheadStream<S> {
+    pub(super) fn new(stream: S, activity: Arc<ConnectionActivity>) -> Self {
+        ReadAheadStream { stream, activity, buffered: Vec::new(), consumed: 0, is_read_pending: false }
     }
 
     /// Puts bytes that were read back, to be read again.
     pub(super) fn put_back(&mut self, bytes: &[u8]) {
-        (self.aside, self.given) = ([bytes, &self.aside[self.given..]].concat(), 0);
+        (self.buffered, self.consumed) = ([bytes, &self.buffered[self.consumed..]].concat(), 0);
     }
 }
 
-impl<S: AsyncRead + Unpin> Attending<S> {
+impl<S: AsyncRead + Unpin> ReadAheadStream<S> {
     /// Sets aside what has come. Pending is good news: the peer is there, and its next byte or its end wakes the task.
-    fn listen(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
-        while self.aside.len() < MOST {
-            let mut piece = [0; PIECE];
+    fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        while self.buffered.len() < READ_AHEAD_LIMIT {
+            let mut piece = [0; READ_SIZE];
             let mut piece = ReadBuf::new(&mut piece);
             match Pin::new(&mut self.stream).poll_read(cx, &mut piece)? {
                 Poll::Pending => break,
                 // As hyper has it: who closes before the answer has come does not want it.
                 Poll::Ready(()) if piece.filled().is_empty() => return Err(io::ErrorKind::ConnectionAborted.into()),
-                Poll::Ready(()) => self.aside.extend_from_slice(piece.filled()),
+                Poll::Ready(()) => self.buffered.extend_from_slice(piece.filled()),
             }
         }
         Ok(())
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Attending<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for ReadAheadStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let this = &mut *self;
-        if this.given < this.aside.len() {
-            let rest = &this.aside[this.given..];
+        if this.consumed < this.buffered.len() {
+            let rest = &this.buffered[this.consumed..];
             let give = rest.len().min(buf.remaining());
             buf.put_slice(&rest[..give]);
-            this.given += give;
-            if this.given == this.aside.len() {
-                (this.aside, this.given) = (Vec::new(), 0);
+            this.consumed += give;
+            if this.consumed == this.buffered.len() {
+                (this.buffered, this.consumed) = (Vec::new(), 0);
             }
             return Poll::Ready(Ok(()));
         }
-        this.waited_for = true;
+        this.is_read_pending = true;
         let before = buf.filled().len();
         let read = ready!(Pin::new(&mut this.stream).poll_read(cx, buf));
-        this.waited_for = false;
+        this.is_read_pending = false;
         if buf.filled().len() > before {
-            this.activity.heard();
+            this.activity.on_read();
         }
         Poll::Ready(read)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Attending<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadAheadStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         if written.is_ready() {
-            self.activity.taken();
+            self.activity.on_write();
         }
         written
     }
@@ -98,7 +98,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Attending<S> {
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
         if written.is_ready() {
-            self.activity.taken();
+            self.activity.on_write();
         }
         written
     }
@@ -110,8 +110,8 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Attending<S> {
     /// hyper flushes at the end of each of its turns, after it has read whatever it wants to: the place to listen for
     /// what it does not want.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        if !std::mem::take(&mut self.waited_for) && self.activity.is_busy() {
-            self.listen(cx)?;
+        if !std::mem::take(&mut self.is_read_pending) && self.activity.is_busy() {
+            self.read_ahead(cx)?;
         }
         Pin::new(&mut self.stream).poll_flush(cx)
     }
@@ -129,11 +129,11 @@ mod tests {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     #[tokio::test]
-    async fn an_end_behind_bytes_that_nobody_reads_is_found_and_no_byte_is_lost() {
+    async fn detects_close_behind_unread_bytes_without_losing_any() {
         let (mut peer, stream) = tokio::io::duplex(1 << 20);
-        let activity = Activity::new();
-        let mut stream = Attending::new(stream, Arc::clone(&activity));
-        let busy = activity.enter();
+        let activity = ConnectionActivity::new();
+        let mut stream = ReadAheadStream::new(stream, Arc::clone(&activity));
+        let busy = activity.begin_request();
         let sent: Vec<u8> = (0..10_000_u32).flat_map(u32::to_be_bytes).collect();
         peer.write_all(&sent[..100]).await.expect("room");
         stream.flush().await.expect("the peer is there");
@@ -141,7 +141,7 @@ mod tests {
         stream.read_exact(&mut all).await.expect("bytes");
         peer.write_all(&sent[100..]).await.expect("room");
         stream.flush().await.expect("the peer is there");
-        assert!(stream.aside.len() <= MOST + PIECE, "{}", stream.aside.len());
+        assert!(stream.buffered.len() <= READ_AHEAD_LIMIT + READ_SIZE, "{}", stream.buffered.len());
         let mut rest = vec![0; sent.len() - 50];
         stream.read_exact(&mut rest).await.expect("bytes");
         all.extend(rest);
@@ -156,15 +156,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_for_bytes_gets_them_itself() {
+    async fn leaves_bytes_to_a_pending_read() {
         let (mut peer, stream) = tokio::io::duplex(64);
-        let activity = Activity::new();
-        let mut stream = Attending::new(stream, Arc::clone(&activity));
-        let _busy = activity.enter();
+        let activity = ConnectionActivity::new();
+        let mut stream = ReadAheadStream::new(stream, Arc::clone(&activity));
+        let _busy = activity.begin_request();
         let mut buffer = [0; 8];
         assert!(poll!(pin!(stream.read(&mut buffer))).is_pending());
         peer.write_all(b"bytes").await.expect("room");
         stream.flush().await.expect("the peer is there");
-        assert!(stream.aside.is_empty());
+        assert!(stream.buffered.is_empty());
     }
 }

@@ -1,6 +1,6 @@
 //! The two ends of the network that connections come by, and TLS over either.
 
-use super::sending::Sending;
+use super::write_timeout::WriteTimeoutStream;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,33 +10,33 @@ use tokio_rustls::server::TlsStream;
 
 /// A connection as the system has it.
 #[derive(Debug)]
-pub(super) enum Wire {
+pub(super) enum RawStream {
     Tcp(TcpStream),
     Unix(UnixStream),
 }
 
-impl Wire {
+impl RawStream {
     /// Says what fits into the system's buffer, if anything does.
-    pub(super) fn try_say(&self, bytes: &[u8]) {
+    pub(super) fn try_send(&self, bytes: &[u8]) {
         // Whoever is turned away need not hear why.
         let _ = match self {
-            Wire::Tcp(stream) => stream.try_write(bytes),
-            Wire::Unix(stream) => stream.try_write(bytes),
+            RawStream::Tcp(stream) => stream.try_write(bytes),
+            RawStream::Unix(stream) => stream.try_write(bytes),
         };
     }
 }
 
 /// A connection as HTTP has it.
 #[derive(Debug)]
-pub(super) enum Transport {
+pub(super) enum EdgeTransport {
     /// as clear as the network
-    Plain(Sending<Wire>),
+    Plain(WriteTimeoutStream<RawStream>),
     /// boxed, so that a connection without TLS does not pay for it
-    Tls(Box<TlsStream<Sending<Wire>>>),
+    Tls(Box<TlsStream<WriteTimeoutStream<RawStream>>>),
 }
 
 /// Passes everything on to whichever stream it is.
-macro_rules! either {
+macro_rules! forward_io {
     ($name:ident { $($variant:ident),+ }) => {
         impl AsyncRead for $name {
             fn poll_read(
@@ -76,5 +76,5 @@ macro_rules! either {
     };
 }
 
-either!(Wire { Tcp, Unix });
-either!(Transport { Plain, Tls });
+forward_io!(RawStream { Tcp, Unix });
+forward_io!(EdgeTransport { Plain, Tls });

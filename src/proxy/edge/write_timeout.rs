@@ -12,16 +12,16 @@ use tokio::time::Sleep;
 
 /// A stream that breaks with `TimedOut` when its peer takes nothing for `limit` while bytes wait for it.
 #[derive(Debug)]
-pub(super) struct Sending<S> {
+pub(super) struct WriteTimeoutStream<S> {
     stream: S,
     limit: Duration,
     /// runs while bytes wait; a stream that is idle, or taken from, has none
-    stalled: Option<Pin<Box<Sleep>>>,
+    stall_timer: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Sending<S> {
+impl<S> WriteTimeoutStream<S> {
     pub(super) fn new(stream: S, limit: Duration) -> Self {
-        Sending { stream, limit, stalled: None }
+        WriteTimeoutStream { stream, limit, stall_timer: None }
     }
 
     /// What is below.
@@ -30,27 +30,27 @@ impl<S> Sending<S> {
     }
 
     /// What a write that ended in `written` comes to.
-    fn timed(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+    fn check_timeout(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
-            self.stalled = None;
+            self.stall_timer = None;
             return written;
         }
         let limit = self.limit;
-        let stalled = self.stalled.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
+        let stalled = self.stall_timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(limit)));
         stalled.as_mut().poll(cx).map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Sending<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeoutStream<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Sending<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeoutStream<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
-        self.timed(written, cx)
+        self.check_timeout(written, cx)
     }
 
     fn poll_write_vectored(
@@ -59,7 +59,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Sending<S> {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(cx, bytes);
-        self.timed(written, cx)
+        self.check_timeout(written, cx)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -84,9 +84,9 @@ mod tests {
     const LIMIT: Duration = Duration::from_secs(60);
 
     #[tokio::test(start_paused = true)]
-    async fn a_peer_that_takes_nothing_is_given_up_and_a_slow_one_is_not() {
+    async fn times_out_a_stalled_peer_but_not_a_slow_one() {
         let (mut peer, stream) = tokio::io::duplex(4);
-        let mut stream = Sending::new(stream, LIMIT);
+        let mut stream = WriteTimeoutStream::new(stream, LIMIT);
         let slow = tokio::spawn(async move {
             for _ in 0..3 {
                 sleep(LIMIT - Duration::from_secs(1)).await;

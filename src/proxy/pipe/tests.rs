@@ -9,42 +9,42 @@ use std::task::Wake;
 use std::time::Duration;
 use tokio::time::timeout;
 
-async fn next(reader: &mut Reader<()>) -> Option<Bytes> {
+async fn next_data(reader: &mut PipeReader<()>) -> Option<Bytes> {
     reader.frame().await.map(|frame| frame.expect("not cut off").into_data().expect("data"))
 }
 
 #[tokio::test]
-async fn writes_that_wait_together_leave_together_and_the_end_comes_last() {
+async fn coalesces_waiting_writes_and_delivers_the_end_last() {
     let (writer, mut reader) = pipe(64, ());
     writer.write(&mut b"a".to_vec()).await.expect("room");
     writer.write(&mut b"b".to_vec()).await.expect("room");
-    assert_eq!(next(&mut reader).await.expect("data"), "ab");
+    assert_eq!(next_data(&mut reader).await.expect("data"), "ab");
     writer.write(&mut b"c".to_vec()).await.expect("room");
-    writer.end();
+    writer.end_body();
     drop(writer);
-    assert_eq!(next(&mut reader).await.expect("data"), "c");
-    assert!(next(&mut reader).await.is_none());
+    assert_eq!(next_data(&mut reader).await.expect("data"), "c");
+    assert!(next_data(&mut reader).await.is_none());
 }
 
 /// A run that fell in the middle must not look like one that has ended.
 #[tokio::test]
-async fn a_run_that_is_torn_down_has_no_proper_end() {
+async fn fails_the_body_when_the_writer_is_dropped() {
     let (writer, mut reader) = pipe(64, ());
     writer.write(&mut b"a".to_vec()).await.expect("room");
-    assert_eq!(next(&mut reader).await.expect("data"), "a");
+    assert_eq!(next_data(&mut reader).await.expect("data"), "a");
     drop(writer);
-    assert_eq!(reader.frame().await.expect("no end").expect_err("no data"), CutOff);
+    assert_eq!(reader.frame().await.expect("no end").expect_err("no data"), BodyAborted);
 }
 
 #[tokio::test]
-async fn a_run_that_is_cut_off_has_no_proper_end() {
+async fn fails_the_body_when_the_run_is_cut_off() {
     let (writer, mut reader) = pipe(64, ());
     writer.write(&mut b"a".to_vec()).await.expect("room");
-    assert_eq!(next(&mut reader).await.expect("data"), "a");
+    assert_eq!(next_data(&mut reader).await.expect("data"), "a");
     writer.write(&mut b"b".to_vec()).await.expect("room");
-    writer.cut();
+    writer.abort();
     let end = reader.frame().await.expect("no end").expect_err("no data");
-    assert_eq!(end, CutOff);
+    assert_eq!(end, BodyAborted);
 }
 
 #[tokio::test]
@@ -55,7 +55,7 @@ async fn a_full_pipe_makes_the_writer_wait() {
     {
         let mut write = std::pin::pin!(writer.write(&mut more));
         assert!(futures_util::poll!(write.as_mut()).is_pending());
-        assert_eq!(next(&mut reader).await.expect("data"), "abc");
+        assert_eq!(next_data(&mut reader).await.expect("data"), "abc");
         write.await.expect("room");
     }
     assert!(more.is_empty());
@@ -63,14 +63,14 @@ async fn a_full_pipe_makes_the_writer_wait() {
 
 /// Frames are many and clients leave once: a run that waits for its agent sleeps on while its client reads.
 #[tokio::test]
-async fn only_a_write_that_was_refused_is_woken_by_room() {
+async fn wakes_only_a_blocked_write_when_room_appears() {
     let (wakes, wakes_of_write) = (Arc::new(Wakes::default()), Arc::new(Wakes::default()));
     let (writer, mut reader) = pipe(1, ());
-    let mut gone = std::pin::pin!(writer.gone());
+    let mut gone = std::pin::pin!(writer.wait_closed());
     let waker = Arc::clone(&wakes).into();
     assert!(gone.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
     writer.write(&mut b"a".to_vec()).await.expect("room");
-    assert_eq!(next(&mut reader).await.expect("data"), "a");
+    assert_eq!(next_data(&mut reader).await.expect("data"), "a");
     assert_eq!(wakes.count(), 0);
 
     writer.write(&mut b"b".to_vec()).await.expect("room");
@@ -78,7 +78,7 @@ async fn only_a_write_that_was_refused_is_woken_by_room() {
     let mut write = std::pin::pin!(writer.write(&mut more));
     let waker = Arc::clone(&wakes_of_write).into();
     assert!(write.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    assert_eq!(next(&mut reader).await.expect("data"), "b");
+    assert_eq!(next_data(&mut reader).await.expect("data"), "b");
     assert_eq!((wakes.count(), wakes_of_write.count()), (0, 1));
     drop(reader);
     assert_eq!(wakes.count(), 1);
@@ -100,18 +100,18 @@ impl Wake for Wakes {
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_ends_waiting_and_writing() {
+async fn stops_waiting_and_writing_when_the_client_leaves() {
     let (writer, reader) = pipe(1, ());
     writer.write(&mut b"a".to_vec()).await.expect("room");
     drop(reader);
-    writer.gone().await;
-    assert_eq!(writer.write(&mut b"b".to_vec()).await, Err(Gone));
+    writer.wait_closed().await;
+    assert_eq!(writer.write(&mut b"b".to_vec()).await, Err(PipeClosed));
 }
 
 const SOON: Duration = Duration::from_secs(1);
 
 /// A pipe of two bytes whose client has come, and a way to see whether anything is held for it.
-fn attached(version: Version) -> (Writer<Arc<()>>, Reader<Arc<()>>, impl Fn() -> bool) {
+fn attached_pipe(version: Version) -> (PipeWriter<Arc<()>>, PipeReader<Arc<()>>, impl Fn() -> bool) {
     let held = Arc::new(());
     let (writer, reader) = pipe(2, Arc::clone(&held));
     reader.attach(version);
@@ -119,31 +119,31 @@ fn attached(version: Version) -> (Writer<Arc<()>>, Reader<Arc<()>>, impl Fn() ->
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_nothing_over_http_2_is_given_up_while_its_body_is_kept() {
-    let (writer, mut reader, held) = attached(Version::HTTP_2);
+async fn abandons_a_stalled_http_2_client_while_its_body_is_kept() {
+    let (writer, mut reader, held) = attached_pipe(Version::HTTP_2);
     // A client that nothing waits for is patient for ever.
-    timeout(10 * SEND_TIMEOUT, writer.stalled()).await.expect_err("nothing waits");
+    timeout(10 * SEND_TIMEOUT, writer.wait_stalled()).await.expect_err("nothing waits");
     writer.write(&mut b"abc".to_vec()).await.expect("room");
     let since = Instant::now();
     let more = &mut b"d".to_vec();
     tokio::select! {
         biased;
         _ = writer.write(more) => panic!("no room"),
-        () = writer.stalled() => {}
+        () = writer.wait_stalled() => {}
     }
     assert!(since.elapsed() >= SEND_TIMEOUT && since.elapsed() <= SEND_TIMEOUT + SOON, "{:?}", since.elapsed());
     assert!(!held());
-    writer.gone().await;
-    assert_eq!(writer.write(more).await, Err(Gone));
-    assert_eq!(reader.frame().await.expect("no end").expect_err("no data"), CutOff);
+    writer.wait_closed().await;
+    assert_eq!(writer.write(more).await, Err(PipeClosed));
+    assert_eq!(reader.frame().await.expect("no end").expect_err("no data"), BodyAborted);
 }
 
 /// The run waits for its agent, and only looks at its client now and then.
 #[tokio::test(start_paused = true)]
-async fn a_client_is_given_up_by_looking_and_comments_that_find_no_room_do_not_help_it() {
-    let (writer, _reader, held) = attached(Version::HTTP_2);
+async fn check_abandons_a_stalled_client_despite_comments() {
+    let (writer, _reader, held) = attached_pipe(Version::HTTP_2);
     let since = Instant::now();
-    while writer.check().is_ok() {
+    while writer.drop_stalled().is_ok() {
         let _ = writer.write(&mut b":\n\n".to_vec()).now_or_never();
         tokio::time::sleep(15 * SOON).await;
     }
@@ -151,15 +151,15 @@ async fn a_client_is_given_up_by_looking_and_comments_that_find_no_room_do_not_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_takes_something_now_and_then_is_not_given_up() {
-    let (writer, mut reader, held) = attached(Version::HTTP_2);
-    let mut all = 4 * PIECE;
+async fn keeps_a_client_that_reads_slowly() {
+    let (writer, mut reader, held) = attached_pipe(Version::HTTP_2);
+    let mut all = 4 * H2_CHUNK_LIMIT;
     writer.write(&mut vec![0; all]).await.expect("room");
     let run = tokio::spawn(writer.finish());
     while all > 0 {
         tokio::time::sleep(SEND_TIMEOUT - SOON).await;
         let piece = reader.frame().await.expect("no end").expect("not given up").into_data().expect("data");
-        assert!(piece.len() <= PIECE, "{}", piece.len());
+        assert!(piece.len() <= H2_CHUNK_LIMIT, "{}", piece.len());
         all -= piece.len();
     }
     assert!(held() && !run.is_finished());
@@ -169,9 +169,9 @@ async fn a_client_that_takes_something_now_and_then_is_not_given_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_held_comes_back_when_the_rest_or_the_end_is_not_taken() {
+async fn releases_its_permit_when_the_rest_is_never_read() {
     for rest in ["a", ""] {
-        let (writer, reader, held) = attached(Version::HTTP_2);
+        let (writer, reader, held) = attached_pipe(Version::HTTP_2);
         writer.write(&mut rest.into()).await.expect("room");
         let since = Instant::now();
         let run = tokio::spawn(writer.finish());
@@ -184,7 +184,7 @@ async fn what_is_held_comes_back_when_the_rest_or_the_end_is_not_taken() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_client_that_is_awaited_is_given_up_only_after_it_came() {
+async fn starts_the_send_timeout_only_once_the_client_attaches() {
     let held = Arc::new(());
     let (writer, mut reader) = pipe(2, Arc::clone(&held));
     writer.write(&mut b"a".to_vec()).await.expect("room");
@@ -205,10 +205,10 @@ async fn a_client_that_is_awaited_is_given_up_only_after_it_came() {
 
 /// Its connection sees every byte that it takes, which a pipe above a slow line does not.
 #[tokio::test(start_paused = true)]
-async fn a_client_over_http_1_is_its_connections_business() {
-    let (writer, _reader, held) = attached(Version::HTTP_11);
+async fn leaves_http_1_send_timeouts_to_the_connection() {
+    let (writer, _reader, held) = attached_pipe(Version::HTTP_11);
     writer.write(&mut b"abc".to_vec()).await.expect("room");
-    timeout(10 * SEND_TIMEOUT, writer.stalled()).await.expect_err("not given up");
+    timeout(10 * SEND_TIMEOUT, writer.wait_stalled()).await.expect_err("not given up");
     writer.finish().await;
     assert!(held());
 }

@@ -4,17 +4,17 @@
 //! taken, and at a tie the first. Runs last long, so turns alone would pile them up where they happen to last longest; and
 //! looking for the least of all would send every run of a rush to an address that has just come back.
 
-use super::target::Target;
+use super::upstream_endpoint::UpstreamEndpoint;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Takes turns. All addresses that are chosen from by one of these are chosen from by no other.
 #[derive(Debug, Default)]
-pub(super) struct Turns(Mutex<u64>);
+pub(super) struct WeightedBalancer(Mutex<u64>);
 
-impl Turns {
+impl WeightedBalancer {
     /// Chooses one; `None` of none.
-    pub(super) fn choose<'t>(&self, all: &[&'t Arc<Target>]) -> Option<&'t Arc<Target>> {
+    pub(super) fn choose<'t>(&self, all: &[&'t Arc<UpstreamEndpoint>]) -> Option<&'t Arc<UpstreamEndpoint>> {
         let (first, rest) = all.split_first()?;
         if rest.is_empty() {
             return Some(first);
@@ -33,15 +33,15 @@ impl Turns {
                 (due, most) = (index, credit);
             }
         }
-        let other = other_than(due, all, draw(&mut drawn));
-        let chosen = if is_freer(all[other], all[due]) { all[other] } else { all[due] };
+        let other = draw_other(due, all, next_random(&mut drawn));
+        let chosen = if is_less_loaded(all[other], all[due]) { all[other] } else { all[due] };
         chosen.credit.fetch_sub(total, Relaxed);
         Some(chosen)
     }
 }
 
 /// One of the others, each as likely as its weight.
-fn other_than(due: usize, all: &[&Arc<Target>], drawn: u64) -> usize {
+fn draw_other(due: usize, all: &[&Arc<UpstreamEndpoint>], drawn: u64) -> usize {
     let others = || all.iter().enumerate().filter(|(index, _)| *index != due);
     let total: u64 = others().map(|(_, target)| u64::from(target.weight)).sum();
     let mut left = drawn % total.max(1);
@@ -55,13 +55,14 @@ fn other_than(due: usize, all: &[&Arc<Target>], drawn: u64) -> usize {
 }
 
 /// Whether one has fewer runs for its weight than the other.
-fn is_freer(one: &Target, other: &Target) -> bool {
-    let load = |runs: &Target, weight: &Target| runs.in_flight() as u128 * u128::from(weight.weight);
+fn is_less_loaded(one: &UpstreamEndpoint, other: &UpstreamEndpoint) -> bool {
+    let load =
+        |runs: &UpstreamEndpoint, weight: &UpstreamEndpoint| runs.in_flight() as u128 * u128::from(weight.weight);
     load(one, other) < load(other, one)
 }
 
 /// The next number of a sequence that looks like chance (splitmix64, Steele et al. 2014). Nobody gains by foreseeing it.
-fn draw(state: &mut u64) -> u64 {
+fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -74,38 +75,38 @@ mod tests {
     use pingora_core::protocols::l4::socket::SocketAddr;
     use tokio::time::Instant;
 
-    fn targets(weights: &[u32]) -> Vec<Arc<Target>> {
+    fn targets(weights: &[u32]) -> Vec<Arc<UpstreamEndpoint>> {
         let target = |(index, weight): (usize, &u32)| {
             let port = u16::try_from(index).expect("few");
-            Arc::new(Target::new(index, SocketAddr::Inet(([127, 0, 0, 1], port).into()), *weight))
+            Arc::new(UpstreamEndpoint::new(index, SocketAddr::Inet(([127, 0, 0, 1], port).into()), *weight))
         };
         weights.iter().enumerate().map(target).collect()
     }
 
     /// How many of `runs` each gets, when they stay open or when each is over before the next comes.
     fn shares(weights: &[u32], runs: usize, stay: bool) -> Vec<usize> {
-        let (all, turns) = (targets(weights), Turns::default());
+        let (all, turns) = (targets(weights), WeightedBalancer::default());
         let all: Vec<_> = all.iter().collect();
         let mut shares = vec![0; weights.len()];
         for _ in 0..runs {
             let chosen = turns.choose(&all).expect("one");
-            shares[chosen.member] += 1;
+            shares[chosen.upstream_index] += 1;
             if stay {
-                chosen.take(Instant::now());
+                chosen.begin_run(Instant::now());
             }
         }
         shares
     }
 
     #[test]
-    fn short_runs_take_turns_by_weight() {
+    fn rotates_short_runs_by_weight() {
         assert_eq!(shares(&[1, 1], 300, false), [150, 150]);
         assert_eq!(shares(&[3, 1, 2], 300, false), [150, 50, 100]);
         assert_eq!(shares(&[1], 3, false), [3]);
     }
 
     #[test]
-    fn long_runs_are_spread_by_weight() {
+    fn spreads_long_runs_by_weight() {
         assert_eq!(shares(&[3, 1], 300, true), [225, 75]);
         let shares = shares(&[3, 1, 2], 300, true);
         for (share, fair) in shares.iter().zip([150, 50, 100]) {
@@ -114,34 +115,34 @@ mod tests {
     }
 
     #[test]
-    fn whoever_has_fewer_runs_is_asked_until_it_has_as_many() {
-        let (all, turns) = (targets(&[1, 1]), Turns::default());
-        (0..10).for_each(|_| all[0].take(Instant::now()));
+    fn prefers_the_target_with_fewer_runs() {
+        let (all, turns) = (targets(&[1, 1]), WeightedBalancer::default());
+        (0..10).for_each(|_| all[0].begin_run(Instant::now()));
         let all: Vec<_> = all.iter().collect();
         for _ in 0..10 {
             let chosen = turns.choose(&all).expect("one");
-            assert_eq!(chosen.member, 1);
-            chosen.take(Instant::now());
+            assert_eq!(chosen.upstream_index, 1);
+            chosen.begin_run(Instant::now());
         }
     }
 
     #[test]
-    fn one_that_comes_back_to_many_does_not_get_every_run() {
-        let (all, turns) = (targets(&[1; 10]), Turns::default());
+    fn does_not_flood_a_target_that_comes_back() {
+        let (all, turns) = (targets(&[1; 10]), WeightedBalancer::default());
         for target in &all[1..] {
-            (0..100).for_each(|_| target.take(Instant::now()));
+            (0..100).for_each(|_| target.begin_run(Instant::now()));
         }
         let all: Vec<_> = all.iter().collect();
         let chosen = (0..90).filter(|_| {
             let chosen = turns.choose(&all).expect("one");
-            chosen.take(Instant::now());
-            chosen.member == 0
+            chosen.begin_run(Instant::now());
+            chosen.upstream_index == 0
         });
         assert!((9..60).contains(&chosen.count()));
     }
 
     #[test]
-    fn of_none_there_is_none() {
-        assert!(Turns::default().choose(&[]).is_none());
+    fn chooses_nothing_from_no_targets() {
+        assert!(WeightedBalancer::default().choose(&[]).is_none());
     }
 }

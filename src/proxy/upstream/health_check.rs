@@ -1,11 +1,11 @@
 //! Active checks: asks each address of a route from time to time whether it is well. pingora runs them and keeps the
 //! thresholds; the question is ours, because its own check has one host and one certificate for all addresses.
 
-use super::peer::{Connector, Dial};
-use super::roster::{Member, Roster};
-use super::target::Target;
-use crate::config::Health;
-use crate::telemetry::occurrence;
+use super::dialer::{AgentDialer, Connector};
+use super::upstream_endpoint::UpstreamEndpoint;
+use super::upstream_set::{UpstreamEntry, UpstreamSet};
+use crate::config::HealthCheckConfig;
+use crate::telemetry::internal_event;
 use async_trait::async_trait;
 use http::header;
 use pingora_core::{BError, Error, ErrorType};
@@ -16,30 +16,30 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::time::timeout;
 
 /// Most bytes of the answer to a check that are read.
-const ANSWER_LIMIT: usize = 64 << 10;
+const RESPONSE_LIMIT: usize = 64 << 10;
 
 /// What a request of a check says about the sender.
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"), " (health check)");
 
 /// Asks addresses of a route.
-pub(super) struct Checks {
-    pub roster: Arc<Roster>,
+pub(super) struct UpstreamHealthCheck {
+    pub upstream_set: Arc<UpstreamSet>,
     pub connector: Arc<Connector>,
-    pub dial: Dial,
-    pub health: Health,
+    pub dialer: AgentDialer,
+    pub config: HealthCheckConfig,
     /// why the last check that failed did
     pub cause: Mutex<String>,
 }
 
-impl Checks {
-    async fn ask(&self, member: &Member, target: &Target) -> Result<(), String> {
-        let opened = self.dial.connect(&self.connector, member, target).await;
+impl UpstreamHealthCheck {
+    async fn probe(&self, member: &UpstreamEntry, target: &UpstreamEndpoint) -> Result<(), String> {
+        let opened = self.dialer.connect(&self.connector, member, target).await;
         let (mut line, _) =
             opened.map_err(|rejection| rejection.cause.clone().unwrap_or(rejection.message().into()))?;
-        let Some(path) = &self.health.path else { return Ok(()) };
+        let Some(path) = &self.config.path else { return Ok(()) };
         let told = |error: BError| error.to_string().trim().to_owned();
         let session = line.session_mut();
-        let head = head(member, path).map_err(told)?;
+        let head = probe_head(member, path).map_err(told)?;
         session.write_request_header(Box::new(head)).await.map_err(told)?;
         session.finish_request_body().await.map_err(told)?;
         session.read_response_header().await.map_err(told)?;
@@ -48,7 +48,7 @@ impl Checks {
             return Err(format!("it answered {status} to GET {path}"));
         }
         // An answer that has an end is heard to it, which agents like better than a connection that breaks.
-        let mut left = ANSWER_LIMIT;
+        let mut left = RESPONSE_LIMIT;
         while left > 0 {
             match session.read_response_body().await.map_err(told)? {
                 Some(piece) => left = left.saturating_sub(piece.len()),
@@ -60,31 +60,32 @@ impl Checks {
 }
 
 #[async_trait]
-impl HealthCheck for Checks {
+impl HealthCheck for UpstreamHealthCheck {
     async fn check(&self, backend: &Backend) -> pingora_core::Result<()> {
-        let Some(target) = backend.ext.get::<Arc<Target>>() else { return Ok(()) };
-        let asked = timeout(self.health.timeout, self.ask(self.roster.member(target), target)).await;
-        asked.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.health.timeout))).map_err(|cause| {
+        let Some(target) = backend.ext.get::<Arc<UpstreamEndpoint>>() else { return Ok(()) };
+        let asked = timeout(self.config.timeout, self.probe(self.upstream_set.entry(target), target)).await;
+        asked.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.config.timeout))).map_err(|cause| {
             self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&cause);
             Error::explain(ErrorType::Custom("UpstreamUnhealthy"), cause)
         })
     }
 
     async fn health_status_change(&self, backend: &Backend, healthy: bool) {
-        let Some(target) = backend.ext.get::<Arc<Target>>() else { return };
-        target.checked(healthy);
-        let (route, upstream) = (&*self.roster.route, &*self.roster.member(target).label);
+        let Some(target) = backend.ext.get::<Arc<UpstreamEndpoint>>() else { return };
+        target.set_healthy(healthy);
+        let (route, upstream) = (&*self.upstream_set.route, &*self.upstream_set.entry(target).label);
         let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        occurrence::HealthChanged { route, upstream, address: &target.address, healthy, cause: &cause }.emit();
-        self.roster.show();
+        internal_event::AddressHealthChanged { route, upstream, address: &target.address, healthy, cause: &cause }
+            .emit();
+        self.upstream_set.update_metrics();
     }
 
     fn health_threshold(&self, success: bool) -> usize {
-        if success { self.health.healthy } else { self.health.unhealthy }
+        if success { self.config.healthy } else { self.config.unhealthy }
     }
 }
 
-fn head(member: &Member, path: &str) -> Result<RequestHeader, BError> {
+fn probe_head(member: &UpstreamEntry, path: &str) -> Result<RequestHeader, BError> {
     let mut head = RequestHeader::build_no_case(http::Method::GET, path.as_bytes(), Some(4))?;
     head.insert_header(header::HOST, member.upstream.authority())?;
     head.insert_header(header::USER_AGENT, USER_AGENT)?;

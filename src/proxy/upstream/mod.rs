@@ -12,32 +12,34 @@
 //! of HTTP/2 says itself that it has not processed it (REFUSED_STREAM, or GOAWAY with a lower last stream). Whatever
 //! happens later is told to the client, who knows whether it can run again.
 
-mod balance;
-mod failure;
-mod health;
-mod lease;
-mod peer;
-mod roster;
+mod balancer;
+mod dialer;
+mod health_check;
+mod in_flight;
+mod pingora_errors;
 mod session;
-mod target;
 #[cfg(test)]
 mod tests;
-mod tls;
+mod upstream_endpoint;
+mod upstream_set;
+mod upstream_tls;
 
-pub use peer::Connector;
-pub(super) use session::{Errand, Outgoing, Place, Session, head};
+pub use dialer::Connector;
+pub(super) use session::{AgentOperation, EndpointRef, Session, UpstreamRequest, request_head};
 
-use self::balance::Turns;
-use self::health::Checks;
-use self::lease::Lease;
-use self::peer::Dial;
-use self::roster::{Hosts, Roster};
-use self::session::Unanswered;
-use self::target::Target;
-use self::tls::Tls;
-use crate::config::{Ejection, Health, Route, Template, Timeouts, Upstream, UpstreamTls};
-use crate::error::{Kind, Rejection};
-use crate::telemetry::{Metrics, NoneFitCounter, occurrence};
+use self::balancer::WeightedBalancer;
+use self::dialer::AgentDialer;
+use self::health_check::UpstreamHealthCheck;
+use self::in_flight::InFlightGuard;
+use self::session::ExchangeError;
+use self::upstream_endpoint::UpstreamEndpoint;
+use self::upstream_set::{UpstreamDiscovery, UpstreamSet};
+use self::upstream_tls::ClusterTls;
+use crate::config::{
+    EjectionConfig, HealthCheckConfig, PathTemplate, RouteConfig, TimeoutsConfig, UpstreamConfig, UpstreamTlsConfig,
+};
+use crate::error::{Rejection, RejectionKind};
+use crate::telemetry::{Metrics, NoHealthyUpstreamCounter, internal_event};
 use pingora_load_balancing::Backends;
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -49,7 +51,7 @@ use tokio::time::{Instant, sleep};
 const ATTEMPTS: usize = 4;
 
 /// Kept connections that turned out to be closed, at one address, before a run gives up.
-const STALE: usize = 4;
+const MAX_STALE: usize = 4;
 
 /// How often the names of agents are resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
@@ -59,32 +61,32 @@ const RESOLVE_SOON: Duration = Duration::from_secs(2);
 
 /// The agents of one route.
 pub struct Cluster {
-    settings: Settings,
-    roster: Arc<Roster>,
+    settings: ClusterSettings,
+    upstream_set: Arc<UpstreamSet>,
     /// the addresses of the roster, and what the checks say of them
     backends: Backends,
-    turns: Turns,
-    dial: Dial,
-    none_fit: NoneFitCounter,
+    balancer: WeightedBalancer,
+    dialer: AgentDialer,
+    none_fit: NoHealthyUpstreamCounter,
     /// whether that has been said
-    desperate: AtomicBool,
+    none_fit_logged: AtomicBool,
 }
 
 /// What a cluster is made of: another configuration of the same is the same cluster.
 #[derive(Debug, PartialEq)]
-struct Settings {
+struct ClusterSettings {
     route: String,
-    upstreams: Vec<Upstream>,
-    tls: Option<UpstreamTls>,
-    health: Option<Health>,
-    ejection: Ejection,
-    events: Option<Template>,
-    timeouts: Timeouts,
+    upstreams: Vec<UpstreamConfig>,
+    tls: Option<UpstreamTlsConfig>,
+    health: Option<HealthCheckConfig>,
+    ejection: EjectionConfig,
+    events: Option<PathTemplate>,
+    timeouts: TimeoutsConfig,
 }
 
-impl Settings {
-    fn of(route: &Route) -> Settings {
-        Settings {
+impl ClusterSettings {
+    fn from_route(route: &RouteConfig) -> ClusterSettings {
+        ClusterSettings {
             route: route.name.clone(),
             upstreams: route.upstreams.clone(),
             tls: route.upstream_tls.clone(),
@@ -107,28 +109,41 @@ impl Cluster {
     ///
     /// # Errors
     /// Which file of `upstream_tls` cannot be used, and why.
-    pub fn new(route: &Route, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
-        let settings = Settings::of(route);
-        let roster = Arc::new(Roster::new(&route.name, &settings.upstreams, metrics));
-        let open = || settings.tls.as_ref().map(|files| Tls::open(&roster.route, files)).transpose();
+    pub fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
+        let settings = ClusterSettings::from_route(route);
+        let roster = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));
+        let open = || settings.tls.as_ref().map(|files| ClusterTls::open(&roster.route, files)).transpose();
         let tls = open()?.map(Arc::new);
-        let dial = |checks| Dial { tls: tls.clone(), timeouts: settings.timeouts, checks };
-        let mut backends = Backends::new(Box::new(Hosts(Arc::clone(&roster))));
+        let dial = |checks| AgentDialer { tls: tls.clone(), timeouts: settings.timeouts, for_checks: checks };
+        let mut backends = Backends::new(Box::new(UpstreamDiscovery(Arc::clone(&roster))));
         if let Some(health) = &settings.health {
             let (roster, connector) = (Arc::clone(&roster), Arc::clone(connector));
-            let checks =
-                Checks { roster, connector, dial: dial(true), health: health.clone(), cause: Mutex::default() };
+            let checks = UpstreamHealthCheck {
+                upstream_set: roster,
+                connector,
+                dialer: dial(true),
+                config: health.clone(),
+                cause: Mutex::default(),
+            };
             backends.set_health_check(Box::new(checks));
         }
-        let (dial, none_fit) = (dial(false), metrics.none_fit(&route.name));
-        let (turns, desperate) = (Turns::default(), AtomicBool::new(false));
-        Ok(Cluster { settings, roster, backends, turns, dial, none_fit, desperate })
+        let (dial, none_fit) = (dial(false), metrics.no_healthy_upstream(&route.name));
+        let (turns, desperate) = (WeightedBalancer::default(), AtomicBool::new(false));
+        Ok(Cluster {
+            settings,
+            upstream_set: roster,
+            backends,
+            balancer: turns,
+            dialer: dial,
+            none_fit,
+            none_fit_logged: desperate,
+        })
     }
 
     /// Whether a cluster of `route` would be this one, so that it can go on in place of a new one, with all it has learnt.
     #[must_use]
-    pub fn is_of(&self, route: &Route) -> bool {
-        self.settings == Settings::of(route)
+    pub fn is_reusable_for(&self, route: &RouteConfig) -> bool {
+        self.settings == ClusterSettings::from_route(route)
     }
 
     /// Resolves the hosts, now.
@@ -142,8 +157,8 @@ impl Cluster {
     pub async fn watch(&self) {
         let resolve = async {
             loop {
-                let known = self.roster.is_known();
-                if known && !self.settings.upstreams.iter().any(Upstream::has_name) {
+                let known = self.upstream_set.is_resolved();
+                if known && !self.settings.upstreams.iter().any(UpstreamConfig::has_name) {
                     return pending::<()>().await;
                 }
                 sleep(if known { RESOLVE_EVERY } else { RESOLVE_SOON }).await;
@@ -158,7 +173,7 @@ impl Cluster {
             }
         };
         let certificates = async {
-            match &self.dial.tls {
+            match &self.dialer.tls {
                 Some(tls) => tls.watch().await,
                 None => pending().await,
             }
@@ -169,103 +184,113 @@ impl Cluster {
     /// How each upstream is: whether it is asked for runs, and in words.
     #[must_use]
     pub fn report(&self) -> Vec<(bool, String)> {
-        self.roster.report()
+        self.upstream_set.report()
     }
 
     /// The upstreams that runs are spread over.
-    pub(super) fn upstreams(&self) -> &[Upstream] {
+    pub(super) fn upstreams(&self) -> &[UpstreamConfig] {
         &self.settings.upstreams
     }
 
     /// Where the agent has its events, if it answers a POST with something else.
-    pub(super) fn events(&self) -> Option<&Template> {
+    pub(super) fn events_template(&self) -> Option<&PathTemplate> {
         self.settings.events.as_ref()
     }
 
     /// How long the agent may be silent once it answered.
-    pub(super) fn idle(&self) -> Duration {
+    pub(super) fn idle_timeout(&self) -> Duration {
         self.settings.timeouts.idle
     }
 
     /// How long the agent may take to answer, connecting included.
-    pub(super) fn first_byte(&self) -> Duration {
+    pub(super) fn first_byte_timeout(&self) -> Duration {
         self.settings.timeouts.first_byte
     }
 
     /// How long it may be until its first event, counted from the request.
-    pub(super) fn first_event(&self) -> Option<Duration> {
+    pub(super) fn first_event_timeout(&self) -> Option<Duration> {
         self.settings.timeouts.first_event
     }
 
     /// Sends the request to an agent, and to the next for as long as none can have begun the run, and reads the head of the
     /// answer.
-    pub(super) async fn send(&self, connector: &Connector, request: &Outgoing<'_>) -> Result<Box<Session>, Rejection> {
+    pub(super) async fn send(
+        &self,
+        connector: &Connector,
+        request: &UpstreamRequest<'_>,
+    ) -> Result<Box<Session>, Rejection> {
         let (since, mut tried, mut last) = (Instant::now(), Vec::new(), None);
         while tried.len() < ATTEMPTS
             && let Some(target) = self.choose(&tried)
         {
-            match self.ask(connector, &target, request, since).await {
+            match self.exchange(connector, &target, request, since).await {
                 Ok(session) => return Ok(session),
-                Err(Unanswered::Open(rejection)) => return Err(rejection),
-                Err(Unanswered::Unprocessed(rejection)) => last = Some(rejection),
+                Err(ExchangeError::MaybeProcessed(rejection)) => return Err(rejection),
+                Err(ExchangeError::Unprocessed(rejection)) => last = Some(rejection),
             }
             tried.push(target);
         }
-        Err(last.unwrap_or_else(|| Rejection::from(Kind::UpstreamUnreachable).cause("no address is known")))
+        Err(last
+            .unwrap_or_else(|| Rejection::from(RejectionKind::UpstreamUnreachable).with_cause("no address is known")))
     }
 
     /// Asks one agent for something that may be asked for twice, and reads the head of its answer. A kept connection that
     /// the agent closed meanwhile is no failure of it.
-    pub(super) async fn fetch(
+    pub(super) async fn send_to(
         &self,
         connector: &Connector,
-        at: &Place,
-        request: &Outgoing<'_>,
+        at: &EndpointRef,
+        request: &UpstreamRequest<'_>,
     ) -> Result<Box<Session>, Rejection> {
-        self.ask(connector, &at.0, request, Instant::now()).await.map_err(Unanswered::into_rejection)
+        self.exchange(connector, &at.0, request, Instant::now()).await.map_err(ExchangeError::into_rejection)
     }
 
     /// Asks one agent, over another connection as long as the agent closed those that were kept and that is harmless.
-    async fn ask(
+    async fn exchange(
         &self,
         connector: &Connector,
-        target: &Arc<Target>,
-        request: &Outgoing<'_>,
+        target: &Arc<UpstreamEndpoint>,
+        request: &UpstreamRequest<'_>,
         since: Instant,
-    ) -> Result<Box<Session>, Unanswered> {
-        let member = self.roster.member(target);
-        let mut left = STALE;
+    ) -> Result<Box<Session>, ExchangeError> {
+        let member = self.upstream_set.entry(target);
+        let mut left = MAX_STALE;
         loop {
             left -= 1;
-            let mut lease =
-                Lease::new(&self.roster, target, self.settings.ejection, since, self.settings.timeouts.first_byte);
-            let mut call = request.call(&member.upstream, &member.label);
-            let (line, kept) = match self.dial.connect(connector, member, target).await {
+            let mut lease = InFlightGuard::new(
+                &self.upstream_set,
+                target,
+                self.settings.ejection,
+                since,
+                self.settings.timeouts.first_byte,
+            );
+            let mut call = request.start_span(&member.upstream, &member.label);
+            let (line, kept) = match self.dialer.connect(connector, member, target).await {
                 Ok(opened) => opened,
                 Err(rejection) => {
-                    call.failed(&rejection);
-                    lease.failed(&rejection, false);
-                    return Err(Unanswered::Unprocessed(rejection));
+                    call.record_failure(&rejection);
+                    lease.on_failure(&rejection, false);
+                    return Err(ExchangeError::Unprocessed(rejection));
                 }
             };
             // Boxed: it moves through every stage of the run, and each would keep a place for it.
-            let mut session = Box::new(Session { line, lease, call });
-            let Err(why) = session.ask(&member.upstream, request).await else {
-                let status = session.response().map(|head| head.status);
+            let mut session = Box::new(Session { connection: line, in_flight: lease, span: call });
+            let Err(why) = session.send(&member.upstream, request).await else {
+                let status = session.response_head().map(|head| head.status);
                 if let Some(status) = status {
-                    session.call.answered(status.as_u16());
+                    session.span.record_status(status.as_u16());
                 }
-                session.lease.answered(status);
+                session.in_flight.on_response(status);
                 return Ok(session);
             };
             let rejection = why.rejection();
-            session.call.failed(rejection);
-            let closed = kept && rejection.kind == Kind::UpstreamReset;
+            session.span.record_failure(rejection);
+            let closed = kept && rejection.kind == RejectionKind::UpstreamReset;
             let again = match why {
-                Unanswered::Unprocessed(_) => kept,
-                Unanswered::Open(_) => closed && request.errand.may_be_repeated(),
+                ExchangeError::Unprocessed(_) => kept,
+                ExchangeError::MaybeProcessed(_) => closed && request.operation.is_repeatable(),
             };
-            session.lease.failed(rejection, kept && (closed || again));
+            session.in_flight.on_failure(rejection, kept && (closed || again));
             if !again || left == 0 {
                 return Err(why);
             }
@@ -274,29 +299,29 @@ impl Cluster {
 
     /// Gives a connection back after a clean end. Dropping the session instead closes it.
     pub(super) async fn release(&self, connector: &Connector, session: Box<Session>) {
-        let Session { line, lease, mut call } = *session;
-        call.end();
-        let target = lease.target();
-        self.dial.release(connector, self.roster.member(target), target, line).await;
+        let Session { connection: line, in_flight: lease, span: mut call } = *session;
+        call.finish();
+        let target = lease.endpoint();
+        self.dialer.release(connector, self.upstream_set.entry(target), target, line).await;
     }
 
     /// Whom to ask: somebody fit who was not tried; for want of such, anybody who was not.
-    fn choose(&self, tried: &[Arc<Target>]) -> Option<Arc<Target>> {
+    fn choose(&self, tried: &[Arc<UpstreamEndpoint>]) -> Option<Arc<UpstreamEndpoint>> {
         let (now, backends) = (Instant::now(), self.backends.get_backend());
-        let all = || backends.iter().filter_map(|backend| backend.ext.get::<Arc<Target>>());
-        let fresh = |target: &&Arc<Target>| !tried.iter().any(|other| Arc::ptr_eq(other, target));
-        let fit: Vec<_> = all().filter(fresh).filter(|target| target.is_fit(now)).collect();
+        let all = || backends.iter().filter_map(|backend| backend.ext.get::<Arc<UpstreamEndpoint>>());
+        let fresh = |target: &&Arc<UpstreamEndpoint>| !tried.iter().any(|other| Arc::ptr_eq(other, target));
+        let fit: Vec<_> = all().filter(fresh).filter(|target| target.can_take_run(now)).collect();
         if !fit.is_empty() {
-            self.desperate.store(false, Ordering::Relaxed);
-            return self.turns.choose(&fit).cloned();
+            self.none_fit_logged.store(false, Ordering::Relaxed);
+            return self.balancer.choose(&fit).cloned();
         }
         let rest: Vec<_> = all().filter(fresh).collect();
         if tried.is_empty() && !rest.is_empty() {
             self.none_fit.inc();
-            if !self.desperate.swap(true, Ordering::Relaxed) {
-                occurrence::NoneFit { route: &self.roster.route }.emit();
+            if !self.none_fit_logged.swap(true, Ordering::Relaxed) {
+                internal_event::NoHealthyUpstream { route: &self.upstream_set.route }.emit();
             }
         }
-        self.turns.choose(&rest).cloned()
+        self.balancer.choose(&rest).cloned()
     }
 }

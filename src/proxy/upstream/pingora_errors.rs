@@ -1,43 +1,45 @@
 //! What pingora's errors mean for a run.
 
-use crate::error::{Kind, Rejection};
+use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::UpstreamOutcome;
 use pingora_core::{BError, ErrorSource, ErrorType, RetryType};
 use std::io;
 use tokio_rustls::rustls;
 
 /// What a failed connection means.
-pub(super) fn connect(error: &BError) -> Rejection {
+pub(super) fn connect_rejection(error: &BError) -> Rejection {
     let kind = match error.etype() {
-        ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => Kind::UpstreamTimeout,
-        ErrorType::TLSHandshakeFailure | ErrorType::InvalidCert | ErrorType::TLSWantX509Lookup => Kind::UpstreamTls,
-        _ if is_tls(error) => Kind::UpstreamTls,
-        _ => Kind::UpstreamUnreachable,
+        ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => RejectionKind::UpstreamTimeout,
+        ErrorType::TLSHandshakeFailure | ErrorType::InvalidCert | ErrorType::TLSWantX509Lookup => {
+            RejectionKind::UpstreamTls
+        }
+        _ if is_tls(error) => RejectionKind::UpstreamTls,
+        _ => RejectionKind::UpstreamUnreachable,
     };
-    Rejection::from(kind).cause(error.to_string().trim())
+    Rejection::from(kind).with_cause(error.to_string().trim())
 }
 
 /// What a failed read of the response means.
-pub(super) fn read(error: &BError) -> Rejection {
+pub(super) fn read_rejection(error: &BError) -> Rejection {
     let kind = match error.etype() {
-        ErrorType::ReadTimedout => Kind::UpstreamTimeout,
-        ErrorType::InvalidHTTPHeader | ErrorType::H2Error | ErrorType::InvalidH2 => Kind::UpstreamProtocol,
-        ErrorType::ConnectionClosed => Kind::UpstreamTruncated,
-        ErrorType::Custom("PrematureBodyEnd") => Kind::UpstreamTruncated,
-        ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => Kind::UpstreamProtocol,
+        ErrorType::ReadTimedout => RejectionKind::UpstreamTimeout,
+        ErrorType::InvalidHTTPHeader | ErrorType::H2Error | ErrorType::InvalidH2 => RejectionKind::UpstreamProtocol,
+        ErrorType::ConnectionClosed => RejectionKind::UpstreamTruncated,
+        ErrorType::Custom("PrematureBodyEnd") => RejectionKind::UpstreamTruncated,
+        ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => RejectionKind::UpstreamProtocol,
         // With TLS 1.3 an agent that does not like our certificate says so after the handshake.
-        _ if is_tls(error) => Kind::UpstreamTls,
-        _ => Kind::UpstreamReset,
+        _ if is_tls(error) => RejectionKind::UpstreamTls,
+        _ => RejectionKind::UpstreamReset,
     };
     debug_assert!(*error.esource() != ErrorSource::Downstream, "the agent's side has one peer");
-    Rejection::from(kind).cause(error.to_string().trim())
+    Rejection::from(kind).with_cause(error.to_string().trim())
 }
 
 /// What a failed read of the head means: nothing came, so nothing was cut short.
-pub(super) fn head(error: &BError) -> Rejection {
-    let mut rejection = read(error);
-    if rejection.kind == Kind::UpstreamTruncated {
-        rejection.kind = Kind::UpstreamReset;
+pub(super) fn head_rejection(error: &BError) -> Rejection {
+    let mut rejection = read_rejection(error);
+    if rejection.kind == RejectionKind::UpstreamTruncated {
+        rejection.kind = RejectionKind::UpstreamReset;
     }
     rejection
 }
@@ -50,11 +52,11 @@ pub(super) fn is_unprocessed(error: &BError) -> bool {
 }
 
 /// How a failure before the answer is counted.
-pub(super) fn outcome(rejection: &Rejection) -> UpstreamOutcome {
+pub(super) fn upstream_outcome(rejection: &Rejection) -> UpstreamOutcome {
     match rejection.kind {
-        Kind::UpstreamUnreachable => UpstreamOutcome::Unreachable,
-        Kind::UpstreamTls => UpstreamOutcome::Tls,
-        Kind::UpstreamTimeout => UpstreamOutcome::TimedOut,
+        RejectionKind::UpstreamUnreachable => UpstreamOutcome::Unreachable,
+        RejectionKind::UpstreamTls => UpstreamOutcome::Tls,
+        RejectionKind::UpstreamTimeout => UpstreamOutcome::TimedOut,
         _ => UpstreamOutcome::Broken,
     }
 }

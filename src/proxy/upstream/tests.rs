@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::load;
 
-fn route(more: &str) -> Route {
+fn route(more: &str) -> RouteConfig {
     let text = format!(
         "routes: [{{path: /a, client: ag-ui, agent: hai, upstream: [http://127.0.0.1:9001/, {{url: http://h/, weight: 2}}]{more}}}]"
     );
@@ -11,13 +11,13 @@ fn route(more: &str) -> Route {
 }
 
 #[test]
-fn a_cluster_goes_on_as_long_as_what_it_is_made_of_stays() {
+fn reuses_a_cluster_while_its_settings_are_unchanged() {
     let metrics = Metrics::new().expect("unique names");
     let plain = route("");
     let cluster = Cluster::new(&plain, &Arc::default(), &metrics).expect("no file is named");
-    assert!(cluster.is_of(&plain) && cluster.is_of(&route("")));
+    assert!(cluster.is_reusable_for(&plain) && cluster.is_reusable_for(&route("")));
     // What is asked of callers is not its business.
-    assert!(cluster.is_of(&route(", errors: run_error")));
+    assert!(cluster.is_reusable_for(&route(", errors: run_error")));
     for more in [
         ", name: other",
         ", health: {}",
@@ -25,12 +25,12 @@ fn a_cluster_goes_on_as_long_as_what_it_is_made_of_stays() {
         ", timeouts: {idle: 1s}",
         ", events: \"/{thread_id}\"",
     ] {
-        assert!(!cluster.is_of(&route(more)), "{more}");
+        assert!(!cluster.is_reusable_for(&route(more)), "{more}");
     }
 }
 
 #[tokio::test]
-async fn names_that_mean_nothing_yet_leave_nobody_to_ask() {
+async fn chooses_no_target_before_names_resolve() {
     let metrics = Metrics::new().expect("unique names");
     let cluster = Cluster::new(&route(""), &Arc::default(), &metrics).expect("no file is named");
     assert!(cluster.choose(&[]).is_none());

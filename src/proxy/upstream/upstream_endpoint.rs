@@ -10,7 +10,7 @@
 //! ```
 //! Beside that stand the active checks, whose thresholds pingora keeps: an address is asked when both find it fit.
 
-use crate::config::Ejection;
+use crate::config::EjectionConfig;
 use pingora_core::protocols::l4::socket::SocketAddr;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
@@ -19,12 +19,12 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The longest time for which an address is left out, unless the first time is longer.
-const LONGEST: Duration = Duration::from_secs(300);
+const MAX_EJECTION: Duration = Duration::from_secs(300);
 
 /// One address of an upstream.
-pub(super) struct Target {
+pub(super) struct UpstreamEndpoint {
     /// which upstream of the route it belongs to
-    pub member: usize,
+    pub upstream_index: usize,
     pub address: SocketAddr,
     /// what its share of the runs is measured against
     pub weight: u32,
@@ -33,19 +33,19 @@ pub(super) struct Target {
     in_flight: AtomicUsize,
     /// what the active checks say; true where there are none
     healthy: AtomicBool,
-    standing: Mutex<Standing>,
+    outlier_state: Mutex<OutlierState>,
 }
 
 /// What the runs of an address say about it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Standing {
+enum OutlierState {
     /// it is asked
-    Trusted {
+    Available {
         /// failures in a row
         failures: u32,
     },
     /// it is left out
-    Out {
+    Ejected {
         until: Instant,
         /// how often in a row
         times: u32,
@@ -56,24 +56,24 @@ enum Standing {
 
 /// What a failure or a success has changed.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Change {
+pub(super) enum OutlierChange {
     None,
     /// it is left out from now on, for that long
-    Out(Duration),
+    Ejected(Duration),
     /// it is asked again
-    Back,
+    Returned,
 }
 
-impl Target {
-    pub(super) fn new(member: usize, address: SocketAddr, weight: u32) -> Self {
-        Target {
-            member,
+impl UpstreamEndpoint {
+    pub(super) fn new(upstream_index: usize, address: SocketAddr, weight: u32) -> Self {
+        UpstreamEndpoint {
+            upstream_index,
             address,
             weight,
             credit: AtomicI64::new(0),
             in_flight: AtomicUsize::new(0),
             healthy: AtomicBool::new(true),
-            standing: Mutex::new(Standing::Trusted { failures: 0 }),
+            outlier_state: Mutex::new(OutlierState::Available { failures: 0 }),
         }
     }
 
@@ -83,18 +83,18 @@ impl Target {
     }
 
     /// Whether a run may be sent there.
-    pub(super) fn is_fit(&self, now: Instant) -> bool {
-        let rested = match *self.standing() {
-            Standing::Trusted { .. } => true,
-            Standing::Out { until, .. } => until <= now,
-            Standing::Trial { .. } => false,
+    pub(super) fn can_take_run(&self, now: Instant) -> bool {
+        let rested = match *self.outlier_state() {
+            OutlierState::Available { .. } => true,
+            OutlierState::Ejected { until, .. } => until <= now,
+            OutlierState::Trial { .. } => false,
         };
         rested && self.healthy.load(Ordering::Relaxed)
     }
 
     /// Whether it is thought to answer: what was left out has to show it first.
-    pub(super) fn is_trusted(&self) -> bool {
-        matches!(*self.standing(), Standing::Trusted { .. }) && self.is_healthy()
+    pub(super) fn is_available(&self) -> bool {
+        matches!(*self.outlier_state(), OutlierState::Available { .. }) && self.is_healthy()
     }
 
     /// What the active checks say.
@@ -102,67 +102,71 @@ impl Target {
         self.healthy.load(Ordering::Relaxed)
     }
 
-    pub(super) fn checked(&self, healthy: bool) {
+    pub(super) fn set_healthy(&self, healthy: bool) {
         self.healthy.store(healthy, Ordering::Relaxed);
     }
 
     /// A run is sent there.
-    pub(super) fn take(&self, now: Instant) {
+    pub(super) fn begin_run(&self, now: Instant) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
-        let mut standing = self.standing();
-        if let Standing::Out { until, times } = *standing
+        let mut standing = self.outlier_state();
+        if let OutlierState::Ejected { until, times } = *standing
             && until <= now
         {
-            *standing = Standing::Trial { times };
+            *standing = OutlierState::Trial { times };
         }
     }
 
     /// A run that was sent there is over.
-    pub(super) fn leave(&self) {
+    pub(super) fn end_run(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// It answered.
-    pub(super) fn succeeded(&self) -> Change {
-        let mut standing = self.standing();
-        let change = if matches!(*standing, Standing::Trusted { .. }) { Change::None } else { Change::Back };
-        *standing = Standing::Trusted { failures: 0 };
+    pub(super) fn on_success(&self) -> OutlierChange {
+        let mut standing = self.outlier_state();
+        let change = if matches!(*standing, OutlierState::Available { .. }) {
+            OutlierChange::None
+        } else {
+            OutlierChange::Returned
+        };
+        *standing = OutlierState::Available { failures: 0 };
         change
     }
 
     /// It did not answer, or said that it cannot.
-    pub(super) fn failed(&self, rule: &Ejection, now: Instant) -> Change {
-        let mut standing = self.standing();
+    pub(super) fn on_failure(&self, rule: &EjectionConfig, now: Instant) -> OutlierChange {
+        let mut standing = self.outlier_state();
         let times = match *standing {
-            Standing::Trusted { failures } if failures + 1 < rule.failures => {
-                *standing = Standing::Trusted { failures: failures + 1 };
-                return Change::None;
+            OutlierState::Available { failures } if failures + 1 < rule.failures => {
+                *standing = OutlierState::Available { failures: failures + 1 };
+                return OutlierChange::None;
             }
-            Standing::Trusted { .. } => 0,
+            OutlierState::Available { .. } => 0,
             // Sent there before it was left out, or for want of anybody else: it says nothing new.
-            Standing::Out { until, .. } if until > now => return Change::None,
-            Standing::Out { times, .. } | Standing::Trial { times } => times + 1,
+            OutlierState::Ejected { until, .. } if until > now => return OutlierChange::None,
+            OutlierState::Ejected { times, .. } | OutlierState::Trial { times } => times + 1,
         };
-        let duration = rule.duration.saturating_mul(1 << times.min(16)).min(LONGEST.max(rule.duration));
-        *standing = Standing::Out { until: now + duration, times };
-        Change::Out(duration)
+        let duration = rule.duration.saturating_mul(1 << times.min(16)).min(MAX_EJECTION.max(rule.duration));
+        *standing = OutlierState::Ejected { until: now + duration, times };
+        OutlierChange::Ejected(duration)
     }
 
     /// Nobody knows whether it would have answered: somebody else may find out.
-    pub(super) fn unknown(&self, now: Instant) {
-        let mut standing = self.standing();
-        if let Standing::Trial { times } = *standing {
-            *standing = Standing::Out { until: now, times };
+    pub(super) fn on_unknown(&self, now: Instant) {
+        let mut standing = self.outlier_state();
+        if let OutlierState::Trial { times } = *standing {
+            *standing = OutlierState::Ejected { until: now, times };
         }
     }
 
-    fn standing(&self) -> MutexGuard<'_, Standing> {
+    fn outlier_state(&self) -> MutexGuard<'_, OutlierState> {
         // Nothing panics while the lock is held.
-        self.standing.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outlier_state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Target {
+impl fmt::Debug for UpstreamEndpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(&self.address, f)
     }
@@ -172,63 +176,65 @@ impl fmt::Debug for Target {
 mod tests {
     use super::*;
 
-    const RULE: Ejection = Ejection { failures: 3, duration: Duration::from_secs(30) };
+    const RULE: EjectionConfig = EjectionConfig { failures: 3, duration: Duration::from_secs(30) };
 
-    fn target() -> Target {
-        Target::new(0, SocketAddr::Inet(([127, 0, 0, 1], 9).into()), 1)
+    fn target() -> UpstreamEndpoint {
+        UpstreamEndpoint::new(0, SocketAddr::Inet(([127, 0, 0, 1], 9).into()), 1)
     }
 
     #[tokio::test(start_paused = true)]
-    async fn failures_in_a_row_leave_it_out_for_a_while() {
+    async fn ejects_a_target_after_consecutive_failures() {
         let (target, now) = (target(), Instant::now());
         for _ in 0..2 {
-            assert_eq!(target.failed(&RULE, now), Change::None);
-            assert_eq!(target.failed(&RULE, now), Change::None);
-            assert_eq!(target.succeeded(), Change::None);
+            assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
+            assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
+            assert_eq!(target.on_success(), OutlierChange::None);
         }
-        target.failed(&RULE, now);
-        target.failed(&RULE, now);
-        assert!(target.is_fit(now));
-        assert_eq!(target.failed(&RULE, now), Change::Out(RULE.duration));
-        assert!(!target.is_fit(now) && !target.is_trusted());
+        target.on_failure(&RULE, now);
+        target.on_failure(&RULE, now);
+        assert!(target.can_take_run(now));
+        assert_eq!(target.on_failure(&RULE, now), OutlierChange::Ejected(RULE.duration));
+        assert!(!target.can_take_run(now) && !target.is_available());
         // Runs that were on their way there change nothing.
-        assert_eq!(target.failed(&RULE, now), Change::None);
-        assert!(target.is_fit(now + RULE.duration) && !target.is_trusted());
+        assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
+        assert!(target.can_take_run(now + RULE.duration) && !target.is_available());
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_run_tries_it_and_a_failure_doubles_the_time_up_to_a_bound() {
+    async fn probes_with_one_run_and_doubles_the_ejection_time() {
         let (target, mut now) = (target(), Instant::now());
         for _ in 0..3 {
-            target.failed(&RULE, now);
+            target.on_failure(&RULE, now);
         }
         let mut times = vec![30];
         for _ in 0..6 {
             now += Duration::from_secs(*times.last().expect("one"));
-            assert!(target.is_fit(now));
-            target.take(now);
-            assert!(!target.is_fit(now), "one at a time");
-            let Change::Out(duration) = target.failed(&RULE, now) else { panic!("it failed on its return") };
+            assert!(target.can_take_run(now));
+            target.begin_run(now);
+            assert!(!target.can_take_run(now), "one at a time");
+            let OutlierChange::Ejected(duration) = target.on_failure(&RULE, now) else {
+                panic!("it failed on its return")
+            };
             times.push(duration.as_secs());
-            target.leave();
+            target.end_run();
         }
         assert_eq!(times, [30, 60, 120, 240, 300, 300, 300]);
-        now += LONGEST;
-        target.take(now);
-        target.unknown(now);
-        assert!(target.is_fit(now), "the next one may try");
-        target.take(now);
-        assert_eq!(target.succeeded(), Change::Back);
-        assert!(target.is_trusted());
+        now += MAX_EJECTION;
+        target.begin_run(now);
+        target.on_unknown(now);
+        assert!(target.can_take_run(now), "the next one may try");
+        target.begin_run(now);
+        assert_eq!(target.on_success(), OutlierChange::Returned);
+        assert!(target.is_available());
         assert_eq!(target.in_flight(), 2);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_checks_say_counts_beside_it() {
+    async fn failed_health_checks_make_a_target_unfit() {
         let (target, now) = (target(), Instant::now());
-        target.checked(false);
-        assert!(!target.is_fit(now) && !target.is_trusted());
-        target.checked(true);
-        assert!(target.is_fit(now) && target.is_trusted());
+        target.set_healthy(false);
+        assert!(!target.can_take_run(now) && !target.is_available());
+        target.set_healthy(true);
+        assert!(target.can_take_run(now) && target.is_available());
     }
 }

@@ -1,8 +1,8 @@
 //! The upstreams of a route and the addresses that they have now.
 
-use super::target::Target;
-use crate::config::{Place, Upstream};
-use crate::telemetry::{Metrics, UpstreamMetrics, occurrence};
+use super::upstream_endpoint::UpstreamEndpoint;
+use crate::config::{UpstreamAddress, UpstreamConfig};
+use crate::telemetry::{Metrics, UpstreamMetrics, internal_event};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use pingora_core::protocols::l4::socket::SocketAddr;
@@ -15,58 +15,58 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// How long a look-up may take before it counts as failed.
-const LOOK_UP: Duration = Duration::from_secs(10);
+const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The upstreams of a route.
-pub(super) struct Roster {
+pub(super) struct UpstreamSet {
     pub route: Arc<str>,
-    pub members: Vec<Member>,
+    pub entries: Vec<UpstreamEntry>,
     /// the addresses of each: what its name meant the last time that it could be looked up
-    known: Mutex<Vec<Vec<Arc<Target>>>>,
+    endpoints: Mutex<Vec<Vec<Arc<UpstreamEndpoint>>>>,
 }
 
 /// One upstream of the configuration.
-pub(super) struct Member {
-    pub upstream: Upstream,
+pub(super) struct UpstreamEntry {
+    pub upstream: UpstreamConfig,
     /// how metrics and logs call it
     pub label: Arc<str>,
     pub metrics: UpstreamMetrics,
 }
 
 /// The same roster, as pingora asks for addresses.
-pub(super) struct Hosts(pub Arc<Roster>);
+pub(super) struct UpstreamDiscovery(pub Arc<UpstreamSet>);
 
-impl Roster {
-    pub(super) fn new(route: &str, upstreams: &[Upstream], metrics: &Metrics) -> Self {
-        let member = |upstream: &Upstream| {
+impl UpstreamSet {
+    pub(super) fn new(route: &str, upstreams: &[UpstreamConfig], metrics: &Metrics) -> Self {
+        let member = |upstream: &UpstreamConfig| {
             let label = upstream.label();
-            Member { upstream: upstream.clone(), metrics: metrics.upstream(route, &label), label: label.into() }
+            UpstreamEntry { upstream: upstream.clone(), metrics: metrics.upstream(route, &label), label: label.into() }
         };
-        let members: Vec<_> = upstreams.iter().map(member).collect();
-        let known = Mutex::new(members.iter().map(|_| Vec::new()).collect());
-        Roster { route: route.into(), members, known }
+        let entries: Vec<_> = upstreams.iter().map(member).collect();
+        let endpoints = Mutex::new(entries.iter().map(|_| Vec::new()).collect());
+        UpstreamSet { route: route.into(), entries, endpoints }
     }
 
-    pub(super) fn member(&self, target: &Target) -> &Member {
-        &self.members[target.member]
+    pub(super) fn entry(&self, target: &UpstreamEndpoint) -> &UpstreamEntry {
+        &self.entries[target.upstream_index]
     }
 
     /// Whether every upstream has an address.
-    pub(super) fn is_known(&self) -> bool {
-        self.known().iter().all(|targets| !targets.is_empty())
+    pub(super) fn is_resolved(&self) -> bool {
+        self.endpoints().iter().all(|targets| !targets.is_empty())
     }
 
     /// Says in the metrics which upstreams are asked.
-    pub(super) fn show(&self) {
-        for (member, targets) in self.members.iter().zip(self.known().iter()) {
-            member.metrics.up(targets.iter().any(|target| target.is_trusted()));
+    pub(super) fn update_metrics(&self) {
+        for (member, targets) in self.entries.iter().zip(self.endpoints().iter()) {
+            member.metrics.set_up(targets.iter().any(|target| target.is_available()));
         }
     }
 
     /// How each upstream is: whether it is asked for runs, and in words.
     pub(super) fn report(&self) -> Vec<(bool, String)> {
-        let line = |(member, targets): (&Member, &Vec<Arc<Target>>)| {
-            let fit = targets.iter().filter(|target| target.is_trusted()).count();
+        let line = |(member, targets): (&UpstreamEntry, &Vec<Arc<UpstreamEndpoint>>)| {
+            let fit = targets.iter().filter(|target| target.is_available()).count();
             let unhealthy = targets.iter().filter(|target| !target.is_healthy()).count();
             let runs: usize = targets.iter().map(|target| target.in_flight()).sum();
             let state = match (targets.len(), fit) {
@@ -78,19 +78,23 @@ impl Roster {
             };
             (fit > 0, format!("upstream {} of {} {state}, {runs} run(s)", member.label, self.route))
         };
-        self.members.iter().zip(self.known().iter()).map(line).collect()
+        self.entries.iter().zip(self.endpoints().iter()).map(line).collect()
     }
 
     /// Looks all names up. One that cannot be looked up now keeps the addresses that it had; the others are not its
     /// business.
-    async fn look_up(&self) {
-        let found = join_all(self.members.iter().map(|member| addresses(&member.upstream))).await;
-        let mut known = self.known();
-        for (index, (member, found)) in self.members.iter().zip(found).enumerate() {
+    async fn resolve_all(&self) {
+        let found = join_all(self.entries.iter().map(|member| resolve_addresses(&member.upstream))).await;
+        let mut known = self.endpoints();
+        for (index, (member, found)) in self.entries.iter().zip(found).enumerate() {
             let found = match found {
                 Ok(found) => found,
                 Err(cause) => {
-                    occurrence::Unresolved { route: &self.route, cause: format!("{}: {cause}", member.label) }.emit();
+                    internal_event::UpstreamResolveFailed {
+                        route: &self.route,
+                        cause: format!("{}: {cause}", member.label),
+                    }
+                    .emit();
                     continue;
                 }
             };
@@ -99,30 +103,30 @@ impl Roster {
             let before = std::mem::take(&mut known[index]);
             let target = |address: SocketAddr| {
                 let same = before.iter().find(|target| target.address == address);
-                same.cloned().unwrap_or_else(|| Arc::new(Target::new(index, address, weight)))
+                same.cloned().unwrap_or_else(|| Arc::new(UpstreamEndpoint::new(index, address, weight)))
             };
             known[index] = found.into_iter().map(target).collect();
         }
         drop(known);
-        self.show();
+        self.update_metrics();
     }
 
-    fn known(&self) -> MutexGuard<'_, Vec<Vec<Arc<Target>>>> {
+    fn endpoints(&self) -> MutexGuard<'_, Vec<Vec<Arc<UpstreamEndpoint>>>> {
         // Nothing panics while the lock is held.
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// The addresses of an upstream: at least one.
-async fn addresses(upstream: &Upstream) -> Result<BTreeSet<SocketAddr>, String> {
-    match &upstream.place {
-        Place::Host { host, port, .. } => {
-            let found = timeout(LOOK_UP, tokio::net::lookup_host((host.as_str(), *port))).await;
-            let found = found.map_err(|_| format!("no answer within {} s", LOOK_UP.as_secs()))?;
+async fn resolve_addresses(upstream: &UpstreamConfig) -> Result<BTreeSet<SocketAddr>, String> {
+    match &upstream.address {
+        UpstreamAddress::Host { host, port, .. } => {
+            let found = timeout(RESOLVE_TIMEOUT, tokio::net::lookup_host((host.as_str(), *port))).await;
+            let found = found.map_err(|_| format!("no answer within {} s", RESOLVE_TIMEOUT.as_secs()))?;
             let found: BTreeSet<_> = found.map_err(|error| error.to_string())?.map(SocketAddr::Inet).collect();
             if found.is_empty() { Err("it has no address".to_owned()) } else { Ok(found) }
         }
-        Place::Socket(path) => {
+        UpstreamAddress::Socket(path) => {
             let address = UnixAddress::from_pathname(path).map_err(|error| error.to_string())?;
             Ok([SocketAddr::Unix(address)].into())
         }
@@ -130,14 +134,15 @@ async fn addresses(upstream: &Upstream) -> Result<BTreeSet<SocketAddr>, String> 
 }
 
 #[async_trait]
-impl ServiceDiscovery for Hosts {
+impl ServiceDiscovery for UpstreamDiscovery {
     async fn discover(&self) -> pingora_core::Result<(BTreeSet<Backend>, HashMap<u64, bool>)> {
-        self.0.look_up().await;
+        self.0.resolve_all().await;
         let mut backends = BTreeSet::new();
-        for target in self.0.known().iter().flatten() {
+        for target in self.0.endpoints().iter().flatten() {
             // pingora tells backends apart by address and weight, and two upstreams may be one address (hosts behind one
             // ingress). The choice is ours and does not read this weight, so it says which upstream it is.
-            let mut backend = Backend { addr: target.address.clone(), weight: target.member, ext: Default::default() };
+            let mut backend =
+                Backend { addr: target.address.clone(), weight: target.upstream_index, ext: Default::default() };
             backend.ext.insert(Arc::clone(target));
             backends.insert(backend);
         }

@@ -3,8 +3,8 @@
 //! The files are read together and taken together: a certificate whose key has not been replaced yet is not half a
 //! change. They are compared by content, because a mounted Secret changes by a link to another folder.
 
-use crate::config::{Identity, UpstreamTls, load};
-use crate::telemetry::occurrence;
+use crate::config::{UpstreamClientCert, UpstreamTlsConfig, load};
+use crate::telemetry::internal_event;
 use pingora_core::protocols::tls::CaType;
 use pingora_core::utils::tls::{CertKey, WrappedX509, parse_x509};
 use std::path::Path;
@@ -24,17 +24,17 @@ const POLL: Duration = Duration::from_secs(2);
 const SETTLE: Duration = Duration::from_millis(100);
 
 /// Certificates and keys for connections that are made now.
-pub(super) struct Tls {
+pub(super) struct ClusterTls {
     route: Arc<str>,
-    files: UpstreamTls,
-    material: Mutex<Arc<Material>>,
+    files: UpstreamTlsConfig,
+    material: Mutex<Arc<ClusterTlsMaterial>>,
     /// what was found in the files last, usable or not: nothing is said twice
-    seen: Mutex<Contents>,
+    last_contents: Mutex<TlsFileContents>,
 }
 
 /// What the files meant at one time.
 #[derive(Default)]
-pub(super) struct Material {
+pub(super) struct ClusterTlsMaterial {
     /// tells connections that were made with it from others; zero where nothing is configured
     pub id: u64,
     pub ca: Option<Arc<CaType>>,
@@ -42,18 +42,18 @@ pub(super) struct Material {
 }
 
 /// What stands in each file, or why it cannot be read, with its name.
-type Contents = Vec<Result<Vec<u8>, String>>;
+type TlsFileContents = Vec<Result<Vec<u8>, String>>;
 
-impl Tls {
+impl ClusterTls {
     /// Reads the files for the first time.
     ///
     /// # Errors
     /// Which of them cannot be used, and why.
-    pub(super) fn open(route: &Arc<str>, files: &UpstreamTls) -> Result<Self, String> {
-        let contents = read(files);
-        let material = understand(files, &contents)?;
+    pub(super) fn open(route: &Arc<str>, files: &UpstreamTlsConfig) -> Result<Self, String> {
+        let contents = read_all(files);
+        let material = load_material(files, &contents)?;
         let (route, files) = (Arc::clone(route), files.clone());
-        Ok(Tls { route, files, material: Mutex::new(Arc::new(material)), seen: Mutex::new(contents) })
+        Ok(ClusterTls { route, files, material: Mutex::new(Arc::new(material)), last_contents: Mutex::new(contents) })
     }
 
     /// The name that certificates have to be for, where it is not the host.
@@ -62,84 +62,84 @@ impl Tls {
     }
 
     /// What connections are made with now.
-    pub(super) fn material(&self) -> Arc<Material> {
-        Arc::clone(&held(&self.material))
+    pub(super) fn material(&self) -> Arc<ClusterTlsMaterial> {
+        Arc::clone(&lock(&self.material))
     }
 
     /// Looks at the files from time to time: never returns.
     pub(super) async fn watch(&self) {
         loop {
             tokio::time::sleep(POLL).await;
-            self.look().await;
+            self.reload_if_changed().await;
         }
     }
 
-    async fn look(&self) {
-        let first = self.read().await;
-        if first == *held(&self.seen) {
+    async fn reload_if_changed(&self) {
+        let first = self.read_files().await;
+        if first == *lock(&self.last_contents) {
             return;
         }
         tokio::time::sleep(SETTLE).await;
-        if self.read().await != first {
+        if self.read_files().await != first {
             return;
         }
         let route = &self.route;
-        match understand(&self.files, &first) {
+        match load_material(&self.files, &first) {
             Ok(material) => {
-                *held(&self.material) = Arc::new(material);
-                occurrence::CertificatesChanged { route }.emit();
+                *lock(&self.material) = Arc::new(material);
+                internal_event::UpstreamTlsReloaded { route }.emit();
             }
-            Err(cause) => occurrence::CertificatesUnusable { route, cause: &cause }.emit(),
+            Err(cause) => internal_event::UpstreamTlsReloadFailed { route, cause: &cause }.emit(),
         }
-        *held(&self.seen) = first;
+        *lock(&self.last_contents) = first;
     }
 
-    async fn read(&self) -> Contents {
+    async fn read_files(&self) -> TlsFileContents {
         let files = self.files.clone();
         // A disk or a network that hangs must not hold up whatever else is watched.
-        let read = tokio::task::spawn_blocking(move || read(&files)).await;
+        let read = tokio::task::spawn_blocking(move || read_all(&files)).await;
         read.unwrap_or_else(|error| vec![Err(error.to_string())])
     }
 }
 
-fn held<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
     // Nothing panics while a lock is held.
     lock.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The files in the order in which [`understand`] takes them.
-fn paths(files: &UpstreamTls) -> Vec<&Path> {
-    let Identity { cert, key } = match &files.identity {
+fn file_paths(files: &UpstreamTlsConfig) -> Vec<&Path> {
+    let UpstreamClientCert { cert, key } = match &files.identity {
         Some(identity) => identity,
         None => return files.ca.iter().map(AsRef::as_ref).collect(),
     };
     files.ca.iter().chain([cert, key]).map(AsRef::as_ref).collect()
 }
 
-fn read(files: &UpstreamTls) -> Contents {
-    let each = |path: &Path| load::bytes(path).map_err(|why| format!("{}: {why}", path.display()));
-    paths(files).into_iter().map(each).collect()
+fn read_all(files: &UpstreamTlsConfig) -> TlsFileContents {
+    let each = |path: &Path| load::read_regular_file(path).map_err(|why| format!("{}: {why}", path.display()));
+    file_paths(files).into_iter().map(each).collect()
 }
 
-fn understand(files: &UpstreamTls, contents: &Contents) -> Result<Material, String> {
-    static LAST: AtomicU64 = AtomicU64::new(0);
+fn load_material(files: &UpstreamTlsConfig, contents: &TlsFileContents) -> Result<ClusterTlsMaterial, String> {
+    static LAST_ID: AtomicU64 = AtomicU64::new(0);
     let contents: Vec<&[u8]> =
         contents.iter().map(|content| content.as_deref().map_err(String::clone)).collect::<Result<_, _>>()?;
-    let mut contents = contents.into_iter().zip(paths(files));
+    let mut contents = contents.into_iter().zip(file_paths(files));
     let mut next = || contents.next().ok_or("a file is missing".to_owned());
     let ca = match &files.ca {
-        Some(_) => Some(authorities(next()?)?),
+        Some(_) => Some(parse_authorities(next()?)?),
         None => None,
     };
     let identity = match &files.identity {
-        Some(_) => Some(identity(next()?, next()?)?),
+        Some(_) => Some(parse_identity(next()?, next()?)?),
         None => None,
     };
-    Ok(Material { id: LAST.fetch_add(1, Ordering::Relaxed) + 1, ca, identity })
+    Ok(ClusterTlsMaterial { id: LAST_ID.fetch_add(1, Ordering::Relaxed) + 1, ca, identity })
 }
 
 /// The certificates of a file; pingora takes for granted that it can read them.
-fn certificates((content, path): (&[u8], &Path)) -> Result<Vec<CertificateDer<'static>>, String> {
+fn parse_certificates((content, path): (&[u8], &Path)) -> Result<Vec<CertificateDer<'static>>, String> {
     let wrong = |what: &str| format!("{}: {what}", path.display());
     let all = CertificateDer::pem_slice_iter(content).collect::<Result<Vec<_>, _>>();
     let all = all.map_err(|error| wrong(&format!("is no PEM: {error}")))?;
@@ -152,8 +152,8 @@ fn certificates((content, path): (&[u8], &Path)) -> Result<Vec<CertificateDer<'s
     Ok(all)
 }
 
-fn authorities(file: (&[u8], &Path)) -> Result<Arc<CaType>, String> {
-    let all = certificates(file)?;
+fn parse_authorities(file: (&[u8], &Path)) -> Result<Arc<CaType>, String> {
+    let all = parse_certificates(file)?;
     let mut store = RootCertStore::empty();
     for one in &all {
         store.add(one.clone()).map_err(|error| format!("{}: {error}", file.1.display()))?;
@@ -162,8 +162,8 @@ fn authorities(file: (&[u8], &Path)) -> Result<Arc<CaType>, String> {
 }
 
 /// A certificate and its key, which have to fit.
-fn identity(cert: (&[u8], &Path), key: (&[u8], &Path)) -> Result<Arc<CertKey>, String> {
-    let (chain, path) = (certificates(cert)?, key.1.display());
+fn parse_identity(cert: (&[u8], &Path), key: (&[u8], &Path)) -> Result<Arc<CertKey>, String> {
+    let (chain, path) = (parse_certificates(cert)?, key.1.display());
     // The reader's own words may repeat what stands in the file.
     let key = PrivateKeyDer::from_pem_slice(key.0).map_err(|_| format!("{path}: holds no private key in PEM"))?;
     let pair = CertKey::new(chain.iter().map(|one| one.to_vec()).collect(), key.secret_der().to_vec());

@@ -1,19 +1,19 @@
 //! A copy of a log elsewhere: reads as a reader does, but whole frames with their numbers, and never paces the run.
 
-use super::{Base, End, Log};
+use super::{LogBase, LogPhase, RunLog};
 use bytes::Bytes;
 use std::sync::Arc;
 
 /// Reads a log to copy it.
 #[derive(Debug)]
-pub struct Mirror {
-    log: Arc<Log>,
-    at: u64,
+pub struct LogMirror {
+    log: Arc<RunLog>,
+    offset: u64,
 }
 
 /// What a mirror sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mirrored {
+pub enum MirrorEvent {
     /// frames that come next
     Frames {
         /// the number of the first
@@ -36,36 +36,37 @@ pub enum Mirrored {
 
 /// What the front of a log comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Sum {
+pub enum MirrorSummary {
     /// nothing was said yet
-    Nothing,
+    Empty,
     /// it was too large to be kept
-    GivenUp,
+    Discarded,
     /// Frames that tell a client, or a recap, everything up to an event. At least the first event is in it, so that it says
     /// what the conversation held before the run.
     Through(u64, Vec<u8>),
 }
 
-impl Mirror {
+impl LogMirror {
     /// A mirror that begins with what the log still has.
     #[must_use]
-    pub fn new(log: &Arc<Log>) -> Mirror {
-        Mirror { log: Arc::clone(log), at: 0 }
+    pub fn new(log: &Arc<RunLog>) -> LogMirror {
+        LogMirror { log: Arc::clone(log), offset: 0 }
     }
 
     /// What the log cannot give any more as it was, in short. What the mirror sees next is behind that, or may overlap with it.
     #[must_use]
-    pub fn sum(&self) -> Sum {
+    pub fn summarize(&self) -> MirrorSummary {
         let base = self.log.base();
-        let Base::Sum(recap) = &*base else { return Sum::GivenUp };
+        let LogBase::Recap(recap) = &*base else { return MirrorSummary::Discarded };
         let state = self.log.state();
-        if state.last == 0 {
-            return Sum::Nothing;
+        if state.last_number == 0 {
+            return MirrorSummary::Empty;
         }
-        let through = (state.first() - 1).max(1);
+        let through = (state.first_number() - 1).max(1);
         let mut frames = Vec::new();
-        if let Some(first) = state.chunks.front().filter(|chunk| chunk.first == 1) {
-            frames.extend_from_slice(&first.bytes[..super::ends(&first.bytes).next().unwrap_or(first.bytes.len())]);
+        if let Some(first) = state.chunks.front().filter(|chunk| chunk.first_number == 1) {
+            frames
+                .extend_from_slice(&first.bytes[..super::frame_ends(&first.bytes).next().unwrap_or(first.bytes.len())]);
         }
         let mut recap = recap.clone();
         drop(state);
@@ -75,17 +76,17 @@ impl Mirror {
         // Its frames are folded again where they are read, so nobody sees this time.
         recap.prelude(0, None, &mut told);
         // Of a run that failed before it began there is nothing to sum up.
-        Sum::Through(through, if told.is_empty() { frames } else { told })
+        MirrorSummary::Through(through, if told.is_empty() { frames } else { told })
     }
 
     /// What comes next. May be dropped while waiting, and nothing is lost.
-    pub async fn next(&mut self) -> Mirrored {
+    pub async fn next(&mut self) -> MirrorEvent {
         loop {
             // Asked for before it is looked, so that what comes in between is not missed.
-            let news = self.log.news.notified();
+            let news = self.log.changed.notified();
             let mut news = std::pin::pin!(news);
             news.as_mut().enable();
-            if let Some(seen) = look(&self.log, &mut self.at) {
+            if let Some(seen) = next_event(&self.log, &mut self.offset) {
                 return seen;
             }
             news.await;
@@ -93,26 +94,26 @@ impl Mirror {
     }
 }
 
-fn look(log: &Log, at: &mut u64) -> Option<Mirrored> {
+fn next_event(log: &RunLog, at: &mut u64) -> Option<MirrorEvent> {
     let state = log.state();
-    if state.end == End::Cut {
-        return Some(Mirrored::Cut);
+    if state.phase == LogPhase::Cut {
+        return Some(MirrorEvent::Cut);
     }
-    if *at < state.start() {
-        *at = state.start();
-        return Some(Mirrored::Trimmed { through: state.first() - 1 });
+    if *at < state.start_offset() {
+        *at = state.start_offset();
+        return Some(MirrorEvent::Trimmed { through: state.first_number() - 1 });
     }
-    if *at == state.head {
-        return (state.end == End::Finished).then_some(Mirrored::Finished);
+    if *at == state.end_offset {
+        return (state.phase == LogPhase::Finished).then_some(MirrorEvent::Finished);
     }
     // Everything in front of a mirror's place was seen, so it stands in front of a frame: of the first of a chunk, or of one
     // that was written into the last chunk since.
-    let index = state.chunks.partition_point(|chunk| chunk.at <= *at).checked_sub(1)?;
+    let index = state.chunks.partition_point(|chunk| chunk.offset <= *at).checked_sub(1)?;
     let chunk = state.chunks.get(index)?;
-    let from = usize::try_from(*at - chunk.at).ok()?;
-    let seen = super::ends(&chunk.bytes).take_while(|end| *end <= from).count() as u64;
-    let last = state.chunks.get(index + 1).map_or(state.last, |next| next.first - 1);
+    let from = usize::try_from(*at - chunk.offset).ok()?;
+    let seen = super::frame_ends(&chunk.bytes).take_while(|end| *end <= from).count() as u64;
+    let last = state.chunks.get(index + 1).map_or(state.last_number, |next| next.first_number - 1);
     let bytes = Bytes::copy_from_slice(chunk.bytes.get(from..)?);
     *at += bytes.len() as u64;
-    Some(Mirrored::Frames { first: chunk.first + seen, last, bytes })
+    Some(MirrorEvent::Frames { first: chunk.first_number + seen, last, bytes })
 }

@@ -1,20 +1,20 @@
 //! Coming to a log, and reading it.
 
-use super::seat::{Held, Seat, Watch};
-use super::{Base, End, Log, READERS, State, wake};
+use super::reader_slot::{ReaderResource, ReaderSlot, StallWatch};
+use super::{LogBase, LogPhase, LogState, MAX_READERS, RunLog, wake};
 use crate::codec::sse;
-use crate::replay::{Cursor, Token};
+use crate::replay::{Cursor, RunToken};
 use crate::translate::recap::Recap;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 /// How much of preludes may wait for the readers of one run, in times of what is kept of it.
-const PRELUDES: usize = 2;
+const MAX_PRELUDES: usize = 2;
 
 /// Where a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum From {
+pub enum ReadFrom {
     /// with everything, where it is still there; else with the prelude, at this time
     Start(i64),
     /// behind the event that it heard last
@@ -25,31 +25,31 @@ pub enum From {
 
 /// Why somebody cannot join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unjoined {
+pub enum JoinError {
     /// the cursor is of another run, behind what is kept, or ahead of what was said
     Cursor,
     /// as many read as may
     Full,
     /// the run was too large to be kept
-    GivenUp,
+    Discarded,
 }
 
 /// One reader. Dropped, it has left.
 #[derive(Debug)]
-pub struct Reader {
-    log: Arc<Log>,
+pub struct LogReader {
+    log: Arc<RunLog>,
     number: u64,
 }
 
 /// The reader was cut off: it is too slow, or the run was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct CutOff;
+pub struct ReaderCutOff;
 
-impl Log {
+impl RunLog {
     /// Whether anybody has read it.
     #[must_use]
-    pub fn was_read(&self) -> bool {
-        self.state().seated > 0
+    pub fn had_readers(&self) -> bool {
+        self.state().readers_total > 0
     }
 
     /// Comes to the log. `watched` where nobody else sees whether the reader takes something; `held` is let go when it leaves.
@@ -58,59 +58,68 @@ impl Log {
     ///
     /// # Errors
     /// Why it cannot join.
-    pub fn join(self: &Arc<Self>, from: From, watched: bool, held: impl Held + 'static) -> Result<Reader, Unjoined> {
+    pub fn join(
+        self: &Arc<Self>,
+        from: ReadFrom,
+        watched: bool,
+        resource: impl ReaderResource + 'static,
+    ) -> Result<LogReader, JoinError> {
         let base = self.base();
-        let Base::Sum(recap) = &*base else { return Err(Unjoined::GivenUp) };
+        let LogBase::Recap(recap) = &*base else { return Err(JoinError::Discarded) };
         let mut state = self.state();
-        if state.seats.len() >= READERS {
-            return Err(Unjoined::Full);
+        if state.readers.len() >= MAX_READERS {
+            return Err(JoinError::Full);
         }
         let at = match from {
-            From::Cursor(cursor) if cursor.token != self.token => return Err(Unjoined::Cursor),
-            From::Cursor(cursor) => Some(state.behind(cursor.number).ok_or(Unjoined::Cursor)?),
-            From::Start(_) | From::Prelude(_) if state.last == 0 => Some(0),
-            From::Start(_) => state.behind(0),
-            From::Prelude(_) => None,
+            ReadFrom::Cursor(cursor) if cursor.token != self.token => return Err(JoinError::Cursor),
+            ReadFrom::Cursor(cursor) => Some(state.offset_after(cursor.number).ok_or(JoinError::Cursor)?),
+            ReadFrom::Start(_) | ReadFrom::Prelude(_) if state.last_number == 0 => Some(0),
+            ReadFrom::Start(_) => state.offset_after(0),
+            ReadFrom::Prelude(_) => None,
         };
         // Preludes that nobody takes are not for free.
-        let waiting: usize = state.seats.iter().map(|seat| seat.prelude.len()).sum();
-        if at.is_none() && waiting > PRELUDES * self.pace.bytes {
-            return Err(Unjoined::Full);
+        let waiting: usize = state.readers.iter().map(|seat| seat.prelude.len()).sum();
+        if at.is_none() && waiting > MAX_PRELUDES * self.limits.max_bytes {
+            return Err(JoinError::Full);
         }
-        let sum = at.is_none().then(|| Sum::of(recap, &state));
-        let now = if let From::Start(now) | From::Prelude(now) = from { now } else { 0 };
-        let number = state.sit(at, watched, Box::new(held));
-        let ended = matches!(state.end, End::Finished | End::Cut);
+        let sum = at.is_none().then(|| PreludeSource::new(recap, &state));
+        let now = if let ReadFrom::Start(now) | ReadFrom::Prelude(now) = from { now } else { 0 };
+        let number = state.add_reader(at, watched, Box::new(resource));
+        let ended = matches!(state.phase, LogPhase::Finished | LogPhase::Cut);
         drop(state);
         drop(base);
-        let reader = Reader { log: Arc::clone(self), number };
+        let reader = LogReader { log: Arc::clone(self), number };
         if let Some(sum) = sum {
             // Folded beside the locks: the run goes on meanwhile, and the reader's place is behind what is folded.
-            let prelude = sum.prelude(self.token, now);
-            if let Some(seat) = self.state().seat(number) {
+            let prelude = sum.into_prelude(self.token, now);
+            if let Some(seat) = self.state().reader(number) {
                 seat.prelude = prelude.into();
             }
         }
         if ended && watched {
-            self.see_off();
+            self.drain_readers();
         }
         Ok(reader)
     }
 }
 
 /// What a run has said so far, on its way to a prelude.
-struct Sum {
+struct PreludeSource {
     recap: Box<Recap>,
     frames: Vec<u8>,
     last: u64,
 }
 
-impl Sum {
-    fn of(recap: &Recap, state: &State) -> Sum {
-        Sum { recap: Box::new(recap.clone()), frames: state.copy(state.start(), usize::MAX), last: state.last }
+impl PreludeSource {
+    fn new(recap: &Recap, state: &LogState) -> PreludeSource {
+        PreludeSource {
+            recap: Box::new(recap.clone()),
+            frames: state.copy(state.start_offset(), usize::MAX),
+            last: state.last_number,
+        }
     }
 
-    fn prelude(mut self, token: Token, now: i64) -> Vec<u8> {
+    fn into_prelude(mut self, token: RunToken, now: i64) -> Vec<u8> {
         self.recap.push(&self.frames);
         let mut out = Vec::new();
         self.recap.prelude(now, Some(&Cursor { token, number: self.last }.to_string()), &mut out);
@@ -119,36 +128,36 @@ impl Sum {
     }
 }
 
-impl State {
+impl LogState {
     /// A reader's place, at the head where none is said.
-    fn sit(&mut self, at: Option<u64>, watched: bool, held: Box<dyn Held>) -> u64 {
-        self.seated += 1;
+    fn add_reader(&mut self, at: Option<u64>, watched: bool, held: Box<dyn ReaderResource>) -> u64 {
+        self.readers_total += 1;
         // Most runs have one reader.
-        self.seats.reserve_exact(1);
-        self.seats.push(Seat {
-            number: self.seated,
-            at: at.unwrap_or(self.head),
+        self.readers.reserve_exact(1);
+        self.readers.push(ReaderSlot {
+            number: self.readers_total,
+            offset: at.unwrap_or(self.end_offset),
             prelude: Bytes::new(),
-            comment: false,
-            watch: if watched { Watch::Log } else { Watch::Connection },
+            comment_due: false,
+            stall_watch: if watched { StallWatch::Log } else { StallWatch::Connection },
             waker: None,
-            held,
+            resource: held,
         });
-        self.seated
+        self.readers_total
     }
 }
 
-impl Reader {
+impl LogReader {
     /// What comes next; `None` at the end.
-    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, CutOff>>> {
+    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReaderCutOff>>> {
         let mut state = self.log.state();
-        let end = state.end;
-        if end == End::Cut || state.seat(self.number).is_none() {
-            return Poll::Ready(Some(Err(CutOff)));
+        let end = state.phase;
+        if end == LogPhase::Cut || state.reader(self.number).is_none() {
+            return Poll::Ready(Some(Err(ReaderCutOff)));
         }
-        if let Some(piece) = state.take(self.number, self.log.pace.patience) {
-            let room = if state.backlog().is_some_and(|behind| behind < self.log.pace.backlog) {
-                state.room.take()
+        if let Some(piece) = state.take_next(self.number, self.log.limits.stall_timeout) {
+            let room = if state.min_backlog().is_some_and(|behind| behind < self.log.limits.max_backlog) {
+                state.write_waker.take()
             } else {
                 None
             };
@@ -156,13 +165,13 @@ impl Reader {
             wake(room);
             return Poll::Ready(Some(Ok(piece)));
         }
-        if end == End::Finished {
+        if end == LogPhase::Finished {
             return Poll::Ready(None);
         }
-        if let Some(seat) = state.seat(self.number) {
-            if std::mem::take(&mut seat.comment) {
+        if let Some(seat) = state.reader(self.number) {
+            if std::mem::take(&mut seat.comment_due) {
                 let mut comment = Vec::new();
-                sse::comment(&mut comment, "keep-alive");
+                sse::write_comment(&mut comment, "keep-alive");
                 return Poll::Ready(Some(Ok(comment.into())));
             }
             seat.waker = Some(cx.waker().clone());
@@ -171,12 +180,12 @@ impl Reader {
     }
 }
 
-impl Drop for Reader {
+impl Drop for LogReader {
     fn drop(&mut self) {
         let mut state = self.log.state();
-        let left = state.dismiss(|seat| seat.number == self.number);
+        let left = state.remove_readers(|seat| seat.number == self.number);
         // Others may be slower than the one who left, or there are none.
-        let wakers = [state.gone.take(), state.room.take()];
+        let wakers = [state.stop_waker.take(), state.write_waker.take()];
         drop(state);
         // What is held may wake others when it is dropped.
         drop(left);

@@ -1,9 +1,9 @@
 //! The end of a log that is written to. Whoever has it feeds the log: a run, or what follows one elsewhere.
 
-use super::seat::{Seat, Watch};
-use super::{Base, End, Log, State, wake};
-use crate::replay::store::Place;
-use crate::telemetry::label::Eviction;
+use super::reader_slot::{ReaderSlot, StallWatch};
+use super::{LogBase, LogPhase, LogState, RunLog, wake};
+use crate::replay::store::StoreSlot;
+use crate::telemetry::label::EvictionReason;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -12,29 +12,29 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Why there is nothing more to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lost {
+pub enum LogStopReason {
     /// nobody has listened for as long as the run goes on alone
-    Gone,
+    Abandoned,
     /// somebody stopped it
     Stopped,
 }
 
 /// The one writer of a log. Dropped, it ends the log.
 #[derive(Debug)]
-pub struct Writer {
-    log: Arc<Log>,
+pub struct LogWriter {
+    log: Arc<RunLog>,
     /// where the log is kept, if it is
-    place: Option<Place>,
+    slot: Option<StoreSlot>,
 }
 
-impl Writer {
-    pub(in crate::replay) fn new(log: Arc<Log>, place: Option<Place>) -> Writer {
-        Writer { log, place }
+impl LogWriter {
+    pub(in crate::replay) fn new(log: Arc<RunLog>, slot: Option<StoreSlot>) -> LogWriter {
+        LogWriter { log, slot }
     }
 
     /// The log, for whoever wants to read it.
     #[must_use]
-    pub fn log(&self) -> &Arc<Log> {
+    pub fn log(&self) -> &Arc<RunLog> {
         &self.log
     }
 
@@ -43,20 +43,20 @@ impl Writer {
     ///
     /// # Errors
     /// Nobody listens any more, or somebody stopped the run. What was not handed over is still there.
-    pub async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), Lost> {
+    pub async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
         std::future::poll_fn(|cx| self.poll_write(frames, last, cx)).await
     }
 
-    fn poll_write(&self, frames: &mut Vec<u8>, last: u64, cx: &mut Context<'_>) -> Poll<Result<(), Lost>> {
+    fn poll_write(&self, frames: &mut Vec<u8>, last: u64, cx: &mut Context<'_>) -> Poll<Result<(), LogStopReason>> {
         let mut state = self.log.state();
-        if let Some(lost) = state.lost(&self.log) {
+        if let Some(lost) = state.stop_reason(&self.log) {
             return Poll::Ready(Err(lost));
         }
         if frames.is_empty() {
             return Poll::Ready(Ok(()));
         }
-        if state.backlog().is_some_and(|behind| behind >= self.log.pace.backlog) {
-            state.room = Some(cx.waker().clone());
+        if state.min_backlog().is_some_and(|behind| behind >= self.log.limits.max_backlog) {
+            state.write_waker = Some(cx.waker().clone());
             return Poll::Pending;
         }
         drop(state);
@@ -67,7 +67,7 @@ impl Writer {
     /// Hands the last words over however far behind readers are, and leaves `frames` empty: there will be no time to wait.
     pub fn push(&self, frames: &mut Vec<u8>, last: u64) {
         let mut state = self.log.state();
-        if matches!(state.end, End::Finished | End::Cut) || frames.is_empty() {
+        if matches!(state.phase, LogPhase::Finished | LogPhase::Cut) || frames.is_empty() {
             frames.clear();
             return;
         }
@@ -75,15 +75,15 @@ impl Writer {
         // A large batch does not stay; what is kept of it is in the log.
         frames.clear();
         frames.shrink_to(0);
-        let over = state.held() > self.log.pace.bytes;
-        let (wakers, held) = (state.readers(), state.held());
+        let over = state.retained_bytes() > self.log.limits.max_bytes;
+        let (wakers, held) = (state.take_wakers(), state.retained_bytes());
         drop(state);
         wakers.into_iter().for_each(wake);
-        self.log.news.notify_waiters();
+        self.log.changed.notify_waiters();
         if over {
             self.trim();
         } else {
-            self.count(held);
+            self.record_bytes(held);
         }
     }
 
@@ -91,90 +91,90 @@ impl Writer {
     fn trim(&self) {
         let mut base = self.log.base();
         let mut state = self.log.state();
-        let bound = self.log.pace.bytes / 4 * 3;
-        let trimmed = state.trim(bound, matches!(*base, Base::GivenUp));
-        let start = state.start();
-        let cut_off = state.dismiss(|seat| seat.at < start);
+        let bound = self.log.limits.max_bytes / 4 * 3;
+        let trimmed = state.trim(bound, matches!(*base, LogBase::Discarded));
+        let start = state.start_offset();
+        let cut_off = state.remove_readers(|seat| seat.offset < start);
         drop(state);
-        leave(cut_off);
+        wake_removed(cut_off);
         let mut held = 0;
-        if let Base::Sum(recap) = &mut *base {
+        if let LogBase::Recap(recap) = &mut *base {
             trimmed.iter().for_each(|chunk| recap.push(&chunk.bytes));
-            held = recap.held();
-            if held > self.log.pace.bytes {
-                (*base, held) = (Base::GivenUp, 0);
-                self.evicted(Eviction::RunBytes);
+            held = recap.byte_size();
+            if held > self.log.limits.max_bytes {
+                (*base, held) = (LogBase::Discarded, 0);
+                self.record_discarded(EvictionReason::RunBytes);
             }
         }
         let mut state = self.log.state();
-        state.base = held;
-        let held = state.held();
+        state.base_bytes = held;
+        let held = state.retained_bytes();
         drop(state);
         drop(base);
-        self.count(held);
+        self.record_bytes(held);
     }
 
     /// Says what is kept now, and gives up what finds no room among all.
-    fn count(&self, held: usize) {
-        if self.place.as_ref().is_none_or(|place| place.count(held)) {
+    fn record_bytes(&self, bytes: usize) {
+        if self.slot.as_ref().is_none_or(|place| place.record_bytes(bytes)) {
             return;
         }
         let mut base = self.log.base();
-        if matches!(*base, Base::GivenUp) {
+        if matches!(*base, LogBase::Discarded) {
             return;
         }
-        *base = Base::GivenUp;
-        self.evicted(Eviction::Bytes);
+        *base = LogBase::Discarded;
+        self.record_discarded(EvictionReason::Bytes);
         let mut state = self.log.state();
-        state.base = 0;
-        drop(state.trim(self.log.pace.bytes, true));
-        let held = state.held();
+        state.base_bytes = 0;
+        drop(state.trim(self.log.limits.max_bytes, true));
+        let held = state.retained_bytes();
         drop(state);
         drop(base);
-        if let Some(place) = &self.place {
-            place.count(held);
+        if let Some(place) = &self.slot {
+            place.record_bytes(held);
         }
     }
 
-    fn evicted(&self, why: Eviction) {
-        if let Some(place) = &self.place {
-            place.gave_up(why);
+    fn record_discarded(&self, why: EvictionReason) {
+        if let Some(place) = &self.slot {
+            place.record_discarded(why);
         }
     }
 
     /// Waits until nobody has listened for as long as the run goes on alone, or somebody stops it.
-    pub async fn gone(&self) -> Lost {
+    pub async fn wait_for_stop(&self) -> LogStopReason {
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         std::future::poll_fn(|cx| {
             let mut state = self.log.state();
-            if let Some(lost) = state.lost(&self.log) {
+            if let Some(lost) = state.stop_reason(&self.log) {
                 return Poll::Ready(lost);
             }
-            state.gone = Some(cx.waker().clone());
-            if !state.seats.is_empty() {
+            state.stop_waker = Some(cx.waker().clone());
+            if !state.readers.is_empty() {
                 timer = None;
                 return Poll::Pending;
             }
-            let until = state.alone + self.log.pace.alone;
+            let until = state.unread_since + self.log.limits.abandon_after;
             drop(state);
             // Boxed, because runs are many and those that nobody listens to are few.
             let sleep = timer.get_or_insert_with(|| Box::pin(sleep_until(until)));
             if sleep.deadline() != until {
                 sleep.as_mut().reset(until);
             }
-            sleep.as_mut().poll(cx).map(|()| Lost::Gone)
+            sleep.as_mut().poll(cx).map(|()| LogStopReason::Abandoned)
         })
         .await
     }
 
     /// A comment is due for readers who have nothing to read. It is no frame, and is not kept.
-    pub fn comment(&self) {
+    pub fn send_comment(&self) {
         let mut state = self.log.state();
-        let head = state.head;
-        let idle = |seat: &&mut Seat| seat.at == head && seat.prelude.is_empty();
+        let head = state.end_offset;
+        let idle = |seat: &&mut ReaderSlot| seat.offset == head && seat.prelude.is_empty();
         let mut wakers = Vec::new();
-        for seat in state.seats.iter_mut().filter(idle) {
-            seat.comment = true;
+        for seat in state.readers.iter_mut().filter(idle) {
+            seat.comment_due = true;
             wakers.push(seat.waker.take());
         }
         drop(state);
@@ -182,60 +182,60 @@ impl Writer {
     }
 
     /// Gives up readers that have taken nothing for long while something waited for them.
-    pub fn check(&self) {
-        self.log.give_up();
+    pub fn remove_stalled(&self) {
+        self.log.remove_stalled();
     }
 
     /// Gives them up as their time comes: never returns.
-    pub async fn stalled(&self) {
+    pub async fn remove_stalled_loop(&self) {
         loop {
-            let patience = self.log.state().patience(self.log.pace.patience);
-            let until = patience.unwrap_or_else(|| Instant::now() + self.log.pace.patience);
+            let patience = self.log.state().next_stall(self.log.limits.stall_timeout);
+            let until = patience.unwrap_or_else(|| Instant::now() + self.log.limits.stall_timeout);
             // Boxed, because runs are many and those that wait for a reader are few.
             Box::pin(sleep_until(until)).await;
-            self.log.give_up();
+            self.log.remove_stalled();
         }
     }
 
     /// The last word was said. Readers get what they have not read; the log is kept for those who come back.
     pub fn finish(mut self) {
-        self.end(End::Finished);
-        if let Some(place) = self.place.take() {
-            place.ended();
+        self.close(LogPhase::Finished);
+        if let Some(place) = self.slot.take() {
+            place.mark_ended();
         }
     }
 
     /// Ends the bodies of all readers with an error, at once. Nothing is kept.
     pub fn cut(&mut self) {
-        self.end(End::Cut);
+        self.close(LogPhase::Cut);
         self.forget();
     }
 
     /// The run came to nothing: nobody who comes from now on finds it. Those who listen do so until its end.
     pub fn forget(&mut self) {
-        if let Some(place) = self.place.take() {
-            place.forget();
+        if let Some(place) = self.slot.take() {
+            place.remove();
         }
     }
 
-    fn end(&mut self, end: End) {
+    fn close(&mut self, end: LogPhase) {
         let mut state = self.log.state();
-        if matches!(state.end, End::Open | End::Stopping) {
-            state.end = end;
+        if matches!(state.phase, LogPhase::Open | LogPhase::Stopping) {
+            state.phase = end;
         }
-        let wakers = state.readers();
-        let watched = state.seats.iter().any(|seat| seat.watch != Watch::Connection);
+        let wakers = state.take_wakers();
+        let watched = state.readers.iter().any(|seat| seat.stall_watch != StallWatch::Connection);
         drop(state);
         wakers.into_iter().for_each(wake);
-        self.log.news.notify_waiters();
+        self.log.changed.notify_waiters();
         if watched {
-            self.log.see_off();
+            self.log.drain_readers();
         }
     }
 }
 
 /// A run that ends says so before; one that is dropped without was torn down, and what came of it is not the whole.
-impl Drop for Writer {
+impl Drop for LogWriter {
     fn drop(&mut self) {
         if self.log.is_open() {
             self.cut();
@@ -243,52 +243,52 @@ impl Drop for Writer {
     }
 }
 
-impl State {
-    fn lost(&self, log: &Log) -> Option<Lost> {
-        if self.end == End::Stopping {
-            return Some(Lost::Stopped);
+impl LogState {
+    fn stop_reason(&self, log: &RunLog) -> Option<LogStopReason> {
+        if self.phase == LogPhase::Stopping {
+            return Some(LogStopReason::Stopped);
         }
-        let alone = self.seats.is_empty() && self.alone.elapsed() >= log.pace.alone;
-        alone.then_some(Lost::Gone)
+        let alone = self.readers.is_empty() && self.unread_since.elapsed() >= log.limits.abandon_after;
+        alone.then_some(LogStopReason::Abandoned)
     }
 
     /// Who waits for something to read.
-    fn readers(&mut self) -> Vec<Option<std::task::Waker>> {
-        self.seats.iter_mut().map(|seat| seat.waker.take()).collect()
+    fn take_wakers(&mut self) -> Vec<Option<std::task::Waker>> {
+        self.readers.iter_mut().map(|seat| seat.waker.take()).collect()
     }
 }
 
-impl Log {
+impl RunLog {
     /// Gives up readers that have taken nothing for long while something waited for them.
-    fn give_up(&self) {
+    fn remove_stalled(&self) {
         let mut state = self.state();
-        let _ = state.patience(self.pace.patience);
+        let _ = state.next_stall(self.limits.stall_timeout);
         let now = Instant::now();
-        let over = |seat: &Seat| matches!(seat.watch, Watch::Waiting(since) if now >= since + self.pace.patience);
-        let over = state.dismiss(over);
-        let wakers = if over.is_empty() { [None, None] } else { [state.gone.take(), state.room.take()] };
+        let over = |seat: &ReaderSlot| matches!(seat.stall_watch, StallWatch::Waiting(since) if now >= since + self.limits.stall_timeout);
+        let over = state.remove_readers(over);
+        let wakers = if over.is_empty() { [None, None] } else { [state.stop_waker.take(), state.write_waker.take()] };
         drop(state);
-        leave(over);
+        wake_removed(over);
         wakers.into_iter().for_each(wake);
     }
 
     /// Sees to it that the readers of a run that has ended take what is left, or go.
-    pub(super) fn see_off(self: &Arc<Self>) {
+    pub(super) fn drain_readers(self: &Arc<Self>) {
         // Outside of a runtime, at the very end of the process, nobody reads any more.
         let Ok(runtime) = Handle::try_current() else { return };
         let log = Arc::clone(self);
         runtime.spawn(async move {
             loop {
-                let Some(until) = log.state().patience(log.pace.patience) else { return };
+                let Some(until) = log.state().next_stall(log.limits.stall_timeout) else { return };
                 sleep_until(until).await;
-                log.give_up();
+                log.remove_stalled();
             }
         });
     }
 }
 
 /// Tells readers that were taken away. What they held is let go.
-fn leave(seats: Vec<Seat>) {
+fn wake_removed(seats: Vec<ReaderSlot>) {
     for mut seat in seats {
         wake(seat.waker.take());
     }

@@ -8,19 +8,22 @@
 //! ```
 //! The log is in the store like any other, so that all who come here read one. It is taken out when the run ends or nobody reads.
 
-use super::super::log::{self, Lost, Writer};
-use super::super::store::{Entered, Fresh};
-use super::words::{self, Heard};
-use super::{Away, BEAT, LOST_AFTER, RETRY, Shared, Unfound, Wanted, millis};
+use super::super::log::{self, LogStopReason, LogWriter};
+use super::super::store::{InsertOutcome, NewRun};
+use super::redis_protocol::{self, ReplicaMessage};
+use super::{
+    HEARTBEAT_INTERVAL, OWNER_LOST_AFTER, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunLookupError,
+    RunQuery, millis,
+};
 use crate::codec::sse;
-use crate::codec::sse::Limits;
-use crate::dialect::{self, Content, Side};
-use crate::error::Kind;
+use crate::codec::sse::SseLimits;
+use crate::dialect::{self, PeerDialect, TextFormat};
+use crate::error::RejectionKind;
 use crate::event::Json;
-use crate::replay::{Cursor, Kept, Key, Token};
-use crate::telemetry::occurrence;
+use crate::replay::{Cursor, ReplayKey, RunToken, StoredRun};
+use crate::telemetry::internal_event;
 use crate::translate::recap::Recap;
-use crate::translate::{Ids, Stream};
+use crate::translate::{RunIds, Stream};
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -28,28 +31,28 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// How long a run is followed without a reader: one that lost its connection is back by then.
-const ALONE: Duration = Duration::from_secs(2);
+const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
 /// How long Redis may not answer, or not know of the run, before readers are sent away to come back.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
 /// How soon a run is looked at for the second time; then half as often each time, up to [`BEAT`].
-const FIRST_BEAT: Duration = Duration::from_millis(25);
+const FIRST_POLL: Duration = Duration::from_millis(25);
 
 /// Most entries that are read at once; each is a chunk of the home's log, or one large frame.
-const ENTRIES: usize = 16;
+const MAX_ENTRIES: usize = 16;
 
 /// The fields of a run, in the order of [`Found`].
-const FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "d", "c", "i", "r", "u"];
+const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "d", "c", "i", "r", "u"];
 
 /// A run as Redis has it.
-struct Found {
-    token: Token,
-    body: Key,
-    thread: Key,
-    home: String,
-    side: Side,
-    ids: Ids,
+struct RemoteRun {
+    token: RunToken,
+    body: ReplayKey,
+    thread: ReplayKey,
+    owner: String,
+    side: PeerDialect,
+    ids: RunIds,
     messages: Option<Box<str>>,
     /// up to which frame the sum tells
     through: u64,
@@ -58,10 +61,10 @@ struct Found {
     too_large: bool,
 }
 
-impl Found {
-    fn read(mut fields: Vec<Option<Vec<u8>>>, side: Side) -> Option<Found> {
+impl RemoteRun {
+    fn from_fields(mut fields: Vec<Option<Vec<u8>>>, side: PeerDialect) -> Option<RemoteRun> {
         let mut texts = Vec::new();
-        for (name, field) in FIELDS.iter().zip(&mut fields) {
+        for (name, field) in RUN_FIELDS.iter().zip(&mut fields) {
             texts.push(if *name == "base" { None } else { String::from_utf8(field.take().unwrap_or_default()).ok() });
         }
         let base = fields.into_iter().nth(6).flatten().unwrap_or_default();
@@ -74,16 +77,16 @@ impl Found {
             return None;
         }
         // Where the client's first words told what it speaks, they were heard elsewhere.
-        let told = dialect::by_name(&dialect).filter(|_| side.auto);
-        let content = if content == "1" { Content::Blocks } else { side.content };
-        let side = told.map_or(side, |dialect| Side { content, ..Side::new(dialect) });
-        Some(Found {
+        let told = dialect::find_by_name(&dialect).filter(|_| side.is_auto);
+        let content = if content == "1" { TextFormat::Blocks } else { side.text_format };
+        let side = told.map_or(side, |dialect| PeerDialect { text_format: content, ..PeerDialect::new(dialect) });
+        Some(RemoteRun {
             token: Cursor::parse(&format!("{token}-0"))?.token,
-            body: words::key_of(&body)?,
-            thread: words::key_of(&thread)?,
-            home,
+            body: redis_protocol::parse_key(&body)?,
+            thread: redis_protocol::parse_key(&thread)?,
+            owner: home,
             side,
-            ids: Ids { thread_id: Json::trusted(thread_id), run_id: Json::trusted(run_id) },
+            ids: RunIds { thread_id: Json::from_trusted(thread_id), run_id: Json::from_trusted(run_id) },
             messages: (!messages.is_empty()).then(|| messages.into()),
             through: through.parse().ok()?,
             base,
@@ -93,102 +96,110 @@ impl Found {
     }
 }
 
-impl Shared {
+impl ReplicatedRuns {
     /// Follows a run that another replica has, if one has it.
     pub(super) async fn follow(
         self: &Arc<Self>,
-        wanted: Wanted,
+        wanted: RunQuery,
         cut: BoxFuture<'static, ()>,
-    ) -> Result<Option<Arc<Kept>>, Unfound> {
-        let Some(found) = self.known(&wanted).await? else { return Ok(None) };
+    ) -> Result<Option<Arc<StoredRun>>, RunLookupError> {
+        let Some(found) = self.fetch_remote(&wanted).await? else { return Ok(None) };
         if found.too_large {
-            return Err(Unfound::TooLarge);
+            return Err(RunLookupError::TooLarge);
         }
-        if found.open && found.home == self.id() {
+        if found.open && found.owner == self.process_id() {
             // It begins in this moment, or has come to nothing.
-            sleep(RETRY).await;
-            return self.store.find(&wanted.run).map(Some).ok_or(Unfound::Away);
+            sleep(RETRY_DELAY).await;
+            return self.store.find(&wanted.run).map(Some).ok_or(RunLookupError::Unavailable);
         }
         let mut recap = Recap::new(found.side, &found.ids, found.messages.clone());
         recap.push(&found.base);
         let (token, body, thread, through) = (found.token, found.body, found.thread, found.through);
         let follows = Some(through);
-        let fresh =
-            Fresh { run: wanted.run, thread, body, ids: found.ids.clone(), token, recap, alone: ALONE, follows };
-        let writer = match self.store.enter(fresh) {
-            Entered::New(writer) => writer,
-            Entered::Known(kept) => return Ok(Some(kept)),
-            Entered::Taken | Entered::Full => return Err(self.away().into()),
+        let fresh = NewRun {
+            run: wanted.run,
+            thread,
+            body,
+            ids: found.ids.clone(),
+            token,
+            recap,
+            abandon_after: ABANDON_AFTER,
+            remote_through: follows,
+        };
+        let writer = match self.store.insert(fresh) {
+            InsertOutcome::New(writer) => writer,
+            InsertOutcome::Existing(kept) => return Ok(Some(kept)),
+            InsertOutcome::Conflict | InsertOutcome::Full => return Err(self.count_unavailable().into()),
         };
         let kept = self.store.find(&wanted.run);
         let news = Arc::new(Notify::new());
-        self.followed().insert(wanted.run, Arc::clone(&news));
+        self.followed_runs().insert(wanted.run, Arc::clone(&news));
         let (ready, is_ready) = oneshot::channel();
-        let follower = Follower {
+        let follower = RunFollower {
             shared: Arc::clone(self),
             run: wanted.run,
             token,
-            home: found.home,
+            owner: found.owner,
             side: found.side,
             ids: found.ids,
             writer,
-            last: through,
+            last_read: through,
             pending: Vec::new(),
             pending_last: through,
-            stop: Stop::No,
-            news,
+            stop: StopState::NotRequested,
+            wake: news,
         };
         // In a task of its own: who asked may leave, and others may have found it.
-        tokio::spawn(follower.go(ready, cut));
-        is_ready.await.unwrap_or(Err(Away))?;
+        tokio::spawn(follower.follow_to_end(ready, cut));
+        is_ready.await.unwrap_or(Err(ReplicationUnavailable))?;
         Ok(kept)
     }
 
     /// A run as Redis knows it.
-    async fn known(&self, wanted: &Wanted) -> Result<Option<Found>, Away> {
-        let (name, lease) = (self.names.run(&wanted.run), self.names.home(self.id()));
-        let asked = self.redis.ask(async |mut connection| {
+    async fn fetch_remote(&self, wanted: &RunQuery) -> Result<Option<RemoteRun>, ReplicationUnavailable> {
+        let (name, lease) = (self.keys.run(&wanted.run), self.keys.process(self.process_id()));
+        let asked = self.redis.query(async |mut connection| {
             let mut both = redis::pipe();
-            both.cmd("HMGET").arg(name).arg(FIELDS).cmd("EXISTS").arg(lease);
+            both.cmd("HMGET").arg(name).arg(RUN_FIELDS).cmd("EXISTS").arg(lease);
             both.query_async::<(Vec<Option<Vec<u8>>>, bool)>(&mut connection).await
         });
         let said = tokio::time::timeout(self.deadline, asked).await.ok().and_then(Result::ok);
-        let (fields, leased) = said.ok_or_else(|| self.away())?;
-        let found = Found::read(fields, wanted.side);
+        let (fields, leased) = said.ok_or_else(|| self.count_unavailable())?;
+        let found = RemoteRun::from_fields(fields, wanted.side);
         // What it does not know may exist, if it does not know of this process either.
-        if found.is_some() || (leased && self.is_settled()) { Ok(found) } else { Err(self.away()) }
+        if found.is_some() || (leased && self.is_settled()) { Ok(found) } else { Err(self.count_unavailable()) }
     }
 }
 
 /// Fills a log from Redis.
-struct Follower {
-    shared: Arc<Shared>,
-    run: Key,
-    token: Token,
-    home: String,
-    side: Side,
-    ids: Ids,
-    writer: Writer,
+struct RunFollower {
+    shared: Arc<ReplicatedRuns>,
+    run: ReplayKey,
+    token: RunToken,
+    owner: String,
+    side: PeerDialect,
+    ids: RunIds,
+    writer: LogWriter,
     /// the last frame that was read
-    last: u64,
+    last_read: u64,
     /// frames that readers have no room for yet, and the number of the last of them
     pending: Vec<u8>,
     pending_last: u64,
-    stop: Stop,
-    news: Arc<Notify>,
+    stop: StopState,
+    wake: Arc<Notify>,
 }
 
 /// Whether somebody here wants the run to end.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Stop {
-    No,
+enum StopState {
+    NotRequested,
     /// its home is to be told
-    Wanted,
-    Told,
+    Requested,
+    Sent,
 }
 
 /// What there was to read.
-enum Read {
+enum ReadStatus {
     /// more may come
     Open,
     /// readers have no room for more
@@ -197,189 +208,199 @@ enum Read {
     /// Redis does not know the run
     Unknown,
     /// what comes next is not there any more
-    Hole,
+    Gap,
 }
 
 /// Why it is followed no longer.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+enum FollowEnd {
     /// readers get everything
-    Over,
+    Complete,
     /// readers come back
     Cut,
 }
 
 /// An entry of a stream: its id, and the name of its field with the frames.
-type Entry = (String, (String, Vec<u8>));
+type StreamEntry = (String, (String, Vec<u8>));
 
-impl Follower {
-    async fn go(mut self, ready: oneshot::Sender<Result<(), Away>>, cut: BoxFuture<'static, ()>) {
-        self.shared.metrics.follows();
-        let (token, home) = (self.token.as_str(), self.home.as_str());
-        occurrence::Followed { ids: &self.ids, token, home, behind: self.last }.emit();
+impl RunFollower {
+    async fn follow_to_end(
+        mut self,
+        ready: oneshot::Sender<Result<(), ReplicationUnavailable>>,
+        cut: BoxFuture<'static, ()>,
+    ) {
+        self.shared.metrics.inc_followed();
+        let (token, home) = (self.token.as_str(), self.owner.as_str());
+        internal_event::RemoteRunFollowed { ids: &self.ids, token, owner: home, recap_until: self.last_read }.emit();
         let end = tokio::select! {
-            end = self.follow(ready) => end,
-            () = cut => End::Cut,
+            end = self.follow_loop(ready) => end,
+            () = cut => FollowEnd::Cut,
         };
-        let Follower { shared, run, mut writer, news, .. } = self;
+        let RunFollower { shared, run, mut writer, wake: news, .. } = self;
         match end {
-            End::Over => {
+            FollowEnd::Complete => {
                 writer.forget();
                 writer.finish();
             }
-            End::Cut => writer.cut(),
+            FollowEnd::Cut => writer.cut(),
         }
-        let mut followed = shared.followed();
+        let mut followed = shared.followed_runs();
         if followed.get(&run).is_some_and(|other| Arc::ptr_eq(other, &news)) {
             followed.remove(&run);
         }
         drop(followed);
-        shared.metrics.left();
+        shared.metrics.dec_followed();
     }
 
-    async fn follow(&mut self, ready: oneshot::Sender<Result<(), Away>>) -> End {
+    async fn follow_loop(&mut self, ready: oneshot::Sender<Result<(), ReplicationUnavailable>>) -> FollowEnd {
         let mut ready = Some(ready);
         let (mut answered, mut alive) = (Instant::now(), Instant::now());
         // Often at first: what the home says before it knows of us is no news here.
-        let (mut beat, mut every) = (Instant::now(), FIRST_BEAT);
+        let (mut beat, mut every) = (Instant::now(), FIRST_POLL);
         let mut comment = Instant::now() + self.shared.settings.keep_alive;
         loop {
             let read = self.read().await;
             match read {
-                Ok(Read::Open | Read::Full) => {
+                Ok(ReadStatus::Open | ReadStatus::Full) => {
                     answered = Instant::now();
                     ready.take().map(|ready| ready.send(Ok(())));
                 }
-                Ok(Read::Ended) => {
+                Ok(ReadStatus::Ended) => {
                     ready.take().map(|ready| ready.send(Ok(())));
-                    return End::Over;
+                    return FollowEnd::Complete;
                 }
-                Ok(Read::Hole) => return End::Cut,
-                Ok(Read::Unknown) | Err(Away) if ready.is_some() || answered.elapsed() > PATIENCE => return End::Cut,
-                Ok(Read::Unknown) | Err(Away) => {}
+                Ok(ReadStatus::Gap) => return FollowEnd::Cut,
+                Ok(ReadStatus::Unknown) | Err(ReplicationUnavailable)
+                    if ready.is_some() || answered.elapsed() > SILENCE_LIMIT =>
+                {
+                    return FollowEnd::Cut;
+                }
+                Ok(ReadStatus::Unknown) | Err(ReplicationUnavailable) => {}
             }
             if beat <= Instant::now() {
                 beat = Instant::now() + every;
-                every = BEAT.min(2 * every);
-                if self.stop != Stop::No && !self.writer.log().is_read() {
-                    return End::Cut;
+                every = HEARTBEAT_INTERVAL.min(2 * every);
+                if self.stop != StopState::NotRequested && !self.writer.log().has_readers() {
+                    return FollowEnd::Cut;
                 }
-                match self.look_after().await {
+                match self.check_owner().await {
                     Ok(true) => alive = Instant::now(),
-                    Ok(false) if alive.elapsed() > LOST_AFTER && matches!(read, Ok(Read::Open)) => self.lose().await,
+                    Ok(false) if alive.elapsed() > OWNER_LOST_AFTER && matches!(read, Ok(ReadStatus::Open)) => {
+                        self.end_orphaned().await
+                    }
                     Ok(false) => {}
                     // Nobody can say whether it lives.
-                    Err(Away) => alive = Instant::now(),
+                    Err(ReplicationUnavailable) => alive = Instant::now(),
                 }
             }
             let waits = !self.pending.is_empty();
             tokio::select! {
-                lost = self.writer.gone(), if self.stop == Stop::No => match lost {
-                    Lost::Gone => return End::Cut,
-                    Lost::Stopped => (self.stop, beat) = (Stop::Wanted, Instant::now()),
+                lost = self.writer.wait_for_stop(), if self.stop == StopState::NotRequested => match lost {
+                    LogStopReason::Abandoned => return FollowEnd::Cut,
+                    LogStopReason::Stopped => (self.stop, beat) = (StopState::Requested, Instant::now()),
                 },
-                written = self.writer.write(&mut self.pending, self.pending_last), if waits && self.stop == Stop::No => {
+                written = self.writer.write(&mut self.pending, self.pending_last), if waits && self.stop == StopState::NotRequested => {
                     // Who left or stopped it is seen above.
                     let _ = written;
                 }
-                () = self.news.notified() => {}
+                () = self.wake.notified() => {}
                 () = sleep_until(beat) => {}
                 () = sleep_until(comment) => {
                     comment += self.shared.settings.keep_alive;
-                    self.writer.comment();
+                    self.writer.send_comment();
                 }
-                () = self.writer.stalled() => {}
+                () = self.writer.remove_stalled_loop() => {}
             }
         }
     }
 
     /// Reads as much as there is, and readers have room for.
-    async fn read(&mut self) -> Result<Read, Away> {
+    async fn read(&mut self) -> Result<ReadStatus, ReplicationUnavailable> {
         loop {
             if !self.pending.is_empty() {
-                if self.stop == Stop::No {
-                    return Ok(Read::Full);
+                if self.stop == StopState::NotRequested {
+                    return Ok(ReadStatus::Full);
                 }
                 self.writer.push(&mut self.pending, self.pending_last);
             }
-            let mut question = words::READ.prepare_invoke();
+            let mut question = redis_protocol::READ.prepare_invoke();
             let shared = &self.shared;
-            question.key(shared.names.run(&self.run)).key(shared.names.frames(&self.run, self.token));
-            question.arg(self.token.as_str()).arg(self.last).arg(ENTRIES);
-            let (state, last, entries): (String, u64, Vec<Entry>) = shared.ask(&question).await?;
+            question.key(shared.keys.run(&self.run)).key(shared.keys.frames(&self.run, self.token));
+            question.arg(self.token.as_str()).arg(self.last_read).arg(MAX_ENTRIES);
+            let (state, last, entries): (String, u64, Vec<StreamEntry>) = shared.invoke(&question).await?;
             if entries.is_empty() {
                 return Ok(match state.as_str() {
-                    "" | "cut" => Read::Unknown,
-                    _ if last > self.last => Read::Hole,
-                    "open" => Read::Open,
-                    _ => Read::Ended,
+                    "" | "cut" => ReadStatus::Unknown,
+                    _ if last > self.last_read => ReadStatus::Gap,
+                    "open" => ReadStatus::Open,
+                    _ => ReadStatus::Ended,
                 });
             }
             for (id, (_, frames)) in entries {
                 let numbers =
                     id.split_once('-').and_then(|(first, last)| Some((first.parse().ok()?, last.parse().ok()?)));
-                let Some((first, last)): Option<(u64, u64)> = numbers else { return Ok(Read::Hole) };
-                if first > self.last + 1 {
-                    return Ok(Read::Hole);
+                let Some((first, last)): Option<(u64, u64)> = numbers else { return Ok(ReadStatus::Gap) };
+                if first > self.last_read + 1 {
+                    return Ok(ReadStatus::Gap);
                 }
-                self.pending.extend_from_slice(words::behind(&frames, first, self.last));
-                (self.last, self.pending_last) = (last, last);
-                self.hand_over();
+                self.pending.extend_from_slice(redis_protocol::frames_after(&frames, first, self.last_read));
+                (self.last_read, self.pending_last) = (last, last);
+                self.flush_pending();
             }
         }
     }
 
     /// Hands over what readers have room for now.
-    fn hand_over(&mut self) {
+    fn flush_pending(&mut self) {
         use futures_util::FutureExt;
         let _ = self.writer.write(&mut self.pending, self.pending_last).now_or_never();
     }
 
     /// Says that somebody listens, and what they want. Gives whether the home lives.
-    async fn look_after(&mut self) -> Result<bool, Away> {
-        let (shared, me) = (&self.shared, self.shared.id());
-        if self.stop == Stop::Wanted && shared.stop(&self.run).await.is_ok() {
-            self.stop = Stop::Told;
+    async fn check_owner(&mut self) -> Result<bool, ReplicationUnavailable> {
+        let (shared, me) = (&self.shared, self.shared.process_id());
+        if self.stop == StopState::Requested && shared.stop(&self.run).await.is_ok() {
+            self.stop = StopState::Sent;
         }
         let log = self.writer.log();
         // Who had it followed is about to read.
-        if log.is_read() || !log.was_read() {
-            shared.tell(&self.home, &Heard::Listening(self.run, me)).await?;
+        if log.has_readers() || !log.had_readers() {
+            shared.publish(&self.owner, &ReplicaMessage::Following(self.run, me)).await?;
         }
-        shared.lives(&self.home).await
+        shared.is_alive(&self.owner).await
     }
 
     /// Ends a run whose home is gone, for all who follow it: the one who comes first says the error.
-    async fn lose(&mut self) {
-        let (last, frames) = self.last_word();
+    async fn end_orphaned(&mut self) {
+        let (last, frames) = self.run_lost_frames();
         let shared = &self.shared;
-        let mut question = words::LOSE.prepare_invoke();
-        question.key(shared.names.run(&self.run)).key(shared.names.frames(&self.run, self.token));
-        question.arg(self.token.as_str()).arg(&self.home).arg(self.last).arg(last).arg(frames);
+        let mut question = redis_protocol::END_ORPHANED.prepare_invoke();
+        question.key(shared.keys.run(&self.run)).key(shared.keys.frames(&self.run, self.token));
+        question.arg(self.token.as_str()).arg(&self.owner).arg(self.last_read).arg(last).arg(frames);
         question.arg(millis(shared.settings.age));
-        if shared.ask::<bool>(&question).await == Ok(true) {
-            occurrence::RunLost { ids: &self.ids, token: self.token.as_str(), home: &self.home }.emit();
+        if shared.invoke::<bool>(&question).await == Ok(true) {
+            internal_event::RemoteRunLost { ids: &self.ids, token: self.token.as_str(), owner: &self.owner }.emit();
         }
         // Read as everything else, at once.
-        self.news.notify_one();
+        self.wake.notify_one();
     }
 
     /// RUN_ERROR, as the run's clients take it, and its number. A run that had said nothing begins with it.
-    fn last_word(&self) -> (u64, Vec<u8>) {
+    fn run_lost_frames(&self) -> (u64, Vec<u8>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
         let mut said = Vec::new();
-        let mut stream = Stream::new(self.side, self.side, Some(self.ids.clone()), Limits::default());
-        stream.fail(Kind::RunLost.code(), Kind::RunLost.text(), now, &mut said);
-        let ends: Vec<usize> = log::ends(&said).collect();
-        let begun = if self.last == 0 { 0 } else { ends.len().saturating_sub(1) };
-        let (mut number, mut frames) = (self.last, Vec::new());
+        let mut stream = Stream::new(self.side, self.side, Some(self.ids.clone()), SseLimits::default());
+        stream.fail(RejectionKind::RunLost.code(), RejectionKind::RunLost.text(), now, &mut said);
+        let ends: Vec<usize> = log::frame_ends(&said).collect();
+        let begun = if self.last_read == 0 { 0 } else { ends.len().saturating_sub(1) };
+        let (mut number, mut frames) = (self.last_read, Vec::new());
         for (index, end) in ends.iter().enumerate().skip(begun) {
             number += 1;
             let from = index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
             let id = Cursor { token: self.token, number }.to_string();
             // An id of ours fits a line.
-            let _ = sse::head(&mut frames, Some(&id), None);
+            let _ = sse::write_fields(&mut frames, Some(&id), None);
             frames.extend_from_slice(said.get(from..*end).unwrap_or_default());
         }
         (number, frames)

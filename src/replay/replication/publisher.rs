@@ -7,38 +7,38 @@
 //! ```
 //! While Redis does not answer nothing is lost: the log keeps what comes, and what it trims meanwhile comes as a sum.
 
-use super::super::log::{Log, Mirror, Mirrored, Sum};
-use super::words::{self, Heard};
-use super::{About, Away, Claimed, LEASE, RETRY, Shared, millis};
-use crate::telemetry::occurrence;
+use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, RunLog};
+use super::redis_protocol::{self, ReplicaMessage};
+use super::{ClaimResult, LEASE_TTL, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, millis};
+use crate::telemetry::internal_event;
 use bytes::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// How long the end of a run is kept for a Redis that does not answer. The process may wait for it.
-const LAST_WORDS: Duration = Duration::from_secs(1);
+const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A run that is at home here.
 #[derive(Debug)]
-pub(super) struct Home {
-    pub log: Arc<Log>,
+pub(super) struct OwnedRun {
+    pub log: Arc<RunLog>,
     /// the processes that follow it, and when each was heard of last
     followers: Mutex<Vec<(String, Instant)>>,
 }
 
-impl Home {
-    pub fn new(log: Arc<Log>) -> Home {
-        Home { log, followers: Mutex::default() }
+impl OwnedRun {
+    pub fn new(log: Arc<RunLog>) -> OwnedRun {
+        OwnedRun { log, followers: Mutex::default() }
     }
 
     /// Somebody listens at another process.
-    pub fn is_heard_by(&self, process: &str) {
-        self.log.listened();
+    pub fn add_follower(&self, process: &str) {
+        self.log.reset_abandon_timer();
         let now = Instant::now();
         // Nothing panics while the lock is held.
         let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        followers.retain(|(known, heard)| known != process && now < *heard + LEASE);
+        followers.retain(|(known, heard)| known != process && now < *heard + LEASE_TTL);
         followers.push((process.to_owned(), now));
     }
 
@@ -49,197 +49,206 @@ impl Home {
 }
 
 /// Copies one run.
-pub(super) struct Broadcast {
-    shared: Arc<Shared>,
-    about: About,
-    home: Arc<Home>,
-    mirror: Mirror,
+pub(super) struct RunPublisher {
+    shared: Arc<ReplicatedRuns>,
+    descriptor: RunDescriptor,
+    owned_run: Arc<OwnedRun>,
+    mirror: LogMirror,
     /// up to which frame it was copied
-    sent: u64,
+    sent_through: u64,
     /// whether Redis knows what the conversation held before the run
-    founded: bool,
+    has_base: bool,
     /// up to which frame Redis has a sum
-    summed: u64,
+    summed_through: u64,
 }
 
 /// What is to be done.
-enum Todo {
+enum PublishStep {
     /// everything is to be said from the beginning
-    Anew,
-    Say(Mirrored),
+    Restart,
+    Publish(MirrorEvent),
     /// whether everything still stands
-    Look,
+    Verify,
 }
 
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Done {
-    Yes,
+enum PublishOutcome {
+    Written,
     /// Redis does not have what this stands on
-    Lost,
+    Missing,
     /// another run has the key
-    Anothers,
+    Superseded,
 }
 
-impl Broadcast {
-    pub fn new(shared: Arc<Shared>, about: About, home: Arc<Home>) -> Broadcast {
-        let mirror = Mirror::new(&home.log);
-        Broadcast { shared, about, home, mirror, sent: 0, founded: false, summed: 0 }
+impl RunPublisher {
+    pub fn new(shared: Arc<ReplicatedRuns>, descriptor: RunDescriptor, owned_run: Arc<OwnedRun>) -> RunPublisher {
+        let mirror = LogMirror::new(&owned_run.log);
+        RunPublisher { shared, descriptor, owned_run, mirror, sent_through: 0, has_base: false, summed_through: 0 }
     }
 
     /// Copies until the run ends, or is another one's.
-    pub async fn go(mut self, claimed: bool) {
-        self.founded = claimed;
-        self.copy(claimed).await;
-        let mut homes = self.shared.homes();
-        if homes.get(&self.about.run).is_some_and(|home| Arc::ptr_eq(home, &self.home)) {
-            homes.remove(&self.about.run);
+    pub async fn publish_to_end(mut self, claimed: bool) {
+        self.has_base = claimed;
+        self.copy_log(claimed).await;
+        let mut homes = self.shared.owned_runs();
+        if homes.get(&self.descriptor.run).is_some_and(|home| Arc::ptr_eq(home, &self.owned_run)) {
+            homes.remove(&self.descriptor.run);
         }
     }
 
-    async fn copy(&mut self, claimed: bool) {
-        let mut losses = self.shared.losses.subscribe();
-        let mut todo = (!claimed).then_some(Todo::Anew);
+    async fn copy_log(&mut self, claimed: bool) {
+        let mut losses = self.shared.data_losses.subscribe();
+        let mut todo = (!claimed).then_some(PublishStep::Restart);
         let mut ended: Option<Instant> = None;
         loop {
             let Some(doing) = &todo else {
                 todo = Some(tokio::select! {
-                    seen = self.mirror.next() => Todo::Say(seen),
-                    _ = losses.changed() => Todo::Look,
-                    () = sleep(self.shared.living() / 3) => Todo::Look,
+                    seen = self.mirror.next() => PublishStep::Publish(seen),
+                    _ = losses.changed() => PublishStep::Verify,
+                    () = sleep(self.shared.run_ttl() / 3) => PublishStep::Verify,
                 });
                 continue;
             };
             let shared = Arc::clone(&self.shared);
-            let copies = shared.copies.acquire().await;
-            let is_end = matches!(doing, Todo::Say(Mirrored::Finished | Mirrored::Cut));
+            let copies = shared.copy_permits.acquire().await;
+            let is_end = matches!(doing, PublishStep::Publish(MirrorEvent::Finished | MirrorEvent::Cut));
             let done = match doing {
-                Todo::Anew => self.anew().await,
-                Todo::Say(seen) => self.say(&seen.clone()).await,
-                Todo::Look => self.look().await,
+                PublishStep::Restart => self.restart().await,
+                PublishStep::Publish(seen) => self.publish(&seen.clone()).await,
+                PublishStep::Verify => self.verify().await,
             };
             drop(copies);
             todo = match done {
-                Ok(Done::Yes) if is_end => return,
-                Ok(Done::Yes) => None,
-                Ok(Done::Lost) => Some(Todo::Anew),
-                Ok(Done::Anothers) => {
-                    occurrence::Unshared { ids: &self.about.ids, token: self.about.token.as_str() }.emit();
+                Ok(PublishOutcome::Written) if is_end => return,
+                Ok(PublishOutcome::Written) => None,
+                Ok(PublishOutcome::Missing) => Some(PublishStep::Restart),
+                Ok(PublishOutcome::Superseded) => {
+                    internal_event::RunReplicationStopped {
+                        ids: &self.descriptor.ids,
+                        token: self.descriptor.token.as_str(),
+                    }
+                    .emit();
                     return;
                 }
-                Err(Away) => {
-                    let log = &self.home.log;
+                Err(ReplicationUnavailable) => {
+                    let log = &self.owned_run.log;
                     if log.is_open() {
                         tokio::select! {
-                            () = self.shared.redis.back() => {}
-                            () = log.reaches(u64::MAX) => {}
+                            () = self.shared.redis.wait_until_connected() => {}
+                            () = log.wait_for_event(u64::MAX) => {}
                         }
-                    } else if ended.get_or_insert_with(Instant::now).elapsed() > LAST_WORDS {
+                    } else if ended.get_or_insert_with(Instant::now).elapsed() > END_TIMEOUT {
                         return;
                     }
-                    sleep(RETRY).await;
+                    sleep(RETRY_DELAY).await;
                     todo
                 }
             };
         }
     }
 
-    async fn say(&mut self, seen: &Mirrored) -> Result<Done, Away> {
+    async fn publish(&mut self, seen: &MirrorEvent) -> Result<PublishOutcome, ReplicationUnavailable> {
         match seen {
-            Mirrored::Frames { first, last, bytes } => self.append(*first, *last, bytes).await,
-            Mirrored::Trimmed { through } if *through <= self.sent => Ok(Done::Yes),
-            Mirrored::Trimmed { .. } => self.sum(true).await,
-            Mirrored::Finished => {
-                let kept = self.shared.store.find(&self.about.run);
-                let kept = kept.is_some_and(|kept| Arc::ptr_eq(&kept.log, &self.home.log));
-                self.end(if kept { "ended" } else { "gone" }).await
+            MirrorEvent::Frames { first, last, bytes } => self.append(*first, *last, bytes).await,
+            MirrorEvent::Trimmed { through } if *through <= self.sent_through => Ok(PublishOutcome::Written),
+            MirrorEvent::Trimmed { .. } => self.write_summary(true).await,
+            MirrorEvent::Finished => {
+                let kept = self.shared.store.find(&self.descriptor.run);
+                let kept = kept.is_some_and(|kept| Arc::ptr_eq(&kept.log, &self.owned_run.log));
+                self.record_end(if kept { "ended" } else { "gone" }).await
             }
-            Mirrored::Cut => self.end("cut").await,
+            MirrorEvent::Cut => self.record_end("cut").await,
         }
     }
 
-    async fn append(&mut self, first: u64, last: u64, frames: &Bytes) -> Result<Done, Away> {
-        if !self.founded {
-            let done = self.sum(true).await?;
-            if done != Done::Yes {
+    async fn append(
+        &mut self,
+        first: u64,
+        last: u64,
+        frames: &Bytes,
+    ) -> Result<PublishOutcome, ReplicationUnavailable> {
+        if !self.has_base {
+            let done = self.write_summary(true).await?;
+            if done != PublishOutcome::Written {
                 return Ok(done);
             }
         }
-        let frames = words::behind(frames, first, self.sent);
+        let frames = redis_protocol::frames_after(frames, first, self.sent_through);
         if frames.is_empty() {
-            return Ok(Done::Yes);
+            return Ok(PublishOutcome::Written);
         }
-        let (shared, about) = (&self.shared, &self.about);
-        let mut question = words::APPEND.prepare_invoke();
-        question.key(shared.names.run(&about.run)).key(shared.names.frames(&about.run, about.token));
-        question.arg(about.token.as_str()).arg(first.max(self.sent + 1)).arg(last).arg(frames);
-        question.arg(millis(shared.living())).arg(Heard::News(about.run).to_string());
-        for process in self.home.followers() {
-            question.arg(shared.names.home(&process));
+        let (shared, about) = (&self.shared, &self.descriptor);
+        let mut question = redis_protocol::APPEND.prepare_invoke();
+        question.key(shared.keys.run(&about.run)).key(shared.keys.frames(&about.run, about.token));
+        question.arg(about.token.as_str()).arg(first.max(self.sent_through + 1)).arg(last).arg(frames);
+        question.arg(millis(shared.run_ttl())).arg(ReplicaMessage::Updated(about.run).to_string());
+        for process in self.owned_run.followers() {
+            question.arg(shared.keys.process(&process));
         }
-        let done = self.done(shared.ask(&question).await?);
-        if done == Done::Yes {
-            self.sent = last;
-            if self.home.log.summed() > self.summed {
-                return self.sum(false).await;
+        let done = self.outcome(shared.invoke(&question).await?);
+        if done == PublishOutcome::Written {
+            self.sent_through = last;
+            if self.owned_run.log.recap_through() > self.summed_through {
+                return self.write_summary(false).await;
             }
         }
         Ok(done)
     }
 
     /// Says what the log only has a sum of. `anew` where nothing of what Redis has counts.
-    async fn sum(&mut self, anew: bool) -> Result<Done, Away> {
-        let (through, frames) = match self.mirror.sum() {
-            Sum::Nothing => return Ok(Done::Yes),
-            Sum::GivenUp => (self.home.log.summed(), Vec::new()),
-            Sum::Through(through, frames) => (through, frames),
+    async fn write_summary(&mut self, anew: bool) -> Result<PublishOutcome, ReplicationUnavailable> {
+        let (through, frames) = match self.mirror.summarize() {
+            MirrorSummary::Empty => return Ok(PublishOutcome::Written),
+            MirrorSummary::Discarded => (self.owned_run.log.recap_through(), Vec::new()),
+            MirrorSummary::Through(through, frames) => (through, frames),
         };
-        let (shared, about) = (&self.shared, &self.about);
-        let mut question = words::SUM.prepare_invoke();
-        question.key(shared.names.run(&about.run)).key(shared.names.frames(&about.run, about.token));
-        question.arg(about.token.as_str()).arg(through).arg(frames).arg(u8::from(anew)).arg(millis(shared.living()));
-        let done = self.done(shared.ask(&question).await?);
-        if done == Done::Yes {
-            self.founded = true;
-            self.summed = through;
-            self.sent = if anew { through } else { self.sent.max(through) };
+        let (shared, about) = (&self.shared, &self.descriptor);
+        let mut question = redis_protocol::SUM.prepare_invoke();
+        question.key(shared.keys.run(&about.run)).key(shared.keys.frames(&about.run, about.token));
+        question.arg(about.token.as_str()).arg(through).arg(frames).arg(u8::from(anew)).arg(millis(shared.run_ttl()));
+        let done = self.outcome(shared.invoke(&question).await?);
+        if done == PublishOutcome::Written {
+            self.has_base = true;
+            self.summed_through = through;
+            self.sent_through = if anew { through } else { self.sent_through.max(through) };
         }
         Ok(done)
     }
 
     /// Says everything from the beginning.
-    async fn anew(&mut self) -> Result<Done, Away> {
-        match self.shared.claim_within(super::ANSWER, &self.about, None).await {
-            Claimed::Mine => {}
-            Claimed::Known | Claimed::Taken => return Ok(Done::Anothers),
-            Claimed::Alone => return Err(Away),
+    async fn restart(&mut self) -> Result<PublishOutcome, ReplicationUnavailable> {
+        match self.shared.claim_within(super::ANSWER_DEADLINE, &self.descriptor, None).await {
+            ClaimResult::Acquired => {}
+            ClaimResult::Duplicate | ClaimResult::Conflict => return Ok(PublishOutcome::Superseded),
+            ClaimResult::Unconfirmed => return Err(ReplicationUnavailable),
         }
-        self.mirror = Mirror::new(&self.home.log);
-        (self.sent, self.summed, self.founded) = (0, 0, false);
-        self.sum(true).await
+        self.mirror = LogMirror::new(&self.owned_run.log);
+        (self.sent_through, self.summed_through, self.has_base) = (0, 0, false);
+        self.write_summary(true).await
     }
 
-    async fn look(&mut self) -> Result<Done, Away> {
-        let (shared, about) = (&self.shared, &self.about);
-        let mut question = words::TOUCH.prepare_invoke();
-        question.key(shared.names.run(&about.run)).key(shared.names.frames(&about.run, about.token));
-        question.arg(about.token.as_str()).arg(millis(shared.living())).arg(self.sent);
-        Ok(self.done(shared.ask(&question).await?))
+    async fn verify(&mut self) -> Result<PublishOutcome, ReplicationUnavailable> {
+        let (shared, about) = (&self.shared, &self.descriptor);
+        let mut question = redis_protocol::TOUCH.prepare_invoke();
+        question.key(shared.keys.run(&about.run)).key(shared.keys.frames(&about.run, about.token));
+        question.arg(about.token.as_str()).arg(millis(shared.run_ttl())).arg(self.sent_through);
+        Ok(self.outcome(shared.invoke(&question).await?))
     }
 
-    async fn end(&self, how: &str) -> Result<Done, Away> {
-        Ok(self.done(self.shared.end(&self.about, how, &self.home.followers()).await?))
+    async fn record_end(&self, how: &str) -> Result<PublishOutcome, ReplicationUnavailable> {
+        Ok(self.outcome(self.shared.record_end(&self.descriptor, how, &self.owned_run.followers()).await?))
     }
 
-    fn done(&self, answer: i64) -> Done {
+    fn outcome(&self, answer: i64) -> PublishOutcome {
         match answer {
-            1 => Done::Yes,
+            1 => PublishOutcome::Written,
             2 => {
-                self.home.log.stop();
-                Done::Yes
+                self.owned_run.log.stop();
+                PublishOutcome::Written
             }
-            -1 => Done::Lost,
-            _ => Done::Anothers,
+            -1 => PublishOutcome::Missing,
+            _ => PublishOutcome::Superseded,
         }
     }
 }

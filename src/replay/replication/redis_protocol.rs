@@ -12,8 +12,8 @@
 //! Frames of a run have the hash tag of the run. Every script that writes for a home looks first whether the run is still its own, and
 //! may be said twice: an answer that is late may have been heard.
 
-use crate::replay::Token;
-use crate::replay::store::Key;
+use crate::replay::RunToken;
+use crate::replay::store::ReplayKey;
 use redis::Script;
 use std::fmt;
 use std::sync::LazyLock;
@@ -26,7 +26,7 @@ macro_rules! scripts {
 
 scripts! {
     /// Renews a lease. Gives whether there was none.
-    BEAT = "
+    HEARTBEAT = "
         local fresh = redis.call('EXISTS', KEYS[1]) == 0
         redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
         return fresh and 1 or 0";
@@ -121,7 +121,7 @@ scripts! {
         return {s, tonumber(n), redis.call('XRANGE', KEYS[2], from, '+', 'COUNT', ARGV[3])}";
 
     /// Ends a run whose home is gone (token, home, the number of its last frame, that of the error, the error, ms), if nothing happened meanwhile.
-    LOSE = "
+    END_ORPHANED = "
         local t, s, h, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h', 'n'))
         if t ~= ARGV[1] or s ~= 'open' or h ~= ARGV[2] or n ~= ARGV[3] then return 0 end
         local number = string.format('%.0f', tonumber(n) + 1)
@@ -143,70 +143,70 @@ scripts! {
 
 /// Names of keys and channels.
 #[derive(Debug)]
-pub(super) struct Names(String);
+pub(super) struct RedisKeys(String);
 
-impl Names {
-    pub fn new(prefix: &str) -> Names {
-        Names(prefix.to_owned())
+impl RedisKeys {
+    pub fn new(prefix: &str) -> RedisKeys {
+        RedisKeys(prefix.to_owned())
     }
 
-    pub fn run(&self, run: &Key) -> String {
-        format!("{}run:{{{}}}", self.0, hex(run))
+    pub fn run(&self, run: &ReplayKey) -> String {
+        format!("{}run:{{{}}}", self.0, to_hex(run))
     }
 
-    pub fn frames(&self, run: &Key, token: Token) -> String {
+    pub fn frames(&self, run: &ReplayKey, token: RunToken) -> String {
         format!("{}:{}", self.run(run), token.as_str())
     }
 
-    pub fn last(&self, thread: &Key) -> String {
-        format!("{}last:{}", self.0, hex(thread))
+    pub fn last(&self, thread: &ReplayKey) -> String {
+        format!("{}last:{}", self.0, to_hex(thread))
     }
 
-    pub fn home(&self, process: &str) -> String {
+    pub fn process(&self, process: &str) -> String {
         format!("{}home:{process}", self.0)
     }
 }
 
 /// What one process says to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Heard<'a> {
+pub(super) enum ReplicaMessage<'a> {
     /// the run said something
-    News(Key),
+    Updated(ReplayKey),
     /// somebody wants it to end
-    Stop(Key),
+    Stop(ReplayKey),
     /// somebody listens to it at that process
-    Listening(Key, &'a str),
+    Following(ReplayKey, &'a str),
 }
 
-impl<'a> Heard<'a> {
-    pub fn read(message: &'a [u8]) -> Option<Heard<'a>> {
+impl<'a> ReplicaMessage<'a> {
+    pub fn parse(message: &'a [u8]) -> Option<ReplicaMessage<'a>> {
         let mut words = std::str::from_utf8(message).ok()?.split(' ');
-        let (what, run) = (words.next()?, key_of(words.next()?)?);
+        let (what, run) = (words.next()?, parse_key(words.next()?)?);
         match (what, words.next()) {
-            ("news", None) => Some(Heard::News(run)),
-            ("stop", None) => Some(Heard::Stop(run)),
-            ("listening", Some(who)) => Some(Heard::Listening(run, who)),
+            ("news", None) => Some(ReplicaMessage::Updated(run)),
+            ("stop", None) => Some(ReplicaMessage::Stop(run)),
+            ("listening", Some(who)) => Some(ReplicaMessage::Following(run, who)),
             _ => None,
         }
     }
 }
 
-impl fmt::Display for Heard<'_> {
+impl fmt::Display for ReplicaMessage<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Heard::News(run) => write!(f, "news {}", hex(run)),
-            Heard::Stop(run) => write!(f, "stop {}", hex(run)),
-            Heard::Listening(run, who) => write!(f, "listening {} {who}", hex(run)),
+            ReplicaMessage::Updated(run) => write!(f, "news {}", to_hex(run)),
+            ReplicaMessage::Stop(run) => write!(f, "stop {}", to_hex(run)),
+            ReplicaMessage::Following(run, who) => write!(f, "listening {} {who}", to_hex(run)),
         }
     }
 }
 
-pub(super) fn hex(key: &Key) -> String {
+pub(super) fn to_hex(key: &ReplayKey) -> String {
     key.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-pub(super) fn key_of(text: &str) -> Option<Key> {
-    let mut key = Key::default();
+pub(super) fn parse_key(text: &str) -> Option<ReplayKey> {
+    let mut key = ReplayKey::default();
     if text.len() != 2 * key.len() || !text.is_ascii() {
         return None;
     }
@@ -217,9 +217,9 @@ pub(super) fn key_of(text: &str) -> Option<Key> {
 }
 
 /// Of frames that follow each other, the first of which has this number, those behind a number.
-pub(super) fn behind(frames: &[u8], first: u64, number: u64) -> &[u8] {
+pub(super) fn frames_after(frames: &[u8], first: u64, number: u64) -> &[u8] {
     let skipped = usize::try_from((number + 1).saturating_sub(first)).unwrap_or(usize::MAX);
-    let from = crate::replay::log::ends(frames).take(skipped).last().unwrap_or_default();
+    let from = crate::replay::log::frame_ends(frames).take(skipped).last().unwrap_or_default();
     frames.get(from..).unwrap_or_default()
 }
 
@@ -228,21 +228,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_processes_say_is_read_as_it_was_said() {
-        let key: Key = std::array::from_fn(|index| u8::try_from(index * 7).unwrap_or(255));
-        for said in [Heard::News(key), Heard::Stop(key), Heard::Listening(key, "abc")] {
-            assert_eq!(Heard::read(said.to_string().as_bytes()), Some(said));
+    fn parses_only_messages_that_it_wrote() {
+        let key: ReplayKey = std::array::from_fn(|index| u8::try_from(index * 7).unwrap_or(255));
+        for said in [ReplicaMessage::Updated(key), ReplicaMessage::Stop(key), ReplicaMessage::Following(key, "abc")] {
+            assert_eq!(ReplicaMessage::parse(said.to_string().as_bytes()), Some(said));
         }
-        for text in ["", "news", "news 12", "listening", "news \u{e9}", &format!("stop {} x", hex(&key))] {
-            assert_eq!(Heard::read(text.as_bytes()), None, "{text}");
+        for text in ["", "news", "news 12", "listening", "news \u{e9}", &format!("stop {} x", to_hex(&key))] {
+            assert_eq!(ReplicaMessage::parse(text.as_bytes()), None, "{text}");
         }
     }
 
     #[test]
-    fn frames_that_were_had_are_skipped() {
+    fn skips_frames_already_delivered() {
         let frames = b"data: 4\n\ndata: 5\n\ndata: 6\n\n";
         for (number, left) in [(0, 27), (3, 27), (4, 18), (5, 9), (6, 0), (9, 0)] {
-            assert_eq!(behind(frames, 4, number).len(), left, "{number}");
+            assert_eq!(frames_after(frames, 4, number).len(), left, "{number}");
         }
     }
 }

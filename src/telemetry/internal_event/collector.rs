@@ -1,24 +1,24 @@
 //! What happens between the gateway and a collector of traces.
 
-use super::shown;
+use super::sanitize;
 
 /// The collector does not take spans: they are dropped and counted. Said once, until it takes some again.
-pub struct CollectorAway {
+pub struct CollectorUnavailable {
     /// why
     pub cause: String,
 }
 
-impl CollectorAway {
+impl CollectorUnavailable {
     /// Logs it.
     pub fn emit(self) {
-        tracing::warn!(cause = shown(&self.cause), "the collector of traces takes no spans; they are dropped");
+        tracing::warn!(cause = sanitize(&self.cause), "the collector of traces takes no spans; they are dropped");
     }
 }
 
 /// The collector takes spans again.
-pub struct CollectorAnswers;
+pub struct CollectorRecovered;
 
-impl CollectorAnswers {
+impl CollectorRecovered {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!("the collector of traces takes spans again");

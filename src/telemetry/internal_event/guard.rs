@@ -1,15 +1,15 @@
 //! What happens to that which the guard decides with: files, the Redis of the replicas, keys of issuers.
 
-use super::shown;
+use super::sanitize;
 use std::path::Path;
 
 /// A file of keys or secrets changed; what it says now is in use.
-pub struct FileChanged<'a> {
+pub struct SecretFileReloaded<'a> {
     /// the file
     pub path: &'a Path,
 }
 
-impl FileChanged<'_> {
+impl SecretFileReloaded<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(path = %self.path.display(), "file read again");
@@ -17,42 +17,42 @@ impl FileChanged<'_> {
 }
 
 /// A file of keys or secrets is gone or broken; what it said before stays in use. Said once for each such change.
-pub struct FileUnusable<'a> {
+pub struct SecretFileReloadFailed<'a> {
     /// the file
     pub path: &'a Path,
     /// what is wrong with it, without its content
     pub cause: &'a str,
 }
 
-impl FileUnusable<'_> {
+impl SecretFileReloadFailed<'_> {
     /// Logs it.
     pub fn emit(self) {
-        tracing::error!(path = %self.path.display(), cause = shown(self.cause), "file cannot be used; the last good content stays");
+        tracing::error!(path = %self.path.display(), cause = sanitize(self.cause), "file cannot be used; the last good content stays");
     }
 }
 
 /// The Redis that replicas share does not answer; what is done without it is configured.
-pub struct RedisAway<'a> {
+pub struct RedisConnectionLost<'a> {
     /// its URL, without a password
     pub redis: &'a str,
     /// why
     pub cause: String,
 }
 
-impl RedisAway<'_> {
+impl RedisConnectionLost<'_> {
     /// Logs it.
     pub fn emit(self) {
-        tracing::warn!(redis = self.redis, cause = shown(&self.cause), "redis does not answer");
+        tracing::warn!(redis = self.redis, cause = sanitize(&self.cause), "redis does not answer");
     }
 }
 
 /// The Redis that replicas share answers, for the first time or again.
-pub struct RedisAnswers<'a> {
+pub struct RedisConnected<'a> {
     /// its URL, without a password
     pub redis: &'a str,
 }
 
-impl RedisAnswers<'_> {
+impl RedisConnected<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(redis = self.redis, "redis answers");
@@ -60,14 +60,14 @@ impl RedisAnswers<'_> {
 }
 
 /// Keys of an issuer came: the first ones, or those after a failure.
-pub struct KeysFetched<'a> {
+pub struct IssuerKeysFetched<'a> {
     /// the issuer's name in the configuration
     pub issuer: &'a str,
     /// how many
     pub keys: usize,
 }
 
-impl KeysFetched<'_> {
+impl IssuerKeysFetched<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(issuer = self.issuer, keys = self.keys, "keys of the issuer fetched");
@@ -75,7 +75,7 @@ impl KeysFetched<'_> {
 }
 
 /// Keys of an issuer cannot be had. Said once, until they come again.
-pub struct KeysUnavailable<'a> {
+pub struct IssuerKeysFetchFailed<'a> {
     /// the issuer's name in the configuration
     pub issuer: &'a str,
     /// why
@@ -84,25 +84,25 @@ pub struct KeysUnavailable<'a> {
     pub stale: bool,
 }
 
-impl KeysUnavailable<'_> {
+impl IssuerKeysFetchFailed<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let KeysUnavailable { issuer, cause, stale } = self;
-        tracing::warn!(issuer, cause = shown(cause), stale, "keys of the issuer cannot be fetched");
+        let IssuerKeysFetchFailed { issuer, cause, stale } = self;
+        tracing::warn!(issuer, cause = sanitize(cause), stale, "keys of the issuer cannot be fetched");
     }
 }
 
 /// Some keys of an issuer cannot be used. Said once for each such set of keys.
-pub struct KeysIgnored<'a> {
+pub struct IssuerKeysIgnored<'a> {
     /// the issuer's name in the configuration
     pub issuer: &'a str,
     /// which, and why
     pub ignored: &'a str,
 }
 
-impl KeysIgnored<'_> {
+impl IssuerKeysIgnored<'_> {
     /// Logs it.
     pub fn emit(self) {
-        tracing::warn!(issuer = self.issuer, ignored = shown(self.ignored), "keys of the issuer left out");
+        tracing::warn!(issuer = self.issuer, ignored = sanitize(self.ignored), "keys of the issuer left out");
     }
 }

@@ -1,11 +1,11 @@
 //! What happens at the edge of the network: listeners, their certificates, connections that are turned away.
 
-use super::shown;
+use super::sanitize;
 use crate::telemetry::ListenerMetrics;
-use crate::telemetry::label::{Reload, Turned};
+use crate::telemetry::label::{CertificateReload, ConnectionRejectReason};
 
 /// A listener is open.
-pub struct Listening {
+pub struct ListenerStarted {
     /// data or status
     pub plane: &'static str,
     /// the bound address
@@ -14,7 +14,7 @@ pub struct Listening {
     pub tls: bool,
 }
 
-impl Listening {
+impl ListenerStarted {
     /// Logs it.
     pub fn emit(&self) {
         tracing::info!(plane = self.plane, address = %self.address, tls = self.tls, "listening");
@@ -22,36 +22,36 @@ impl Listening {
 }
 
 /// Certificate files of a listener changed; new connections are shown what they hold now.
-pub struct CertificateChanged<'a> {
+pub struct CertificateReloaded<'a> {
     /// its address, as configured
     pub listener: &'a str,
     /// when the certificate ends, in seconds since the epoch
     pub not_after: i64,
 }
 
-impl CertificateChanged<'_> {
+impl CertificateReloaded<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &ListenerMetrics) {
-        metrics.reloaded(Reload::Taken);
-        metrics.not_after(self.not_after);
+        metrics.inc_reload(CertificateReload::Applied);
+        metrics.set_not_after(self.not_after);
         tracing::info!(listener = self.listener, not_after = self.not_after, "certificate read again");
     }
 }
 
 /// Certificate files of a listener changed to what cannot be used; what they held before stays in use. Said once for each
 /// such change.
-pub struct CertificateUnusable<'a> {
+pub struct CertificateReloadFailed<'a> {
     /// its address, as configured
     pub listener: &'a str,
     /// what is wrong, without the files' content
     pub cause: &'a str,
 }
 
-impl CertificateUnusable<'_> {
+impl CertificateReloadFailed<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &ListenerMetrics) {
-        metrics.reloaded(Reload::Refused);
-        let cause = shown(self.cause);
+        metrics.inc_reload(CertificateReload::Refused);
+        let cause = sanitize(self.cause);
         tracing::error!(listener = self.listener, cause, "certificate cannot be used; the last good one stays");
     }
 }
@@ -72,51 +72,51 @@ impl CertificateExpired<'_> {
 }
 
 /// A connection was closed instead of a request being read from it.
-pub struct TurnedAway<'a> {
+pub struct ConnectionRejected<'a> {
     /// the listener's address, as configured
     pub listener: &'a str,
     /// why
-    pub why: Turned,
+    pub reason: ConnectionRejectReason,
     /// what the library said about it
     pub cause: Option<&'a str>,
 }
 
-impl TurnedAway<'_> {
+impl ConnectionRejected<'_> {
     /// Counts it. Logged for who looks for it alone: strangers can make as many of them as they like.
     pub fn emit(self, metrics: &ListenerMetrics) {
-        metrics.turned(self.why);
-        let TurnedAway { listener, why, cause } = self;
-        tracing::debug!(listener, reason = why.label(), cause = cause.map(shown), "connection turned away");
+        metrics.inc_rejected(self.reason);
+        let ConnectionRejected { listener, reason: why, cause } = self;
+        tracing::debug!(listener, reason = why.label(), cause = cause.map(sanitize), "connection turned away");
     }
 }
 
 /// No connection can be accepted. Said once, until one can be again; each attempt is counted.
-pub struct NotAccepting<'a> {
+pub struct AcceptFailed<'a> {
     /// the listener's address, as configured
     pub listener: &'a str,
     /// what the operating system said
     pub error: &'a std::io::Error,
     /// whether it was said already
-    pub again: bool,
+    pub already_logged: bool,
 }
 
-impl NotAccepting<'_> {
+impl AcceptFailed<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &ListenerMetrics) {
-        metrics.accept_failed();
-        if !self.again {
+        metrics.inc_accept_failure();
+        if !self.already_logged {
             tracing::error!(listener = self.listener, error = %self.error, "no connection can be accepted; trying again");
         }
     }
 }
 
 /// Connections can be accepted again.
-pub struct Accepting<'a> {
+pub struct AcceptRecovered<'a> {
     /// the listener's address, as configured
     pub listener: &'a str,
 }
 
-impl Accepting<'_> {
+impl AcceptRecovered<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(listener = self.listener, "connections are accepted again");
@@ -124,19 +124,19 @@ impl Accepting<'_> {
 }
 
 /// The process may open fewer files than its connections could need, so that it takes fewer connections.
-pub struct FewDescriptors {
+pub struct ConnectionLimitReduced {
     /// how many files it may open
     pub limit: u64,
     /// how many connections are configured
     pub connections: usize,
     /// how many it takes
-    pub room: usize,
+    pub allowed: usize,
 }
 
-impl FewDescriptors {
+impl ConnectionLimitReduced {
     /// Logs it.
     pub fn emit(self) {
-        let FewDescriptors { limit, connections, room } = self;
+        let ConnectionLimitReduced { limit, connections, allowed: room } = self;
         tracing::warn!(
             limit,
             connections,

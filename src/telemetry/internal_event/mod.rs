@@ -9,31 +9,38 @@ mod process;
 mod run;
 mod upstream;
 
-pub use collector::{CollectorAnswers, CollectorAway};
-pub use guard::{FileChanged, FileUnusable, KeysFetched, KeysIgnored, KeysUnavailable, RedisAnswers, RedisAway};
+pub use collector::{CollectorRecovered, CollectorUnavailable};
+pub use guard::{
+    IssuerKeysFetchFailed, IssuerKeysFetched, IssuerKeysIgnored, RedisConnected, RedisConnectionLost,
+    SecretFileReloadFailed, SecretFileReloaded,
+};
 pub use listener::{
-    Accepting, CertificateChanged, CertificateExpired, CertificateUnusable, FewDescriptors, Listening, NotAccepting,
-    TurnedAway,
+    AcceptFailed, AcceptRecovered, CertificateExpired, CertificateReloadFailed, CertificateReloaded,
+    ConnectionLimitReduced, ConnectionRejected, ListenerStarted,
 };
 pub use process::{
-    Configured, Doubtful, Draining, Leaving, Misconfigured, NeedsRestart, NoFile, NobodyBefore, Panicked, TakenOver,
+    ConfigApplied, ConfigLintFound, ConfigRejected, DrainStarted, NoPreviousProcess, PanicCaught, ReloadUnsupported,
+    RestartRequired, ShutdownStarted, TakeoverCompleted,
 };
 pub use run::{
-    Detected, Followed, Joined, Preflight, Refused, Resumed, RunEnded, RunLost, Stopped, Unread, Unresolved, Unshared,
-    Which,
+    AgentStreamResumed, DialectDetected, PendingRunExpired, PreflightAnswered, ReaderJoined, RemoteRunFollowed,
+    RemoteRunLost, RequestRejected, RunEnded, RunInfo, RunReplicationStopped, RunStopRequested, UpstreamResolveFailed,
 };
-pub use upstream::{CertificatesChanged, CertificatesUnusable, Ejected, HealthChanged, NoneFit, Returned};
+pub use upstream::{
+    AddressEjected, AddressHealthChanged, AddressRecovered, NoHealthyUpstream, UpstreamTlsReloadFailed,
+    UpstreamTlsReloaded,
+};
 
 use super::label::AuthMethod;
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// Longest text of a client or an agent in a log line, in characters.
-pub const SHOWN: usize = 200;
+pub const MAX_TEXT_CHARS: usize = 200;
 
 /// Who calls, as far as that is known. Never a credential.
 #[derive(Clone, Copy, Debug)]
-pub struct Caller<'a> {
+pub struct CallerInfo<'a> {
     /// the client's address
     pub address: Option<IpAddr>,
     /// how it showed who it is
@@ -52,12 +59,12 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
-pub(super) fn shown(text: &str) -> String {
-    text.chars().take(SHOWN).map(|c| if is_unfit(c) { '\u{fffd}' } else { c }).collect()
+pub(super) fn sanitize(text: &str) -> String {
+    text.chars().take(MAX_TEXT_CHARS).map(|c| if is_unsafe_char(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// What a reader of the log may take for the end of a line, an order to a terminal, or another direction of reading.
-fn is_unfit(c: char) -> bool {
+fn is_unsafe_char(c: char) -> bool {
     let separates = matches!(c, '\u{2028}' | '\u{2029}');
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     c.is_control() || separates || turns

@@ -1,39 +1,39 @@
 //! What happens to the process as a whole.
 
-use super::{millis, shown};
+use super::{millis, sanitize};
 use crate::telemetry::metric::Metrics;
 use std::fmt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Most that is said of a configuration that is refused, in characters: all problems of any that a person wrote.
-const LONGEST: usize = 16 << 10;
+const MAX_PROBLEM_CHARS: usize = 16 << 10;
 
 /// The gateway is about to end. It still takes runs, and says everywhere that it should get no more.
-pub struct Leaving {
+pub struct ShutdownStarted {
     /// how long it takes them yet
     pub grace: Duration,
     /// whether another process has its sockets
     pub successor: bool,
 }
 
-impl Leaving {
+impl ShutdownStarted {
     /// Logs and counts it.
     pub fn emit(self, metrics: &Metrics) {
-        metrics.draining(true);
+        metrics.set_draining(true);
         tracing::info!(grace_ms = millis(self.grace), successor = self.successor, "leaving");
     }
 }
 
 /// The gateway takes no more connections and no more runs.
-pub struct Draining {
+pub struct DrainStarted {
     /// how long open runs may go on
     pub timeout: Duration,
     /// how many there are
     pub runs: usize,
 }
 
-impl Draining {
+impl DrainStarted {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(timeout_ms = millis(self.timeout), runs = self.runs, "draining");
@@ -41,32 +41,32 @@ impl Draining {
 }
 
 /// Something in the configuration is probably not meant. Said at the start.
-pub struct Doubtful<'a> {
+pub struct ConfigLintFound<'a> {
     /// where in the file
     pub line: Option<u64>,
     /// which key
     pub key: &'a str,
     /// what, without values of variables
-    pub what: &'a str,
+    pub message: &'a str,
     /// the way out
     pub hint: Option<&'a str>,
 }
 
-impl Doubtful<'_> {
+impl ConfigLintFound<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let (key, what, hint) = (shown(self.key), shown(self.what), self.hint.map(shown));
+        let (key, what, hint) = (sanitize(self.key), sanitize(self.message), self.hint.map(sanitize));
         tracing::warn!(line = self.line, key, what, hint, "the configuration is doubtful");
     }
 }
 
 /// There is no process to take over from.
-pub struct NobodyBefore<'a> {
+pub struct NoPreviousProcess<'a> {
     /// where it would listen
     pub run_dir: &'a Path,
 }
 
-impl NobodyBefore<'_> {
+impl NoPreviousProcess<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(run_dir = %self.run_dir.display(), "no gateway to take over from; starting as usual");
@@ -74,12 +74,12 @@ impl NobodyBefore<'_> {
 }
 
 /// The process serves on the sockets of the one before.
-pub struct TakenOver {
+pub struct TakeoverCompleted {
     /// why that one could not be told so; it may go on accepting
     pub failure: Option<String>,
 }
 
-impl TakenOver {
+impl TakeoverCompleted {
     /// Logs it.
     pub fn emit(self) {
         match self.failure {
@@ -90,18 +90,18 @@ impl TakenOver {
 }
 
 /// A configuration is in use from now on.
-pub struct Configured<'a> {
+pub struct ConfigApplied<'a> {
     /// the beginning of the digest of its file
     pub hash: &'a str,
     /// what differs from the one before; none at the start
     pub changes: Option<&'a dyn fmt::Display>,
 }
 
-impl Configured<'_> {
+impl ConfigApplied<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &Metrics) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-        metrics.configured(self.hash, i64::try_from(now).unwrap_or(i64::MAX));
+        metrics.set_config_applied(self.hash, i64::try_from(now).unwrap_or(i64::MAX));
         if let Some(changes) = self.changes {
             tracing::info!(hash = self.hash, %changes, "configuration reloaded");
         }
@@ -109,24 +109,24 @@ impl Configured<'_> {
 }
 
 /// A configuration cannot be used; the last good one stays in use.
-pub struct Misconfigured<'a> {
+pub struct ConfigRejected<'a> {
     /// all that is wrong with it
     pub problems: &'a str,
 }
 
-impl Misconfigured<'_> {
+impl ConfigRejected<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &Metrics) {
-        metrics.misconfigured();
-        let problems: String = self.problems.chars().take(LONGEST).collect();
+        metrics.set_config_rejected();
+        let problems: String = self.problems.chars().take(MAX_PROBLEM_CHARS).collect();
         tracing::error!(problems, "configuration refused; the last good one stays in use");
     }
 }
 
 /// A configuration was to be read again that came from no file that lasts.
-pub struct NoFile;
+pub struct ReloadUnsupported;
 
-impl NoFile {
+impl ReloadUnsupported {
     /// Logs it.
     pub fn emit(self) {
         tracing::warn!("the configuration came from no file that could be read again");
@@ -134,12 +134,12 @@ impl NoFile {
 }
 
 /// Some of a configuration that is in use needs another process.
-pub struct NeedsRestart<'a> {
+pub struct RestartRequired<'a> {
     /// the keys that still have their values from the start
     pub keys: &'a [&'static str],
 }
 
-impl NeedsRestart<'_> {
+impl RestartRequired<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::warn!(
@@ -150,16 +150,16 @@ impl NeedsRestart<'_> {
 }
 
 /// Something in the gateway went wrong that must not. What it was doing ends there, and everything else goes on.
-pub struct Panicked<'a> {
+pub struct PanicCaught<'a> {
     /// where in the sources
-    pub place: &'a dyn fmt::Display,
+    pub location: &'a dyn fmt::Display,
     /// what
     pub cause: &'a str,
 }
 
-impl Panicked<'_> {
+impl PanicCaught<'_> {
     /// Logs it.
     pub fn emit(self) {
-        tracing::error!(place = %self.place, cause = shown(self.cause), "the gateway failed; report this line");
+        tracing::error!(place = %self.location, cause = sanitize(self.cause), "the gateway failed; report this line");
     }
 }

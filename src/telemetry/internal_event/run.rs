@@ -1,65 +1,65 @@
 //! What happens to a request and to its run.
 
-use super::{Caller, millis, shown};
-use crate::error::{Kind, Rejection};
-use crate::telemetry::label::{Method, Outcome};
-use crate::telemetry::metric::{RequestMetrics, RouteMetrics, Totals};
-use crate::telemetry::trace::{Trace, TraceId};
-use crate::translate::Ids;
+use super::{CallerInfo, millis, sanitize};
+use crate::error::{Rejection, RejectionKind};
+use crate::telemetry::label::{RequestMethod, RunOutcome};
+use crate::telemetry::metric::{RequestMetrics, RouteMetrics, RunTotals};
+use crate::telemetry::trace::{RequestSpan, TraceId};
+use crate::translate::RunIds;
 use std::time::Duration;
 
 /// Which run a line is about.
 #[derive(Clone, Copy, Debug)]
-pub struct Which<'a> {
+pub struct RunInfo<'a> {
     /// the route's name
     pub route: &'a str,
     /// the id of the request that the line is about: the one that started the run, unless the line says otherwise
     pub request_id: &'a str,
     /// what it is called
-    pub ids: &'a Ids,
+    pub ids: &'a RunIds,
 }
 
-impl<'a> Which<'a> {
+impl<'a> RunInfo<'a> {
     /// A run of which no more is known: it was asked for at another replica.
-    fn of(ids: &'a Ids) -> Which<'a> {
-        Which { route: "", request_id: "", ids }
+    fn from_ids(ids: &'a RunIds) -> RunInfo<'a> {
+        RunInfo { route: "", request_id: "", ids }
     }
 
     fn thread_id(&self) -> String {
-        shown(&self.ids.thread_id.text().unwrap_or_default())
+        sanitize(&self.ids.thread_id.text().unwrap_or_default())
     }
 
     fn run_id(&self) -> String {
-        shown(&self.ids.run_id.text().unwrap_or_default())
+        sanitize(&self.ids.run_id.text().unwrap_or_default())
     }
 }
 
 /// A request was refused before its stream began.
-pub struct Refused<'a> {
+pub struct RequestRejected<'a> {
     /// the route's name, empty where none matched
     pub route: &'a str,
     /// how it asked
-    pub method: Method,
+    pub method: RequestMethod,
     /// the request's id
     pub request_id: &'a str,
     /// its trace
     pub trace_id: Option<TraceId>,
     /// who called
-    pub caller: Caller<'a>,
+    pub caller: CallerInfo<'a>,
     /// why
     pub rejection: &'a Rejection,
     /// the status of the answer: 200 where the client hears of it in an event
-    pub answered: u16,
+    pub response_status: u16,
 }
 
-impl Refused<'_> {
+impl RequestRejected<'_> {
     /// Logs and counts it, and ends its span. A request whose run was refused by its agent has none: the run has it.
-    pub fn emit(self, metrics: &RequestMetrics, trace: Option<Trace>) {
+    pub fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
         if let Some(trace) = trace {
-            trace.refused(&self);
+            trace.finish_rejected(&self);
         }
-        let Refused { route, method, request_id, trace_id, caller, rejection, .. } = self;
-        metrics.refused(rejection.kind);
+        let RequestRejected { route, method, request_id, trace_id, caller, rejection, .. } = self;
+        metrics.inc_rejection(rejection.kind);
         tracing::info!(
             route,
             method = method.label(),
@@ -67,44 +67,44 @@ impl Refused<'_> {
             trace_id = trace_id.map(tracing::field::display),
             status = rejection.status(),
             code = rejection.kind.code(),
-            policy = rejection.policy.as_deref().map(shown),
+            policy = rejection.policy.as_deref().map(sanitize),
             client = caller.address.map(tracing::field::display),
             auth = caller.method.label(),
-            source = caller.source.map(shown),
-            subject = caller.subject.map(shown),
-            tenant = caller.tenant.map(shown),
-            key_id = caller.key_id.map(shown),
-            detail = shown(rejection.message()),
-            cause = rejection.cause.as_deref().map(shown),
+            source = caller.source.map(sanitize),
+            subject = caller.subject.map(sanitize),
+            tenant = caller.tenant.map(sanitize),
+            key_id = caller.key_id.map(sanitize),
+            detail = sanitize(rejection.message()),
+            cause = rejection.cause.as_deref().map(sanitize),
             "request refused"
         );
     }
 }
 
 /// A browser asked whether a page may call.
-pub struct Preflight<'a> {
+pub struct PreflightAnswered<'a> {
     /// the route's name
     pub route: &'a str,
     /// the status of the answer
-    pub answered: u16,
+    pub response_status: u16,
 }
 
-impl Preflight<'_> {
+impl PreflightAnswered<'_> {
     /// Logs and counts it, and ends its span. Quietly: browsers ask before every request of a page.
-    pub fn emit(self, metrics: &RequestMetrics, trace: Option<Trace>) {
-        let Preflight { route, answered } = self;
+    pub fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
+        let PreflightAnswered { route, response_status: answered } = self;
         if let Some(trace) = trace {
-            trace.answered(answered);
+            trace.finish_response(answered);
         }
-        metrics.answered(Method::Options, answered);
+        metrics.inc_response(RequestMethod::Options, answered);
         tracing::debug!(route, status = answered, "preflight answered");
     }
 }
 
 /// What a run turned out to speak, on a route that leaves it open.
-pub struct Detected<'a> {
+pub struct DialectDetected<'a> {
     /// the run
-    pub run: Which<'a>,
+    pub run: RunInfo<'a>,
     /// client or agent
     pub side: &'static str,
     /// the dialect
@@ -113,10 +113,10 @@ pub struct Detected<'a> {
     pub because: &'static str,
 }
 
-impl Detected<'_> {
+impl DialectDetected<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Detected { run, side, dialect, because } = self;
+        let DialectDetected { run, side, dialect, because } = self;
         tracing::info!(
             route = run.route,
             request_id = run.request_id,
@@ -133,9 +133,9 @@ impl Detected<'_> {
 /// A run ended: the access log's line.
 pub struct RunEnded<'a> {
     /// the run
-    pub run: Which<'a>,
+    pub run: RunInfo<'a>,
     /// who asked for it
-    pub caller: Caller<'a>,
+    pub caller: CallerInfo<'a>,
     /// what its client and its agent spoke, or turned out to speak
     pub dialects: (&'static str, &'static str),
     /// the upstream that answered, as in metrics; `None` where none did
@@ -143,7 +143,7 @@ pub struct RunEnded<'a> {
     /// the status that its client was answered with
     pub status: u16,
     /// how it ended
-    pub outcome: Outcome,
+    pub outcome: RunOutcome,
     /// why, when the gateway ended it
     pub rejection: Option<&'a Rejection>,
     /// from the request to the first event for the client
@@ -153,7 +153,7 @@ pub struct RunEnded<'a> {
     /// bytes of the agent's events, and for the client
     pub bytes: (u64, u64),
     /// events, repairs, losses
-    pub totals: Totals,
+    pub totals: RunTotals,
     /// how often its agent's stream broke and went on
     pub resumed: u32,
     /// how many streams read it, where it outlives its client
@@ -162,10 +162,10 @@ pub struct RunEnded<'a> {
 
 impl RunEnded<'_> {
     /// Logs and counts it, and ends its span.
-    pub fn emit(self, metrics: &RouteMetrics, trace: Trace) {
-        metrics.ended(self.outcome, self.duration);
+    pub fn emit(self, metrics: &RouteMetrics, trace: RequestSpan) {
+        metrics.record_end(self.outcome, self.duration);
         let trace_id = trace.id();
-        trace.ended(&self);
+        trace.finish_run(&self);
         let run = self.run;
         if self.totals.foreign > 0 {
             tracing::warn!(
@@ -187,17 +187,17 @@ impl RunEnded<'_> {
                     run_id = run.run_id(),
                     client = self.caller.address.map(tracing::field::display),
                     auth = self.caller.method.label(),
-                    source = self.caller.source.map(shown),
-                    subject = self.caller.subject.map(shown),
-                    tenant = self.caller.tenant.map(shown),
-                    key_id = self.caller.key_id.map(shown),
+                    source = self.caller.source.map(sanitize),
+                    subject = self.caller.subject.map(sanitize),
+                    tenant = self.caller.tenant.map(sanitize),
+                    key_id = self.caller.key_id.map(sanitize),
                     client_dialect = self.dialects.0,
                     agent_dialect = self.dialects.1,
                     upstream = self.upstream,
                     status = self.status,
                     outcome = self.outcome.label(),
                     code = self.rejection.map(|rejection| rejection.kind.code()),
-                    cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(shown),
+                    cause = self.rejection.and_then(|rejection| rejection.cause.as_deref()).map(sanitize),
                     first_event_ms = self.first_event.map(millis),
                     duration_ms = millis(self.duration),
                     events_in = self.totals.events_in,
@@ -213,57 +213,57 @@ impl RunEnded<'_> {
             };
         }
         match self.outcome {
-            Outcome::GatewayError => line!(error),
-            Outcome::UpstreamError => line!(warn),
-            Outcome::Finished
-            | Outcome::AgentError
-            | Outcome::ClientGone
-            | Outcome::Unread
-            | Outcome::Drained
-            | Outcome::Expired
-            | Outcome::Limited
-            | Outcome::Cancelled => line!(info),
+            RunOutcome::GatewayError => line!(error),
+            RunOutcome::UpstreamError => line!(warn),
+            RunOutcome::Finished
+            | RunOutcome::AgentError
+            | RunOutcome::ClientGone
+            | RunOutcome::Unread
+            | RunOutcome::Drained
+            | RunOutcome::Expired
+            | RunOutcome::Limited
+            | RunOutcome::Cancelled => line!(info),
         }
     }
 }
 
 /// The stream of an agent broke, and goes on over another connection.
-pub struct Resumed<'a> {
+pub struct AgentStreamResumed<'a> {
     /// the run
-    pub run: Which<'a>,
+    pub run: RunInfo<'a>,
     /// the id behind which it goes on
     pub last_event_id: &'a str,
 }
 
-impl Resumed<'_> {
+impl AgentStreamResumed<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Resumed { run, last_event_id } = self;
+        let AgentStreamResumed { run, last_event_id } = self;
         tracing::info!(
             route = run.route,
             request_id = run.request_id,
             thread_id = run.thread_id(),
             run_id = run.run_id(),
-            last_event_id = shown(last_event_id),
+            last_event_id = sanitize(last_event_id),
             "stream resumed"
         );
     }
 }
 
 /// Somebody reads a run that another request started.
-pub struct Joined<'a> {
+pub struct ReaderJoined<'a> {
     /// the run, and the request that joins it
-    pub run: Which<'a>,
+    pub run: RunInfo<'a>,
     /// what the ids of the run's events begin with
     pub token: &'a str,
     /// the number of the event behind which it is read; `None` from a snapshot, or from the start
-    pub behind: Option<u64>,
+    pub after_number: Option<u64>,
 }
 
-impl Joined<'_> {
+impl ReaderJoined<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Joined { run, token, behind } = self;
+        let ReaderJoined { run, token, after_number: behind } = self;
         tracing::info!(
             route = run.route,
             request_id = run.request_id,
@@ -277,17 +277,17 @@ impl Joined<'_> {
 }
 
 /// The caller of a run wants it to end.
-pub struct Stopped<'a> {
+pub struct RunStopRequested<'a> {
     /// the run, and the request that stops it
-    pub run: Which<'a>,
+    pub run: RunInfo<'a>,
     /// what the ids of the run's events begin with
     pub token: &'a str,
 }
 
-impl Stopped<'_> {
+impl RunStopRequested<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Stopped { run, token } = self;
+        let RunStopRequested { run, token } = self;
         tracing::info!(
             route = run.route,
             request_id = run.request_id,
@@ -300,15 +300,15 @@ impl Stopped<'_> {
 }
 
 /// Nobody came for the events of a run that was started; the run is ended.
-pub struct Unread<'a> {
+pub struct PendingRunExpired<'a> {
     /// the run
-    pub run: Which<'a>,
+    pub run: RunInfo<'a>,
 }
 
-impl Unread<'_> {
+impl PendingRunExpired<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Unread { run } = self;
+        let PendingRunExpired { run } = self;
         tracing::info!(
             route = run.route,
             request_id = run.request_id,
@@ -320,80 +320,80 @@ impl Unread<'_> {
 }
 
 /// The name of an agent's host could not be resolved; the addresses known before stay in use.
-pub struct Unresolved<'a> {
+pub struct UpstreamResolveFailed<'a> {
     /// the route's name
     pub route: &'a str,
     /// why
     pub cause: String,
 }
 
-impl Unresolved<'_> {
+impl UpstreamResolveFailed<'_> {
     /// Logs it.
     pub fn emit(self) {
-        tracing::warn!(route = self.route, cause = shown(&self.cause), "upstream not resolved");
+        tracing::warn!(route = self.route, cause = sanitize(&self.cause), "upstream not resolved");
     }
 }
 
 /// A run of another replica is read here from now on.
-pub struct Followed<'a> {
+pub struct RemoteRunFollowed<'a> {
     /// what the run is called
-    pub ids: &'a Ids,
+    pub ids: &'a RunIds,
     /// what the ids of the run's events begin with
     pub token: &'a str,
     /// the process that runs it
-    pub home: &'a str,
+    pub owner: &'a str,
     /// up to which event it is known in short
-    pub behind: u64,
+    pub recap_until: u64,
 }
 
-impl Followed<'_> {
+impl RemoteRunFollowed<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Followed { ids, token, home, behind } = self;
-        let run = Which::of(ids);
+        let RemoteRunFollowed { ids, token, owner: home, recap_until: behind } = self;
+        let run = RunInfo::from_ids(ids);
         let (thread_id, run_id) = (run.thread_id(), run.run_id());
         tracing::info!(thread_id, run_id, token, home, behind, "run of another replica followed");
     }
 }
 
 /// The process that ran a run is gone, and whoever reads it is told so.
-pub struct RunLost<'a> {
+pub struct RemoteRunLost<'a> {
     /// what the run was called
-    pub ids: &'a Ids,
+    pub ids: &'a RunIds,
     /// what the ids of the run's events begin with
     pub token: &'a str,
     /// the process that ran it
-    pub home: &'a str,
+    pub owner: &'a str,
 }
 
-impl RunLost<'_> {
+impl RemoteRunLost<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let RunLost { ids, token, home } = self;
-        let run = Which::of(ids);
+        let RemoteRunLost { ids, token, owner: home } = self;
+        let run = RunInfo::from_ids(ids);
         tracing::warn!(
             thread_id = run.thread_id(),
             run_id = run.run_id(),
             token,
             home,
-            code = Kind::RunLost.code(),
+            code = RejectionKind::RunLost.code(),
             "run lost with its replica"
         );
     }
 }
 
 /// A run of this replica cannot be followed elsewhere any more: it was taken for lost, or another one has its place.
-pub struct Unshared<'a> {
+pub struct RunReplicationStopped<'a> {
     /// what the run is called
-    pub ids: &'a Ids,
+    pub ids: &'a RunIds,
     /// what the ids of the run's events begin with
     pub token: &'a str,
 }
 
-impl Unshared<'_> {
+impl RunReplicationStopped<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let run = Which::of(self.ids);
+        let run = RunInfo::from_ids(self.ids);
         let (thread_id, run_id) = (run.thread_id(), run.run_id());
         tracing::warn!(thread_id, run_id, token = self.token, "run shared no longer");
     }

@@ -1,12 +1,12 @@
 //! What happens to agents: one is left out, one is back, none is left.
 
-use super::shown;
+use super::sanitize;
 use crate::telemetry::metric::UpstreamMetrics;
 use std::fmt::Display;
 use std::time::Duration;
 
 /// An address of an upstream failed so often that it is left out for a while.
-pub struct Ejected<'a> {
+pub struct AddressEjected<'a> {
     /// the route's name
     pub route: &'a str,
     /// the upstream, as in metrics
@@ -19,18 +19,18 @@ pub struct Ejected<'a> {
     pub cause: &'a str,
 }
 
-impl Ejected<'_> {
+impl AddressEjected<'_> {
     /// Logs and counts it.
     pub fn emit(self, metrics: &UpstreamMetrics) {
-        metrics.ejected();
-        let Ejected { route, upstream, address, duration, cause } = self;
+        metrics.inc_ejection();
+        let AddressEjected { route, upstream, address, duration, cause } = self;
         let for_ms = super::millis(duration);
-        tracing::warn!(route, upstream, %address, for_ms, cause = shown(cause), "upstream left out");
+        tracing::warn!(route, upstream, %address, for_ms, cause = sanitize(cause), "upstream left out");
     }
 }
 
 /// An address that was left out has answered again.
-pub struct Returned<'a> {
+pub struct AddressRecovered<'a> {
     /// the route's name
     pub route: &'a str,
     /// the upstream, as in metrics
@@ -39,16 +39,16 @@ pub struct Returned<'a> {
     pub address: &'a dyn Display,
 }
 
-impl Returned<'_> {
+impl AddressRecovered<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let Returned { route, upstream, address } = self;
+        let AddressRecovered { route, upstream, address } = self;
         tracing::info!(route, upstream, %address, "upstream answers again");
     }
 }
 
 /// The health checks of an address have come to another result.
-pub struct HealthChanged<'a> {
+pub struct AddressHealthChanged<'a> {
     /// the route's name
     pub route: &'a str,
     /// the upstream, as in metrics
@@ -61,25 +61,25 @@ pub struct HealthChanged<'a> {
     pub cause: &'a str,
 }
 
-impl HealthChanged<'_> {
+impl AddressHealthChanged<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let HealthChanged { route, upstream, address, healthy, cause } = self;
+        let AddressHealthChanged { route, upstream, address, healthy, cause } = self;
         if healthy {
             tracing::info!(route, upstream, %address, "upstream healthy");
         } else {
-            tracing::warn!(route, upstream, %address, cause = shown(cause), "upstream unhealthy");
+            tracing::warn!(route, upstream, %address, cause = sanitize(cause), "upstream unhealthy");
         }
     }
 }
 
 /// No address of a route is fit to be asked, so all of them are tried. Said once, until one is fit again.
-pub struct NoneFit<'a> {
+pub struct NoHealthyUpstream<'a> {
     /// the route's name
     pub route: &'a str,
 }
 
-impl NoneFit<'_> {
+impl NoHealthyUpstream<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::error!(route = self.route, "every upstream is unhealthy or left out; all are tried");
@@ -87,12 +87,12 @@ impl NoneFit<'_> {
 }
 
 /// Files of certificates or keys for agents changed; what they say now is used for new connections.
-pub struct CertificatesChanged<'a> {
+pub struct UpstreamTlsReloaded<'a> {
     /// the route's name
     pub route: &'a str,
 }
 
-impl CertificatesChanged<'_> {
+impl UpstreamTlsReloaded<'_> {
     /// Logs it.
     pub fn emit(self) {
         tracing::info!(route = self.route, "certificates for upstreams read again");
@@ -101,18 +101,18 @@ impl CertificatesChanged<'_> {
 
 /// Files of certificates or keys for agents are gone, broken or do not fit; what they said before stays in use. Said once
 /// for each such change.
-pub struct CertificatesUnusable<'a> {
+pub struct UpstreamTlsReloadFailed<'a> {
     /// the route's name
     pub route: &'a str,
     /// which file, and what is wrong with it, without its content
     pub cause: &'a str,
 }
 
-impl CertificatesUnusable<'_> {
+impl UpstreamTlsReloadFailed<'_> {
     /// Logs it.
     pub fn emit(self) {
-        let CertificatesUnusable { route, cause } = self;
-        let cause = shown(cause);
+        let UpstreamTlsReloadFailed { route, cause } = self;
+        let cause = sanitize(cause);
         tracing::error!(route, cause, "certificates for upstreams cannot be used; the last good ones stay");
     }
 }

@@ -2,13 +2,13 @@
 
 /// One metric, as the table has it.
 #[derive(Clone, Copy, Debug)]
-pub struct Metric {
+pub struct MetricSpec {
     /// its name, which ends in its unit, and in `_total` where it is a counter
     pub name: &'static str,
     /// how its values are to be read
-    pub kind: Kind,
+    pub kind: MetricKind,
     /// what its series differ in
-    pub labels: &'static [Label],
+    pub labels: &'static [LabelSpec],
     /// what it says, in a sentence
     pub help: &'static str,
     /// upper bounds of the buckets of a histogram, in its unit; the others have none
@@ -17,7 +17,7 @@ pub struct Metric {
 
 /// How the values of a metric are to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum MetricKind {
     /// it only grows, until the process ends
     Counter,
     /// how something is now
@@ -28,16 +28,16 @@ pub enum Kind {
 
 /// What the series of a metric differ in.
 #[derive(Clone, Copy, Debug)]
-pub struct Label {
+pub struct LabelSpec {
     /// as it is written in an expression
     pub name: &'static str,
     /// which values it has
-    pub values: Values,
+    pub values: LabelSource,
 }
 
 /// Where the values of a label come from. Nothing that a client or an agent sends is among these.
 #[derive(Clone, Copy, Debug)]
-pub enum Values {
+pub enum LabelSource {
     /// these, and no others
     Closed(fn() -> Vec<&'static str>),
     /// these, and what the operator calls something: in which words of the configuration
@@ -45,10 +45,10 @@ pub enum Values {
     /// what the operator calls something
     Configured(&'static str),
     /// what the gateway makes: from what
-    Made(&'static str),
+    Generated(&'static str),
 }
 
-impl Metric {
+impl MetricSpec {
     /// What a value counts or measures, by the name, as Prometheus has it.
     #[must_use]
     pub fn unit(&self) -> &'static str {
@@ -58,30 +58,30 @@ impl Metric {
 
     /// The label of that name.
     #[must_use]
-    pub fn label(&self, name: &str) -> Option<&'static Label> {
+    pub fn label(&self, name: &str) -> Option<&'static LabelSpec> {
         self.labels.iter().find(|label| label.name == name)
     }
 }
 
-impl Kind {
+impl MetricKind {
     /// As the exposition and the documentation have it.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::Counter => "counter",
-            Kind::Gauge => "gauge",
-            Kind::Histogram => "histogram",
+            MetricKind::Counter => "counter",
+            MetricKind::Gauge => "gauge",
+            MetricKind::Histogram => "histogram",
         }
     }
 }
 
-impl Label {
+impl LabelSpec {
     /// Every value that is known beforehand. `None` where the operator or the gateway may add others.
     #[must_use]
-    pub fn closed(&self) -> Option<Vec<&'static str>> {
+    pub fn closed_values(&self) -> Option<Vec<&'static str>> {
         match self.values {
-            Values::Closed(all) => Some(all()),
-            Values::Open(..) | Values::Configured(_) | Values::Made(_) => None,
+            LabelSource::Closed(all) => Some(all()),
+            LabelSource::Open(..) | LabelSource::Configured(_) | LabelSource::Generated(_) => None,
         }
     }
 }

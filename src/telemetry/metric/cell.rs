@@ -1,6 +1,6 @@
 //! What a series is in memory: numbers that many threads count with and a scrape reads, without a lock.
 
-use super::catalogue::{Kind, Metric};
+use super::catalogue::{MetricKind, MetricSpec};
 use prometheus::proto;
 use std::fmt;
 use std::sync::Arc;
@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 /// The value of a series. Clones are the same.
-pub(super) trait Cell: Clone + fmt::Debug + Send + Sync + 'static {
+pub(super) trait MetricCell: Clone + fmt::Debug + Send + Sync + 'static {
     /// what it is
-    const KIND: Kind;
+    const KIND: MetricKind;
 
     /// One that nothing was counted with.
-    fn new(metric: &Metric) -> Self;
+    fn new(metric: &MetricSpec) -> Self;
 
     /// Its value now.
     fn read(&self) -> proto::Metric;
@@ -38,10 +38,10 @@ impl Counter {
     }
 }
 
-impl Cell for Counter {
-    const KIND: Kind = Kind::Counter;
+impl MetricCell for Counter {
+    const KIND: MetricKind = MetricKind::Counter;
 
-    fn new(_: &Metric) -> Self {
+    fn new(_: &MetricSpec) -> Self {
         Counter(Arc::default())
     }
 
@@ -71,10 +71,10 @@ impl Gauge {
     }
 }
 
-impl Cell for Gauge {
-    const KIND: Kind = Kind::Gauge;
+impl MetricCell for Gauge {
+    const KIND: MetricKind = MetricKind::Gauge;
 
-    fn new(_: &Metric) -> Self {
+    fn new(_: &MetricSpec) -> Self {
         Gauge(Arc::default())
     }
 
@@ -88,10 +88,10 @@ impl Cell for Gauge {
 
 /// How long things took.
 #[derive(Clone, Debug)]
-pub(super) struct Histogram(Arc<Times>);
+pub(super) struct Histogram(Arc<HistogramInner>);
 
 #[derive(Debug)]
-struct Times {
+struct HistogramInner {
     /// upper bounds, in seconds
     bounds: &'static [f64],
     /// how many were within each bound and not within the one before, and last how many were in none
@@ -102,23 +102,23 @@ struct Times {
 
 impl Histogram {
     pub(super) fn observe(&self, took: Duration) {
-        let Times { bounds, counts, sum } = &*self.0;
+        let HistogramInner { bounds, counts, sum } = &*self.0;
         let seconds = took.as_secs_f64();
         counts[bounds.partition_point(|bound| *bound < seconds)].fetch_add(1, Ordering::Relaxed);
         sum.fetch_add(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 }
 
-impl Cell for Histogram {
-    const KIND: Kind = Kind::Histogram;
+impl MetricCell for Histogram {
+    const KIND: MetricKind = MetricKind::Histogram;
 
-    fn new(metric: &Metric) -> Self {
+    fn new(metric: &MetricSpec) -> Self {
         let counts = (0..=metric.buckets.len()).map(|_| AtomicU64::new(0)).collect();
-        Histogram(Arc::new(Times { bounds: metric.buckets, counts, sum: AtomicU64::new(0) }))
+        Histogram(Arc::new(HistogramInner { bounds: metric.buckets, counts, sum: AtomicU64::new(0) }))
     }
 
     fn read(&self) -> proto::Metric {
-        let Times { bounds, counts, sum } = &*self.0;
+        let HistogramInner { bounds, counts, sum } = &*self.0;
         let mut count = 0;
         // The count is made of what the buckets held when they were read, so that the last bucket is never above it.
         let mut within = counts.iter().map(|own| {
@@ -147,8 +147,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_value_at_a_bound_is_within_it_and_every_value_is_in_the_last_bucket() {
-        let metric = Metric { name: "t", kind: Kind::Histogram, labels: &[], help: "T.", buckets: &[0.001, 1.0] };
+    fn includes_the_bound_in_its_bucket_and_counts_every_value() {
+        let metric =
+            MetricSpec { name: "t", kind: MetricKind::Histogram, labels: &[], help: "T.", buckets: &[0.001, 1.0] };
         let times = Histogram::new(&metric);
         for micros in [0, 1_000, 1_001, 1_000_000, 2_000_000] {
             times.observe(Duration::from_micros(micros));

@@ -4,8 +4,8 @@
 //! label `bc` would be counted as a route `ab` with the label `c`; and each of their series keeps the name, the help and the
 //! labels of its metric for itself.
 
-use super::catalogue::{Kind, Metric};
-use super::cell::Cell;
+use super::catalogue::{MetricKind, MetricSpec};
+use super::cell::MetricCell;
 use prometheus::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, LabelPair, MetricFamily, MetricType};
@@ -14,24 +14,24 @@ use std::ops::Bound;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// What stands behind each value in a key: no text in UTF-8 has it.
-const END: u8 = 0xff;
+const VALUE_TERMINATOR: u8 = 0xff;
 
 /// A metric and its series. Clones are the same.
 #[derive(Debug)]
-pub(super) struct Family<M>(Arc<Series<M>>);
+pub(super) struct Family<M>(Arc<FamilyInner<M>>);
 
 #[derive(Debug)]
-struct Series<M> {
-    metric: Metric,
+struct FamilyInner<M> {
+    metric: MetricSpec,
     desc: Desc,
     /// the labels by their names, as the exposition has them: their places in the row
-    order: Vec<usize>,
+    label_order: Vec<usize>,
     /// by the values of their labels in the order of the row, each with [`END`]
-    all: Mutex<BTreeMap<Box<[u8]>, M>>,
+    cells: Mutex<BTreeMap<Box<[u8]>, M>>,
 }
 
 /// What can be taken away of a metric, whatever it counts.
-pub(super) trait Forget: Send + Sync + std::fmt::Debug {
+pub(super) trait ForgetSeries: Send + Sync + std::fmt::Debug {
     /// Takes away every series whose label has this value; it is the first one of its row.
     fn forget(&self, label: &str, value: &str);
 }
@@ -42,47 +42,47 @@ impl<M> Clone for Family<M> {
     }
 }
 
-impl<M: Cell> Family<M> {
+impl<M: MetricCell> Family<M> {
     /// # Errors
     /// When another metric has its name, or it has none that Prometheus takes; a test sees to it that this is not so.
-    pub(super) fn register(metric: Metric, registry: &Registry) -> prometheus::Result<Self> {
+    pub(super) fn register(metric: MetricSpec, registry: &Registry) -> prometheus::Result<Self> {
         let names: Vec<_> = metric.labels.iter().map(|label| label.name.to_owned()).collect();
         let mut order: Vec<_> = (0..names.len()).collect();
         order.sort_by_key(|at| &names[*at]);
         let desc = Desc::new(metric.name.to_owned(), metric.help.to_owned(), names, HashMap::new())?;
-        let family = Family(Arc::new(Series { metric, desc, order, all: Mutex::default() }));
+        let family = Family(Arc::new(FamilyInner { metric, desc, label_order: order, cells: Mutex::default() }));
         registry.register(Box::new(family.clone()))?;
         Ok(family)
     }
 
     /// The series of these values, in the order of the row. It exists from now on.
-    pub(super) fn with(&self, values: &[&str]) -> M {
+    pub(super) fn with_label_values(&self, values: &[&str]) -> M {
         debug_assert_eq!(values.len(), self.0.metric.labels.len(), "{}", self.0.metric.name);
-        let mut all = self.all();
-        all.entry(key(values)).or_insert_with(|| M::new(&self.0.metric)).clone()
+        let mut all = self.lock_cells();
+        all.entry(encode_key(values)).or_insert_with(|| M::new(&self.0.metric)).clone()
     }
 
     /// Takes one away, if it is there. Who counts with it counts for nobody.
     pub(super) fn remove(&self, values: &[&str]) {
-        self.all().remove(&key(values));
+        self.lock_cells().remove(&encode_key(values));
     }
 
     /// Takes all away.
     pub(super) fn clear(&self) {
-        self.all().clear();
+        self.lock_cells().clear();
     }
 
-    fn all(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, M>> {
-        self.0.all.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock_cells(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, M>> {
+        self.0.cells.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<M: Cell> Forget for Family<M> {
+impl<M: MetricCell> ForgetSeries for Family<M> {
     fn forget(&self, label: &str, value: &str) {
         debug_assert_eq!(self.0.metric.labels.first().map(|first| first.name), Some(label), "{}", self.0.metric.name);
         // They stand side by side. A look at all of them, for each of a thousand routes that go at once, takes seconds.
-        let first = key(&[value]);
-        let mut all = self.all();
+        let first = encode_key(&[value]);
+        let mut all = self.lock_cells();
         let from_first = all.range::<[u8], _>((Bound::Included(&*first), Bound::Unbounded));
         let gone: Vec<_> = from_first.map(|(key, _)| key).take_while(|key| key.starts_with(&first)).cloned().collect();
         for key in gone {
@@ -91,15 +91,15 @@ impl<M: Cell> Forget for Family<M> {
     }
 }
 
-impl<M: Cell> Collector for Family<M> {
+impl<M: MetricCell> Collector for Family<M> {
     fn desc(&self) -> Vec<&Desc> {
         vec![&self.0.desc]
     }
 
     fn collect(&self) -> Vec<MetricFamily> {
-        let Series { metric, order, .. } = &*self.0;
+        let FamilyInner { metric, label_order: order, .. } = &*self.0;
         let read = |key: &[u8], cell: &M| {
-            let values: Vec<_> = values(key).collect();
+            let values: Vec<_> = decode_key(key).collect();
             let pair = |at: &usize| {
                 let mut pair = LabelPair::default();
                 pair.set_name(metric.labels[*at].name.to_owned());
@@ -114,55 +114,61 @@ impl<M: Cell> Collector for Family<M> {
         family.set_name(metric.name.to_owned());
         family.set_help(metric.help.to_owned());
         family.set_field_type(match metric.kind {
-            Kind::Counter => MetricType::COUNTER,
-            Kind::Gauge => MetricType::GAUGE,
-            Kind::Histogram => MetricType::HISTOGRAM,
+            MetricKind::Counter => MetricType::COUNTER,
+            MetricKind::Gauge => MetricType::GAUGE,
+            MetricKind::Histogram => MetricType::HISTOGRAM,
         });
-        family.set_metric(self.all().iter().map(|(key, cell)| read(key, cell)).collect());
+        family.set_metric(self.lock_cells().iter().map(|(key, cell)| read(key, cell)).collect());
         vec![family]
     }
 }
 
-fn key(values: &[&str]) -> Box<[u8]> {
-    let each = values.iter().flat_map(|value| value.bytes().chain([END]));
+fn encode_key(values: &[&str]) -> Box<[u8]> {
+    let each = values.iter().flat_map(|value| value.bytes().chain([VALUE_TERMINATOR]));
     each.collect()
 }
 
-fn values(key: &[u8]) -> impl Iterator<Item = &[u8]> {
-    key.split_inclusive(|byte| *byte == END).map(|value| &value[..value.len() - 1])
+fn decode_key(key: &[u8]) -> impl Iterator<Item = &[u8]> {
+    key.split_inclusive(|byte| *byte == VALUE_TERMINATOR).map(|value| &value[..value.len() - 1])
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::catalogue::{Label, Values};
+    use super::super::catalogue::{LabelSource, LabelSpec};
     use super::super::cell::Counter;
     use super::*;
 
-    const LABELS: &[Label] = &[
-        Label { name: "route", values: Values::Configured("") },
-        Label { name: "kind", values: Values::Configured("") },
+    const LABELS: &[LabelSpec] = &[
+        LabelSpec { name: "route", values: LabelSource::Configured("") },
+        LabelSpec { name: "kind", values: LabelSource::Configured("") },
     ];
 
     fn family() -> (Registry, Family<Counter>) {
         let registry = Registry::new();
-        let metric = Metric { name: "t", kind: Kind::Counter, labels: LABELS, help: "T.", buckets: &[] };
+        let metric = MetricSpec { name: "t", kind: MetricKind::Counter, labels: LABELS, help: "T.", buckets: &[] };
         let family = Family::register(metric, &registry).expect("the only one");
         (registry, family)
     }
 
     #[test]
-    fn values_that_read_alike_in_a_row_are_series_of_their_own() {
+    fn separates_label_values_that_concatenate_alike() {
         let (_, family) = family();
-        family.with(&["a", "bc"]).inc();
-        assert_eq!((family.with(&["a", "bc"]).get(), family.with(&["ab", "c"]).get()), (1, 0));
-        assert_eq!((family.with(&["", "abc"]).get(), family.with(&["abc", ""]).get()), (0, 0));
+        family.with_label_values(&["a", "bc"]).inc();
+        assert_eq!(
+            (family.with_label_values(&["a", "bc"]).get(), family.with_label_values(&["ab", "c"]).get()),
+            (1, 0)
+        );
+        assert_eq!(
+            (family.with_label_values(&["", "abc"]).get(), family.with_label_values(&["abc", ""]).get()),
+            (0, 0)
+        );
     }
 
     #[test]
-    fn a_value_that_is_forgotten_takes_its_series_along_and_no_others() {
+    fn removes_only_the_series_of_a_forgotten_label_value() {
         let (registry, family) = family();
         for labels in [["a", "x"], ["a", "y"], ["b", "a"], ["ab", "x"]] {
-            family.with(&labels).inc();
+            family.with_label_values(&labels).inc();
         }
         family.forget("route", "a");
         let text = prometheus::TextEncoder::new().encode_to_string(&registry.gather()).expect("text");

@@ -2,47 +2,47 @@
 
 use super::cell::{Counter, Gauge};
 use super::family::Family;
-use super::lease::{Lease, Leases};
+use super::series_lease::{SeriesLease, SeriesLeases};
 use super::table;
-use crate::telemetry::label::Refresh;
+use crate::telemetry::label::JwksRefresh;
 use prometheus::Registry;
 use std::sync::Arc;
 
 /// The metrics of all issuers.
 #[derive(Debug)]
-pub(super) struct Vectors {
+pub(super) struct IssuerFamilies {
     keys: Family<Gauge>,
-    success: Family<Gauge>,
+    last_success: Family<Gauge>,
     refreshes: Family<Counter>,
-    leases: Arc<Leases>,
+    leases: Arc<SeriesLeases>,
 }
 
 /// The handles of one issuer.
 #[derive(Debug)]
 pub struct IssuerMetrics {
     keys: Gauge,
-    success: Gauge,
+    last_success: Gauge,
     refreshes: Vec<Counter>,
-    _lease: Lease,
+    _lease: SeriesLease,
 }
 
-impl Vectors {
+impl IssuerFamilies {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let (keys, success) = (table::JWKS_KEYS.register(registry)?, table::JWKS_SUCCESS.register(registry)?);
         let refreshes = table::JWKS_REFRESHES.register(registry)?;
         let families =
             vec![Box::new(keys.clone()) as _, Box::new(success.clone()) as _, Box::new(refreshes.clone()) as _];
-        Ok(Vectors { keys, success, refreshes, leases: Leases::new("issuer", families) })
+        Ok(IssuerFamilies { keys, last_success: success, refreshes, leases: SeriesLeases::new("issuer", families) })
     }
 
     /// Resolves the handles of an issuer; every series of it exists from then on, until they are let go.
     pub(super) fn issuer(&self, name: &str) -> IssuerMetrics {
-        let lease = self.leases.lease(name);
-        let refreshes = |one: &Refresh| self.refreshes.with(&[name, one.label()]);
+        let lease = self.leases.acquire(name);
+        let refreshes = |one: &JwksRefresh| self.refreshes.with_label_values(&[name, one.label()]);
         IssuerMetrics {
-            keys: self.keys.with(&[name]),
-            success: self.success.with(&[name]),
-            refreshes: Refresh::ALL.iter().map(refreshes).collect(),
+            keys: self.keys.with_label_values(&[name]),
+            last_success: self.last_success.with_label_values(&[name]),
+            refreshes: JwksRefresh::ALL.iter().map(refreshes).collect(),
             _lease: lease,
         }
     }
@@ -50,20 +50,20 @@ impl Vectors {
     /// Takes an issuer that is gone out of the series: its keys are in use no more.
     pub(super) fn forget(&self, name: &str) {
         self.keys.remove(&[name]);
-        self.success.remove(&[name]);
+        self.last_success.remove(&[name]);
     }
 }
 
 impl IssuerMetrics {
     /// Counts an attempt to fetch keys. Of one that brought some: how many are in use, and when that was, in seconds since
     /// the epoch.
-    pub fn refreshed(&self, brought: Option<(usize, i64)>) {
+    pub fn record_refresh(&self, brought: Option<(usize, i64)>) {
         let result = if let Some((keys, at)) = brought {
             self.keys.set(i64::try_from(keys).unwrap_or(i64::MAX));
-            self.success.set(at);
-            Refresh::Fetched
+            self.last_success.set(at);
+            JwksRefresh::Fetched
         } else {
-            Refresh::Failed
+            JwksRefresh::Failed
         };
         self.refreshes[result as usize].inc();
     }

@@ -1,20 +1,20 @@
 //! What a row of the table is, and how it becomes a metric.
 
-use super::catalogue::{Label, Metric};
-use super::cell::{Cell, Histogram};
+use super::catalogue::{LabelSpec, MetricSpec};
+use super::cell::{Histogram, MetricCell};
 use super::family::Family;
 use prometheus::{Registry, Result};
 use std::marker::PhantomData;
 
 /// One metric of the table, whose series are each an `M`.
-pub(super) struct Row<M> {
-    pub(super) metric: Metric,
+pub(super) struct MetricRow<M> {
+    pub(super) metric: MetricSpec,
     cell: PhantomData<M>,
 }
 
-impl<M: Cell> Row<M> {
-    pub(super) const fn new(name: &'static str, help: &'static str, labels: &'static [Label]) -> Self {
-        Row { metric: Metric { name, kind: M::KIND, labels, help, buckets: &[] }, cell: PhantomData }
+impl<M: MetricCell> MetricRow<M> {
+    pub(super) const fn new(name: &'static str, help: &'static str, labels: &'static [LabelSpec]) -> Self {
+        MetricRow { metric: MetricSpec { name, kind: M::KIND, labels, help, buckets: &[] }, cell: PhantomData }
     }
 
     /// Registers it.
@@ -29,14 +29,14 @@ impl<M: Cell> Row<M> {
     ///
     /// # Errors
     /// As above.
-    pub(super) fn alone(&self, registry: &Registry) -> Result<M> {
-        Ok(self.register(registry)?.with(&[]))
+    pub(super) fn register_single(&self, registry: &Registry) -> Result<M> {
+        Ok(self.register(registry)?.with_label_values(&[]))
     }
 }
 
-impl Row<Histogram> {
+impl MetricRow<Histogram> {
     /// The same with buckets.
-    pub(super) const fn within(mut self, buckets: &'static [f64]) -> Self {
+    pub(super) const fn with_buckets(mut self, buckets: &'static [f64]) -> Self {
         self.metric.buckets = buckets;
         self
     }

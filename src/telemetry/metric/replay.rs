@@ -2,7 +2,7 @@
 
 use super::cell::{Counter, Gauge};
 use super::table;
-use crate::telemetry::label::Eviction;
+use crate::telemetry::label::EvictionReason;
 use prometheus::Registry;
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ pub struct ReplayMetrics {
     bytes: Gauge,
     evictions: Arc<[Counter]>,
     followed: Gauge,
-    errors: Counter,
+    backend_errors: Counter,
 }
 
 impl ReplayMetrics {
@@ -21,41 +21,41 @@ impl ReplayMetrics {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let evictions = table::REPLAY_EVICTIONS.register(registry)?;
         Ok(ReplayMetrics {
-            runs: table::REPLAY_RUNS.alone(registry)?,
-            bytes: table::REPLAY_BYTES.alone(registry)?,
-            evictions: Eviction::ALL.iter().map(|one| evictions.with(&[one.label()])).collect(),
-            followed: table::REPLAY_FOLLOWED.alone(registry)?,
-            errors: table::REPLAY_ERRORS.alone(registry)?,
+            runs: table::REPLAY_RUNS.register_single(registry)?,
+            bytes: table::REPLAY_BYTES.register_single(registry)?,
+            evictions: EvictionReason::ALL.iter().map(|one| evictions.with_label_values(&[one.label()])).collect(),
+            followed: table::REPLAY_FOLLOWED.register_single(registry)?,
+            backend_errors: table::REPLAY_ERRORS.register_single(registry)?,
         })
     }
 
     /// Says how many runs are kept.
-    pub fn runs(&self, count: usize) {
+    pub fn set_runs(&self, count: usize) {
         self.runs.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Says how much they take, in bytes.
-    pub fn bytes(&self, bytes: usize) {
+    pub fn set_bytes(&self, bytes: usize) {
         self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Counts a run that is kept no longer.
-    pub fn evicted(&self, reason: Eviction) {
+    pub fn inc_eviction(&self, reason: EvictionReason) {
         self.evictions[reason as usize].inc();
     }
 
     /// A run of another replica is read here.
-    pub fn follows(&self) {
+    pub fn inc_followed(&self) {
         self.followed.inc();
     }
 
     /// It is not any more.
-    pub fn left(&self) {
+    pub fn dec_followed(&self) {
         self.followed.dec();
     }
 
     /// Counts a question that had no answer.
-    pub fn unanswered(&self) {
-        self.errors.inc();
+    pub fn inc_backend_error(&self) {
+        self.backend_errors.inc();
     }
 }

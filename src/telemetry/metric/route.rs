@@ -1,22 +1,22 @@
 //! Metrics of a route: what a run on it counts with.
 
 use super::cell::{Counter, Gauge, Histogram};
-use super::family::{Family, Forget};
-use super::lazy::{Lazy, Names};
-use super::lease::Lease;
+use super::family::{Family, ForgetSeries};
+use super::label_specs::{LOSSES, LabelListFn, REPAIRS};
+use super::lazy_series::{LabelList, LazySeries};
 use super::request::RequestMetrics;
-use super::source::{LOSSES, List, REPAIRS};
+use super::series_lease::SeriesLease;
 use super::table;
-use crate::dialect::{Dialect, Side, Sign};
-use crate::telemetry::label::{AuthMethod, AuthReason, AuthResult, Direction, Outcome};
-use crate::translate::{Loss, Repair, Report};
+use crate::dialect::{DetectionRule, Dialect, PeerDialect};
+use crate::telemetry::label::{AuthMethod, AuthReason, AuthResult, EventDirection, RunOutcome};
+use crate::translate::{EventLoss, EventRepair, TranslationReport};
 use prometheus::Registry;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// Credentials that are not accepted, as far as an alert may ask for them: there from the start. Whether a caller may do what
 /// it wants is between it and the operator, and is counted when it comes.
-const REFUSED_FROM_THE_START: [(AuthMethod, &[AuthReason]); 3] = {
+const PREREGISTERED_REFUSALS: [(AuthMethod, &[AuthReason]); 3] = {
     use AuthReason::{
         Algorithm, Ambiguous, Audience, Claims, Critical, Expired, Issuer, KeysUnavailable, Malformed, Missing,
         NotYetValid, Signature, TooLarge, Type, UnknownApiKey, UnknownKey,
@@ -45,11 +45,11 @@ const REFUSED_FROM_THE_START: [(AuthMethod, &[AuthReason]); 3] = {
 
 /// The metrics of all routes.
 #[derive(Debug)]
-pub(super) struct Vectors {
+pub(super) struct RouteFamilies {
     events: Family<Counter>,
     bytes: Family<Counter>,
     active: Family<Gauge>,
-    ended: Family<Counter>,
+    ended_runs: Family<Counter>,
     duration: Family<Histogram>,
     first_event: Family<Histogram>,
     gap: Family<Histogram>,
@@ -62,48 +62,48 @@ pub(super) struct Vectors {
 /// The handles of one route. Its series last as long as somebody has these.
 #[derive(Debug)]
 pub struct RouteMetrics {
-    read: Events,
-    written: Events,
+    read_events: EventCounters,
+    written_events: EventCounters,
     bytes_read: Counter,
     bytes_written: Counter,
     active: Gauge,
-    ended: Vec<Counter>,
-    duration: Lazy<List, Histogram>,
+    ended_runs: Vec<Counter>,
+    duration: LazySeries<LabelListFn, Histogram>,
     first_event: Histogram,
     gap: Histogram,
-    translate: Translate,
-    repairs: Lazy<List, Counter>,
-    losses: Lazy<List, Counter>,
-    auth: Vec<Auth>,
+    translate: TranslationTimes,
+    repairs: LazySeries<LabelListFn, Counter>,
+    losses: LazySeries<LabelListFn, Counter>,
+    auth: Vec<AuthCounters>,
     requests: RequestMetrics,
-    _lease: Lease,
+    _lease: SeriesLease,
 }
 
 /// Counters of events by type, for each dialect that a side may speak.
 #[derive(Debug)]
-struct Events(Vec<(&'static str, Lazy<&'static Dialect, Counter>)>);
+struct EventCounters(Vec<(&'static str, LazySeries<&'static Dialect, Counter>)>);
 
 /// Times of translation, for each two dialects that the sides may speak.
 #[derive(Debug)]
-struct Translate {
+struct TranslationTimes {
     family: Family<Histogram>,
     pairs: Vec<(&'static str, &'static str, OnceLock<Histogram>)>,
 }
 
 /// Counters of callers who came with a credential of one kind.
 #[derive(Debug)]
-struct Auth {
+struct AuthCounters {
     accepted: Counter,
-    refused: Lazy<List, Counter>,
+    refused: LazySeries<LabelListFn, Counter>,
 }
 
-impl Vectors {
+impl RouteFamilies {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
-        Ok(Vectors {
+        Ok(RouteFamilies {
             events: table::EVENTS.register(registry)?,
             bytes: table::EVENT_BYTES.register(registry)?,
             active: table::STREAMS_ACTIVE.register(registry)?,
-            ended: table::STREAMS.register(registry)?,
+            ended_runs: table::STREAMS.register(registry)?,
             duration: table::STREAM_DURATION.register(registry)?,
             first_event: table::STREAM_FIRST_EVENT.register(registry)?,
             gap: table::STREAM_EVENT_GAP.register(registry)?,
@@ -115,12 +115,12 @@ impl Vectors {
     }
 
     /// What of it lasts as long as its route. There is one time of translation for each two dialects, so it stays.
-    pub(super) fn families(&self) -> [Box<dyn Forget>; 10] {
+    pub(super) fn route_scoped_families(&self) -> [Box<dyn ForgetSeries>; 10] {
         [
             Box::new(self.events.clone()),
             Box::new(self.bytes.clone()),
             Box::new(self.active.clone()),
-            Box::new(self.ended.clone()),
+            Box::new(self.ended_runs.clone()),
             Box::new(self.duration.clone()),
             Box::new(self.first_event.clone()),
             Box::new(self.gap.clone()),
@@ -131,79 +131,82 @@ impl Vectors {
     }
 
     /// Resolves the handles of a route. What an alert may ask for is there from then on, and the rest once it is counted.
-    pub(super) fn route(
+    pub(super) fn for_route(
         &self,
-        lease: Lease,
+        lease: SeriesLease,
         requests: RequestMetrics,
         name: &str,
-        (client, agent): (Side, Side),
+        (client, agent): (PeerDialect, PeerDialect),
     ) -> RouteMetrics {
-        let bytes = |direction: Direction| self.bytes.with(&[name, direction.label()]);
+        let bytes = |direction: EventDirection| self.bytes.with_label_values(&[name, direction.label()]);
         RouteMetrics {
-            read: self.events(name, Direction::FromAgent, agent),
-            written: self.events(name, Direction::ToClient, client),
-            bytes_read: bytes(Direction::FromAgent),
-            bytes_written: bytes(Direction::ToClient),
-            active: self.active.with(&[name]),
-            ended: Outcome::ALL.iter().map(|one| self.ended.with(&[name, one.label()])).collect(),
-            duration: Lazy::new(&self.duration, &[name], Outcome::names),
-            first_event: self.first_event.with(&[name]),
-            gap: self.gap.with(&[name]),
-            translate: Translate::new(&self.translate, client, agent),
-            repairs: Lazy::new(&self.repairs, &[name], REPAIRS).made(),
-            losses: Lazy::new(&self.losses, &[name], LOSSES).made(),
-            auth: AuthMethod::ALL.iter().map(|method| self.auth(name, *method)).collect(),
+            read_events: self.event_counters(name, EventDirection::FromAgent, agent),
+            written_events: self.event_counters(name, EventDirection::ToClient, client),
+            bytes_read: bytes(EventDirection::FromAgent),
+            bytes_written: bytes(EventDirection::ToClient),
+            active: self.active.with_label_values(&[name]),
+            ended_runs: RunOutcome::ALL
+                .iter()
+                .map(|one| self.ended_runs.with_label_values(&[name, one.label()]))
+                .collect(),
+            duration: LazySeries::new(&self.duration, &[name], RunOutcome::names),
+            first_event: self.first_event.with_label_values(&[name]),
+            gap: self.gap.with_label_values(&[name]),
+            translate: TranslationTimes::new(&self.translate, client, agent),
+            repairs: LazySeries::new(&self.repairs, &[name], REPAIRS).create_all(),
+            losses: LazySeries::new(&self.losses, &[name], LOSSES).create_all(),
+            auth: AuthMethod::ALL.iter().map(|method| self.auth_counters(name, *method)).collect(),
             requests,
             _lease: lease,
         }
     }
 
-    fn events(&self, route: &str, direction: Direction, side: Side) -> Events {
+    fn event_counters(&self, route: &str, direction: EventDirection, side: PeerDialect) -> EventCounters {
         let counters = |dialect: &'static Dialect| {
-            (dialect.name, Lazy::new(&self.events, &[route, direction.label(), dialect.name], dialect))
+            (dialect.name, LazySeries::new(&self.events, &[route, direction.label(), dialect.name], dialect))
         };
-        Events(side.dialects().into_iter().map(counters).collect())
+        EventCounters(side.possible_dialects().into_iter().map(counters).collect())
     }
 
-    fn auth(&self, route: &str, method: AuthMethod) -> Auth {
+    fn auth_counters(&self, route: &str, method: AuthMethod) -> AuthCounters {
         let (accepted, refused) = (AuthResult::Accepted.label(), AuthResult::Refused.label());
-        let refused = Lazy::new(&self.auth, &[route, method.label(), refused], AuthReason::names as List);
-        let early = REFUSED_FROM_THE_START.iter().filter(|(own, _)| *own == method);
+        let refused = LazySeries::new(&self.auth, &[route, method.label(), refused], AuthReason::names as LabelListFn);
+        let early = PREREGISTERED_REFUSALS.iter().filter(|(own, _)| *own == method);
         early.flat_map(|(_, reasons)| *reasons).for_each(|reason| {
-            refused.at(*reason as usize);
+            refused.series_at(*reason as usize);
         });
-        let accepted = self.auth.with(&[route, method.label(), accepted, AuthReason::Accepted.label()]);
-        Auth { accepted, refused }
+        let accepted = self.auth.with_label_values(&[route, method.label(), accepted, AuthReason::Accepted.label()]);
+        AuthCounters { accepted, refused }
     }
 }
 
-impl Events {
+impl EventCounters {
     /// The counters of one dialect.
-    fn of(&self, dialect: &str) -> Option<&Lazy<&'static Dialect, Counter>> {
+    fn for_dialect(&self, dialect: &str) -> Option<&LazySeries<&'static Dialect, Counter>> {
         self.0.iter().find(|(name, _)| *name == dialect).map(|(_, counters)| counters)
     }
 }
 
-impl Translate {
-    fn new(family: &Family<Histogram>, client: Side, agent: Side) -> Self {
-        let clients = client.dialects().into_iter();
+impl TranslationTimes {
+    fn new(family: &Family<Histogram>, client: PeerDialect, agent: PeerDialect) -> Self {
+        let clients = client.possible_dialects().into_iter();
         let with = |client: &Dialect| {
             let name = client.name;
-            agent.dialects().into_iter().map(move |agent| (name, agent.name, OnceLock::new()))
+            agent.possible_dialects().into_iter().map(move |agent| (name, agent.name, OnceLock::new()))
         };
-        Translate { family: family.clone(), pairs: clients.flat_map(with).collect() }
+        TranslationTimes { family: family.clone(), pairs: clients.flat_map(with).collect() }
     }
 
     fn observe(&self, client: &str, agent: &str, took: Duration) {
         if let Some((.., times)) = self.pairs.iter().find(|(one, other, _)| (*one, *other) == (client, agent)) {
-            times.get_or_init(|| self.family.with(&[client, agent])).observe(took);
+            times.get_or_init(|| self.family.with_label_values(&[client, agent])).observe(took);
         }
     }
 }
 
 /// What a run said in all, for its line in the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Totals {
+pub struct RunTotals {
     /// events of the agent
     pub events_in: u64,
     /// events for the client
@@ -225,79 +228,85 @@ impl RouteMetrics {
 
     /// Counts a run as open until the returned value is dropped.
     #[must_use]
-    pub fn open(self: &Arc<Self>) -> Active {
+    pub fn open_run(self: &Arc<Self>) -> OpenRunGuard {
         self.active.inc();
-        Active(Arc::clone(self))
+        OpenRunGuard(Arc::clone(self))
     }
 
     /// Counts what of a request the agent's dialect cannot take.
-    pub fn downgraded(&self, count: u64) {
-        self.losses.at(Loss::Downgraded as usize).inc_by(count);
+    pub fn inc_downgraded(&self, count: u64) {
+        self.losses.series_at(EventLoss::Downgraded as usize).inc_by(count);
     }
 
     /// Counts a caller that was let in, or not.
-    pub fn authenticated(&self, method: AuthMethod, reason: AuthReason) {
+    pub fn inc_auth(&self, method: AuthMethod, reason: AuthReason) {
         let auth = &self.auth[method as usize];
-        let count = if reason == AuthReason::Accepted { &auth.accepted } else { auth.refused.at(reason as usize) };
+        let count =
+            if reason == AuthReason::Accepted { &auth.accepted } else { auth.refused.series_at(reason as usize) };
         count.inc();
     }
 
     /// Counts how a run ended, and how long it took.
-    pub fn ended(&self, outcome: Outcome, took: Duration) {
-        self.ended[outcome as usize].inc();
-        self.duration.at(outcome as usize).observe(took);
+    pub fn record_end(&self, outcome: RunOutcome, took: Duration) {
+        self.ended_runs[outcome as usize].inc();
+        self.duration.series_at(outcome as usize).observe(took);
     }
 
     /// Notes how long the client waited for its first event.
-    pub fn first_event(&self, after: Duration) {
+    pub fn observe_first_event(&self, after: Duration) {
         self.first_event.observe(after);
     }
 
     /// Notes how long the agent took for what it said next.
-    pub fn gap(&self, waited: Duration) {
+    pub fn observe_gap(&self, waited: Duration) {
         self.gap.observe(waited);
     }
 
     /// Notes how long it took to translate what was read, as `report` says from what and into what.
-    pub fn translated(&self, report: &Report, took: Duration) {
+    pub fn observe_translation(&self, report: &TranslationReport, took: Duration) {
         self.translate.observe(report.client, report.agent, took);
     }
 
     /// Counts bytes that came from the agent.
-    pub fn bytes_read(&self, bytes: usize) {
+    pub fn inc_bytes_read(&self, bytes: usize) {
         self.bytes_read.inc_by(bytes as u64);
     }
 
     /// Counts bytes that are for the client.
-    pub fn bytes_written(&self, bytes: usize) {
+    pub fn inc_bytes_written(&self, bytes: usize) {
         self.bytes_written.inc_by(bytes as u64);
     }
 
     /// Counts what `report` says, takes it out of there, and adds it to `totals`. Gives the sign by which the agent turned out
     /// to speak another dialect, if it did since.
-    pub fn count(&self, report: &mut Report, totals: &mut Totals) -> Option<&'static Sign> {
-        let turned = report.turned.take().map(|mut turned| {
-            totals.events_in += events(&mut turned.read, self.read.of(turned.from));
-            turned.sign
+    pub fn count_report(
+        &self,
+        report: &mut TranslationReport,
+        totals: &mut RunTotals,
+    ) -> Option<&'static DetectionRule> {
+        let turned = report.dialect_switch.take().map(|mut turned| {
+            totals.events_in +=
+                count_events(&mut turned.events_read, self.read_events.for_dialect(turned.from_dialect));
+            turned.rule
         });
-        totals.events_in += events(&mut report.read, self.read.of(report.agent));
-        totals.events_out += events(&mut report.written, self.written.of(report.client));
-        totals.foreign += report.repairs[Repair::ForeignType as usize];
-        totals.repairs += drain(&mut report.repairs, &self.repairs);
-        totals.losses += drain(&mut report.losses, &self.losses);
+        totals.events_in += count_events(&mut report.events_read, self.read_events.for_dialect(report.agent));
+        totals.events_out += count_events(&mut report.events_written, self.written_events.for_dialect(report.client));
+        totals.foreign += report.repairs[EventRepair::ForeignType as usize];
+        totals.repairs += drain_counts(&mut report.repairs, &self.repairs);
+        totals.losses += drain_counts(&mut report.losses, &self.losses);
         turned
     }
 }
 
 /// Counts events by their types. A dialect that the route cannot have is nobody's.
-fn events(counts: &mut [u64], counters: Option<&Lazy<&'static Dialect, Counter>>) -> u64 {
-    counters.map_or(0, |counters| drain(counts, counters))
+fn count_events(counts: &mut [u64], counters: Option<&LazySeries<&'static Dialect, Counter>>) -> u64 {
+    counters.map_or(0, |counters| drain_counts(counts, counters))
 }
 
-fn drain<N: Names>(counts: &mut [u64], counters: &Lazy<N, Counter>) -> u64 {
+fn drain_counts<N: LabelList>(counts: &mut [u64], counters: &LazySeries<N, Counter>) -> u64 {
     let mut sum = 0;
     for (place, count) in counts.iter_mut().enumerate().filter(|(_, count)| **count != 0) {
-        counters.at(place).inc_by(*count);
+        counters.series_at(place).inc_by(*count);
         sum += std::mem::take(count);
     }
     sum
@@ -305,9 +314,9 @@ fn drain<N: Names>(counts: &mut [u64], counters: &Lazy<N, Counter>) -> u64 {
 
 /// A run that is counted as open.
 #[derive(Debug)]
-pub struct Active(Arc<RouteMetrics>);
+pub struct OpenRunGuard(Arc<RouteMetrics>);
 
-impl Drop for Active {
+impl Drop for OpenRunGuard {
     fn drop(&mut self) {
         self.0.active.dec();
     }
@@ -320,17 +329,21 @@ mod tests {
     use crate::dialect::{AG_UI, HAI};
 
     #[test]
-    fn a_report_is_counted_once() {
+    fn counts_a_report_once() {
         let metrics = Metrics::new().expect("unique names");
-        let route = metrics.route("r", Side::new(&AG_UI), Side::new(&HAI));
-        let mut report = Report { agent: HAI.name, read: vec![0; HAI.labels().len()].into(), ..Report::default() };
-        let mut totals = Totals::default();
+        let route = metrics.route("r", PeerDialect::new(&AG_UI), PeerDialect::new(&HAI));
+        let mut report = TranslationReport {
+            agent: HAI.name,
+            events_read: vec![0; HAI.labels().len()].into(),
+            ..TranslationReport::default()
+        };
+        let mut totals = RunTotals::default();
         for said in [2, 1, 0] {
-            report.read[0] += said;
+            report.events_read[0] += said;
             report.repairs[0] += said;
-            route.count(&mut report, &mut totals);
+            route.count_report(&mut report, &mut totals);
         }
-        let read = route.read.of(HAI.name).expect("the agent's").at(0).get();
-        assert_eq!((read, route.repairs.at(0).get(), totals.repairs), (3, 3, 3));
+        let read = route.read_events.for_dialect(HAI.name).expect("the agent's").series_at(0).get();
+        assert_eq!((read, route.repairs.series_at(0).get(), totals.repairs), (3, 3, 3));
     }
 }

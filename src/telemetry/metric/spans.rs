@@ -9,7 +9,7 @@ use std::sync::Arc;
 /// The handles of what becomes of spans.
 #[derive(Clone, Debug)]
 pub struct SpanMetrics {
-    taken: Counter,
+    exported: Counter,
     dropped: Arc<[Counter]>,
 }
 
@@ -18,18 +18,18 @@ impl SpanMetrics {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
         let dropped = table::SPANS_DROPPED.register(registry)?;
         Ok(SpanMetrics {
-            taken: table::SPANS_EXPORTED.alone(registry)?,
-            dropped: SpanLoss::ALL.iter().map(|why| dropped.with(&[why.label()])).collect(),
+            exported: table::SPANS_EXPORTED.register_single(registry)?,
+            dropped: SpanLoss::ALL.iter().map(|why| dropped.with_label_values(&[why.label()])).collect(),
         })
     }
 
     /// Counts spans that the collector took.
-    pub fn taken(&self, count: u64) {
-        self.taken.inc_by(count);
+    pub fn inc_exported(&self, count: u64) {
+        self.exported.inc_by(count);
     }
 
     /// Counts spans that it never gets.
-    pub fn dropped(&self, why: SpanLoss, count: u64) {
+    pub fn inc_dropped(&self, why: SpanLoss, count: u64) {
         self.dropped[why as usize].inc_by(count);
     }
 }

@@ -1,7 +1,7 @@
 //! The collector that spans go to, by the environment variables that OpenTelemetry has for it and by nothing else.
 
-use super::post::Post;
-use super::queue::{Pace, Queue};
+use super::exporter_client::ExporterClient;
+use super::span_queue::{BatchConfig, SpanQueue};
 use crate::telemetry::Metrics;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry::{InstrumentationScope, Key, KeyValue};
@@ -29,53 +29,56 @@ const SAMPLER_ARG: &str = "OTEL_TRACES_SAMPLER_ARG";
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How spans are recorded, and where they go from there.
-pub(super) struct Collector {
+pub(super) struct TraceCollector {
     tracer: SdkTracer,
-    queue: Queue,
+    queue: SpanQueue,
 }
 
-impl Collector {
+impl TraceCollector {
     /// The collector of the environment; `None` where there is none.
     ///
     /// # Errors
     /// Which variable cannot be meant, and why.
-    pub(super) fn from_environment(metrics: &Arc<Metrics>) -> Result<Option<Collector>, String> {
-        Collector::of(&|name| std::env::var(name).ok(), metrics)
+    pub(super) fn from_environment(metrics: &Arc<Metrics>) -> Result<Option<TraceCollector>, String> {
+        TraceCollector::from_variables(&|name| std::env::var(name).ok(), metrics)
     }
 
-    fn of(variable: &dyn Fn(&str) -> Option<String>, metrics: &Arc<Metrics>) -> Result<Option<Collector>, String> {
-        if !is_wanted(variable)? {
+    fn from_variables(
+        variable: &dyn Fn(&str) -> Option<String>,
+        metrics: &Arc<Metrics>,
+    ) -> Result<Option<TraceCollector>, String> {
+        if !is_enabled(variable)? {
             return Ok(None);
         }
-        let timeout = first(variable, TIMEOUTS).map_or(Ok(TIMEOUT), |(name, text)| millis(name, &text))?;
-        let pace = Pace {
-            delay: read(variable, "OTEL_BSP_SCHEDULE_DELAY", 5000).map(Duration::from_millis)?,
-            most: size(variable, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)?,
-            batch: size(variable, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)?,
+        let timeout = first_set(variable, TIMEOUTS).map_or(Ok(TIMEOUT), |(name, text)| parse_millis(name, &text))?;
+        let pace = BatchConfig {
+            schedule_delay: read_number(variable, "OTEL_BSP_SCHEDULE_DELAY", 5000).map(Duration::from_millis)?,
+            max_queue_size: read_size(variable, "OTEL_BSP_MAX_QUEUE_SIZE", 2048)?,
+            max_export_batch_size: read_size(variable, "OTEL_BSP_MAX_EXPORT_BATCH_SIZE", 512)?,
         };
-        let post = Post::new(timeout);
+        let post = ExporterClient::new(timeout);
         let exporter = SpanExporter::builder().with_http().with_http_client(post.clone()).build();
         let mut exporter = exporter.map_err(|error| format!("traces: {error}"))?;
-        let resource = resource();
+        let resource = build_resource();
         exporter.set_resource(&resource);
-        let queue = Queue::start(exporter, post, pace, metrics.spans())?;
+        let queue = SpanQueue::start(exporter, post, pace, metrics.spans())?;
         let provider = SdkTracerProvider::builder().with_resource(resource).with_span_processor(queue.clone()).build();
         let scope = InstrumentationScope::builder("diglot").with_version(env!("CARGO_PKG_VERSION")).build();
-        Ok(Some(Collector { tracer: provider.tracer_with_scope(scope), queue }))
+        Ok(Some(TraceCollector { tracer: provider.tracer_with_scope(scope), queue }))
     }
 
     pub(super) fn tracer(&self) -> &SdkTracer {
         &self.tracer
     }
 
-    pub(super) fn flush(&self, patience: Duration) {
-        self.queue.flush(patience);
+    pub(super) fn flush(&self, timeout: Duration) {
+        self.queue.flush(timeout);
     }
 }
 
 /// Whether spans are sent anywhere. What OpenTelemetry would leave at its default is a mistake here: whoever wrote it meant
 /// something else.
-fn is_wanted(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String> {
+fn is_enabled(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String> {
     // "MUST be set to true only by the case-insensitive string `true`."
     if variable(DISABLED).is_some_and(|text| text.eq_ignore_ascii_case("true")) {
         return Ok(false);
@@ -86,18 +89,18 @@ fn is_wanted(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String> 
         Some(other) => return Err(format!("{EXPORTER} is `{other}`; there are `otlp` and `none`")),
     }
     // Without a collector nobody pays for one; OpenTelemetry would look for it at localhost:4318.
-    let Some((name, endpoint)) = first(variable, ENDPOINTS) else { return Ok(false) };
-    let why = super::post::place(&endpoint).err();
+    let Some((name, endpoint)) = first_set(variable, ENDPOINTS) else { return Ok(false) };
+    let why = super::exporter_client::parse_address(&endpoint).err();
     if let Some(why) = why {
         return Err(format!("{name} {why}; write a URL such as http://collector:4318"));
     }
-    if let Some((name, protocol)) = first(variable, PROTOCOLS)
+    if let Some((name, protocol)) = first_set(variable, PROTOCOLS)
         && protocol != "http/protobuf"
     {
         let hint = "write http/protobuf, and the collector's port for HTTP (4318)";
         return Err(format!("{name} is `{protocol}`, which the gateway does not speak; {hint}"));
     }
-    if let Some((name, compression)) = first(variable, COMPRESSIONS)
+    if let Some((name, compression)) = first_set(variable, COMPRESSIONS)
         && compression != "none"
     {
         return Err(format!("{name} is `{compression}`, and batches are sent as they are; write none"));
@@ -107,7 +110,7 @@ fn is_wanted(variable: &dyn Fn(&str) -> Option<String>) -> Result<bool, String> 
 }
 
 fn check_sampler(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
-    let Some((_, sampler)) = first(variable, [SAMPLER]) else { return Ok(()) };
+    let Some((_, sampler)) = first_set(variable, [SAMPLER]) else { return Ok(()) };
     match sampler.as_str() {
         "always_on" | "always_off" | "parentbased_always_on" | "parentbased_always_off" => Ok(()),
         "traceidratio" | "parentbased_traceidratio" => {
@@ -123,7 +126,7 @@ fn check_sampler(variable: &dyn Fn(&str) -> Option<String>) -> Result<(), String
 }
 
 /// Who speaks: what the environment says (`OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`), and our name where it says none.
-fn resource() -> Resource {
+fn build_resource() -> Resource {
     let own = |given: &Resource| {
         let unnamed =
             given.get(&Key::new("service.name")).is_none_or(|name| name.as_str().starts_with("unknown_service"));
@@ -137,7 +140,7 @@ fn resource() -> Resource {
 }
 
 /// The first of these variables that says something.
-fn first<const N: usize>(
+fn first_set<const N: usize>(
     variable: &dyn Fn(&str) -> Option<String>,
     names: [&'static str; N],
 ) -> Option<(&'static str, String)> {
@@ -145,20 +148,20 @@ fn first<const N: usize>(
     names.into_iter().filter_map(said).find(|(_, text)| !text.is_empty())
 }
 
-fn read(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<u64, String> {
-    let said = first(variable, [name]);
+fn read_number(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<u64, String> {
+    let said = first_set(variable, [name]);
     said.map_or(Ok(default), |(name, text)| text.parse().map_err(|_| format!("{name} is `{text}`, which is no number")))
 }
 
-fn size(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<usize, String> {
-    let size = read(variable, name, default)?;
+fn read_size(variable: &dyn Fn(&str) -> Option<String>, name: &'static str, default: u64) -> Result<usize, String> {
+    let size = read_number(variable, name, default)?;
     usize::try_from(size)
         .ok()
         .filter(|size| *size > 0)
         .ok_or_else(|| format!("{name} is `{size}`; there has to be some"))
 }
 
-fn millis(name: &str, text: &str) -> Result<Duration, String> {
+fn parse_millis(name: &str, text: &str) -> Result<Duration, String> {
     let wrong = || format!("{name} is `{text}`, which is no number of milliseconds");
     text.parse().ok().filter(|millis| *millis > 0).map(Duration::from_millis).ok_or_else(wrong)
 }
@@ -167,13 +170,13 @@ fn millis(name: &str, text: &str) -> Result<Duration, String> {
 mod tests {
     use super::*;
 
-    fn wanted(variables: &[(&str, &str)]) -> Result<bool, String> {
+    fn check_variables(variables: &[(&str, &str)]) -> Result<bool, String> {
         let found = |name: &str| variables.iter().find(|(own, _)| *own == name).map(|(_, text)| (*text).to_owned());
-        is_wanted(&found)
+        is_enabled(&found)
     }
 
     #[test]
-    fn without_an_endpoint_there_is_no_collector() {
+    fn exports_only_with_an_endpoint() {
         let here = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
         for (variables, on) in [
             (vec![], false),
@@ -189,12 +192,12 @@ mod tests {
                 true,
             ),
         ] {
-            assert_eq!(wanted(&variables), Ok(on), "{variables:?}");
+            assert_eq!(check_variables(&variables), Ok(on), "{variables:?}");
         }
     }
 
     #[test]
-    fn a_variable_that_cannot_be_meant_is_named() {
+    fn names_the_invalid_variable() {
         let here = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4318");
         for (variables, said) in [
             (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "collector:4318")], "OTEL_EXPORTER_OTLP_ENDPOINT is no http"),
@@ -208,7 +211,7 @@ mod tests {
                 "OTEL_TRACES_SAMPLER_ARG",
             ),
         ] {
-            let why = wanted(&variables).expect_err(said);
+            let why = check_variables(&variables).expect_err(said);
             assert!(why.starts_with(said) && !why.contains("secret"), "{why}");
         }
     }

@@ -1,39 +1,39 @@
 //! Recordings of a build without `otel`: there are none.
 
-use super::context::{Context, Parent};
-use super::{Arrival, Method};
+use super::trace_context::{TraceContext, TraceParent};
+use super::{RequestAttributes, RequestMethod};
 use crate::error::Rejection;
 use crate::telemetry::Metrics;
-use crate::telemetry::occurrence::{Refused, RunEnded};
+use crate::telemetry::internal_event::{RequestRejected, RunEnded};
 use http::HeaderValue;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// There is none.
 #[derive(Clone, Debug)]
-pub(super) enum Recorder {}
+pub(super) enum SpanRecorder {}
 
 /// Of a span that nobody hears of.
 #[derive(Debug, Default)]
-pub(super) struct Recording;
+pub(super) struct SpanRecording;
 
-impl Recorder {
-    pub(super) fn from_environment(_: &Arc<Metrics>) -> Result<Option<Recorder>, String> {
+impl SpanRecorder {
+    pub(super) fn from_environment(_: &Arc<Metrics>) -> Result<Option<SpanRecorder>, String> {
         Ok(None)
     }
 
-    pub(super) fn server(&self, _: Option<&Parent>, _: Arrival<'_>) -> (Context, Recording) {
+    pub(super) fn start_server_span(&self, _: Option<&TraceParent>, _: RequestAttributes<'_>) -> (TraceContext, SpanRecording) {
         match *self {}
     }
 
-    pub(super) fn client(
+    pub(super) fn start_client_span(
         &self,
-        _: &Context,
+        _: &TraceContext,
         _: Option<&HeaderValue>,
-        _: Method,
+        _: RequestMethod,
         _: &str,
         _: &str,
-    ) -> (Context, Recording) {
+    ) -> (TraceContext, SpanRecording) {
         match *self {}
     }
 
@@ -42,22 +42,22 @@ impl Recorder {
     }
 }
 
-impl Recording {
+impl SpanRecording {
     pub(super) fn is_recording(&self) -> bool {
         false
     }
 
-    pub(super) fn run(&mut self, _: &RunEnded<'_>) {}
+    pub(super) fn finish_run(&mut self, _: &RunEnded<'_>) {}
 
-    pub(super) fn refusal(&mut self, _: &Refused<'_>) {}
+    pub(super) fn finish_rejected(&mut self, _: &RequestRejected<'_>) {}
 
-    pub(super) fn answer(&mut self, _: u16) {}
+    pub(super) fn finish_response(&mut self, _: u16) {}
 
-    pub(super) fn head(&mut self, _: u16) {}
+    pub(super) fn record_status(&mut self, _: u16) {}
 
-    pub(super) fn fail(&mut self, _: &Rejection) {}
+    pub(super) fn finish_failed(&mut self, _: &Rejection) {}
 
-    pub(super) fn end(&mut self) {}
+    pub(super) fn finish(&mut self) {}
 
     pub(super) fn abandon(&mut self) {}
 }

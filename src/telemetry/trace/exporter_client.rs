@@ -25,7 +25,7 @@ const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
 
 /// Where a collector is.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct CollectorAddress {
     tls: bool,
     host: String,
     port: u16,
@@ -35,7 +35,7 @@ pub(super) struct Place {
 ///
 /// # Errors
 /// Why nothing is sent there; the URL is not in it.
-pub(super) fn place(url: &str) -> Result<Place, String> {
+pub(super) fn parse_address(url: &str) -> Result<CollectorAddress, String> {
     let uri: Uri = url.parse().map_err(|_| "is no URL")?;
     let tls = match uri.scheme_str() {
         Some("https") => true,
@@ -48,14 +48,14 @@ pub(super) fn place(url: &str) -> Result<Place, String> {
     }
     let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
     let port = authority.port_u16().unwrap_or(if tls { 443 } else { 80 });
-    Ok(Place { tls, host, port })
+    Ok(CollectorAddress { tls, host, port })
 }
 
 /// Sends batches.
 #[derive(Clone)]
-pub(super) struct Post(Arc<Inner>);
+pub(super) struct ExporterClient(Arc<ExporterClientInner>);
 
-struct Inner {
+struct ExporterClientInner {
     timeout: Duration,
     /// made when it is first needed
     tls: OnceLock<TlsConnector>,
@@ -63,41 +63,41 @@ struct Inner {
     failure: Mutex<Option<String>>,
 }
 
-impl fmt::Debug for Post {
+impl fmt::Debug for ExporterClient {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Post")
     }
 }
 
-impl Post {
+impl ExporterClient {
     /// Each may take that long, from the look-up of the host to the last byte of the answer.
-    pub(super) fn new(timeout: Duration) -> Post {
-        Post(Arc::new(Inner { timeout, tls: OnceLock::new(), failure: Mutex::default() }))
+    pub(super) fn new(timeout: Duration) -> ExporterClient {
+        ExporterClient(Arc::new(ExporterClientInner { timeout, tls: OnceLock::new(), failure: Mutex::default() }))
     }
 
     /// Why the last one failed, once.
-    pub(super) fn failure(&self) -> Option<String> {
+    pub(super) fn take_failure(&self) -> Option<String> {
         self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    fn failed(&self, why: &str) {
+    fn set_failure(&self, why: &str) {
         *self.0.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
     }
 
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {
-        let place = place(&request.uri().to_string())?;
+        let place = parse_address(&request.uri().to_string())?;
         let stream = TcpStream::connect((place.host.as_str(), place.port)).await;
         let stream = stream.map_err(|error| format!("{}:{}: {error}", place.host, place.port))?;
         if !place.tls {
-            return exchange(stream, request).await;
+            return send_over(stream, request).await;
         }
         let name = ServerName::try_from(place.host).map_err(|error| error.to_string())?;
-        let stream = self.tls()?.connect(name, stream).await;
-        exchange(stream.map_err(|error| format!("TLS: {error}"))?, request).await
+        let stream = self.tls_connector()?.connect(name, stream).await;
+        send_over(stream.map_err(|error| format!("TLS: {error}"))?, request).await
     }
 
     /// TLS with the certificates that the system trusts, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`.
-    fn tls(&self) -> Result<&TlsConnector, String> {
+    fn tls_connector(&self) -> Result<&TlsConnector, String> {
         if let Some(tls) = self.0.tls.get() {
             return Ok(tls);
         }
@@ -115,22 +115,22 @@ impl Post {
 }
 
 #[async_trait]
-impl HttpClient for Post {
+impl HttpClient for ExporterClient {
     async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
         let sent = tokio::time::timeout(self.0.timeout, self.send(request)).await;
         let sent = sent.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.0.timeout)));
         match &sent {
             Ok(response) if !response.status().is_success() => {
-                self.failed(&format!("the collector answered {}", response.status()));
+                self.set_failure(&format!("the collector answered {}", response.status()));
             }
             Ok(_) => {}
-            Err(why) => self.failed(why),
+            Err(why) => self.set_failure(why),
         }
         sent.map_err(HttpError::from)
     }
 }
 
-async fn exchange<S>(stream: S, mut request: Request<Bytes>) -> Result<Response<Bytes>, String>
+async fn send_over<S>(stream: S, mut request: Request<Bytes>) -> Result<Response<Bytes>, String>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {

@@ -1,10 +1,10 @@
 //! Spans on their way to the collector: they wait in a bounded queue, and a thread of its own sends them in batches. Whoever
 //! ends a span waits for nobody; what finds no room is dropped and counted.
 
-use super::post::Post;
+use super::exporter_client::ExporterClient;
+use crate::telemetry::internal_event;
 use crate::telemetry::label::SpanLoss;
 use crate::telemetry::metric::SpanMetrics;
-use crate::telemetry::occurrence;
 use opentelemetry::Context;
 use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::error::OTelSdkResult;
@@ -15,83 +15,88 @@ use tokio::runtime::{Builder, Runtime};
 
 /// How spans are sent.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Pace {
+pub(super) struct BatchConfig {
     /// how long a span may wait for others
-    pub delay: Duration,
+    pub schedule_delay: Duration,
     /// how many may wait
-    pub most: usize,
+    pub max_queue_size: usize,
     /// how many are sent at once
-    pub batch: usize,
+    pub max_export_batch_size: usize,
 }
 
 /// The queue.
 #[derive(Clone, Debug)]
-pub(super) struct Queue(Arc<Inner>);
+pub(super) struct SpanQueue(Arc<SpanQueueInner>);
 
 #[derive(Debug)]
-struct Inner {
-    pace: Pace,
+struct SpanQueueInner {
+    config: BatchConfig,
     metrics: SpanMetrics,
-    state: Mutex<State>,
+    state: Mutex<SpanQueueState>,
     /// for the thread: there is something to do
-    work: Condvar,
+    work_ready: Condvar,
     /// for who waits until nothing is left
     idle: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
-    waiting: Vec<SpanData>,
+struct SpanQueueState {
+    pending: Vec<SpanData>,
     /// when the first of them came
-    since: Option<Instant>,
+    oldest_since: Option<Instant>,
     /// whether a batch is on its way
     sending: bool,
     /// somebody waits until all are sent
-    hurry: bool,
+    flushing: bool,
 }
 
-impl Queue {
+impl SpanQueue {
     /// Starts the thread that sends.
     ///
     /// # Errors
     /// The system has no room for one.
-    pub(super) fn start(exporter: SpanExporter, post: Post, pace: Pace, metrics: SpanMetrics) -> Result<Queue, String> {
+    pub(super) fn start(
+        exporter: SpanExporter,
+        post: ExporterClient,
+        pace: BatchConfig,
+        metrics: SpanMetrics,
+    ) -> Result<SpanQueue, String> {
         let (state, work, idle) = (Mutex::default(), Condvar::new(), Condvar::new());
-        let inner = Arc::new(Inner { pace, metrics, state, work, idle });
+        let inner = Arc::new(SpanQueueInner { config: pace, metrics, state, work_ready: work, idle });
         let runtime = Builder::new_current_thread().enable_all().build().map_err(|error| error.to_string())?;
-        let sender = Sender { inner: Arc::clone(&inner), runtime, exporter, post, away: false };
+        let sender = BatchSender { inner: Arc::clone(&inner), runtime, exporter, client: post, unavailable: false };
         let thread = std::thread::Builder::new().name("traces".to_owned()).spawn(move || sender.run());
         // It ends with the process.
-        thread.map(|_| Queue(inner)).map_err(|error| error.to_string())
+        thread.map(|_| SpanQueue(inner)).map_err(|error| error.to_string())
     }
 
     /// Waits until all are sent, for no longer than that.
-    pub(super) fn flush(&self, patience: Duration) {
-        let mut state = self.0.state();
-        state.hurry = true;
-        self.0.work.notify_one();
-        let left = |state: &mut State| state.sending || !state.waiting.is_empty();
+    pub(super) fn flush(&self, timeout: Duration) {
+        let mut state = self.0.lock_state();
+        state.flushing = true;
+        self.0.work_ready.notify_one();
+        let left = |state: &mut SpanQueueState| state.sending || !state.pending.is_empty();
         // A thread that panicked while it held the lock has sent nothing more.
-        let _ = self.0.idle.wait_timeout_while(state, patience, left);
+        let _ = self.0.idle.wait_timeout_while(state, timeout, left);
     }
 }
 
-impl SpanProcessor for Queue {
+impl SpanProcessor for SpanQueue {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {
-        let Inner { pace, metrics, work, .. } = &*self.0;
-        let mut state = self.0.state();
-        if state.waiting.len() >= pace.most {
+        let SpanQueueInner { config: pace, metrics, work_ready: work, .. } = &*self.0;
+        let mut state = self.0.lock_state();
+        if state.pending.len() >= pace.max_queue_size {
             drop(state);
-            metrics.dropped(SpanLoss::QueueFull, 1);
+            metrics.inc_dropped(SpanLoss::QueueFull, 1);
             return;
         }
-        state.waiting.push(span);
-        let first = state.since.is_none();
-        state.since.get_or_insert_with(Instant::now);
+        state.pending.push(span);
+        let first = state.oldest_since.is_none();
+        state.oldest_since.get_or_insert_with(Instant::now);
         // It sleeps until the first is old enough or a batch is full.
-        let is_due = first || state.waiting.len() >= pace.batch;
+        let is_due = first || state.pending.len() >= pace.max_export_batch_size;
         drop(state);
         if is_due {
             work.notify_one();
@@ -107,75 +112,75 @@ impl SpanProcessor for Queue {
     }
 }
 
-impl Inner {
-    fn state(&self) -> MutexGuard<'_, State> {
+impl SpanQueueInner {
+    fn lock_state(&self) -> MutexGuard<'_, SpanQueueState> {
         // Nothing panics while the lock is held.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for a batch.
-    fn next(&self) -> Vec<SpanData> {
-        let mut state = self.state();
+    fn next_batch(&self) -> Vec<SpanData> {
+        let mut state = self.lock_state();
         loop {
-            let age = state.since.map(|since| since.elapsed());
-            let full = state.waiting.len() >= self.pace.batch.min(self.pace.most);
+            let age = state.oldest_since.map(|since| since.elapsed());
+            let full = state.pending.len() >= self.config.max_export_batch_size.min(self.config.max_queue_size);
             match age {
-                Some(age) if full || state.hurry || age >= self.pace.delay => {
-                    let most = state.waiting.len().min(self.pace.batch);
-                    let rest = state.waiting.split_off(most);
-                    let batch = std::mem::replace(&mut state.waiting, rest);
+                Some(age) if full || state.flushing || age >= self.config.schedule_delay => {
+                    let most = state.pending.len().min(self.config.max_export_batch_size);
+                    let rest = state.pending.split_off(most);
+                    let batch = std::mem::replace(&mut state.pending, rest);
                     // Those that are left came at about the same time.
-                    state.since = state.since.filter(|_| !state.waiting.is_empty());
+                    state.oldest_since = state.oldest_since.filter(|_| !state.pending.is_empty());
                     state.sending = true;
                     return batch;
                 }
                 Some(age) => {
-                    let waited = self.work.wait_timeout(state, self.pace.delay.saturating_sub(age));
+                    let waited = self.work_ready.wait_timeout(state, self.config.schedule_delay.saturating_sub(age));
                     state = waited.unwrap_or_else(PoisonError::into_inner).0;
                 }
-                None => state = self.work.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => state = self.work_ready.wait(state).unwrap_or_else(PoisonError::into_inner),
             }
         }
     }
 
-    fn sent(&self) {
-        self.state().sending = false;
+    fn mark_sent(&self) {
+        self.lock_state().sending = false;
         self.idle.notify_all();
     }
 }
 
 /// The thread that sends.
-struct Sender {
-    inner: Arc<Inner>,
+struct BatchSender {
+    inner: Arc<SpanQueueInner>,
     runtime: Runtime,
     exporter: SpanExporter,
-    post: Post,
+    client: ExporterClient,
     /// the last batch was not taken, and that was said
-    away: bool,
+    unavailable: bool,
 }
 
-impl Sender {
+impl BatchSender {
     fn run(mut self) {
         loop {
-            let batch = self.inner.next();
+            let batch = self.inner.next_batch();
             let count = batch.len() as u64;
             let taken = self.runtime.block_on(self.exporter.export(batch));
             match taken {
                 Ok(()) => {
-                    self.inner.metrics.taken(count);
-                    if std::mem::take(&mut self.away) {
-                        occurrence::CollectorAnswers.emit();
+                    self.inner.metrics.inc_exported(count);
+                    if std::mem::take(&mut self.unavailable) {
+                        internal_event::CollectorRecovered.emit();
                     }
                 }
                 Err(error) => {
-                    self.inner.metrics.dropped(SpanLoss::NotTaken, count);
-                    if !std::mem::replace(&mut self.away, true) {
-                        let cause = self.post.failure().unwrap_or_else(|| error.to_string());
-                        occurrence::CollectorAway { cause }.emit();
+                    self.inner.metrics.inc_dropped(SpanLoss::ExportFailed, count);
+                    if !std::mem::replace(&mut self.unavailable, true) {
+                        let cause = self.client.take_failure().unwrap_or_else(|| error.to_string());
+                        internal_event::CollectorUnavailable { cause }.emit();
                     }
                 }
             }
-            self.inner.sent();
+            self.inner.mark_sent();
         }
     }
 }

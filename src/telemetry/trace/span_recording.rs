@@ -1,13 +1,13 @@
 //! What a collector is told of a span: names and attributes by OpenTelemetry's semantic conventions for HTTP and for agents,
 //! and `diglot.…` for what those have no word for. No credential, no body, no query; of who calls the address alone.
 
-use super::collector::Collector;
-use super::context::{Context, Parent, RANDOM, SpanId, TraceId};
-use super::{Arrival, Method};
+use super::collector::TraceCollector;
+use super::trace_context::{RANDOM_FLAG, SpanId, TraceContext, TraceId, TraceParent};
+use super::{RequestAttributes, RequestMethod};
 use crate::error::Rejection;
 use crate::telemetry::Metrics;
-use crate::telemetry::label::Outcome;
-use crate::telemetry::occurrence::{Caller, Refused, RunEnded, shown};
+use crate::telemetry::internal_event::{CallerInfo, RequestRejected, RunEnded, sanitize};
+use crate::telemetry::label::RunOutcome;
 use http::HeaderValue;
 use opentelemetry::trace::{Span as _, SpanContext, SpanKind, Status, TraceContextExt, TraceFlags, TraceState, Tracer};
 use opentelemetry::{Context as Surroundings, KeyValue, Value};
@@ -18,83 +18,88 @@ use std::time::{Duration, SystemTime};
 
 /// Begins recordings.
 #[derive(Clone)]
-pub(super) struct Recorder(Arc<Collector>);
+pub(super) struct SpanRecorder(Arc<TraceCollector>);
 
 /// A span that a collector will hear of, unless nobody wants to.
 #[derive(Default)]
-pub(super) struct Recording(Option<Box<Span>>);
+pub(super) struct SpanRecording(Option<Box<Span>>);
 
-impl fmt::Debug for Recorder {
+impl fmt::Debug for SpanRecorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Recorder")
     }
 }
 
-impl fmt::Debug for Recording {
+impl fmt::Debug for SpanRecording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Recording({})", self.is_recording())
     }
 }
 
-impl Recorder {
-    pub(super) fn from_environment(metrics: &Arc<Metrics>) -> Result<Option<Recorder>, String> {
-        Ok(Collector::from_environment(metrics)?.map(|collector| Recorder(Arc::new(collector))))
+impl SpanRecorder {
+    pub(super) fn from_environment(metrics: &Arc<Metrics>) -> Result<Option<SpanRecorder>, String> {
+        Ok(TraceCollector::from_environment(metrics)?.map(|collector| SpanRecorder(Arc::new(collector))))
     }
 
     /// The span of a request of a client.
-    pub(super) fn server(&self, parent: Option<&Parent>, arrival: Arrival<'_>) -> (Context, Recording) {
-        let Arrival { method, route: (route, path), tls } = arrival;
-        let mut attributes = vec![of_method(method), of("url.scheme", if tls { "https" } else { "http" })];
+    pub(super) fn start_server_span(
+        &self,
+        parent: Option<&TraceParent>,
+        arrival: RequestAttributes<'_>,
+    ) -> (TraceContext, SpanRecording) {
+        let RequestAttributes { method, route: (route, path), tls } = arrival;
+        let mut attributes =
+            vec![method_attribute(method), attribute("url.scheme", if tls { "https" } else { "http" })];
         // "HTTP span names SHOULD be `{method} {target}` if there is a (low-cardinality) `target` available": not what
         // the client wrote.
-        let mut name = named(method).to_owned();
+        let mut name = span_name(method).to_owned();
         if !route.is_empty() {
             attributes.extend([
-                of("http.route", path.to_owned()),
-                of("url.path", path.to_owned()),
-                of("diglot.route", route.to_owned()),
+                attribute("http.route", path.to_owned()),
+                attribute("url.path", path.to_owned()),
+                attribute("diglot.route", route.to_owned()),
             ]);
             name = format!("{name} {path}");
         }
-        let parent = parent.map(|parent| (&parent.context, parent.state.as_ref()));
-        self.begin(SpanKind::Server, name, attributes, parent)
+        let parent = parent.map(|parent| (&parent.context, parent.tracestate.as_ref()));
+        self.start_span(SpanKind::Server, name, attributes, parent)
     }
 
     /// The span of a request to an agent.
-    pub(super) fn client(
+    pub(super) fn start_client_span(
         &self,
-        of_request: &Context,
+        of_request: &TraceContext,
         state: Option<&HeaderValue>,
-        method: Method,
+        method: RequestMethod,
         upstream: &str,
         path: &str,
-    ) -> (Context, Recording) {
+    ) -> (TraceContext, SpanRecording) {
         let mut attributes = vec![
-            of_method(method),
-            of("url.full", format!("{upstream}{path}")),
-            of("gen_ai.operation.name", "invoke_agent"),
-            of("diglot.upstream", upstream.to_owned()),
+            method_attribute(method),
+            attribute("url.full", format!("{upstream}{path}")),
+            attribute("gen_ai.operation.name", "invoke_agent"),
+            attribute("diglot.upstream", upstream.to_owned()),
         ];
         if let Some((_, place)) = upstream.split_once("://")
             && let Some((host, port)) = place.rsplit_once(':')
         {
-            attributes.push(of("server.address", host.trim_matches(['[', ']']).to_owned()));
-            attributes.extend(port.parse().ok().map(|port: i64| of("server.port", port)));
+            attributes.push(attribute("server.address", host.trim_matches(['[', ']']).to_owned()));
+            attributes.extend(port.parse().ok().map(|port: i64| attribute("server.port", port)));
         }
-        self.begin(SpanKind::Client, named(method).to_owned(), attributes, Some((of_request, state)))
+        self.start_span(SpanKind::Client, span_name(method).to_owned(), attributes, Some((of_request, state)))
     }
 
-    pub(super) fn flush(&self, patience: Duration) {
-        self.0.flush(patience);
+    pub(super) fn flush(&self, timeout: Duration) {
+        self.0.flush(timeout);
     }
 
-    fn begin(
+    fn start_span(
         &self,
         kind: SpanKind,
         name: String,
         attributes: Vec<KeyValue>,
-        parent: Option<(&Context, Option<&HeaderValue>)>,
-    ) -> (Context, Recording) {
+        parent: Option<(&TraceContext, Option<&HeaderValue>)>,
+    ) -> (TraceContext, SpanRecording) {
         let remote = kind == SpanKind::Server;
         let surroundings = parent.map_or_else(Surroundings::new, |(context, state)| {
             let state = state.and_then(|state| state.to_str().ok()?.parse().ok()).unwrap_or(TraceState::NONE);
@@ -107,24 +112,24 @@ impl Recorder {
         let builder = tracer.span_builder(name).with_kind(kind).with_attributes(attributes);
         let span = tracer.build_with_context(builder, &surroundings);
         let said = span.span_context();
-        let own = Context {
+        let own = TraceContext {
             trace_id: TraceId(u128::from_be_bytes(said.trace_id().to_bytes())),
             span_id: SpanId(u64::from_be_bytes(said.span_id().to_bytes())),
-            flags: parent.map_or(0, |(context, _)| context.flags & RANDOM),
+            flags: parent.map_or(0, |(context, _)| context.flags & RANDOM_FLAG),
         };
-        let own = own.sampled(said.is_sampled());
-        let recording = Recording(span.is_recording().then(|| Box::new(span)));
+        let own = own.with_sampled(said.is_sampled());
+        let recording = SpanRecording(span.is_recording().then(|| Box::new(span)));
         (own, recording)
     }
 }
 
-impl Recording {
+impl SpanRecording {
     pub(super) fn is_recording(&self) -> bool {
         self.0.is_some()
     }
 
     /// The end of a run: its events, what it was, and how it ended.
-    pub(super) fn run(&mut self, ended: &RunEnded<'_>) {
+    pub(super) fn finish_run(&mut self, ended: &RunEnded<'_>) {
         let Some(mut span) = self.0.take() else { return };
         let now = SystemTime::now();
         if let Some(first) = ended.first_event {
@@ -132,18 +137,20 @@ impl Recording {
             span.add_event_with_timestamp("first event", at.unwrap_or(now), Vec::new());
         }
         let outcome = ended.outcome.label();
-        span.add_event_with_timestamp("closed", now, vec![of("diglot.outcome", outcome)]);
+        span.add_event_with_timestamp("closed", now, vec![attribute("diglot.outcome", outcome)]);
         let code = ended.rejection.map_or(outcome, |rejection| rejection.kind.code());
         match ended.outcome {
-            Outcome::Finished | Outcome::Cancelled => {}
+            RunOutcome::Finished | RunOutcome::Cancelled => {}
             // Nothing is wrong with the gateway or the agent when its client leaves or has an old credential.
-            Outcome::ClientGone | Outcome::Unread | Outcome::Expired => span.set_attribute(of("error.type", code)),
-            Outcome::AgentError
-            | Outcome::UpstreamError
-            | Outcome::Drained
-            | Outcome::Limited
-            | Outcome::GatewayError => {
-                span.set_attribute(of("error.type", code));
+            RunOutcome::ClientGone | RunOutcome::Unread | RunOutcome::Expired => {
+                span.set_attribute(attribute("error.type", code))
+            }
+            RunOutcome::AgentError
+            | RunOutcome::UpstreamError
+            | RunOutcome::Drained
+            | RunOutcome::Limited
+            | RunOutcome::GatewayError => {
+                span.set_attribute(attribute("error.type", code));
                 // "For HTTP status codes in the 4xx range span status MUST be left unset in case of SpanKind.SERVER".
                 if !(400..500).contains(&ended.status) {
                     span.set_status(Status::error(code));
@@ -151,16 +158,16 @@ impl Recording {
             }
         }
         let ids = ended.run.ids;
-        let number = |name, value: u64| of(name, i64::try_from(value).unwrap_or(i64::MAX));
+        let number = |name, value: u64| attribute(name, i64::try_from(value).unwrap_or(i64::MAX));
         let attributes = [
-            of("http.response.status_code", i64::from(ended.status)),
-            of("gen_ai.operation.name", "invoke_agent"),
-            of("gen_ai.conversation.id", shown(&ids.thread_id.text().unwrap_or_default())),
-            of("diglot.run_id", shown(&ids.run_id.text().unwrap_or_default())),
-            of("diglot.request_id", ended.run.request_id.to_owned()),
-            of("diglot.client_dialect", ended.dialects.0),
-            of("diglot.agent_dialect", ended.dialects.1),
-            of("diglot.outcome", outcome),
+            attribute("http.response.status_code", i64::from(ended.status)),
+            attribute("gen_ai.operation.name", "invoke_agent"),
+            attribute("gen_ai.conversation.id", sanitize(&ids.thread_id.text().unwrap_or_default())),
+            attribute("diglot.run_id", sanitize(&ids.run_id.text().unwrap_or_default())),
+            attribute("diglot.request_id", ended.run.request_id.to_owned()),
+            attribute("diglot.client_dialect", ended.dialects.0),
+            attribute("diglot.agent_dialect", ended.dialects.1),
+            attribute("diglot.outcome", outcome),
             number("diglot.events_in", ended.totals.events_in),
             number("diglot.events_out", ended.totals.events_out),
             number("diglot.bytes_in", ended.bytes.0),
@@ -170,18 +177,18 @@ impl Recording {
             number("diglot.resumed", ended.resumed.into()),
         ];
         span.set_attributes(attributes);
-        span.set_attributes(ended.upstream.map(|upstream| of("diglot.upstream", upstream.to_owned())));
-        span.set_attributes(address(ended.caller));
+        span.set_attributes(ended.upstream.map(|upstream| attribute("diglot.upstream", upstream.to_owned())));
+        span.set_attributes(client_address(ended.caller));
         span.end_with_timestamp(now);
     }
 
-    pub(super) fn refusal(&mut self, refused: &Refused<'_>) {
+    pub(super) fn finish_rejected(&mut self, refused: &RequestRejected<'_>) {
         let Some(mut span) = self.0.take() else { return };
         let code = refused.rejection.kind.code();
-        span.set_attribute(of("http.response.status_code", i64::from(refused.answered)));
-        span.set_attribute(of("error.type", code));
-        span.set_attribute(of("diglot.request_id", refused.request_id.to_owned()));
-        span.set_attributes(address(refused.caller));
+        span.set_attribute(attribute("http.response.status_code", i64::from(refused.response_status)));
+        span.set_attribute(attribute("error.type", code));
+        span.set_attribute(attribute("diglot.request_id", refused.request_id.to_owned()));
+        span.set_attributes(client_address(refused.caller));
         // The same, also where the client hears of it in an event.
         if refused.rejection.status() >= 500 {
             span.set_status(Status::error(code));
@@ -189,24 +196,24 @@ impl Recording {
         span.end();
     }
 
-    pub(super) fn answer(&mut self, status: u16) {
+    pub(super) fn finish_response(&mut self, status: u16) {
         if let Some(mut span) = self.0.take() {
-            span.set_attribute(of("http.response.status_code", i64::from(status)));
+            span.set_attribute(attribute("http.response.status_code", i64::from(status)));
             span.end();
         }
     }
 
     /// An agent has answered, and may say more. Where that is a refusal, it fails in a moment.
-    pub(super) fn head(&mut self, status: u16) {
+    pub(super) fn record_status(&mut self, status: u16) {
         if let Some(span) = &mut self.0 {
-            span.set_attribute(of("http.response.status_code", i64::from(status)));
+            span.set_attribute(attribute("http.response.status_code", i64::from(status)));
         }
     }
 
-    pub(super) fn fail(&mut self, rejection: &Rejection) {
+    pub(super) fn finish_failed(&mut self, rejection: &Rejection) {
         if let Some(mut span) = self.0.take() {
             let code = rejection.kind.code();
-            span.set_attribute(of("error.type", code));
+            span.set_attribute(attribute("error.type", code));
             span.set_status(Status::error(code));
             span.end();
         }
@@ -215,32 +222,32 @@ impl Recording {
     /// Nobody wants to know any more.
     pub(super) fn abandon(&mut self) {
         if let Some(mut span) = self.0.take() {
-            span.set_attribute(of("error.type", "cancelled"));
+            span.set_attribute(attribute("error.type", "cancelled"));
             span.end();
         }
     }
 
-    pub(super) fn end(&mut self) {
+    pub(super) fn finish(&mut self) {
         if let Some(mut span) = self.0.take() {
             span.end();
         }
     }
 }
 
-fn of(name: &'static str, value: impl Into<Value>) -> KeyValue {
+fn attribute(name: &'static str, value: impl Into<Value>) -> KeyValue {
     KeyValue::new(name, value)
 }
 
 /// "If the HTTP request method is not known to instrumentation, it MUST set the `http.request.method` attribute to `_OTHER`."
-fn of_method(method: Method) -> KeyValue {
-    of("http.request.method", if method == Method::Other { "_OTHER" } else { method.label() })
+fn method_attribute(method: RequestMethod) -> KeyValue {
+    attribute("http.request.method", if method == RequestMethod::Other { "_OTHER" } else { method.label() })
 }
 
 /// In the name of a span: "when `{http.request.method}` is set to `_OTHER`, `{method}` MUST be `HTTP`."
-fn named(method: Method) -> &'static str {
-    if method == Method::Other { "HTTP" } else { method.label() }
+fn span_name(method: RequestMethod) -> &'static str {
+    if method == RequestMethod::Other { "HTTP" } else { method.label() }
 }
 
-fn address(caller: Caller<'_>) -> Option<KeyValue> {
-    caller.address.map(|address| of("client.address", address.to_string()))
+fn client_address(caller: CallerInfo<'_>) -> Option<KeyValue> {
+    caller.address.map(|address| attribute("client.address", address.to_string()))
 }

@@ -11,16 +11,16 @@ use std::fmt;
 use uuid::Uuid;
 
 /// "The caller may have recorded trace data" (Sampled flag).
-const SAMPLED: u8 = 1;
+const SAMPLED_FLAG: u8 = 1;
 
 /// The trace id is random enough to sample by (Random trace ID flag, of level 2).
-pub(super) const RANDOM: u8 = 2;
+pub(super) const RANDOM_FLAG: u8 = 2;
 
 /// Length of a `traceparent` of version 00.
-const LENGTH: usize = 55;
+const TRACEPARENT_LENGTH: usize = 55;
 
 /// "There can be a maximum of 32 list-members in a list" (tracestate Header Field Values).
-const MEMBERS: usize = 32;
+const MAX_MEMBERS: usize = 32;
 
 /// "Vendors SHOULD propagate at least 512 characters of a combined header" (tracestate Limits); more are not.
 const STATE_LIMIT: usize = 512;
@@ -38,7 +38,7 @@ pub struct SpanId(pub(super) u64);
 
 /// A span's place, as others are told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Context {
+pub struct TraceContext {
     /// its trace
     pub trace_id: TraceId,
     /// itself
@@ -49,11 +49,11 @@ pub struct Context {
 
 /// What a request says of the trace that it belongs to.
 #[derive(Clone, Debug)]
-pub struct Parent {
+pub struct TraceParent {
     /// the span that it came from
-    pub(super) context: Context,
+    pub(super) context: TraceContext,
     /// what the systems on its way say of it, for those that come after
-    pub(super) state: Option<HeaderValue>,
+    pub(super) tracestate: Option<HeaderValue>,
 }
 
 impl fmt::Display for TraceId {
@@ -85,14 +85,14 @@ impl SpanId {
     }
 }
 
-impl Context {
+impl TraceContext {
     /// Reads a `traceparent`.
-    fn read(text: &[u8]) -> Option<Context> {
+    fn parse_traceparent(text: &[u8]) -> Option<TraceContext> {
         // "If the size of the header is shorter than 55 characters, the vendor should not parse the header and should
         // restart the trace" (Versioning of traceparent). One of version 00 is exactly as long; of a later one more may
         // follow behind a dash.
-        let (head, rest) = text.split_at_checked(LENGTH)?;
-        let version = hex(&head[..2])?;
+        let (head, rest) = text.split_at_checked(TRACEPARENT_LENGTH)?;
+        let version = parse_hex(&head[..2])?;
         // "Version ff is forbidden" (version).
         let known = match version {
             0 => rest.is_empty(),
@@ -102,65 +102,69 @@ impl Context {
         if !known || head[2] != b'-' || head[35] != b'-' || head[52] != b'-' {
             return None;
         }
-        let (trace_id, span_id) = (hex(&head[3..35])?, u64::try_from(hex(&head[36..52])?).ok()?);
-        let flags = u8::try_from(hex(&head[53..])?).ok()?;
+        let (trace_id, span_id) = (parse_hex(&head[3..35])?, u64::try_from(parse_hex(&head[36..52])?).ok()?);
+        let flags = u8::try_from(parse_hex(&head[53..])?).ok()?;
         // "All zeroes forbidden", in either (version-format).
         if trace_id == 0 || span_id == 0 {
             return None;
         }
         // "The behavior of other flags [...] is reserved for future use. Vendors MUST set those to zero" (Other Flags).
-        Some(Context { trace_id: TraceId(trace_id), span_id: SpanId(span_id), flags: flags & (SAMPLED | RANDOM) })
+        Some(TraceContext {
+            trace_id: TraceId(trace_id),
+            span_id: SpanId(span_id),
+            flags: flags & (SAMPLED_FLAG | RANDOM_FLAG),
+        })
     }
 
     /// A span that comes from nowhere.
-    pub(super) fn root() -> Context {
+    pub(super) fn root() -> TraceContext {
         // Sampled, although a trace that nobody decided about "should be set to 0 as the default option": most agents
         // record nothing of a trace that is said not to be recorded, and one that gets a gateway would lose the traces
         // that it had. And our log does record each run, by the id of its trace.
-        Context { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED }
+        TraceContext { trace_id: TraceId::random(), span_id: SpanId::random(), flags: SAMPLED_FLAG }
     }
 
     /// Another span of the same trace.
     #[must_use]
-    pub(super) fn child(&self) -> Context {
-        Context { span_id: SpanId::random(), ..*self }
+    pub(super) fn child(&self) -> TraceContext {
+        TraceContext { span_id: SpanId::random(), ..*self }
     }
 
     /// The same, recorded or not.
     #[cfg(feature = "otel")]
     #[must_use]
-    pub(super) fn sampled(mut self, sampled: bool) -> Context {
-        self.flags = if sampled { self.flags | SAMPLED } else { self.flags & !SAMPLED };
+    pub(super) fn with_sampled(mut self, sampled: bool) -> TraceContext {
+        self.flags = if sampled { self.flags | SAMPLED_FLAG } else { self.flags & !SAMPLED_FLAG };
         self
     }
 
     /// As `traceparent` says it, in "the highest version of the specification known to the implementation".
-    pub(super) fn header(&self) -> Option<HeaderValue> {
+    pub(super) fn to_header(&self) -> Option<HeaderValue> {
         HeaderValue::try_from(format!("00-{}-{}-{:02x}", self.trace_id, self.span_id, self.flags)).ok()
     }
 }
 
-impl Parent {
+impl TraceParent {
     /// Reads what a request says in the lines of `traceparent` and `tracestate`. `None` where a trace begins with it: nothing
     /// is said, or what is said means nothing.
-    pub fn read<'h>(
+    pub fn from_headers<'h>(
         parents: impl IntoIterator<Item = &'h HeaderValue>,
         states: impl IntoIterator<Item = &'h HeaderValue>,
-    ) -> Option<Parent> {
+    ) -> Option<TraceParent> {
         let mut parents = parents.into_iter();
-        let context = parents.next().and_then(|line| Context::read(line.as_bytes()))?;
+        let context = parents.next().and_then(|line| TraceContext::parse_traceparent(line.as_bytes()))?;
         // Nobody can tell which of several is meant: the tests of the W3C expect "a newly generated trace_id".
         if parents.next().is_some() {
             return None;
         }
         // "If the vendor failed to parse traceparent, it MUST NOT attempt to parse tracestate" (Tracestate Header).
-        Some(Parent { context, state: state(states) })
+        Some(TraceParent { context, tracestate: parse_tracestate(states) })
     }
 }
 
 /// The members of all `tracestate` lines that are passed on, in their order; none where one of them is broken: the tests of
 /// the W3C expect "the tracestate to be discarded" then.
-fn state<'h>(lines: impl IntoIterator<Item = &'h HeaderValue>) -> Option<HeaderValue> {
+fn parse_tracestate<'h>(lines: impl IntoIterator<Item = &'h HeaderValue>) -> Option<HeaderValue> {
     let mut members: Vec<&str> = Vec::new();
     for line in lines {
         for member in line.to_str().ok()?.split(',') {
@@ -172,7 +176,7 @@ fn state<'h>(lines: impl IntoIterator<Item = &'h HeaderValue>) -> Option<HeaderV
             let (key, value) = member.split_once('=')?;
             // "Only one entry per key is allowed" (Combined Header Value).
             let twice = members.iter().any(|other| other.split_once('=').is_some_and(|(own, _)| own == key));
-            if !is_key(key) || !is_value(value) || twice || members.len() == MEMBERS {
+            if !is_key(key) || !is_value(value) || twice || members.len() == MAX_MEMBERS {
                 return None;
             }
             members.push(member);
@@ -203,7 +207,7 @@ fn is_value(value: &str) -> bool {
 }
 
 /// `HEXDIGLC`: lower case alone.
-fn hex(digits: &[u8]) -> Option<u128> {
+fn parse_hex(digits: &[u8]) -> Option<u128> {
     digits.iter().try_fold(0, |number: u128, digit| {
         let digit = match digit {
             b'0'..=b'9' => digit - b'0',
@@ -221,20 +225,21 @@ mod tests {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
     const SPAN: &str = "b7ad6b7169203331";
 
-    fn lines(lines: &[&str]) -> Vec<HeaderValue> {
+    fn header_values(lines: &[&str]) -> Vec<HeaderValue> {
         lines.iter().map(|line| HeaderValue::from_bytes(line.as_bytes()).expect("a value")).collect()
     }
 
-    fn read(parents: &[&str], states: &[&str]) -> Option<Parent> {
-        Parent::read(&lines(parents), &lines(states))
+    fn read(parents: &[&str], states: &[&str]) -> Option<TraceParent> {
+        TraceParent::from_headers(&header_values(parents), &header_values(states))
     }
 
     #[test]
-    fn what_is_a_traceparent() {
+    fn accepts_valid_traceparents_and_rejects_others() {
         for (flags, kept) in [("00", 0), ("01", 1), ("02", 2), ("03", 3), ("ff", 3), ("fc", 0)] {
             for version in ["00", "01", "cc", "fe"] {
                 let text = format!("{version}-{TRACE}-{SPAN}-{flags}");
-                let Context { trace_id, span_id, flags } = Context::read(text.as_bytes()).expect(&text);
+                let TraceContext { trace_id, span_id, flags } =
+                    TraceContext::parse_traceparent(text.as_bytes()).expect(&text);
                 assert_eq!(
                     (trace_id.to_string(), span_id.to_string(), flags),
                     (TRACE.to_owned(), SPAN.to_owned(), kept)
@@ -242,7 +247,7 @@ mod tests {
             }
         }
         let later = format!("01-{TRACE}-{SPAN}-01-what-comes-later");
-        assert!(Context::read(later.as_bytes()).is_some(), "{later}");
+        assert!(TraceContext::parse_traceparent(later.as_bytes()).is_some(), "{later}");
         for bad in [
             String::new(),
             format!("00-{TRACE}-{SPAN}"),
@@ -264,12 +269,12 @@ mod tests {
             format!("00-{TRACE}-{SPAN}-01 "),
             format!("00-{}é-{SPAN}-01", &TRACE[2..]),
         ] {
-            assert!(Context::read(bad.as_bytes()).is_none(), "{bad}");
+            assert!(TraceContext::parse_traceparent(bad.as_bytes()).is_none(), "{bad}");
         }
     }
 
     #[test]
-    fn several_parents_are_none() {
+    fn ignores_repeated_traceparents() {
         let one = format!("00-{TRACE}-{SPAN}-01");
         assert!(read(&[&one], &[]).is_some());
         assert!(read(&[&one, &one], &[]).is_none() && read(&[], &["a=1"]).is_none());
@@ -277,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_passed_on_of_a_tracestate() {
+    fn forwards_only_valid_tracestates() {
         let long = "v".repeat(129);
         let many = |count: usize| (0..count).map(|n| format!("k{n}=v")).collect::<Vec<_>>().join(",");
         let filled =
@@ -305,22 +310,22 @@ mod tests {
             (vec![&*format!("x={long},{}", filled(4))], Some(filled(4))),
             (vec![&*filled(6)], Some(filled(4))),
         ] {
-            let state = read(&[&one], &lines).expect("a parent").state;
+            let state = read(&[&one], &lines).expect("a parent").tracestate;
             let state = state.as_ref().map(|state| state.to_str().expect("ASCII").to_owned());
             assert_eq!(state, expected, "{lines:?}");
         }
     }
 
     #[test]
-    fn spans_of_ours_are_read_by_ourselves() {
-        let root = Context::root();
+    fn parses_the_headers_that_it_writes() {
+        let root = TraceContext::root();
         let child = root.child();
         for own in [root, child] {
-            let said = own.header().expect("a value");
-            assert_eq!(Context::read(said.as_bytes()), Some(own), "{said:?}");
+            let said = own.to_header().expect("a value");
+            assert_eq!(TraceContext::parse_traceparent(said.as_bytes()), Some(own), "{said:?}");
         }
         assert_eq!((child.trace_id, child.flags), (root.trace_id, 1));
         assert_ne!(child.span_id, root.span_id);
-        assert_ne!(Context::root().trace_id, root.trace_id);
+        assert_ne!(TraceContext::root().trace_id, root.trace_id);
     }
 }

@@ -6,106 +6,122 @@
 //! `n` counts the blocks of `M` without an id. A block that is no plain `{type, data: {…}}` has all its members in the
 //! content, and a note says so. A block whose type is the last part of another activity's stays a block.
 
-use super::{Delta, Writing, delta, is_text, keep, outer, thinking_text};
+use super::{BlockWriter, DeltaContent, build_delta, carry_members, check_thinking_text, has_text_member, parse_delta};
 use crate::codec::json;
 use crate::dialect::{Dialect, block, collaboration};
-use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, remove};
-use crate::translate::write::Said;
-use crate::translate::{carry, noted};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove};
+use crate::translate::writer::OutgoingEvent;
+use crate::translate::{carry, placeholder};
 use std::collections::HashMap;
 
 /// Note: the content is the whole block, its type apart.
-const WHOLE: &str = "$block";
+const WHOLE_BLOCK: &str = "$block";
 
 /// How many blocks without an id each message had so far.
 #[derive(Debug, Default)]
-pub(in crate::translate) struct Blocks(HashMap<Box<str>, u32>);
+pub(in crate::translate) struct BlockCounts(HashMap<Box<str>, u32>);
 
 /// A block, taken apart.
-pub(in crate::translate) struct Block<'a> {
+pub(in crate::translate) struct OutputBlock<'a> {
     /// its type
     pub kind: Json<'a>,
     /// its other members
-    pub output: Members<'a>,
+    pub members: Members<'a>,
     /// members of the delta beside it
-    pub rest: Members<'a>,
+    pub delta_members: Members<'a>,
 }
 
 /// What a block is called and says as an activity.
-pub(in crate::translate) struct Shown {
+pub(in crate::translate) struct BlockActivity {
     pub id: Json<'static>,
     pub activity_type: Json<'static>,
     pub content: Json<'static>,
     /// whether the content is the whole block
-    whole: bool,
+    is_whole_block: bool,
 }
 
 /// Whether a block of this type is an activity.
 #[must_use]
-pub(in crate::translate) fn takes(kind: &Json<'_>) -> bool {
+pub(in crate::translate) fn is_activity_block(kind: &Json<'_>) -> bool {
     let others = [block::TEXT, block::THINKING, collaboration::NAME];
-    kind.shape() == Type::String && !others.iter().any(|other| kind.is(other))
+    kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
 }
 
 /// Whether reading makes nothing of content with these members but the event itself.
 #[must_use]
-pub(in crate::translate) fn refuses(members: &Members<'_>) -> bool {
+pub(in crate::translate) fn is_opaque_content(members: &Members<'_>) -> bool {
     let said = get(members, Field::Delta);
-    match delta(said) {
-        Delta::Plain => said.is_none_or(|delta| delta.shape() != Type::String),
-        Delta::Block { kind, output, .. } if kind.is(block::TEXT) => !is_text(&output, block::CONTENT),
-        Delta::Block { kind, output, .. } if kind.is(block::THINKING) => thinking_text(&output).is_none(),
-        Delta::Block { kind, .. } => !takes(&kind),
+    match parse_delta(said) {
+        DeltaContent::Plain => said.is_none_or(|delta| delta.json_type() != JsonType::String),
+        DeltaContent::Block { kind, output, .. } if kind.is_str(block::TEXT) => {
+            !has_text_member(&output, block::CONTENT)
+        }
+        DeltaContent::Block { kind, output, .. } if kind.is_str(block::THINKING) => {
+            check_thinking_text(&output).is_none()
+        }
+        DeltaContent::Block { kind, .. } => !is_activity_block(&kind),
     }
 }
 
-impl Blocks {
+impl BlockCounts {
     /// What a block of `message` is as an activity; `own` are the members of the event beside it.
     #[must_use]
-    pub fn shown(&self, message: &Json<'_>, one: &Block<'_>, own: &Members<'_>, dialect: &Dialect) -> Shown {
+    pub fn to_activity(
+        &self,
+        message: &Json<'_>,
+        one: &OutputBlock<'_>,
+        own: &Members<'_>,
+        dialect: &Dialect,
+    ) -> BlockActivity {
         let inner = |text: &Json<'_>| text.as_str()[1..text.as_str().len() - 1].to_owned();
         let name = match block_id(own) {
-            Some(id) if id.shape() == Type::String => inner(id),
+            Some(id) if id.json_type() == JsonType::String => inner(id),
             Some(id) => id.as_str().to_owned(),
-            None => (self.0.get(&key(message)).copied().unwrap_or_default() + 1).to_string(),
+            None => (self.0.get(&message_key(message)).copied().unwrap_or_default() + 1).to_string(),
         };
-        let plain = match &one.output[..] {
-            [(key, data)] if carry::is_named(key, block::DATA) && data.shape() == Type::Object => Some(data),
+        let plain = match &one.members[..] {
+            [(key, data)] if carry::is_named(key, block::DATA) && data.json_type() == JsonType::Object => Some(data),
             _ => None,
         };
-        Shown {
-            id: message.followed_by(&format!(":block:{name}")),
-            activity_type: Json::trusted(format!("\"{}.{}\"", dialect.name, inner(&one.kind))),
-            content: plain.map_or_else(|| json::to_object(&one.output), |data| data.clone().into_owned()),
-            whole: plain.is_none(),
+        BlockActivity {
+            id: message.with_suffix(&format!(":block:{name}")),
+            activity_type: Json::from_trusted(format!("\"{}.{}\"", dialect.name, inner(&one.kind))),
+            content: plain.map_or_else(|| json::to_object(&one.members), |data| data.clone().into_owned()),
+            is_whole_block: plain.is_none(),
         }
     }
 
     /// Takes a block into account.
-    pub fn count(&mut self, message: &Json<'_>, own: &Members<'_>) {
+    pub fn count_block(&mut self, message: &Json<'_>, own: &Members<'_>) {
         if block_id(own).is_none() {
-            let count = self.0.entry(key(message)).or_default();
+            let count = self.0.entry(message_key(message)).or_default();
             *count = count.saturating_add(1);
         }
     }
 
     /// The activity that a block is, and what has to be carried with it. `own` are the members of the event beside it.
-    pub fn read(&mut self, message: Json<'static>, one: Block<'_>, own: &mut Members<'_>, dialect: &Dialect) -> Shown {
-        let shown = self.shown(&message, &one, own, dialect);
-        self.count(&message, own);
-        keep(own, &[block::LAYOUT], &one.rest, super::DELTA);
-        own.push((Key::Known(Field::MessageId), message));
-        if shown.whole {
-            own.push((carry::own(WHOLE), Json::trusted("true")));
+    pub fn read(
+        &mut self,
+        message: Json<'static>,
+        one: OutputBlock<'_>,
+        own: &mut Members<'_>,
+        dialect: &Dialect,
+    ) -> BlockActivity {
+        let shown = self.to_activity(&message, &one, own, dialect);
+        self.count_block(&message, own);
+        carry_members(own, &[block::LAYOUT], &one.delta_members, super::DELTA);
+        own.push((MemberKey::Known(Field::MessageId), message));
+        if shown.is_whole_block {
+            own.push((carry::extension_key(WHOLE_BLOCK), Json::from_trusted("true")));
         }
         shown
     }
 }
 
-impl Shown {
+impl BlockActivity {
     /// The event that says it.
     pub fn into_event<'a>(self, mut event: Event<'a>, own: Members<'_>, dialect: &Dialect) -> Event<'a> {
-        event.kind = Kind::ActivitySnapshot;
+        event.kind = EventType::ActivitySnapshot;
         event.set(Field::MessageId, self.id);
         event.set(Field::ActivityType, self.activity_type);
         event.set(Field::Content, self.content);
@@ -114,85 +130,85 @@ impl Shown {
     }
 }
 
-impl Writing {
+impl BlockWriter {
     /// An activity that reads back as it is when it is written as the block that it was.
     ///
     /// # Errors
     /// The event, when it is none.
-    pub fn block<'a>(&mut self, event: Event<'a>, dialect: &Dialect) -> Result<Said<'a>, Event<'a>> {
-        self.block_of(&event, dialect).ok_or(event)
+    pub fn try_block<'a>(&mut self, event: Event<'a>, dialect: &Dialect) -> Result<OutgoingEvent<'a>, Event<'a>> {
+        self.match_block(&event, dialect).ok_or(event)
     }
 
-    fn block_of<'a>(&mut self, event: &Event<'a>, dialect: &Dialect) -> Option<Said<'a>> {
-        let kind = kind_of(event.get(Field::ActivityType)?, dialect).filter(takes)?;
-        let content = event.get(Field::Content).filter(|_| event.kind == Kind::ActivitySnapshot)?;
-        let mut said = crate::translate::collaboration::split(event, dialect, &[]);
-        let message = remove(&mut said.own, Field::MessageId)?;
-        if !self.open.iter().any(|(own, _)| own.same(&message)) {
+    fn match_block<'a>(&mut self, event: &Event<'a>, dialect: &Dialect) -> Option<OutgoingEvent<'a>> {
+        let kind = block_type(event.get(Field::ActivityType)?, dialect).filter(is_activity_block)?;
+        let content = event.get(Field::Content).filter(|_| event.kind == EventType::ActivitySnapshot)?;
+        let mut said = crate::translate::collaboration::split_members(event, dialect, &[]);
+        let message = remove(&mut said.extensions, Field::MessageId)?;
+        if !self.open_messages.iter().any(|(own, _)| own.is_same(&message)) {
             return None;
         }
-        let output = match carry::take(&mut said.own, WHOLE) {
-            Some(_) => json::members(content)?,
-            None => vec![(carry::own(block::DATA), content.borrowed())],
+        let output = match carry::take(&mut said.extensions, WHOLE_BLOCK) {
+            Some(_) => json::parse_members(content)?,
+            None => vec![(carry::extension_key(block::DATA), content.as_borrowed())],
         };
         if output.iter().any(|(key, _)| carry::is_named(key, json::TYPE)) {
             return None;
         }
-        let one = Block { kind, output, rest: Members::new() };
-        let shown = self.blocks.shown(&message, &one, &said.own, dialect);
-        let noted = crate::translate::collaboration::own_member(event, dialect, WHOLE);
+        let one = OutputBlock { kind, members: output, delta_members: Members::new() };
+        let shown = self.blocks.to_activity(&message, &one, &said.extensions, dialect);
+        let noted = crate::translate::collaboration::carried_member(event, dialect, WHOLE_BLOCK);
         if event.get(Field::MessageId) != Some(&shown.id)
             || *content != shown.content
-            || noted != shown.whole.then(|| Json::trusted("true"))
+            || noted != shown.is_whole_block.then(|| Json::from_trusted("true"))
         {
             return None;
         }
-        self.blocks.count(&message, &said.own);
-        let output = json::build(|object| {
+        self.blocks.count_block(&message, &said.extensions);
+        let output = json::build_object(|object| {
             object.member(json::TYPE, one.kind.as_str());
-            one.output.iter().for_each(|member| object.copy(member, false));
+            one.members.iter().for_each(|member| object.copy_member(member, false));
         });
-        let delta = outer(&mut said.own, &output);
-        said.members.push((Key::Known(Field::MessageId), message));
-        said.members.push((Key::Known(Field::Delta), delta));
+        let delta = build_delta(&mut said.extensions, &output);
+        said.members.push((MemberKey::Known(Field::MessageId), message));
+        said.members.push((MemberKey::Known(Field::Delta), delta));
         Some(said)
     }
 
     /// An activity as a block that shows it, noted, and whether it needs a message of its own: a client may look at the
     /// last message alone (seed §4.1), so a block goes into the one that is open.
     #[must_use]
-    pub fn shown_block<'a>(&self, event: Event<'a>, dialect: &Dialect) -> (Said<'a>, Option<Json<'static>>) {
+    pub fn render_block<'a>(&self, event: Event<'a>, dialect: &Dialect) -> (OutgoingEvent<'a>, Option<Json<'static>>) {
         let id = crate::event::message_id(&event.members);
         let value = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let named = value(Field::ActivityType);
-        let kind = kind_of(&named, dialect).filter(takes).unwrap_or_else(|| named.clone());
-        let output = json::build(|object| {
+        let kind = block_type(&named, dialect).filter(is_activity_block).unwrap_or_else(|| named.clone());
+        let output = json::build_object(|object| {
             object.member(json::TYPE, kind.as_str());
             object.member(block::DATA, value(Field::Content).as_str());
         });
-        let delta = json::build(|object| object.member(block::OUTPUT, output.as_str()));
-        let open = self.open.last().map(|(message, _)| message.clone());
+        let delta = json::build_object(|object| object.member(block::OUTPUT, output.as_str()));
+        let open = self.open_messages.last().map(|(message, _)| message.clone());
         let message = open.clone().unwrap_or_else(|| id.clone());
-        let members = vec![(Key::Known(Field::MessageId), message), (Key::Known(Field::Delta), delta)];
-        let shown = vec![(carry::own(block::BLOCK_ID), id.clone())];
-        (noted::write(event, members, shown), open.is_none().then_some(id))
+        let members = vec![(MemberKey::Known(Field::MessageId), message), (MemberKey::Known(Field::Delta), delta)];
+        let shown = vec![(carry::extension_key(block::BLOCK_ID), id.clone())];
+        (placeholder::write_placeholder(event, members, shown), open.is_none().then_some(id))
     }
 }
 
 /// The type of the block that an activity of this type was.
-fn kind_of(activity_type: &Json<'_>, dialect: &Dialect) -> Option<Json<'static>> {
+fn block_type(activity_type: &Json<'_>, dialect: &Dialect) -> Option<Json<'static>> {
     let inner = activity_type.as_str().strip_prefix('"')?.strip_prefix(dialect.name)?.strip_prefix('.')?;
-    Some(Json::trusted(format!("\"{inner}")))
+    Some(Json::from_trusted(format!("\"{inner}")))
 }
 
 /// The id of a block: a text that is not empty, or a number.
 fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
-    let named = |(key, _): &&(Key<'a>, Json<'a>)| carry::is_named(key, block::BLOCK_ID);
+    let named = |(key, _): &&(MemberKey<'a>, Json<'a>)| carry::is_named(key, block::BLOCK_ID);
     let (_, id) = own.iter().find(named)?;
-    matches!(id.shape(), Type::String | Type::Number).then_some(id).filter(|id| !id.is(""))
+    matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))
 }
 
 /// Ids are the same however their characters are escaped.
-fn key(message: &Json<'_>) -> Box<str> {
+fn message_key(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }

@@ -10,211 +10,239 @@
 //! The start is held so that thinking which comes first stands first in the client's conversation. Only thinking overtakes
 //! it: the span notes the start, so that the way back knows where it stood.
 
-use super::{Block, Blocks, Delta, OUTPUT, START, TEXT, delta, is_text, keep_data, keep_delta, takes, thinking_text};
+use super::{
+    BlockCounts, DeltaContent, OUTPUT, OutputBlock, START, TEXT, carry_delta, carry_thinking_data, check_thinking_text,
+    has_text_member, is_activity_block, parse_delta,
+};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, block};
-use crate::event::{Event, Field, Json, Key, Kind, Members, Type, get, message_id, remove};
-use crate::translate::read::Parts;
-use crate::translate::report::{Loss, Repair};
-use crate::translate::{Sink, carry};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove};
+use crate::translate::reader::IncomingEvent;
+use crate::translate::report::{EventLoss, EventRepair};
+use crate::translate::{EventSink, carry};
 
 /// A piece of content that is no string and no block.
 #[derive(Debug, PartialEq, Eq)]
-pub(in crate::translate) struct NoText;
+pub(in crate::translate) struct UnreadableContent;
 
 /// The reading side: messages that are open.
 #[derive(Debug, Default)]
-pub(in crate::translate) struct Reading {
-    open: Vec<Message>,
+pub(in crate::translate) struct BlockReader {
+    open_messages: Vec<OpenMessage>,
     /// whether the first text of the run came as a block
-    in_blocks: Option<bool>,
+    uses_blocks: Option<bool>,
     /// how many reasoning spans a closed message had, for ids that stay unique when it is opened again
-    spans: Vec<(Json<'static>, u32)>,
-    blocks: Blocks,
+    closed_spans: Vec<(Json<'static>, u32)>,
+    blocks: BlockCounts,
 }
 
 #[derive(Debug)]
-struct Message {
+struct OpenMessage {
     id: Json<'static>,
     role: Option<Json<'static>>,
-    start: Start,
-    thinking: Option<Json<'static>>,
-    spans: u32,
+    start: StartState,
+    span_id: Option<Json<'static>>,
+    span_count: u32,
 }
 
 #[derive(Debug)]
-enum Start {
+enum StartState {
     /// nobody has heard of it
-    Held(Event<'static>),
+    Deferred(Event<'static>),
     /// a reasoning span holds the note of it
-    Noted(Event<'static>),
+    CarriedBySpan(Event<'static>),
     /// it has left
-    Said,
+    Sent,
 }
 
-impl Reading {
+impl BlockReader {
     /// BUSINESS_DATA_START and the like.
-    pub fn start(&mut self, event: Event<'_>, sink: &mut impl Sink) {
+    pub fn start_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
         let id = message_id(&event.members);
         if self.position(&id).is_some() {
-            return sink.report().loss(Loss::StrayBoundary);
+            return sink.report().count_loss(EventLoss::StrayBoundary);
         }
         let role = event.get(Field::Role).cloned().map(Json::into_owned);
         self.open_message(id, role, event.into_owned());
     }
 
     fn position(&self, id: &Json<'_>) -> Option<usize> {
-        self.open.iter().position(|message| message.id.same(id))
+        self.open_messages.iter().position(|message| message.id.is_same(id))
     }
 
     fn open_message(&mut self, id: Json<'static>, role: Option<Json<'static>>, start: Event<'static>) -> usize {
-        let spans = match self.spans.iter().position(|(known, _)| known.same(&id)) {
-            Some(at) => self.spans.swap_remove(at).1,
+        let spans = match self.closed_spans.iter().position(|(known, _)| known.is_same(&id)) {
+            Some(at) => self.closed_spans.swap_remove(at).1,
             None => 0,
         };
         // Most agents have one message open at a time.
-        self.open.reserve_exact(1);
-        self.open.push(Message { id, role, start: Start::Held(start), thinking: None, spans });
-        self.open.len() - 1
+        self.open_messages.reserve_exact(1);
+        self.open_messages.push(OpenMessage {
+            id,
+            role,
+            start: StartState::Deferred(start),
+            span_id: None,
+            span_count: spans,
+        });
+        self.open_messages.len() - 1
     }
 
     /// One piece of content.
     ///
     /// # Errors
     /// When it is nothing that a block or a text says: the message is open then, and the piece has to travel whole.
-    pub fn content(&mut self, parts: Parts<'_>, of: &Dialect, sink: &mut impl Sink) -> Result<(), NoText> {
+    pub fn read_content(
+        &mut self,
+        parts: IncomingEvent<'_>,
+        of: &Dialect,
+        sink: &mut impl EventSink,
+    ) -> Result<(), UnreadableContent> {
         let dialect = of.name;
-        let nameless = Json::trusted("\"\"");
+        let nameless = Json::from_trusted("\"\"");
         let at = match self.position(parts.event.get(Field::MessageId).unwrap_or(&nameless)) {
             Some(at) => at,
             None => {
-                sink.report().repair(Repair::OpenerSupplied);
+                sink.report().count_repair(EventRepair::OpenerSupplied);
                 let id = message_id(&parts.event.members);
-                let start = Event::new(Kind::TextMessageStart).with(Field::MessageId, id.clone());
+                let start = Event::new(EventType::TextMessageStart).with(Field::MessageId, id.clone());
                 self.open_message(id, None, start.with(Field::Role, Json::string(ASSISTANT)))
             }
         };
-        let message = &mut self.open[at];
-        let Parts { mut event, mut own, .. } = parts;
-        if event.get(Field::Delta).is_some_and(|delta| delta.shape() == Type::String) {
-            message.say_start(sink);
-            if *self.in_blocks.get_or_insert(false) {
-                own.push((carry::own(TEXT), Json::trusted("true")));
+        let message = &mut self.open_messages[at];
+        let IncomingEvent { mut event, extensions: mut own, .. } = parts;
+        if event.get(Field::Delta).is_some_and(|delta| delta.json_type() == JsonType::String) {
+            message.send_start(sink);
+            if *self.uses_blocks.get_or_insert(false) {
+                own.push((carry::extension_key(TEXT), Json::from_trusted("true")));
             }
             carry::pack(&mut event, dialect, own);
-            sink.event(event);
+            sink.emit(event);
             return Ok(());
         }
         let value = event.remove(Field::Delta);
-        match delta(value.as_ref()) {
-            Delta::Block { kind, mut output, rest } if kind.is(block::TEXT) && is_text(&output, block::CONTENT) => {
-                message.say_start(sink);
+        match parse_delta(value.as_ref()) {
+            DeltaContent::Block { kind, mut output, rest }
+                if kind.is_str(block::TEXT) && has_text_member(&output, block::CONTENT) =>
+            {
+                message.send_start(sink);
                 let text = carry::take(&mut output, block::CONTENT).map(Json::into_owned);
-                let strings = !*self.in_blocks.get_or_insert(true);
+                let strings = !*self.uses_blocks.get_or_insert(true);
                 if strings && output.is_empty() {
-                    own.push((carry::own(OUTPUT), Json::trusted("{}")));
+                    own.push((carry::extension_key(OUTPUT), Json::from_trusted("{}")));
                 }
-                keep_delta(&mut own, rest, output);
+                carry_delta(&mut own, rest, output);
                 event.set(Field::Delta, text.unwrap_or_else(|| Json::string("")));
                 carry::pack(&mut event, dialect, own);
-                sink.event(event);
+                sink.emit(event);
             }
-            Delta::Block { kind, mut output, rest } if kind.is(block::THINKING) && thinking_text(&output).is_some() => {
+            DeltaContent::Block { kind, mut output, rest }
+                if kind.is_str(block::THINKING) && check_thinking_text(&output).is_some() =>
+            {
                 let data = carry::take(&mut output, block::DATA).unwrap_or(Json::NULL);
-                let mut data = json::members(&data).unwrap_or_default();
+                let mut data = json::parse_members(&data).unwrap_or_default();
                 let text = carry::take(&mut data, block::CONTENT).unwrap_or_else(|| Json::string(""));
                 let ends =
                     data.iter().any(|(key, value)| carry::is_named(key, block::THINKING) && value.as_str() == "false");
-                keep_delta(&mut own, rest, output);
-                keep_data(&mut own, &data);
-                message.think(event, own, text, dialect, sink);
+                carry_delta(&mut own, rest, output);
+                carry_thinking_data(&mut own, &data);
+                message.send_thinking(event, own, text, dialect, sink);
                 if ends {
                     message.stop_thinking(sink);
                 }
             }
-            Delta::Block { kind, output, rest } if takes(&kind) => {
-                message.say_start(sink);
+            DeltaContent::Block { kind, output, rest } if is_activity_block(&kind) => {
+                message.send_start(sink);
                 let message = event.remove(Field::MessageId).map_or_else(|| Json::string(""), Json::into_owned);
-                let shown = self.blocks.read(message, Block { kind, output, rest }, &mut own, of);
-                sink.event(shown.into_event(event, own, of));
+                let shown =
+                    self.blocks.read(message, OutputBlock { kind, members: output, delta_members: rest }, &mut own, of);
+                sink.emit(shown.into_event(event, own, of));
             }
-            Delta::Plain | Delta::Block { .. } => {
-                message.say_start(sink);
-                return Err(NoText);
+            DeltaContent::Plain | DeltaContent::Block { .. } => {
+                message.send_start(sink);
+                return Err(UnreadableContent);
             }
         }
         Ok(())
     }
 
     /// BUSINESS_DATA_END and the like.
-    pub fn end(&mut self, event: Event<'_>, sink: &mut impl Sink) {
+    pub fn end_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
         if let Some(at) = self.position(&message_id(&event.members)) {
-            let mut message = self.open.remove(at);
-            message.say_start(sink);
-            if message.spans > 0 {
-                self.spans.push((message.id, message.spans));
+            let mut message = self.open_messages.remove(at);
+            message.send_start(sink);
+            if message.span_count > 0 {
+                self.closed_spans.push((message.id, message.span_count));
             }
         }
-        sink.event(event);
+        sink.emit(event);
     }
 
     /// An end that says the role of its start again says nothing: writing adds it back.
-    pub fn forget_role(&self, parts: &mut Parts<'_>) {
-        let start = self.position(&message_id(&parts.event.members)).map(|at| self.open[at].role.clone());
+    pub fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
+        let start = self.position(&message_id(&parts.event.members)).map(|at| self.open_messages[at].role.clone());
         let said = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
-        if said.is_some() && said.as_ref() == get(&parts.own, Field::Role) {
-            remove(&mut parts.own, Field::Role);
+        if said.is_some() && said.as_ref() == get(&parts.extensions, Field::Role) {
+            remove(&mut parts.extensions, Field::Role);
         }
     }
 
     /// Says every start that an event would overtake, unless it is an event of the message `but` itself.
-    pub fn release(&mut self, but: Option<&Json<'_>>, sink: &mut impl Sink) {
-        for message in &mut self.open {
-            if matches!(message.start, Start::Held(_)) && !but.is_some_and(|but| message.id.same(but)) {
-                message.say_start(sink);
+    pub fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut impl EventSink) {
+        for message in &mut self.open_messages {
+            if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {
+                message.send_start(sink);
             }
         }
     }
 
     /// Says every start that is still held; the run guard closes the messages.
-    pub fn close_all(&mut self, sink: &mut impl Sink) {
-        for mut message in self.open.drain(..) {
-            message.say_start(sink);
+    pub fn finish(&mut self, sink: &mut impl EventSink) {
+        for mut message in self.open_messages.drain(..) {
+            message.send_start(sink);
         }
     }
 }
 
-impl Message {
-    fn say_start(&mut self, sink: &mut impl Sink) {
+impl OpenMessage {
+    fn send_start(&mut self, sink: &mut impl EventSink) {
         self.stop_thinking(sink);
-        if let Start::Held(start) | Start::Noted(start) = std::mem::replace(&mut self.start, Start::Said) {
-            sink.event(start);
+        if let StartState::Deferred(start) | StartState::CarriedBySpan(start) =
+            std::mem::replace(&mut self.start, StartState::Sent)
+        {
+            sink.emit(start);
         }
     }
 
-    fn think(&mut self, event: Event<'_>, own: Members<'_>, text: Json<'_>, dialect: &str, sink: &mut impl Sink) {
-        let id = match &self.thinking {
+    fn send_thinking(
+        &mut self,
+        event: Event<'_>,
+        own: Members<'_>,
+        text: Json<'_>,
+        dialect: &str,
+        sink: &mut impl EventSink,
+    ) {
+        let id = match &self.span_id {
             Some(id) => id.clone(),
             None => self.start_thinking(&event, dialect, sink),
         };
-        let mut content = Event { kind: Kind::ReasoningMessageContent, ..event };
+        let mut content = Event { kind: EventType::ReasoningMessageContent, ..event };
         content.set(Field::MessageId, id);
         content.set(Field::Delta, text.into_owned());
         carry::pack(&mut content, dialect, own);
-        sink.event(content);
+        sink.emit(content);
     }
 
-    fn start_thinking(&mut self, event: &Event<'_>, dialect: &str, sink: &mut impl Sink) -> Json<'static> {
-        self.spans += 1;
-        let id = self.id.followed_by(&format!(":reasoning:{}", self.spans));
-        let mut span = Event::new(Kind::ReasoningStart).with(Field::MessageId, id.clone());
-        let mut own: Members<'_> = vec![(Key::Known(Field::MessageId), self.id.clone())];
+    fn start_thinking(&mut self, event: &Event<'_>, dialect: &str, sink: &mut impl EventSink) -> Json<'static> {
+        self.span_count += 1;
+        let id = self.id.with_suffix(&format!(":reasoning:{}", self.span_count));
+        let mut span = Event::new(EventType::ReasoningStart).with(Field::MessageId, id.clone());
+        let mut own: Members<'_> = vec![(MemberKey::Known(Field::MessageId), self.id.clone())];
         let mut happened = event.get(Field::Timestamp).cloned().map(Json::into_owned);
-        self.start = match std::mem::replace(&mut self.start, Start::Said) {
-            Start::Held(start) => {
-                own.push((carry::own(START), json::to_object(&start.members)));
+        self.start = match std::mem::replace(&mut self.start, StartState::Sent) {
+            StartState::Deferred(start) => {
+                own.push((carry::extension_key(START), json::to_object(&start.members)));
                 happened = start.get(Field::Timestamp).cloned();
-                Start::Noted(start)
+                StartState::CarriedBySpan(start)
             }
             later => later,
         };
@@ -222,17 +250,17 @@ impl Message {
             span.set(Field::Timestamp, timestamp);
         }
         carry::pack(&mut span, dialect, own);
-        sink.event(span);
-        let start = Event::new(Kind::ReasoningMessageStart).with(Field::MessageId, id.clone());
-        sink.event(start.with(Field::Role, Json::string(crate::event::input::REASONING)));
-        self.thinking = Some(id.clone());
+        sink.emit(span);
+        let start = Event::new(EventType::ReasoningMessageStart).with(Field::MessageId, id.clone());
+        sink.emit(start.with(Field::Role, Json::string(crate::event::input::REASONING)));
+        self.span_id = Some(id.clone());
         id
     }
 
-    fn stop_thinking(&mut self, sink: &mut impl Sink) {
-        if let Some(id) = self.thinking.take() {
-            sink.event(Event::new(Kind::ReasoningMessageEnd).with(Field::MessageId, id.clone()));
-            sink.event(Event::new(Kind::ReasoningEnd).with(Field::MessageId, id));
+    fn stop_thinking(&mut self, sink: &mut impl EventSink) {
+        if let Some(id) = self.span_id.take() {
+            sink.emit(Event::new(EventType::ReasoningMessageEnd).with(Field::MessageId, id.clone()));
+            sink.emit(Event::new(EventType::ReasoningEnd).with(Field::MessageId, id));
         }
     }
 }

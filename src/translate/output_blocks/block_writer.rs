@@ -1,154 +1,155 @@
 //! Writing: text and reasoning events become output blocks, or the strings that a route asks for.
 
-use super::{Blocks, DATA, DELTA, OUTPUT, START, TEXT, THINKING_MEMBERS, copy_all, outer};
+use super::{BlockCounts, DATA, DELTA, OUTPUT, START, TEXT, THINKING_MEMBERS, build_delta, copy_members};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, Content, block};
-use crate::event::{Event, Field, Json, Key, Kind, Members, get, message_id, remove};
+use crate::dialect::{ASSISTANT, TextFormat, block};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove};
 use crate::translate::carry;
-use crate::translate::write::Said;
+use crate::translate::writer::OutgoingEvent;
 
 /// The writing side: messages that are open over there.
 #[derive(Debug, Default)]
-pub(in crate::translate) struct Writing {
+pub(in crate::translate) struct BlockWriter {
     /// id and role
-    pub(super) open: Vec<(Json<'static>, Json<'static>)>,
+    pub(super) open_messages: Vec<(Json<'static>, Json<'static>)>,
     /// those of the open messages that have said something
-    filled: Vec<Json<'static>>,
+    nonempty_messages: Vec<Json<'static>>,
     /// reasoning that the dialect itself said inside a message: id of the reasoning, id of the message
-    native: Vec<(Json<'static>, Json<'static>)>,
+    native_reasoning: Vec<(Json<'static>, Json<'static>)>,
     /// when each rendered reasoning message began, ms
-    began: Vec<(Json<'static>, i64)>,
-    pub(super) blocks: Blocks,
+    rendered_since: Vec<(Json<'static>, i64)>,
+    pub(super) blocks: BlockCounts,
 }
 
-impl Writing {
+impl BlockWriter {
     /// Notes the start of a message; `false` when it is open already because thinking opened it.
-    pub fn start(&mut self, said: &mut Said<'_>) -> bool {
-        let id = message_id(&said.members);
-        let role = get(&said.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
-        crate::event::set(&mut said.members, Key::Known(Field::Role), role.clone());
-        let fresh = !self.open.iter().any(|(own, _)| own.same(&id));
+    pub fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) -> bool {
+        let id = message_id(&parts.members);
+        let role = get(&parts.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
+        crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
+        let fresh = !self.open_messages.iter().any(|(own, _)| own.is_same(&id));
         if fresh {
-            self.open.push((id, role));
+            self.open_messages.push((id, role));
         }
         fresh
     }
 
     /// Puts the text of one piece of content into the form that the route asks for, or that it came in.
-    pub fn content(&self, said: &mut Said<'_>, content: Content) {
-        let blocks = said
-            .own
+    pub fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
+        let blocks = parts
+            .extensions
             .iter()
             .any(|(key, _)| [block::LAYOUT, DELTA, OUTPUT].iter().any(|name| carry::is_named(key, name)));
-        let string = carry::take(&mut said.own, TEXT).is_some();
-        if (content == Content::String || string) && !blocks {
+        let string = carry::take(&mut parts.extensions, TEXT).is_some();
+        if (content == TextFormat::String || string) && !blocks {
             return;
         }
-        let text = remove(&mut said.members, Field::Delta).unwrap_or_else(|| Json::string(""));
-        let rest = carry::take(&mut said.own, OUTPUT).map(Json::into_owned);
-        let output = json::build(|object| {
-            object.word(json::TYPE, block::TEXT);
+        let text = remove(&mut parts.members, Field::Delta).unwrap_or_else(|| Json::string(""));
+        let rest = carry::take(&mut parts.extensions, OUTPUT).map(Json::into_owned);
+        let output = json::build_object(|object| {
+            object.string_member(json::TYPE, block::TEXT);
             object.member(block::CONTENT, text.as_str());
-            copy_all(object, rest.as_ref());
+            copy_members(object, rest.as_ref());
         });
-        let delta = outer(&mut said.own, &output);
-        said.members.push((Key::Known(Field::Delta), delta));
+        let delta = build_delta(&mut parts.extensions, &output);
+        parts.members.push((MemberKey::Known(Field::Delta), delta));
     }
 
     /// Takes note of a piece of content that is written.
-    pub fn fill(&mut self, said: &Said<'_>) {
-        if let Some(id) = get(&said.members, Field::MessageId)
-            && !self.filled.iter().any(|own| own.same(id))
+    pub fn mark_nonempty(&mut self, parts: &OutgoingEvent<'_>) {
+        if let Some(id) = get(&parts.members, Field::MessageId)
+            && !self.nonempty_messages.iter().any(|own| own.is_same(id))
         {
-            self.filled.push(id.clone().into_owned());
+            self.nonempty_messages.push(id.clone().into_owned());
         }
     }
 
     /// Whether a message is about to end with nothing in it. The component that the seed prints (§4.1) takes the content
     /// apart as blocks when the message ends, and fails on one that has none.
-    pub fn ends_empty(&self, end: &Event<'_>) -> bool {
+    pub fn is_empty_end(&self, end: &Event<'_>) -> bool {
         let id = message_id(&end.members);
-        self.open.iter().any(|(own, _)| own.same(&id)) && !self.filled.iter().any(|own| own.same(&id))
+        self.open_messages.iter().any(|(own, _)| own.is_same(&id))
+            && !self.nonempty_messages.iter().any(|own| own.is_same(&id))
     }
 
     /// Adds the role to the end of a message, as its start said it.
-    pub fn end(&mut self, said: &mut Said<'_>) {
-        let id = message_id(&said.members);
-        self.filled.retain(|own| !own.same(&id));
-        let Some(at) = self.open.iter().position(|(own, _)| own.same(&id)) else {
+    pub fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
+        let id = message_id(&parts.members);
+        self.nonempty_messages.retain(|own| !own.is_same(&id));
+        let Some(at) = self.open_messages.iter().position(|(own, _)| own.is_same(&id)) else {
             return;
         };
-        let (_, role) = self.open.remove(at);
-        if !said.own.iter().any(|(key, _)| *key == Key::Known(Field::Role)) {
-            said.own.push((Key::Known(Field::Role), role));
+        let (_, role) = self.open_messages.remove(at);
+        if !parts.extensions.iter().any(|(key, _)| *key == MemberKey::Known(Field::Role)) {
+            parts.extensions.push((MemberKey::Known(Field::Role), role));
         }
     }
 
     /// Whether the dialect itself said this reasoning: the message it stands in, and the start that has to be written
     /// first.
-    pub fn adopt(&mut self, reasoning: &Json<'_>, own: &mut Members<'static>) -> Option<Option<Event<'static>>> {
+    pub fn adopt_native(&mut self, reasoning: &Json<'_>, own: &mut Members<'static>) -> Option<Option<Event<'static>>> {
         // Only what reading names so came from over there.
         let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned()?;
         remove(own, Field::MessageId);
-        let open = self.open.iter().any(|(id, _)| id.same(&message));
-        self.native.push((reasoning.clone().into_owned(), message));
+        let open = self.open_messages.iter().any(|(id, _)| id.is_same(&message));
+        self.native_reasoning.push((reasoning.clone().into_owned(), message));
         let start = carry::take(own, START).filter(|_| !open);
         Some(start.and_then(|start| {
-            let members = crate::event::owned(json::members(&start)?);
-            Some(Event { kind: Kind::TextMessageStart, members, source: None })
+            let members = crate::event::into_owned_members(json::parse_members(&start)?);
+            Some(Event { kind: EventType::TextMessageStart, members, source: None })
         }))
     }
 
     /// The message that native reasoning stands in.
-    pub fn native(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
-        self.native.iter().find(|(id, _)| id.same(reasoning)).map(|(_, message)| message)
+    pub fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
+        self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
     }
 
     /// The span of native reasoning has ended.
-    pub fn forget(&mut self, reasoning: &Json<'_>) {
-        self.native.retain(|(id, _)| !id.same(reasoning));
+    pub fn forget_span(&mut self, reasoning: &Json<'_>) {
+        self.native_reasoning.retain(|(id, _)| !id.is_same(reasoning));
     }
 
     /// A thinking block. `own` gives what the dialect said about it; without that it is rendered from scratch.
-    pub fn thinking(&mut self, text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
+    pub fn build_thinking(&mut self, text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
         let rest = carry::take(own, DATA).map(Json::into_owned);
-        let data = json::build(|object| {
+        let data = json::build_object(|object| {
             object.member(block::CONTENT, text.as_str());
             for name in THINKING_MEMBERS.iter().filter(|_| rest.is_none()) {
                 if let Some(value) = carry::take(own, name) {
                     object.member(name, value.as_str());
                 }
             }
-            copy_all(object, rest.as_ref());
+            copy_members(object, rest.as_ref());
         });
         let more = carry::take(own, OUTPUT).map(Json::into_owned);
-        let output = json::build(|object| {
-            object.word(json::TYPE, block::THINKING);
+        let output = json::build_object(|object| {
+            object.string_member(json::TYPE, block::THINKING);
             object.member(block::DATA, data.as_str());
-            copy_all(object, more.as_ref());
+            copy_members(object, more.as_ref());
         });
-        outer(own, &output)
+        build_delta(own, &output)
     }
 
     /// The members of a rendered thinking block: how long it took so far, and whether it goes on.
-    pub fn rendered(&mut self, reasoning: &Json<'_>, kind: Kind, now: i64) -> Members<'static> {
-        let at = match self.began.iter().position(|(id, _)| id.same(reasoning)) {
+    pub fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
+        let at = match self.rendered_since.iter().position(|(id, _)| id.is_same(reasoning)) {
             Some(at) => at,
             None => {
-                self.began.push((reasoning.clone().into_owned(), now));
-                self.began.len() - 1
+                self.rendered_since.push((reasoning.clone().into_owned(), now));
+                self.rendered_since.len() - 1
             }
         };
-        let elapsed = (now - self.began[at].1).max(0) / 1000;
-        let goes_on = kind != Kind::ReasoningMessageEnd;
+        let elapsed = (now - self.rendered_since[at].1).max(0) / 1000;
+        let goes_on = kind != EventType::ReasoningMessageEnd;
         if !goes_on {
-            self.began.swap_remove(at);
+            self.rendered_since.swap_remove(at);
         }
-        let flag = |on: bool| Json::trusted(if on { "true" } else { "false" });
+        let flag = |on: bool| Json::from_trusted(if on { "true" } else { "false" });
         vec![
-            (carry::own(block::ELAPSED), Json::integer(elapsed)),
-            (carry::own(block::THINKING), flag(goes_on)),
-            (carry::own(block::COLLAPSE), flag(true)),
+            (carry::extension_key(block::ELAPSED), Json::integer(elapsed)),
+            (carry::extension_key(block::THINKING), flag(goes_on)),
+            (carry::extension_key(block::COLLAPSE), flag(true)),
         ]
     }
 }

@@ -2,18 +2,18 @@
 //!
 //! `reading` turns blocks into text and reasoning events, `writing` turns these back.
 
-mod activity;
-mod reading;
-mod writing;
+mod block_activity;
+mod block_reader;
+mod block_writer;
 
-pub(in crate::translate) use activity::{Block, Blocks, refuses, takes};
-pub(in crate::translate) use reading::{NoText, Reading};
-pub(in crate::translate) use writing::Writing;
+pub(in crate::translate) use block_activity::{BlockCounts, OutputBlock, is_activity_block, is_opaque_content};
+pub(in crate::translate) use block_reader::{BlockReader, UnreadableContent};
+pub(in crate::translate) use block_writer::BlockWriter;
 
 use super::carry;
 use crate::codec::json;
 use crate::dialect::block;
-use crate::event::{Json, Key, Member, Members, Type};
+use crate::event::{Json, JsonType, Member, MemberKey, Members};
 
 /// Note on a reasoning span: the start of the message that it stands before, as the dialect said it.
 const START: &str = "$start";
@@ -27,7 +27,7 @@ const TEXT: &str = "$text";
 const THINKING_MEMBERS: [&str; 3] = [block::ELAPSED, block::THINKING, block::COLLAPSE];
 
 /// What a delta is.
-pub(super) enum Delta<'a> {
+pub(super) enum DeltaContent<'a> {
     /// a plain string, or nothing that can be told apart
     Plain,
     /// an output block: its type, the block's members, the delta's other members
@@ -35,77 +35,77 @@ pub(super) enum Delta<'a> {
 }
 
 /// Tells what a delta is.
-pub(super) fn delta<'a>(value: Option<&'a Json<'_>>) -> Delta<'a> {
+pub(super) fn parse_delta<'a>(value: Option<&'a Json<'_>>) -> DeltaContent<'a> {
     let block = || {
-        let mut rest = json::members(value?)?;
-        let mut output = json::open_object(carry::take(&mut rest, block::OUTPUT)?.source()?).ok()?;
-        Some(Delta::Block { kind: output.kind.take()?, output: output.members, rest })
+        let mut rest = json::parse_members(value?)?;
+        let mut output = json::parse_open_object(carry::take(&mut rest, block::OUTPUT)?.source()?).ok()?;
+        Some(DeltaContent::Block { kind: output.kind.take()?, output: output.members, rest })
     };
-    block().unwrap_or(Delta::Plain)
+    block().unwrap_or(DeltaContent::Plain)
 }
 
 /// The text that a delta says: the string itself, or that of a text or thinking block.
-pub(super) fn said<'a>(value: &'a Json<'_>) -> Option<Json<'a>> {
-    match delta(Some(value)) {
-        Delta::Plain => None,
-        Delta::Block { kind, mut output, .. } if kind.is(block::THINKING) => {
+pub(super) fn block_text<'a>(value: &'a Json<'_>) -> Option<Json<'a>> {
+    match parse_delta(Some(value)) {
+        DeltaContent::Plain => None,
+        DeltaContent::Block { kind, mut output, .. } if kind.is_str(block::THINKING) => {
             let data = carry::take(&mut output, block::DATA)?;
-            json::members(&data).and_then(|mut data| carry::take(&mut data, block::CONTENT)).map(Json::into_owned)
+            json::parse_members(&data).and_then(|mut data| carry::take(&mut data, block::CONTENT)).map(Json::into_owned)
         }
-        Delta::Block { mut output, .. } => carry::take(&mut output, block::CONTENT),
+        DeltaContent::Block { mut output, .. } => carry::take(&mut output, block::CONTENT),
     }
 }
 
-fn is_text(members: &[Member<'_>], name: &str) -> bool {
-    members.iter().any(|(key, value)| carry::is_named(key, name) && value.shape() == Type::String)
+fn has_text_member(members: &[Member<'_>], name: &str) -> bool {
+    members.iter().any(|(key, value)| carry::is_named(key, name) && value.json_type() == JsonType::String)
 }
 
-fn thinking_text(output: &[Member<'_>]) -> Option<()> {
+fn check_thinking_text(output: &[Member<'_>]) -> Option<()> {
     let (_, data) = output.iter().find(|(key, _)| carry::is_named(key, block::DATA))?;
-    is_text(&json::members(data)?, block::CONTENT).then_some(())
+    has_text_member(&json::parse_members(data)?, block::CONTENT).then_some(())
 }
 
 /// Carries what a block says besides its text: `layout` by its name, and when there is more, all of it under a note.
-fn keep_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
-    keep(own, &[block::LAYOUT], &rest, DELTA);
+fn carry_delta(own: &mut Members<'_>, rest: Members<'_>, output: Members<'_>) {
+    carry_members(own, &[block::LAYOUT], &rest, DELTA);
     if !output.is_empty() {
-        own.push((carry::own(OUTPUT), json::to_object(&output)));
+        own.push((carry::extension_key(OUTPUT), json::to_object(&output)));
     }
 }
 
-fn keep_data(own: &mut Members<'_>, data: &Members<'_>) {
-    keep(own, &THINKING_MEMBERS, data, DATA);
+fn carry_thinking_data(own: &mut Members<'_>, data: &Members<'_>) {
+    carry_members(own, &THINKING_MEMBERS, data, DATA);
 }
 
 /// Carries `members` by their own names while they are all among `names` and the event itself says none of these; all under
 /// `note` otherwise, so that writing knows which stood where.
-fn keep(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
-    let named = |key: &Key<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
+fn carry_members(own: &mut Members<'_>, names: &[&'static str], members: &Members<'_>, note: &'static str) {
+    let named = |key: &MemberKey<'_>| names.iter().copied().find(|name| carry::is_named(key, name));
     let taken = own.iter().any(|(key, _)| named(key).is_some());
     if taken || members.iter().any(|(key, _)| named(key).is_none()) {
-        own.push((carry::own(note), json::to_object(members)));
+        own.push((carry::extension_key(note), json::to_object(members)));
         return;
     }
     for (key, value) in members {
-        own.extend(named(key).map(|name| (carry::own(name), value.clone().into_owned())));
+        own.extend(named(key).map(|name| (carry::extension_key(name), value.clone().into_owned())));
     }
 }
 
 /// The delta around a block, with what was carried beside it.
-fn outer(own: &mut Members<'_>, output: &Json<'_>) -> Json<'static> {
+fn build_delta(own: &mut Members<'_>, output: &Json<'_>) -> Json<'static> {
     let rest = carry::take(own, DELTA).map(Json::into_owned);
     let layout = if rest.is_none() { carry::take(own, block::LAYOUT).map(Json::into_owned) } else { None };
-    json::build(|object| {
+    json::build_object(|object| {
         object.member(block::OUTPUT, output.as_str());
         if let Some(layout) = &layout {
             object.member(block::LAYOUT, layout.as_str());
         }
-        copy_all(object, rest.as_ref());
+        copy_members(object, rest.as_ref());
     })
 }
 
-fn copy_all(object: &mut json::ObjectWriter<'_>, rest: Option<&Json<'_>>) {
-    for member in rest.and_then(json::members).unwrap_or_default() {
-        object.copy(&member, false);
+fn copy_members(object: &mut json::ObjectWriter<'_>, rest: Option<&Json<'_>>) {
+    for member in rest.and_then(json::parse_members).unwrap_or_default() {
+        object.copy_member(&member, false);
     }
 }

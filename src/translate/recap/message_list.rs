@@ -1,15 +1,17 @@
 //! The messages that a client has, as the run's frames make them (`specs/ag-ui-1.0.md` §3.4).
 
-use super::entry::{Call, Content, Entry, as_string};
-use super::frame::{Kept, merged};
-use super::metadata_of;
-use super::open::{Open, Opens, What};
-use super::patch::Tree;
+use super::message_metadata;
+use super::open_items::{RecapItem, RecapItemKind, RecapItems};
+use super::patched_json::JsonTree;
+use super::recap_frame::{RecapFrame, merge_metadata};
+use super::recap_message::{MessageContent, RecapCall, RecapMessage, to_json_string};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, Home, Side};
+use crate::dialect::{ASSISTANT, CarryLocation, PeerDialect};
 use crate::event::input::{ACTIVITY, REASONING};
-use crate::event::{Event, Field, Json, Key, Members, Type, get, message_id, owned, remove, set};
-use crate::translate::{carry, message, result_id, spell};
+use crate::event::{
+    Event, Field, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
+};
+use crate::translate::{aliases, carry, message, tool_result_id};
 
 /// Role of what a tool gave.
 const TOOL: &str = "tool";
@@ -19,65 +21,70 @@ const TOOL: &str = "tool";
 pub(super) const SHARED_ACTIVITIES: &str = r#"{"@ag-ui/client":{"authoritativeActivityTypes":[]}}"#;
 
 /// The member that says so, and the one in it.
-const HISTORY: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
+const HISTORY_KEYS: [&str; 2] = ["@ag-ui/client", "authoritativeActivityTypes"];
 
 /// The client's list.
 #[derive(Clone, Debug, Default)]
-pub(super) struct List {
-    entries: Vec<Entry>,
+pub(super) struct MessageList {
+    entries: Vec<RecapMessage>,
     /// whether the agent said which messages there are
-    replaced: bool,
+    is_replaced: bool,
 }
 
 /// The list as a snapshot says it.
-pub(super) struct Said {
+pub(super) struct ListSnapshot {
     pub messages: Json<'static>,
     /// whether there are activities in it, all of which the run made itself
     pub shares_activities: bool,
 }
 
-impl List {
+impl MessageList {
     /// What the conversation held before the run.
-    pub fn of_input(side: Side, messages: Option<Box<str>>) -> Self {
-        let list = messages.map(|messages| Json::trusted(String::from(messages)));
-        let elements = list.as_ref().and_then(json::elements).unwrap_or_default();
-        let canonical = elements.iter().filter_map(json::message).collect();
-        let written = message::write(canonical, side, &message::Carries::Always);
-        List { entries: written.into_iter().map(|message| Entry::read(message, side)).collect(), replaced: false }
+    pub fn from_input(side: PeerDialect, messages: Option<Box<str>>) -> Self {
+        let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
+        let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
+        let canonical = elements.iter().filter_map(json::parse_message).collect();
+        let written = message::write(canonical, side, &message::CarryPolicy::Always);
+        MessageList {
+            entries: written.into_iter().map(|message| RecapMessage::from_members(message, side)).collect(),
+            is_replaced: false,
+        }
     }
 
     fn position(&self, id: &Json<'_>) -> Option<usize> {
-        self.entries.iter().rposition(|entry| entry.id.same(id))
+        self.entries.iter().rposition(|entry| entry.id.is_same(id))
     }
 
     /// The first that is called so, as the real client finds it.
-    fn entry(&mut self, id: &Json<'_>) -> Option<&mut Entry> {
-        self.entries.iter_mut().find(|entry| entry.id.same(id))
+    fn find_entry(&mut self, id: &Json<'_>) -> Option<&mut RecapMessage> {
+        self.entries.iter_mut().find(|entry| entry.id.is_same(id))
     }
 
-    fn call(&mut self, id: &Json<'_>) -> Option<(&mut bool, &mut Call)> {
+    fn find_call(&mut self, id: &Json<'_>) -> Option<(&mut bool, &mut RecapCall)> {
         self.entries.iter_mut().find_map(|entry| {
-            let call = entry.calls.iter_mut().flatten().find(|call| call.id.same(id))?;
-            Some((&mut entry.settled, call))
+            let call = entry.calls.iter_mut().flatten().find(|call| call.id.is_same(id))?;
+            Some((&mut entry.has_closed_content, call))
         })
     }
 
     /// Whether something open is still in the list; a snapshot of the agent's may have taken it out.
-    pub fn has(&self, open: &Open) -> bool {
-        match open.what {
-            What::Span => true,
-            What::Text | What::Reasoning => self.position(&open.id).is_some(),
-            What::Call => {
-                self.entries.iter().any(|entry| entry.calls.iter().flatten().any(|call| call.id.same(&open.id)))
+    pub fn contains(&self, open: &RecapItem) -> bool {
+        match open.kind {
+            RecapItemKind::Span => true,
+            RecapItemKind::Text | RecapItemKind::Reasoning => self.position(&open.id).is_some(),
+            RecapItemKind::Call => {
+                self.entries.iter().any(|entry| entry.calls.iter().flatten().any(|call| call.id.is_same(&open.id)))
             }
         }
     }
 
     /// "RUN_STARTED.input.messages with unknown ids are appended."
-    pub fn echo(&mut self, input: Option<&Json<'_>>, side: Side) {
-        let input = input.and_then(json::message);
-        for message in input.as_ref().and_then(|input| get(input, Field::Messages)).map(elements).unwrap_or_default() {
-            let entry = Entry::read(message, side);
+    pub fn append_input(&mut self, input: Option<&Json<'_>>, side: PeerDialect) {
+        let input = input.and_then(json::parse_message);
+        for message in
+            input.as_ref().and_then(|input| get(input, Field::Messages)).map(parse_messages).unwrap_or_default()
+        {
+            let entry = RecapMessage::from_members(message, side);
             if self.position(&entry.id).is_none() {
                 self.entries.push(entry);
             }
@@ -85,20 +92,21 @@ impl List {
     }
 
     /// The start of something makes its message, if there is none of its id.
-    pub fn open(&mut self, what: What, event: &Event<'_>, side: Side) {
+    pub fn open_item(&mut self, what: RecapItemKind, event: &Event<'_>, side: PeerDialect) {
         match what {
-            What::Span => {}
-            What::Call => self.open_call(event),
-            What::Text | What::Reasoning => {
+            RecapItemKind::Span => {}
+            RecapItemKind::Call => self.open_call(event),
+            RecapItemKind::Text | RecapItemKind::Reasoning => {
                 let id = message_id(&event.members);
                 if self.position(&id).is_some() {
                     return;
                 }
                 let said = event.text(Field::Role).unwrap_or_else(|| ASSISTANT.into());
-                let role = if what == What::Reasoning { REASONING } else { spell::canonical_role(side, &said) };
-                let mut entry = Entry::new(id, role);
-                entry.content = Content::Text(String::new());
-                entry.rest = taken(event, &[Field::Name, Field::SubagentRunId]);
+                let role =
+                    if what == RecapItemKind::Reasoning { REASONING } else { aliases::canonical_role(side, &said) };
+                let mut entry = RecapMessage::new(id, role);
+                entry.content = MessageContent::Text(String::new());
+                entry.rest = pick_members(event, &[Field::Name, Field::SubagentRunId]);
                 self.entries.push(entry);
             }
         }
@@ -107,14 +115,15 @@ impl List {
     /// "parentMessageId → existing assistant message; unknown id → new assistant message with that id; id of another message,
     /// or none → new message keyed by toolCallId. Known toolCallId → entry reused."
     fn open_call(&mut self, event: &Event<'_>) {
-        let id = What::Call.id(event);
+        let id = RecapItemKind::Call.event_id(event);
         let name = event.get(Field::ToolCallName).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-        if let Some((_, call)) = self.call(&id) {
-            call.made().name = name;
+        if let Some((_, call)) = self.find_call(&id) {
+            call.expand().name = name;
             return;
         }
-        let parent = event.get(Field::ParentMessageId).filter(|parent| !parent.is("")).cloned().map(Json::into_owned);
-        let found = parent.as_ref().map(|parent| self.entries.iter().position(|entry| entry.id.same(parent)));
+        let parent =
+            event.get(Field::ParentMessageId).filter(|parent| !parent.is_str("")).cloned().map(Json::into_owned);
+        let found = parent.as_ref().map(|parent| self.entries.iter().position(|entry| entry.id.is_same(parent)));
         let at = match found {
             Some(Some(at)) if self.entries[at].role == ASSISTANT => at,
             made => {
@@ -122,46 +131,54 @@ impl List {
                     (Some(None), Some(parent)) => parent.clone(),
                     _ => id.clone(),
                 };
-                let mut entry = Entry::new(own, ASSISTANT);
-                entry.rest = taken(event, &[Field::SubagentRunId]);
+                let mut entry = RecapMessage::new(own, ASSISTANT);
+                entry.rest = pick_members(event, &[Field::SubagentRunId]);
                 self.entries.push(entry);
                 self.entries.len() - 1
             }
         };
         let entry = &mut self.entries[at];
-        let named = parent.is_some_and(|parent| parent.same(&entry.id));
-        let call = Call { id, told: None, name, args: String::new(), rest: Members::new(), settled: false, named };
+        let named = parent.is_some_and(|parent| parent.is_same(&entry.id));
+        let call = RecapCall {
+            id,
+            original: None,
+            name,
+            args: String::new(),
+            rest: Members::new(),
+            has_closed_content: false,
+            names_message: named,
+        };
         entry.calls.get_or_insert_default().push(call);
     }
 
     /// What was open has ended: what it said is its message's.
-    pub fn take_in(&mut self, open: &Open, side: Side) {
+    pub fn close_item(&mut self, open: &RecapItem, side: PeerDialect) {
         let mut metadata = None;
         let mut text = String::new();
-        for (said, more) in open.pieces().map(|kept| kept.said(side)) {
+        for (said, more) in open.text_frames().map(|kept| kept.added_text(side)) {
             text.push_str(&said);
-            metadata = merged(metadata, metadata_of(more, side));
+            metadata = merge_metadata(metadata, message_metadata(more, side));
         }
-        match open.what {
-            What::Span => {}
-            What::Call => {
-                if let Some((settled, call)) = self.call(&open.id) {
-                    (*settled, call.settled) = (true, true);
-                    let call = call.made();
+        match open.kind {
+            RecapItemKind::Span => {}
+            RecapItemKind::Call => {
+                if let Some((settled, call)) = self.find_call(&open.id) {
+                    (*settled, call.has_closed_content) = (true, true);
+                    let call = call.expand();
                     call.args.push_str(&text);
-                    let merged = merged(remove(&mut call.rest, Field::Metadata), metadata);
-                    call.rest.extend(merged.map(|metadata| (Key::Known(Field::Metadata), metadata)));
+                    let merged = merge_metadata(remove(&mut call.rest, Field::Metadata), metadata);
+                    call.rest.extend(merged.map(|metadata| (MemberKey::Known(Field::Metadata), metadata)));
                 }
             }
-            What::Text | What::Reasoning => {
+            RecapItemKind::Text | RecapItemKind::Reasoning => {
                 // "Text under an activity's id is dropped."
-                if let Some(entry) = self.entry(&open.id).filter(|entry| entry.role != ACTIVITY) {
-                    entry.settled = true;
-                    entry.metadata = merged(entry.metadata.take(), metadata);
+                if let Some(entry) = self.find_entry(&open.id).filter(|entry| entry.role != ACTIVITY) {
+                    entry.has_closed_content = true;
+                    entry.metadata = merge_metadata(entry.metadata.take(), metadata);
                     match &mut entry.content {
-                        Content::Text(content) => content.push_str(&text),
+                        MessageContent::Text(content) => content.push_str(&text),
                         _ if text.is_empty() => {}
-                        content => *content = Content::Text(text),
+                        content => *content = MessageContent::Text(text),
                     }
                 }
             }
@@ -170,43 +187,45 @@ impl List {
 
     /// "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the call (after its other tool
     /// messages), else appended."
-    pub fn result(&mut self, event: &Event<'_>, side: Side) {
+    pub fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
         let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         // As reading has it: an empty id is none where results have no messages of their own.
-        let named = |id: &&Json<'_>| side.dialect.home == Home::Native || !id.is("");
-        let id = event.get(Field::MessageId).filter(named).cloned().map_or_else(|| result_id(&call), Json::into_owned);
-        let mut entry = Entry::new(id, TOOL);
-        entry.settled = true;
+        let named = |id: &&Json<'_>| side.dialect.carry_location == CarryLocation::Native || !id.is_str("");
+        let id =
+            event.get(Field::MessageId).filter(named).cloned().map_or_else(|| tool_result_id(&call), Json::into_owned);
+        let mut entry = RecapMessage::new(id, TOOL);
+        entry.has_closed_content = true;
         // A message holds a text or parts, whatever the event may hold.
-        let parts = side.dialect.home == Home::Native;
+        let parts = side.dialect.carry_location == CarryLocation::Native;
         entry.content = match event.get(Field::Content) {
-            None => Content::None,
-            Some(content) if parts && content.shape() == Type::Array => Content::of(content),
-            Some(content) => Content::of(&as_string(content)),
+            None => MessageContent::None,
+            Some(content) if parts && content.json_type() == JsonType::Array => MessageContent::from_value(content),
+            Some(content) => MessageContent::from_value(&to_json_string(content)),
         };
-        entry.metadata = metadata_of(event.get(Field::Metadata).cloned(), side);
-        entry.rest = taken(event, &[Field::SubagentRunId]);
+        entry.metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
+        entry.rest = pick_members(event, &[Field::SubagentRunId]);
         let owner = self
             .entries
             .iter()
-            .position(|entry| entry.role == ASSISTANT && entry.calls.iter().flatten().any(|own| own.id.same(&call)));
-        entry.rest.insert(0, (Key::Known(Field::ToolCallId), call));
+            .position(|entry| entry.role == ASSISTANT && entry.calls.iter().flatten().any(|own| own.id.is_same(&call)));
+        entry.rest.insert(0, (MemberKey::Known(Field::ToolCallId), call));
         let behind = |owner: usize| owner + 1 + self.entries[owner + 1..].iter().take_while(|e| e.role == TOOL).count();
         let at = owner.map_or(self.entries.len(), behind);
         self.entries.insert(at, entry);
     }
 
     /// An activity as a whole.
-    pub fn activity(&mut self, event: &Event<'_>) {
+    pub fn set_activity(&mut self, event: &Event<'_>) {
         let id = message_id(&event.members);
         let replaces = event.get(Field::Replace).is_none_or(|replace| replace.as_str() != "false");
         let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
-        let mut entry = Entry::new(id, ACTIVITY);
-        entry.settled = true;
-        entry.content =
-            event.get(Field::Content).map_or(Content::None, |shown| Content::Value(shown.clone().into_owned()));
-        entry.rest = taken(event, &[Field::ActivityType, Field::SubagentRunId]);
-        match self.entries.iter_mut().find(|own| own.id.same(&entry.id)) {
+        let mut entry = RecapMessage::new(id, ACTIVITY);
+        entry.has_closed_content = true;
+        entry.content = event
+            .get(Field::Content)
+            .map_or(MessageContent::None, |shown| MessageContent::Value(shown.clone().into_owned()));
+        entry.rest = pick_members(event, &[Field::ActivityType, Field::SubagentRunId]);
+        match self.entries.iter_mut().find(|own| own.id.is_same(&entry.id)) {
             None => {
                 entry.metadata = metadata;
                 self.entries.push(entry);
@@ -217,7 +236,7 @@ impl List {
                 if replaces {
                     *own = entry;
                 }
-                own.metadata = merged(before, metadata);
+                own.metadata = merge_metadata(before, metadata);
             }
             Some(own) if replaces => {
                 entry.metadata = metadata;
@@ -228,11 +247,11 @@ impl List {
     }
 
     /// A change of an activity.
-    pub fn change(&mut self, event: &Event<'_>, frame: Kept, side: Side) {
+    pub fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
-        let Some(entry) = self.entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
+        let Some(entry) = self.find_entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
         let shown = match &entry.content {
-            Content::Value(shown) if entry.changes.is_empty() => Some(Tree::new(shown)),
+            MessageContent::Value(shown) if entry.changes.is_empty() => Some(JsonTree::new(shown)),
             _ => None,
         };
         let patched = shown.zip(event.get(Field::Patch)).and_then(|(mut shown, patch)| {
@@ -241,10 +260,10 @@ impl List {
         });
         match patched {
             Some(shown) => {
-                entry.content = Content::Value(shown);
-                let metadata = metadata_of(event.get(Field::Metadata).cloned(), side);
-                entry.metadata = merged(entry.metadata.take(), metadata);
-                for (key, value) in taken(event, &[Field::ActivityType]) {
+                entry.content = MessageContent::Value(shown);
+                let metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
+                entry.metadata = merge_metadata(entry.metadata.take(), metadata);
+                for (key, value) in pick_members(event, &[Field::ActivityType]) {
                     set(&mut entry.rest, key, value);
                 }
             }
@@ -253,19 +272,19 @@ impl List {
     }
 
     /// The changes of activities since they were said as a whole.
-    pub fn changes(&self) -> impl Iterator<Item = &Kept> {
+    pub fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
         self.entries.iter().flat_map(|entry| &entry.changes)
     }
 
     /// An encrypted value, which is told to a message or to a call.
-    pub fn encrypted(&mut self, event: &Event<'_>) {
+    pub fn set_encrypted(&mut self, event: &Event<'_>) {
         let (Some(id), Some(value)) = (event.get(Field::EntityId), event.get(Field::EncryptedValue)) else { return };
-        let value = (Key::Known(Field::EncryptedValue), value.clone().into_owned());
-        if event.get(Field::Subtype).is_some_and(|subtype| subtype.is("tool-call")) {
-            if let Some((_, call)) = self.call(id) {
-                set(&mut call.made().rest, value.0, value.1);
+        let value = (MemberKey::Known(Field::EncryptedValue), value.clone().into_owned());
+        if event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call")) {
+            if let Some((_, call)) = self.find_call(id) {
+                set(&mut call.expand().rest, value.0, value.1);
             }
-        } else if let Some(entry) = self.entry(id).filter(|entry| entry.role != ACTIVITY) {
+        } else if let Some(entry) = self.find_entry(id).filter(|entry| entry.role != ACTIVITY) {
             set(&mut entry.rest, value.0, value.1);
         }
     }
@@ -274,20 +293,20 @@ impl List {
     /// `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any reasoning)."
     ///
     /// Gives the ids of those that stay as they were.
-    pub fn replace(&mut self, event: &Event<'_>, side: Side) -> Vec<Json<'static>> {
+    pub fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> Vec<Json<'static>> {
         let Some(list) = event.get(Field::Messages) else { return Vec::new() };
-        let mut new: Vec<Option<Entry>> =
-            elements(list).into_iter().map(|message| Some(Entry::read(message, side))).collect();
+        let mut new: Vec<Option<RecapMessage>> =
+            parse_messages(list).into_iter().map(|message| Some(RecapMessage::from_members(message, side))).collect();
         let has = |role: &str| new.iter().flatten().any(|entry| entry.role == role);
         let (activity, reasoning) = (has(ACTIVITY), has(REASONING));
         let owned = owned_activities(event);
-        let stays = |entry: &Entry| match &*entry.role {
+        let stays = |entry: &RecapMessage| match &*entry.role {
             ACTIVITY => match &owned {
-                Owned::Unsaid => !activity,
-                Owned::All => false,
-                Owned::These(types) => {
+                ActivityOwnership::Unspecified => !activity,
+                ActivityOwnership::All => false,
+                ActivityOwnership::Types(types) => {
                     let own = get(&entry.rest, Field::ActivityType);
-                    !types.iter().any(|one| own.is_some_and(|own| own.same(one)))
+                    !types.iter().any(|one| own.is_some_and(|own| own.is_same(one)))
                 }
             },
             REASONING => !reasoning,
@@ -295,7 +314,7 @@ impl List {
         };
         let (mut entries, mut same_as_before) = (Vec::with_capacity(new.len()), Vec::new());
         for entry in std::mem::take(&mut self.entries) {
-            let same = |one: &mut Option<Entry>| one.as_ref().is_some_and(|one| one.id.same(&entry.id));
+            let same = |one: &mut Option<RecapMessage>| one.as_ref().is_some_and(|one| one.id.is_same(&entry.id));
             match new.iter_mut().rev().find_map(|one| if same(one) { one.take() } else { None }) {
                 Some(told) => entries.push(told),
                 None if stays(&entry) => {
@@ -306,71 +325,71 @@ impl List {
             }
         }
         entries.extend(new.into_iter().flatten());
-        (self.entries, self.replaced) = (entries, true);
+        (self.entries, self.is_replaced) = (entries, true);
         same_as_before
     }
 
     /// The list without what is open. What is made again by what opens that is left out, unless something stands behind it.
-    pub fn said(&self, side: Side, opens: &Opens) -> Said {
-        let settled = self.entries.iter().rposition(|entry| entry.settled).map_or(0, |last| last + 1);
+    pub fn snapshot(&self, side: PeerDialect, opens: &RecapItems) -> ListSnapshot {
+        let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Chunks are said behind everything that was started: what they make holds its place before that.
         let rest = &self.entries[settled..];
         let in_chunks =
-            |entry: &Entry| opens.makes_in_chunks(&entry.id, entry.calls.iter().flatten().map(|call| &call.id));
+            |entry: &RecapMessage| opens.has_chunks_of(&entry.id, entry.calls.iter().flatten().map(|call| &call.id));
         let started = rest.iter().rposition(|entry| !in_chunks(entry)).unwrap_or(0);
         let count = settled + rest[..started].iter().rposition(in_chunks).map_or(0, |at| at + 1);
         let told = &self.entries[..count];
-        let messages: Vec<_> = told.iter().map(|entry| entry.say(side)).collect();
-        let shares_activities = !self.replaced && told.iter().any(|entry| entry.role == ACTIVITY);
-        Said { messages: json::to_array(&messages), shares_activities }
+        let messages: Vec<_> = told.iter().map(|entry| entry.to_json(side)).collect();
+        let shares_activities = !self.is_replaced && told.iter().any(|entry| entry.role == ACTIVITY);
+        ListSnapshot { messages: json::to_array(&messages), shares_activities }
     }
 
     /// What is held, in bytes.
-    pub fn held(&self) -> usize {
-        self.entries.iter().map(Entry::held).sum()
+    pub fn byte_size(&self) -> usize {
+        self.entries.iter().map(RecapMessage::byte_size).sum()
     }
 }
 
 /// Whose omission from a snapshot means that they are gone.
-enum Owned {
+enum ActivityOwnership {
     /// nothing is said about it
-    Unsaid,
+    Unspecified,
     /// all activities
     All,
     /// those of these types
-    These(Vec<Json<'static>>),
+    Types(Vec<Json<'static>>),
 }
 
-fn owned_activities(event: &Event<'_>) -> Owned {
+fn owned_activities(event: &Event<'_>) -> ActivityOwnership {
     let find = |of: &Json<'_>, name: &str| -> Option<Json<'static>> {
-        let members = json::members(of)?;
+        let members = json::parse_members(of)?;
         members.into_iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value.into_owned())
     };
-    let [outer, inner] = HISTORY;
+    let [outer, inner] = HISTORY_KEYS;
     let Some(history) = event.get(Field::Metadata).and_then(|metadata| find(metadata, outer)) else {
-        return Owned::Unsaid;
+        return ActivityOwnership::Unspecified;
     };
-    if history.shape() != Type::Object {
-        return Owned::These(Vec::new());
+    if history.json_type() != JsonType::Object {
+        return ActivityOwnership::Types(Vec::new());
     }
     match find(&history, inner) {
-        None => Owned::Unsaid,
-        Some(types) if types.is_null() => Owned::All,
+        None => ActivityOwnership::Unspecified,
+        Some(types) if types.is_null() => ActivityOwnership::All,
         Some(types) => {
-            let types = json::elements(&types).unwrap_or_default();
-            Owned::These(types.into_iter().map(Json::into_owned).collect())
+            let types = json::parse_elements(&types).unwrap_or_default();
+            ActivityOwnership::Types(types.into_iter().map(Json::into_owned).collect())
         }
     }
 }
 
 /// The messages of a JSON array.
-fn elements(list: &Json<'_>) -> Vec<Members<'static>> {
-    let elements = json::elements(list).unwrap_or_default();
-    elements.iter().filter_map(|element| json::message(element).map(owned)).collect()
+fn parse_messages(list: &Json<'_>) -> Vec<Members<'static>> {
+    let elements = json::parse_elements(list).unwrap_or_default();
+    elements.iter().filter_map(|element| json::parse_message(element).map(into_owned_members)).collect()
 }
 
 /// These members of an event, as far as it has them.
-fn taken(event: &Event<'_>, fields: &[Field]) -> Members<'static> {
-    let said = |field: &Field| Some((Key::Known(*field), event.get(*field)?.clone().into_owned()));
+fn pick_members(event: &Event<'_>, fields: &[Field]) -> Members<'static> {
+    let said = |field: &Field| Some((MemberKey::Known(*field), event.get(*field)?.clone().into_owned()));
     fields.iter().filter_map(said).collect()
 }

@@ -20,23 +20,23 @@
 //!
 //! A dialect that says its messages whole (`Shape::Answer`), and with more than a message can hold, hears all of them again.
 
-mod entry;
-mod frame;
-mod list;
-mod open;
-mod patch;
-mod state;
+mod message_list;
+mod open_items;
+mod patched_json;
+mod recap_frame;
+mod recap_message;
+mod recap_state;
 
-use super::{Ids, carry};
+use super::{RunIds, carry};
 use crate::codec::json;
-use crate::codec::sse::{self, Decoder, Limits, Step};
-use crate::dialect::{Home, Pin, Row, Shape, Side};
-use crate::event::lane::{ChunkStream, Lanes, Piece};
-use crate::event::{Event, Field, Json, Kind};
-use frame::{Kept, keep};
-use list::List;
-use open::{Open, Opens, What};
-use state::State;
+use crate::codec::sse::{self, SseDecoder, SseLimits, SseStep};
+use crate::dialect::{CarryLocation, EventRow, EventShape, PeerDialect, PeerVersion};
+use crate::event::lane::{ChunkLanes, ChunkStream, ChunkStreamKind};
+use crate::event::{Event, EventType, Field, Json};
+use message_list::MessageList;
+use open_items::{RecapItem, RecapItemKind, RecapItems};
+use recap_frame::{RecapFrame, push_merged};
+use recap_state::RecapState;
 
 /// What a run has said so far, folded from the frames that its client got.
 ///
@@ -52,60 +52,60 @@ use state::State;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Recap {
-    side: Side,
+    client: PeerDialect,
     /// members that every event of the dialect says
-    stamps: Vec<(Field, Json<'static>)>,
+    common_members: Vec<(Field, Json<'static>)>,
     /// whether the dialect says messages whole: then no snapshot tells them
-    whole: bool,
-    start: Option<Kept>,
-    list: List,
-    state: State,
-    again: Vec<Kept>,
-    opens: Opens,
-    lanes: Lanes,
-    end: Option<Kept>,
+    whole_messages: bool,
+    start: Option<RecapFrame>,
+    messages: MessageList,
+    state: RecapState,
+    verbatim: Vec<RecapFrame>,
+    open_items: RecapItems,
+    lanes: ChunkLanes,
+    terminal: Option<RecapFrame>,
 }
 
 impl Recap {
     /// Nothing was said yet to `client` in the run of these ids. `messages` are those of its input, canonical and a JSON array
     /// ([`super::request::Translated::messages`]); without them the conversation begins with the run.
     #[must_use]
-    pub fn new(client: Side, ids: &Ids, messages: Option<Box<str>>) -> Self {
+    pub fn new(client: PeerDialect, ids: &RunIds, messages: Option<Box<str>>) -> Self {
         let stamp = |field: &Field| match field {
             Field::ThreadId => Some((*field, ids.thread_id.clone())),
             Field::RunId => Some((*field, ids.run_id.clone())),
             _ => None,
         };
         Recap {
-            side: client,
-            stamps: client.dialect.stamps.iter().filter_map(stamp).collect(),
-            whole: client.dialect.row_of_shape(Shape::Answer).is_some(),
+            client,
+            common_members: client.dialect.common_fields.iter().filter_map(stamp).collect(),
+            whole_messages: client.dialect.row_with_shape(EventShape::EndWithMessage).is_some(),
             start: None,
-            list: List::of_input(client, messages),
-            state: State::default(),
-            again: Vec::new(),
-            opens: Opens::default(),
-            lanes: Lanes::default(),
-            end: None,
+            messages: MessageList::from_input(client, messages),
+            state: RecapState::default(),
+            verbatim: Vec::new(),
+            open_items: RecapItems::default(),
+            lanes: ChunkLanes::default(),
+            terminal: None,
         }
     }
 
     /// Takes whole SSE frames as the client got them, ids and comments included, in order.
     pub fn push(&mut self, frames: &[u8]) {
         // They were written here, so they are within the limits that were in force.
-        let mut decoder = Decoder::new(Limits { line: usize::MAX, frame: usize::MAX });
+        let mut decoder = SseDecoder::new(SseLimits { line: usize::MAX, frame: usize::MAX });
         let mut rest = frames;
-        while let Step::Frame(frame) = decoder.next(&mut rest) {
-            self.frame(&frame.data);
+        while let SseStep::Frame(frame) = decoder.next(&mut rest) {
+            self.fold_frame(&frame.data);
         }
     }
 
     /// What is held, in bytes.
     #[must_use]
-    pub fn held(&self) -> usize {
-        let kept = self.start.iter().chain(&self.again).chain(&self.end);
-        let kept = kept.map(Kept::held).sum::<usize>();
-        size_of::<Self>() + kept + self.state.held() + self.list.held() + self.opens.held()
+    pub fn byte_size(&self) -> usize {
+        let kept = self.start.iter().chain(&self.verbatim).chain(&self.terminal);
+        let kept = kept.map(RecapFrame::byte_size).sum::<usize>();
+        size_of::<Self>() + kept + self.state.byte_size() + self.messages.byte_size() + self.open_items.byte_size()
     }
 
     /// Writes the frames from which a client goes on with the run's next ones, at `now` ms since the epoch. The last of them has
@@ -113,146 +113,168 @@ impl Recap {
     ///
     /// Writes nothing before the run has begun: whoever joins then hears all of it.
     pub fn prelude(&self, now: i64, id: Option<&str>, out: &mut Vec<u8>) {
-        let mut writer = Frames { side: self.side, out, last: None };
+        let mut writer = PreludeWriter { side: self.client, out, last_start: None };
         if let Some(start) = &self.start {
-            writer.put(start);
-            let (open, lost): (Vec<&Open>, Vec<&Open>) = self.opens.all().partition(|open| self.list.has(open));
+            writer.write(start);
+            let (open, lost): (Vec<&RecapItem>, Vec<&RecapItem>) =
+                self.open_items.iter().partition(|open| self.messages.contains(open));
             // What a snapshot of the agent's took away while it was open: it is opened, and taken away again.
-            lost.iter().for_each(|open| writer.put(open.opener()));
-            self.snapshot(now, &mut writer);
-            self.state.frames(self.side).for_each(|kept| writer.put(&kept));
-            self.list.changes().chain(&self.again).for_each(|kept| writer.put(kept));
+            lost.iter().for_each(|open| writer.write(open.opener()));
+            self.write_snapshot(now, &mut writer);
+            self.state.frames(self.client).for_each(|kept| writer.write(&kept));
+            self.messages.activity_changes().chain(&self.verbatim).for_each(|kept| writer.write(kept));
             // Chunks are last, because whatever their speaker says closes them.
-            let (chunks, started): (Vec<&Open>, Vec<&Open>) = open.into_iter().partition(|open| open.is_chunk());
-            started.into_iter().chain(chunks).flat_map(Open::frames).for_each(|kept| writer.put(kept));
+            let (chunks, started): (Vec<&RecapItem>, Vec<&RecapItem>) =
+                open.into_iter().partition(|open| open.is_chunk());
+            started.into_iter().chain(chunks).flat_map(RecapItem::frames).for_each(|kept| writer.write(kept));
         }
-        self.end.iter().for_each(|end| writer.put(end));
-        if let (Some(id), Some(at)) = (id, writer.last) {
+        self.terminal.iter().for_each(|end| writer.write(end));
+        if let (Some(id), Some(at)) = (id, writer.last_start) {
             let mut head = Vec::new();
-            if sse::head(&mut head, Some(id), None).is_ok() {
+            if sse::write_fields(&mut head, Some(id), None).is_ok() {
                 out.splice(at..at, head);
             }
         }
     }
 
     /// The conversation, in the dialect's word for it.
-    fn snapshot(&self, now: i64, writer: &mut Frames<'_>) {
-        let Some((_, row)) = self.side.dialect.row_of(Kind::MessagesSnapshot, self.side.pin) else { return };
-        let snake = self.side.fields == crate::dialect::Spelling::Snake;
-        let said = self.list.said(self.side, &self.opens);
-        let data = json::build(|object| {
-            object.word(json::TYPE, row.wire);
-            self.stamps.iter().for_each(|(field, value)| object.member(field.spelt(snake), value.as_str()));
-            object.member(row.name(Field::Messages, snake), said.messages.as_str());
-            object.member(row.name(Field::Timestamp, snake), super::spell::time(self.side, now).as_str());
-            if self.side.dialect.is_canonical() && said.shares_activities {
-                object.member(Field::Metadata.camel(), list::SHARED_ACTIVITIES);
+    fn write_snapshot(&self, now: i64, writer: &mut PreludeWriter<'_>) {
+        let Some((_, row)) = self.client.dialect.row_for_kind(EventType::MessagesSnapshot, self.client.peer_version)
+        else {
+            return;
+        };
+        let snake = self.client.member_case == crate::dialect::MemberCase::Snake;
+        let said = self.messages.snapshot(self.client, &self.open_items);
+        let data = json::build_object(|object| {
+            object.string_member(json::TYPE, row.wire);
+            self.common_members.iter().for_each(|(field, value)| object.member(field.wire_name(snake), value.as_str()));
+            object.member(row.field_name(Field::Messages, snake), said.messages.as_str());
+            object.member(
+                row.field_name(Field::Timestamp, snake),
+                super::aliases::timestamp_in_unit(self.client, now).as_str(),
+            );
+            if self.client.dialect.is_canonical() && said.shares_activities {
+                object.member(Field::Metadata.camel(), message_list::SHARED_ACTIVITIES);
             }
         });
-        writer.put(&Kept::whole(row.wire, data.as_str()));
+        writer.write(&RecapFrame::verbatim(row.wire, data.as_str()));
     }
 
     /// One frame's data.
-    fn frame(&mut self, data: &str) {
-        let Ok(object) = json::object(data) else { return };
+    fn fold_frame(&mut self, data: &str) {
+        let Ok(object) = json::parse_object(data) else { return };
         let Some(wire) = object.kind.as_ref().and_then(Json::text) else { return };
-        let Some((_, row)) = self.side.dialect.row(&wire) else {
-            return self.again.push(Kept::whole(&wire, data));
+        let Some((_, row)) = self.client.dialect.row_for_wire(&wire) else {
+            return self.verbatim.push(RecapFrame::verbatim(&wire, data));
         };
         let mut members = object.members;
-        super::spell::read_names(row.names, &mut members);
+        super::aliases::read_field_names(row.field_aliases, &mut members);
         let event = Event { kind: row.kind, members, source: None };
-        self.lanes.pass(&self.spoken(&event));
-        self.opens.end_chunks(&self.lanes, &mut self.list, self.side);
+        self.lanes.observe(&self.lane_event(&event));
+        self.open_items.close_chunks(&self.lanes, &mut self.messages, self.client);
         match event.kind {
-            Kind::RunStarted => {
-                for (field, value) in &mut self.stamps {
+            EventType::RunStarted => {
+                for (field, value) in &mut self.common_members {
                     if let Some(said) = event.get(*field) {
                         *value = said.clone().into_owned();
                     }
                 }
-                self.list.echo(event.get(Field::Input), self.side);
-                self.start = Some(Kept::whole(&wire, data));
+                self.messages.append_input(event.get(Field::Input), self.client);
+                self.start = Some(RecapFrame::verbatim(&wire, data));
             }
-            Kind::RunFinished | Kind::RunError => self.end = Some(Kept::whole(&wire, data)),
-            Kind::StateSnapshot => self.state.snapshot(row, &event),
-            Kind::StateDelta => self.state.change(&event, Kept::whole(&wire, data)),
-            _ if !self.tells(row) => keep(&mut self.again, Kept::of(row, &event, data, self.side)),
-            Kind::MessagesSnapshot => {
-                let untold = self.list.replace(&event, self.side);
-                self.opens.forget_said(&self.list, &untold);
+            EventType::RunFinished | EventType::RunError => self.terminal = Some(RecapFrame::verbatim(&wire, data)),
+            EventType::StateSnapshot => self.state.set_snapshot(row, &event),
+            EventType::StateDelta => self.state.add_change(&event, RecapFrame::verbatim(&wire, data)),
+            _ if !self.is_in_snapshot(row) => {
+                push_merged(&mut self.verbatim, RecapFrame::from_event(row, &event, data, self.client))
             }
-            _ => self.told(row, &event, data),
+            EventType::MessagesSnapshot => {
+                let untold = self.messages.replace(&event, self.client);
+                self.open_items.drop_content(&self.messages, &untold);
+            }
+            _ => self.fold_message(row, &event, data),
         }
     }
 
     /// An event as far as its lane goes: to a client that knows no subagents there is one speaker.
-    fn spoken<'a>(&self, event: &Event<'a>) -> Event<'a> {
+    fn lane_event<'a>(&self, event: &Event<'a>) -> Event<'a> {
         let mut event = event.clone();
-        if self.side.dialect.is_versioned() && self.side.pin < Pin::V0_0_59 {
+        if self.client.dialect.is_versioned() && self.client.peer_version < PeerVersion::V0_0_59 {
             event.remove(Field::SubagentRunId);
         }
         event
     }
 
     /// Whether a snapshot of messages can tell what an event of this row says.
-    fn tells(&self, row: &Row) -> bool {
-        let nameless = matches!(row.shape, Shape::Nameless | Shape::Spanless | Shape::Collaboration(_) | Shape::Whole);
-        !self.whole
+    fn is_in_snapshot(&self, row: &EventRow) -> bool {
+        let nameless = matches!(
+            row.shape,
+            EventShape::ThinkingWithoutIds
+                | EventShape::ThinkingWithoutSpan
+                | EventShape::Collaboration(_)
+                | EventShape::NonCanonical
+        );
+        !self.whole_messages
             && !nameless
             && !matches!(
                 row.kind,
-                Kind::Raw
-                    | Kind::Custom
-                    | Kind::StepStarted
-                    | Kind::StepFinished
-                    | Kind::SubagentStarted
-                    | Kind::SubagentFinished
-                    | Kind::SubagentError
+                EventType::Raw
+                    | EventType::Custom
+                    | EventType::StepStarted
+                    | EventType::StepFinished
+                    | EventType::SubagentStarted
+                    | EventType::SubagentFinished
+                    | EventType::SubagentError
             )
     }
 
     /// An event that makes a message, or goes on with one.
-    fn told(&mut self, row: &'static Row, event: &Event<'_>, data: &str) {
-        let spoken = self.spoken(event);
-        let Recap { side, list, opens, lanes, .. } = self;
-        let kept = || Kept::of(row, event, data, *side);
+    fn fold_message(&mut self, row: &'static EventRow, event: &Event<'_>, data: &str) {
+        let spoken = self.lane_event(event);
+        let Recap { client: side, messages: list, open_items: opens, lanes, .. } = self;
+        let kept = || RecapFrame::from_event(row, event, data, *side);
         match event.kind {
-            Kind::TextMessageStart | Kind::ReasoningMessageStart | Kind::ToolCallStart | Kind::ReasoningStart => {
-                let Some(what) = What::of(event.kind) else { return };
-                list.open(what, event, *side);
-                opens.open(what, event, kept(), list, *side);
+            EventType::TextMessageStart
+            | EventType::ReasoningMessageStart
+            | EventType::ToolCallStart
+            | EventType::ReasoningStart => {
+                let Some(what) = RecapItemKind::from_event(event.kind) else { return };
+                list.open_item(what, event, *side);
+                opens.open_item(what, event, kept(), list, *side);
             }
-            Kind::TextMessageContent | Kind::ReasoningMessageContent | Kind::ToolCallArgs => {
-                opens.piece(event, kept());
+            EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs => {
+                opens.add_content(event, kept());
             }
-            Kind::TextMessageEnd | Kind::ReasoningMessageEnd | Kind::ReasoningEnd | Kind::ToolCallEnd => {
+            EventType::TextMessageEnd
+            | EventType::ReasoningMessageEnd
+            | EventType::ReasoningEnd
+            | EventType::ToolCallEnd => {
                 // A call is left to be said until its result comes; to a peer with versions one call would be two.
-                let waits = event.kind == Kind::ToolCallEnd && !side.dialect.is_versioned();
-                opens.end(event, kept(), waits, list, *side);
+                let waits = event.kind == EventType::ToolCallEnd && !side.dialect.is_versioned();
+                opens.end_item(event, kept(), waits, list, *side);
             }
-            Kind::TextMessageChunk | Kind::ReasoningMessageChunk | Kind::ToolCallChunk => {
-                if let Some(stream) = stream_of(&spoken, lanes) {
-                    let (what, id) = (What::of_piece(stream.piece), stream.id.clone());
-                    let named = event.clone().with(stream.piece.id(), id);
-                    if !opens.has_chunk(what, &stream.id) {
-                        list.open(what, &named, *side);
+            EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk => {
+                if let Some(stream) = find_stream(&spoken, lanes) {
+                    let (what, id) = (RecapItemKind::from_chunk(stream.kind), stream.id.clone());
+                    let named = event.clone().with(stream.kind.id_field(), id);
+                    if !opens.is_chunked(what, &stream.id) {
+                        list.open_item(what, &named, *side);
                     }
-                    lanes.used(stream);
+                    lanes.mark_used(stream);
                     // Another stream of its lane ends with this one.
-                    opens.end_chunks(lanes, list, *side);
-                    opens.chunk(what, &named, Kept::of(row, &named, data, *side), list, *side);
+                    opens.close_chunks(lanes, list, *side);
+                    opens.add_chunk(what, &named, RecapFrame::from_event(row, &named, data, *side), list, *side);
                 }
             }
-            Kind::ToolCallResult => {
-                list.result(event, *side);
-                opens.answered(event.get(Field::ToolCallId), list, *side);
+            EventType::ToolCallResult => {
+                list.insert_result(event, *side);
+                opens.mark_answered(event.get(Field::ToolCallId), list, *side);
             }
-            Kind::ActivitySnapshot => list.activity(event),
-            Kind::ActivityDelta => list.change(event, kept(), *side),
-            Kind::ReasoningEncryptedValue => {
-                list.encrypted(event);
-                opens.encrypted(event, kept());
+            EventType::ActivitySnapshot => list.set_activity(event),
+            EventType::ActivityDelta => list.patch_activity(event, kept(), *side),
+            EventType::ReasoningEncryptedValue => {
+                list.set_encrypted(event);
+                opens.add_encrypted(event, kept());
             }
             _ => {}
         }
@@ -260,51 +282,52 @@ impl Recap {
 }
 
 /// The chunk stream that a chunk is a piece of.
-fn stream_of(event: &Event<'_>, lanes: &Lanes) -> Option<ChunkStream> {
-    let piece = Piece::of(event.kind)?;
+fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
+    let piece = ChunkStreamKind::from_event(event.kind)?;
     let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-    let said = event.get(piece.id()).cloned().map(Json::into_owned);
-    let mut open = lanes.open(piece).filter(|stream| match &said {
-        Some(id) => stream.id.same(id),
+    let said = event.get(piece.id_field()).cloned().map(Json::into_owned);
+    let mut open = lanes.open_streams(piece).filter(|stream| match &said {
+        Some(id) => stream.id.is_same(id),
         None => owner.is_none() || stream.owner == owner,
     });
     match (open.next_back().cloned(), said) {
         (Some(stream), _) => Some(stream),
-        (None, Some(id)) => Some(ChunkStream { piece, id, owner, settled: Vec::new() }),
+        (None, Some(id)) => Some(ChunkStream { kind: piece, id, owner, fixed_fields: Vec::new() }),
         (None, None) => None,
     }
 }
 
 /// Writes frames, and knows where the last one begins.
-struct Frames<'o> {
-    side: Side,
+struct PreludeWriter<'o> {
+    side: PeerDialect,
     out: &'o mut Vec<u8>,
-    last: Option<usize>,
+    last_start: Option<usize>,
 }
 
-impl Frames<'_> {
-    fn put(&mut self, kept: &Kept) {
-        self.last = Some(self.out.len());
+impl PreludeWriter<'_> {
+    fn write(&mut self, kept: &RecapFrame) {
+        self.last_start = Some(self.out.len());
         let data = kept.data();
-        if !self.side.dialect.event_line || sse::frame_with(self.out, None, Some(kept.wire()), &data).is_err() {
-            sse::frame(self.out, &data);
+        if !self.side.dialect.has_event_line || sse::write_frame_with(self.out, None, Some(kept.wire()), &data).is_err()
+        {
+            sse::write_frame(self.out, &data);
         }
     }
 }
 
 /// What a message of this side has of the metadata of an event that made it. What is carried for a dialect without versions is
 /// about the event, and would be read as if it were about the message.
-fn metadata_of(event: Option<Json<'_>>, side: Side) -> Option<Json<'static>> {
+fn message_metadata(event: Option<Json<'_>>, side: PeerDialect) -> Option<Json<'static>> {
     let metadata = event.map(Json::into_owned)?;
-    match side.dialect.home {
-        Home::Native => Some(metadata),
-        Home::Metadata if side.dialect.is_versioned() => Some(metadata),
-        Home::Metadata => {
-            let key = side.dialect.home.place().map_or("", |(_, key)| key);
-            let mut members = json::members(&metadata)?;
+    match side.dialect.carry_location {
+        CarryLocation::Native => Some(metadata),
+        CarryLocation::Metadata if side.dialect.is_versioned() => Some(metadata),
+        CarryLocation::Metadata => {
+            let key = side.dialect.carry_location.carry_member().map_or("", |(_, key)| key);
+            let mut members = json::parse_members(&metadata)?;
             members.retain(|(own, _)| !carry::is_named(own, key));
             (!members.is_empty()).then(|| json::to_object(&members))
         }
-        Home::Extra => None,
+        CarryLocation::Extra => None,
     }
 }

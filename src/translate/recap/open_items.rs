@@ -8,16 +8,16 @@
 //!   chunk ─▶ Chunk ── whatever closes its lane ──▶ as END does
 //! ```
 
-use super::frame::{Kept, keep};
-use super::list::List;
+use super::message_list::MessageList;
+use super::recap_frame::{RecapFrame, push_merged};
 use crate::codec::json;
-use crate::dialect::Side;
-use crate::event::lane::{Lanes, Piece};
-use crate::event::{Event, Field, Json, Kind, Members, get, remove};
+use crate::dialect::PeerDialect;
+use crate::event::lane::{ChunkLanes, ChunkStreamKind};
+use crate::event::{Event, EventType, Field, Json, Members, get, remove};
 
 /// What can be open and makes a message, or stands around one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
+pub(super) enum RecapItemKind {
     /// a text
     Text,
     /// a message of reasoning
@@ -30,261 +30,292 @@ pub(super) enum What {
 
 /// Something open.
 #[derive(Clone, Debug)]
-pub(super) struct Open {
-    pub what: What,
+pub(super) struct RecapItem {
+    pub kind: RecapItemKind,
     pub id: Json<'static>,
     /// the start, or the first chunk with all that came since
-    opener: Kept,
-    said: Vec<Kept>,
+    opener: RecapFrame,
+    content: Vec<RecapFrame>,
     /// encrypted values, which are told to a message and are no piece of it
-    sealed: Vec<Kept>,
-    stage: Stage,
+    encrypted: Vec<RecapFrame>,
+    stage: ItemStage,
 }
 
 /// Where it stands.
 #[derive(Clone, Debug)]
-enum Stage {
+enum ItemStage {
     /// its end has not come; of a call, whether its result has
     Open { answered: bool },
     /// the end of a call that has no result yet
-    Ended(Kept),
+    Ended(RecapFrame),
     /// chunks that go on; of a call, whether its result has come
     Chunk { answered: bool },
 }
 
 /// All that is open.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Opens {
+pub(super) struct RecapItems {
     /// in the order of opening
-    all: Vec<Open>,
+    items: Vec<RecapItem>,
 }
 
-impl What {
+impl RecapItemKind {
     /// What an event of this kind is about.
-    pub const fn of(kind: Kind) -> Option<What> {
+    pub const fn from_event(kind: EventType) -> Option<RecapItemKind> {
         Some(match kind {
-            Kind::TextMessageStart | Kind::TextMessageContent | Kind::TextMessageEnd => What::Text,
-            Kind::ReasoningMessageStart | Kind::ReasoningMessageContent | Kind::ReasoningMessageEnd => What::Reasoning,
-            Kind::ReasoningStart | Kind::ReasoningEnd => What::Span,
-            Kind::ToolCallStart | Kind::ToolCallArgs | Kind::ToolCallEnd => What::Call,
+            EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd => {
+                RecapItemKind::Text
+            }
+            EventType::ReasoningMessageStart | EventType::ReasoningMessageContent | EventType::ReasoningMessageEnd => {
+                RecapItemKind::Reasoning
+            }
+            EventType::ReasoningStart | EventType::ReasoningEnd => RecapItemKind::Span,
+            EventType::ToolCallStart | EventType::ToolCallArgs | EventType::ToolCallEnd => RecapItemKind::Call,
             _ => return None,
         })
     }
 
     /// What a chunk is a piece of.
-    pub const fn of_piece(piece: Piece) -> What {
+    pub const fn from_chunk(piece: ChunkStreamKind) -> RecapItemKind {
         match piece {
-            Piece::Text => What::Text,
-            Piece::Reasoning => What::Reasoning,
-            Piece::ToolCall => What::Call,
+            ChunkStreamKind::Text => RecapItemKind::Text,
+            ChunkStreamKind::Reasoning => RecapItemKind::Reasoning,
+            ChunkStreamKind::ToolCall => RecapItemKind::Call,
         }
     }
 
-    const fn piece(self) -> Option<Piece> {
+    const fn chunk_kind(self) -> Option<ChunkStreamKind> {
         match self {
-            What::Text => Some(Piece::Text),
-            What::Reasoning => Some(Piece::Reasoning),
-            What::Call => Some(Piece::ToolCall),
-            What::Span => None,
+            RecapItemKind::Text => Some(ChunkStreamKind::Text),
+            RecapItemKind::Reasoning => Some(ChunkStreamKind::Reasoning),
+            RecapItemKind::Call => Some(ChunkStreamKind::ToolCall),
+            RecapItemKind::Span => None,
         }
     }
 
     /// Its id, as an event says it.
-    pub fn id(self, event: &Event<'_>) -> Json<'static> {
-        let field = if self == What::Call { Field::ToolCallId } else { Field::MessageId };
+    pub fn event_id(self, event: &Event<'_>) -> Json<'static> {
+        let field = if self == RecapItemKind::Call { Field::ToolCallId } else { Field::MessageId };
         event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
     }
 }
 
-impl Open {
+impl RecapItem {
     /// The frame that opens it.
-    pub fn opener(&self) -> &Kept {
+    pub fn opener(&self) -> &RecapFrame {
         &self.opener
     }
 
     /// Whether it goes on in chunks.
     pub fn is_chunk(&self) -> bool {
-        matches!(self.stage, Stage::Chunk { .. })
+        matches!(self.stage, ItemStage::Chunk { .. })
     }
 
     /// Everything that was said of it.
-    pub fn frames(&self) -> impl Iterator<Item = &Kept> {
+    pub fn frames(&self) -> impl Iterator<Item = &RecapFrame> {
         let end = match &self.stage {
-            Stage::Ended(end) => Some(end),
-            Stage::Open { .. } | Stage::Chunk { .. } => None,
+            ItemStage::Ended(end) => Some(end),
+            ItemStage::Open { .. } | ItemStage::Chunk { .. } => None,
         };
-        std::iter::once(&self.opener).chain(&self.said).chain(&self.sealed).chain(end)
+        std::iter::once(&self.opener).chain(&self.content).chain(&self.encrypted).chain(end)
     }
 
     /// The same without what is no piece of it.
-    pub fn pieces(&self) -> impl Iterator<Item = &Kept> {
-        std::iter::once(&self.opener).chain(&self.said)
+    pub fn text_frames(&self) -> impl Iterator<Item = &RecapFrame> {
+        std::iter::once(&self.opener).chain(&self.content)
     }
 }
 
-impl Opens {
+impl RecapItems {
     /// All of them, in the order of opening.
-    pub fn all(&self) -> impl Iterator<Item = &Open> {
-        self.all.iter()
+    pub fn iter(&self) -> impl Iterator<Item = &RecapItem> {
+        self.items.iter()
     }
 
     /// Most events are about what was opened last.
-    fn position(&self, what: What, id: &Json<'_>) -> Option<usize> {
-        self.all.iter().rposition(|open| open.what == what && open.id.same(id))
+    fn position(&self, what: RecapItemKind, id: &Json<'_>) -> Option<usize> {
+        self.items.iter().rposition(|open| open.kind == what && open.id.is_same(id))
     }
 
     /// Something is started.
-    pub fn open(&mut self, what: What, event: &Event<'_>, start: Kept, list: &mut List, side: Side) {
-        let id = what.id(event);
+    pub fn open_item(
+        &mut self,
+        what: RecapItemKind,
+        event: &Event<'_>,
+        start: RecapFrame,
+        list: &mut MessageList,
+        side: PeerDialect,
+    ) {
+        let id = what.event_id(event);
         match self.position(what, &id) {
-            Some(at) if matches!(self.all[at].stage, Stage::Ended(_)) => self.fold(at, list, side),
+            Some(at) if matches!(self.items[at].stage, ItemStage::Ended(_)) => self.fold_item(at, list, side),
             // It is open already: no client takes that, so nothing that was told can depend on it.
             Some(_) => return,
             None => {}
         }
-        self.push(what, id, start, Stage::Open { answered: false });
+        self.push(what, id, start, ItemStage::Open { answered: false });
     }
 
-    fn push(&mut self, what: What, id: Json<'static>, opener: Kept, stage: Stage) {
-        self.all.push(Open { what, id, opener, said: Vec::new(), sealed: Vec::new(), stage });
+    fn push(&mut self, what: RecapItemKind, id: Json<'static>, opener: RecapFrame, stage: ItemStage) {
+        self.items.push(RecapItem { kind: what, id, opener, content: Vec::new(), encrypted: Vec::new(), stage });
     }
 
     /// A piece of something that was started.
-    pub fn piece(&mut self, event: &Event<'_>, piece: Kept) {
-        let open = What::of(event.kind).and_then(|what| self.position(what, &what.id(event)));
+    pub fn add_content(&mut self, event: &Event<'_>, piece: RecapFrame) {
+        let open = RecapItemKind::from_event(event.kind).and_then(|what| self.position(what, &what.event_id(event)));
         if let Some(at) = open {
-            keep(&mut self.all[at].said, piece);
+            push_merged(&mut self.items[at].content, piece);
         }
     }
 
     /// Something that was started ends. `waits`: a call is said again until its result has come.
-    pub fn end(&mut self, event: &Event<'_>, end: Kept, waits: bool, list: &mut List, side: Side) {
-        let Some(at) = What::of(event.kind).and_then(|what| self.position(what, &what.id(event))) else { return };
-        let unanswered = matches!(self.all[at].stage, Stage::Open { answered: false });
-        if waits && unanswered && list.has(&self.all[at]) {
-            self.all[at].stage = Stage::Ended(end);
+    pub fn end_item(
+        &mut self,
+        event: &Event<'_>,
+        end: RecapFrame,
+        waits: bool,
+        list: &mut MessageList,
+        side: PeerDialect,
+    ) {
+        let Some(at) =
+            RecapItemKind::from_event(event.kind).and_then(|what| self.position(what, &what.event_id(event)))
+        else {
+            return;
+        };
+        let unanswered = matches!(self.items[at].stage, ItemStage::Open { answered: false });
+        if waits && unanswered && list.contains(&self.items[at]) {
+            self.items[at].stage = ItemStage::Ended(end);
         } else {
-            self.all[at].said.push(end);
-            self.fold(at, list, side);
+            self.items[at].content.push(end);
+            self.fold_item(at, list, side);
         }
     }
 
     /// The result of a call has come.
-    pub fn answered(&mut self, id: Option<&Json<'_>>, list: &mut List, side: Side) {
-        let Some(at) = id.and_then(|id| self.position(What::Call, id)) else { return };
-        match &mut self.all[at].stage {
-            Stage::Open { answered } | Stage::Chunk { answered } => *answered = true,
-            Stage::Ended(_) => self.fold(at, list, side),
+    pub fn mark_answered(&mut self, id: Option<&Json<'_>>, list: &mut MessageList, side: PeerDialect) {
+        let Some(at) = id.and_then(|id| self.position(RecapItemKind::Call, id)) else { return };
+        match &mut self.items[at].stage {
+            ItemStage::Open { answered } | ItemStage::Chunk { answered } => *answered = true,
+            ItemStage::Ended(_) => self.fold_item(at, list, side),
         }
     }
 
     /// Whether chunks of it go on.
-    pub fn has_chunk(&self, what: What, id: &Json<'_>) -> bool {
-        self.position(what, id).is_some_and(|at| self.all[at].is_chunk())
+    pub fn is_chunked(&self, what: RecapItemKind, id: &Json<'_>) -> bool {
+        self.position(what, id).is_some_and(|at| self.items[at].is_chunk())
     }
 
     /// A chunk, the first of its stream or one more.
-    pub fn chunk(&mut self, what: What, event: &Event<'_>, chunk: Kept, list: &mut List, side: Side) {
-        let id = what.id(event);
+    pub fn add_chunk(
+        &mut self,
+        what: RecapItemKind,
+        event: &Event<'_>,
+        chunk: RecapFrame,
+        list: &mut MessageList,
+        side: PeerDialect,
+    ) {
+        let id = what.event_id(event);
         match self.position(what, &id) {
-            Some(at) if self.all[at].is_chunk() => return self.all[at].opener.take_chunk(chunk),
-            Some(at) if matches!(self.all[at].stage, Stage::Ended(_)) => self.fold(at, list, side),
+            Some(at) if self.items[at].is_chunk() => return self.items[at].opener.merge_chunk(chunk),
+            Some(at) if matches!(self.items[at].stage, ItemStage::Ended(_)) => self.fold_item(at, list, side),
             Some(_) => return,
             None => {}
         }
-        self.push(what, id, chunk, Stage::Chunk { answered: false });
+        self.push(what, id, chunk, ItemStage::Chunk { answered: false });
     }
 
     /// Whether a message, or one of the calls in it, is made by chunks that go on.
-    pub fn makes_in_chunks<'c>(&self, id: &Json<'_>, mut calls: impl Iterator<Item = &'c Json<'static>>) -> bool {
-        self.has_chunk(What::Text, id)
-            || self.has_chunk(What::Reasoning, id)
-            || calls.any(|call| self.has_chunk(What::Call, call))
+    pub fn has_chunks_of<'c>(&self, id: &Json<'_>, mut calls: impl Iterator<Item = &'c Json<'static>>) -> bool {
+        self.is_chunked(RecapItemKind::Text, id)
+            || self.is_chunked(RecapItemKind::Reasoning, id)
+            || calls.any(|call| self.is_chunked(RecapItemKind::Call, call))
     }
 
     /// Ends the chunks whose lanes are closed.
-    pub fn end_chunks(&mut self, lanes: &Lanes, list: &mut List, side: Side) {
+    pub fn close_chunks(&mut self, lanes: &ChunkLanes, list: &mut MessageList, side: PeerDialect) {
         let mut at = 0;
-        while at < self.all.len() {
-            let open = &self.all[at];
-            let goes_on = |piece| lanes.open(piece).any(|stream| stream.id.same(&open.id));
-            if !open.is_chunk() || open.what.piece().is_some_and(goes_on) {
+        while at < self.items.len() {
+            let open = &self.items[at];
+            let goes_on = |piece| lanes.open_streams(piece).any(|stream| stream.id.is_same(&open.id));
+            if !open.is_chunk() || open.kind.chunk_kind().is_some_and(goes_on) {
                 at += 1;
                 continue;
             }
-            let waits = matches!(open.stage, Stage::Chunk { answered: false }) && list.has(open);
-            let started =
-                (open.what == What::Call && waits && !side.dialect.is_versioned()).then(|| started(open, side));
+            let waits = matches!(open.stage, ItemStage::Chunk { answered: false }) && list.contains(open);
+            let started = (open.kind == RecapItemKind::Call && waits && !side.dialect.is_versioned())
+                .then(|| expand_call(open, side));
             match started.flatten() {
                 Some((start, args, end)) => {
-                    let open = &mut self.all[at];
-                    (open.opener, open.said, open.stage) = (start, vec![args], Stage::Ended(end));
+                    let open = &mut self.items[at];
+                    (open.opener, open.content, open.stage) = (start, vec![args], ItemStage::Ended(end));
                     at += 1;
                 }
-                None => self.fold(at, list, side),
+                None => self.fold_item(at, list, side),
             }
         }
     }
 
     /// A value that is told to something open.
-    pub fn encrypted(&mut self, event: &Event<'_>, frame: Kept) {
+    pub fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let Some(id) = event.get(Field::EntityId) else { return };
-        let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is("tool-call"));
-        let is_it =
-            |open: &&mut Open| (open.what == What::Call) == calls && open.what != What::Span && open.id.same(id);
-        if let Some(open) = self.all.iter_mut().rev().find(is_it) {
-            open.sealed.push(frame);
+        let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
+        let is_it = |open: &&mut RecapItem| {
+            (open.kind == RecapItemKind::Call) == calls && open.kind != RecapItemKind::Span && open.id.is_same(id)
+        };
+        if let Some(open) = self.items.iter_mut().rev().find(is_it) {
+            open.encrypted.push(frame);
         }
     }
 
     /// A snapshot of the agent's tells what messages hold now: what was said before is in there, or is gone, but for messages
     /// that it does not speak of.
-    pub fn forget_said(&mut self, list: &List, untold: &[Json<'_>]) {
-        self.all.retain(|open| !matches!(open.stage, Stage::Ended(_)) || list.has(open));
-        let stays = |open: &Open| open.what == What::Reasoning && untold.iter().any(|id| id.same(&open.id));
-        for open in self.all.iter_mut().filter(|open| !stays(open)) {
-            open.said.clear();
-            open.sealed.clear();
+    pub fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
+        self.items.retain(|open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
+        let stays =
+            |open: &RecapItem| open.kind == RecapItemKind::Reasoning && unchanged.iter().any(|id| id.is_same(&open.id));
+        for open in self.items.iter_mut().filter(|open| !stays(open)) {
+            open.content.clear();
+            open.encrypted.clear();
         }
     }
 
-    fn fold(&mut self, at: usize, list: &mut List, side: Side) {
-        let mut open = self.all.remove(at);
-        if let Stage::Ended(end) = std::mem::replace(&mut open.stage, Stage::Open { answered: true }) {
-            open.said.push(end);
+    fn fold_item(&mut self, at: usize, list: &mut MessageList, side: PeerDialect) {
+        let mut open = self.items.remove(at);
+        if let ItemStage::Ended(end) = std::mem::replace(&mut open.stage, ItemStage::Open { answered: true }) {
+            open.content.push(end);
         }
-        list.take_in(&open, side);
+        list.close_item(&open, side);
     }
 
     /// What is held, in bytes.
-    pub fn held(&self) -> usize {
-        let frames = self.all.iter().flat_map(Open::frames).map(Kept::held).sum::<usize>();
-        frames + self.all.iter().map(|open| size_of::<Open>() + open.id.as_str().len()).sum::<usize>()
+    pub fn byte_size(&self) -> usize {
+        let frames = self.items.iter().flat_map(RecapItem::frames).map(RecapFrame::byte_size).sum::<usize>();
+        frames + self.items.iter().map(|open| size_of::<RecapItem>() + open.id.as_str().len()).sum::<usize>()
     }
 }
 
 /// A call that came in chunks as start, arguments and end: chunks alone would not say that it has ended.
-fn started(open: &Open, side: Side) -> Option<(Kept, Kept, Kept)> {
+fn expand_call(open: &RecapItem, side: PeerDialect) -> Option<(RecapFrame, RecapFrame, RecapFrame)> {
     let data = open.opener.data();
-    let mut members = json::object(&data).ok()?.members;
+    let mut members = json::parse_object(&data).ok()?.members;
     let delta = remove(&mut members, Field::Delta).unwrap_or_else(|| Json::string(""));
-    let frame = |kind: Kind, members: Members<'_>| {
-        let (_, row) = side.dialect.row_of(kind, side.pin)?;
+    let frame = |kind: EventType, members: Members<'_>| {
+        let (_, row) = side.dialect.row_for_kind(kind, side.peer_version)?;
         let event = Event { kind, members, source: None };
-        let data = json::build(|object| {
-            object.word(json::TYPE, row.wire);
-            event.members.iter().for_each(|member| object.copy(member, false));
+        let data = json::build_object(|object| {
+            object.string_member(json::TYPE, row.wire);
+            event.members.iter().for_each(|member| object.copy_member(member, false));
         });
-        Some(Kept::of(row, &event, data.as_str(), side))
+        Some(RecapFrame::from_event(row, &event, data.as_str(), side))
     };
     let named = || -> Members<'_> {
         [Field::ToolCallId, Field::SubagentRunId]
             .into_iter()
-            .filter_map(|field| Some((crate::event::Key::Known(field), get(&members, field)?.clone())))
+            .filter_map(|field| Some((crate::event::MemberKey::Known(field), get(&members, field)?.clone())))
             .collect()
     };
     let mut args = named();
-    args.push((crate::event::Key::Known(Field::Delta), delta));
-    let (args, end) = (frame(Kind::ToolCallArgs, args)?, frame(Kind::ToolCallEnd, named())?);
-    Some((frame(Kind::ToolCallStart, members.clone())?, args, end))
+    args.push((crate::event::MemberKey::Known(Field::Delta), delta));
+    let (args, end) = (frame(EventType::ToolCallArgs, args)?, frame(EventType::ToolCallEnd, named())?);
+    Some((frame(EventType::ToolCallStart, members.clone())?, args, end))
 }

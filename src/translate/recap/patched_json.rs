@@ -14,37 +14,37 @@ use std::collections::hash_map::Entry;
 use std::fmt;
 
 /// Names that `fast-json-patch`, which the real client has, refuses in a path.
-const REFUSED: [&str; 2] = ["__proto__", "prototype"];
+const REFUSED_NAMES: [&str; 2] = ["__proto__", "prototype"];
 
 /// A JSON value.
 #[derive(Clone, Debug)]
-pub(super) enum Tree {
+pub(super) enum JsonTree {
     /// nobody has looked into it
     Text(Box<str>),
     /// its elements
-    Array(Vec<Tree>),
+    Array(Vec<JsonTree>),
     /// its members
-    Object(Vec<(Box<str>, Tree)>),
+    Object(Vec<(Box<str>, JsonTree)>),
 }
 
 /// The patch was not applied, and nothing has changed.
 #[derive(Clone, Debug)]
-pub(super) struct Left;
+pub(super) struct PatchNotApplied;
 
-impl Tree {
+impl JsonTree {
     /// A document.
     pub fn new(value: &Json<'_>) -> Self {
-        Tree::Text(value.as_str().into())
+        JsonTree::Text(value.as_str().into())
     }
 
     /// Applies a patch, all of it or nothing.
-    pub fn apply(&mut self, patch: &Json<'_>) -> Result<(), Left> {
-        let operations = json::elements(patch).ok_or(Left)?;
+    pub fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
+        let operations = json::parse_elements(patch).ok_or(PatchNotApplied)?;
         if let [operation] = operations.as_slice() {
-            return self.operation(operation).ok_or(Left);
+            return self.apply_operation(operation).ok_or(PatchNotApplied);
         }
         let mut changed = self.clone();
-        operations.iter().try_for_each(|operation| changed.operation(operation)).ok_or(Left)?;
+        operations.iter().try_for_each(|operation| changed.apply_operation(operation)).ok_or(PatchNotApplied)?;
         *self = changed;
         Ok(())
     }
@@ -53,13 +53,13 @@ impl Tree {
     pub fn to_json(&self) -> Json<'static> {
         let mut out = String::new();
         self.write(&mut out);
-        Json::trusted(out)
+        Json::from_trusted(out)
     }
 
     fn write(&self, out: &mut String) {
         match self {
-            Tree::Text(text) => out.push_str(text),
-            Tree::Array(elements) => {
+            JsonTree::Text(text) => out.push_str(text),
+            JsonTree::Array(elements) => {
                 out.push('[');
                 for (at, element) in elements.iter().enumerate() {
                     out.extend((at > 0).then_some(','));
@@ -67,7 +67,7 @@ impl Tree {
                 }
                 out.push(']');
             }
-            Tree::Object(members) => {
+            JsonTree::Object(members) => {
                 out.push('{');
                 for (at, (name, value)) in members.iter().enumerate() {
                     out.extend((at > 0).then_some(','));
@@ -81,37 +81,37 @@ impl Tree {
     }
 
     /// What is held, in bytes.
-    pub fn held(&self) -> usize {
+    pub fn byte_size(&self) -> usize {
         let inner = match self {
-            Tree::Text(text) => text.len(),
-            Tree::Array(elements) => elements.iter().map(Tree::held).sum(),
-            Tree::Object(members) => {
-                members.iter().map(|(name, value)| size_of::<Box<str>>() + name.len() + value.held()).sum()
+            JsonTree::Text(text) => text.len(),
+            JsonTree::Array(elements) => elements.iter().map(JsonTree::byte_size).sum(),
+            JsonTree::Object(members) => {
+                members.iter().map(|(name, value)| size_of::<Box<str>>() + name.len() + value.byte_size()).sum()
             }
         };
         size_of::<Self>() + inner
     }
 
     /// One operation. Changes nothing where it gives nothing.
-    fn operation(&mut self, operation: &Json<'_>) -> Option<()> {
-        let mut members = json::members(operation)?;
+    fn apply_operation(&mut self, operation: &Json<'_>) -> Option<()> {
+        let mut members = json::parse_members(operation)?;
         let op = carry::take(&mut members, "op")?;
-        let path = Path::of(&carry::take(&mut members, "path")?)?;
-        let value = |members: &Members<'_>| get(members, Field::Value).map(Tree::new);
+        let path = JsonPointer::parse(&carry::take(&mut members, "path")?)?;
+        let value = |members: &Members<'_>| get(members, Field::Value).map(JsonTree::new);
         match &*op.text()? {
             "add" => self.add(&path, value(&members)?),
             "replace" => {
-                *self.at(&path.0)? = value(&members)?;
+                *self.value_at(&path.0)? = value(&members)?;
                 Some(())
             }
             "remove" => self.remove(&path).map(drop),
             "copy" => {
-                let from = Path::of(&carry::take(&mut members, "from")?)?;
-                let value = self.at(&from.0)?.clone();
+                let from = JsonPointer::parse(&carry::take(&mut members, "from")?)?;
+                let value = self.value_at(&from.0)?.clone();
                 self.add(&path, value)
             }
             "move" => {
-                let from = Path::of(&carry::take(&mut members, "from")?)?;
+                let from = JsonPointer::parse(&carry::take(&mut members, "from")?)?;
                 // It would have to be there and be gone.
                 if path.0.starts_with(&from.0) {
                     return None;
@@ -127,14 +127,14 @@ impl Tree {
     }
 
     /// Takes the outermost level apart.
-    fn open(&mut self) -> Option<()> {
-        let Tree::Text(text) = self else { return Some(()) };
+    fn expand_level(&mut self) -> Option<()> {
+        let JsonTree::Text(text) = self else { return Some(()) };
         let opened = match text.as_bytes().first()? {
             b'[' => {
-                let elements = json::elements(&Json::trusted(&**text))?.iter().map(Tree::new).collect();
-                Tree::Array(elements)
+                let elements = json::parse_elements(&Json::from_trusted(&**text))?.iter().map(JsonTree::new).collect();
+                JsonTree::Array(elements)
             }
-            b'{' => Tree::Object(serde_json::Deserializer::from_str(text).deserialize_map(Level).ok()?),
+            b'{' => JsonTree::Object(serde_json::Deserializer::from_str(text).deserialize_map(TreeVisitor).ok()?),
             _ => return None,
         };
         *self = opened;
@@ -142,87 +142,90 @@ impl Tree {
     }
 
     /// The value at a path.
-    fn at(&mut self, path: &[String]) -> Option<&mut Tree> {
+    fn value_at(&mut self, path: &[String]) -> Option<&mut JsonTree> {
         let Some((first, rest)) = path.split_first() else { return Some(self) };
-        self.open()?;
+        self.expand_level()?;
         let next = match self {
-            Tree::Array(elements) => elements.get_mut(index(first)?)?,
-            Tree::Object(members) => members.iter_mut().find(|(name, _)| **name == **first).map(|(_, value)| value)?,
-            Tree::Text(_) => return None,
+            JsonTree::Array(elements) => elements.get_mut(parse_index(first)?)?,
+            JsonTree::Object(members) => {
+                members.iter_mut().find(|(name, _)| **name == **first).map(|(_, value)| value)?
+            }
+            JsonTree::Text(_) => return None,
         };
-        next.at(rest)
+        next.value_at(rest)
     }
 
-    fn add(&mut self, path: &Path, value: Tree) -> Option<()> {
+    fn add(&mut self, path: &JsonPointer, value: JsonTree) -> Option<()> {
         let Some((last, parent)) = path.0.split_last() else {
             *self = value;
             return Some(());
         };
-        let parent = self.at(parent)?;
-        parent.open()?;
+        let parent = self.value_at(parent)?;
+        parent.expand_level()?;
         match parent {
-            Tree::Array(elements) => {
-                let at = if last == "-" { elements.len() } else { index(last)? };
+            JsonTree::Array(elements) => {
+                let at = if last == "-" { elements.len() } else { parse_index(last)? };
                 if at > elements.len() {
                     return None;
                 }
                 elements.insert(at, value);
             }
-            Tree::Object(members) => match members.iter_mut().find(|(name, _)| **name == **last) {
+            JsonTree::Object(members) => match members.iter_mut().find(|(name, _)| **name == **last) {
                 Some((_, old)) => *old = value,
                 None => members.push((last.as_str().into(), value)),
             },
-            Tree::Text(_) => return None,
+            JsonTree::Text(_) => return None,
         }
         Some(())
     }
 
-    fn remove(&mut self, path: &Path) -> Option<Tree> {
+    fn remove(&mut self, path: &JsonPointer) -> Option<JsonTree> {
         let (last, parent) = path.0.split_last()?;
-        let parent = self.at(parent)?;
-        parent.open()?;
+        let parent = self.value_at(parent)?;
+        parent.expand_level()?;
         match parent {
-            Tree::Array(elements) => {
-                let at = index(last).filter(|at| *at < elements.len())?;
+            JsonTree::Array(elements) => {
+                let at = parse_index(last).filter(|at| *at < elements.len())?;
                 Some(elements.remove(at))
             }
-            Tree::Object(members) => {
+            JsonTree::Object(members) => {
                 let at = members.iter().position(|(name, _)| **name == **last)?;
                 Some(members.remove(at).1)
             }
-            Tree::Text(_) => None,
+            JsonTree::Text(_) => None,
         }
     }
 }
 
 /// The reference tokens of a JSON Pointer (RFC 6901).
 #[derive(Clone, Debug)]
-struct Path(Vec<String>);
+struct JsonPointer(Vec<String>);
 
-impl Path {
-    fn of(pointer: &Json<'_>) -> Option<Path> {
+impl JsonPointer {
+    fn parse(pointer: &Json<'_>) -> Option<JsonPointer> {
         let text = pointer.text()?;
-        if !crate::translate::patch::is_pointer(&text) {
+        if !crate::translate::json_patch::is_pointer(&text) {
             return None;
         }
         let tokens: Vec<String> =
             text.split('/').skip(1).map(|token| token.replace("~1", "/").replace("~0", "~")).collect();
-        let taken = tokens.len() <= json::DEPTH_LIMIT && !tokens.iter().any(|token| REFUSED.contains(&token.as_str()));
-        taken.then_some(Path(tokens))
+        let taken =
+            tokens.len() <= json::DEPTH_LIMIT && !tokens.iter().any(|token| REFUSED_NAMES.contains(&token.as_str()));
+        taken.then_some(JsonPointer(tokens))
     }
 }
 
 /// "digits without leading zeros" (RFC 6901 §4)
-fn index(token: &str) -> Option<usize> {
+fn parse_index(token: &str) -> Option<usize> {
     let plain = token == "0" || (!token.starts_with('0') && token.bytes().all(|byte| byte.is_ascii_digit()));
     token.parse().ok().filter(|_| plain)
 }
 
 /// Reads the members of an object, however many; a name that stands twice has its last value.
-struct Level;
+struct TreeVisitor;
 
-impl<'de> Visitor<'de> for Level {
-    type Value = Vec<(Box<str>, Tree)>;
+impl<'de> Visitor<'de> for TreeVisitor {
+    type Value = Vec<(Box<str>, JsonTree)>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a JSON object")
@@ -232,7 +235,7 @@ impl<'de> Visitor<'de> for Level {
         let mut members: Self::Value = Vec::new();
         let mut places: HashMap<Box<str>, usize> = HashMap::new();
         while let Some(name) = map.next_key::<String>()? {
-            let value = Tree::Text(map.next_value::<&'de RawValue>()?.get().into());
+            let value = JsonTree::Text(map.next_value::<&'de RawValue>()?.get().into());
             match places.entry(name.into()) {
                 Entry::Occupied(place) => members[*place.get()].1 = value,
                 Entry::Vacant(place) => {
@@ -253,7 +256,7 @@ mod tests {
     type Row<'r> = (&'r str, &'r str, Option<&'r str>);
 
     #[test]
-    fn patches_are_applied_as_the_standard_says() {
+    fn applies_patches_as_rfc_6902_says() {
         #[rustfmt::skip]
         let rows: &[Row<'_>] = &[
             // RFC 6902, appendix A.1 to A.7, A.10, A.16
@@ -289,8 +292,8 @@ mod tests {
             (r#"7"#, r#"[{"op":"add","path":"/a","value":1}]"#, None),
         ];
         for (document, patch, expected) in rows {
-            let mut tree = Tree::new(&Json::trusted(*document));
-            let applied = tree.apply(&Json::trusted(*patch));
+            let mut tree = JsonTree::new(&Json::from_trusted(*document));
+            let applied = tree.apply(&Json::from_trusted(*patch));
             assert_eq!(applied.is_ok(), expected.is_some(), "{document} {patch}");
             assert_eq!(tree.to_json().as_str(), expected.unwrap_or(document), "{patch}");
         }

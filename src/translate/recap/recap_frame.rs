@@ -1,122 +1,124 @@
 //! One frame that has to be said again: as it was, or a piece of text that takes in the pieces behind it.
 
 use crate::codec::json;
-use crate::dialect::{Home, Row, Shape, Side, Spelling, block};
-use crate::event::lane::Piece;
-use crate::event::{Event, Field, Json, Key, Kind, Type, get, remove};
-use crate::translate::{call, carry, spell};
+use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase, PeerDialect, block};
+use crate::event::lane::ChunkStreamKind;
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remove};
+use crate::translate::{aliases, buffered_calls, carry};
 use std::borrow::Cow;
 
 /// What an entry of a list costs beside its text.
-pub(super) const ENTRY: usize = 96;
+pub(super) const ENTRY_OVERHEAD: usize = 96;
 
 /// A frame.
 #[derive(Clone, Debug)]
-pub(super) enum Kept {
+pub(super) enum RecapFrame {
     /// as it was: its type and its data
-    Whole(Box<str>, Box<str>),
+    Verbatim(Box<str>, Box<str>),
     /// a piece of text
-    Piece(Box<Text>),
+    Text(Box<MergedText>),
 }
 
 /// JSON before and behind a text.
-type Around = (Box<str>, Box<str>);
+type TextAffixes = (Box<str>, Box<str>);
 
 /// Pieces of one text that say the same but for the text.
 #[derive(Clone, Debug)]
-pub(super) struct Text {
-    row: &'static Row,
+pub(super) struct MergedText {
+    row: &'static EventRow,
     /// the object up to the delta: `{"type":…,"messageId":…,"delta":`
-    head: Box<str>,
+    prefix: Box<str>,
     /// what stands before and behind the text, where the delta is a block that holds it
-    block: Option<Around>,
+    block: Option<TextAffixes>,
     /// the text, as the inside of a JSON string
     text: String,
     /// when the first piece was said
     timestamp: Option<Json<'static>>,
     /// what all pieces said
     metadata: Option<Json<'static>>,
-    spelling: Spelling,
+    spelling: MemberCase,
     /// whether the metadata of two pieces is one, as it is to the real client
-    merges: bool,
+    merges_metadata: bool,
 }
 
-impl Kept {
+impl RecapFrame {
     /// A frame as it was.
-    pub fn whole(wire: &str, data: &str) -> Self {
-        Kept::Whole(wire.into(), data.into())
+    pub fn verbatim(wire: &str, data: &str) -> Self {
+        RecapFrame::Verbatim(wire.into(), data.into())
     }
 
     /// The frame of an event.
-    pub fn of(row: &'static Row, event: &Event<'_>, data: &str, side: Side) -> Self {
-        match Text::of(row, event, side) {
-            Some(text) => Kept::Piece(Box::new(text)),
-            None => Kept::whole(row.wire, data),
+    pub fn from_event(row: &'static EventRow, event: &Event<'_>, data: &str, side: PeerDialect) -> Self {
+        match MergedText::from_event(row, event, side) {
+            Some(text) => RecapFrame::Text(Box::new(text)),
+            None => RecapFrame::verbatim(row.wire, data),
         }
     }
 
     /// The value of `type`.
     pub fn wire(&self) -> &str {
         match self {
-            Kept::Whole(wire, _) => wire,
-            Kept::Piece(text) => text.row.wire,
+            RecapFrame::Verbatim(wire, _) => wire,
+            RecapFrame::Text(text) => text.row.wire,
         }
     }
 
     /// The JSON text.
     pub fn data(&self) -> Cow<'_, str> {
         match self {
-            Kept::Whole(_, data) => Cow::Borrowed(data),
-            Kept::Piece(text) => Cow::Owned(text.data()),
+            RecapFrame::Verbatim(_, data) => Cow::Borrowed(data),
+            RecapFrame::Text(text) => Cow::Owned(text.data()),
         }
     }
 
     /// What it costs to hold it, in bytes.
-    pub fn held(&self) -> usize {
-        ENTRY
+    pub fn byte_size(&self) -> usize {
+        ENTRY_OVERHEAD
             + match self {
-                Kept::Whole(wire, data) => wire.len() + data.len(),
-                Kept::Piece(text) => text.held(),
+                RecapFrame::Verbatim(wire, data) => wire.len() + data.len(),
+                RecapFrame::Text(text) => text.byte_size(),
             }
     }
 
     /// Takes in the piece that comes next, if the two are pieces of one text; gives it back where they are not.
-    fn take(&mut self, next: Kept) -> Option<Kept> {
+    fn try_merge(&mut self, next: RecapFrame) -> Option<RecapFrame> {
         match (self, next) {
-            (Kept::Piece(text), Kept::Piece(next)) => text.take(next).map(Kept::Piece),
+            (RecapFrame::Text(text), RecapFrame::Text(next)) => text.try_merge(next).map(RecapFrame::Text),
             (_, next) => Some(next),
         }
     }
 
     /// The same for a chunk, which need not say again what the first one of its stream said.
-    pub fn take_chunk(&mut self, next: Kept) {
-        if let (Kept::Piece(text), Kept::Piece(next)) = (self, next) {
+    pub fn merge_chunk(&mut self, next: RecapFrame) {
+        if let (RecapFrame::Text(text), RecapFrame::Text(next)) = (self, next) {
             text.text.push_str(&next.text);
-            text.metadata = merged(text.metadata.take(), next.metadata);
+            text.metadata = merge_metadata(text.metadata.take(), next.metadata);
         }
     }
 
     /// What the frame adds to the text of its message, as the inside of a JSON string, and its metadata.
-    pub fn said(&self, side: Side) -> (Cow<'_, str>, Option<Json<'static>>) {
+    pub fn added_text(&self, side: PeerDialect) -> (Cow<'_, str>, Option<Json<'static>>) {
         match self {
-            Kept::Piece(text) => {
-                let said = match text.delta() {
+            RecapFrame::Text(text) => {
+                let said = match text.block_delta() {
                     None => Cow::Borrowed(text.text.as_str()),
-                    Some(block) => Cow::Owned(inside(&Json::string(&block)).to_owned()),
+                    Some(block) => Cow::Owned(string_inner(&Json::string(&block)).to_owned()),
                 };
                 (said, text.metadata.clone())
             }
-            Kept::Whole(wire, data) => {
-                let mut members = json::object(data).map(|object| object.members).unwrap_or_default();
-                let row = side.dialect.row(wire).map(|(_, row)| row);
-                row.into_iter().for_each(|row| spell::read_names(row.names, &mut members));
+            RecapFrame::Verbatim(wire, data) => {
+                let mut members = json::parse_object(data).map(|object| object.members).unwrap_or_default();
+                let row = side.dialect.row_for_wire(wire).map(|(_, row)| row);
+                row.into_iter().for_each(|row| aliases::read_field_names(row.field_aliases, &mut members));
                 let said = match row {
-                    Some(row) if row.shape == Shape::StartWithArgs => carry::take(&mut members, call::ARGS),
+                    Some(row) if row.shape == EventShape::StartWithArgs => {
+                        carry::take(&mut members, buffered_calls::ARGS_MEMBER)
+                    }
                     // Others may have a member of that name, which says nothing there.
-                    Some(row) if is_piece(row.kind) => get(&members, Field::Delta).cloned(),
+                    Some(row) if is_content(row.kind) => get(&members, Field::Delta).cloned(),
                     _ => None,
                 };
-                let said = said.as_ref().map_or_else(String::new, text_of);
+                let said = said.as_ref().map_or_else(String::new, to_string_inner);
                 (Cow::Owned(said), get(&members, Field::Metadata).cloned().map(Json::into_owned))
             }
         }
@@ -124,97 +126,109 @@ impl Kept {
 }
 
 /// Whether an event of this kind adds to a text that was started.
-const fn is_piece(kind: Kind) -> bool {
-    matches!(kind, Kind::TextMessageContent | Kind::ReasoningMessageContent | Kind::ToolCallArgs)
+const fn is_content(kind: EventType) -> bool {
+    matches!(kind, EventType::TextMessageContent | EventType::ReasoningMessageContent | EventType::ToolCallArgs)
 }
 
 /// Puts a frame behind others, into the last one where that takes it in.
-pub(super) fn keep(frames: &mut Vec<Kept>, next: Kept) {
+pub(super) fn push_merged(frames: &mut Vec<RecapFrame>, next: RecapFrame) {
     let next = match frames.last_mut() {
-        Some(last) => last.take(next),
+        Some(last) => last.try_merge(next),
         None => Some(next),
     };
     frames.extend(next);
 }
 
 /// The inside of a JSON string.
-pub(super) fn inside<'j>(string: &'j Json<'_>) -> &'j str {
+pub(super) fn string_inner<'j>(string: &'j Json<'_>) -> &'j str {
     let text = string.as_str();
-    if string.shape() == Type::String { &text[1..text.len() - 1] } else { text }
+    if string.json_type() == JsonType::String { &text[1..text.len() - 1] } else { text }
 }
 
 /// What a value adds to a text: itself, or its JSON text where it is no string. The inside of a JSON string.
-pub(super) fn text_of(value: &Json<'_>) -> String {
-    match value.shape() {
-        Type::String => inside(value).to_owned(),
-        Type::Null => String::new(),
-        _ => inside(&Json::string(value.as_str())).to_owned(),
+pub(super) fn to_string_inner(value: &Json<'_>) -> String {
+    match value.json_type() {
+        JsonType::String => string_inner(value).to_owned(),
+        JsonType::Null => String::new(),
+        _ => string_inner(&Json::string(value.as_str())).to_owned(),
     }
 }
 
 /// One metadata object of two: "merges per key, last write wins, no recursion" (specs §3.4).
-pub(super) fn merged(old: Option<Json<'static>>, new: Option<Json<'static>>) -> Option<Json<'static>> {
+pub(super) fn merge_metadata(old: Option<Json<'static>>, new: Option<Json<'static>>) -> Option<Json<'static>> {
     let (Some(before), Some(after)) = (&old, &new) else { return new.or(old) };
-    let (Some(mut all), Some(more)) = (json::members(before), json::members(after)) else { return new };
+    let (Some(mut all), Some(more)) = (json::parse_members(before), json::parse_members(after)) else { return new };
     for (key, value) in more {
         crate::event::set(&mut all, key, value);
     }
     Some(json::to_object(&all))
 }
 
-impl Text {
-    fn of(row: &'static Row, event: &Event<'_>, side: Side) -> Option<Text> {
-        let chunk = Piece::of(event.kind).is_some();
-        let nothing = Json::trusted("\"\"");
-        let delta = event.get(Field::Delta).or(chunk.then_some(&nothing)).filter(|_| chunk || is_piece(event.kind))?;
-        let (block, text) = match delta.shape() {
-            Type::String => (None, inside(delta)),
-            _ if row.shape == Shape::Output => text_block(delta).map(|(around, text)| (Some(around), text))?,
+impl MergedText {
+    fn from_event(row: &'static EventRow, event: &Event<'_>, side: PeerDialect) -> Option<MergedText> {
+        let chunk = ChunkStreamKind::from_event(event.kind).is_some();
+        let nothing = Json::from_trusted("\"\"");
+        let delta =
+            event.get(Field::Delta).or(chunk.then_some(&nothing)).filter(|_| chunk || is_content(event.kind))?;
+        let (block, text) = match delta.json_type() {
+            JsonType::String => (None, string_inner(delta)),
+            _ if row.shape == EventShape::OutputBlock => {
+                split_text_block(delta).map(|(around, text)| (Some(around), text))?
+            }
             _ => return None,
         };
-        let snake = side.fields == Spelling::Snake;
+        let snake = side.member_case == MemberCase::Snake;
         let mut members = event.members.clone();
         // What the producer said in its own words is about one piece alone.
         let mut taken = [Field::Timestamp, Field::Metadata, Field::RawEvent, Field::Delta]
             .map(|field| remove(&mut members, field).map(Json::into_owned))
             .into_iter();
         let (timestamp, metadata) = (taken.next().flatten(), taken.next().flatten());
-        let head = json::build(|object| {
-            object.word(json::TYPE, row.wire);
+        let head = json::build_object(|object| {
+            object.string_member(json::TYPE, row.wire);
             for (key, value) in &members {
                 match key {
-                    Key::Known(field) => object.member(row.name(*field, snake), value.as_str()),
-                    Key::Other(_) => object.copy(&(key.clone(), value.borrowed()), snake),
+                    MemberKey::Known(field) => object.member(row.field_name(*field, snake), value.as_str()),
+                    MemberKey::Other(_) => object.copy_member(&(key.clone(), value.as_borrowed()), snake),
                 }
             }
-            object.member(row.name(Field::Delta, snake), "");
+            object.member(row.field_name(Field::Delta, snake), "");
         });
         let head = head.as_str().trim_end_matches('}').into();
-        let merges = side.dialect.home == Home::Native;
-        Some(Text { row, head, block, text: text.to_owned(), timestamp, metadata, spelling: side.fields, merges })
+        let merges = side.dialect.carry_location == CarryLocation::Native;
+        Some(MergedText {
+            row,
+            prefix: head,
+            block,
+            text: text.to_owned(),
+            timestamp,
+            metadata,
+            spelling: side.member_case,
+            merges_metadata: merges,
+        })
     }
 
-    fn take(&mut self, next: Box<Text>) -> Option<Box<Text>> {
-        let same = self.head == next.head && self.block == next.block;
-        if !same || !(self.merges || self.metadata == next.metadata) {
+    fn try_merge(&mut self, next: Box<MergedText>) -> Option<Box<MergedText>> {
+        let same = self.prefix == next.prefix && self.block == next.block;
+        if !same || !(self.merges_metadata || self.metadata == next.metadata) {
             return Some(next);
         }
         self.text.push_str(&next.text);
-        self.metadata = merged(self.metadata.take(), next.metadata);
+        self.metadata = merge_metadata(self.metadata.take(), next.metadata);
         None
     }
 
     /// The delta, where it is a block.
-    fn delta(&self) -> Option<String> {
+    fn block_delta(&self) -> Option<String> {
         self.block.as_ref().map(|(before, behind)| format!("{before}\"{}\"{behind}", self.text))
     }
 
     fn data(&self) -> String {
-        let delta = self.delta().unwrap_or_else(|| format!("\"{}\"", self.text));
-        let mut data = format!("{}{delta}", self.head);
+        let delta = self.block_delta().unwrap_or_else(|| format!("\"{}\"", self.text));
+        let mut data = format!("{}{delta}", self.prefix);
         for (field, value) in [(Field::Timestamp, &self.timestamp), (Field::Metadata, &self.metadata)] {
             if let Some(value) = value {
-                let name = self.row.name(field, self.spelling == Spelling::Snake);
+                let name = self.row.field_name(field, self.spelling == MemberCase::Snake);
                 data.extend([",\"", name, "\":", value.as_str()]);
             }
         }
@@ -222,19 +236,19 @@ impl Text {
         data
     }
 
-    fn held(&self) -> usize {
+    fn byte_size(&self) -> usize {
         let values = self.timestamp.iter().chain(&self.metadata).map(|value| value.as_str().len()).sum::<usize>();
         let block = self.block.as_ref().map_or(0, |(before, behind)| before.len() + behind.len());
-        size_of::<Self>() + self.head.len() + self.text.capacity() + block + values
+        size_of::<Self>() + self.prefix.len() + self.text.capacity() + block + values
     }
 }
 
 /// What stands around the text of a text block, and the inside of that text.
-fn text_block<'d>(delta: &'d Json<'_>) -> Option<(Around, &'d str)> {
+fn split_text_block<'d>(delta: &'d Json<'_>) -> Option<(TextAffixes, &'d str)> {
     let whole = delta.as_str();
-    let output = find(whole, block::OUTPUT)?;
-    let is_text = find(output, json::TYPE).is_some_and(|kind| Json::trusted(kind).is(block::TEXT));
-    let content = find(output, block::CONTENT).filter(|content| is_text && content.starts_with('"'))?;
+    let output = find_member(whole, block::OUTPUT)?;
+    let is_text = find_member(output, json::TYPE).is_some_and(|kind| Json::from_trusted(kind).is_str(block::TEXT));
+    let content = find_member(output, block::CONTENT).filter(|content| is_text && content.starts_with('"'))?;
     // The content is a piece of the very text that it was found in.
     let at = content.as_ptr() as usize - whole.as_ptr() as usize;
     let around = (whole[..at].into(), whole[at + content.len()..].into());
@@ -242,8 +256,8 @@ fn text_block<'d>(delta: &'d Json<'_>) -> Option<(Around, &'d str)> {
 }
 
 /// The value of a member, as a piece of the object's text.
-fn find<'t>(object: &'t str, name: &str) -> Option<&'t str> {
-    let members = json::open_object(object).ok()?;
-    let members = json::all_members(members);
+fn find_member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
+    let members = json::parse_open_object(object).ok()?;
+    let members = json::members_with_type(members);
     members.into_iter().find(|(key, _)| carry::is_named(key, name)).and_then(|(_, value)| value.source())
 }

@@ -3,42 +3,42 @@
 //! Changes are applied to the snapshot. Where the run has said none they are changes of the state that came with the request,
 //! which is not kept; those, and what cannot be applied (`patch`), are said again behind it, with all that follows.
 
-use super::frame::{ENTRY, Kept};
-use super::patch::Tree;
+use super::patched_json::JsonTree;
+use super::recap_frame::{ENTRY_OVERHEAD, RecapFrame};
 use crate::codec::json;
-use crate::dialect::{Row, Side, Spelling};
-use crate::event::{Event, Field, Key, Members, owned, remove};
+use crate::dialect::{EventRow, MemberCase, PeerDialect};
+use crate::event::{Event, Field, MemberKey, Members, into_owned_members, remove};
 
 /// What a run has said of its state.
 #[derive(Clone, Debug, Default)]
-pub(super) struct State {
-    snapshot: Option<Snapshot>,
+pub(super) struct RecapState {
+    snapshot: Option<LastSnapshot>,
     /// changes that are not in the snapshot
-    changes: Vec<Kept>,
+    changes: Vec<RecapFrame>,
 }
 
 /// The last snapshot.
 #[derive(Clone, Debug)]
-struct Snapshot {
-    row: &'static Row,
+struct LastSnapshot {
+    row: &'static EventRow,
     /// every other member that a client may hear again
     rest: Members<'static>,
-    document: Tree,
+    document: JsonTree,
 }
 
-impl State {
+impl RecapState {
     /// A snapshot: what was said before is over.
-    pub fn snapshot(&mut self, row: &'static Row, event: &Event<'_>) {
-        let mut rest = owned(event.members.clone());
+    pub fn set_snapshot(&mut self, row: &'static EventRow, event: &Event<'_>) {
+        let mut rest = into_owned_members(event.members.clone());
         // What the producer said in its own words is about another state as soon as this one changes.
         remove(&mut rest, Field::RawEvent);
         let document = remove(&mut rest, Field::Snapshot);
-        self.snapshot = document.map(|document| Snapshot { row, rest, document: Tree::new(&document) });
+        self.snapshot = document.map(|document| LastSnapshot { row, rest, document: JsonTree::new(&document) });
         self.changes.clear();
     }
 
     /// A change.
-    pub fn change(&mut self, event: &Event<'_>, frame: Kept) {
+    pub fn add_change(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let document = self.snapshot.as_mut().filter(|_| self.changes.is_empty());
         let patch = event.get(Field::Delta);
         let applied = document.zip(patch).is_some_and(|(snapshot, patch)| snapshot.document.apply(patch).is_ok());
@@ -48,33 +48,34 @@ impl State {
     }
 
     /// The frames that say all of it.
-    pub fn frames(&self, side: Side) -> impl Iterator<Item = Kept> {
-        self.snapshot.iter().map(move |snapshot| snapshot.frame(side)).chain(self.changes.iter().cloned())
+    pub fn frames(&self, side: PeerDialect) -> impl Iterator<Item = RecapFrame> {
+        self.snapshot.iter().map(move |snapshot| snapshot.to_frame(side)).chain(self.changes.iter().cloned())
     }
 
     /// What is held, in bytes.
-    pub fn held(&self) -> usize {
-        let rest =
-            |snapshot: &Snapshot| snapshot.rest.iter().map(|(_, value)| ENTRY + value.as_str().len()).sum::<usize>();
-        let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.document.held() + rest(snapshot));
-        snapshot + self.changes.iter().map(Kept::held).sum::<usize>()
+    pub fn byte_size(&self) -> usize {
+        let rest = |snapshot: &LastSnapshot| {
+            snapshot.rest.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum::<usize>()
+        };
+        let snapshot = self.snapshot.as_ref().map_or(0, |snapshot| snapshot.document.byte_size() + rest(snapshot));
+        snapshot + self.changes.iter().map(RecapFrame::byte_size).sum::<usize>()
     }
 }
 
-impl Snapshot {
-    fn frame(&self, side: Side) -> Kept {
-        let snake = side.fields == Spelling::Snake;
+impl LastSnapshot {
+    fn to_frame(&self, side: PeerDialect) -> RecapFrame {
+        let snake = side.member_case == MemberCase::Snake;
         let document = self.document.to_json();
-        let data = json::build(|object| {
-            object.word(json::TYPE, self.row.wire);
-            object.member(self.row.name(Field::Snapshot, snake), document.as_str());
+        let data = json::build_object(|object| {
+            object.string_member(json::TYPE, self.row.wire);
+            object.member(self.row.field_name(Field::Snapshot, snake), document.as_str());
             for (key, value) in &self.rest {
                 match key {
-                    Key::Known(field) => object.member(self.row.name(*field, snake), value.as_str()),
-                    Key::Other(_) => object.copy(&(key.clone(), value.borrowed()), snake),
+                    MemberKey::Known(field) => object.member(self.row.field_name(*field, snake), value.as_str()),
+                    MemberKey::Other(_) => object.copy_member(&(key.clone(), value.as_borrowed()), snake),
                 }
             }
         });
-        Kept::whole(self.row.wire, data.as_str())
+        RecapFrame::verbatim(self.row.wire, data.as_str())
     }
 }

@@ -1,147 +1,153 @@
 //! Chunks: the lanes in which an agent that starts and ends nothing says its pieces.
 
-use super::{Guard, UNKNOWN_TOOL, UNNAMED, held, set_aside, supply};
-use crate::event::lane::{ChunkStream, Piece};
-use crate::event::run::{Item, Move};
-use crate::event::{Event, Field, Json, Kind};
-use crate::translate::report::{Repair, Report};
+use super::{DEFAULT_IDS, RunGuard, UNKNOWN_TOOL, carry_member, memory_limits, supply_member};
+use crate::event::lane::{ChunkStream, ChunkStreamKind};
+use crate::event::run::{ItemAction, RunItem};
+use crate::event::{Event, EventType, Field, Json};
+use crate::translate::report::{EventRepair, TranslationReport};
 
-impl Guard {
+impl RunGuard {
     /// Brings a chunk into the form in which the real client can tell what it is a piece of.
-    pub(super) fn in_lane<'a>(&mut self, event: Event<'a>, report: &mut Report) -> Event<'a> {
-        let mut event = self.rejoined(event, report);
-        let Some(piece) = Piece::of(event.kind) else {
+    pub(super) fn assign_lane<'a>(&mut self, event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
+        let mut event = self.convert_to_chunk(event, report);
+        let Some(piece) = ChunkStreamKind::from_event(event.kind) else {
             return event;
         };
-        if event.get(piece.id()).is_none() {
+        if event.get(piece.id_field()).is_none() {
             let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-            let mut open = self.lanes.open(piece).filter(|stream| owner.is_none() || stream.owner == owner);
+            let mut open = self.lanes.open_streams(piece).filter(|stream| owner.is_none() || stream.owner == owner);
             let (latest, is_one) = (open.next_back().cloned(), open.next().is_none());
             drop(open);
             match (latest, is_one) {
-                (Some(stream), true) => return self.go_on(event, stream, report),
+                (Some(stream), true) => return self.continue_stream(event, stream, report),
                 // "Ambiguous: it carries neither … but N lanes have an open …"
-                (Some(stream), false) => supply(&mut event, piece.id(), stream.id, report),
+                (Some(stream), false) => supply_member(&mut event, piece.id_field(), stream.id, report),
                 (None, _) => {
-                    let id = self.last_id(piece, owner.as_ref());
-                    supply(&mut event, piece.id(), id, report);
+                    let id = self.last_stream_id(piece, owner.as_ref());
+                    supply_member(&mut event, piece.id_field(), id, report);
                 }
             }
-            event = self.owned(event, report);
+            event = self.resolve_owners(event, report);
         }
-        let Some(id) = event.get(piece.id()).cloned().map(Json::into_owned) else {
+        let Some(id) = event.get(piece.id_field()).cloned().map(Json::into_owned) else {
             return event;
         };
-        if self.run.is_open(started(piece), &id) {
-            return as_content(event, piece, report);
+        if self.run.is_open(item_for_chunk(piece), &id) {
+            return into_content_event(event, piece, report);
         }
-        let stream = self.lanes.open(piece).find(|stream| stream.id.same(&id)).cloned();
+        let stream = self.lanes.open_streams(piece).find(|stream| stream.id.is_same(&id)).cloned();
         match stream {
-            Some(stream) => self.go_on(event, stream, report),
-            None => self.open_lane(event, piece, id, report),
+            Some(stream) => self.continue_stream(event, stream, report),
+            None => self.open_stream(event, piece, id, report),
         }
     }
 
     /// What was chunked and is started or used by another lane than its own, which the client would not close for that, is
     /// one more chunk.
-    fn rejoined<'a>(&mut self, mut event: Event<'a>, report: &mut Report) -> Event<'a> {
-        let touched = Item::touched_by(event.kind).filter(|(_, step, _)| *step != Move::Close);
-        let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunked(item)) else {
+    fn convert_to_chunk<'a>(&mut self, mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
+        let touched = RunItem::action_for(event.kind).filter(|(_, step, _)| *step != ItemAction::Close);
+        let Some((chunk, piece)) = touched.and_then(|(item, ..)| chunk_for_item(item)) else {
             return event;
         };
         let owner = event.get(Field::SubagentRunId);
-        let id = event.get(piece.id());
-        let is_apart = |stream: &ChunkStream| id.is_some_and(|id| stream.id.same(id)) && stream.owner.as_ref() != owner;
-        if !self.lanes.open(piece).any(is_apart) {
+        let id = event.get(piece.id_field());
+        let is_apart =
+            |stream: &ChunkStream| id.is_some_and(|id| stream.id.is_same(id)) && stream.owner.as_ref() != owner;
+        if !self.lanes.open_streams(piece).any(is_apart) {
             return event;
         }
-        report.repair(Repair::TypeConverted);
+        report.count_repair(EventRepair::TypeConverted);
         event.kind = chunk;
         event.source = None;
-        if piece == Piece::Reasoning {
+        if piece == ChunkStreamKind::Reasoning {
             // The role of reasoning is said by the kind of its chunks.
             event.remove(Field::Role);
         }
-        self.owned(event, report)
+        self.resolve_owners(event, report)
     }
 
     /// A chunk of a stream that is open says what that settled, or nothing.
-    fn go_on<'a>(&mut self, mut event: Event<'a>, stream: ChunkStream, report: &mut Report) -> Event<'a> {
+    fn continue_stream<'a>(
+        &mut self,
+        mut event: Event<'a>,
+        stream: ChunkStream,
+        report: &mut TranslationReport,
+    ) -> Event<'a> {
         if event.get(Field::SubagentRunId).is_some_and(|owner| Some(owner) != stream.owner.as_ref()) {
-            set_aside(&mut event, Field::SubagentRunId, report);
+            carry_member(&mut event, Field::SubagentRunId, report);
         }
-        for &field in stream.piece.settled() {
-            let settled = stream.settled.iter().find(|(own, _)| *own == field).map(|(_, value)| value);
+        for &field in stream.kind.fixed_fields() {
+            let settled = stream.fixed_fields.iter().find(|(own, _)| *own == field).map(|(_, value)| value);
             if event.get(field).is_some_and(|said| Some(said) != settled) {
-                set_aside(&mut event, field, report);
+                carry_member(&mut event, field, report);
             }
         }
-        self.lanes.used(stream);
+        self.lanes.mark_used(stream);
         event
     }
 
     /// "First … must have a messageId / a toolCallId": a chunk without one goes on with the last of its kind.
-    fn last_id(&self, piece: Piece, owner: Option<&Json<'_>>) -> Json<'static> {
-        let last = self.lanes.last(piece).filter(|last| owner.is_none() || last.owner.as_ref() == owner);
+    fn last_stream_id(&self, piece: ChunkStreamKind, owner: Option<&Json<'_>>) -> Json<'static> {
+        let last = self.lanes.last_stream(piece).filter(|last| owner.is_none() || last.owner.as_ref() == owner);
         last.map_or_else(
             || {
-                let run = self.ids.as_ref().map_or_else(|| Json::string(UNNAMED[1].0), |ids| ids.run_id.clone());
-                run.followed_by(":chunks")
+                let run = self.ids.as_ref().map_or_else(|| Json::string(DEFAULT_IDS[1].0), |ids| ids.run_id.clone());
+                run.with_suffix(":chunks")
             },
             |last| last.id.clone(),
         )
     }
 
     /// "First … must have a toolCallName": that of the last call, if it is the same one.
-    fn open_lane<'a>(
+    fn open_stream<'a>(
         &mut self,
         mut event: Event<'a>,
-        piece: Piece,
+        piece: ChunkStreamKind,
         id: Json<'static>,
-        report: &mut Report,
+        report: &mut TranslationReport,
     ) -> Event<'a> {
-        if piece == Piece::ToolCall && event.get(Field::ToolCallName).is_none() {
-            let last = self.lanes.last(piece).filter(|last| last.id.same(&id));
-            let name = last.and_then(|last| last.settled.iter().find(|(field, _)| *field == Field::ToolCallName));
+        if piece == ChunkStreamKind::ToolCall && event.get(Field::ToolCallName).is_none() {
+            let last = self.lanes.last_stream(piece).filter(|last| last.id.is_same(&id));
+            let name = last.and_then(|last| last.fixed_fields.iter().find(|(field, _)| *field == Field::ToolCallName));
             let name = name.map_or_else(|| Json::string(UNKNOWN_TOOL), |(_, name)| name.clone());
-            supply(&mut event, Field::ToolCallName, name, report);
+            supply_member(&mut event, Field::ToolCallName, name, report);
         }
         let said = |field: &Field| Some((*field, event.get(*field)?.clone().into_owned()));
-        let settled = piece.settled().iter().filter_map(said).collect();
-        self.kept += held::kept(&event);
+        let settled = piece.fixed_fields().iter().filter_map(said).collect();
+        self.retained_bytes += memory_limits::retained_ids_cost(&event);
         let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-        self.lanes.used(ChunkStream { piece, id, owner, settled });
+        self.lanes.mark_used(ChunkStream { kind: piece, id, owner, fixed_fields: settled });
         event
     }
 }
 
 /// What a piece is a piece of when that was started rather than chunked.
-const fn started(piece: Piece) -> Item {
+const fn item_for_chunk(piece: ChunkStreamKind) -> RunItem {
     match piece {
-        Piece::Text => Item::Text,
-        Piece::Reasoning => Item::ReasoningMessage,
-        Piece::ToolCall => Item::ToolCall,
+        ChunkStreamKind::Text => RunItem::Text,
+        ChunkStreamKind::Reasoning => RunItem::ReasoningMessage,
+        ChunkStreamKind::ToolCall => RunItem::ToolCall,
     }
 }
 
 /// The chunk that says a piece of such an item.
-const fn chunked(item: Item) -> Option<(Kind, Piece)> {
+const fn chunk_for_item(item: RunItem) -> Option<(EventType, ChunkStreamKind)> {
     match item {
-        Item::Text => Some((Kind::TextMessageChunk, Piece::Text)),
-        Item::ReasoningMessage => Some((Kind::ReasoningMessageChunk, Piece::Reasoning)),
-        Item::ToolCall => Some((Kind::ToolCallChunk, Piece::ToolCall)),
-        Item::Step | Item::ReasoningSpan | Item::Subagent => None,
+        RunItem::Text => Some((EventType::TextMessageChunk, ChunkStreamKind::Text)),
+        RunItem::ReasoningMessage => Some((EventType::ReasoningMessageChunk, ChunkStreamKind::Reasoning)),
+        RunItem::ToolCall => Some((EventType::ToolCallChunk, ChunkStreamKind::ToolCall)),
+        RunItem::Step | RunItem::ReasoningSpan | RunItem::Subagent => None,
     }
 }
 
 /// A chunk of something that was started is its content.
-fn as_content<'a>(mut event: Event<'a>, piece: Piece, report: &mut Report) -> Event<'a> {
-    for &field in piece.settled() {
-        set_aside(&mut event, field, report);
+fn into_content_event<'a>(mut event: Event<'a>, piece: ChunkStreamKind, report: &mut TranslationReport) -> Event<'a> {
+    for &field in piece.fixed_fields() {
+        carry_member(&mut event, field, report);
     }
-    event.kind = piece.content();
+    event.kind = piece.content_event();
     let delta = event.remove(Field::Delta).unwrap_or_else(|| Json::string(""));
     event.set(Field::Delta, delta);
-    report.repair(Repair::TypeConverted);
+    report.count_repair(EventRepair::TypeConverted);
     event
 }

@@ -1,15 +1,17 @@
 //! What is checked once there are frames: each event through the stages of the client, and the stream as a whole.
 
-use super::frame::{self, Block, Standard};
-use super::value::{self, Problem};
-use super::{Finding, Rule, Severity, Summary, finding, is_canonical, is_event, lane, order, promise};
+use super::frame::{self, ClientBlock, StandardSplitter};
+use super::value::{self, VerifyProblem};
+use super::{
+    Finding, Rule, RuleSeverity, VerifySummary, chunks, finding, is_canonical, is_event, order, producer_checks,
+};
 use crate::codec::json;
-use crate::dialect::{Shape, Side};
-use crate::event::run::Move;
-use crate::event::{Event, Field, Json, Key, Kind, input, retired};
-use crate::translate::Sink;
-use crate::translate::read::Reader;
-use crate::translate::report::{Repair, Report};
+use crate::dialect::{EventShape, PeerDialect};
+use crate::event::run::ItemAction;
+use crate::event::{Event, EventType, Field, Json, MemberKey, input, retired};
+use crate::translate::EventSink;
+use crate::translate::reader::EventReader;
+use crate::translate::report::{EventRepair, TranslationReport};
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 
@@ -18,130 +20,139 @@ const DONE: &str = "[DONE]";
 
 /// What is checked once there are frames.
 #[derive(Debug)]
-pub(super) struct Checks {
+pub(super) struct EventChecks {
     /// the gateway's reader, where the dialect is not canonical
-    reader: Option<Reader>,
-    heard: Heard,
-    unfolding: lane::Unfolding,
-    order: order::Order,
-    promises: promise::Promises,
+    reader: Option<EventReader>,
+    reader_output: ReaderOutput,
+    chunks: chunks::ChunkExpander,
+    order: order::OrderCheck,
+    producer: producer_checks::ProducerChecks,
     /// the ids that the client made up for thinking: of the span, of the message
     thinking: [Option<Json<'static>>; 2],
-    made_up: u64,
-    said_line_endings: bool,
+    minted_ids: u64,
+    reported_line_endings: bool,
     /// the line of the last frame
-    last: u64,
-    pub summary: Summary,
+    last_line: u64,
+    pub summary: VerifySummary,
 }
 
 /// What the reader says while it reads one frame.
 #[derive(Debug, Default)]
-struct Heard {
+struct ReaderOutput {
     events: Vec<Event<'static>>,
-    report: Report,
+    report: TranslationReport,
 }
 
-impl Sink for Heard {
-    fn event(&mut self, event: Event<'_>) {
+impl EventSink for ReaderOutput {
+    fn emit(&mut self, event: Event<'_>) {
         self.events.push(event.into_owned());
     }
 
-    fn report(&mut self) -> &mut Report {
+    fn report(&mut self) -> &mut TranslationReport {
         &mut self.report
     }
 }
 
 /// Where findings of one event belong.
-struct Place<'p> {
+struct FindingLocation<'p> {
     line: u64,
     event: u64,
     kind: Cow<'p, str>,
 }
 
-impl Checks {
-    pub fn new(side: Side) -> Self {
+impl EventChecks {
+    pub fn new(side: PeerDialect) -> Self {
         let dialect = side.dialect;
         // What need not say its ids need not stand at all, as the run guard has it.
-        let start = dialect.rows.iter().find(|row| row.kind == Kind::RunStarted).map(|row| row.shape);
-        let labels = vec![0; dialect.other() + 1].into_boxed_slice();
-        Checks {
-            reader: (!is_canonical(dialect)).then(|| Reader::new(side)),
-            heard: Heard { events: Vec::new(), report: Report { read: labels, ..Report::default() } },
-            unfolding: lane::Unfolding::default(),
-            order: order::Order::new(start == Some(Shape::IdsOptional)),
-            promises: promise::Promises::new(!is_canonical(dialect)),
+        let start = dialect.rows.iter().find(|row| row.kind == EventType::RunStarted).map(|row| row.shape);
+        let labels = vec![0; dialect.other_label_index() + 1].into_boxed_slice();
+        EventChecks {
+            reader: (!is_canonical(dialect)).then(|| EventReader::new(side)),
+            reader_output: ReaderOutput {
+                events: Vec::new(),
+                report: TranslationReport { events_read: labels, ..TranslationReport::default() },
+            },
+            chunks: chunks::ChunkExpander::default(),
+            order: order::OrderCheck::new(start == Some(EventShape::OptionalIds)),
+            producer: producer_checks::ProducerChecks::new(!is_canonical(dialect)),
             thinking: [None, None],
-            made_up: 0,
-            said_line_endings: false,
-            last: 1,
-            summary: Summary::default(),
+            minted_ids: 0,
+            reported_line_endings: false,
+            last_line: 1,
+            summary: VerifySummary::default(),
         }
     }
 
     /// A block of the client: its data is one event, or the producer used another separator.
-    pub fn block(&mut self, block: &Block, out: &mut Vec<Finding>) {
+    pub fn check_block(&mut self, block: &ClientBlock, out: &mut Vec<Finding>) {
         let carriage = block.text.contains('\r');
-        let Some((data, line, count)) = frame::data(block) else {
+        let Some((data, line, count)) = frame::block_data(block) else {
             return;
         };
         if serde_json::from_str::<&RawValue>(&data).is_err() && (count > 1 || carriage) {
-            let apart = separate(block);
+            let apart = split_block(block);
             if apart.len() > 1 {
                 let what = if carriage { "carriage returns separate them" } else { "one line feed separates them" };
-                self.alone(Rule::NotSeparated, line, &format!("{} events in one frame: {what}", apart.len()), out);
+                self.report_stream_problem(
+                    Rule::NotSeparated,
+                    line,
+                    &format!("{} events in one frame: {what}", apart.len()),
+                    out,
+                );
                 for (data, line) in apart {
-                    self.frame(&data, line, out);
+                    self.check_frame(&data, line, out);
                 }
                 return;
             }
         }
-        if carriage && !self.said_line_endings {
-            self.said_line_endings = true;
-            self.alone(Rule::LineEndings, line, "lines end with a carriage return", out);
+        if carriage && !self.reported_line_endings {
+            self.reported_line_endings = true;
+            self.report_stream_problem(Rule::LineEndings, line, "lines end with a carriage return", out);
         }
-        self.frame(&data, line, out);
+        self.check_frame(&data, line, out);
         // What is cut is no JSON, which was said.
-        if !block.ended && !block.text.ends_with('\n') && serde_json::from_str::<&RawValue>(&data).is_ok() {
-            self.alone(Rule::Unterminated, line, "the input ends in the line of its last event", out);
+        if !block.is_terminated && !block.text.ends_with('\n') && serde_json::from_str::<&RawValue>(&data).is_ok() {
+            self.report_stream_problem(Rule::Unterminated, line, "the input ends in the line of its last event", out);
         }
     }
 
     /// The data of one frame.
-    pub fn frame(&mut self, data: &str, line: u64, out: &mut Vec<Finding>) {
+    pub fn check_frame(&mut self, data: &str, line: u64, out: &mut Vec<Finding>) {
         self.summary.events += 1;
-        self.last = line;
-        let object = json::open_object(data);
+        self.last_line = line;
+        let object = json::parse_open_object(data);
         let kind = object.as_ref().ok().and_then(|object| object.kind.as_ref()).and_then(Json::text);
-        let kind = Cow::Owned(finding::shown(&kind.unwrap_or_default()));
-        let place = Place { line, event: self.summary.events, kind };
+        let kind = Cow::Owned(finding::sanitize(&kind.unwrap_or_default()));
+        let place = FindingLocation { line, event: self.summary.events, kind };
         let mut problems = Vec::new();
         match object {
-            Err(error) => problems.push(unreadable(data, &error)),
+            Err(error) => problems.push(diagnose_unreadable(data, &error)),
             Ok(object) if object.kind.as_ref().and_then(Json::text).is_none_or(|kind| kind.is_empty()) => {
-                let found = object.kind.as_ref().map_or_else(|| "it is missing".to_owned(), finding::described);
-                problems.push(Problem { rule: Rule::NoType, path: format!("/{}", json::TYPE), found });
+                let found = object.kind.as_ref().map_or_else(|| "it is missing".to_owned(), finding::describe);
+                problems.push(VerifyProblem { rule: Rule::NoType, path: format!("/{}", json::TYPE), found });
             }
-            Ok(_) if self.reader.is_some() => self.foreign(data, &mut problems),
-            Ok(object) => self.native(object, &mut problems),
+            Ok(_) if self.reader.is_some() => self.check_foreign(data, &mut problems),
+            Ok(object) => self.check_native(object, &mut problems),
         }
-        self.report(&place, problems, out);
+        self.report_problems(&place, problems, out);
     }
 
     /// An event of the canonical dialect, named as it is named.
-    fn native(&mut self, object: json::Object<'_>, problems: &mut Vec<Problem>) {
+    fn check_native(&mut self, object: json::JsonObject<'_>, problems: &mut Vec<VerifyProblem>) {
         let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
-        match (Kind::from_wire(&wire), retired::by_wire(&wire)) {
-            (Some(kind), _) => self.canonical(Event { kind, members: object.members, source: None }, problems),
+        match (EventType::from_wire(&wire), retired::find_by_wire(&wire)) {
+            (Some(kind), _) => self.check_canonical(Event { kind, members: object.members, source: None }, problems),
             (None, Some(retired)) => {
-                problems.push(Problem {
+                problems.push(VerifyProblem {
                     rule: Rule::RetiredShape,
                     path: String::new(),
                     found: format!("it is read as {}", retired.kind.wire()),
                 });
-                let event = self.revive(retired, Event { kind: retired.kind, members: object.members, source: None });
-                self.canonical(event, problems);
+                let event =
+                    self.convert_retired(retired, Event { kind: retired.kind, members: object.members, source: None });
+                self.check_canonical(event, problems);
             }
-            (None, None) => problems.push(Problem {
+            (None, None) => problems.push(VerifyProblem {
                 rule: Rule::UnknownEvent,
                 path: String::new(),
                 found: "no event of AG-UI 1.0".to_owned(),
@@ -150,111 +161,119 @@ impl Checks {
     }
 
     /// "Translated with minted UUIDs … CONTENT/END without opener: minted id, run rejected" (§1.3).
-    fn revive<'a>(&mut self, retired: &retired::Retired, mut event: Event<'a>) -> Event<'a> {
-        event.members.retain(|(key, _)| !matches!(key, Key::Other(name) if name == "title"));
-        let held = &mut self.thinking[usize::from(retired.message)];
-        if retired.step == Move::Open || held.is_none() {
-            self.made_up += 1;
+    fn convert_retired<'a>(&mut self, retired: &retired::RetiredEvent, mut event: Event<'a>) -> Event<'a> {
+        event.members.retain(|(key, _)| !matches!(key, MemberKey::Other(name) if name == "title"));
+        let held = &mut self.thinking[usize::from(retired.in_message)];
+        if retired.action == ItemAction::Open || held.is_none() {
+            self.minted_ids += 1;
             // No producer writes such an id, as no producer guesses a UUID.
-            let minted = Json::string(&format!("\0thinking {}", self.made_up));
+            let minted = Json::string(&format!("\0thinking {}", self.minted_ids));
             event.set(Field::MessageId, minted.clone());
-            if retired.step == Move::Open {
+            if retired.action == ItemAction::Open {
                 *held = Some(minted);
             }
         } else if let Some(id) = held.clone() {
             event.set(Field::MessageId, id);
         }
-        if retired.step == Move::Close {
+        if retired.action == ItemAction::Close {
             *held = None;
         }
-        if retired.kind == Kind::ReasoningMessageStart {
+        if retired.kind == EventType::ReasoningMessageStart {
             event.set(Field::Role, Json::string(input::REASONING));
         }
         event
     }
 
     /// A frame of another dialect, read as the gateway reads it.
-    fn foreign(&mut self, data: &str, problems: &mut Vec<Problem>) {
-        let report = &mut self.heard.report;
-        report.breach = None;
-        let unknown = |report: &Report| {
-            [Repair::UnknownType, Repair::ForeignType].map(|repair| report.repairs[repair as usize]).iter().sum::<u64>()
+    fn check_foreign(&mut self, data: &str, problems: &mut Vec<VerifyProblem>) {
+        let report = &mut self.reader_output.report;
+        report.broken_rule = None;
+        let unknown = |report: &TranslationReport| {
+            [EventRepair::UnknownType, EventRepair::ForeignType]
+                .map(|repair| report.repairs[repair as usize])
+                .iter()
+                .sum::<u64>()
         };
         let before = unknown(report);
         if let Some(reader) = &mut self.reader {
-            reader.frame(data, &mut self.heard);
+            reader.read_frame(data, &mut self.reader_output);
         }
-        let mut say = |rule, found| problems.push(Problem { rule, path: String::new(), found });
-        if unknown(&self.heard.report) != before {
+        let mut say = |rule, found| problems.push(VerifyProblem { rule, path: String::new(), found });
+        if unknown(&self.reader_output.report) != before {
             say(Rule::ForeignEvent, "it travels whole".to_owned());
         }
-        if let Some(breach) = self.heard.report.breach {
+        if let Some(breach) = self.reader_output.report.broken_rule {
             say(Rule::Mended, format!("{} ({})", breach.rule, breach.label));
         }
-        self.drain(problems);
+        self.check_read_events(problems);
     }
 
     /// Checks what the reader said.
-    fn drain(&mut self, problems: &mut Vec<Problem>) {
-        for event in std::mem::take(&mut self.heard.events) {
-            self.canonical(event, problems);
+    fn check_read_events(&mut self, problems: &mut Vec<VerifyProblem>) {
+        for event in std::mem::take(&mut self.reader_output.events) {
+            self.check_canonical(event, problems);
         }
     }
 
-    fn canonical(&mut self, mut event: Event<'_>, problems: &mut Vec<Problem>) {
-        value::check(&mut event, problems);
-        let Checks { unfolding, order, promises, .. } = self;
-        unfolding.event(&event, problems, &mut |event, problems| {
-            order.event(event, problems);
-            promises.event(event, problems);
+    fn check_canonical(&mut self, mut event: Event<'_>, problems: &mut Vec<VerifyProblem>) {
+        value::check_event(&mut event, problems);
+        let EventChecks { chunks: unfolding, order, producer: promises, .. } = self;
+        unfolding.expand(&event, problems, &mut |event, problems| {
+            order.check(event, problems);
+            promises.check(event, problems);
         });
     }
 
     /// The input has ended.
     pub fn finish(&mut self, broken: bool, out: &mut Vec<Finding>) {
-        let line = self.last;
+        let line = self.last_line;
         if let Some(reader) = &mut self.reader {
-            reader.finish(&mut self.heard);
+            reader.finish(&mut self.reader_output);
             let mut problems = Vec::new();
-            self.drain(&mut problems);
-            let place = Place { line, event: 0, kind: Cow::Borrowed("") };
-            self.report(&place, problems, out);
+            self.check_read_events(&mut problems);
+            let place = FindingLocation { line, event: 0, kind: Cow::Borrowed("") };
+            self.report_problems(&place, problems, out);
         }
         if broken {
             return;
         }
         if self.summary.events == 0 {
-            self.alone(Rule::NoEvents, line, "no line of it is read", out);
+            self.report_stream_problem(Rule::NoEvents, line, "no line of it is read", out);
         } else if !self.order.is_over() {
-            self.alone(Rule::Truncated, line, "the input ends without one", out);
+            self.report_stream_problem(Rule::Truncated, line, "the input ends without one", out);
         }
     }
 
     /// Reports what concerns no single event.
-    pub fn alone(&mut self, rule: Rule, line: u64, found: &str, out: &mut Vec<Finding>) {
-        let place = Place { line, event: 0, kind: Cow::Borrowed("") };
-        self.report(&place, vec![Problem { rule, path: String::new(), found: found.to_owned() }], out);
+    pub fn report_stream_problem(&mut self, rule: Rule, line: u64, found: &str, out: &mut Vec<Finding>) {
+        let place = FindingLocation { line, event: 0, kind: Cow::Borrowed("") };
+        self.report_problems(&place, vec![VerifyProblem { rule, path: String::new(), found: found.to_owned() }], out);
     }
 
-    fn report(&mut self, place: &Place<'_>, problems: Vec<Problem>, out: &mut Vec<Finding>) {
-        for Problem { rule, path, found } in problems {
+    fn report_problems(
+        &mut self,
+        location: &FindingLocation<'_>,
+        problems: Vec<VerifyProblem>,
+        out: &mut Vec<Finding>,
+    ) {
+        for VerifyProblem { rule, path, found } in problems {
             match rule.severity() {
-                Severity::Violation => {
+                RuleSeverity::Violation => {
                     self.summary.violations += 1;
-                    self.summary.first.get_or_insert((place.line, rule));
+                    self.summary.first_violation.get_or_insert((location.line, rule));
                 }
-                Severity::Warning => self.summary.warnings += 1,
+                RuleSeverity::Warning => self.summary.warnings += 1,
             }
-            let kind = place.kind.clone().into_owned();
-            out.push(Finding { rule, line: place.line, event: place.event, kind, path, found });
+            let kind = location.kind.clone().into_owned();
+            out.push(Finding { rule, line: location.line, event: location.event, kind, path, found });
         }
     }
 }
 
 /// The events of a block that the standard, or a single line feed, takes apart.
-fn separate(block: &Block) -> Vec<(String, u64)> {
+fn split_block(block: &ClientBlock) -> Vec<(String, u64)> {
     let mut apart = Vec::new();
-    let mut frames = Standard::from_line(block.line);
+    let mut frames = StandardSplitter::from_line(block.line);
     let mut each = |data: &str, line| apart.push((data.to_owned(), line));
     // A block is within the limits of the decoder, which are the client's own.
     if frames.push(block.text.as_bytes(), &mut each).is_ok() {
@@ -271,15 +290,15 @@ fn separate(block: &Block) -> Vec<(String, u64)> {
 }
 
 /// Why a text is no event.
-fn unreadable(data: &str, error: &json::Malformed) -> Problem {
+fn diagnose_unreadable(data: &str, error: &json::MalformedJson) -> VerifyProblem {
     let (rule, found) = match data.trim() {
         "" => (Rule::EmptyData, "nothing".to_owned()),
         DONE => (Rule::DoneMarker, DONE.to_owned()),
         text => match serde_json::from_str::<&RawValue>(text) {
-            Err(_) => (Rule::NotJson, format!("{}: {error} of the data", finding::shown(text))),
+            Err(_) => (Rule::NotJson, format!("{}: {error} of the data", finding::sanitize(text))),
             Ok(value) if value.get().starts_with('{') => (Rule::TooComplex, error.to_string()),
-            Ok(value) => (Rule::NotAnObject, finding::described(&Json::trusted(value.get()))),
+            Ok(value) => (Rule::NotAnObject, finding::describe(&Json::from_trusted(value.get()))),
         },
     };
-    Problem { rule, path: String::new(), found }
+    VerifyProblem { rule, path: String::new(), found }
 }

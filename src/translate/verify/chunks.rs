@@ -3,61 +3,61 @@
 //! [`Piece`] says what a chunk is a piece of. The guard keeps [`Lanes`](crate::event::lane::Lanes) to mend chunks; here they
 //! become the starts, contents and ends that [`Order`](super::order::Order) then judges.
 
-use super::finding::shown;
+use super::finding::sanitize;
 use super::rule::Rule;
-use super::value::Problem;
-use crate::event::lane::Piece;
-use crate::event::run::Item;
-use crate::event::{Event, Field, Json, Kind};
+use super::value::VerifyProblem;
+use crate::event::lane::ChunkStreamKind;
+use crate::event::run::RunItem;
+use crate::event::{Event, EventType, Field, Json};
 
 /// The role of a text that names none.
 const ASSISTANT: &str = "assistant";
 
 /// An open chunk stream.
 #[derive(Debug)]
-struct Open {
+struct OpenChunkStream {
     /// who the lane belongs to; nobody for the agent itself
     lane: Option<String>,
-    piece: Piece,
+    chunk_kind: ChunkStreamKind,
     id: String,
     /// what the first chunk settled, absence included
-    settled: Vec<(Field, Option<String>)>,
+    fixed_fields: Vec<(Field, Option<String>)>,
     owner: Option<String>,
 }
 
 /// The chunk streams that are open, one a lane at the most.
 #[derive(Debug, Default)]
-pub(super) struct Unfolding(Vec<Open>);
+pub(super) struct ChunkExpander(Vec<OpenChunkStream>);
 
-impl Unfolding {
+impl ChunkExpander {
     /// Hands over what `event` stands for: the ends of the chunk streams that it closes, and itself or its parts.
-    pub fn event(
+    pub fn expand(
         &mut self,
         event: &Event<'_>,
-        problems: &mut Vec<Problem>,
-        each: &mut impl FnMut(&Event<'_>, &mut Vec<Problem>),
+        problems: &mut Vec<VerifyProblem>,
+        each: &mut impl FnMut(&Event<'_>, &mut Vec<VerifyProblem>),
     ) {
         match event.kind {
-            Kind::TextMessageChunk | Kind::ToolCallChunk | Kind::ReasoningMessageChunk => {
+            EventType::TextMessageChunk | EventType::ToolCallChunk | EventType::ReasoningMessageChunk => {
                 let mut parts = Vec::new();
-                if let Err(problem) = self.chunk(event, &mut parts) {
+                if let Err(problem) = self.expand_chunk(event, &mut parts) {
                     problems.push(problem);
                 }
                 return parts.iter().for_each(|part| each(part, problems));
             }
-            Kind::Raw
-            | Kind::ActivitySnapshot
-            | Kind::ActivityDelta
-            | Kind::ReasoningEncryptedValue
-            | Kind::SubagentStarted => {}
-            Kind::RunStarted | Kind::RunFinished | Kind::RunError | Kind::MessagesSnapshot => {
+            EventType::Raw
+            | EventType::ActivitySnapshot
+            | EventType::ActivityDelta
+            | EventType::ReasoningEncryptedValue
+            | EventType::SubagentStarted => {}
+            EventType::RunStarted | EventType::RunFinished | EventType::RunError | EventType::MessagesSnapshot => {
                 for open in std::mem::take(&mut self.0) {
-                    each(&open.end(), problems);
+                    each(&open.end_event(), problems);
                 }
             }
             _ => {
-                let lane = text(event, Field::SubagentRunId);
-                if let Some(end) = self.close(lane.as_deref()) {
+                let lane = owned_text(event, Field::SubagentRunId);
+                if let Some(end) = self.close_lane(lane.as_deref()) {
                     each(&end, problems);
                 }
             }
@@ -65,30 +65,30 @@ impl Unfolding {
         each(event, problems);
     }
 
-    fn close(&mut self, lane: Option<&str>) -> Option<Event<'static>> {
+    fn close_lane(&mut self, lane: Option<&str>) -> Option<Event<'static>> {
         let at = self.0.iter().position(|open| open.lane.as_deref() == lane)?;
-        Some(self.0.remove(at).end())
+        Some(self.0.remove(at).end_event())
     }
 
-    fn chunk(&mut self, event: &Event<'_>, parts: &mut Vec<Event<'static>>) -> Result<(), Problem> {
-        let Some(piece) = Piece::of(event.kind) else {
+    fn expand_chunk(&mut self, event: &Event<'_>, parts: &mut Vec<Event<'static>>) -> Result<(), VerifyProblem> {
+        let Some(piece) = ChunkStreamKind::from_event(event.kind) else {
             return Ok(());
         };
-        let (id, tag) = (text(event, piece.id()), text(event, Field::SubagentRunId));
-        let lane = self.lane(piece, id.as_deref(), tag.as_deref())?;
+        let (id, tag) = (owned_text(event, piece.id_field()), owned_text(event, Field::SubagentRunId));
+        let lane = self.find_lane(piece, id.as_deref(), tag.as_deref())?;
         let continued = self
             .0
             .iter()
-            .find(|open| open.lane == lane && open.piece == piece && id.as_ref().is_none_or(|id| *id == open.id));
+            .find(|open| open.lane == lane && open.chunk_kind == piece && id.as_ref().is_none_or(|id| *id == open.id));
         let (id, owner) = match continued {
             Some(open) => {
-                open.agrees(event)?;
+                open.check_continuation(event)?;
                 (open.id.clone(), open.owner.clone())
             }
             None => {
-                parts.extend(self.close(lane.as_deref()));
-                let open = Open::first(event, piece, lane)?;
-                parts.push(open.start());
+                parts.extend(self.close_lane(lane.as_deref()));
+                let open = OpenChunkStream::from_first_chunk(event, piece, lane)?;
+                parts.push(open.start_event());
                 let said = (open.id.clone(), open.owner.clone());
                 self.0.push(open);
                 said
@@ -98,20 +98,26 @@ impl Unfolding {
         let alone = parts.is_empty() && says(Field::Metadata);
         if says(Field::Delta) || says(Field::RawEvent) || alone {
             let delta = event.get(Field::Delta).cloned().map_or_else(|| Json::string(""), Json::into_owned);
-            let content = Event::new(piece.content()).with(piece.id(), Json::string(&id)).with(Field::Delta, delta);
-            parts.push(tagged(content, tag.or(owner).as_deref()));
+            let content =
+                Event::new(piece.content_event()).with(piece.id_field(), Json::string(&id)).with(Field::Delta, delta);
+            parts.push(with_owner(content, tag.or(owner).as_deref()));
         }
         Ok(())
     }
 
     /// The lane that a chunk belongs to.
-    fn lane(&self, piece: Piece, id: Option<&str>, tag: Option<&str>) -> Result<Option<String>, Problem> {
+    fn find_lane(
+        &self,
+        piece: ChunkStreamKind,
+        id: Option<&str>,
+        tag: Option<&str>,
+    ) -> Result<Option<String>, VerifyProblem> {
         if let Some(id) = id {
-            let holder = self.0.iter().find(|open| open.piece == piece && open.id == id);
+            let holder = self.0.iter().find(|open| open.chunk_kind == piece && open.id == id);
             return match holder {
                 Some(open) if tag.is_some() && tag != open.lane.as_deref() => {
-                    let found = format!("the stream of \"{}\" is open under another owner", shown(id));
-                    Err(problem(Rule::ChunkConflict, Field::SubagentRunId, found))
+                    let found = format!("the stream of \"{}\" is open under another owner", sanitize(id));
+                    Err(chunk_problem(Rule::ChunkConflict, Field::SubagentRunId, found))
                 }
                 Some(open) => Ok(open.lane.clone()),
                 None => Ok(tag.map(str::to_owned)),
@@ -120,7 +126,7 @@ impl Unfolding {
         if tag.is_some() {
             return Ok(tag.map(str::to_owned));
         }
-        let of_kind: Vec<_> = self.0.iter().filter(|open| open.piece == piece).collect();
+        let of_kind: Vec<_> = self.0.iter().filter(|open| open.chunk_kind == piece).collect();
         if of_kind.iter().any(|open| open.lane.is_none()) {
             return Ok(None);
         }
@@ -129,17 +135,22 @@ impl Unfolding {
             [open] => Ok(open.lane.clone()),
             many => {
                 let found = format!("{} streams of its kind are open", many.len());
-                Err(problem(Rule::ChunkAmbiguous, piece.id(), found))
+                Err(chunk_problem(Rule::ChunkAmbiguous, piece.id_field(), found))
             }
         }
     }
 }
 
-impl Open {
-    fn first(event: &Event<'_>, piece: Piece, lane: Option<String>) -> Result<Self, Problem> {
-        let nothing = |field: Field| problem(Rule::ChunkWithoutName, field, "it is missing".to_owned());
-        let id = text(event, piece.id()).ok_or_else(|| nothing(piece.id()))?;
-        let mut settled: Vec<_> = piece.settled().iter().map(|field| (*field, text(event, *field))).collect();
+impl OpenChunkStream {
+    fn from_first_chunk(
+        event: &Event<'_>,
+        piece: ChunkStreamKind,
+        lane: Option<String>,
+    ) -> Result<Self, VerifyProblem> {
+        let nothing = |field: Field| chunk_problem(Rule::ChunkWithoutName, field, "it is missing".to_owned());
+        let id = owned_text(event, piece.id_field()).ok_or_else(|| nothing(piece.id_field()))?;
+        let mut settled: Vec<_> =
+            piece.fixed_fields().iter().map(|field| (*field, owned_text(event, *field))).collect();
         for (field, value) in &mut settled {
             match field {
                 Field::ToolCallName if value.is_none() => return Err(nothing(*field)),
@@ -148,57 +159,63 @@ impl Open {
                 _ => {}
             }
         }
-        Ok(Open { lane, piece, id, settled, owner: text(event, Field::SubagentRunId) })
+        Ok(OpenChunkStream {
+            lane,
+            chunk_kind: piece,
+            id,
+            fixed_fields: settled,
+            owner: owned_text(event, Field::SubagentRunId),
+        })
     }
 
     /// "A value first appearing on a continuation conflicts with absent."
-    fn agrees(&self, event: &Event<'_>) -> Result<(), Problem> {
-        for (field, settled) in &self.settled {
-            if let Some(said) = text(event, *field).filter(|said| Some(said) != settled.as_ref()) {
+    fn check_continuation(&self, event: &Event<'_>) -> Result<(), VerifyProblem> {
+        for (field, settled) in &self.fixed_fields {
+            if let Some(said) = owned_text(event, *field).filter(|said| Some(said) != settled.as_ref()) {
                 let before =
-                    settled.as_ref().map_or_else(|| "nothing".to_owned(), |text| format!("\"{}\"", shown(text)));
-                let found = format!("\"{}\", while the first chunk said {before}", shown(&said));
-                return Err(problem(Rule::ChunkConflict, *field, found));
+                    settled.as_ref().map_or_else(|| "nothing".to_owned(), |text| format!("\"{}\"", sanitize(text)));
+                let found = format!("\"{}\", while the first chunk said {before}", sanitize(&said));
+                return Err(chunk_problem(Rule::ChunkConflict, *field, found));
             }
         }
         Ok(())
     }
 
-    fn item(&self) -> Item {
-        match self.piece {
-            Piece::Text => Item::Text,
-            Piece::Reasoning => Item::ReasoningMessage,
-            Piece::ToolCall => Item::ToolCall,
+    fn item(&self) -> RunItem {
+        match self.chunk_kind {
+            ChunkStreamKind::Text => RunItem::Text,
+            ChunkStreamKind::Reasoning => RunItem::ReasoningMessage,
+            ChunkStreamKind::ToolCall => RunItem::ToolCall,
         }
     }
 
-    fn start(&self) -> Event<'static> {
-        let mut start = Event::new(self.item().opener()).with(self.piece.id(), Json::string(&self.id));
-        for (field, value) in &self.settled {
+    fn start_event(&self) -> Event<'static> {
+        let mut start = Event::new(self.item().opener()).with(self.chunk_kind.id_field(), Json::string(&self.id));
+        for (field, value) in &self.fixed_fields {
             if let Some(value) = value {
                 start.set(*field, Json::string(value));
             }
         }
-        tagged(start, self.owner.as_deref())
+        with_owner(start, self.owner.as_deref())
     }
 
-    fn end(&self) -> Event<'static> {
+    fn end_event(&self) -> Event<'static> {
         let (end, field) = self.item().closer();
-        tagged(Event::new(end).with(field, Json::string(&self.id)), self.owner.as_deref())
+        with_owner(Event::new(end).with(field, Json::string(&self.id)), self.owner.as_deref())
     }
 }
 
-fn tagged(event: Event<'static>, owner: Option<&str>) -> Event<'static> {
+fn with_owner(event: Event<'static>, owner: Option<&str>) -> Event<'static> {
     match owner {
         Some(owner) => event.with(Field::SubagentRunId, Json::string(owner)),
         None => event,
     }
 }
 
-fn text(event: &Event<'_>, field: Field) -> Option<String> {
+fn owned_text(event: &Event<'_>, field: Field) -> Option<String> {
     event.text(field).map(|text| text.into_owned())
 }
 
-fn problem(rule: Rule, field: Field, found: String) -> Problem {
-    Problem { rule, path: format!("/{}", field.camel()), found }
+fn chunk_problem(rule: Rule, field: Field, found: String) -> VerifyProblem {
+    VerifyProblem { rule, path: format!("/{}", field.camel()), found }
 }

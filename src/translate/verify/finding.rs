@@ -1,7 +1,7 @@
 //! What is reported, and how outside text stands in it.
 
 use super::rule::Rule;
-use crate::event::{Json, Type};
+use crate::event::{Json, JsonType};
 use std::fmt::Write as _;
 
 /// One rule that one event breaks.
@@ -22,13 +22,13 @@ pub struct Finding {
 }
 
 /// Characters of an outside text that a finding shows.
-const SHOWN: usize = 60;
+const MAX_TEXT_CHARS: usize = 60;
 
 /// An outside text as a report may show it: cut, and with nothing that moves the cursor or turns the writing direction.
-pub(super) fn shown(text: &str) -> String {
+pub(super) fn sanitize(text: &str) -> String {
     let mut out = String::new();
     for (at, c) in text.chars().enumerate() {
-        if at == SHOWN {
+        if at == MAX_TEXT_CHARS {
             out.push('…');
             break;
         }
@@ -45,21 +45,21 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// A value in words.
-pub(super) fn described(value: &Json<'_>) -> String {
-    match value.shape() {
-        Type::Null => "null".to_owned(),
-        Type::Bool => format!("the boolean {value}"),
-        Type::Number => format!("the number {}", shown(value.as_str())),
-        Type::String => format!("the text {}", shown(value.as_str())),
-        Type::Array => "an array".to_owned(),
-        Type::Object => "an object".to_owned(),
+pub(super) fn describe(value: &Json<'_>) -> String {
+    match value.json_type() {
+        JsonType::Null => "null".to_owned(),
+        JsonType::Bool => format!("the boolean {value}"),
+        JsonType::Number => format!("the number {}", sanitize(value.as_str())),
+        JsonType::String => format!("the text {}", sanitize(value.as_str())),
+        JsonType::Array => "an array".to_owned(),
+        JsonType::Object => "an object".to_owned(),
     }
 }
 
 /// Appends one step to a JSON Pointer (RFC 6901), cut like every outside text.
-pub(super) fn step(path: &mut String, name: &str) {
+pub(super) fn push_pointer_token(path: &mut String, name: &str) {
     path.push('/');
-    path.push_str(&shown(name).replace('~', "~0").replace('/', "~1"));
+    path.push_str(&sanitize(name).replace('~', "~0").replace('/', "~1"));
 }
 
 #[cfg(test)]
@@ -67,11 +67,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn outside_text_is_cut_and_cannot_write_to_a_terminal() {
-        assert_eq!(shown("你好\u{1b}[2J\u{202e}x"), "你好\\u{1b}[2J\\u{202e}x");
-        assert_eq!(shown(&"é".repeat(100)).chars().count(), SHOWN + 1);
+    fn shortens_and_escapes_text_from_outside() {
+        assert_eq!(sanitize("你好\u{1b}[2J\u{202e}x"), "你好\\u{1b}[2J\\u{202e}x");
+        assert_eq!(sanitize(&"é".repeat(100)).chars().count(), MAX_TEXT_CHARS + 1);
         let mut path = String::new();
-        step(&mut path, "a/b~c");
+        push_pointer_token(&mut path, "a/b~c");
         assert_eq!(path, "/a~1b~0c");
     }
 }

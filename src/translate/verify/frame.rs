@@ -3,7 +3,7 @@
 //! The client knows one separator, two line feeds, and takes lines that begin with `data:` (`specs/ag-ui-1.0.md` §4.2). The
 //! gateway reads every dialect by the standard ([`sse::Decoder`]), so that is how the other dialects are read here.
 
-use crate::codec::sse::{self, Decoder, Step};
+use crate::codec::sse::{self, SseDecoder, SseStep};
 use std::borrow::Cow;
 
 /// "tail > 10 MiB chars fatal": UTF-16 code units of one frame.
@@ -14,22 +14,22 @@ const SEPARATOR: &[u8] = b"\n\n";
 
 /// A frame as the client cuts it.
 #[derive(Debug)]
-pub(super) struct Block {
+pub(super) struct ClientBlock {
     /// everything between two separators
     pub text: String,
     /// the line on which it begins
     pub line: u64,
     /// whether the separator stood behind it
-    pub ended: bool,
+    pub is_terminated: bool,
 }
 
 /// A frame is larger than the client takes; nothing behind it can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct TooLarge;
+pub(super) struct BlockTooLarge;
 
 /// The client's way to cut a stream.
 #[derive(Debug)]
-pub(super) struct Blocks {
+pub(super) struct BlockSplitter {
     /// the block that is not whole yet; never more bytes than a block of the limit can have, and one push
     tail: Vec<u8>,
     /// how much of it was searched, and how many code units that is
@@ -38,26 +38,26 @@ pub(super) struct Blocks {
     /// the line on which it begins
     line: u64,
     /// a byte order mark may still come
-    fresh: bool,
+    may_have_bom: bool,
 }
 
-impl Default for Blocks {
+impl Default for BlockSplitter {
     fn default() -> Self {
-        Blocks { tail: Vec::new(), searched: 0, units: 0, line: 1, fresh: true }
+        BlockSplitter { tail: Vec::new(), searched: 0, units: 0, line: 1, may_have_bom: true }
     }
 }
 
-impl Blocks {
+impl BlockSplitter {
     /// Takes bytes and hands over the blocks that are whole.
-    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(Block)) -> Result<(), TooLarge> {
+    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(ClientBlock)) -> Result<(), BlockTooLarge> {
         self.tail.extend_from_slice(bytes);
-        if self.fresh && self.tail.len() >= BOM.len() {
-            self.fresh = false;
+        if self.may_have_bom && self.tail.len() >= BOM.len() {
+            self.may_have_bom = false;
             if self.tail.starts_with(BOM) {
                 self.tail.drain(..BOM.len());
             }
         }
-        if self.fresh {
+        if self.may_have_bom {
             return Ok(());
         }
         let mut from = 0;
@@ -65,59 +65,63 @@ impl Blocks {
         while let Some(at) = memchr::memmem::find(&self.tail[self.searched.saturating_sub(1).max(from)..], SEPARATOR)
             .map(|at| at + self.searched.saturating_sub(1).max(from))
         {
-            self.count(from.max(self.searched), at)?;
-            let block = self.block(from, at, true);
-            self.line += lines(&self.tail[from..at + SEPARATOR.len()]);
+            self.count_units(from.max(self.searched), at)?;
+            let block = self.take_block(from, at, true);
+            self.line += count_lines(&self.tail[from..at + SEPARATOR.len()]);
             from = at + SEPARATOR.len();
             (self.searched, self.units) = (from, 0);
             each(block);
         }
-        self.count(from.max(self.searched), self.tail.len())?;
+        self.count_units(from.max(self.searched), self.tail.len())?;
         self.tail.drain(..from);
         self.searched = self.tail.len();
         Ok(())
     }
 
     /// The input has ended: what is left is a block too.
-    pub fn finish(&mut self) -> Option<Block> {
-        self.fresh = false;
+    pub fn finish(&mut self) -> Option<ClientBlock> {
+        self.may_have_bom = false;
         let all = self.tail.len();
-        (all > 0).then(|| self.block(0, all, false))
+        (all > 0).then(|| self.take_block(0, all, false))
     }
 
     /// Goes past what is held, without handing it over; gives the line behind it.
-    pub fn pass(&mut self) -> u64 {
-        self.line += lines(&self.tail);
+    pub fn skip_partial(&mut self) -> u64 {
+        self.line += count_lines(&self.tail);
         self.tail.clear();
-        (self.searched, self.units, self.fresh) = (0, 0, false);
+        (self.searched, self.units, self.may_have_bom) = (0, 0, false);
         self.line
     }
 
     /// The line on which the block begins that is not whole yet.
-    pub fn here(&self) -> u64 {
+    pub fn current_line(&self) -> u64 {
         self.line
     }
 
-    fn block(&self, from: usize, to: usize, ended: bool) -> Block {
-        Block { text: String::from_utf8_lossy(&self.tail[from..to]).into_owned(), line: self.line, ended }
+    fn take_block(&self, from: usize, to: usize, ended: bool) -> ClientBlock {
+        ClientBlock {
+            text: String::from_utf8_lossy(&self.tail[from..to]).into_owned(),
+            line: self.line,
+            is_terminated: ended,
+        }
     }
 
     /// Counts the code units that these bytes are in UTF-16: one a character, two for those of four bytes.
-    fn count(&mut self, from: usize, to: usize) -> Result<(), TooLarge> {
+    fn count_units(&mut self, from: usize, to: usize) -> Result<(), BlockTooLarge> {
         let bytes = self.tail.get(from..to).unwrap_or_default();
         let units = bytes.iter().map(|byte| u64::from(byte & 0xC0 != 0x80) + u64::from(*byte >= 0xF0)).sum::<u64>();
         self.units += units;
-        if self.units > FRAME_LIMIT { Err(TooLarge) } else { Ok(()) }
+        if self.units > FRAME_LIMIT { Err(BlockTooLarge) } else { Ok(()) }
     }
 }
 
 /// Line feeds in `bytes`.
-fn lines(bytes: &[u8]) -> u64 {
+fn count_lines(bytes: &[u8]) -> u64 {
     memchr::memchr_iter(b'\n', bytes).count() as u64
 }
 
 /// The data of a block as the client reads it, and the line of its first `data:` line. `None` where it has none.
-pub(super) fn data(block: &Block) -> Option<(Cow<'_, str>, u64, usize)> {
+pub(super) fn block_data(block: &ClientBlock) -> Option<(Cow<'_, str>, u64, usize)> {
     let mut first = None;
     let mut count = 0;
     let mut joined: Cow<'_, str> = Cow::Borrowed("");
@@ -139,42 +143,42 @@ pub(super) fn data(block: &Block) -> Option<(Cow<'_, str>, u64, usize)> {
 
 /// The standard's way to cut a stream, line by line so that each frame has its line.
 #[derive(Debug)]
-pub(super) struct Standard {
-    frames: Decoder,
+pub(super) struct StandardSplitter {
+    decoder: SseDecoder,
     line: u64,
     /// the line of the first `data` of the frame that is not whole yet
-    data: Option<u64>,
+    data_line: Option<u64>,
     /// how the line that is not whole yet begins
-    begins: Vec<u8>,
+    line_prefix: Vec<u8>,
 }
 
-impl Standard {
+impl StandardSplitter {
     /// A stream whose first line has this number.
     pub fn from_line(line: u64) -> Self {
-        Standard { frames: Decoder::default(), line, data: None, begins: Vec::new() }
+        StandardSplitter { decoder: SseDecoder::default(), line, data_line: None, line_prefix: Vec::new() }
     }
 
     /// Takes bytes and hands over the data of the frames that are whole, with their lines.
-    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&str, u64)) -> Result<(), TooLarge> {
+    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&str, u64)) -> Result<(), BlockTooLarge> {
         // A carriage return alone ends a line as well, but no editor counts it.
         for mut part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
-            let room = b"data".len() - self.begins.len().min(b"data".len());
-            self.begins.extend(part.iter().take(room));
-            if self.begins.starts_with(b"data") {
-                self.data.get_or_insert(self.line);
+            let room = b"data".len() - self.line_prefix.len().min(b"data".len());
+            self.line_prefix.extend(part.iter().take(room));
+            if self.line_prefix.starts_with(b"data") {
+                self.data_line.get_or_insert(self.line);
             }
             let end = part.last().copied();
             loop {
-                match self.frames.next(&mut part) {
-                    Step::More => break,
-                    Step::Frame(frame) => each(&frame.data, self.data.take().unwrap_or(self.line)),
-                    Step::Broken(sse::Fault::LineTooLong { .. } | sse::Fault::FrameTooLarge { .. }) => {
-                        return Err(TooLarge);
+                match self.decoder.next(&mut part) {
+                    SseStep::More => break,
+                    SseStep::Frame(frame) => each(&frame.data, self.data_line.take().unwrap_or(self.line)),
+                    SseStep::Failed(sse::SseError::LineTooLong { .. } | sse::SseError::FrameTooLarge { .. }) => {
+                        return Err(BlockTooLarge);
                     }
                 }
             }
             if let Some(b'\n' | b'\r') = end {
-                self.begins.clear();
+                self.line_prefix.clear();
                 self.line += u64::from(end == Some(b'\n'));
             }
         }
@@ -183,13 +187,13 @@ impl Standard {
 
     /// The input has ended: a frame without its empty line is one too.
     pub fn finish(&mut self, each: &mut impl FnMut(&str, u64)) {
-        while let Step::Frame(frame) = self.frames.finish() {
-            each(&frame.data, self.data.take().unwrap_or(self.line));
+        while let SseStep::Frame(frame) = self.decoder.finish() {
+            each(&frame.data, self.data_line.take().unwrap_or(self.line));
         }
     }
 
     /// The line on which the stream stands.
-    pub fn here(&self) -> u64 {
+    pub fn current_line(&self) -> u64 {
         self.line
     }
 }
@@ -198,18 +202,18 @@ impl Standard {
 mod tests {
     use super::*;
 
-    fn cut(input: &[u8], at: usize) -> Vec<(String, u64, bool)> {
-        let mut blocks = Blocks::default();
+    fn blocks_at_split(input: &[u8], at: usize) -> Vec<(String, u64, bool)> {
+        let mut blocks = BlockSplitter::default();
         let mut out = Vec::new();
         for piece in [&input[..at], &input[at..]] {
-            blocks.push(piece, &mut |block| out.push((block.text, block.line, block.ended))).expect("small");
+            blocks.push(piece, &mut |block| out.push((block.text, block.line, block.is_terminated))).expect("small");
         }
-        out.extend(blocks.finish().map(|block| (block.text, block.line, block.ended)));
+        out.extend(blocks.finish().map(|block| (block.text, block.line, block.is_terminated)));
         out
     }
 
     #[test]
-    fn two_line_feeds_separate_wherever_the_input_is_cut() {
+    fn separates_blocks_at_two_line_feeds_at_every_split() {
         type Row<'r> = (&'r str, &'r [(&'r str, u64, bool)]);
         let rows: &[Row<'_>] = &[
             ("data: 1\n\ndata: 2\n\n", &[("data: 1", 1, true), ("data: 2", 3, true)]),
@@ -221,7 +225,7 @@ mod tests {
         ];
         for (input, expected) in rows {
             for at in 0..=input.len() {
-                let got = cut(input.as_bytes(), at);
+                let got = blocks_at_split(input.as_bytes(), at);
                 let got: Vec<_> = got.iter().map(|(text, line, ended)| (text.as_str(), *line, *ended)).collect();
                 assert_eq!(got, *expected, "{input:?} at {at}");
             }
@@ -229,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_data_of_a_block_is_what_the_client_joins() {
+    fn joins_the_data_lines_of_a_block_like_the_client() {
         let rows = [
             ("data: {\nid: 1\ndata:}", Some(("{\n}", 1, 2))),
             (": comment\nevent: error\ndata:  x", Some((" x", 3, 1))),
@@ -237,27 +241,27 @@ mod tests {
             ("data:", Some(("", 1, 1))),
         ];
         for (text, expected) in rows {
-            let block = Block { text: text.to_owned(), line: 1, ended: true };
-            let got = data(&block);
+            let block = ClientBlock { text: text.to_owned(), line: 1, is_terminated: true };
+            let got = block_data(&block);
             assert_eq!(got.as_ref().map(|(text, line, count)| (&**text, *line, *count)), expected, "{text:?}");
         }
     }
 
     #[test]
-    fn a_block_over_the_limit_is_named_as_such() {
-        let mut blocks = Blocks::default();
+    fn reports_a_block_over_the_limit() {
+        let mut blocks = BlockSplitter::default();
         let piece = vec![b'x'; 1 << 20];
         for _ in 0..10 {
             assert_eq!(blocks.push(&piece, &mut |_| ()), Ok(()));
         }
-        assert_eq!(blocks.push(b"x", &mut |_| ()), Err(TooLarge));
+        assert_eq!(blocks.push(b"x", &mut |_| ()), Err(BlockTooLarge));
     }
 
     #[test]
-    fn the_standard_reading_counts_lines_too() {
+    fn counts_lines_in_standard_framing_too() {
         let input = ": hi\r\nevent: x\r\ndata: 1\r\n\r\nid: 7\r\ndata: 2\r\n\r\ndata: 3";
         for at in 0..=input.len() {
-            let mut frames = Standard::from_line(1);
+            let mut frames = StandardSplitter::from_line(1);
             let mut out = Vec::new();
             let mut each = |data: &str, line| out.push((data.to_owned(), line));
             for piece in [&input[..at], &input[at..]] {

@@ -10,27 +10,27 @@
 //! own reader first, and is held against the same rules as canonical events; what the reader had to mend is reported too.
 
 mod checks;
+mod chunks;
 mod finding;
 mod frame;
-mod lane;
 mod order;
-mod promise;
+mod producer_checks;
 mod rule;
 #[cfg(test)]
 mod tests;
 mod value;
 
 pub use finding::Finding;
-pub use rule::{Rule, Severity};
+pub use rule::{Rule, RuleSeverity};
 
 use crate::codec::json;
-use crate::dialect::{AG_UI, Dialect, Side};
-use checks::Checks;
-use frame::{Blocks, Standard, TooLarge};
+use crate::dialect::{AG_UI, Dialect, PeerDialect};
+use checks::EventChecks;
+use frame::{BlockSplitter, BlockTooLarge, StandardSplitter};
 
 /// What was counted of a stream.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Summary {
+pub struct VerifySummary {
     /// frames with data, or lines of NDJSON
     pub events: u64,
     /// findings that make the real client reject the run
@@ -38,10 +38,10 @@ pub struct Summary {
     /// all others
     pub warnings: u64,
     /// the line and the rule of the first violation: from there on the client hears nothing
-    pub first: Option<(u64, Rule)>,
+    pub first_violation: Option<(u64, Rule)>,
 }
 
-impl Summary {
+impl VerifySummary {
     /// Whether the real client accepts the stream.
     #[must_use]
     pub fn is_accepted(&self) -> bool {
@@ -63,113 +63,119 @@ impl Summary {
 /// ```
 #[derive(Debug)]
 pub struct Verifier {
-    cut: Cut,
-    checks: Checks,
+    splitter: InputSplitter,
+    checks: EventChecks,
 }
 
 /// How the input becomes frames.
 #[derive(Debug)]
-enum Cut {
+enum InputSplitter {
     /// as the real client cuts it
-    Client(Blocks),
+    Client(BlockSplitter),
     /// as the standard says
-    Standard(Box<Standard>),
+    Standard(Box<StandardSplitter>),
     /// one event a line
     Lines { line: u64 },
     /// its first line is no event, so it is no NDJSON, and the client finds nothing in it
-    Nothing { line: u64 },
+    NotEvents { line: u64 },
     /// nothing more can be read
-    Broken { line: u64 },
+    Failed { line: u64 },
 }
 
 impl Verifier {
     /// For a stream in this dialect, by the options with which it is read.
     #[must_use]
-    pub fn new(side: Side) -> Self {
-        let cut = if is_canonical(side.dialect) {
-            Cut::Client(Blocks::default())
+    pub fn new(side: PeerDialect) -> Self {
+        let splitter = if is_canonical(side.dialect) {
+            InputSplitter::Client(BlockSplitter::default())
         } else {
-            Cut::Standard(Box::new(Standard::from_line(1)))
+            InputSplitter::Standard(Box::new(StandardSplitter::from_line(1)))
         };
-        Verifier { cut, checks: Checks::new(side) }
+        Verifier { splitter, checks: EventChecks::new(side) }
     }
 
     /// Takes bytes of an event stream as they came and appends what is found.
     pub fn push(&mut self, bytes: &[u8], out: &mut Vec<Finding>) {
-        let Verifier { cut, checks } = self;
+        let Verifier { splitter: cut, checks } = self;
         let pushed = match cut {
-            Cut::Client(blocks) => blocks.push(bytes, &mut |block| checks.block(&block, out)),
-            Cut::Standard(frames) => frames.push(bytes, &mut |data, line| checks.frame(data, line, out)),
-            Cut::Lines { .. } | Cut::Nothing { .. } | Cut::Broken { .. } => Ok(()),
+            InputSplitter::Client(blocks) => blocks.push(bytes, &mut |block| checks.check_block(&block, out)),
+            InputSplitter::Standard(frames) => {
+                frames.push(bytes, &mut |data, line| checks.check_frame(data, line, out))
+            }
+            InputSplitter::Lines { .. } | InputSplitter::NotEvents { .. } | InputSplitter::Failed { .. } => Ok(()),
         };
-        if pushed == Err(TooLarge) {
-            self.too_large(out);
+        if pushed == Err(BlockTooLarge) {
+            self.report_too_large(out);
         }
     }
 
     /// A frame is too large, so that nothing behind it can be read.
-    pub fn too_large(&mut self, out: &mut Vec<Finding>) {
-        if !matches!(self.cut, Cut::Broken { .. }) {
-            let line = self.here();
-            self.cut = Cut::Broken { line };
-            self.checks.alone(Rule::FrameTooLarge, line, "the rest of the input was not read", out);
+    pub fn report_too_large(&mut self, out: &mut Vec<Finding>) {
+        if !matches!(self.splitter, InputSplitter::Failed { .. }) {
+            let line = self.current_line();
+            self.splitter = InputSplitter::Failed { line };
+            self.checks.report_stream_problem(Rule::FrameTooLarge, line, "the rest of the input was not read", out);
         }
     }
 
     /// Takes one message of protobuf as JSON. It counts as a line.
-    pub fn message(&mut self, text: &str, out: &mut Vec<Finding>) {
-        let line = match self.cut {
-            Cut::Lines { line } => line + 1,
+    pub fn push_message(&mut self, text: &str, out: &mut Vec<Finding>) {
+        let line = match self.splitter {
+            InputSplitter::Lines { line } => line + 1,
             _ => 1,
         };
-        self.cut = Cut::Lines { line };
-        self.checks.frame(text, line, out);
+        self.splitter = InputSplitter::Lines { line };
+        self.checks.check_frame(text, line, out);
     }
 
     /// Takes one line of NDJSON, without its line end.
-    pub fn line(&mut self, text: &str, out: &mut Vec<Finding>) {
-        let line = match &mut self.cut {
-            Cut::Client(blocks) => blocks.pass(),
-            Cut::Standard(frames) => frames.here(),
-            Cut::Lines { line } | Cut::Nothing { line } | Cut::Broken { line } => *line + 1,
+    pub fn push_line(&mut self, text: &str, out: &mut Vec<Finding>) {
+        let line = match &mut self.splitter {
+            InputSplitter::Client(blocks) => blocks.skip_partial(),
+            InputSplitter::Standard(frames) => frames.current_line(),
+            InputSplitter::Lines { line } | InputSplitter::NotEvents { line } | InputSplitter::Failed { line } => {
+                *line + 1
+            }
         };
-        self.cut = match self.cut {
-            Cut::Nothing { .. } => Cut::Nothing { line },
-            _ if text.trim().is_empty() || self.checks.summary.events > 0 || is_event(text) => Cut::Lines { line },
+        self.splitter = match self.splitter {
+            InputSplitter::NotEvents { .. } => InputSplitter::NotEvents { line },
+            _ if text.trim().is_empty() || self.checks.summary.events > 0 || is_event(text) => {
+                InputSplitter::Lines { line }
+            }
             // A JSON document, say: the client ends the run without an event.
-            _ => Cut::Nothing { line },
+            _ => InputSplitter::NotEvents { line },
         };
-        if matches!(self.cut, Cut::Lines { .. }) && !text.trim().is_empty() {
-            self.checks.frame(text.trim(), line, out);
+        if matches!(self.splitter, InputSplitter::Lines { .. }) && !text.trim().is_empty() {
+            self.checks.check_frame(text.trim(), line, out);
         }
     }
 
     /// The input has ended: says what can be said only now.
     pub fn finish(&mut self, out: &mut Vec<Finding>) {
-        let Verifier { cut, checks } = self;
+        let Verifier { splitter: cut, checks } = self;
         match cut {
-            Cut::Client(blocks) => {
+            InputSplitter::Client(blocks) => {
                 if let Some(block) = blocks.finish() {
-                    checks.block(&block, out);
+                    checks.check_block(&block, out);
                 }
             }
-            Cut::Standard(frames) => frames.finish(&mut |data, line| checks.frame(data, line, out)),
-            Cut::Lines { .. } | Cut::Nothing { .. } | Cut::Broken { .. } => {}
+            InputSplitter::Standard(frames) => frames.finish(&mut |data, line| checks.check_frame(data, line, out)),
+            InputSplitter::Lines { .. } | InputSplitter::NotEvents { .. } | InputSplitter::Failed { .. } => {}
         }
-        self.checks.finish(matches!(self.cut, Cut::Broken { .. }), out);
+        self.checks.finish(matches!(self.splitter, InputSplitter::Failed { .. }), out);
     }
 
     /// What was counted so far.
     #[must_use]
-    pub fn summary(&self) -> &Summary {
+    pub fn summary(&self) -> &VerifySummary {
         &self.checks.summary
     }
 
-    fn here(&self) -> u64 {
-        match &self.cut {
-            Cut::Client(blocks) => blocks.here(),
-            Cut::Standard(frames) => frames.here(),
-            Cut::Lines { line } | Cut::Nothing { line } | Cut::Broken { line } => *line,
+    fn current_line(&self) -> u64 {
+        match &self.splitter {
+            InputSplitter::Client(blocks) => blocks.current_line(),
+            InputSplitter::Standard(frames) => frames.current_line(),
+            InputSplitter::Lines { line } | InputSplitter::NotEvents { line } | InputSplitter::Failed { line } => *line,
         }
     }
 }
@@ -181,5 +187,5 @@ fn is_canonical(dialect: &'static Dialect) -> bool {
 
 /// Whether a text is an object with a `type`.
 fn is_event(text: &str) -> bool {
-    json::open_object(text).is_ok_and(|object| object.kind.is_some_and(|kind| kind.text().is_some()))
+    json::parse_open_object(text).is_ok_and(|object| object.kind.is_some_and(|kind| kind.text().is_some()))
 }

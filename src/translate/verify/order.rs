@@ -5,23 +5,23 @@
 //! the client; the vocabulary ([`Item`], [`Move`]) is shared. After a violation the state goes on as if the event had been
 //! the one that was meant, so that one mistake is reported once.
 
-use super::finding::shown;
+use super::finding::sanitize;
 use super::rule::Rule;
-use super::value::Problem;
+use super::value::VerifyProblem;
 use crate::codec::json;
-use crate::event::run::{Item, Move};
-use crate::event::{Event, Field, Json, Kind, get, input};
+use crate::event::run::{ItemAction, RunItem};
+use crate::event::{Event, EventType, Field, Json, get, input};
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// How many open things a finding names.
-const NAMED: usize = 5;
+const MAX_NAMED_ITEMS: usize = 5;
 
 /// Who speaks; nobody for the agent itself.
-type Owner = Option<String>;
+type OwnerId = Option<String>;
 
 /// Where the stream stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Phase {
+enum StreamPhase {
     /// nothing came yet
     #[default]
     Waiting,
@@ -34,7 +34,7 @@ enum Phase {
 
 /// What owners are kept for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Space {
+enum OwnerScope {
     Message,
     ToolCall,
     Activity,
@@ -43,172 +43,187 @@ enum Space {
 
 /// One open thing.
 #[derive(Debug)]
-struct Opened {
+struct OpenedItem {
     /// its place in the order of opening
-    at: u64,
+    sequence: u64,
     /// it was used without having been opened, which was said: nobody has to close it
-    forgiven: bool,
+    is_implicit: bool,
 }
 
 /// Watches over the order of one stream.
 #[derive(Debug, Default)]
-pub(super) struct Order {
+pub(super) struct OrderCheck {
     /// the dialect may begin without a start
     start_optional: bool,
-    phase: Phase,
+    phase: StreamPhase,
     /// by what it is, its id, and for a step who started it
-    open: BTreeMap<(Item, String, Owner), Opened>,
-    opened: u64,
+    open: BTreeMap<(RunItem, String, OwnerId), OpenedItem>,
+    opened_count: u64,
     ended: HashSet<String>,
-    owners: HashMap<(Space, String), Owner>,
+    owners: HashMap<(OwnerScope, String), OwnerId>,
 }
 
-impl Order {
+impl OrderCheck {
     /// For a dialect that may begin without a start, or may not.
     pub fn new(start_optional: bool) -> Self {
-        Order { start_optional, ..Order::default() }
+        OrderCheck { start_optional, ..OrderCheck::default() }
     }
 
     /// Takes an event into account, whose values were checked, and says what is wrong with its coming now.
-    pub fn event(&mut self, event: &Event<'_>, problems: &mut Vec<Problem>) {
-        if let Err((rule, found)) = self.phase(event.kind) {
-            problems.push(problem(rule, found));
+    pub fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
+        if let Err((rule, found)) = self.advance_phase(event.kind) {
+            problems.push(order_problem(rule, found));
         }
         let said = match event.kind {
-            Kind::RunStarted => {
-                let list = event.get(Field::Input).and_then(json::members);
-                self.seed(list.as_deref().and_then(|members| get(members, Field::Messages)), false);
+            EventType::RunStarted => {
+                let list = event.get(Field::Input).and_then(json::parse_members);
+                self.seed_owners(list.as_deref().and_then(|members| get(members, Field::Messages)), false);
                 Ok(())
             }
-            Kind::MessagesSnapshot => {
-                self.seed(event.get(Field::Messages), true);
+            EventType::MessagesSnapshot => {
+                self.seed_owners(event.get(Field::Messages), true);
                 Ok(())
             }
-            Kind::RunFinished => self.finish(),
-            Kind::ActivitySnapshot | Kind::ToolCallResult => {
-                self.claim(event);
+            EventType::RunFinished => self.check_finish(),
+            EventType::ActivitySnapshot | EventType::ToolCallResult => {
+                self.record_owner(event);
                 Ok(())
             }
-            Kind::ActivityDelta => self.owned(Space::Activity, event, Field::MessageId),
-            Kind::ReasoningEncryptedValue => self.encrypted(event),
-            _ => match Item::touched_by(event.kind) {
-                Some((item, step, field)) => self.item(item, step, field, event),
+            EventType::ActivityDelta => self.check_owner_of(OwnerScope::Activity, event, Field::MessageId),
+            EventType::ReasoningEncryptedValue => self.check_encrypted(event),
+            _ => match RunItem::action_for(event.kind) {
+                Some((item, step, field)) => self.check_item(item, step, field, event),
                 None => Ok(()),
             },
         };
         if let Err((rule, found)) = said {
-            problems.push(problem(rule, found));
+            problems.push(order_problem(rule, found));
         }
     }
 
     /// Whether the terminal event of the last run came.
     pub fn is_over(&self) -> bool {
-        !matches!(self.phase, Phase::Waiting | Phase::Active)
+        !matches!(self.phase, StreamPhase::Waiting | StreamPhase::Active)
     }
 
-    fn phase(&mut self, kind: Kind) -> Result<(), (Rule, String)> {
+    fn advance_phase(&mut self, kind: EventType) -> Result<(), (Rule, String)> {
         let before = self.phase;
         match (before, kind) {
-            (Phase::Waiting, Kind::RunStarted) => self.phase = Phase::Active,
-            (Phase::Active, Kind::RunStarted) => {
+            (StreamPhase::Waiting, EventType::RunStarted) => self.phase = StreamPhase::Active,
+            (StreamPhase::Active, EventType::RunStarted) => {
                 self.reset();
                 return Err((Rule::AlreadyActive, "the run before has not ended".to_owned()));
             }
-            (_, Kind::RunStarted) => self.reset(),
-            (Phase::Failed, Kind::RunError) => {
+            (_, EventType::RunStarted) => self.reset(),
+            (StreamPhase::Failed, EventType::RunError) => {
                 return Err((Rule::AfterError, "the run has already errored".to_owned()));
             }
-            (Phase::Finished, Kind::RunError) => {
-                self.phase = Phase::Failed;
+            (StreamPhase::Finished, EventType::RunError) => {
+                self.phase = StreamPhase::Failed;
                 return Err((Rule::SecondTerminal, "the run has already finished".to_owned()));
             }
-            (_, Kind::RunError) => self.phase = Phase::Failed,
-            (Phase::Waiting, _) => {
-                self.phase = Phase::Active;
+            (_, EventType::RunError) => self.phase = StreamPhase::Failed,
+            (StreamPhase::Waiting, _) => {
+                self.phase = StreamPhase::Active;
                 if !self.start_optional {
                     return Err((Rule::NotStarted, "no run was started".to_owned()));
                 }
             }
-            (Phase::Finished, _) => {
-                self.phase = Phase::Stray;
+            (StreamPhase::Finished, _) => {
+                self.phase = StreamPhase::Stray;
                 let found = "the run has already finished (what follows is not checked for order)";
                 return Err((Rule::AfterFinish, found.to_owned()));
             }
-            (Phase::Failed, _) => {
-                self.phase = Phase::Stray;
+            (StreamPhase::Failed, _) => {
+                self.phase = StreamPhase::Stray;
                 let found = "the run has already errored (what follows is not checked for order)";
                 return Err((Rule::AfterError, found.to_owned()));
             }
-            (Phase::Active | Phase::Stray, _) => {}
+            (StreamPhase::Active | StreamPhase::Stray, _) => {}
         }
         Ok(())
     }
 
     fn reset(&mut self) {
-        *self = Order { phase: Phase::Active, ..Order::new(self.start_optional) };
+        *self = OrderCheck { phase: StreamPhase::Active, ..OrderCheck::new(self.start_optional) };
     }
 
-    fn finish(&mut self) -> Result<(), (Rule, String)> {
-        if self.phase == Phase::Active {
-            self.phase = Phase::Finished;
+    fn check_finish(&mut self) -> Result<(), (Rule, String)> {
+        if self.phase == StreamPhase::Active {
+            self.phase = StreamPhase::Finished;
         } else {
             return Ok(());
         }
         let mut open: Vec<_> =
-            std::mem::take(&mut self.open).into_iter().filter(|(_, opened)| !opened.forgiven).collect();
+            std::mem::take(&mut self.open).into_iter().filter(|(_, opened)| !opened.is_implicit).collect();
         if open.is_empty() {
             return Ok(());
         }
-        open.sort_by_key(|((item, ..), opened)| (*item, opened.at));
+        open.sort_by_key(|((item, ..), opened)| (*item, opened.sequence));
         let names: Vec<String> = open
             .iter()
-            .take(NAMED)
-            .map(|((item, id, _), _)| format!("the {} \"{}\"", noun(*item), shown(id)))
+            .take(MAX_NAMED_ITEMS)
+            .map(|((item, id, _), _)| format!("the {} \"{}\"", item_noun(*item), sanitize(id)))
             .collect();
-        let more = if open.len() > NAMED { format!(" and {} more", open.len() - NAMED) } else { String::new() };
+        let more = if open.len() > MAX_NAMED_ITEMS {
+            format!(" and {} more", open.len() - MAX_NAMED_ITEMS)
+        } else {
+            String::new()
+        };
         Err((Rule::StillOpen, format!("still open: {}{more}", names.join(", "))))
     }
 
-    fn item(&mut self, item: Item, step: Move, field: Field, event: &Event<'_>) -> Result<(), (Rule, String)> {
-        if self.phase == Phase::Stray {
+    fn check_item(
+        &mut self,
+        item: RunItem,
+        step: ItemAction,
+        field: Field,
+        event: &Event<'_>,
+    ) -> Result<(), (Rule, String)> {
+        if self.phase == StreamPhase::Stray {
             return Ok(());
         }
-        let Some(id) = text(event, field) else {
+        let Some(id) = owned_text(event, field) else {
             // Its value is wrong, which was said.
             return Ok(());
         };
-        let tag = tag(event);
-        let key = (item, id.clone(), tag.clone().filter(|_| item == Item::Step));
-        let what = || format!("the {} \"{}\"", noun(item), shown(&id));
+        let tag = owner_tag(event);
+        let key = (item, id.clone(), tag.clone().filter(|_| item == RunItem::Step));
+        let what = || format!("the {} \"{}\"", item_noun(item), sanitize(&id));
         match (step, self.open.contains_key(&key)) {
-            (Move::Open, true) => Err((Rule::AlreadyOpen, format!("{} is open", what()))),
-            (Move::Open, false) => {
-                let said = self.may_open(item, &id, event);
-                self.insert(key, false);
+            (ItemAction::Open, true) => Err((Rule::AlreadyOpen, format!("{} is open", what()))),
+            (ItemAction::Open, false) => {
+                let said = self.check_open(item, &id, event);
+                self.insert_open(key, false);
                 said
             }
-            (Move::Use, false) => {
-                self.insert(key, true);
+            (ItemAction::Use, false) => {
+                self.insert_open(key, true);
                 Err((Rule::NotOpen, format!("{} is not open", what())))
             }
-            (Move::Close, false) => {
-                let other = self.step_of_another(item, &id);
+            (ItemAction::Close, false) => {
+                let other = self.take_other_owners_step(item, &id);
                 match other {
                     Some(owner) => {
-                        let found = format!("{} was started by {}, not {}", what(), whose(&owner), whose(&tag));
+                        let found = format!(
+                            "{} was started by {}, not {}",
+                            what(),
+                            describe_owner(&owner),
+                            describe_owner(&tag)
+                        );
                         Err((Rule::OtherOwner, found))
                     }
                     None => Err((Rule::NotOpen, format!("{} is not open", what()))),
                 }
             }
-            (Move::Use | Move::Close, true) => {
-                let said = match space(item) {
-                    Some(space) => self.agrees(space, &id, &tag),
+            (ItemAction::Use | ItemAction::Close, true) => {
+                let said = match owner_scope(item) {
+                    Some(space) => self.check_owner(space, &id, &tag),
                     None => Ok(()),
                 };
-                if step == Move::Close {
+                if step == ItemAction::Close {
                     self.open.remove(&key);
-                    if item == Item::Subagent {
+                    if item == RunItem::Subagent {
                         self.ended.insert(id);
                     }
                 }
@@ -218,25 +233,25 @@ impl Order {
     }
 
     /// Checks an opener, and notes whose the opened thing is.
-    fn may_open(&mut self, item: Item, id: &str, event: &Event<'_>) -> Result<(), (Rule, String)> {
-        let tag = tag(event);
+    fn check_open(&mut self, item: RunItem, id: &str, event: &Event<'_>) -> Result<(), (Rule, String)> {
+        let tag = owner_tag(event);
         match item {
-            Item::Step => Ok(()),
-            Item::Text => self.settle(Space::Message, id, tag),
-            Item::ReasoningMessage | Item::ReasoningSpan => self.settle(Space::Reasoning, id, tag),
-            Item::ToolCall => self.call(id, tag, text(event, Field::ParentMessageId)),
-            Item::Subagent => {
+            RunItem::Step => Ok(()),
+            RunItem::Text => self.settle_owner(OwnerScope::Message, id, tag),
+            RunItem::ReasoningMessage | RunItem::ReasoningSpan => self.settle_owner(OwnerScope::Reasoning, id, tag),
+            RunItem::ToolCall => self.check_call_owner(id, tag, owned_text(event, Field::ParentMessageId)),
+            RunItem::Subagent => {
                 if self.ended.contains(id) {
-                    let found = format!("the subagent \"{}\" has ended in this run", shown(id));
+                    let found = format!("the subagent \"{}\" has ended in this run", sanitize(id));
                     return Err((Rule::SubagentReused, found));
                 }
-                let parent = text(event, Field::ParentSubagentRunId);
+                let parent = owned_text(event, Field::ParentSubagentRunId);
                 let unknown = |parent: &String| {
-                    !self.ended.contains(parent) && !self.open.contains_key(&(Item::Subagent, parent.clone(), None))
+                    !self.ended.contains(parent) && !self.open.contains_key(&(RunItem::Subagent, parent.clone(), None))
                 };
                 match parent.filter(unknown) {
                     Some(parent) => {
-                        Err((Rule::UnknownParent, format!("the subagent \"{}\" was not started", shown(&parent))))
+                        Err((Rule::UnknownParent, format!("the subagent \"{}\" was not started", sanitize(&parent))))
                     }
                     None => Ok(()),
                 }
@@ -245,27 +260,33 @@ impl Order {
     }
 
     /// The first opener settles the owner, and every later one has to agree.
-    fn settle(&mut self, space: Space, id: &str, tag: Owner) -> Result<(), (Rule, String)> {
-        let said = self.agrees(space, id, &tag);
+    fn settle_owner(&mut self, space: OwnerScope, id: &str, tag: OwnerId) -> Result<(), (Rule, String)> {
+        let said = self.check_owner(space, id, &tag);
         self.owners.entry((space, id.to_owned())).or_insert(tag);
         said
     }
 
     /// "A tool call belongs to the message that carries it."
-    fn call(&mut self, id: &str, tag: Owner, parent: Option<String>) -> Result<(), (Rule, String)> {
-        let carrier = parent.as_ref().and_then(|parent| self.owners.get(&(Space::Message, parent.clone()))).cloned();
+    fn check_call_owner(&mut self, id: &str, tag: OwnerId, parent: Option<String>) -> Result<(), (Rule, String)> {
+        let carrier =
+            parent.as_ref().and_then(|parent| self.owners.get(&(OwnerScope::Message, parent.clone()))).cloned();
         if let (Some(owner), Some(_), Some(parent)) = (&carrier, &tag, &parent)
             && *owner != tag
         {
-            let found =
-                format!("{}, while its parent message \"{}\" is {}'s", whose(&tag), shown(parent), whose(owner));
+            let found = format!(
+                "{}, while its parent message \"{}\" is {}'s",
+                describe_owner(&tag),
+                sanitize(parent),
+                describe_owner(owner)
+            );
             return Err((Rule::OtherOwner, found));
         }
-        self.agrees(Space::ToolCall, id, &tag)?;
-        let key = (Space::ToolCall, id.to_owned());
+        self.check_owner(OwnerScope::ToolCall, id, &tag)?;
+        let key = (OwnerScope::ToolCall, id.to_owned());
         match (self.owners.get(&key), carrier) {
             (Some(own), Some(owner)) if tag.is_none() && *own != owner => {
-                let found = format!("the call is {}'s, its parent message {}'s", whose(own), whose(&owner));
+                let found =
+                    format!("the call is {}'s, its parent message {}'s", describe_owner(own), describe_owner(&owner));
                 return Err((Rule::OtherOwner, found));
             }
             (Some(_), _) => {}
@@ -276,70 +297,72 @@ impl Order {
         Ok(())
     }
 
-    fn encrypted(&self, event: &Event<'_>) -> Result<(), (Rule, String)> {
-        let Some(id) = text(event, Field::EntityId) else {
+    fn check_encrypted(&self, event: &Event<'_>) -> Result<(), (Rule, String)> {
+        let Some(id) = owned_text(event, Field::EntityId) else {
             return Ok(());
         };
         let known = |space| self.owners.contains_key(&(space, id.clone()));
         let space = match event.text(Field::Subtype).as_deref() {
-            Some("tool-call") => Space::ToolCall,
-            _ if known(Space::Message) => Space::Message,
-            _ => Space::Reasoning,
+            Some("tool-call") => OwnerScope::ToolCall,
+            _ if known(OwnerScope::Message) => OwnerScope::Message,
+            _ => OwnerScope::Reasoning,
         };
-        self.agrees(space, &id, &tag(event))
+        self.check_owner(space, &id, &owner_tag(event))
     }
 
-    fn owned(&self, space: Space, event: &Event<'_>, field: Field) -> Result<(), (Rule, String)> {
-        match text(event, field) {
-            Some(id) => self.agrees(space, &id, &tag(event)),
+    fn check_owner_of(&self, space: OwnerScope, event: &Event<'_>, field: Field) -> Result<(), (Rule, String)> {
+        match owned_text(event, field) {
+            Some(id) => self.check_owner(space, &id, &owner_tag(event)),
             None => Ok(()),
         }
     }
 
     /// "Untagged is always fine."
-    fn agrees(&self, space: Space, id: &str, tag: &Owner) -> Result<(), (Rule, String)> {
+    fn check_owner(&self, space: OwnerScope, id: &str, tag: &OwnerId) -> Result<(), (Rule, String)> {
         match self.owners.get(&(space, id.to_owned())) {
-            Some(owner) if tag.is_some() && owner != tag && self.phase != Phase::Stray => {
-                Err((Rule::OtherOwner, format!("{}, while \"{}\" is {}'s", whose(tag), shown(id), whose(owner))))
-            }
+            Some(owner) if tag.is_some() && owner != tag && self.phase != StreamPhase::Stray => Err((
+                Rule::OtherOwner,
+                format!("{}, while \"{}\" is {}'s", describe_owner(tag), sanitize(id), describe_owner(owner)),
+            )),
             _ => Ok(()),
         }
     }
 
     /// Activities and results say whose they are, and are believed.
-    fn claim(&mut self, event: &Event<'_>) {
-        let Some(id) = text(event, Field::MessageId) else {
+    fn record_owner(&mut self, event: &Event<'_>) {
+        let Some(id) = owned_text(event, Field::MessageId) else {
             return;
         };
-        if event.kind == Kind::ToolCallResult {
-            self.owners.insert((Space::Message, id), tag(event));
+        if event.kind == EventType::ToolCallResult {
+            self.owners.insert((OwnerScope::Message, id), owner_tag(event));
             return;
         }
         let keeps = event.get(Field::Replace).is_some_and(|replace| replace.as_str() == "false");
-        let key = (Space::Activity, id);
+        let key = (OwnerScope::Activity, id);
         if !keeps || !self.owners.contains_key(&key) {
-            self.owners.insert(key, tag(event));
+            self.owners.insert(key, owner_tag(event));
         }
     }
 
     /// "Owners are seeded by the snapshot (authoritative) and the echo of the input (if unclaimed)."
-    fn seed(&mut self, messages: Option<&Json<'_>>, authoritative: bool) {
-        for message in messages.and_then(json::elements).unwrap_or_default() {
-            let Some(members) = json::members(&message) else { continue };
+    fn seed_owners(&mut self, messages: Option<&Json<'_>>, authoritative: bool) {
+        for message in messages.and_then(json::parse_elements).unwrap_or_default() {
+            let Some(members) = json::parse_members(&message) else { continue };
             let said = |field| get(&members, field).and_then(Json::text);
             let space = match said(Field::Role).as_deref() {
-                Some(input::REASONING) => Space::Reasoning,
-                Some(input::ACTIVITY) => Space::Activity,
-                Some(role) if input::ROLES.contains(&role) => Space::Message,
+                Some(input::REASONING) => OwnerScope::Reasoning,
+                Some(input::ACTIVITY) => OwnerScope::Activity,
+                Some(role) if input::ROLES.contains(&role) => OwnerScope::Message,
                 // "An unknown role is taken out of the list."
                 _ => continue,
             };
-            let owner: Owner = said(Field::SubagentRunId).map(|text| text.into_owned());
+            let owner: OwnerId = said(Field::SubagentRunId).map(|text| text.into_owned());
             let assistant = said(Field::Role).as_deref() == Some("assistant");
-            let calls = get(&members, Field::ToolCalls).filter(|_| assistant).and_then(json::elements);
+            let calls = get(&members, Field::ToolCalls).filter(|_| assistant).and_then(json::parse_elements);
             let calls = calls.unwrap_or_default().into_iter().filter_map(|call| {
-                let id = json::members(&call).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
-                Some((Space::ToolCall, id?))
+                let id =
+                    json::parse_members(&call).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
+                Some((OwnerScope::ToolCall, id?))
             });
             let own = said(Field::Id).map(|id| (space, id.into_owned()));
             for key in own.into_iter().chain(calls) {
@@ -352,61 +375,61 @@ impl Order {
         }
     }
 
-    fn insert(&mut self, key: (Item, String, Owner), forgiven: bool) {
-        self.opened += 1;
-        self.open.insert(key, Opened { at: self.opened, forgiven });
+    fn insert_open(&mut self, key: (RunItem, String, OwnerId), forgiven: bool) {
+        self.opened_count += 1;
+        self.open.insert(key, OpenedItem { sequence: self.opened_count, is_implicit: forgiven });
     }
 
     /// Who started this step, if somebody else did; the step is taken for finished.
-    fn step_of_another(&mut self, item: Item, id: &str) -> Option<Owner> {
-        if item != Item::Step {
+    fn take_other_owners_step(&mut self, item: RunItem, id: &str) -> Option<OwnerId> {
+        if item != RunItem::Step {
             return None;
         }
         // Keys stand in order, and nobody comes before somebody.
-        let from = (Item::Step, id.to_owned(), None);
+        let from = (RunItem::Step, id.to_owned(), None);
         let found = self
             .open
             .range(from..)
             .next()
             .map(|(key, _)| key.clone())
-            .filter(|(item, own, _)| (*item, own.as_str()) == (Item::Step, id))?;
+            .filter(|(item, own, _)| (*item, own.as_str()) == (RunItem::Step, id))?;
         self.open.remove(&found);
         Some(found.2)
     }
 }
 
-const fn space(item: Item) -> Option<Space> {
+const fn owner_scope(item: RunItem) -> Option<OwnerScope> {
     match item {
-        Item::Text => Some(Space::Message),
-        Item::ReasoningMessage | Item::ReasoningSpan => Some(Space::Reasoning),
-        Item::ToolCall => Some(Space::ToolCall),
-        Item::Step | Item::Subagent => None,
+        RunItem::Text => Some(OwnerScope::Message),
+        RunItem::ReasoningMessage | RunItem::ReasoningSpan => Some(OwnerScope::Reasoning),
+        RunItem::ToolCall => Some(OwnerScope::ToolCall),
+        RunItem::Step | RunItem::Subagent => None,
     }
 }
 
-const fn noun(item: Item) -> &'static str {
+const fn item_noun(item: RunItem) -> &'static str {
     match item {
-        Item::Step => "step",
-        Item::Text => "text message",
-        Item::ReasoningMessage => "reasoning message",
-        Item::ReasoningSpan => "reasoning span",
-        Item::ToolCall => "tool call",
-        Item::Subagent => "subagent",
+        RunItem::Step => "step",
+        RunItem::Text => "text message",
+        RunItem::ReasoningMessage => "reasoning message",
+        RunItem::ReasoningSpan => "reasoning span",
+        RunItem::ToolCall => "tool call",
+        RunItem::Subagent => "subagent",
     }
 }
 
-fn whose(owner: &Owner) -> String {
-    owner.as_ref().map_or_else(|| "the agent itself".to_owned(), |name| format!("subagent \"{}\"", shown(name)))
+fn describe_owner(owner: &OwnerId) -> String {
+    owner.as_ref().map_or_else(|| "the agent itself".to_owned(), |name| format!("subagent \"{}\"", sanitize(name)))
 }
 
-fn text(event: &Event<'_>, field: Field) -> Option<String> {
+fn owned_text(event: &Event<'_>, field: Field) -> Option<String> {
     event.text(field).map(|text| text.into_owned())
 }
 
-fn tag(event: &Event<'_>) -> Owner {
-    text(event, Field::SubagentRunId)
+fn owner_tag(event: &Event<'_>) -> OwnerId {
+    owned_text(event, Field::SubagentRunId)
 }
 
-fn problem(rule: Rule, found: String) -> Problem {
-    Problem { rule, path: String::new(), found }
+fn order_problem(rule: Rule, found: String) -> VerifyProblem {
+    VerifyProblem { rule, path: String::new(), found }
 }

@@ -2,11 +2,11 @@
 //!
 //! "Stored draft fixtures show that these are meant to become fatal: comply now."
 
-use super::finding::shown;
+use super::finding::sanitize;
 use super::rule::Rule;
-use super::value::Problem;
+use super::value::VerifyProblem;
 use crate::codec::json;
-use crate::event::{Event, Field, Json, Kind, Members, get, input};
+use crate::event::{Event, EventType, Field, Json, Members, get, input};
 use serde_json::value::RawValue;
 use std::collections::{HashMap, HashSet};
 
@@ -18,123 +18,124 @@ const PREFIX_ENDS: [char; 3] = ['.', ':', '/'];
 
 /// A call that the stream has shown.
 #[derive(Debug, Default)]
-struct Call {
+struct SeenCall {
     /// what was said of its arguments so far; `None` when that is too much to keep
     arguments: Option<String>,
-    answered: bool,
+    has_result: bool,
     /// the run that it belongs to, by number; 0 for one that was only shown
     run: u64,
 }
 
 /// Watches over the promises of one stream.
 #[derive(Debug, Default)]
-pub(super) struct Promises {
+pub(super) struct ProducerChecks {
     /// the dialect is another one: it need not say ids, and the protocol reserves no names in it
-    foreign: bool,
+    is_foreign: bool,
     /// the number of the run that is active
     run: u64,
     /// the ids of the run that is active: thread, run
     ids: Option<(Json<'static>, Json<'static>)>,
-    calls: HashMap<String, Call>,
+    calls: HashMap<String, SeenCall>,
 }
 
-impl Promises {
+impl ProducerChecks {
     /// For a stream of the canonical dialect, or of another one.
-    pub fn new(foreign: bool) -> Self {
-        Promises { foreign, ..Promises::default() }
+    pub fn new(is_foreign: bool) -> Self {
+        ProducerChecks { is_foreign, ..ProducerChecks::default() }
     }
 
     /// Takes an event into account: one that came, or what a chunk stands for.
-    pub fn event(&mut self, event: &Event<'_>, problems: &mut Vec<Problem>) {
+    pub fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         let mut say = |rule, field: Field, found| {
-            problems.push(Problem { rule, path: format!("/{}", field.camel()), found });
+            problems.push(VerifyProblem { rule, path: format!("/{}", field.camel()), found });
         };
         match event.kind {
-            Kind::RunStarted => self.start(event, &mut say),
-            Kind::RunFinished => self.finish(event, &mut say),
-            Kind::ToolCallStart => {
-                let call = Call { arguments: Some(String::new()), answered: false, run: self.run };
-                self.calls.extend(text(event, Field::ToolCallId).map(|id| (id, call)));
+            EventType::RunStarted => self.check_start(event, &mut say),
+            EventType::RunFinished => self.check_finish(event, &mut say),
+            EventType::ToolCallStart => {
+                let call = SeenCall { arguments: Some(String::new()), has_result: false, run: self.run };
+                self.calls.extend(owned_text(event, Field::ToolCallId).map(|id| (id, call)));
             }
-            Kind::ToolCallArgs => self.arguments(event),
-            Kind::ToolCallEnd => {
-                let id = text(event, Field::ToolCallId);
+            EventType::ToolCallArgs => self.append_arguments(event),
+            EventType::ToolCallEnd => {
+                let id = owned_text(event, Field::ToolCallId);
                 let said = id.as_ref().and_then(|id| self.calls.get_mut(id)?.arguments.take());
                 // A call that needs none may say nothing.
                 if said.is_some_and(|said| !said.is_empty() && serde_json::from_str::<&RawValue>(&said).is_err()) {
-                    let found = format!("the arguments of \"{}\" are no JSON", shown(&id.unwrap_or_default()));
+                    let found = format!("the arguments of \"{}\" are no JSON", sanitize(&id.unwrap_or_default()));
                     say(Rule::InvalidArguments, Field::ToolCallId, found);
                 }
             }
-            Kind::ToolCallResult => {
-                let Some(id) = text(event, Field::ToolCallId) else {
+            EventType::ToolCallResult => {
+                let Some(id) = owned_text(event, Field::ToolCallId) else {
                     return;
                 };
                 match self.calls.get_mut(&id) {
-                    Some(call) => call.answered = true,
-                    None => say(Rule::UnknownCall, Field::ToolCallId, format!("\"{}\" was not seen", shown(&id))),
+                    Some(call) => call.has_result = true,
+                    None => say(Rule::UnknownCall, Field::ToolCallId, format!("\"{}\" was not seen", sanitize(&id))),
                 }
             }
-            Kind::MessagesSnapshot => self.seen(event.get(Field::Messages)),
-            Kind::Custom if !self.foreign => {
-                if let Some(name) = text(event, Field::Name).filter(|name| !name.contains(PREFIX_ENDS)) {
-                    say(Rule::CustomName, Field::Name, format!("\"{}\" has no prefix", shown(&name)));
+            EventType::MessagesSnapshot => self.record_listed_calls(event.get(Field::Messages)),
+            EventType::Custom if !self.is_foreign => {
+                if let Some(name) = owned_text(event, Field::Name).filter(|name| !name.contains(PREFIX_ENDS)) {
+                    say(Rule::CustomName, Field::Name, format!("\"{}\" has no prefix", sanitize(&name)));
                 }
             }
             _ => {}
         }
     }
 
-    fn start(&mut self, event: &Event<'_>, say: &mut impl FnMut(Rule, Field, String)) {
+    fn check_start(&mut self, event: &Event<'_>, report: &mut impl FnMut(Rule, Field, String)) {
         let said = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let (thread, run) = (said(Field::ThreadId), said(Field::RunId));
-        let differs = |before: &Json<'_>| !before.same(&thread) && self.says(before) && self.says(&thread);
+        let differs = |before: &Json<'_>| !before.is_same(&thread) && self.has_id(before) && self.has_id(&thread);
         if let Some((before, _)) = self.ids.as_ref().filter(|(before, _)| differs(before)) {
-            let found = format!("{}, after a run of {}", shown(thread.as_str()), shown(before.as_str()));
-            say(Rule::OtherThread, Field::ThreadId, found);
+            let found = format!("{}, after a run of {}", sanitize(thread.as_str()), sanitize(before.as_str()));
+            report(Rule::OtherThread, Field::ThreadId, found);
         }
         self.ids = Some((thread, run));
         self.run += 1;
-        let echo = event.get(Field::Input).and_then(json::members);
-        self.seen(echo.as_deref().and_then(|members| get(members, Field::Messages)));
+        let echo = event.get(Field::Input).and_then(json::parse_members);
+        self.record_listed_calls(echo.as_deref().and_then(|members| get(members, Field::Messages)));
     }
 
-    fn finish(&mut self, event: &Event<'_>, say: &mut impl FnMut(Rule, Field, String)) {
+    fn check_finish(&mut self, event: &Event<'_>, report: &mut impl FnMut(Rule, Field, String)) {
         if let Some((thread, run)) = &self.ids {
             for (field, before) in [(Field::ThreadId, thread), (Field::RunId, run)] {
                 if let Some(said) =
-                    event.get(field).filter(|said| !said.same(before) && self.says(said) && self.says(before))
+                    event.get(field).filter(|said| !said.is_same(before) && self.has_id(said) && self.has_id(before))
                 {
-                    let found = format!("{}, not {}", shown(said.as_str()), shown(before.as_str()));
-                    say(Rule::IdsDiffer, field, found);
+                    let found = format!("{}, not {}", sanitize(said.as_str()), sanitize(before.as_str()));
+                    report(Rule::IdsDiffer, field, found);
                 }
             }
         }
-        let outcome = event.get(Field::Outcome).and_then(json::members).unwrap_or_default();
+        let outcome = event.get(Field::Outcome).and_then(json::parse_members).unwrap_or_default();
         let mut seen = HashSet::new();
-        for interrupt in list(&outcome, "interrupts") {
-            let id = json::members(&interrupt).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
+        for interrupt in list_member(&outcome, "interrupts") {
+            let id =
+                json::parse_members(&interrupt).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
             if let Some(id) = id.filter(|id| !seen.insert(id.clone())) {
-                say(Rule::DuplicateInterrupt, Field::Outcome, format!("\"{}\" stands twice", shown(&id)));
+                report(Rule::DuplicateInterrupt, Field::Outcome, format!("\"{}\" stands twice", sanitize(&id)));
             }
         }
-        for id in list(&outcome, "pendingToolCallIds").iter().filter_map(Json::text) {
+        for id in list_member(&outcome, "pendingToolCallIds").iter().filter_map(Json::text) {
             let why = match self.calls.get(&*id) {
-                Some(call) if call.answered => "has its result",
+                Some(call) if call.has_result => "has its result",
                 Some(call) if call.run == self.run => continue,
                 _ => "is no call of this run",
             };
-            say(Rule::PendingCall, Field::Outcome, format!("\"{}\" {why}", shown(&id)));
+            report(Rule::PendingCall, Field::Outcome, format!("\"{}\" {why}", sanitize(&id)));
         }
     }
 
     /// Whether an id was said: the reader of a dialect that need not say it leaves it empty.
-    fn says(&self, id: &Json<'_>) -> bool {
-        !self.foreign || !id.is("")
+    fn has_id(&self, id: &Json<'_>) -> bool {
+        !self.is_foreign || !id.is_str("")
     }
 
-    fn arguments(&mut self, event: &Event<'_>) {
-        let (Some(id), Some(delta)) = (text(event, Field::ToolCallId), event.text(Field::Delta)) else {
+    fn append_arguments(&mut self, event: &Event<'_>) {
+        let (Some(id), Some(delta)) = (owned_text(event, Field::ToolCallId), event.text(Field::Delta)) else {
             return;
         };
         let Some(call) = self.calls.get_mut(&id) else {
@@ -150,33 +151,34 @@ impl Promises {
     }
 
     /// Calls that a conversation shows.
-    fn seen(&mut self, messages: Option<&Json<'_>>) {
-        for message in messages.and_then(json::elements).unwrap_or_default() {
-            let Some(members) = json::members(&message) else { continue };
+    fn record_listed_calls(&mut self, messages: Option<&Json<'_>>) {
+        for message in messages.and_then(json::parse_elements).unwrap_or_default() {
+            let Some(members) = json::parse_members(&message) else { continue };
             let said = |field| get(&members, field).and_then(Json::text);
             let role = said(Field::Role).unwrap_or_default();
             if !input::ROLES.contains(&&*role) {
                 continue;
             }
-            for call in get(&members, Field::ToolCalls).and_then(json::elements).unwrap_or_default() {
-                let id = json::members(&call).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
+            for call in get(&members, Field::ToolCalls).and_then(json::parse_elements).unwrap_or_default() {
+                let id =
+                    json::parse_members(&call).and_then(|members| get(&members, Field::Id)?.text().map(String::from));
                 if let Some(id) = id {
                     self.calls.entry(id).or_default();
                 }
             }
             let answered = said(Field::ToolCallId).and_then(|id| self.calls.get_mut(&*id));
             if let Some(call) = answered {
-                call.answered = true;
+                call.has_result = true;
             }
         }
     }
 }
 
-fn list<'m>(members: &'m Members<'_>, name: &str) -> Vec<Json<'m>> {
+fn list_member<'m>(members: &'m Members<'_>, name: &str) -> Vec<Json<'m>> {
     let found = members.iter().find(|(key, _)| super::super::carry::is_named(key, name));
-    found.and_then(|(_, value)| json::elements(value)).unwrap_or_default()
+    found.and_then(|(_, value)| json::parse_elements(value)).unwrap_or_default()
 }
 
-fn text(event: &Event<'_>, field: Field) -> Option<String> {
+fn owned_text(event: &Event<'_>, field: Field) -> Option<String> {
     event.text(field).map(|text| text.into_owned())
 }

@@ -2,20 +2,20 @@
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
+pub enum RuleSeverity {
     /// the real client rejects the run
     Violation,
     /// the specification forbids it and no client enforces that yet, or the client drops what it does not know
     Warning,
 }
 
-impl Severity {
+impl RuleSeverity {
     /// The word in reports.
     #[must_use]
-    pub const fn word(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
-            Severity::Violation => "violation",
-            Severity::Warning => "warning",
+            RuleSeverity::Violation => "violation",
+            RuleSeverity::Warning => "warning",
         }
     }
 }
@@ -39,8 +39,8 @@ macro_rules! rules {
 
             /// How bad it is to break it.
             #[must_use]
-            pub const fn severity(self) -> Severity {
-                match self { $(Rule::$name => Severity::$severity,)+ }
+            pub const fn severity(self) -> RuleSeverity {
+                match self { $(Rule::$name => RuleSeverity::$severity,)+ }
             }
 
             /// The rule, in one sentence.

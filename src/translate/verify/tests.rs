@@ -8,8 +8,8 @@ const START: &str = r#"{"type":"RUN_STARTED","threadId":"t","runId":"r"}"#;
 const FINISH: &str = r#"{"type":"RUN_FINISHED","threadId":"t","runId":"r"}"#;
 const TEXT: &str = r#"{"type":"TEXT_MESSAGE_START","messageId":"m"}"#;
 
-fn found_in(dialect: &'static Dialect, pieces: &[&[u8]]) -> (Vec<Finding>, Summary) {
-    let mut verifier = Verifier::new(Side::new(dialect));
+fn verify_pieces(dialect: &'static Dialect, pieces: &[&[u8]]) -> (Vec<Finding>, VerifySummary) {
+    let mut verifier = Verifier::new(PeerDialect::new(dialect));
     let mut findings = Vec::new();
     pieces.iter().for_each(|piece| verifier.push(piece, &mut findings));
     verifier.finish(&mut findings);
@@ -17,7 +17,7 @@ fn found_in(dialect: &'static Dialect, pieces: &[&[u8]]) -> (Vec<Finding>, Summa
 }
 
 /// What is found, as `line rule path`.
-fn lines(findings: &[Finding]) -> Vec<String> {
+fn finding_lines(findings: &[Finding]) -> Vec<String> {
     let line = |finding: &Finding| format!("{} {} {}", finding.line, finding.rule.label(), finding.path);
     findings.iter().map(|finding| line(finding).trim_end().to_owned()).collect()
 }
@@ -30,15 +30,15 @@ fn sse(events: &[&str]) -> String {
 fn check(rows: &[(&[&str], &[&str])]) {
     for (events, expected) in rows {
         let input = sse(events);
-        let (findings, summary) = found_in(&AG_UI, &[input.as_bytes()]);
-        assert_eq!(lines(&findings), *expected, "{input}");
-        let violations = findings.iter().filter(|finding| finding.rule.severity() == Severity::Violation).count();
+        let (findings, summary) = verify_pieces(&AG_UI, &[input.as_bytes()]);
+        assert_eq!(finding_lines(&findings), *expected, "{input}");
+        let violations = findings.iter().filter(|finding| finding.rule.severity() == RuleSeverity::Violation).count();
         assert_eq!(summary.violations, violations as u64);
     }
 }
 
 #[test]
-fn order_is_the_clients() {
+fn checks_event_order_like_the_client() {
     check(&[
         (&[START, TEXT, r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#, FINISH], &[]),
         (&[TEXT], &["1 not-started", "1 truncated"]),
@@ -71,7 +71,7 @@ fn order_is_the_clients() {
 }
 
 #[test]
-fn values_are_the_clients() {
+fn checks_values_like_the_client() {
     check(&[
         (&[START, r#"{"type":"CUSTOM","name":"a.b"}"#, FINISH], &["3 missing-member /value"]),
         (&[START, r#"{"type":"CUSTOM","name":"a.b","value":null}"#, FINISH], &[]),
@@ -112,7 +112,7 @@ fn values_are_the_clients() {
 }
 
 #[test]
-fn chunks_and_retired_events_are_unfolded_as_the_client_does() {
+fn expands_chunks_and_retired_events_like_the_client() {
     check(&[
         (
             &[
@@ -154,7 +154,7 @@ fn chunks_and_retired_events_are_unfolded_as_the_client_does() {
 }
 
 #[test]
-fn promises_are_warnings() {
+fn reports_broken_promises_as_warnings() {
     let call = r#"{"type":"TOOL_CALL_CHUNK","toolCallId":"c","toolCallName":"f","delta":"{"}"#;
     let finish = |outcome: &str| format!(r#"{{"type":"RUN_FINISHED","threadId":"t","runId":"r","outcome":{outcome}}}"#);
     let pending = finish(r#"{"type":"success","pendingToolCallIds":["c","d"]}"#);
@@ -186,7 +186,7 @@ fn promises_are_warnings() {
 }
 
 #[test]
-fn the_client_knows_one_separator() {
+fn accepts_only_the_separator_that_the_client_knows() {
     let rows: &[(String, &[&str])] = &[
         (sse(&[START, FINISH]).replace('\n', "\r\n"), &["1 not-separated"]),
         (sse(&[START, FINISH]).replace("\n\n", "\n"), &["1 not-separated"]),
@@ -203,14 +203,14 @@ fn the_client_knows_one_separator() {
     ];
     for (input, expected) in rows {
         for cut in 0..=input.len() {
-            let (findings, _) = found_in(&AG_UI, &[&input.as_bytes()[..cut], &input.as_bytes()[cut..]]);
-            assert_eq!(lines(&findings), *expected, "{input:?} at {cut}");
+            let (findings, _) = verify_pieces(&AG_UI, &[&input.as_bytes()[..cut], &input.as_bytes()[cut..]]);
+            assert_eq!(finding_lines(&findings), *expected, "{input:?} at {cut}");
         }
     }
 }
 
 #[test]
-fn lines_of_ndjson_are_counted_and_a_document_is_no_stream() {
+fn counts_ndjson_lines_and_rejects_a_document() {
     let rows: &[(&[&str], &[&str])] = &[
         (&[START, "", FINISH], &[]),
         (&["", START, TEXT, FINISH], &["4 still-open"]),
@@ -218,15 +218,15 @@ fn lines_of_ndjson_are_counted_and_a_document_is_no_stream() {
         (&["{\"error\":1}", START], &["1 no-events"]),
     ];
     for (input, expected) in rows {
-        let (mut verifier, mut findings) = (Verifier::new(Side::new(&AG_UI)), Vec::new());
-        input.iter().for_each(|line| verifier.line(line, &mut findings));
+        let (mut verifier, mut findings) = (Verifier::new(PeerDialect::new(&AG_UI)), Vec::new());
+        input.iter().for_each(|line| verifier.push_line(line, &mut findings));
         verifier.finish(&mut findings);
-        assert_eq!(lines(&findings), *expected, "{input:?}");
+        assert_eq!(finding_lines(&findings), *expected, "{input:?}");
     }
 }
 
 #[test]
-fn a_hai_stream_is_conformant_as_its_builders_make_it() {
+fn accepts_hai_streams_as_their_builders_write_them() {
     let start = r#"{"type":"RUN_STARTED","messageId":"m","role":"assistant","timestamp":1}"#;
     let finish = r#"{"type":"RUN_FINISHED","messageId":"m","role":"assistant","timestamp":1}"#;
     // The builder writes a `from` on every operation.
@@ -253,23 +253,23 @@ fn a_hai_stream_is_conformant_as_its_builders_make_it() {
         let input = sse(events);
         for input in [&input, &input.replace('\n', "\r\n")] {
             for cut in 0..=input.len() {
-                let (findings, _) = found_in(&HAI, &[&input.as_bytes()[..cut], &input.as_bytes()[cut..]]);
-                assert_eq!(lines(&findings), *expected, "{input:?} at {cut}");
+                let (findings, _) = verify_pieces(&HAI, &[&input.as_bytes()[..cut], &input.as_bytes()[cut..]]);
+                assert_eq!(finding_lines(&findings), *expected, "{input:?} at {cut}");
             }
         }
     }
 }
 
 #[test]
-fn a_dialect_that_may_begin_without_a_start_is_not_blamed_for_it() {
-    let cloudbase = dialect::by_name("cloudbase").expect("a dialect");
+fn allows_a_missing_start_where_the_dialect_does() {
+    let cloudbase = dialect::find_by_name("cloudbase").expect("a dialect");
     let input = sse(&[
         r#"{"type":"TEXT_MESSAGE_START","messageId":"m"}"#,
         r#"{"type":"TEXT_MESSAGE_END","messageId":"m"}"#,
         r#"{"type":"RUN_FINISHED"}"#,
     ]);
-    assert_eq!(lines(&found_in(cloudbase, &[input.as_bytes()]).0), [""; 0]);
-    assert_eq!(lines(&found_in(&AG_UI, &[input.as_bytes()]).0)[0], "1 not-started");
+    assert_eq!(finding_lines(&verify_pieces(cloudbase, &[input.as_bytes()]).0), [""; 0]);
+    assert_eq!(finding_lines(&verify_pieces(&AG_UI, &[input.as_bytes()]).0)[0], "1 not-started");
 }
 
 /// Whatever stands in the input, it is read to its end, and findings lie inside it.
@@ -291,7 +291,7 @@ fn no_input_breaks_the_verifier() {
                 let mut bytes = text.as_bytes().to_vec();
                 bytes[at] = byte;
                 for dialect in dialect::ALL {
-                    let (findings, _) = found_in(dialect, &[&bytes]);
+                    let (findings, _) = verify_pieces(dialect, &[&bytes]);
                     let last = bytes.iter().filter(|byte| **byte == b'\n').count() as u64 + 1;
                     assert!(findings.iter().all(|finding| (1..=last).contains(&finding.line)), "{findings:?}");
                 }

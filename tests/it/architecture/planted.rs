@@ -6,127 +6,130 @@ use super::violations;
 /// A vocabulary, so that the small trees have wire names to know.
 const KIND: (&str, &str) = ("src/event/kind.rs", "//! Kinds.\nconst NAMES: [&str; 2] = [\"RUN_STARTED\", \"RAW\"];\n");
 
-fn found(files: &[(&str, &str)]) -> Vec<String> {
+fn violations_in(files: &[(&str, &str)]) -> Vec<String> {
     let files: Vec<_> = [&[KIND], files].concat().iter().map(|(path, text)| ((*path).into(), (*text).into())).collect();
     violations(&files)
 }
 
 /// Asserts that `text` at `path` breaks one rule, at `line`, with a message that holds `word`.
 #[track_caller]
-fn assert_fault(path: &str, text: &str, line: usize, word: &str) {
-    let found = found(&[(path, text)]);
+fn assert_violation(path: &str, text: &str, line: usize, word: &str) {
+    let found = violations_in(&[(path, text)]);
     assert_eq!(found.len(), 1, "{found:?}");
     assert!(found[0].starts_with(&format!("{path}:{line}: ")) && found[0].contains(word), "{}", found[0]);
 }
 
 #[track_caller]
-fn assert_fine(path: &str, text: &str) {
-    assert_eq!(found(&[(path, text)]), [""; 0]);
+fn assert_no_violation(path: &str, text: &str) {
+    assert_eq!(violations_in(&[(path, text)]), [""; 0]);
 }
 
 #[test]
-fn a_file_without_a_purpose() {
-    assert_fault("src/proxy/run.rs", "use std::io;\n", 1, "`//!`");
-    assert_fault("tests/it/main.rs", "\n//! Late.\n", 1, "`//!`");
+fn reports_files_without_a_module_comment() {
+    assert_violation("src/proxy/run.rs", "use std::io;\n", 1, "`//!`");
+    assert_violation("tests/it/main.rs", "\n//! Late.\n", 1, "`//!`");
 }
 
 #[test]
-fn a_wire_name_outside_the_tables() {
+fn reports_wire_names_outside_the_tables() {
     let word = "wire name RUN_STARTED";
-    assert_fault("src/proxy/run.rs", "//! A.\n\nconst A: &str = \"RUN_STARTED\";\n", 3, word);
-    assert_fault("src/error.rs", "//! A.\nconst A: &[u8] = br#\"{\"type\":\"RUN_STARTED\"}\"#;\n", 2, word);
-    assert_fault("src/error.rs", "//! A.\nconst A: &str = \"{\\\"type\\\":\\\"RUN_STARTED\\\"}\";\n", 2, word);
-    assert_fine("src/demo/hai.rs", "//! A.\nconst A: &str = \"RUN_STARTED\";\n");
-    assert_fine("src/error.rs", "//! A.\n// RUN_STARTED \"RUN_STARTED\"\nconst A: &str = \"RAW RUN_STARTED_AT\";\n");
-    assert_fine("src/error.rs", "//! A.\n#[cfg(test)]\nmod tests {\n    const A: &str = \"RUN_STARTED\";\n}\n");
-    assert_fine("src/translate/tests.rs", "//! A.\nconst A: &str = \"RUN_STARTED\";\n");
-    assert_fine("tests/it/wire.rs", "//! A.\nconst A: &str = \"RUN_STARTED\";\n");
+    assert_violation("src/proxy/run.rs", "//! A.\n\nconst A: &str = \"RUN_STARTED\";\n", 3, word);
+    assert_violation("src/error.rs", "//! A.\nconst A: &[u8] = br#\"{\"type\":\"RUN_STARTED\"}\"#;\n", 2, word);
+    assert_violation("src/error.rs", "//! A.\nconst A: &str = \"{\\\"type\\\":\\\"RUN_STARTED\\\"}\";\n", 2, word);
+    assert_no_violation("src/demo/hai.rs", "//! A.\nconst A: &str = \"RUN_STARTED\";\n");
+    assert_no_violation(
+        "src/error.rs",
+        "//! A.\n// RUN_STARTED \"RUN_STARTED\"\nconst A: &str = \"RAW RUN_STARTED_AT\";\n",
+    );
+    assert_no_violation("src/error.rs", "//! A.\n#[cfg(test)]\nmod tests {\n    const A: &str = \"RUN_STARTED\";\n}\n");
+    assert_no_violation("src/translate/tests.rs", "//! A.\nconst A: &str = \"RUN_STARTED\";\n");
+    assert_no_violation("tests/it/wire.rs", "//! A.\nconst A: &str = \"RUN_STARTED\";\n");
 }
 
 #[test]
-fn a_vocabulary_that_moved_away() {
+fn reports_a_missing_vocabulary() {
     let files = [("src/event/kind.rs".to_owned(), "//! Moved.\n".to_owned())];
     assert!(violations(&files)[0].contains("VOCABULARY"));
 }
 
 #[test]
-fn an_edge_that_points_down() {
+fn reports_downward_dependencies() {
     let word = "`dialect` may not use `crate::proxy`";
-    assert_fault("src/dialect/hai.rs", "//! A.\nuse crate::proxy::Run;\n", 2, word);
-    assert_fault(
+    assert_violation("src/dialect/hai.rs", "//! A.\nuse crate::proxy::Run;\n", 2, word);
+    assert_violation(
         "src/dialect/mod.rs",
-        "//! A.\nuse crate::{\n    event::Kind,\n    proxy::{Run, route},\n};\n",
+        "//! A.\nuse crate::{\n    event::EventType,\n    proxy::{Run, route},\n};\n",
         4,
         "crate::proxy",
     );
-    assert_fault("src/dialect.rs", "//! A.\nfn a() -> crate::proxy::Run { todo!() }\n", 2, word);
-    assert_fault("src/demo/hai.rs", "//! A.\nuse crate::translate::stream;\n", 2, "share its mistakes");
-    assert_fine("src/cli/demo.rs", "//! A.\nuse crate::{app::App, cli::Flags, demo, event};\n");
-    assert_fine("src/proxy/run.rs", "//! A.\n#[cfg(test)]\nuse crate::{cli, demo};\nuse crate::event;\n");
+    assert_violation("src/dialect.rs", "//! A.\nfn a() -> crate::proxy::Run { todo!() }\n", 2, word);
+    assert_violation("src/demo/hai.rs", "//! A.\nuse crate::translate::stream;\n", 2, "share its mistakes");
+    assert_no_violation("src/cli/demo.rs", "//! A.\nuse crate::{app::App, cli::Flags, demo, event};\n");
+    assert_no_violation("src/proxy/run.rs", "//! A.\n#[cfg(test)]\nuse crate::{cli, demo};\nuse crate::event;\n");
 }
 
 #[test]
-fn a_way_around_the_edges() {
-    assert_fault("src/dialect/hai.rs", "//! A.\nuse super::super::proxy;\n", 2, "`super`");
-    assert_fault("src/error.rs", "//! A.\nuse super::proxy;\n", 2, "`super`");
-    assert_fault("src/error.rs", "//! A.\nuse crate::Run;\n", 2, "names no module");
-    assert_fault("src/error.rs", "//! A.\nuse crate::*;\n", 2, "names no module");
-    assert_fine("src/dialect/hai.rs", "//! A.\nuse super::Dialect;\nuse crate::event::*;\ncrate::table!();\n");
+fn reports_super_and_crate_paths_past_the_layers() {
+    assert_violation("src/dialect/hai.rs", "//! A.\nuse super::super::proxy;\n", 2, "`super`");
+    assert_violation("src/error.rs", "//! A.\nuse super::proxy;\n", 2, "`super`");
+    assert_violation("src/error.rs", "//! A.\nuse crate::Run;\n", 2, "names no module");
+    assert_violation("src/error.rs", "//! A.\nuse crate::*;\n", 2, "names no module");
+    assert_no_violation("src/dialect/hai.rs", "//! A.\nuse super::Dialect;\nuse crate::event::*;\ncrate::table!();\n");
 }
 
 #[test]
-fn a_module_that_nobody_placed() {
-    assert_fault("src/magic/mod.rs", "//! A.\n", 1, "MODULES");
-    assert_fault("src/magic.rs", "//! A.\n", 1, "MODULES");
-    assert_fine("src/main.rs", "//! A.\nfn main() { diglot::cli::run(); }\n");
+fn reports_modules_without_a_row() {
+    assert_violation("src/magic/mod.rs", "//! A.\n", 1, "MODULES");
+    assert_violation("src/magic.rs", "//! A.\n", 1, "MODULES");
+    assert_no_violation("src/main.rs", "//! A.\nfn main() { diglot::cli::run(); }\n");
 }
 
 #[test]
-fn a_core_that_looks_around() {
-    assert_fault("src/translate/stream.rs", "//! A.\nuse std::time::{Duration, SystemTime};\n", 2, "SystemTime");
-    assert_fault("src/codec/sse.rs", "//! A.\nfn a() { let _ = Instant::now(); }\n", 2, "Instant::now");
-    assert_fault("src/event/run.rs", "//! A.\nuse std::{fs, io};\n", 2, "std::fs");
-    assert_fault("src/dialect/hai.rs", "//! A.\nuse rand::Rng;\n", 2, "rand");
-    assert_fine(
+fn reports_io_clocks_and_randomness_in_the_core() {
+    assert_violation("src/translate/stream.rs", "//! A.\nuse std::time::{Duration, SystemTime};\n", 2, "SystemTime");
+    assert_violation("src/codec/sse.rs", "//! A.\nfn a() { let _ = Instant::now(); }\n", 2, "Instant::now");
+    assert_violation("src/event/run.rs", "//! A.\nuse std::{fs, io};\n", 2, "std::fs");
+    assert_violation("src/dialect/hai.rs", "//! A.\nuse rand::Rng;\n", 2, "rand");
+    assert_no_violation(
         "src/translate/stream.rs",
         "//! A. std::fs\nuse std::time::Duration;\nconst A: &str = \"std::fs::read\";\n",
     );
-    assert_fine("src/config/load.rs", "//! A.\nuse std::{fs, time::SystemTime};\n");
+    assert_no_violation("src/config/load.rs", "//! A.\nuse std::{fs, time::SystemTime};\n");
 }
 
 #[test]
-fn a_dependency_away_from_home() {
-    assert_fault("src/proxy/run.rs", "//! A.\nuse prometheus::IntCounter;\n", 2, "at home in: telemetry");
-    assert_fault("src/config/mod.rs", "//! A.\n#[derive(clap::Parser)]\nstruct A;\n", 2, "at home in: cli");
-    assert_fine("src/telemetry/metric.rs", "//! A.\nuse prometheus::IntCounter;\n");
-    assert_fine("src/main.rs", "//! A.\nuse clap::Parser;\n");
+fn reports_dependencies_outside_their_modules() {
+    assert_violation("src/proxy/run.rs", "//! A.\nuse prometheus::IntCounter;\n", 2, "at home in: telemetry");
+    assert_violation("src/config/mod.rs", "//! A.\n#[derive(clap::Parser)]\nstruct A;\n", 2, "at home in: cli");
+    assert_no_violation("src/telemetry/metric.rs", "//! A.\nuse prometheus::IntCounter;\n");
+    assert_no_violation("src/main.rs", "//! A.\nuse clap::Parser;\n");
     let manifest =
         "[dependencies]\nbytes = \"1\"\nleft-pad = \"1\"\ntokio.version = \"1\"\n\n[dev-dependencies]\na = \"1\"\n";
-    assert_fault("Cargo.toml", manifest, 3, "left-pad has no home");
+    assert_violation("Cargo.toml", manifest, 3, "left-pad has no home");
 }
 
 #[test]
-fn a_name_or_a_length_that_hides_the_purpose() {
-    assert_fault("src/proxy/utils/mod.rs", "//! A.\n", 1, "`utils`");
-    assert_fault("src/proxy/helpers.rs", "//! A.\n", 1, "`helpers`");
+fn reports_vague_file_names_and_long_files() {
+    assert_violation("src/proxy/utils/mod.rs", "//! A.\n", 1, "`utils`");
+    assert_violation("src/proxy/helpers.rs", "//! A.\n", 1, "`helpers`");
     let long = format!("//! A.\n{}", "\n".repeat(600));
-    assert_fault("src/proxy/run.rs", &long, 601, "601 lines");
-    assert_fine("src/event/field.rs", &long);
-    assert_fine("tests/it/proxy.rs", &long);
+    assert_violation("src/proxy/run.rs", &long, 601, "601 lines");
+    assert_no_violation("src/event/field.rs", &long);
+    assert_no_violation("tests/it/proxy.rs", &long);
 }
 
 #[test]
-fn a_registry_in_a_file() {
+fn reports_package_registry_hosts() {
     // Put together here, so that this file does not break the rule itself.
     for host in ["registry.example.org", "user:pw@npmjs.example", "static.crates.example"] {
         let lock = format!("{{\n  \"resolved\": \"https:{}{host}/a.tgz\"\n}}\n", "//");
-        assert_fault("tests/interop/package-lock.json", &lock, 2, "package registry");
+        assert_violation("tests/interop/package-lock.json", &lock, 2, "package registry");
     }
-    assert_fine("Cargo.lock", "source = \"registry+https://github.com/example/index\"\n");
+    assert_no_violation("Cargo.lock", "source = \"registry+https://github.com/example/index\"\n");
 }
 
 #[test]
-fn what_is_code_and_what_is_not() {
+fn separates_code_from_comments_and_literals() {
     let text = "/* a /* b */ \"c\" */ let x = \"d\\\"e\"; let q = '\"'; let l: &'a str = \
                 r##\"f\"#g\"##;\n// \"h\"\nlet y = b\"i\";";
     let source = Source::read(text);
@@ -137,7 +140,7 @@ fn what_is_code_and_what_is_not() {
 }
 
 #[test]
-fn paths_are_read_whole() {
+fn expands_grouped_paths() {
     let source = Source::read("use a::{self, b::{c, d}, e as f};\nlet x = ::g::h::<i::j>(k);\nm::n! { o::p }");
     let paths: Vec<_> = source.paths().iter().map(|(line, path)| (*line, path.join("::"))).collect();
     let expected = [

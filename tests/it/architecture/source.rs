@@ -12,12 +12,12 @@ pub(super) struct Source {
 impl Source {
     /// Reads `text`; an item under `#[cfg(test)]` is left out, because the rules are for what ships.
     pub(super) fn read(text: &str) -> Source {
-        let mut source = separate(text);
+        let mut source = split_code_and_literals(text);
         for span in test_items(&source.code) {
             let first = line_of(&source.code, span.start);
             let last = line_of(&source.code, span.end);
             source.literals.retain(|(line, _)| *line < first || *line > last);
-            blank(&mut source.code, span);
+            blank_out(&mut source.code, span);
         }
         source
     }
@@ -39,7 +39,7 @@ impl Source {
 }
 
 /// Parts comments and literals from code in one pass.
-fn separate(text: &str) -> Source {
+fn split_code_and_literals(text: &str) -> Source {
     let mut code = String::with_capacity(text.len());
     let mut literals = Vec::new();
     let mut line = 1;
@@ -50,7 +50,7 @@ fn separate(text: &str) -> Source {
         } else if rest.starts_with("/*") {
             (comment_length(rest), None)
         } else if let Some(prefix) = prefix_length(rest) {
-            quoted(rest, prefix)
+            string_literal(rest, prefix)
         } else if first == '\'' {
             (char_length(rest), None)
         } else {
@@ -100,7 +100,7 @@ fn prefix_length(text: &str) -> Option<usize> {
 }
 
 /// Length and inside of the string literal whose quote stands `prefix` bytes into `text`.
-fn quoted(text: &str, prefix: usize) -> (usize, Option<&str>) {
+fn string_literal(text: &str, prefix: usize) -> (usize, Option<&str>) {
     let inside = &text[prefix + 1..];
     let raw = text[..prefix].contains('r');
     let closing = format!("\"{}", "#".repeat(text[..prefix].matches('#').count()));
@@ -162,7 +162,7 @@ fn line_of(code: &str, at: usize) -> usize {
     1 + code[..at].matches('\n').count()
 }
 
-fn blank(code: &mut String, span: std::ops::Range<usize>) {
+fn blank_out(code: &mut String, span: std::ops::Range<usize>) {
     let blanks: String = code[span.clone()].chars().map(|c| if c == '\n' { '\n' } else { ' ' }).collect();
     code.replace_range(span, &blanks);
 }

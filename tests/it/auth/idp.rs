@@ -37,10 +37,10 @@ impl Signer {
 
     /// A token of `issuer` that is good for a minute.
     pub fn token(&self, issuer: &str) -> String {
-        self.signed(&claims(issuer))
+        self.token_with_claims(&claims(issuer))
     }
 
-    pub fn signed(&self, claims: &Value) -> String {
+    pub fn token_with_claims(&self, claims: &Value) -> String {
         let head = json!({"alg": "ES256", "typ": "JWT", "kid": self.kid}).to_string();
         let text = format!("{}.{}", URL_SAFE_NO_PAD.encode(head), URL_SAFE_NO_PAD.encode(claims.to_string()));
         let signature = self.pair.sign(&SystemRandom::new(), text.as_bytes()).expect("a signature");
@@ -69,11 +69,11 @@ pub enum Reply {
 }
 
 /// A JSON document.
-pub fn document(body: &str) -> Reply {
-    answer("200 OK", "application/json", body)
+pub fn json_reply(body: &str) -> Reply {
+    http_reply("200 OK", "application/json", body)
 }
 
-pub fn answer(status: &str, kind: &str, body: &str) -> Reply {
+pub fn http_reply(status: &str, kind: &str, body: &str) -> Reply {
     let length = body.len();
     Reply::Bytes(format!("HTTP/1.1 {status}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\r\n{body}").into())
 }
@@ -86,26 +86,26 @@ pub struct Idp {
 
 struct Shared {
     replies: Mutex<HashMap<String, Reply>>,
-    asked: Mutex<HashMap<String, usize>>,
+    request_counts: Mutex<HashMap<String, usize>>,
     open: watch::Sender<bool>,
     tls: Option<TlsAcceptor>,
 }
 
 impl Idp {
     pub async fn start() -> Idp {
-        Idp::listening(None).await
+        Idp::start_server(None).await
     }
 
     /// One that speaks TLS.
-    pub async fn secured(tls: TlsAcceptor) -> Idp {
-        Idp::listening(Some(tls)).await
+    pub async fn start_with_tls(tls: TlsAcceptor) -> Idp {
+        Idp::start_server(Some(tls)).await
     }
 
-    async fn listening(tls: Option<TlsAcceptor>) -> Idp {
+    async fn start_server(tls: Option<TlsAcceptor>) -> Idp {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let (replies, asked, open) = (Mutex::default(), Mutex::default(), watch::Sender::new(true));
-        let shared = Arc::new(Shared { replies, asked, open, tls });
+        let shared = Arc::new(Shared { replies, request_counts: asked, open, tls });
         tokio::spawn({
             let shared = Arc::clone(&shared);
             async move {
@@ -130,21 +130,21 @@ impl Idp {
     }
 
     /// The configuration of an issuer whose keys are at `/keys`.
-    pub fn by_url(&self) -> String {
+    pub fn issuer_yaml(&self) -> String {
         format!("name: corp, issuer: '{}', audience: {AUDIENCE}, jwks_url: '{}/keys'", self.issuer(), self.issuer())
     }
 
-    pub fn says(&self, path: &str, reply: Reply) {
+    pub fn set_reply(&self, path: &str, reply: Reply) {
         self.shared.replies.lock().expect("nobody panics").insert(path.to_owned(), reply);
     }
 
     /// How often a path was asked for.
-    pub fn asked(&self, path: &str) -> usize {
-        self.shared.asked.lock().expect("nobody panics").get(path).copied().unwrap_or(0)
+    pub fn request_count(&self, path: &str) -> usize {
+        self.shared.request_counts.lock().expect("nobody panics").get(path).copied().unwrap_or(0)
     }
 
     /// Whether answers are given or held back.
-    pub fn open(&self, open: bool) {
+    pub fn set_answering(&self, open: bool) {
         self.shared.open.send_replace(open);
     }
 }
@@ -159,11 +159,11 @@ impl Shared {
         }
         let head = String::from_utf8(head).expect("a head in ASCII");
         let path = head.strip_prefix("GET ").and_then(|rest| rest.split(' ').next()).expect("a GET").to_owned();
-        *self.asked.lock().expect("nobody panics").entry(path.clone()).or_default() += 1;
+        *self.request_counts.lock().expect("nobody panics").entry(path.clone()).or_default() += 1;
         let mut open = self.open.subscribe();
         let _ = open.wait_for(|open| *open).await;
         let reply = self.replies.lock().expect("nobody panics").get(&path).cloned();
-        match reply.unwrap_or_else(|| answer("404 Not Found", "text/plain", "")) {
+        match reply.unwrap_or_else(|| http_reply("404 Not Found", "text/plain", "")) {
             Reply::Bytes(bytes) => stream.write_all(&bytes).await?,
             Reply::Stall(bytes) => {
                 stream.write_all(&bytes).await?;

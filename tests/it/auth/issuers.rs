@@ -1,12 +1,12 @@
 //! Issuers that rotate, lie, stall, flood and fall (`failures.md`, rows 39 to 43).
 
 use super::super::support::agent::{Agent, Step, write};
-use super::super::support::client::{Answer, INPUT, ask, post};
-use super::super::support::gateway::{File, Gateway, Setup};
-use super::super::support::sse::{HEAD, WHOLE, refused, succeeded, whole};
-use super::super::support::{eventually, soon};
-use super::idp::{AUDIENCE, Idp, Reply, Signer, answer, document, jwks};
-use super::{call, with};
+use super::super::support::client::{Answer, INPUT, post, send_request};
+use super::super::support::gateway::{Gateway, Setup, TempFile};
+use super::super::support::sse::{COMPLETE_RUN, HEAD, assert_refused, assert_succeeded, complete_run};
+use super::super::support::{eventually, within_deadline};
+use super::idp::{AUDIENCE, Idp, Reply, Signer, http_reply, json_reply, jwks};
+use super::{start_run_with_fields, start_run_with_token};
 use futures_util::future::join_all;
 use serde_json::json;
 use std::sync::Arc;
@@ -20,38 +20,38 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 const CA: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/it/auth/ca.pem");
 
 /// An agent that says a whole run to everybody.
-fn agent() -> Agent {
-    Agent::playing(vec![Step::Read, write(HEAD), write(whole())])
+fn start_agent() -> Agent {
+    Agent::with_script(vec![Step::Read, write(HEAD), write(complete_run())])
 }
 
 /// A gateway that believes one issuer, not yet ready.
-async fn believing(agent: &Agent, issuer: &str) -> Gateway {
+async fn start_trusting(agent: &Agent, issuer: &str) -> Gateway {
     let top = format!("auth: {{issuers: [{{{issuer}}}]}}");
     Gateway::start(Setup { upstreams: &[agent.url()], top: &top, unready: true, ..Setup::default() }).await
 }
 
-async fn ready(gateway: &Gateway) {
-    eventually("readiness", async || (gateway.ask("/readyz").await.status == 200).then_some(())).await;
+async fn wait_until_ready(gateway: &Gateway) {
+    eventually("readiness", async || (gateway.get_status("/readyz").await.status == 200).then_some(())).await;
 }
 
 #[track_caller]
-fn accepted(answer: &Answer) {
-    succeeded(answer, WHOLE);
+fn assert_accepted(answer: &Answer) {
+    assert_succeeded(answer, COMPLETE_RUN);
 }
 
 #[tokio::test]
-async fn a_new_key_is_taken_at_once_and_a_removed_one_refused() {
-    let (agent, idp, old, new) = (agent(), Idp::start().await, Signer::new("old"), Signer::new("new"));
-    idp.says("/keys", document(&jwks(&[&old])));
-    let gateway = believing(&agent, &idp.by_url()).await;
-    ready(&gateway).await;
+async fn accepts_a_new_key_at_once_and_refuses_a_removed_one() {
+    let (agent, idp, old, new) = (start_agent(), Idp::start().await, Signer::new("old"), Signer::new("new"));
+    idp.set_reply("/keys", json_reply(&jwks(&[&old])));
+    let gateway = start_trusting(&agent, &idp.issuer_yaml()).await;
+    wait_until_ready(&gateway).await;
     let (old_token, new_token) = (old.token(&idp.issuer()), new.token(&idp.issuer()));
-    accepted(&call(&gateway, &old_token).await);
-    idp.says("/keys", document(&jwks(&[&new])));
-    accepted(&call(&gateway, &new_token).await);
-    refused(&call(&gateway, &old_token).await, 401, "invalid_token");
+    assert_accepted(&start_run_with_token(&gateway, &old_token).await);
+    idp.set_reply("/keys", json_reply(&jwks(&[&new])));
+    assert_accepted(&start_run_with_token(&gateway, &new_token).await);
+    assert_refused(&start_run_with_token(&gateway, &old_token).await, 401, "invalid_token");
     // One fetch at the start, one for the new key, and none within the cool-down for the old one.
-    assert_eq!(idp.asked("/keys"), 2);
+    assert_eq!(idp.request_count("/keys"), 2);
     assert_eq!(gateway.metric(r#"diglot_jwks_refreshes_total{issuer="corp",result="fetched"}"#).await, 2.0);
     assert_eq!(gateway.metric(r#"diglot_jwks_keys{issuer="corp"}"#).await, 1.0);
     assert!(gateway.metric(r#"diglot_jwks_last_success_timestamp_seconds{issuer="corp"}"#).await > 1.7e9);
@@ -59,75 +59,81 @@ async fn a_new_key_is_taken_at_once_and_a_removed_one_refused() {
 
 /// Where keys have no ids, a new one shows by signatures that no key fits.
 #[tokio::test]
-async fn a_new_key_without_an_id_is_taken_at_once_as_well() {
-    let (agent, idp, old, new) = (agent(), Idp::start().await, Signer::new("old"), Signer::new("new"));
+async fn accepts_a_new_key_without_an_id_at_once() {
+    let (agent, idp, old, new) = (start_agent(), Idp::start().await, Signer::new("old"), Signer::new("new"));
     let nameless = |signer: &Signer| {
         let mut key = signer.jwk();
         key.as_object_mut().expect("a key").remove("kid");
-        document(&json!({"keys": [key]}).to_string())
+        json_reply(&json!({"keys": [key]}).to_string())
     };
-    idp.says("/keys", nameless(&old));
-    let gateway = believing(&agent, &idp.by_url()).await;
-    ready(&gateway).await;
+    idp.set_reply("/keys", nameless(&old));
+    let gateway = start_trusting(&agent, &idp.issuer_yaml()).await;
+    wait_until_ready(&gateway).await;
     let (old_token, new_token) = (old.token(&idp.issuer()), new.token(&idp.issuer()));
-    accepted(&call(&gateway, &old_token).await);
-    assert_eq!(idp.asked("/keys"), 1);
-    idp.says("/keys", nameless(&new));
-    accepted(&call(&gateway, &new_token).await);
+    assert_accepted(&start_run_with_token(&gateway, &old_token).await);
+    assert_eq!(idp.request_count("/keys"), 1);
+    idp.set_reply("/keys", nameless(&new));
+    assert_accepted(&start_run_with_token(&gateway, &new_token).await);
     let strangers: Vec<_> = (0..16).map(|n| Signer::new(&format!("k{n}")).token(&idp.issuer())).collect();
-    for answer in join_all(strangers.iter().chain([&old_token]).map(|token| call(&gateway, token))).await {
-        refused(&answer, 401, "invalid_token");
+    for answer in
+        join_all(strangers.iter().chain([&old_token]).map(|token| start_run_with_token(&gateway, token))).await
+    {
+        assert_refused(&answer, 401, "invalid_token");
     }
     // One fetch at the start, one for the new key, and none within the cool-down for whoever else signs.
-    assert_eq!(idp.asked("/keys"), 2);
-    gateway.reaches(r#"diglot_auth_total{method="jwt",reason="signature",result="refused",route="run"}"#, 17.0).await;
+    assert_eq!(idp.request_count("/keys"), 2);
+    gateway
+        .wait_for_metric(r#"diglot_auth_total{method="jwt",reason="signature",result="refused",route="run"}"#, 17.0)
+        .await;
 }
 
 #[tokio::test]
-async fn a_flood_of_unknown_keys_costs_one_fetch_and_no_time() {
-    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
-    idp.says("/keys", document(&jwks(&[&signer])));
-    let gateway = believing(&agent, &idp.by_url()).await;
-    ready(&gateway).await;
+async fn fetches_once_for_a_flood_of_unknown_keys() {
+    let (agent, idp, signer) = (start_agent(), Idp::start().await, Signer::new("good"));
+    idp.set_reply("/keys", json_reply(&jwks(&[&signer])));
+    let gateway = start_trusting(&agent, &idp.issuer_yaml()).await;
+    wait_until_ready(&gateway).await;
     let strangers: Vec<_> = (0..64).map(|n| Signer::new(&format!("k{n}")).token(&idp.issuer())).collect();
-    for answer in join_all(strangers.iter().map(|token| call(&gateway, token))).await {
-        refused(&answer, 401, "invalid_token");
+    for answer in join_all(strangers.iter().map(|token| start_run_with_token(&gateway, token))).await {
+        assert_refused(&answer, 401, "invalid_token");
     }
     let began = Instant::now();
     for token in &strangers[..16] {
-        refused(&call(&gateway, token).await, 401, "invalid_token");
+        assert_refused(&start_run_with_token(&gateway, token).await, 401, "invalid_token");
     }
     assert!(began.elapsed() < Duration::from_secs(1), "refusals do not wait: {:?}", began.elapsed());
-    assert_eq!(idp.asked("/keys"), 2);
-    accepted(&call(&gateway, &signer.token(&idp.issuer())).await);
-    gateway.reaches(r#"diglot_auth_total{method="jwt",reason="unknown_key",result="refused",route="run"}"#, 80.0).await;
+    assert_eq!(idp.request_count("/keys"), 2);
+    assert_accepted(&start_run_with_token(&gateway, &signer.token(&idp.issuer())).await);
+    gateway
+        .wait_for_metric(r#"diglot_auth_total{method="jwt",reason="unknown_key",result="refused",route="run"}"#, 80.0)
+        .await;
 }
 
 #[tokio::test]
-async fn a_herd_at_a_cold_start_waits_for_one_fetch() {
-    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
-    idp.says("/keys", document(&jwks(&[&signer])));
-    idp.open(false);
-    let gateway = believing(&agent, &idp.by_url()).await;
-    assert_eq!(gateway.ask("/readyz").await.status, 503);
+async fn shares_one_key_fetch_at_a_cold_start() {
+    let (agent, idp, signer) = (start_agent(), Idp::start().await, Signer::new("good"));
+    idp.set_reply("/keys", json_reply(&jwks(&[&signer])));
+    idp.set_answering(false);
+    let gateway = start_trusting(&agent, &idp.issuer_yaml()).await;
+    assert_eq!(gateway.get_status("/readyz").await.status, 503);
     let token = signer.token(&idp.issuer());
-    let herd = join_all((0..32).map(|_| call(&gateway, &token)));
+    let herd = join_all((0..32).map(|_| start_run_with_token(&gateway, &token)));
     let opening = async {
-        eventually("the fetch", async || (idp.asked("/keys") == 1).then_some(())).await;
-        idp.open(true);
+        eventually("the fetch", async || (idp.request_count("/keys") == 1).then_some(())).await;
+        idp.set_answering(true);
     };
     let (answers, ()) = tokio::join!(herd, opening);
-    answers.iter().for_each(accepted);
-    assert_eq!(idp.asked("/keys"), 1);
-    ready(&gateway).await;
+    answers.iter().for_each(assert_accepted);
+    assert_eq!(idp.request_count("/keys"), 1);
+    wait_until_ready(&gateway).await;
 }
 
 /// Two issuers are believed, each on a route of its own, and both use a key of the same name.
 #[tokio::test]
-async fn a_token_is_good_where_its_issuer_is_believed() {
-    let (agent, signers) = (agent(), [Signer::new("key"), Signer::new("key")]);
+async fn accepts_tokens_only_on_routes_that_trust_the_issuer() {
+    let (agent, signers) = (start_agent(), [Signer::new("key"), Signer::new("key")]);
     let issuers = ["https://one.example", "https://two.example"];
-    let files: Vec<_> = signers.iter().map(|signer| File::new(&jwks(&[signer]))).collect();
+    let files: Vec<_> = signers.iter().map(|signer| TempFile::new(&jwks(&[signer]))).collect();
     let issuer = |at: usize| {
         let file = files[at].path().display();
         format!("{{name: i{at}, issuer: '{}', audience: {AUDIENCE}, jwks_file: '{file}'}}", issuers[at])
@@ -142,36 +148,36 @@ async fn a_token_is_good_where_its_issuer_is_believed() {
     let routes = ["routes:\n".to_owned(), route("r0", "i0"), route("r1", "[i1]"), route("both", "[i0, i1]")].concat();
     let gateway = Gateway::start(Setup { top: &top, routes: &routes, ..Setup::default() }).await;
     let ask = async |path: &str, token: &str| {
-        ask(gateway.data, post(path, &format!("Authorization: Bearer {token}\r\n"), INPUT)).await
+        send_request(gateway.data, post(path, &format!("Authorization: Bearer {token}\r\n"), INPUT)).await
     };
     for (at, signer) in signers.iter().enumerate() {
         let token = signer.token(issuers[at]);
-        accepted(&ask(&format!("/r{at}"), &token).await);
-        accepted(&ask("/both", &token).await);
-        refused(&ask(&format!("/r{}", 1 - at), &token).await, 401, "invalid_token");
+        assert_accepted(&ask(&format!("/r{at}"), &token).await);
+        assert_accepted(&ask("/both", &token).await);
+        assert_refused(&ask(&format!("/r{}", 1 - at), &token).await, 401, "invalid_token");
         // Whoever signs for one issuer does not speak for the other.
         let forged = signer.token(issuers[1 - at]);
         for path in ["/r0", "/r1", "/both"] {
-            refused(&ask(path, &forged).await, 401, "invalid_token");
+            assert_refused(&ask(path, &forged).await, 401, "invalid_token");
         }
     }
-    assert_eq!(agent.connections(), 4);
+    assert_eq!(agent.connection_count(), 4);
 }
 
 /// Whatever the server of the issuer does, nobody is let in, nobody waits for long, and the gateway recovers by itself.
 #[tokio::test]
-async fn a_gateway_starts_without_its_issuer_and_says_so() {
+async fn starts_without_its_issuer_and_reports_it() {
     let huge = format!("{{\"keys\":[],\"padding\":\"{}\"}}", "x".repeat(1 << 20));
     let endless = format!("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n{}", "x".repeat(2 << 20));
     let elsewhere = b"HTTP/1.1 302 Found\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n";
     let cases = [
-        ("500", answer("500 Internal Server Error", "text/plain", "oops"), "status 500"),
-        ("garbage", document("<html>"), "is no JSON"),
-        ("nothing", document(""), "is no JSON"),
-        ("no list", document("[]"), "no list `keys`"),
-        ("no keys", document(r#"{"keys":[]}"#), "holds no key"),
-        ("odd keys", document(r#"{"keys":[{"kty":"AKP"},7]}"#), "holds no key that can be used"),
-        ("huge", document(&huge), "larger than"),
+        ("500", http_reply("500 Internal Server Error", "text/plain", "oops"), "status 500"),
+        ("garbage", json_reply("<html>"), "is no JSON"),
+        ("nothing", json_reply(""), "is no JSON"),
+        ("no list", json_reply("[]"), "no list `keys`"),
+        ("no keys", json_reply(r#"{"keys":[]}"#), "holds no key"),
+        ("odd keys", json_reply(r#"{"keys":[{"kty":"AKP"},7]}"#), "holds no key that can be used"),
+        ("huge", json_reply(&huge), "larger than"),
         ("endless", Reply::Bytes(endless.into()), "larger than"),
         ("redirect", Reply::Bytes(elsewhere.to_vec()), "redirects are not followed"),
         ("no HTTP", Reply::Bytes(b"\x16\x03\x01nonsense\r\n\r\n".to_vec()), "the exchange broke"),
@@ -181,32 +187,32 @@ async fn a_gateway_starts_without_its_issuer_and_says_so() {
         ("stalled body", Reply::Stall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n{".to_vec()), "no whole answer"),
     ];
     join_all(cases.into_iter().map(async |(case, reply, cause)| {
-        let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
-        idp.says("/keys", reply);
-        idp.says("/elsewhere", document(&jwks(&[&signer])));
-        let gateway = believing(&agent, &idp.by_url()).await;
+        let (agent, idp, signer) = (start_agent(), Idp::start().await, Signer::new("good"));
+        idp.set_reply("/keys", reply);
+        idp.set_reply("/elsewhere", json_reply(&jwks(&[&signer])));
+        let gateway = start_trusting(&agent, &idp.issuer_yaml()).await;
         let token = signer.token(&idp.issuer());
         let began = Instant::now();
-        let answer = call(&gateway, &token).await;
+        let answer = start_run_with_token(&gateway, &token).await;
         assert!(began.elapsed() < Duration::from_secs(4), "{case}: {:?}", began.elapsed());
-        refused(&answer, 503, "keys_unavailable");
+        assert_refused(&answer, 503, "keys_unavailable");
         let wait: u64 = answer.header("retry-after").and_then(|text| text.parse().ok()).expect("seconds");
         assert!((1..=61).contains(&wait), "{case}: {wait}");
-        refused(&with(&gateway, "").await, 401, "authentication_required");
-        assert_eq!(gateway.ask("/readyz").await.status, 503, "{case}");
+        assert_refused(&start_run_with_fields(&gateway, "").await, 401, "authentication_required");
+        assert_eq!(gateway.get_status("/readyz").await.status, 503, "{case}");
         let report = eventually("the cause", async || {
-            let report = without_upstreams(gateway.ask("/readyz?verbose").await.text());
+            let report = without_upstreams(gateway.get_status("/readyz?verbose").await.text());
             report.contains(cause).then_some(report)
         });
         let report = report.await;
         assert!(report.contains("[+] runs ok\n[-] issuer corp no keys yet: "), "{case}: {report}");
         assert!(report.ends_with("[-] route auto has no keys yet\nnot ready\n"), "{case}: {report}");
-        idp.says("/keys", document(&jwks(&[&signer])));
-        ready(&gateway).await;
-        accepted(&call(&gateway, &token).await);
-        let report = gateway.ask("/readyz?verbose").await;
+        idp.set_reply("/keys", json_reply(&jwks(&[&signer])));
+        wait_until_ready(&gateway).await;
+        assert_accepted(&start_run_with_token(&gateway, &token).await);
+        let report = gateway.get_status("/readyz?verbose").await;
         assert_eq!(without_upstreams(report.text()), "[+] runs ok\n[+] issuer corp ok\nready\n");
-        assert_eq!(idp.asked("/elsewhere"), 0);
+        assert_eq!(idp.request_count("/elsewhere"), 0);
     }))
     .await;
 }
@@ -217,80 +223,85 @@ fn without_upstreams(report: &str) -> String {
 }
 
 #[tokio::test]
-async fn keys_from_before_serve_while_the_issuer_is_away() {
-    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
-    idp.says("/keys", document(&jwks(&[&signer])));
-    let mut gateway = believing(&agent, &idp.by_url()).await;
-    ready(&gateway).await;
-    for reply in [document("{}"), answer("503 Service Unavailable", "text/plain", "")] {
-        idp.says("/keys", reply);
+async fn keeps_serving_with_cached_keys_while_the_issuer_is_down() {
+    let (agent, idp, signer) = (start_agent(), Idp::start().await, Signer::new("good"));
+    idp.set_reply("/keys", json_reply(&jwks(&[&signer])));
+    let mut gateway = start_trusting(&agent, &idp.issuer_yaml()).await;
+    wait_until_ready(&gateway).await;
+    for reply in [json_reply("{}"), http_reply("503 Service Unavailable", "text/plain", "")] {
+        idp.set_reply("/keys", reply);
     }
-    refused(&call(&gateway, &Signer::new("other").token(&idp.issuer())).await, 401, "invalid_token");
-    accepted(&call(&gateway, &signer.token(&idp.issuer())).await);
-    let report = gateway.ask("/readyz?verbose").await;
+    assert_refused(
+        &start_run_with_token(&gateway, &Signer::new("other").token(&idp.issuer())).await,
+        401,
+        "invalid_token",
+    );
+    assert_accepted(&start_run_with_token(&gateway, &signer.token(&idp.issuer())).await);
+    let report = gateway.get_status("/readyz?verbose").await;
     assert_eq!(report.status, 200);
     let expected = "[+] runs ok\n[+] issuer corp keys from before: JWKS: status 503\nready\n";
     assert_eq!(without_upstreams(report.text()), expected);
-    let line = gateway.logged("keys of the issuer cannot be fetched").await;
+    let line = gateway.next_log("keys of the issuer cannot be fetched").await;
     assert_eq!((&line["level"], &line["issuer"], &line["stale"]), (&"WARN".into(), &"corp".into(), &true.into()));
     assert_eq!(line["cause"], "JWKS: status 503");
 }
 
 #[tokio::test]
-async fn keys_that_cannot_be_used_are_said_once_and_the_others_work() {
-    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
+async fn logs_unusable_keys_and_uses_the_others() {
+    let (agent, idp, signer) = (start_agent(), Idp::start().await, Signer::new("good"));
     let keys = format!(r#"{{"keys":[{{"kty":"AKP","kid":"planted"}},{}]}}"#, signer.jwk());
-    idp.says("/keys", document(&keys));
-    let mut gateway = believing(&agent, &idp.by_url()).await;
-    ready(&gateway).await;
-    accepted(&call(&gateway, &signer.token(&idp.issuer())).await);
-    let line = gateway.logged("keys of the issuer left out").await;
+    idp.set_reply("/keys", json_reply(&keys));
+    let mut gateway = start_trusting(&agent, &idp.issuer_yaml()).await;
+    wait_until_ready(&gateway).await;
+    assert_accepted(&start_run_with_token(&gateway, &signer.token(&idp.issuer())).await);
+    let line = gateway.next_log("keys of the issuer left out").await;
     assert_eq!(line["ignored"], "key 1 is of a kind that is not known (`kty`)");
 }
 
 #[tokio::test]
-async fn the_keys_of_an_issuer_are_discovered() {
-    let (agent, idp, signer) = (agent(), Idp::start().await, Signer::new("good"));
-    let discovery = |issuer: &str, keys: &str| document(&format!(r#"{{"issuer":"{issuer}","jwks_uri":"{keys}"}}"#));
+async fn discovers_the_keys_of_an_issuer() {
+    let (agent, idp, signer) = (start_agent(), Idp::start().await, Signer::new("good"));
+    let discovery = |issuer: &str, keys: &str| json_reply(&format!(r#"{{"issuer":"{issuer}","jwks_uri":"{keys}"}}"#));
     let (issuer, keys) = (idp.issuer(), format!("{}/keys", idp.issuer()));
     let at = "/.well-known/openid-configuration";
-    idp.says("/keys", document(&jwks(&[&signer])));
-    idp.says(at, discovery("https://other.example", &keys));
-    let gateway = believing(&agent, &format!("name: corp, issuer: '{issuer}', audience: {AUDIENCE}")).await;
+    idp.set_reply("/keys", json_reply(&jwks(&[&signer])));
+    idp.set_reply(at, discovery("https://other.example", &keys));
+    let gateway = start_trusting(&agent, &format!("name: corp, issuer: '{issuer}', audience: {AUDIENCE}")).await;
     let says = async |cause: &str| {
-        eventually(cause, async || gateway.ask("/readyz?verbose").await.text().contains(cause).then_some(())).await;
+        eventually(cause, async || gateway.get_status("/readyz?verbose").await.text().contains(cause).then_some(()))
+            .await;
     };
     says("the document is about another issuer").await;
-    idp.says(at, discovery(&issuer, "http://keys.example/"));
+    idp.set_reply(at, discovery(&issuer, "http://keys.example/"));
     says("`jwks_uri` is no https URL").await;
-    idp.says(at, document("{}"));
+    idp.set_reply(at, json_reply("{}"));
     says("the document is about another issuer").await;
-    assert_eq!(idp.asked("/keys"), 0);
-    idp.says(at, discovery(&issuer, &keys));
-    ready(&gateway).await;
-    accepted(&call(&gateway, &signer.token(&issuer)).await);
+    assert_eq!(idp.request_count("/keys"), 0);
+    idp.set_reply(at, discovery(&issuer, &keys));
+    wait_until_ready(&gateway).await;
+    assert_accepted(&start_run_with_token(&gateway, &signer.token(&issuer)).await);
 }
 
 #[tokio::test]
-async fn keys_in_a_file_change_with_it() {
-    let (agent, old, new) = (agent(), Signer::new("old"), Signer::new("new"));
-    let (issuer, file) = ("https://idp.example", File::new(&jwks(&[&old])));
+async fn reloads_keys_when_their_file_changes() {
+    let (agent, old, new) = (start_agent(), Signer::new("old"), Signer::new("new"));
+    let (issuer, file) = ("https://idp.example", TempFile::new(&jwks(&[&old])));
     let settings =
         format!("name: corp, issuer: '{issuer}', audience: {AUDIENCE}, jwks_file: '{}'", file.path().display());
-    let mut gateway = believing(&agent, &settings).await;
-    ready(&gateway).await;
-    accepted(&call(&gateway, &old.token(issuer)).await);
+    let mut gateway = start_trusting(&agent, &settings).await;
+    wait_until_ready(&gateway).await;
+    assert_accepted(&start_run_with_token(&gateway, &old.token(issuer)).await);
     std::fs::write(file.path(), "half").expect("a file");
-    soon("the log", gateway.logged("file cannot be used; the last good content stays")).await;
-    accepted(&call(&gateway, &old.token(issuer)).await);
+    within_deadline("the log", gateway.next_log("file cannot be used; the last good content stays")).await;
+    assert_accepted(&start_run_with_token(&gateway, &old.token(issuer)).await);
     std::fs::write(file.path(), jwks(&[&new])).expect("a file");
-    soon("the log", gateway.logged("file read again")).await;
-    accepted(&call(&gateway, &new.token(issuer)).await);
-    refused(&call(&gateway, &old.token(issuer)).await, 401, "invalid_token");
+    within_deadline("the log", gateway.next_log("file read again")).await;
+    assert_accepted(&start_run_with_token(&gateway, &new.token(issuer)).await);
+    assert_refused(&start_run_with_token(&gateway, &old.token(issuer)).await, 401, "invalid_token");
 }
 
 #[tokio::test]
-async fn issuers_are_asked_over_tls_that_is_checked() {
+async fn verifies_the_tls_certificate_of_an_issuer() {
     let pem =
         |name: &str| std::fs::read(format!("{}/tests/it/auth/{name}", env!("CARGO_MANIFEST_DIR"))).expect("a file");
     let chain = vec![CertificateDer::from_pem_slice(&pem("leaf.pem")).expect("a certificate")];
@@ -298,9 +309,9 @@ async fn issuers_are_asked_over_tls_that_is_checked() {
     let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let config = config.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
     let config = config.with_single_cert(chain, key).expect("a pair");
-    let idp = Idp::secured(TlsAcceptor::from(Arc::new(config))).await;
-    let (agent, signer) = (agent(), Signer::new("good"));
-    idp.says("/keys", document(&jwks(&[&signer])));
+    let idp = Idp::start_with_tls(TlsAcceptor::from(Arc::new(config))).await;
+    let (agent, signer) = (start_agent(), Signer::new("good"));
+    idp.set_reply("/keys", json_reply(&jwks(&[&signer])));
     let issuer = format!("https://localhost:{}", idp.address.port());
     let top = format!(
         "auth: {{issuers: [{{name: corp, issuer: '{issuer}', audience: {AUDIENCE}, jwks_url: '{issuer}/keys'}}]}}"
@@ -309,11 +320,12 @@ async fn issuers_are_asked_over_tls_that_is_checked() {
         Gateway::start(Setup { upstreams: &[agent.url()], top: &top, env, unready: true, ..Setup::default() }).await
     };
     let gateway = start(&[("SSL_CERT_FILE", CA), ("SSL_CERT_DIR", "")]).await;
-    ready(&gateway).await;
-    accepted(&call(&gateway, &signer.token(&issuer)).await);
+    wait_until_ready(&gateway).await;
+    assert_accepted(&start_run_with_token(&gateway, &signer.token(&issuer)).await);
     // Without that authority the certificate is worth nothing.
     let gateway = start(&[]).await;
-    let untrusted = async || gateway.ask("/readyz?verbose").await.text().contains("TLS: invalid peer").then_some(());
+    let untrusted =
+        async || gateway.get_status("/readyz?verbose").await.text().contains("TLS: invalid peer").then_some(());
     eventually("the cause", untrusted).await;
-    refused(&call(&gateway, &signer.token(&issuer)).await, 503, "keys_unavailable");
+    assert_refused(&start_run_with_token(&gateway, &signer.token(&issuer)).await, 503, "keys_unavailable");
 }

@@ -1,18 +1,18 @@
 //! How a refusal is said: challenges, metadata, counters, and what never reaches a log.
 
 use super::super::support::agent::Agent;
-use super::super::support::client::{INPUT, ask, post, run};
-use super::super::support::gateway::{File, Gateway, Setup};
+use super::super::support::client::{INPUT, post, post_run, send_request};
+use super::super::support::gateway::{Gateway, Setup, TempFile};
 use super::super::support::sha256;
-use super::super::support::sse::{HEAD, WHOLE, refused, succeeded, whole};
+use super::super::support::sse::{COMPLETE_RUN, HEAD, assert_refused, assert_succeeded, complete_run};
 use super::idp::{AUDIENCE, Signer, claims, jwks};
 use serde_json::{Value, json};
 
 const ISSUER: &str = "https://idp.example";
 
 /// A gateway with a route for tokens, one for API keys, one for both and one for anybody.
-async fn gateway(agent: &Agent, signer: &Signer) -> (Gateway, File) {
-    let file = File::new(&jwks(&[signer]));
+async fn start_gateway(agent: &Agent, signer: &Signer) -> (Gateway, TempFile) {
+    let file = TempFile::new(&jwks(&[signer]));
     let digest = sha256("key-1");
     let top = format!(
         "auth:\n  resource: https://gw.example/base\n  issuers:\n    - {{name: corp, issuer: '{ISSUER}', audience: {AUDIENCE}, jwks_file: '{}'}}\n  api_keys:\n    - {{name: team, keys: [{{id: k1, sha256: {digest}}}]}}\n    - {{name: bearers, header: authorization, keys: [{{id: k2, sha256: {digest}}}]}}",
@@ -35,22 +35,22 @@ async fn gateway(agent: &Agent, signer: &Signer) -> (Gateway, File) {
     (Gateway::start(setup).await, file)
 }
 
-fn agent() -> Agent {
-    Agent::answering(format!("{HEAD}{}", whole()))
+fn start_agent() -> Agent {
+    Agent::with_response(format!("{HEAD}{}", complete_run()))
 }
 
 #[tokio::test]
-async fn a_caller_hears_what_is_wanted_and_what_was_wrong() {
-    let (agent, signer) = (agent(), Signer::new("good"));
-    let (gateway, _file) = gateway(&agent, &signer).await;
+async fn challenges_callers_and_names_the_token_error() {
+    let (agent, signer) = (start_agent(), Signer::new("good"));
+    let (gateway, _file) = start_gateway(&agent, &signer).await;
     let ask = async |path: &str, fields: &str| {
-        ask(gateway.data, post(path, &format!("Connection: close\r\n{fields}"), INPUT)).await
+        send_request(gateway.data, post(path, &format!("Connection: close\r\n{fields}"), INPUT)).await
     };
     let bearer = |token: &str| format!("Authorization: Bearer {token}\r\n");
     let metadata = "resource_metadata=\"https://gw.example/.well-known/oauth-protected-resource/base/run\"";
 
     let answer = ask("/run", "").await;
-    let problem = refused(&answer, 401, "authentication_required");
+    let problem = assert_refused(&answer, 401, "authentication_required");
     assert!(
         problem["detail"].as_str().is_some_and(|text| text.contains("`Authorization: Bearer <token>`")),
         "{problem}"
@@ -59,7 +59,7 @@ async fn a_caller_hears_what_is_wanted_and_what_was_wrong() {
 
     let other = Signer::new("good").token(ISSUER);
     let answer = ask("/run", &bearer(&other)).await;
-    refused(&answer, 401, "invalid_token");
+    assert_refused(&answer, 401, "invalid_token");
     let expected = format!(
         "Bearer realm=\"diglot\", error=\"invalid_token\", error_description=\"The signature of the token is wrong.\", {metadata}"
     );
@@ -67,54 +67,57 @@ async fn a_caller_hears_what_is_wanted_and_what_was_wrong() {
 
     let mut old = claims(ISSUER);
     old["exp"] = json!(1_600_000_000);
-    refused(&ask("/run", &bearer(&signer.signed(&old))).await, 401, "token_expired");
+    assert_refused(&ask("/run", &bearer(&signer.token_with_claims(&old))).await, 401, "token_expired");
     let mut chat = claims(ISSUER);
     chat["scope"] = json!("chat");
-    succeeded(&ask("/run", &bearer(&signer.signed(&chat))).await, WHOLE);
-    succeeded(&ask("/run", &format!("authorization: BEARER {}\r\n", signer.signed(&chat))).await, WHOLE);
-    refused(&ask("/run", &bearer(&signer.token(ISSUER))).await, 403, "insufficient_scope");
+    assert_succeeded(&ask("/run", &bearer(&signer.token_with_claims(&chat))).await, COMPLETE_RUN);
+    assert_succeeded(
+        &ask("/run", &format!("authorization: BEARER {}\r\n", signer.token_with_claims(&chat))).await,
+        COMPLETE_RUN,
+    );
+    assert_refused(&ask("/run", &bearer(&signer.token(ISSUER))).await, 403, "insufficient_scope");
 
     let answer = ask("/keys", "").await;
-    let problem = refused(&answer, 401, "authentication_required");
+    let problem = assert_refused(&answer, 401, "authentication_required");
     assert!(problem["detail"].as_str().is_some_and(|text| text.contains("an API key in `x-api-key`")), "{problem}");
     assert_eq!(answer.header("www-authenticate"), Some("ApiKey realm=\"diglot\", header=\"x-api-key\""));
-    succeeded(&ask("/keys", "X-Api-Key: key-1\r\n").await, WHOLE);
-    refused(&ask("/keys", "X-Api-Key: key-2\r\n").await, 401, "invalid_token");
+    assert_succeeded(&ask("/keys", "X-Api-Key: key-1\r\n").await, COMPLETE_RUN);
+    assert_refused(&ask("/keys", "X-Api-Key: key-2\r\n").await, 401, "invalid_token");
     // A token is no API key, and an API key is not taken as one.
-    refused(&ask("/keys", &bearer(&signer.token(ISSUER))).await, 401, "invalid_token");
-    refused(&ask("/keys", &bearer("key-1")).await, 401, "invalid_token");
+    assert_refused(&ask("/keys", &bearer(&signer.token(ISSUER))).await, 401, "invalid_token");
+    assert_refused(&ask("/keys", &bearer("key-1")).await, 401, "invalid_token");
 
     let answer = ask("/both", "").await;
     let challenges: Vec<_> = answer.headers.iter().filter(|(name, _)| name == "www-authenticate").collect();
     assert_eq!(challenges.len(), 2, "{challenges:?}");
-    succeeded(&ask("/both", &bearer(&signer.token(ISSUER))).await, WHOLE);
-    succeeded(&ask("/both", &bearer("key-1")).await, WHOLE);
-    succeeded(&ask("/both", "X-Api-Key: key-1\r\n").await, WHOLE);
+    assert_succeeded(&ask("/both", &bearer(&signer.token(ISSUER))).await, COMPLETE_RUN);
+    assert_succeeded(&ask("/both", &bearer("key-1")).await, COMPLETE_RUN);
+    assert_succeeded(&ask("/both", "X-Api-Key: key-1\r\n").await, COMPLETE_RUN);
     let both = format!("{}X-Api-Key: key-1\r\n", bearer(&signer.token(ISSUER)));
-    let problem = refused(&ask("/both", &both).await, 401, "invalid_token");
+    let problem = assert_refused(&ask("/both", &both).await, 401, "invalid_token");
     assert_eq!(problem["detail"], "The request carries more than one credential; send one.");
     // RFC 6750, section 3.1: a request that is malformed, and a token that is.
     let error = async |fields: &str| {
         let answer = ask("/run", fields).await;
-        refused(&answer, 401, "invalid_token");
+        assert_refused(&answer, 401, "invalid_token");
         let challenge = answer.header("www-authenticate").expect("a challenge").to_owned();
         let error = challenge.split(", error=\"").nth(1).and_then(|rest| rest.split('"').next());
         error.expect("an error").to_owned()
     };
-    let token = bearer(&signer.signed(&chat));
+    let token = bearer(&signer.token_with_claims(&chat));
     assert_eq!(error(&format!("{token}{token}")).await, "invalid_request");
     assert_eq!(error("Authorization: Basic YTpi\r\n").await, "invalid_request");
     assert_eq!(error("Authorization: Bearer a b\r\n").await, "invalid_request");
     assert_eq!(error(&bearer("a.b.c")).await, "invalid_token");
     assert_eq!(error(&bearer("abc")).await, "invalid_token");
 
-    succeeded(&ask("/open", &bearer("whatever")).await, WHOLE);
+    assert_succeeded(&ask("/open", &bearer("whatever")).await, COMPLETE_RUN);
 }
 
 #[tokio::test]
-async fn a_token_is_taken_from_one_place_only() {
-    let (agent, signer) = (agent(), Signer::new("good"));
-    let (gateway, _file) = gateway(&agent, &signer).await;
+async fn accepts_tokens_from_one_authorization_header_only() {
+    let (agent, signer) = (start_agent(), Signer::new("good"));
+    let (gateway, _file) = start_gateway(&agent, &signer).await;
     let token = signer.token(ISSUER);
     for (path, fields) in [
         ("/both", format!("Authorization: Bearer {token}\r\nAuthorization: Bearer {token}\r\n")),
@@ -128,31 +131,31 @@ async fn a_token_is_taken_from_one_place_only() {
         (&*format!("/both?access_token={token}"), String::new()),
         (&*format!("/both?access_token={token}"), format!("Authorization: Bearer {token}\r\n")),
     ] {
-        let answer = ask(gateway.data, post(path, &format!("Connection: close\r\n{fields}"), INPUT)).await;
+        let answer = send_request(gateway.data, post(path, &format!("Connection: close\r\n{fields}"), INPUT)).await;
         assert_eq!(answer.status, 401, "{path} {fields}");
         assert!(answer.header("www-authenticate").is_some() && !answer.text().contains(&token), "{}", answer.text());
     }
-    assert_eq!(agent.connections(), 0);
+    assert_eq!(agent.connection_count(), 0);
 }
 
 #[tokio::test]
-async fn every_refusal_is_counted_once_and_nothing_of_a_credential_is_logged() {
-    let (agent, signer) = (agent(), Signer::new("planted-kid"));
-    let (mut gateway, _file) = gateway(&agent, &signer).await;
+async fn counts_each_refusal_once_and_logs_no_credential() {
+    let (agent, signer) = (start_agent(), Signer::new("planted-kid"));
+    let (mut gateway, _file) = start_gateway(&agent, &signer).await;
     let mut bad = claims(ISSUER);
     bad["aud"] = json!("planted-audience");
-    let token = signer.signed(&bad);
-    super::call(&gateway, &token).await;
-    super::with(&gateway, "").await;
+    let token = signer.token_with_claims(&bad);
+    super::start_run_with_token(&gateway, &token).await;
+    super::start_run_with_fields(&gateway, "").await;
     let keyed = post("/keys", "Connection: close\r\nX-Api-Key: planted-key\r\n", INPUT);
-    ask(gateway.data, keyed).await;
+    send_request(gateway.data, keyed).await;
     for (route, method, reason) in
         [("run", "jwt", "audience"), ("run", "none", "missing"), ("keys", "api_key", "unknown_api_key")]
     {
         let labels = format!(r#"{{method="{method}",reason="{reason}",result="refused",route="{route}"}}"#);
-        gateway.reaches(&format!("diglot_auth_total{labels}"), 1.0).await;
+        gateway.wait_for_metric(&format!("diglot_auth_total{labels}"), 1.0).await;
     }
-    let metrics = gateway.ask("/metrics").await;
+    let metrics = gateway.get_status("/metrics").await;
     let sum: u32 = metrics
         .text()
         .lines()
@@ -161,7 +164,7 @@ async fn every_refusal_is_counted_once_and_nothing_of_a_credential_is_logged() {
     assert_eq!(sum, 3);
     let mut causes = Vec::new();
     for _ in 0..3 {
-        let line = gateway.logged("request refused").await;
+        let line = gateway.next_log("request refused").await;
         assert!(!line.to_string().contains("planted") && !line.to_string().contains(&token), "{line}");
         causes.push(line["cause"].as_str().unwrap_or_default().to_owned());
     }
@@ -170,14 +173,14 @@ async fn every_refusal_is_counted_once_and_nothing_of_a_credential_is_logged() {
 
 /// Whatever becomes of a request, no line of the log and no series holds what it came with.
 #[tokio::test]
-async fn no_credential_is_in_any_line_of_the_log() {
-    let (agent, signer) = (agent(), Signer::new("planted-kid"));
-    let (gateway, _file) = gateway(&agent, &signer).await;
+async fn never_logs_credentials() {
+    let (agent, signer) = (start_agent(), Signer::new("planted-kid"));
+    let (gateway, _file) = start_gateway(&agent, &signer).await;
     let mut good = claims(ISSUER);
     (good["scope"], good["planted-claim"]) = (json!("chat"), json!("planted-value"));
     let mut expired = good.clone();
     expired["exp"] = json!(1_600_000_000);
-    let tokens = [signer.signed(&good), signer.signed(&expired), signer.token(ISSUER)];
+    let tokens = [signer.token_with_claims(&good), signer.token_with_claims(&expired), signer.token(ISSUER)];
     let mut heard = String::new();
     for path in ["/run", "/both", "/keys", "/open", "/nowhere", "/run?access_token=planted"] {
         let bearers = tokens.iter().map(|token| format!("Authorization: Bearer {token}\r\n"));
@@ -187,12 +190,12 @@ async fn no_credential_is_in_any_line_of_the_log() {
             "Authorization: Basic planted\r\nCookie: planted\r\n",
         ];
         for field in bearers.chain(others.map(str::to_owned)) {
-            let answer = ask(gateway.data, post(path, &format!("Connection: close\r\n{field}"), INPUT)).await;
+            let answer = send_request(gateway.data, post(path, &format!("Connection: close\r\n{field}"), INPUT)).await;
             heard += &format!("{:?}\n{}\n", answer.headers, answer.text());
         }
     }
-    heard += gateway.ask("/metrics").await.text();
-    let log = gateway.last_words().await;
+    heard += gateway.get_status("/metrics").await.text();
+    let log = gateway.terminate().await;
     assert!(log.matches("request refused").count() > 10 && log.matches("run ended").count() > 5, "{log}");
     for line in log.lines().chain(heard.lines()) {
         let secrets = ["planted", "key-1"].into_iter().chain(tokens.iter().map(String::as_str));
@@ -205,11 +208,11 @@ async fn no_credential_is_in_any_line_of_the_log() {
 }
 
 #[tokio::test]
-async fn a_client_learns_whom_the_gateway_believes() {
-    let (agent, signer) = (agent(), Signer::new("good"));
-    let (gateway, _file) = gateway(&agent, &signer).await;
+async fn serves_protected_resource_metadata() {
+    let (agent, signer) = (start_agent(), Signer::new("good"));
+    let (gateway, _file) = start_gateway(&agent, &signer).await;
     let get = async |path: &str| {
-        ask(gateway.data, format!("GET {path} HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n")).await
+        send_request(gateway.data, format!("GET {path} HTTP/1.1\r\nHost: gw\r\nConnection: close\r\n\r\n")).await
     };
     for (path, expected) in [
         (
@@ -234,7 +237,11 @@ async fn a_client_learns_whom_the_gateway_believes() {
         assert_eq!(document, expected, "{path}");
     }
     for path in ["/.well-known/oauth-protected-resource/base/keys", "/.well-known/oauth-protected-resource/base/run/"] {
-        refused(&get(path).await, 404, "route_not_found");
+        assert_refused(&get(path).await, 404, "route_not_found");
     }
-    refused(&run(gateway.data, "/.well-known/oauth-protected-resource/base/run").await, 404, "route_not_found");
+    assert_refused(
+        &post_run(gateway.data, "/.well-known/oauth-protected-resource/base/run").await,
+        404,
+        "route_not_found",
+    );
 }

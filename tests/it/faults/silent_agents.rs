@@ -1,102 +1,107 @@
 //! Agents that take their time, for ever too: time-outs, and what keeps the client's connection alive meanwhile.
 
 use crate::support::agent::{Agent, Step, write};
-use crate::support::client::{Client, INPUT, post, run};
+use crate::support::client::{Client, INPUT, post, post_run};
 use crate::support::gateway::{Gateway, Setup};
-use crate::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, WHOLE, begun, failed, refused, succeeded, whole};
+use crate::support::sse::{
+    CLOSED, COMPLETE_RUN, FINISHED, HEAD, RUN_BEGINNING, assert_failed, assert_refused, assert_succeeded, complete_run,
+    run_beginning,
+};
 use std::time::{Duration, Instant};
 
 /// Keep-alives that come often, and time-outs that do not.
-const LIVELY: &str = "keep_alive: 50ms";
+const FAST_KEEP_ALIVE: &str = "keep_alive: 50ms";
 
 const COMMENT: &str = ": keep-alive\n\n";
 
 #[tokio::test]
-async fn an_agent_that_never_answers_is_given_up() {
-    let mut agent = Agent::playing(vec![Step::Read, Step::Stay]);
+async fn times_out_an_agent_that_never_answers() {
+    let mut agent = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
     let setup = Setup { upstreams: &[agent.url()], timeouts: "{first_byte: 200ms}", ..Setup::default() };
     let gateway = Gateway::start(setup).await;
-    refused(&run(gateway.data, "/run").await, 504, "upstream_timeout");
-    agent.request().await;
-    agent.left().await;
+    assert_refused(&post_run(gateway.data, "/run").await, 504, "upstream_timeout");
+    agent.next_request().await;
+    agent.wait_until_closed().await;
 }
 
 #[tokio::test]
-async fn an_agent_that_never_answers_a_client_that_was_answered() {
-    let mut agent = Agent::playing(vec![Step::Read, Step::Stay]);
-    let setup = Setup { upstreams: &[agent.url()], top: LIVELY, timeouts: "{first_byte: 500ms}", ..Setup::default() };
+async fn reports_the_timeout_as_an_event_after_keep_alives() {
+    let mut agent = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
+    let setup =
+        Setup { upstreams: &[agent.url()], top: FAST_KEEP_ALIVE, timeouts: "{first_byte: 500ms}", ..Setup::default() };
     let gateway = Gateway::start(setup).await;
-    let answer = run(gateway.data, "/run").await;
+    let answer = post_run(gateway.data, "/run").await;
     assert!(answer.text().starts_with(COMMENT), "{}", answer.text());
-    failed(&answer, "upstream_timeout", &[]);
-    agent.request().await;
-    agent.left().await;
+    assert_failed(&answer, "upstream_timeout", &[]);
+    agent.next_request().await;
+    agent.wait_until_closed().await;
 }
 
 #[tokio::test]
-async fn an_agent_that_falls_silent_is_given_up() {
-    let mut agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Stay]);
+async fn ends_the_run_of_an_idle_agent() {
+    let mut agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::WaitForClose]);
     let setup = Setup { upstreams: &[agent.url()], timeouts: "{idle: 200ms}", ..Setup::default() };
     let gateway = Gateway::start(setup).await;
     let since = Instant::now();
-    failed(&run(gateway.data, "/run").await, "upstream_idle", BEGUN);
+    assert_failed(&post_run(gateway.data, "/run").await, "upstream_idle", RUN_BEGINNING);
     // By its own limit, not by that of the first byte or the next keep-alive, which come later.
     assert!(since.elapsed() < Duration::from_secs(10), "given up after {:?}", since.elapsed());
-    agent.request().await;
-    agent.left().await;
+    agent.next_request().await;
+    agent.wait_until_closed().await;
 }
 
 #[tokio::test]
-async fn keep_alives_flow_while_the_agent_is_silent() {
-    let steps = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
-    let agent = Agent::playing(steps);
-    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top: LIVELY, ..Setup::default() }).await;
+async fn sends_keep_alives_while_the_agent_is_silent() {
+    let steps =
+        vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
+    let agent = Agent::with_script(steps);
+    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top: FAST_KEEP_ALIVE, ..Setup::default() }).await;
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
-    let mut answer = client.head().await;
-    let heard = client.until(&COMMENT.repeat(3)).await;
-    agent.go();
-    (answer.body, answer.end) = client.rest().await;
+    let mut answer = client.read_head().await;
+    let heard = client.read_until(&COMMENT.repeat(3)).await;
+    agent.resume();
+    (answer.body, answer.end) = client.read_rest().await;
     answer.body = [heard.as_bytes(), &answer.body].concat();
-    succeeded(&answer, WHOLE);
+    assert_succeeded(&answer, COMPLETE_RUN);
 }
 
 /// The head of an answer, and what was heard before the agent said a word.
-async fn early(agent: &Agent, gateway: &Gateway) -> crate::support::client::Answer {
+async fn start_before_answer(agent: &Agent, gateway: &Gateway) -> crate::support::client::Answer {
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", "", INPUT)).await;
-    let mut answer = client.head().await;
+    let mut answer = client.read_head().await;
     assert_eq!((answer.status, answer.header("content-type")), (200, Some("text/event-stream")));
-    let heard = client.until(COMMENT).await;
-    agent.go();
-    (answer.body, answer.end) = client.rest().await;
+    let heard = client.read_until(COMMENT).await;
+    agent.resume();
+    (answer.body, answer.end) = client.read_rest().await;
     answer.body = [heard.as_bytes(), &answer.body].concat();
     answer
 }
 
 /// Once the client was answered a refusal can only be an event.
 #[tokio::test]
-async fn keep_alives_flow_before_the_agent_answers() {
+async fn sends_keep_alives_before_the_agent_answers() {
     let refusal = "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: 24\r\n\r\n{\"message\":\"overloaded\"}";
-    let agent = Agent::playing(vec![Step::Read, Step::Pause, write(refusal)]);
-    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top: LIVELY, ..Setup::default() }).await;
-    let error = failed(&early(&agent, &gateway).await, "upstream_status", &[]);
+    let agent = Agent::with_script(vec![Step::Read, Step::Pause, write(refusal)]);
+    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top: FAST_KEEP_ALIVE, ..Setup::default() }).await;
+    let error = assert_failed(&start_before_answer(&agent, &gateway).await, "upstream_status", &[]);
     assert_eq!(error["message"], "overloaded");
 }
 
 #[tokio::test]
-async fn a_late_answer_is_as_good_as_an_early_one() {
-    let agent = Agent::playing(vec![Step::Read, Step::Pause, write(HEAD.to_owned() + &whole())]);
-    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top: LIVELY, ..Setup::default() }).await;
-    succeeded(&early(&agent, &gateway).await, WHOLE);
+async fn accepts_a_late_answer() {
+    let agent = Agent::with_script(vec![Step::Read, Step::Pause, write(HEAD.to_owned() + &complete_run())]);
+    let gateway = Gateway::start(Setup { upstreams: &[agent.url()], top: FAST_KEEP_ALIVE, ..Setup::default() }).await;
+    assert_succeeded(&start_before_answer(&agent, &gateway).await, COMPLETE_RUN);
 }
 
 /// Slow is not silent: the limit is between two pieces, not on the run.
 #[tokio::test]
-async fn a_trickle_is_no_silence() {
-    let steps = vec![Step::Read, write(HEAD), Step::Dribble(whole().into_bytes())];
-    let agent = Agent::playing(steps);
+async fn does_not_time_out_a_slow_stream() {
+    let steps = vec![Step::Read, write(HEAD), Step::Dribble(complete_run().into_bytes())];
+    let agent = Agent::with_script(steps);
     let setup = Setup { upstreams: &[agent.url()], timeouts: "{idle: 2s}", ..Setup::default() };
     let gateway = Gateway::start(setup).await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
 }

@@ -62,7 +62,7 @@ impl Document {
     /// The text at a JSON pointer.
     #[track_caller]
     pub fn text(&self, pointer: &str) -> &str {
-        at(&self.object, pointer)
+        text_at(&self.object, pointer)
     }
 
     pub fn name(&self) -> &str {
@@ -71,7 +71,7 @@ impl Document {
 }
 
 impl Bundle {
-    pub fn of<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Document> {
+    pub fn documents_of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Document> {
         self.documents.iter().filter(move |document| document.object["kind"] == kind)
     }
 
@@ -81,23 +81,23 @@ impl Bundle {
     }
 
     pub fn pods(&self) -> impl Iterator<Item = Pod<'_>> {
-        self.of("Deployment").map(|deployment| Pod::of(self, deployment))
+        self.documents_of_kind("Deployment").map(|deployment| Pod::from_workload(self, deployment))
     }
 }
 
 /// The text at a JSON pointer.
 #[track_caller]
-pub fn at<'a>(value: &'a Value, pointer: &str) -> &'a str {
+pub fn text_at<'a>(value: &'a Value, pointer: &str) -> &'a str {
     value.pointer(pointer).and_then(Value::as_str).unwrap_or_else(|| panic!("no text at {pointer} of {value:#}"))
 }
 
 /// The list at a JSON pointer; empty where there is none.
-pub fn list<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
+pub fn list_at<'a>(value: &'a Value, pointer: &str) -> &'a [Value] {
     value.pointer(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
 }
 
 /// All there are, rendered once.
-pub fn all() -> &'static [Bundle] {
+pub fn all_bundles() -> &'static [Bundle] {
     static ALL: OnceLock<Vec<Bundle>> = OnceLock::new();
     ALL.get_or_init(|| {
         let ci = root().join(CHART).join("ci");
@@ -111,7 +111,7 @@ pub fn all() -> &'static [Bundle] {
                 json!({"name": name, "path": root().join(CHART), "values": values})
             })
             .collect();
-        let own = super::values::OwnChart::new();
+        let own = super::values::ParentChart::new();
         charts.push(json!({"name": "a chart of one's own", "path": own.path(), "values": ""}));
         let plain: Vec<Value> = PLAIN
             .iter()
@@ -130,17 +130,17 @@ pub fn all() -> &'static [Bundle] {
 }
 
 /// What the chart becomes with these values.
-pub fn with_values(values: &str) -> Bundle {
+pub fn render_with_values(values: &str) -> Bundle {
     render(&[json!({"name": values, "path": root().join(CHART), "values": values})], &[]).remove(0)
 }
 
 /// What the chart becomes with each of these values.
-pub fn with_each<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Bundle> {
-    of_chart(&root().join(CHART), values)
+pub fn render_with_each<'a>(values: impl IntoIterator<Item = &'a str>) -> Vec<Bundle> {
+    render_chart(&root().join(CHART), values)
 }
 
 /// What the chart of a folder becomes with each of these values.
-pub fn of_chart<'a>(path: &Path, values: impl IntoIterator<Item = &'a str>) -> Vec<Bundle> {
+pub fn render_chart<'a>(path: &Path, values: impl IntoIterator<Item = &'a str>) -> Vec<Bundle> {
     let job = |values| json!({"name": values, "path": path, "values": values});
     render(&values.into_iter().map(job).collect::<Vec<_>>(), &[])
 }

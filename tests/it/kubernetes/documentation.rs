@@ -1,6 +1,6 @@
 //! What `deploy/kubernetes.md` and the chart's own page tell people to write.
 
-use super::bundle::{CHART, root, with_each};
+use super::bundle::{CHART, render_with_each, root};
 use super::read;
 use crate::support::gateway::diglot;
 use std::path::Path;
@@ -24,7 +24,7 @@ pub struct Credentials {
 
 impl Credentials {
     /// Those that the page's commands make, once.
-    pub fn made() -> &'static Credentials {
+    pub fn generate() -> &'static Credentials {
         static MADE: OnceLock<Credentials> = OnceLock::new();
         MADE.get_or_init(|| {
             let folder = std::env::temp_dir().join(format!("diglot-secret-{}", std::process::id()));
@@ -51,7 +51,7 @@ impl Credentials {
 
 /// Values of the pages are values that the chart takes.
 #[test]
-fn the_chart_takes_the_values_of_the_pages() {
+fn chart_accepts_the_values_shown_in_the_pages() {
     let own = format!("{CHART}/README.md");
     let values: Vec<String> = [blocks(PAGE, "yaml"), blocks(&own, "yaml")].concat();
     let values: Vec<&str> = values
@@ -60,7 +60,7 @@ fn the_chart_takes_the_values_of_the_pages() {
         .filter(|block| is_values(block))
         .collect();
     assert_eq!(values.len(), 2, "{values:?}");
-    for bundle in with_each(values) {
+    for bundle in render_with_each(values) {
         assert_eq!(bundle.error, None, "{}", bundle.name);
     }
 }
@@ -71,7 +71,7 @@ fn is_values(block: &str) -> bool {
 
 /// Whoever copies a command finds its file.
 #[test]
-fn commands_name_files_that_are_there() {
+fn commands_name_existing_files() {
     let mut files = 0;
     for page in [PAGE, &format!("{CHART}/README.md")] {
         for word in blocks(page, "sh").iter().flat_map(|block| block.split_whitespace()) {

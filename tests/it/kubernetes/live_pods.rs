@@ -1,57 +1,58 @@
 //! Every pod for real: its command with its environment and its files, its probes, a run through it to the agent beside it, and
 //! its end by the hooks of the manifest.
 
-use super::bundle::{all, at, list};
-use super::page::Credentials;
-use super::pod::{Pod, Stage, each_text};
+use super::bundle::{all_bundles, list_at, text_at};
+use super::documentation::Credentials;
+use super::pod::{Pod, PodFiles, each_text};
 use crate::support::client::{Answer, Client, INPUT, post};
 use crate::support::gateway::{Gateway, Process, diglot};
-use crate::support::sse::{events, refused, types};
+use crate::support::sse::{assert_refused, events, types};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::process::Command;
 
 #[tokio::test]
-async fn every_pod_serves_as_its_manifest_says() {
+async fn every_pod_serves_as_its_manifest_declares() {
     let mut count = 0;
-    for bundle in all() {
+    for bundle in all_bundles() {
         for pod in bundle.pods() {
             println!("{}: {}", bundle.name, pod.name);
-            serves(&pod).await;
+            assert_serves(&pod).await;
             count += 1;
         }
     }
     assert!(count >= 6, "{count}");
 }
 
-async fn serves(pod: &Pod<'_>) {
-    let stage = Stage::of(pod);
-    let agents = Agents::of(pod, &stage).await;
+async fn assert_serves(pod: &Pod<'_>) {
+    let stage = PodFiles::for_pod(pod);
+    let agents = Agents::start_for(pod, &stage).await;
     let words = [json!("diglot"), json!("check"), json!("--strict"), json!(stage.file)];
-    let checked = order(pod, &stage, &agents, &words).output().expect("the binary starts");
+    let checked = container_command(pod, &stage, &agents, &words).output().expect("the binary starts");
     assert_eq!(checked.status.code(), Some(0), "{}: {checked:?}", pod.bundle.name);
 
-    stage.write(&here(&stage, &agents));
-    let mut gateway = Gateway::by(order(pod, &stage, &agents, list(pod.gateway(), "/command"))).await;
+    stage.write(&local_config(&stage, &agents));
+    let mut gateway =
+        Gateway::start_ready(container_command(pod, &stage, &agents, list_at(pod.gateway(), "/command"))).await;
     for probe in ["startupProbe", "readinessProbe", "livenessProbe"] {
-        let path = at(&pod.gateway()[probe], "/httpGet/path");
-        assert_eq!(gateway.ask(path).await.status, 200, "{}: {probe}", pod.bundle.name);
+        let path = text_at(&pod.gateway()[probe], "/httpGet/path");
+        assert_eq!(gateway.get_status(path).await.status, 200, "{}: {probe}", pod.bundle.name);
     }
-    runs(pod, &stage, &gateway).await;
-    is_measured(pod, &gateway).await;
-    ends(pod, &stage, &agents, &mut gateway).await;
+    assert_runs(pod, &stage, &gateway).await;
+    assert_metrics_exist(pod, &gateway).await;
+    assert_shutdown(pod, &stage, &agents, &mut gateway).await;
 }
 
 /// The mock agents that stand where the pod's agents are.
 struct Agents {
     /// where the configuration has one, and where it is now
-    moved: BTreeMap<String, String>,
+    relocated: BTreeMap<String, String>,
     _processes: Vec<Process>,
 }
 
 impl Agents {
-    async fn of(pod: &Pod<'_>, stage: &Stage) -> Agents {
-        let mut agents = Agents { moved: BTreeMap::new(), _processes: Vec::new() };
+    async fn start_for(pod: &Pod<'_>, stage: &PodFiles) -> Agents {
+        let mut agents = Agents { relocated: BTreeMap::new(), _processes: Vec::new() };
         // An agent of the manifest's own is started by its own command, on another port.
         let own = pod.agent_command();
         for route in stage.config().routes {
@@ -66,7 +67,7 @@ impl Agents {
                 let mut process = Process::start(&mut command, true);
                 let said = process.line().await.expect("the agent says where it is");
                 let authority = said.split('/').nth(2).unwrap_or_else(|| panic!("no URL in {said:?}")).to_owned();
-                agents.moved.insert(upstream.authority(), authority);
+                agents.relocated.insert(upstream.authority(), authority);
                 agents._processes.push(process);
             }
         }
@@ -74,21 +75,21 @@ impl Agents {
     }
 
     /// A URL with the place where the agent is now.
-    fn moved(&self, text: &str) -> Option<String> {
-        let (own, other) = self.moved.iter().find(|(own, _)| text.starts_with(&format!("http://{own}")))?;
+    fn relocate(&self, text: &str) -> Option<String> {
+        let (own, other) = self.relocated.iter().find(|(own, _)| text.starts_with(&format!("http://{own}")))?;
         Some(text.replacen(own, other, 1))
     }
 }
 
 /// The configuration on ports that are free, with the agents that there are, and without the wait for load balancers.
-fn here(stage: &Stage, agents: &Agents) -> Value {
+fn local_config(stage: &PodFiles, agents: &Agents) -> Value {
     let mut config = stage.written.clone();
     let free = |text: &str| {
         let port = text.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
         port.map(|_| "127.0.0.1:0".to_owned())
     };
     each_text(&mut config["listeners"], &free);
-    each_text(&mut config["routes"], &|text| agents.moved(text));
+    each_text(&mut config["routes"], &|text| agents.relocate(text));
     config["drain_grace"] = json!("0s");
     if config.get("redis").is_some() {
         // Nobody is there: limits are counted here.
@@ -98,60 +99,67 @@ fn here(stage: &Stage, agents: &Agents) -> Value {
 }
 
 /// A command of the manifest, with the container's environment.
-fn order(pod: &Pod<'_>, stage: &Stage, agents: &Agents, words: &[Value]) -> Command {
+fn container_command(pod: &Pod<'_>, stage: &PodFiles, agents: &Agents, words: &[Value]) -> Command {
     assert_eq!(words[0], "diglot", "{}", pod.bundle.name);
     let mut command = diglot();
     command.args(words[1..].iter().map(|word| word.as_str().expect("text"))).env("DIGLOT_CONFIG", &stage.file);
     for (name, value) in &stage.env {
-        command.env(name, agents.moved(value).unwrap_or_else(|| value.clone()));
+        command.env(name, agents.relocate(value).unwrap_or_else(|| value.clone()));
     }
     command
 }
 
 /// Sends one request to the data plane, in TLS where that is spoken.
-async fn asked(stage: &Stage, gateway: &Gateway, request: String) -> Answer {
+async fn send_request(stage: &PodFiles, gateway: &Gateway, request: String) -> Answer {
     if stage.config().data[0].tls.is_none() {
         let mut client = Client::connect(gateway.data).await;
         client.send(request).await;
-        return client.answer().await;
+        return client.read_answer().await;
     }
     let stream = stage.authority.dialer().dial(gateway.data).await.expect("a handshake");
     let mut client = Client::over(stream);
     client.send(request).await;
-    client.answer().await
+    client.read_answer().await
 }
 
 /// A run on each route comes to its end, and only with a key where there are keys.
-async fn runs(pod: &Pod<'_>, stage: &Stage, gateway: &Gateway) {
+async fn assert_runs(pod: &Pod<'_>, stage: &PodFiles, gateway: &Gateway) {
     let config = stage.config();
     let keys = config.routes.iter().any(|route| !route.access.methods.is_empty());
     for route in &config.routes {
         if keys {
-            refused(&asked(stage, gateway, post(&route.path, "", INPUT)).await, 401, "authentication_required");
+            assert_refused(
+                &send_request(stage, gateway, post(&route.path, "", INPUT)).await,
+                401,
+                "authentication_required",
+            );
         }
-        let answer =
-            asked(stage, gateway, post(&route.path, &format!("x-api-key: {}\r\n", Credentials::made().key), INPUT))
-                .await;
+        let answer = send_request(
+            stage,
+            gateway,
+            post(&route.path, &format!("x-api-key: {}\r\n", Credentials::generate().key), INPUT),
+        )
+        .await;
         assert_eq!(answer.status, 200, "{}: {}", pod.bundle.name, answer.text());
         assert_eq!(types(&events(answer.text())).last(), Some(&"RUN_FINISHED"), "{}", pod.bundle.name);
     }
 }
 
 /// What scales pods, and what reads them, find what they ask for.
-async fn is_measured(pod: &Pod<'_>, gateway: &Gateway) {
-    let metrics = gateway.ask("/metrics").await;
-    for scaler in pod.bundle.of("HorizontalPodAutoscaler") {
+async fn assert_metrics_exist(pod: &Pod<'_>, gateway: &Gateway) {
+    let metrics = gateway.get_status("/metrics").await;
+    for scaler in pod.bundle.documents_of_kind("HorizontalPodAutoscaler") {
         let metric = scaler.text("/spec/metrics/0/pods/metric/name");
         assert!(metrics.text().contains(&format!("\n# TYPE {metric} gauge\n")), "{metric}");
     }
-    for monitor in pod.bundle.of("PodMonitor") {
+    for monitor in pod.bundle.documents_of_kind("PodMonitor") {
         let path = monitor.text("/spec/podMetricsEndpoints/0/path");
-        assert_eq!(gateway.ask(path).await.status, 200, "{path}");
+        assert_eq!(gateway.get_status(path).await.status, 200, "{path}");
     }
 }
 
 /// The end of a pod as kubelet brings it about: all preStop hooks at once, then SIGTERM. A run that is open is heard to its end.
-async fn ends(pod: &Pod<'_>, stage: &Stage, agents: &Agents, gateway: &mut Gateway) {
+async fn assert_shutdown(pod: &Pod<'_>, stage: &PodFiles, agents: &Agents, gateway: &mut Gateway) {
     let Some(agent) = pod.agent() else {
         gateway.process.signal("TERM");
         assert_eq!(gateway.process.exit().await.code(), Some(0), "{}", pod.bundle.name);
@@ -159,20 +167,20 @@ async fn ends(pod: &Pod<'_>, stage: &Stage, agents: &Agents, gateway: &mut Gatew
     };
     let mut client = Client::connect(gateway.data).await;
     client.send(post(&stage.config().routes[0].path, "", INPUT)).await;
-    assert_eq!(client.head().await.status, 200);
-    let begun = client.until("RUN_STARTED").await;
+    assert_eq!(client.read_head().await.status, 200);
+    let begun = client.read_until("RUN_STARTED").await;
 
     let mut waiting = Client::connect(gateway.status).await;
-    let path = at(agent, "/lifecycle/preStop/httpGet/path");
+    let path = text_at(agent, "/lifecycle/preStop/httpGet/path");
     waiting.send(format!("GET {path} HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n")).await;
     // There is no `drain_grace` here in which the hook would come: it has to be there before. Connections are served in their
     // order.
-    assert_eq!(gateway.ask("/livez").await.status, 200);
-    let hook = list(pod.gateway(), "/lifecycle/preStop/exec/command");
-    let drained = order(pod, stage, agents, hook).output().expect("the binary starts");
+    assert_eq!(gateway.get_status("/livez").await.status, 200);
+    let hook = list_at(pod.gateway(), "/lifecycle/preStop/exec/command");
+    let drained = container_command(pod, stage, agents, hook).output().expect("the binary starts");
     assert_eq!(drained.status.code(), Some(0), "{}: {drained:?}", pod.bundle.name);
-    assert_eq!(waiting.answer().await.status, 200, "{}", pod.bundle.name);
-    let (rest, _) = client.rest().await;
+    assert_eq!(waiting.read_answer().await.status, 200, "{}", pod.bundle.name);
+    let (rest, _) = client.read_rest().await;
     let heard = begun + &String::from_utf8_lossy(&rest);
     assert!(heard.contains("RUN_FINISHED"), "{}: {heard}", pod.bundle.name);
     assert_eq!(gateway.process.exit().await.code(), Some(0), "{}", pod.bundle.name);

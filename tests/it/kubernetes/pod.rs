@@ -1,7 +1,7 @@
 //! A pod with the gateway in it, and its files: what Kubernetes would mount, in a folder of the test.
 
-use super::bundle::{Bundle, Document, at, list};
-use super::page::Credentials;
+use super::bundle::{Bundle, Document, list_at, text_at};
+use super::documentation::Credentials;
 use crate::support::tls::Authority;
 use diglot::config::{Config, load};
 use serde_json::Value;
@@ -18,19 +18,19 @@ pub struct Pod<'a> {
 }
 
 impl<'a> Pod<'a> {
-    pub fn of(bundle: &'a Bundle, workload: &'a Document) -> Pod<'a> {
+    pub fn from_workload(bundle: &'a Bundle, workload: &'a Document) -> Pod<'a> {
         let template = &workload.object["spec"]["template"];
         Pod { bundle, name: workload.name(), labels: &template["metadata"]["labels"], spec: &template["spec"] }
     }
 
     /// All containers; those that begin before the others first.
     pub fn containers(&self) -> impl Iterator<Item = &'a Value> {
-        list(self.spec, "/initContainers").iter().chain(list(self.spec, "/containers"))
+        list_at(self.spec, "/initContainers").iter().chain(list_at(self.spec, "/containers"))
     }
 
     /// The container with the gateway in it.
     pub fn gateway(&self) -> &'a Value {
-        let mut found = self.containers().filter(|container| list(container, "/command") == ["diglot", "serve"]);
+        let mut found = self.containers().filter(|container| list_at(container, "/command") == ["diglot", "serve"]);
         let one = found.next().unwrap_or_else(|| panic!("{}: {}: no gateway", self.bundle.name, self.name));
         assert!(found.next().is_none(), "{}: {}: two gateways", self.bundle.name, self.name);
         one
@@ -38,7 +38,7 @@ impl<'a> Pod<'a> {
 
     /// Whether the gateway begins before the others.
     pub fn is_sidecar(&self) -> bool {
-        list(self.spec, "/initContainers").contains(self.gateway())
+        list_at(self.spec, "/initContainers").contains(self.gateway())
     }
 
     /// The agent beside it, where it is a sidecar.
@@ -48,20 +48,20 @@ impl<'a> Pod<'a> {
 
     /// The words that start the agent beside it; none where they are those of its image.
     pub fn agent_command(&self) -> Vec<&'a Value> {
-        let words = |agent| list(agent, "/command").iter().chain(list(agent, "/args"));
+        let words = |agent| list_at(agent, "/command").iter().chain(list_at(agent, "/args"));
         self.agent().into_iter().flat_map(words).collect()
     }
 
     /// The port of that name of the gateway's container.
     pub fn port(&self, name: &str) -> u64 {
-        let found = list(self.gateway(), "/ports").iter().find(|port| port["name"] == name);
+        let found = list_at(self.gateway(), "/ports").iter().find(|port| port["name"] == name);
         let port = found.unwrap_or_else(|| panic!("{}: {}: no port {name}", self.bundle.name, self.name));
         port["containerPort"].as_u64().expect("a number")
     }
 }
 
 /// A pod's files, gone at the end of the test.
-pub struct Stage {
+pub struct PodFiles {
     folder: PathBuf,
     /// the configuration's place
     pub file: PathBuf,
@@ -73,14 +73,14 @@ pub struct Stage {
     pub authority: Authority,
 }
 
-impl Drop for Stage {
+impl Drop for PodFiles {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
 }
 
-impl Stage {
-    pub fn of(pod: &Pod<'_>) -> Stage {
+impl PodFiles {
+    pub fn for_pod(pod: &Pod<'_>) -> PodFiles {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("diglot-pod-{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let folder = std::env::temp_dir().join(name);
@@ -89,17 +89,17 @@ impl Stage {
         let inside = |path: &str| folder.join(path.trim_start_matches('/'));
         let container = pod.gateway();
         let mut mounts: Vec<&str> = Vec::new();
-        for mount in list(container, "/volumeMounts") {
+        for mount in list_at(container, "/volumeMounts") {
             assert!(mount.get("subPath").is_none(), "{}: a file by subPath never changes", pod.name);
-            let place = inside(at(mount, "/mountPath"));
-            mounts.push(at(mount, "/mountPath"));
+            let place = inside(text_at(mount, "/mountPath"));
+            mounts.push(text_at(mount, "/mountPath"));
             std::fs::create_dir_all(&place).expect("a folder");
-            for (file, text) in files(pod, at(mount, "/name"), &authority) {
+            for (file, text) in files(pod, text_at(mount, "/name"), &authority) {
                 std::fs::write(place.join(file), text).expect("a file");
             }
         }
         let env: HashMap<&str, &str> =
-            list(container, "/env").iter().map(|one| (at(one, "/name"), at(one, "/value"))).collect();
+            list_at(container, "/env").iter().map(|one| (text_at(one, "/name"), text_at(one, "/value"))).collect();
         let file = inside(env["DIGLOT_CONFIG"]);
         let text = std::fs::read_to_string(&file).expect("DIGLOT_CONFIG names a file that is mounted");
         let mut written: Value = serde_saphyr::from_str(&text).expect("YAML");
@@ -109,7 +109,7 @@ impl Stage {
         });
         let env = env.into_iter().filter(|(name, _)| *name != "DIGLOT_CONFIG");
         let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-        let stage = Stage { folder, file, written, env, authority };
+        let stage = PodFiles { folder, file, written, env, authority };
         stage.write(&stage.written);
         stage
     }
@@ -130,18 +130,18 @@ impl Stage {
 
 /// The files of one volume.
 fn files(pod: &Pod<'_>, volume: &str, authority: &Authority) -> Vec<(String, String)> {
-    let volumes = list(pod.spec, "/volumes");
+    let volumes = list_at(pod.spec, "/volumes");
     let found = volumes.iter().find(|one| one["name"] == volume);
     let found = found.unwrap_or_else(|| panic!("{}: {}: no volume {volume}", pod.bundle.name, pod.name));
     if let Some(map) = found.get("configMap") {
-        let map = pod.bundle.find("ConfigMap", at(map, "/name"));
+        let map = pod.bundle.find("ConfigMap", text_at(map, "/name"));
         let data = map.object["data"].as_object().expect("data");
         return data.iter().map(|(name, text)| (name.clone(), text.as_str().expect("text").to_owned())).collect();
     }
     if let Some(secret) = found.get("secret") {
         // Whoever runs it can read it: it belongs to root, and no group is set.
         assert_eq!(secret["defaultMode"], 0o444, "{}", pod.name);
-        return secret_files(at(secret, "/secretName"), authority);
+        return secret_files(text_at(secret, "/secretName"), authority);
     }
     assert!(found.get("emptyDir").is_some(), "{found}: say here what is in such a volume");
     Vec::new()
@@ -150,7 +150,7 @@ fn files(pod: &Pod<'_>, volume: &str, authority: &Authority) -> Vec<(String, Str
 /// What the pages say that a Secret has to hold.
 fn secret_files(name: &str, authority: &Authority) -> Vec<(String, String)> {
     let pem = |file: &str| std::fs::read_to_string(authority.path(file)).expect(file);
-    let Credentials { keys, agent_token, .. } = Credentials::made();
+    let Credentials { keys, agent_token, .. } = Credentials::generate();
     let files = match name {
         "diglot" | "agents" => vec![("keys.yaml", keys.clone()), ("agent-token", agent_token.clone())],
         "agents-tls" => vec![("tls.crt", pem("gateway.pem")), ("tls.key", pem("gateway.key"))],

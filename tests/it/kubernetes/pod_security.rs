@@ -1,7 +1,7 @@
 //! The Pod Security Standard `restricted`, with what it takes over from `baseline`, a row for each control, and what this
 //! gateway needs beside. <https://kubernetes.io/docs/concepts/security/pod-security-standards/>
 
-use super::bundle::{all, list};
+use super::bundle::{all_bundles, list_at};
 use serde_json::{Value, json};
 
 /// A control: what a pod that breaks it is told, whether a pod keeps it, and a value that breaks it.
@@ -14,22 +14,24 @@ struct Control {
 const CONTROLS: &[Control] = &[
     Control {
         name: "Host Namespaces",
-        keeps: |pod| ["hostNetwork", "hostPID", "hostIPC"].iter().all(|key| !is(pod, key)),
+        keeps: |pod| ["hostNetwork", "hostPID", "hostIPC"].iter().all(|key| !is_true(pod, key)),
         planted: ("/hostNetwork", || json!(true)),
     },
     Control {
         name: "HostProcess",
-        keeps: |pod| contexts(pod).all(|context| !is(&context["windowsOptions"], "hostProcess")),
+        keeps: |pod| contexts(pod).all(|context| !is_true(&context["windowsOptions"], "hostProcess")),
         planted: ("/securityContext/windowsOptions", || json!({"hostProcess": true})),
     },
     Control {
         name: "Privileged Containers",
-        keeps: |pod| contexts(pod).all(|context| !is(context, "privileged")),
+        keeps: |pod| contexts(pod).all(|context| !is_true(context, "privileged")),
         planted: ("/containers/0/securityContext/privileged", || json!(true)),
     },
     Control {
         name: "Host Ports",
-        keeps: |pod| containers(pod).all(|one| list(one, "/ports").iter().all(|port| port.get("hostPort").is_none())),
+        keeps: |pod| {
+            containers(pod).all(|one| list_at(one, "/ports").iter().all(|port| port.get("hostPort").is_none()))
+        },
         planted: ("/initContainers/0/ports/0/hostPort", || json!(8787)),
     },
     Control {
@@ -53,7 +55,7 @@ const CONTROLS: &[Control] = &[
                 "projected",
                 "secret",
             ];
-            list(pod, "/volumes").iter().all(|volume| {
+            list_at(pod, "/volumes").iter().all(|volume| {
                 let mut kinds = volume.as_object().expect("a mapping").keys().filter(|key| *key != "name");
                 kinds.all(|kind| good.contains(&kind.as_str()))
             })
@@ -62,14 +64,14 @@ const CONTROLS: &[Control] = &[
     },
     Control {
         name: "Privilege Escalation",
-        keeps: |pod| own(pod, |context| context.get("allowPrivilegeEscalation") == Some(&json!(false))),
+        keeps: |pod| all_containers_keep(pod, |context| context.get("allowPrivilegeEscalation") == Some(&json!(false))),
         planted: ("/containers/0/securityContext/allowPrivilegeEscalation", || json!(null)),
     },
     Control {
         name: "Running as Non-root",
         keeps: |pod| {
-            let inherited = is(&pod["securityContext"], "runAsNonRoot");
-            own(pod, |context| context.get("runAsNonRoot").map_or(inherited, |own| own == true))
+            let inherited = is_true(&pod["securityContext"], "runAsNonRoot");
+            all_containers_keep(pod, |context| context.get("runAsNonRoot").map_or(inherited, |own| own == true))
         },
         planted: ("/containers/0/securityContext/runAsNonRoot", || json!(false)),
     },
@@ -86,16 +88,19 @@ const CONTROLS: &[Control] = &[
                 profile == "RuntimeDefault" || profile == "Localhost"
             };
             let inherited = good(&pod["securityContext"]);
-            own(pod, |context| if context.get("seccompProfile").is_some() { good(context) } else { inherited })
+            all_containers_keep(
+                pod,
+                |context| if context.get("seccompProfile").is_some() { good(context) } else { inherited },
+            )
         },
         planted: ("/securityContext/seccompProfile", || json!({"type": "Unconfined"})),
     },
     Control {
         name: "Capabilities",
         keeps: |pod| {
-            own(pod, |context| {
-                let added = list(context, "/capabilities/add");
-                list(context, "/capabilities/drop").contains(&json!("ALL"))
+            all_containers_keep(pod, |context| {
+                let added = list_at(context, "/capabilities/add");
+                list_at(context, "/capabilities/drop").contains(&json!("ALL"))
                     && added.iter().all(|one| one == "NET_BIND_SERVICE")
             })
         },
@@ -107,7 +112,9 @@ const CONTROLS: &[Control] = &[
         keeps: |pod| {
             let gateways = containers(pod).filter(|one| one["name"] == "diglot");
             gateways.map(|one| &one["securityContext"]).all(|context| {
-                is(context, "readOnlyRootFilesystem") && context["runAsUser"] == 65532 && context["runAsGroup"] == 65532
+                is_true(context, "readOnlyRootFilesystem")
+                    && context["runAsUser"] == 65532
+                    && context["runAsGroup"] == 65532
             })
         },
         planted: ("/initContainers/0/securityContext/readOnlyRootFilesystem", || json!(false)),
@@ -132,12 +139,15 @@ const CONTROLS: &[Control] = &[
     },
 ];
 
-fn is(value: &Value, key: &str) -> bool {
+fn is_true(value: &Value, key: &str) -> bool {
     value.get(key) == Some(&json!(true))
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = &Value> {
-    list(pod, "/initContainers").iter().chain(list(pod, "/containers")).chain(list(pod, "/ephemeralContainers"))
+    list_at(pod, "/initContainers")
+        .iter()
+        .chain(list_at(pod, "/containers"))
+        .chain(list_at(pod, "/ephemeralContainers"))
 }
 
 /// The security contexts of the pod and of its containers.
@@ -146,34 +156,34 @@ fn contexts(pod: &Value) -> impl Iterator<Item = &Value> {
 }
 
 /// Whether it holds for every container, one without a context too.
-fn own(pod: &Value, keeps: impl Fn(&Value) -> bool) -> bool {
+fn all_containers_keep(pod: &Value, keeps: impl Fn(&Value) -> bool) -> bool {
     containers(pod).all(|container| keeps(container.get("securityContext").unwrap_or(&Value::Null)))
 }
 
 /// The controls that a pod breaks.
-fn broken(pod: &Value) -> Vec<&'static str> {
+fn broken_controls(pod: &Value) -> Vec<&'static str> {
     CONTROLS.iter().filter(|control| !(control.keeps)(pod)).map(|control| control.name).collect()
 }
 
 #[test]
-fn every_pod_is_restricted() {
-    for bundle in all() {
+fn every_pod_meets_the_restricted_standard() {
+    for bundle in all_bundles() {
         for pod in bundle.pods() {
-            assert_eq!(broken(pod.spec), [""; 0], "{}", bundle.name);
+            assert_eq!(broken_controls(pod.spec), [""; 0], "{}", bundle.name);
         }
     }
 }
 
 /// Each row can fail, and fails alone.
 #[test]
-fn a_control_that_is_broken_is_seen() {
-    let sidecar = all().iter().find(|bundle| bundle.name == "sidecar.yaml").expect("the manifest");
+fn detects_each_broken_control() {
+    let sidecar = all_bundles().iter().find(|bundle| bundle.name == "sidecar.yaml").expect("the manifest");
     let pod = sidecar.pods().next().expect("a pod").spec;
     for Control { name, planted: (pointer, value), .. } in CONTROLS {
         let (place, key) = pointer.rsplit_once('/').expect("a pointer");
         let mut spoilt = pod.clone();
         let place = if place.is_empty() { Some(&mut spoilt) } else { spoilt.pointer_mut(place) };
         place.and_then(Value::as_object_mut).expect("a mapping").insert(key.to_owned(), value());
-        assert_eq!(broken(&spoilt), [*name], "{pointer}");
+        assert_eq!(broken_controls(&spoilt), [*name], "{pointer}");
     }
 }

@@ -1,9 +1,9 @@
 //! What the chart does with values: those that it refuses, those that make new pods, and a chart that has it inside.
 
-use super::bundle::{CHART, all, at, entries, of_chart, root, with_each, with_values};
+use super::bundle::{CHART, all_bundles, entries, render_chart, render_with_each, render_with_values, root, text_at};
 use super::read;
 use diglot::config::load;
-use diglot::config::reload::needs_restart;
+use diglot::config::reload::keys_needing_restart;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn values(config: &str, more: &str) -> String {
 
 /// Every row is a mistake that somebody makes, and words of the answer that lead out of it.
 #[test]
-fn values_that_cannot_be_meant_are_refused() {
+fn rejects_invalid_values() {
     #[rustfmt::skip]
     let rows: &[(&str, &str, &[&str])] = &[
         // keys that are not there, and values of another kind
@@ -57,7 +57,7 @@ fn values_that_cannot_be_meant_are_refused() {
         ("run_dir: /var/run/diglot", "", &["/config/run_dir"]),
     ];
     let all: Vec<String> = rows.iter().map(|(config, more, _)| values(config, more)).collect();
-    for (bundle, (config, more, words)) in with_each(all.iter().map(String::as_str)).into_iter().zip(rows) {
+    for (bundle, (config, more, words)) in render_with_each(all.iter().map(String::as_str)).into_iter().zip(rows) {
         let said = bundle.error.unwrap_or_else(|| panic!("{config} {more}: was taken"));
         for word in *words {
             assert!(said.contains(word), "{config} {more}: {word:?} is not in\n{said}");
@@ -66,14 +66,14 @@ fn values_that_cannot_be_meant_are_refused() {
     for (values, word) in
         [("{}", "/config/routes"), ("config: {routes: [{path: /a}]}", "missing properties 'client', 'agent'")]
     {
-        let said = with_values(values).error.expect("an error");
+        let said = render_with_values(values).error.expect("an error");
         assert!(said.contains(word), "{values}: {said}");
     }
 }
 
 /// Files below /run/secrets may come from a volume of one's own, too, and names of variables are nobody's business here.
 #[test]
-fn secrets_may_be_mounted_otherwise() {
+fn accepts_secrets_mounted_by_other_means() {
     let rows = [
         ("/run/secrets/redis/password", "secrets: [redis]"),
         ("/run/secrets/redis/password", "volumeMounts: [{name: v, mountPath: /run/secrets/redis}]"),
@@ -86,22 +86,22 @@ fn secrets_may_be_mounted_otherwise() {
         .iter()
         .map(|(file, more)| values(&format!("redis: {{url: 'redis://r/', password_file: '{file}'}}"), more))
         .collect();
-    for bundle in with_each(texts.iter().map(String::as_str)) {
+    for bundle in render_with_each(texts.iter().map(String::as_str)) {
         assert_eq!(bundle.error, None, "{}", bundle.name);
     }
 }
 
 /// A Service has the port that clients expect of its scheme, unless another is asked for, and its ways in lead there.
 #[test]
-fn the_port_of_the_service_is_that_of_its_scheme() {
+fn service_port_follows_the_scheme() {
     let tls = "listeners: {data: [{address: '0.0.0.0:8443', tls: {cert: a, key: b}}]}";
     let ways = "ingress: {enabled: true, host: a}\nhttpRoute: {enabled: true, parentRefs: [{name: a}]}";
     let rows = [("", "", 80), (tls, "", 443), ("", "service: {port: 8080}", 8080), (tls, "service: {port: 80}", 80)];
     let texts: Vec<String> = rows.iter().map(|(config, more, _)| values(config, &format!("{more}\n{ways}"))).collect();
-    for (bundle, (_, _, port)) in with_each(texts.iter().map(String::as_str)).iter().zip(rows) {
+    for (bundle, (_, _, port)) in render_with_each(texts.iter().map(String::as_str)).iter().zip(rows) {
         assert_eq!(bundle.error, None, "{}", bundle.name);
         for (kind, pointer) in [("Service", "/spec/ports/0/port"), ("HTTPRoute", "/spec/rules/0/backendRefs/0/port")] {
-            let object = &bundle.of(kind).next().expect(kind).object;
+            let object = &bundle.documents_of_kind(kind).next().expect(kind).object;
             assert_eq!(object.pointer(pointer), Some(&Value::from(port)), "{kind}: {}", bundle.name);
         }
         assert!(bundle.notes.contains(&format!(".agents:{port}/a\n")), "{}", bundle.notes);
@@ -110,16 +110,16 @@ fn the_port_of_the_service_is_that_of_its_scheme() {
 
 /// In a chart of somebody else's, too: its pod is made as our page shows it.
 #[test]
-fn a_pod_of_a_chart_of_ones_own_is_replaced_too() {
-    let own = OwnChart::new();
+fn replaces_pods_of_a_parent_chart() {
+    let own = ParentChart::new();
     let with = |config: &str| format!("diglot: {{config: {{{config}}}}}");
     let texts = [with(""), with("keep_alive: 1s"), with("trusted_proxies: [10.0.0.0/8]")];
-    let bundles = of_chart(own.path(), texts.iter().map(String::as_str));
+    let bundles = render_chart(own.path(), texts.iter().map(String::as_str));
     let templates: Vec<&Value> = bundles
         .iter()
         .map(|bundle| {
             assert_eq!(bundle.error, None, "{}", bundle.name);
-            &bundle.of("Deployment").next().expect("a Deployment").object["spec"]["template"]
+            &bundle.documents_of_kind("Deployment").next().expect("a Deployment").object["spec"]["template"]
         })
         .collect();
     assert_eq!(templates[0], templates[1], "a process takes it");
@@ -128,7 +128,7 @@ fn a_pod_of_a_chart_of_ones_own_is_replaced_too() {
 
 /// A pod is replaced where its process could not take the new configuration, and else is left alone.
 #[test]
-fn new_pods_come_when_a_process_cannot_take_the_configuration() {
+fn replaces_pods_when_a_reload_cannot_apply_the_change() {
     // With the chart's own defaults, so that a row changes one thing.
     #[rustfmt::skip]
     let rows: &[&str] = &[
@@ -143,13 +143,13 @@ fn new_pods_come_when_a_process_cannot_take_the_configuration() {
     let mut texts =
         vec![values("", ""), values("", "restartOnChange: true"), values("keep_alive: 1s", "restartOnChange: true")];
     texts.extend(rows.iter().map(|row| values(row, "")));
-    let bundles = with_each(texts.iter().map(String::as_str));
+    let bundles = render_with_each(texts.iter().map(String::as_str));
     let seen: Vec<(Value, String)> = bundles
         .iter()
         .map(|bundle| {
             assert_eq!(bundle.error, None, "{}", bundle.name);
-            let deployment = bundle.of("Deployment").next().expect("a Deployment");
-            let map = bundle.of("ConfigMap").next().expect("a ConfigMap");
+            let deployment = bundle.documents_of_kind("Deployment").next().expect("a Deployment");
+            let map = bundle.documents_of_kind("ConfigMap").next().expect("a ConfigMap");
             (deployment.object["spec"]["template"].clone(), map.text("/data/diglot.yaml").to_owned())
         })
         .collect();
@@ -159,7 +159,7 @@ fn new_pods_come_when_a_process_cannot_take_the_configuration() {
     let (template, before) = (&seen[0].0, understood(&seen[0].1));
     let mut keys = BTreeSet::new();
     for ((other, text), row) in seen[3..].iter().zip(rows) {
-        let needed = needs_restart(&before, &understood(text));
+        let needed = keys_needing_restart(&before, &understood(text));
         assert_eq!(template != other, !needed.is_empty(), "{row}: {needed:?}");
         keys.extend(needed);
     }
@@ -171,9 +171,9 @@ fn new_pods_come_when_a_process_cannot_take_the_configuration() {
 
 /// Numbers arrive as they were written, however large: Helm reads them all as floating point.
 #[test]
-fn numbers_of_the_configuration_keep_their_digits() {
-    let bundle = all().iter().find(|bundle| bundle.name.ends_with("gateway-whole.yaml")).expect("the values");
-    let text = bundle.of("ConfigMap").next().expect("a ConfigMap").text("/data/diglot.yaml");
+fn keeps_the_digits_of_configured_numbers() {
+    let bundle = all_bundles().iter().find(|bundle| bundle.name.ends_with("gateway-whole.yaml")).expect("the values");
+    let text = bundle.documents_of_kind("ConfigMap").next().expect("a ConfigMap").text("/data/diglot.yaml");
     for line in ["events: 100000000", "max_streams: 1000000", "request_body: 8388608"] {
         assert!(text.lines().any(|own| own.trim() == line), "{line}\n{text}");
     }
@@ -181,15 +181,15 @@ fn numbers_of_the_configuration_keep_their_digits() {
 
 /// What Helm says at the end names addresses that are there.
 #[test]
-fn the_notes_name_the_paths() {
-    for bundle in all().iter().filter(|bundle| bundle.name.starts_with(CHART)) {
+fn notes_name_the_url_of_each_route() {
+    for bundle in all_bundles().iter().filter(|bundle| bundle.name.starts_with(CHART)) {
         if bundle.pods().next().is_none() {
             assert!(bundle.notes.contains("ConfigMap"), "{}", bundle.notes);
             continue;
         }
-        let service = bundle.of("Service").next().expect("a Service");
+        let service = bundle.documents_of_kind("Service").next().expect("a Service");
         let (port, name) = (&service.object["spec"]["ports"][0]["port"], service.name());
-        let scheme = at(&service.object, "/spec/ports/0/appProtocol");
+        let scheme = text_at(&service.object, "/spec/ports/0/appProtocol");
         let url = format!("{scheme}://{name}.agents:{port}/agents/chat");
         assert!(bundle.notes.contains(&url), "{url} is not in\n{}", bundle.notes);
         assert!(bundle.notes.contains(&format!("deployment/{name}")), "{}", bundle.notes);
@@ -197,13 +197,13 @@ fn the_notes_name_the_paths() {
 }
 
 /// The chart that README.md of ours shows, with ours inside. Gone when dropped.
-pub struct OwnChart(PathBuf);
+pub struct ParentChart(PathBuf);
 
-impl OwnChart {
-    pub fn new() -> OwnChart {
+impl ParentChart {
+    pub fn new() -> ParentChart {
         static MADE: AtomicUsize = AtomicUsize::new(0);
         let (process, nth) = (std::process::id(), MADE.fetch_add(1, Ordering::Relaxed));
-        let own = OwnChart(std::env::temp_dir().join(format!("diglot-chart-{process}-{nth}")));
+        let own = ParentChart(std::env::temp_dir().join(format!("diglot-chart-{process}-{nth}")));
         let page = read(&format!("{CHART}/README.md"));
         let block = |beginning: &str| {
             let found = page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
@@ -228,7 +228,7 @@ impl OwnChart {
     }
 }
 
-impl Drop for OwnChart {
+impl Drop for ParentChart {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.0);
     }

@@ -1,58 +1,58 @@
 //! Legal canonical streams: every kind of `event/kind.rs`, with any of its optional members.
 
 use super::dice::Dice;
-use diglot::event::kind::{Form, Slot};
-use diglot::event::run::{Item, Move};
-use diglot::event::{Field, Kind};
+use diglot::event::kind::{MemberType, Slot};
+use diglot::event::run::{ItemAction, RunItem};
+use diglot::event::{EventType, Field};
 
 struct Script {
     dice: Dice,
     events: Vec<String>,
-    open: Vec<(Item, String)>,
+    open: Vec<(RunItem, String)>,
     count: usize,
 }
 
 /// The stream of this seed.
 pub fn stream(seed: u64) -> Vec<String> {
     let mut script = Script { dice: Dice::new(seed), events: Vec::new(), open: Vec::new(), count: 0 };
-    script.say(Kind::RunStarted, &[(Field::ThreadId, "\"t1\""), (Field::RunId, "\"r1\"")]);
+    script.push_event(EventType::RunStarted, &[(Field::ThreadId, "\"t1\""), (Field::RunId, "\"r1\"")]);
     for _ in 0..script.dice.below(30) {
         script.step();
     }
-    if script.dice.once_in(4) {
-        script.say(Kind::RunError, &[]);
+    if script.dice.one_in(4) {
+        script.push_event(EventType::RunError, &[]);
         return script.events;
     }
     while let Some((item, id)) = script.open.pop() {
         let (kind, field) = item.closer();
-        script.say(kind, &[(field, &id)]);
+        script.push_event(kind, &[(field, &id)]);
     }
-    script.say(Kind::RunFinished, &[(Field::ThreadId, "\"t1\""), (Field::RunId, "\"r1\"")]);
+    script.push_event(EventType::RunFinished, &[(Field::ThreadId, "\"t1\""), (Field::RunId, "\"r1\"")]);
     script.events
 }
 
 impl Script {
     fn step(&mut self) {
-        let kind = Kind::ALL[self.dice.below(Kind::ALL.len())];
-        match (kind, Item::touched_by(kind)) {
-            (Kind::RunStarted | Kind::RunFinished | Kind::RunError, _) => {}
-            (Kind::TextMessageChunk | Kind::ReasoningMessageChunk, _) => self.chunks(kind, Field::MessageId),
-            (Kind::ToolCallChunk, _) => self.chunks(kind, Field::ToolCallId),
-            (_, Some((item, Move::Open, field))) => {
-                let id = self.fresh();
+        let kind = EventType::ALL[self.dice.below(EventType::ALL.len())];
+        match (kind, RunItem::action_for(kind)) {
+            (EventType::RunStarted | EventType::RunFinished | EventType::RunError, _) => {}
+            (EventType::TextMessageChunk | EventType::ReasoningMessageChunk, _) => self.chunks(kind, Field::MessageId),
+            (EventType::ToolCallChunk, _) => self.chunks(kind, Field::ToolCallId),
+            (_, Some((item, ItemAction::Open, field))) => {
+                let id = self.fresh_id();
                 self.open.push((item, id.clone()));
-                self.say(kind, &[(field, &id)]);
+                self.push_event(kind, &[(field, &id)]);
             }
             (_, Some((item, step, field))) => {
                 let Some(at) = self.open.iter().rposition(|(own, _)| *own == item) else { return };
                 let id = self.open[at].1.clone();
-                if step == Move::Close {
+                if step == ItemAction::Close {
                     self.open.remove(at);
                 }
-                self.say(kind, &[(field, &id)]);
+                self.push_event(kind, &[(field, &id)]);
             }
-            (Kind::ActivitySnapshot | Kind::ActivityDelta, _) if self.dice.once_in(2) => self.activity(),
-            (_, None) => self.say(kind, &[]),
+            (EventType::ActivitySnapshot | EventType::ActivityDelta, _) if self.dice.one_in(2) => self.activity(),
+            (_, None) => self.push_event(kind, &[]),
         }
     }
 
@@ -72,10 +72,10 @@ impl Script {
             "m:block:1",
             "m:block:b",
         ]);
-        let open = self.dice.once_in(2) && !self.open.iter().any(|(_, id)| id == "\"m\"");
+        let open = self.dice.one_in(2) && !self.open.iter().any(|(_, id)| id == "\"m\"");
         if open {
-            self.open.push((Item::Text, "\"m\"".to_owned()));
-            self.say(Kind::TextMessageStart, &[(Field::MessageId, "\"m\"")]);
+            self.open.push((RunItem::Text, "\"m\"".to_owned()));
+            self.push_event(EventType::TextMessageStart, &[(Field::MessageId, "\"m\"")]);
         }
         let (task, other) = (self.dice.value(1), self.dice.object(1));
         let kind = self.dice.pick(&["hai.collaboration", "hai.collaboration", "hai.fold", "hai.text", "PLAN"]);
@@ -89,40 +89,42 @@ impl Script {
             6 => format!(r#""content":{{"data":{task}}}"#),
             _ => format!(r#""content":{other}"#),
         };
-        let wire = if body.starts_with("\"patch") { Kind::ActivityDelta } else { Kind::ActivitySnapshot }.wire();
+        let wire =
+            if body.starts_with("\"patch") { EventType::ActivityDelta } else { EventType::ActivitySnapshot }.wire();
         self.events.push(format!(r#"{{"type":"{wire}","messageId":"{id}","activityType":"{kind}",{body}{metadata}}}"#));
     }
 
     /// The first chunk names itself, and a later one says nothing that the first did not.
-    fn chunks(&mut self, kind: Kind, field: Field) {
-        let id = self.fresh();
+    fn chunks(&mut self, kind: EventType, field: Field) {
+        let id = self.fresh_id();
         let mut fixed = vec![(field, id.as_str())];
-        if kind == Kind::ToolCallChunk {
+        if kind == EventType::ToolCallChunk {
             fixed.push((Field::ToolCallName, "\"f\""));
         }
-        self.say(kind, &fixed);
+        self.push_event(kind, &fixed);
         for _ in 0..self.dice.below(3) {
-            if self.dice.once_in(3) {
-                self.say(Kind::Raw, &[]);
+            if self.dice.one_in(3) {
+                self.push_event(EventType::Raw, &[]);
             }
-            let id = if self.dice.once_in(2) { format!("\"{}\":{id},", field.camel()) } else { String::new() };
+            let id = if self.dice.one_in(2) { format!("\"{}\":{id},", field.camel()) } else { String::new() };
             let delta = self.dice.string();
             self.events.push(format!(r#"{{"type":"{}",{id}"delta":{delta}}}"#, kind.wire()));
         }
     }
 
-    fn fresh(&mut self) -> String {
+    fn fresh_id(&mut self) -> String {
         self.count += 1;
         let odd = self.dice.pick(&["id", "标识", "a\\\"b", ":reasoning:1", "\\u4f60"]);
         format!("\"{odd}{}\"", self.count)
     }
 
     /// One event: the members given, every other required one, and some of the optional ones.
-    fn say(&mut self, kind: Kind, fixed: &[(Field, &str)]) {
+    fn push_event(&mut self, kind: EventType, fixed: &[(Field, &str)]) {
         let mut members = vec![format!("\"type\":\"{}\"", kind.wire())];
         for slot in kind.all_slots() {
             // What has an owner keeps it, and a parent must be known: tags stand on events that nobody owns.
-            let free = matches!(kind, Kind::StateSnapshot | Kind::StateDelta | Kind::Raw | Kind::Custom);
+            let free =
+                matches!(kind, EventType::StateSnapshot | EventType::StateDelta | EventType::Raw | EventType::Custom);
             let owned = !free && !slot.required;
             if slot.field == Field::ParentSubagentRunId || (slot.field == Field::SubagentRunId && owned) {
                 continue;
@@ -131,12 +133,12 @@ impl Script {
                 Some((_, value)) => (*value).to_owned(),
                 // Two kinds of message never share an id; the guard sees to it where an agent does not.
                 None if slot.field == Field::MessageId => format!("\"{} {}", kind.wire(), &self.dice.string()[1..]),
-                None if slot.required || self.dice.once_in(4) => self.fill(slot),
+                None if slot.required || self.dice.one_in(4) => self.member_value(slot),
                 None => continue,
             };
             members.push(format!("\"{}\":{value}", slot.field.camel()));
         }
-        if self.dice.once_in(5) {
+        if self.dice.one_in(5) {
             let name = self.dice.pick(&["future", "blockId", "extra", "style", "$note", "键"]);
             members.push(format!("\"{name}\":{}", self.dice.value(2)));
         }
@@ -145,30 +147,30 @@ impl Script {
         self.events.push(format!("{{{}}}", members.join(",")));
     }
 
-    fn fill(&mut self, slot: &Slot) -> String {
-        match (slot.field, slot.form) {
+    fn member_value(&mut self, slot: &Slot) -> String {
+        match (slot.field, slot.member_type) {
             (Field::Metadata, _) => self.metadata(),
             (Field::Messages, _) => self.messages(),
-            (_, Form::Str) => self.dice.string(),
-            (_, Form::Word(words)) => format!("\"{}\"", self.dice.pick(words)),
-            (_, Form::Any) => self.dice.value(3),
-            (_, Form::Present) => self.dice.present(),
-            (_, Form::Object) => self.dice.object(2),
-            (_, Form::Outcome) => {
+            (_, MemberType::Str) => self.dice.string(),
+            (_, MemberType::StringEnum(words)) => format!("\"{}\"", self.dice.pick(words)),
+            (_, MemberType::Any) => self.dice.value(3),
+            (_, MemberType::Present) => self.dice.non_null_value(),
+            (_, MemberType::Object) => self.dice.object(2),
+            (_, MemberType::Outcome) => {
                 let call =
                     self.dice.pick(&["", r#","toolCallId":"c""#, r#","message":"问","responseSchema":{"n":1.0}"#]);
                 format!(
                     r#"{{"type":"interrupt","interrupts":[{{"id":"i","reason":"ask"{call}}},{{"id":"\u4f60","reason":""}}]}}"#
                 )
             }
-            (_, Form::Input) => r#"{"threadId":"t","runId":"r","messages":[],"state":{"n":1.10}}"#.to_owned(),
-            (_, Form::Usage) => r#"[{"provider":"p","inputTokens":3}]"#.to_owned(),
-            (_, Form::Array) => format!("[{}]", self.dice.object(1)),
-            (_, Form::Patch) => self.dice.patch(),
-            (_, Form::Content) if self.dice.once_in(2) => self.dice.parts(),
-            (_, Form::Content) => self.dice.string(),
-            (_, Form::Bool) => self.dice.pick(&["true", "false"]).to_owned(),
-            (_, Form::Integer) => self.dice.time(),
+            (_, MemberType::Input) => r#"{"threadId":"t","runId":"r","messages":[],"state":{"n":1.10}}"#.to_owned(),
+            (_, MemberType::Usage) => r#"[{"provider":"p","inputTokens":3}]"#.to_owned(),
+            (_, MemberType::Array) => format!("[{}]", self.dice.object(1)),
+            (_, MemberType::Patch) => self.dice.patch(),
+            (_, MemberType::Content) if self.dice.one_in(2) => self.dice.parts(),
+            (_, MemberType::Content) => self.dice.string(),
+            (_, MemberType::Bool) => self.dice.pick(&["true", "false"]).to_owned(),
+            (_, MemberType::Integer) => self.dice.time(),
         }
     }
 
@@ -182,7 +184,7 @@ impl Script {
             4 => self.dice.value(1),
             _ => return self.dice.object(2),
         };
-        if self.dice.once_in(2) {
+        if self.dice.one_in(2) {
             format!(r#"{{"hai":{own}}}"#)
         } else {
             format!(r#"{{"x":{{}},"hai":{own},"diglot":{{"a":1}}}}"#)
@@ -192,9 +194,9 @@ impl Script {
     fn messages(&mut self) -> String {
         let mut messages = vec![r#"{"id":"first","role":"user","content":"hi"}"#.to_owned()];
         for at in 0..self.dice.below(5) {
-            let content = if self.dice.once_in(3) { self.dice.parts() } else { self.dice.string() };
+            let content = if self.dice.one_in(3) { self.dice.parts() } else { self.dice.string() };
             let metadata =
-                if self.dice.once_in(2) { format!(",\"metadata\":{}", self.metadata()) } else { String::new() };
+                if self.dice.one_in(2) { format!(",\"metadata\":{}", self.metadata()) } else { String::new() };
             let role = self.dice.below(6);
             let rest = match role {
                 0 => format!(r#""role":"user","name":"n","content":{content}"#),

@@ -2,24 +2,24 @@
 //! has, in its normal form.
 
 use super::dice::Dice;
-use diglot::dialect::Pin;
+use diglot::dialect::PeerVersion;
 
 struct Script {
     dice: Dice,
     events: Vec<String>,
-    pin: Pin,
+    pin: PeerVersion,
     count: usize,
 }
 
 /// The stream of this seed from a peer of this version. One without a version says what all take, and THINKING_*.
-pub fn stream(seed: u64, pin: Pin) -> Vec<String> {
+pub fn stream(seed: u64, pin: PeerVersion) -> Vec<String> {
     let mut script = Script { dice: Dice::new(seed), events: Vec::new(), pin, count: 0 };
     script.boundary("RUN_STARTED");
     for _ in 0..script.dice.below(12) {
         script.step();
     }
     match script.dice.below(4) {
-        0 => script.say("RUN_ERROR", r#""message":"坏","code":"E""#),
+        0 => script.push_event("RUN_ERROR", r#""message":"坏","code":"E""#),
         _ => script.boundary("RUN_FINISHED"),
     }
     script.events
@@ -27,7 +27,7 @@ pub fn stream(seed: u64, pin: Pin) -> Vec<String> {
 
 /// The request of this seed, in any form that the seed's types allow.
 pub fn request(seed: u64) -> String {
-    let mut script = Script { dice: Dice::new(seed), events: Vec::new(), pin: Pin::Any, count: 0 };
+    let mut script = Script { dice: Dice::new(seed), events: Vec::new(), pin: PeerVersion::Any, count: 0 };
     let mut messages = Vec::new();
     for at in 0..script.dice.below(6) {
         let message = script.message(at);
@@ -40,7 +40,7 @@ pub fn request(seed: u64) -> String {
     let context = r#"[{"description":"d","value":"v"}]"#;
     for (name, value) in [("state", &*state), ("tools", &*tools), ("context", context), ("forwardedProps", &*props)] {
         // The types of the seed require tools and context; its examples leave state and forwardedProps out.
-        if matches!(name, "tools" | "context") || script.dice.once_in(2) {
+        if matches!(name, "tools" | "context") || script.dice.one_in(2) {
             body = format!("{body},\"{name}\":{value}");
         }
     }
@@ -50,13 +50,13 @@ pub fn request(seed: u64) -> String {
 impl Script {
     fn boundary(&mut self, wire: &str) {
         let mut members = r#""threadId":"t1","runId":"r1""#.to_owned();
-        if wire == "RUN_STARTED" && self.dice.once_in(4) {
+        if wire == "RUN_STARTED" && self.dice.one_in(4) {
             members.push_str(r#","parentRunId":"r0""#);
         }
-        if wire == "RUN_FINISHED" && self.dice.once_in(3) {
-            members = format!("{members},\"result\":{}", self.dice.present());
+        if wire == "RUN_FINISHED" && self.dice.one_in(3) {
+            members = format!("{members},\"result\":{}", self.dice.non_null_value());
         }
-        self.say(wire, &members);
+        self.push_event(wire, &members);
     }
 
     fn step(&mut self) {
@@ -67,73 +67,73 @@ impl Script {
             2 => self.call(&id),
             3 => {
                 let (parent, content) = (self.count, self.dice.string());
-                self.say(
+                self.push_event(
                     "TOOL_CALL_RESULT",
                     &format!(r#""messageId":"m{parent}","toolCallId":"{id}","content":{content},"role":"tool""#),
                 );
             }
             4 => {
-                self.say("STEP_STARTED", &format!(r#""stepName":"{id}""#));
-                self.say("STEP_FINISHED", &format!(r#""stepName":"{id}""#));
+                self.push_event("STEP_STARTED", &format!(r#""stepName":"{id}""#));
+                self.push_event("STEP_FINISHED", &format!(r#""stepName":"{id}""#));
             }
             5 => {
                 let (snapshot, patch) = (self.dice.value(3), self.dice.patch());
-                self.say("STATE_SNAPSHOT", &format!(r#""snapshot":{snapshot}"#));
-                self.say("STATE_DELTA", &format!(r#""delta":{patch}"#));
+                self.push_event("STATE_SNAPSHOT", &format!(r#""snapshot":{snapshot}"#));
+                self.push_event("STATE_DELTA", &format!(r#""delta":{patch}"#));
             }
             6 => {
                 let (event, value) = (self.dice.value(2), self.dice.value(2));
-                self.say("RAW", &format!(r#""event":{event},"source":"llm""#));
-                self.say("CUSTOM", &format!(r#""name":"n","value":{value}"#));
+                self.push_event("RAW", &format!(r#""event":{event},"source":"llm""#));
+                self.push_event("CUSTOM", &format!(r#""name":"n","value":{value}"#));
             }
             7 => {
                 let messages: Vec<_> = (0..self.dice.below(4)).map(|at| self.message(at)).collect();
-                self.say("MESSAGES_SNAPSHOT", &format!(r#""messages":[{}]"#, messages.join(",")));
+                self.push_event("MESSAGES_SNAPSHOT", &format!(r#""messages":[{}]"#, messages.join(",")));
             }
-            8 => self.newer(&id),
+            8 => self.later_event(&id),
             _ => self.thinking(),
         }
     }
 
     fn text(&mut self, id: &str) {
         let role = match self.pin {
-            Pin::Any | Pin::V0_1 | Pin::V0_0_35 => "assistant",
+            PeerVersion::Any | PeerVersion::V0_1 | PeerVersion::V0_0_35 => "assistant",
             _ => self.dice.pick(&["assistant", "user", "system", "developer"]),
         };
-        self.say("TEXT_MESSAGE_START", &format!(r#""messageId":"{id}","role":"{role}""#));
+        self.push_event("TEXT_MESSAGE_START", &format!(r#""messageId":"{id}","role":"{role}""#));
         for _ in 0..self.dice.below(3) {
             let delta = self.delta();
-            if self.dice.once_in(4) && self.pin >= Pin::V0_0_39 {
+            if self.dice.one_in(4) && self.pin >= PeerVersion::V0_0_39 {
                 // Any interleaving is taken from 0.0.39 on.
                 self.call(&format!("{id}-{}", self.events.len()));
             }
-            self.say("TEXT_MESSAGE_CONTENT", &format!(r#""messageId":"{id}","delta":{delta}"#));
+            self.push_event("TEXT_MESSAGE_CONTENT", &format!(r#""messageId":"{id}","delta":{delta}"#));
         }
-        self.say("TEXT_MESSAGE_END", &format!(r#""messageId":"{id}""#));
+        self.push_event("TEXT_MESSAGE_END", &format!(r#""messageId":"{id}""#));
     }
 
     /// A piece of text; "empty deltas fatal ≤ 0.0.47".
     fn delta(&mut self) -> String {
         let text = self.dice.string();
-        if text == "\"\"" && self.pin < Pin::V0_0_53 { "\"好\"".to_owned() } else { text }
+        if text == "\"\"" && self.pin < PeerVersion::V0_0_53 { "\"好\"".to_owned() } else { text }
     }
 
     fn call(&mut self, id: &str) {
-        let parent = if self.dice.once_in(2) { r#","parentMessageId":"p""# } else { "" };
-        self.say("TOOL_CALL_START", &format!(r#""toolCallId":"{id}","toolCallName":"查询"{parent}"#));
+        let parent = if self.dice.one_in(2) { r#","parentMessageId":"p""# } else { "" };
+        self.push_event("TOOL_CALL_START", &format!(r#""toolCallId":"{id}","toolCallName":"查询"{parent}"#));
         for _ in 0..self.dice.below(3) {
             let delta = self.dice.string();
-            self.say("TOOL_CALL_ARGS", &format!(r#""toolCallId":"{id}","delta":{delta}"#));
+            self.push_event("TOOL_CALL_ARGS", &format!(r#""toolCallId":"{id}","delta":{delta}"#));
         }
-        self.say("TOOL_CALL_END", &format!(r#""toolCallId":"{id}""#));
+        self.push_event("TOOL_CALL_END", &format!(r#""toolCallId":"{id}""#));
     }
 
     /// Thinking without ids; a second message in the span, or none. Versions with REASONING_* say it so.
     fn thinking(&mut self) {
         let id = format!("thought {}", self.count);
         let (words, id) = match self.pin {
-            Pin::V0_1 | Pin::V0_0_35 => return,
-            Pin::Any | Pin::V0_0_39 | Pin::V0_0_42 => {
+            PeerVersion::V0_1 | PeerVersion::V0_0_35 => return,
+            PeerVersion::Any | PeerVersion::V0_0_39 | PeerVersion::V0_0_42 => {
                 (["THINKING_START", "THINKING_TEXT_MESSAGE_", "THINKING_END"], String::new())
             }
             _ => (["REASONING_START", "REASONING_MESSAGE_", "REASONING_END"], format!(r#""messageId":"{id}""#)),
@@ -142,35 +142,38 @@ impl Script {
         let role = if id.is_empty() { "" } else { r#","role":"reasoning""# };
         let title = self.dice.pick(&["", "\"title\":\"想\""]);
         let opener = if id.is_empty() { title } else { &*id };
-        self.say(words[0], opener);
+        self.push_event(words[0], opener);
         for _ in 0..self.dice.below(3) {
-            self.say(&format!("{}START", words[1]), &format!("{id}{role}"));
+            self.push_event(&format!("{}START", words[1]), &format!("{id}{role}"));
             for _ in 0..self.dice.below(3) {
                 let delta = self.delta();
-                self.say(&format!("{}CONTENT", words[1]), &format!("{id}{comma}\"delta\":{delta}"));
+                self.push_event(&format!("{}CONTENT", words[1]), &format!("{id}{comma}\"delta\":{delta}"));
             }
-            self.say(&format!("{}END", words[1]), &id);
+            self.push_event(&format!("{}END", words[1]), &id);
         }
-        self.say(words[2], &id);
+        self.push_event(words[2], &id);
     }
 
     /// What came after the seed: chunks, which all versions have, and events of later ones.
-    fn newer(&mut self, id: &str) {
+    fn later_event(&mut self, id: &str) {
         let delta = self.delta();
         match self.dice.below(4) {
-            0 => self.say("TEXT_MESSAGE_CHUNK", &format!(r#""messageId":"{id}","delta":{delta}"#)),
+            0 => self.push_event("TEXT_MESSAGE_CHUNK", &format!(r#""messageId":"{id}","delta":{delta}"#)),
             1 => {
-                self.say("TOOL_CALL_CHUNK", &format!(r#""toolCallId":"{id}","toolCallName":"f","delta":{delta}"#));
-                self.say("TOOL_CALL_CHUNK", &format!(r#""delta":{delta}"#));
+                self.push_event(
+                    "TOOL_CALL_CHUNK",
+                    &format!(r#""toolCallId":"{id}","toolCallName":"f","delta":{delta}"#),
+                );
+                self.push_event("TOOL_CALL_CHUNK", &format!(r#""delta":{delta}"#));
             }
-            2 if self.pin >= Pin::V0_0_42 => {
+            2 if self.pin >= PeerVersion::V0_0_42 => {
                 let content = self.dice.object(2);
                 let members = format!(r#""messageId":"{id}","activityType":"PLAN","content":{content}"#);
-                self.say("ACTIVITY_SNAPSHOT", &members);
+                self.push_event("ACTIVITY_SNAPSHOT", &members);
             }
-            3 if self.pin >= Pin::V0_0_59 => {
-                self.say("SUBAGENT_STARTED", &format!(r#""subagentRunId":"{id}","name":"n""#));
-                self.say("SUBAGENT_FINISHED", &format!(r#""subagentRunId":"{id}""#));
+            3 if self.pin >= PeerVersion::V0_0_59 => {
+                self.push_event("SUBAGENT_STARTED", &format!(r#""subagentRunId":"{id}","name":"n""#));
+                self.push_event("SUBAGENT_FINISHED", &format!(r#""subagentRunId":"{id}""#));
             }
             _ => {}
         }
@@ -197,7 +200,7 @@ impl Script {
     /// 多模态输入内容; lists came into events with 0.0.42, and went over to other parts with 0.0.53.
     fn parts(&mut self) -> String {
         let text = self.dice.string();
-        let listed = self.events.is_empty() || (Pin::V0_0_42..Pin::V0_0_53).contains(&self.pin);
+        let listed = self.events.is_empty() || (PeerVersion::V0_0_42..PeerVersion::V0_0_53).contains(&self.pin);
         if !listed {
             return text;
         }
@@ -220,16 +223,16 @@ impl Script {
     }
 
     /// One event, some with a timestamp, a raw event, or a member that no document knows.
-    fn say(&mut self, wire: &str, members: &str) {
+    fn push_event(&mut self, wire: &str, members: &str) {
         let mut all = vec![format!(r#""type":"{wire}""#)];
         all.extend((!members.is_empty()).then(|| members.to_owned()));
-        if self.dice.once_in(3) {
+        if self.dice.one_in(3) {
             all.push(format!(r#""timestamp":{}"#, self.dice.time()));
         }
-        if self.dice.once_in(8) {
-            all.push(format!(r#""rawEvent":{}"#, self.dice.present()));
+        if self.dice.one_in(8) {
+            all.push(format!(r#""rawEvent":{}"#, self.dice.non_null_value()));
         }
-        if self.dice.once_in(8) {
+        if self.dice.one_in(8) {
             all.push(format!(r#""future":{}"#, self.dice.value(2)));
         }
         self.events.push(format!("{{{}}}", all.join(",")));

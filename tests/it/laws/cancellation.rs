@@ -2,27 +2,27 @@
 
 use super::{HAI, OTHERS, STREAMS, ag_ui, hai, old_client};
 use crate::golden::side;
-use diglot::codec::sse::{Decoder, Limits, Step};
-use diglot::dialect::{Content, Home, Side, Spelling};
-use diglot::event::run::Ending;
+use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
+use diglot::dialect::{CarryLocation, MemberCase, PeerDialect, TextFormat};
+use diglot::event::run::RunEnding;
 use diglot::translate::verify::Verifier;
-use diglot::translate::{Ids, Stream};
+use diglot::translate::{RunIds, Stream};
 use serde_json::{Value, json};
 
 /// The frames of a stream: id and data.
 fn frames(bytes: &[u8]) -> Vec<(Option<String>, String)> {
-    let (mut decoder, mut rest, mut all) = (Decoder::default(), bytes, Vec::new());
-    while let Step::Frame(frame) = decoder.next(&mut rest) {
+    let (mut decoder, mut rest, mut all) = (SseDecoder::default(), bytes, Vec::new());
+    while let SseStep::Frame(frame) = decoder.next(&mut rest) {
         all.push((frame.id.map(|id| id.into_owned()), frame.data.into_owned()));
     }
     all
 }
 
 /// Why the client would reject what it heard.
-fn rejected(client: Side, heard: &[u8]) -> Option<String> {
+fn client_rejection(client: PeerDialect, heard: &[u8]) -> Option<String> {
     if client.dialect.name == "ag-ui-0" {
         let events: Vec<String> = frames(heard).into_iter().map(|(_, data)| data).collect();
-        return old_client::rejects(client.pin, &events);
+        return old_client::rejection_reason(client.peer_version, &events);
     }
     let (mut verifier, mut found) = (Verifier::new(client), Vec::new());
     verifier.push(heard, &mut found);
@@ -31,31 +31,31 @@ fn rejected(client: Side, heard: &[u8]) -> Option<String> {
 }
 
 /// Where a dialect keeps the outcome of a run.
-fn outcome(client: Side, end: &Value) -> Value {
-    match client.dialect.home {
-        Home::Extra => end["extra"]["ag-ui"]["outcome"].clone(),
+fn outcome_of(client: PeerDialect, end: &Value) -> Value {
+    match client.dialect.carry_location {
+        CarryLocation::Extra => end["extra"]["ag-ui"]["outcome"].clone(),
         // "outcome: cancelled is fatal in 0.0.57-0.0.59" (specs §3.6)
-        Home::Metadata if client.dialect.name == "ag-ui-0" => {
+        CarryLocation::Metadata if client.dialect.name == "ag-ui-0" => {
             assert!(end.get("outcome").is_none(), "{end}");
             end["metadata"]["diglot.ag-ui"]["outcome"].clone()
         }
-        Home::Metadata | Home::Native => end["outcome"].clone(),
+        CarryLocation::Metadata | CarryLocation::Native => end["outcome"].clone(),
     }
 }
 
 /// Stops a run after each of the agent's events.
-fn stopped_everywhere(agent: Side, client: Side, events: &[String]) {
+fn assert_cancels_at_every_event(agent: PeerDialect, client: PeerDialect, events: &[String]) {
     // Every event but the terminal one.
     for cut in 0..events.len() {
         let said: String = events[..cut].iter().map(|event| format!("data: {event}\n\n")).collect();
-        let make = || Stream::new(agent, client, Some(Ids::new("t1", "r1")), Limits::default());
-        let (mut plain, mut stream) = (make(), make().numbered("k3y"));
+        let make = || Stream::new(agent, client, Some(RunIds::new("t1", "r1")), SseLimits::default());
+        let (mut plain, mut stream) = (make(), make().with_frame_ids("k3y"));
         let (mut unnumbered, mut out) = (Vec::new(), Vec::new());
         for (stream, out) in [(&mut plain, &mut unnumbered), (&mut stream, &mut out)] {
             stream.push(said.as_bytes(), 0, out).expect("no limit is near");
             assert_eq!(stream.ending(), None);
             stream.cancel(7, out);
-            assert_eq!(stream.ending(), Some(Ending::Cancelled));
+            assert_eq!(stream.ending(), Some(RunEnding::Cancelled));
             let before = out.len();
             stream.cancel(8, out);
             stream.fail("late", "too late", 8, out);
@@ -65,50 +65,52 @@ fn stopped_everywhere(agent: Side, client: Side, events: &[String]) {
         let [heard, plain_heard] = [frames(&out), frames(&unnumbered)];
         let ids: Vec<_> = heard.iter().map(|(id, _)| id.clone().expect("an id")).collect();
         let counted: Vec<_> = (1..=heard.len()).map(|number| format!("k3y-{number}")).collect();
-        assert_eq!((ids, stream.number()), (counted, heard.len() as u64));
-        assert!(plain_heard.iter().all(|(id, _)| id.is_none()) && plain.number() == 0);
+        assert_eq!((ids, stream.last_frame_number()), (counted, heard.len() as u64));
+        assert!(plain_heard.iter().all(|(id, _)| id.is_none()) && plain.last_frame_number() == 0);
         let data = |all: Vec<(Option<String>, String)>| all.into_iter().map(|(_, data)| data).collect::<Vec<_>>();
         assert_eq!(data(heard), data(plain_heard.clone()));
 
         let end: Value =
             serde_json::from_str(&plain_heard.last().expect("an end").1.replace("1e400", "1")).expect("JSON");
         assert_eq!(end["type"], "RUN_FINISHED", "{}", show());
-        assert_eq!(outcome(client, &end), json!({"type": "cancelled"}), "{}", show());
-        if let Some(why) = rejected(client, &unnumbered) {
+        assert_eq!(outcome_of(client, &end), json!({"type": "cancelled"}), "{}", show());
+        if let Some(why) = client_rejection(client, &unnumbered) {
             panic!("cut {cut}: {why}\n{}", show());
         }
     }
 }
 
 #[test]
-fn a_run_is_stopped_in_order_wherever_it_stands() {
+fn cancels_a_run_cleanly_after_any_event() {
     for name in ["ag-ui"].iter().chain(&HAI).chain(&OTHERS) {
         for seed in 0..STREAMS / 20 {
             let mut events = ag_ui::stream(seed);
             events.pop();
-            stopped_everywhere(side("ag-ui"), side(name), &events);
+            assert_cancels_at_every_event(side("ag-ui"), side(name), &events);
         }
     }
     for name in HAI {
         for seed in 0..STREAMS / 20 {
             let agent = side(name);
-            let events = hai::stream(seed, agent.content == Content::Blocks, agent.fields == Spelling::Snake);
+            let events =
+                hai::stream(seed, agent.text_format == TextFormat::Blocks, agent.member_case == MemberCase::Snake);
             let lasts = |event: &&String| !event.contains("RUN_FINISHED") && !event.contains("RUN_ERROR");
             let events: Vec<String> = events.iter().take_while(lasts).cloned().collect();
-            stopped_everywhere(agent, side("ag-ui"), &events);
+            assert_cancels_at_every_event(agent, side("ag-ui"), &events);
         }
     }
 }
 
 /// What the real client refused would have to be closed in order, and nobody knows what is open there.
 #[test]
-fn a_run_that_broke_the_rules_unmended_fails_when_it_is_stopped() {
-    use diglot::translate::Mode;
-    let mut stream = Stream::new(side("ag-ui"), side("ag-ui"), None, Limits::default()).guarded(Mode::Report);
+fn fails_an_unrepaired_run_when_it_is_cancelled() {
+    use diglot::translate::GuardMode;
+    let mut stream =
+        Stream::new(side("ag-ui"), side("ag-ui"), None, SseLimits::default()).with_guard_mode(GuardMode::Report);
     let mut out = Vec::new();
     stream.push(b"data: {\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"m\"}\n\n", 0, &mut out).expect("no limit");
     stream.cancel(0, &mut out);
-    assert_eq!(stream.ending(), Some(Ending::Failed));
+    assert_eq!(stream.ending(), Some(RunEnding::Failed));
     let (_, end) = frames(&out).pop().expect("an end");
     assert_eq!(end, r#"{"type":"RUN_ERROR","message":"The run was stopped.","code":"cancelled"}"#);
 }

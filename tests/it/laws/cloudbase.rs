@@ -11,13 +11,13 @@ struct Script {
 pub fn stream(seed: u64) -> Vec<String> {
     let mut script = Script { dice: Dice::new(seed), events: Vec::new() };
     // 响应格式 begins without RUN_STARTED.
-    if script.dice.once_in(2) {
+    if script.dice.one_in(2) {
         script.boundary("RUN_STARTED");
     }
     for at in 0..script.dice.below(10) {
         script.step(at);
     }
-    if script.dice.once_in(3) {
+    if script.dice.one_in(3) {
         let error = script.error();
         script.events.push(format!(r#"{{"type":"RUN_ERROR",{error}}}"#));
     } else {
@@ -37,9 +37,9 @@ pub fn request(seed: u64) -> String {
         ("tools", format!(r#"[{{"name":"get_location","description":"位置","parameters":{}}}]"#, dice.object(1))),
         ("context", r#"[{"description":"d","value":"v"}]"#.to_owned()),
         ("forwardedProps", dice.object(2)),
-        ("state", dice.present()),
+        ("state", dice.non_null_value()),
     ] {
-        if !dice.once_in(3) {
+        if !dice.one_in(3) {
             members.push(format!("\"{name}\":{value}"));
         }
     }
@@ -50,17 +50,17 @@ pub fn request(seed: u64) -> String {
 fn message(dice: &mut Dice, at: usize) -> String {
     let role = dice.pick(&["user", "assistant", "system", "tool"]);
     let mut members = vec![format!(r#""role":"{role}","content":{}"#, dice.string())];
-    if role != "tool" || dice.once_in(2) {
+    if role != "tool" || dice.one_in(2) {
         members.push(format!(r#""id":"{role}-{at}""#));
     }
     if role == "tool" {
         members.push(format!(r#""toolCallId":"c{at}""#));
     }
-    if role == "tool" && dice.once_in(2) {
+    if role == "tool" && dice.one_in(2) {
         members.push(r#""name":"confirm_action""#.to_owned());
     }
-    if dice.once_in(6) {
-        members.push(format!(r#""future":{}"#, dice.present()));
+    if dice.one_in(6) {
+        members.push(format!(r#""future":{}"#, dice.non_null_value()));
     }
     format!("{{{}}}", members.join(","))
 }
@@ -69,7 +69,7 @@ impl Script {
     fn boundary(&mut self, wire: &str) {
         let ids = ["", r#""threadId":"t1""#, r#""runId":"r1""#, r#""threadId":"t1","runId":"r1""#];
         let members = self.dice.pick(&ids).to_owned();
-        self.say(wire, &members);
+        self.push_event(wire, &members);
     }
 
     fn step(&mut self, at: usize) {
@@ -77,37 +77,37 @@ impl Script {
             0..3 => self.message(at),
             3..6 => self.call(at),
             6 => {
-                self.say("STEP_STARTED", &format!(r#""stepName":"步骤{at}""#));
-                if !self.dice.once_in(4) {
-                    self.say("STEP_FINISHED", &format!(r#""stepName":"步骤{at}""#));
+                self.push_event("STEP_STARTED", &format!(r#""stepName":"步骤{at}""#));
+                if !self.dice.one_in(4) {
+                    self.push_event("STEP_FINISHED", &format!(r#""stepName":"步骤{at}""#));
                 }
             }
             7 => {
                 let (snapshot, patch) = (self.dice.value(3), self.dice.patch());
-                self.say("STATE_SNAPSHOT", &format!(r#""snapshot":{snapshot}"#));
-                self.say("STATE_DELTA", &format!(r#""delta":{patch}"#));
+                self.push_event("STATE_SNAPSHOT", &format!(r#""snapshot":{snapshot}"#));
+                self.push_event("STATE_DELTA", &format!(r#""delta":{patch}"#));
             }
             8 => {
-                let messages: Vec<_> = (0..self.dice.below(4)).map(|at| stored(&mut self.dice, at)).collect();
-                self.say("MESSAGES_SNAPSHOT", &format!(r#""messages":[{}]"#, messages.join(",")));
+                let messages: Vec<_> = (0..self.dice.below(4)).map(|at| snapshot_message(&mut self.dice, at)).collect();
+                self.push_event("MESSAGES_SNAPSHOT", &format!(r#""messages":[{}]"#, messages.join(",")));
             }
             _ => {
                 let value = self.dice.value(2);
-                self.say("CUSTOM", &format!(r#""name":"n","value":{value}"#));
-                self.say("CARD_SHOWN", &format!(r#""card":{value}"#));
+                self.push_event("CUSTOM", &format!(r#""name":"n","value":{value}"#));
+                self.push_event("CARD_SHOWN", &format!(r#""card":{value}"#));
             }
         }
     }
 
     fn message(&mut self, at: usize) {
-        let role = if self.dice.once_in(4) { r#","role":"assistant""# } else { "" };
-        self.say("TEXT_MESSAGE_START", &format!(r#""messageId":"msg-{at}"{role}"#));
+        let role = if self.dice.one_in(4) { r#","role":"assistant""# } else { "" };
+        self.push_event("TEXT_MESSAGE_START", &format!(r#""messageId":"msg-{at}"{role}"#));
         for _ in 0..self.dice.below(4) {
             let delta = self.dice.string();
-            self.say("TEXT_MESSAGE_CONTENT", &format!(r#""messageId":"msg-{at}","delta":{delta}"#));
+            self.push_event("TEXT_MESSAGE_CONTENT", &format!(r#""messageId":"msg-{at}","delta":{delta}"#));
         }
-        if !self.dice.once_in(5) {
-            self.say("TEXT_MESSAGE_END", &format!(r#""messageId":"msg-{at}""#));
+        if !self.dice.one_in(5) {
+            self.push_event("TEXT_MESSAGE_END", &format!(r#""messageId":"msg-{at}""#));
         }
     }
 
@@ -119,18 +119,21 @@ impl Script {
             2 => format!(r#","args":{}"#, self.dice.value(2)),
             _ => String::new(),
         };
-        self.say("TOOL_CALL_START", &format!(r#""toolCallId":"call-{at}","toolCallName":"confirm_action"{args}"#));
+        self.push_event(
+            "TOOL_CALL_START",
+            &format!(r#""toolCallId":"call-{at}","toolCallName":"confirm_action"{args}"#),
+        );
         for _ in 0..self.dice.below(3) {
-            let delta = if self.dice.once_in(2) { self.dice.object(2) } else { self.dice.string() };
-            self.say("TOOL_CALL_ARGS", &format!(r#""toolCallId":"call-{at}","delta":{delta}"#));
+            let delta = if self.dice.one_in(2) { self.dice.object(2) } else { self.dice.string() };
+            self.push_event("TOOL_CALL_ARGS", &format!(r#""toolCallId":"call-{at}","delta":{delta}"#));
         }
-        if !self.dice.once_in(3) {
-            self.say("TOOL_CALL_END", &format!(r#""toolCallId":"call-{at}""#));
+        if !self.dice.one_in(3) {
+            self.push_event("TOOL_CALL_END", &format!(r#""toolCallId":"call-{at}""#));
         }
-        if self.dice.once_in(2) {
+        if self.dice.one_in(2) {
             let content = self.dice.value(2);
-            let id = if self.dice.once_in(2) { format!(r#","messageId":"result-{at}""#) } else { String::new() };
-            self.say("TOOL_CALL_RESULT", &format!(r#""toolCallId":"call-{at}","content":{content}{id}"#));
+            let id = if self.dice.one_in(2) { format!(r#","messageId":"result-{at}""#) } else { String::new() };
+            self.push_event("TOOL_CALL_RESULT", &format!(r#""toolCallId":"call-{at}","content":{content}{id}"#));
         }
     }
 
@@ -149,16 +152,16 @@ impl Script {
         }
     }
 
-    fn say(&mut self, wire: &str, members: &str) {
+    fn push_event(&mut self, wire: &str, members: &str) {
         let mut all = vec![format!(r#""type":"{wire}""#)];
         all.extend(Some(members.to_owned()).filter(|members| !members.is_empty()));
-        if self.dice.once_in(4) {
+        if self.dice.one_in(4) {
             all.push(format!(r#""timestamp":{}"#, self.dice.time()));
         }
-        if self.dice.once_in(8) {
+        if self.dice.one_in(8) {
             all.push(format!(r#""metadata":{}"#, self.dice.object(1)));
         }
-        if self.dice.once_in(8) {
+        if self.dice.one_in(8) {
             all.push(format!(r#""future":{}"#, self.dice.value(2)));
         }
         self.events.push(format!("{{{}}}", all.join(",")));
@@ -166,7 +169,7 @@ impl Script {
 }
 
 /// A message of a snapshot, which the real client refuses without an id.
-fn stored(dice: &mut Dice, at: usize) -> String {
+fn snapshot_message(dice: &mut Dice, at: usize) -> String {
     let message = message(dice, at);
     if message.contains("\"id\"") { message } else { format!(r#"{{"id":"tool-{at}",{}"#, &message[1..]) }
 }

@@ -18,7 +18,7 @@ impl Dice {
     }
 
     /// True once in `times`.
-    pub fn once_in(&mut self, times: usize) -> bool {
+    pub fn one_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
 
@@ -67,7 +67,7 @@ impl Dice {
     }
 
     /// Any JSON value but null.
-    pub fn present(&mut self) -> String {
+    pub fn non_null_value(&mut self) -> String {
         Some(self.value(2)).filter(|value| value != "null").unwrap_or_else(|| "0".to_owned())
     }
 
@@ -104,7 +104,7 @@ impl Dice {
 
     /// A timestamp in ms since the epoch, or a counter that somebody takes for one.
     pub fn time(&mut self) -> String {
-        if self.once_in(6) {
+        if self.one_in(6) {
             return self.below(1000).to_string();
         }
         (1_620_000_000_000 + self.below(1_000_000_000)).to_string()

@@ -18,10 +18,12 @@ pub fn stream(seed: u64, blocks: bool, snake: bool) -> Vec<String> {
         script.step(at);
     }
     match script.dice.below(5) {
-        0 => script.say("RUN_ERROR", &[("message", "\"坏\"".to_owned()), ("code", "\"E\"".to_owned())]),
-        1 => script
-            .say("RUN_ERROR", &[("error", r#"{"code":500,"message":"bad"}"#.to_owned()), ("message_", "1".to_owned())]),
-        2 => script.say("RUN_ERROR", &[("message", "\"bad\"".to_owned()), ("code", "-32000".to_owned())]),
+        0 => script.push_event("RUN_ERROR", &[("message", "\"坏\"".to_owned()), ("code", "\"E\"".to_owned())]),
+        1 => script.push_event(
+            "RUN_ERROR",
+            &[("error", r#"{"code":500,"message":"bad"}"#.to_owned()), ("message_", "1".to_owned())],
+        ),
+        2 => script.push_event("RUN_ERROR", &[("message", "\"bad\"".to_owned()), ("code", "-32000".to_owned())]),
         _ => script.boundary("RUN_FINISHED"),
     }
     script.events
@@ -30,52 +32,52 @@ pub fn stream(seed: u64, blocks: bool, snake: bool) -> Vec<String> {
 impl Script {
     fn boundary(&mut self, wire: &str) {
         let mut members = vec![("messageId", "\"m\"".to_owned()), ("role", "\"assistant\"".to_owned())];
-        if self.dice.once_in(4) {
+        if self.dice.one_in(4) {
             members.truncate(self.dice.below(2));
         }
-        self.say(wire, &members);
+        self.push_event(wire, &members);
     }
 
     fn step(&mut self, at: usize) {
-        let id = if self.dice.once_in(2) { "\"m\"".to_owned() } else { format!("\"m{at}\"") };
+        let id = if self.dice.one_in(2) { "\"m\"".to_owned() } else { format!("\"m{at}\"") };
         match self.dice.below(12) {
             0..4 => self.message(&id),
             4 | 5 => self.tool(&format!("\"c{at}\""), &id),
             6 => self.collaboration(&id),
             7 => {
                 let name = ("stepName", format!("\"步骤{at}\""));
-                self.say("STEP_STARTED", std::slice::from_ref(&name));
-                self.say("STEP_FINISHED", &[name]);
+                self.push_event("STEP_STARTED", std::slice::from_ref(&name));
+                self.push_event("STEP_FINISHED", &[name]);
             }
             8 => self.state(),
             9 => self.snapshot(),
             10 => {
                 let (event, value) = (self.dice.value(2), self.dice.value(2));
-                self.say("RAW", &[("event", event), ("source", "\"llm\"".to_owned())]);
-                self.say("CUSTOM", &[("name", "\"n\"".to_owned()), ("value", value)]);
+                self.push_event("RAW", &[("event", event), ("source", "\"llm\"".to_owned())]);
+                self.push_event("CUSTOM", &[("name", "\"n\"".to_owned()), ("value", value)]);
             }
             _ => {
                 let points = self.dice.value(2);
-                self.say("CHART_SHOWN", &[("points", points)]);
+                self.push_event("CHART_SHOWN", &[("points", points)]);
             }
         }
     }
 
     fn message(&mut self, id: &str) {
         let role = ("role", "\"assistant\"".to_owned());
-        self.say("BUSINESS_DATA_START", &[("messageId", id.to_owned()), role.clone()]);
+        self.push_event("BUSINESS_DATA_START", &[("messageId", id.to_owned()), role.clone()]);
         for _ in 0..self.dice.below(6) {
             let delta = self.delta();
             let mut members = vec![("messageId", id.to_owned()), ("delta", delta)];
-            if self.dice.once_in(4) {
-                let id = if self.dice.once_in(2) { "\"b\"".to_owned() } else { self.dice.value(1) };
+            if self.dice.one_in(4) {
+                let id = if self.dice.one_in(2) { "\"b\"".to_owned() } else { self.dice.value(1) };
                 members.push(("blockId", id));
                 members.push(("style", self.dice.object(1)));
             }
-            if self.dice.once_in(5) {
-                self.say("CUSTOM", &[("name", "\"between\"".to_owned()), ("value", "1".to_owned())]);
+            if self.dice.one_in(5) {
+                self.push_event("CUSTOM", &[("name", "\"between\"".to_owned()), ("value", "1".to_owned())]);
             }
-            self.say("BUSINESS_DATA_CONTENT", &members);
+            self.push_event("BUSINESS_DATA_CONTENT", &members);
         }
         let mut members = vec![("messageId", id.to_owned())];
         match self.dice.below(4) {
@@ -83,7 +85,7 @@ impl Script {
             1 => members.push(("role", "\"tool\"".to_owned())),
             _ => members.push(role),
         }
-        self.say("BUSINESS_DATA_END", &members);
+        self.push_event("BUSINESS_DATA_END", &members);
     }
 
     fn delta(&mut self) -> String {
@@ -109,25 +111,25 @@ impl Script {
             _ if self.blocks => format!(r#"{{"type":"text","content":{text}}}"#),
             _ => return text,
         };
-        let layout = if self.dice.once_in(4) { r#","layout":{"x":1,"y":2.50}"# } else { "" };
+        let layout = if self.dice.one_in(4) { r#","layout":{"x":1,"y":2.50}"# } else { "" };
         format!(r#"{{"output":{output}{layout}}}"#)
     }
 
     fn tool(&mut self, call: &str, message: &str) {
         let id = ("toolCallId", call.to_owned());
         let name = ("toolCallName", "\"confirmAction\"".to_owned());
-        self.say("TOOL_CALL_START", &[id.clone(), name, ("parentMessageId", message.to_owned())]);
+        self.push_event("TOOL_CALL_START", &[id.clone(), name, ("parentMessageId", message.to_owned())]);
         for _ in 0..self.dice.below(3) {
-            let delta = if self.dice.once_in(2) { self.dice.object(2) } else { self.dice.string() };
-            self.say("TOOL_CALL_ARGS", &[id.clone(), ("delta", delta)]);
+            let delta = if self.dice.one_in(2) { self.dice.object(2) } else { self.dice.string() };
+            self.push_event("TOOL_CALL_ARGS", &[id.clone(), ("delta", delta)]);
         }
-        self.say("TOOL_CALL_END", std::slice::from_ref(&id));
+        self.push_event("TOOL_CALL_END", std::slice::from_ref(&id));
         let content = self.dice.value(3);
         let mut members = vec![id, ("content", content)];
-        if self.dice.once_in(2) {
+        if self.dice.one_in(2) {
             members.push(("messageId", "\"own\"".to_owned()));
         }
-        self.say("TOOL_CALL_RESULT", &members);
+        self.push_event("TOOL_CALL_RESULT", &members);
     }
 
     /// The three events, one of them left out or said twice at times, the content at times as the document's own agent says
@@ -137,18 +139,18 @@ impl Script {
         for _ in 0..1 + self.dice.below(2) {
             let mut start = vec![id.clone()];
             for name in ["from", "to"] {
-                if !self.dice.once_in(6) {
+                if !self.dice.one_in(6) {
                     start.push((name, self.dice.value(1)));
                 }
             }
-            if !self.dice.once_in(6) {
-                self.say("AGENT_COLLABORATIVE_MESSAGE_START", &start);
+            if !self.dice.one_in(6) {
+                self.push_event("AGENT_COLLABORATIVE_MESSAGE_START", &start);
             }
             for _ in 0..self.dice.below(3) {
                 self.task(&id);
             }
             for _ in 0..self.dice.pick(&["", "1", "1", "1", "12"]).len() {
-                self.say("AGENT_COLLABORATIVE_MESSAGE_END", std::slice::from_ref(&id));
+                self.push_event("AGENT_COLLABORATIVE_MESSAGE_END", std::slice::from_ref(&id));
             }
         }
     }
@@ -159,7 +161,7 @@ impl Script {
             0 => {
                 let said = [("delta", format!(r#"{{"task":{task}}}"#)), ("messageId", "\"Agent\"".to_owned())];
                 let all: Vec<String> =
-                    said.iter().map(|(name, value)| format!("\"{}\":{value}", self.spelt(name))).collect();
+                    said.iter().map(|(name, value)| format!("\"{}\":{value}", self.member_name(name))).collect();
                 let wire = r#""type":"AGENT_COLLABORATIVE_MESSAGE_CONTENT","timestamp":"msgId-001""#;
                 return self.events.push(format!("{{{wire},{}}}", all.join(",")));
             }
@@ -168,12 +170,12 @@ impl Script {
             3 => ("task", task),
             _ => ("delta", format!(r#"{{"task":{task}}}"#)),
         };
-        self.say("AGENT_COLLABORATIVE_MESSAGE_CONTENT", &[(name, value), id.clone()]);
+        self.push_event("AGENT_COLLABORATIVE_MESSAGE_CONTENT", &[(name, value), id.clone()]);
     }
 
     fn state(&mut self) {
         let snapshot = self.dice.value(3);
-        self.say("STATE_SNAPSHOT", &[("snapshot", snapshot)]);
+        self.push_event("STATE_SNAPSHOT", &[("snapshot", snapshot)]);
         let (op, path, value) =
             (self.dice.pick(&["add", "replace", "remove"]), self.dice.pick(&["/a/0", "b", ""]), self.dice.value(1));
         let built = format!(r#"{{"op":"{op}","path":"{path}","value":{value},"from":""}}"#);
@@ -183,36 +185,36 @@ impl Script {
             1 => format!("[{moved},{built}]"),
             _ => format!("[{built}]"),
         };
-        self.say("STATE_DELTA", &[("delta", delta)]);
+        self.push_event("STATE_DELTA", &[("delta", delta)]);
     }
 
     fn snapshot(&mut self) {
         let mut messages = Vec::new();
         for at in 0..self.dice.below(4) {
             let role = self.dice.pick(&["user", "assistant", "system", "tool", "developer"]);
-            let content = self.stored(role);
+            let content = self.stored_content(role);
             let more = match self.dice.below(4) {
                 // §3.3.2: a tool message says which call it answers.
-                _ if role == "tool" => format!(r#","{}":"c""#, self.spelt("toolCallId")),
+                _ if role == "tool" => format!(r#","{}":"c""#, self.member_name("toolCallId")),
                 0 => format!(r#","timestamp":{},"extra":{}"#, self.dice.time(), self.dice.value(2)),
                 1 => format!(
                     r#","{}":[{{"id":"c","type":"function","function":{{"name":"f","arguments":"{{}}"}}}}]"#,
-                    self.spelt("toolCalls")
+                    self.member_name("toolCalls")
                 ),
-                2 => format!(r#","{}":"c","mood":null"#, self.spelt("toolCallId")),
+                2 => format!(r#","{}":"c","mood":null"#, self.member_name("toolCallId")),
                 _ => String::new(),
             };
             messages.push(format!(r#"{{"id":"{at}","role":"{role}","content":{content}{more}}}"#));
         }
-        self.say("MESSAGE_SNAPSHOT", &[("messages", format!("[{}]", messages.join(",")))]);
+        self.push_event("MESSAGE_SNAPSHOT", &[("messages", format!("[{}]", messages.join(",")))]);
     }
 
     /// Content of a stored message: what is more than text in blocks one behind the other (§4.1), text in the form of the
     /// side.
-    fn stored(&mut self, role: &str) -> String {
+    fn stored_content(&mut self, role: &str) -> String {
         let quoted = |text: &str| serde_json::to_string(text).expect("a string");
         let other = self.dice.value(2);
-        if self.dice.once_in(4) && !other.starts_with('"') {
+        if self.dice.one_in(4) && !other.starts_with('"') {
             return other;
         }
         let text = self.dice.string();
@@ -222,7 +224,7 @@ impl Script {
                 let thinking = self.dice.string();
                 let data = format!(r#"{{"content":{thinking},"elapsed":1,"thinking":true,"collapse":true}}"#);
                 let fold = r#"{"output":{"type":"fold","data":{"title":"t"}},"layout":{"x":1.0}}"#;
-                let fold = if self.dice.once_in(2) { fold } else { "" };
+                let fold = if self.dice.one_in(2) { fold } else { "" };
                 quoted(&format!(r#"{fold}{{"output":{{"type":"thinking","data":{data}}}}}{block}{fold}"#))
             }
             ("assistant", _, true) if text != "\"\"" => quoted(&block),
@@ -230,22 +232,22 @@ impl Script {
         }
     }
 
-    fn spelt(&self, name: &str) -> String {
+    fn member_name(&self, name: &str) -> String {
         let field = Field::from_wire(name).filter(|field| field.camel() == name);
-        field.map_or_else(|| name.to_owned(), |field| field.spelt(self.snake).to_owned())
+        field.map_or_else(|| name.to_owned(), |field| field.wire_name(self.snake).to_owned())
     }
 
     /// One event, most with a timestamp, some with `extra` or a member that no document knows.
-    fn say(&mut self, wire: &str, members: &[(&str, String)]) {
+    fn push_event(&mut self, wire: &str, members: &[(&str, String)]) {
         let mut all = vec![format!(r#""type":"{wire}""#)];
-        all.extend(members.iter().map(|(name, value)| format!("\"{}\":{value}", self.spelt(name))));
-        if !self.dice.once_in(4) {
+        all.extend(members.iter().map(|(name, value)| format!("\"{}\":{value}", self.member_name(name))));
+        if !self.dice.one_in(4) {
             all.push(format!(r#""timestamp":{}"#, self.dice.time()));
         }
-        if self.dice.once_in(8) {
+        if self.dice.one_in(8) {
             all.push(format!(r#""extra":{}"#, self.dice.value(2)));
         }
-        if self.dice.once_in(8) {
+        if self.dice.one_in(8) {
             all.push(format!(r#""future":{}"#, self.dice.value(2)));
         }
         self.events.push(format!("{{{}}}", all.join(",")));

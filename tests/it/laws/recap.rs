@@ -1,15 +1,15 @@
 //! The law of the recap: a client that joins a run late, at whichever frame, and whatever it has of the conversation already,
 //! ends with the messages and the state of one that heard the whole run; and what it hears is a legal stream.
 
-use super::super::exact::canonical;
+use super::super::exact_json::canonical;
 use super::super::golden::{client_streams, side};
-use super::reducer::Client;
+use super::reducer::ReducerClient;
 use super::{HAI, OTHERS, STREAMS, ag_ui, hai, old_client};
-use diglot::codec::sse::Limits;
-use diglot::dialect::{Content, Home, Side, Spelling};
+use diglot::codec::sse::SseLimits;
+use diglot::dialect::{CarryLocation, MemberCase, PeerDialect, TextFormat};
 use diglot::translate::recap::Recap;
 use diglot::translate::verify::Verifier;
-use diglot::translate::{Ids, Stream};
+use diglot::translate::{RunIds, Stream};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ const CURSOR: &str = "k-9";
 const NOW: i64 = 1_620_000_004_500;
 
 /// What the conversation held before the run.
-fn input() -> Vec<Value> {
+fn prior_messages() -> Vec<Value> {
     vec![
         json!({"id": "u0", "role": "user", "content": "hi"}),
         json!({"id": "d0", "role": "developer", "content": "hello"}),
@@ -35,18 +35,18 @@ fn frames(text: &str) -> Vec<String> {
     text.split("\n\n").filter(|frame| frame.contains("data: ")).map(str::to_owned).collect()
 }
 
-fn wire(frames: &[String]) -> String {
+fn join_frames(frames: &[String]) -> String {
     frames.iter().map(|frame| format!("{frame}\n\n")).collect()
 }
 
-fn prelude(client: Side, messages: &[Value], heard: &[String]) -> Vec<String> {
+fn prelude(client: PeerDialect, messages: &[Value], heard: &[String]) -> Vec<String> {
     let messages = json!(messages).to_string();
-    let mut recap = Recap::new(client, &Ids::new("t1", "r1"), Some(messages.into()));
+    let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), Some(messages.into()));
     // In pieces, as a log that was trimmed gives them.
     let (left, right) = heard.split_at(heard.len() / 2);
-    recap.push(wire(left).as_bytes());
+    recap.push(join_frames(left).as_bytes());
     recap.push(b": keep-alive\n\n");
-    recap.push(wire(right).as_bytes());
+    recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
     recap.prelude(NOW, Some(CURSOR), &mut out);
     let mut said = frames(&String::from_utf8(out).expect("UTF-8"));
@@ -59,56 +59,56 @@ fn prelude(client: Side, messages: &[Value], heard: &[String]) -> Vec<String> {
 }
 
 /// The same by way of a sum that travelled: what a follower of the run makes of the sum of its home, and what came behind that.
-fn prelude_of_sum(client: Side, messages: &[Value], heard: &[String]) -> Vec<String> {
+fn prelude_from_forwarded_recap(client: PeerDialect, messages: &[Value], heard: &[String]) -> Vec<String> {
     let (left, right) = heard.split_at((heard.len() / 2).max(1));
     let sum = prelude(client, messages, left);
-    let mut recap = Recap::new(client, &Ids::new("t1", "r1"), None);
-    recap.push(wire(if sum.is_empty() { left } else { &sum }).as_bytes());
-    recap.push(wire(right).as_bytes());
+    let mut recap = Recap::new(client, &RunIds::new("t1", "r1"), None);
+    recap.push(join_frames(if sum.is_empty() { left } else { &sum }).as_bytes());
+    recap.push(join_frames(right).as_bytes());
     let mut out = Vec::new();
     recap.prelude(1_620_000_004_500, None, &mut out);
     frames(&String::from_utf8(out).expect("UTF-8"))
 }
 
 /// Why a client would reject the stream.
-fn rejected(client: Side, stream: &[String]) -> Option<String> {
+fn client_rejection(client: PeerDialect, stream: &[String]) -> Option<String> {
     let data = |frame: &String| frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data").to_owned();
     // What stands in such a stream for another event is there for the gateway, and none to the client.
     if client.dialect.name == "ag-ui-0" {
-        return old_client::rejects(client.pin, &stream.iter().map(data).collect::<Vec<_>>());
+        return old_client::rejection_reason(client.peer_version, &stream.iter().map(data).collect::<Vec<_>>());
     }
     // Nor is an event that travels in the words of another dialect.
-    if client.dialect.home != Home::Native {
-        let offences = Client::default().hear(stream).offences;
+    if client.dialect.carry_location != CarryLocation::Native {
+        let offences = ReducerClient::default().reduce(stream).offences;
         return (!offences.is_empty()).then(|| offences.join("\n"));
     }
     let mut verifier = Verifier::new(client);
     let mut found = Vec::new();
-    verifier.push(wire(stream).as_bytes(), &mut found);
+    verifier.push(join_frames(stream).as_bytes(), &mut found);
     verifier.finish(&mut found);
     (!verifier.summary().is_accepted()).then(|| format!("{found:?}"))
 }
 
 /// Holds the law for every cut of one stream. Gives the first failure.
-fn broken(client: Side, stream: &[String]) -> Option<String> {
-    broken_by(prelude, client, stream)
+fn first_failure(client: PeerDialect, stream: &[String]) -> Option<String> {
+    first_failure_with(prelude, client, stream)
 }
 
 /// What makes the prelude of a client from what the request held and what the run has said.
-type Prelude = fn(Side, &[Value], &[String]) -> Vec<String>;
+type PreludeFn = fn(PeerDialect, &[Value], &[String]) -> Vec<String>;
 
-fn broken_by(prelude: Prelude, client: Side, stream: &[String]) -> Option<String> {
-    let whole = Client::holding(&input()).hear(stream);
-    let legal = rejected(client, stream).is_none();
+fn first_failure_with(prelude: PreludeFn, client: PeerDialect, stream: &[String]) -> Option<String> {
+    let whole = ReducerClient::with_messages(&prior_messages()).reduce(stream);
+    let legal = client_rejection(client, stream).is_none();
     (1..=stream.len()).find_map(|cut| {
-        let said = prelude(client, &input(), &stream[..cut]);
+        let said = prelude(client, &prior_messages(), &stream[..cut]);
         let joined: Vec<String> = said.iter().chain(&stream[cut..]).cloned().collect();
         let show = || format!("cut {cut}\n{}", joined.join("\n"));
-        if let Some(why) = rejected(client, &joined).filter(|_| legal) {
+        if let Some(why) = client_rejection(client, &joined).filter(|_| legal) {
             return Some(format!("rejected: {why}\n{}", show()));
         }
         // Nothing, what the request held, and what a client had that was cut off in the middle.
-        let half = Client::holding(&input()).hear(&stream[..cut / 2]);
+        let half = ReducerClient::with_messages(&prior_messages()).reduce(&stream[..cut / 2]);
         // Without a start there is nothing that a snapshot may stand in.
         let started = !whole.started.is_null();
         // Whoever says its messages whole has other ones than those of AG-UI, and nobody knows what it makes of a snapshot. And
@@ -120,12 +120,12 @@ fn broken_by(prelude: Prelude, client: Side, stream: &[String]) -> Option<String
         let ids: BTreeSet<String> = whole.messages.iter().map(|message| message["id"].to_string()).collect();
         let unique = ids.len() == whole.messages.len();
         let half = (!whole_texts && !told_anew && unique).then_some(half.messages);
-        let held = [input()].into_iter().chain(half).chain(started.then(Vec::new));
+        let held = [prior_messages()].into_iter().chain(half).chain(started.then(Vec::new));
         held.into_iter().find_map(|held| {
             let held = &held[..];
-            let late = Client::holding(held).hear(&joined);
-            (late.has() != whole.has()).then(|| {
-                let [late, whole] = [late.has(), whole.has()];
+            let late = ReducerClient::with_messages(held).reduce(&joined);
+            (late.comparable_state() != whole.comparable_state()).then(|| {
+                let [late, whole] = [late.comparable_state(), whole.comparable_state()];
                 let part = whole.as_object().expect("an object").keys().find(|key| whole[*key] != late[*key]).cloned();
                 let part = part.unwrap_or_default();
                 let (late, whole) = (&late[&part], &whole[&part]);
@@ -137,7 +137,7 @@ fn broken_by(prelude: Prelude, client: Side, stream: &[String]) -> Option<String
 }
 
 /// Fails with the shortest failure of each kind of client.
-fn settle(failures: Vec<(String, Vec<String>)>) {
+fn assert_no_failures(failures: Vec<(String, Vec<String>)>) {
     let shortest = |(name, mut failures): (String, Vec<String>)| {
         failures.sort_by_key(String::len);
         failures.first().map(|first| format!("{} streams break the law for {name}; one is {first}", failures.len()))
@@ -147,59 +147,66 @@ fn settle(failures: Vec<(String, Vec<String>)>) {
 }
 
 #[test]
-fn whoever_joins_late_has_what_the_others_have_over_the_corpus() {
+fn late_clients_catch_up_over_the_corpus() {
     let all = client_streams().into_iter();
-    settle(all.map(|(name, client, text)| (name, broken(client, &frames(&text)).into_iter().collect())).collect());
+    assert_no_failures(
+        all.map(|(name, client, text)| (name, first_failure(client, &frames(&text)).into_iter().collect())).collect(),
+    );
 }
 
 #[test]
-fn a_sum_that_was_summed_up_again_tells_the_same_over_the_corpus() {
-    let broken = |client, text: &str| broken_by(prelude_of_sum, client, &frames(text)).into_iter().collect();
-    settle(client_streams().into_iter().map(|(name, client, text)| (name, broken(client, &text))).collect());
+fn forwarded_recaps_give_the_same_prelude_over_the_corpus() {
+    let broken = |client, text: &str| {
+        first_failure_with(prelude_from_forwarded_recap, client, &frames(text)).into_iter().collect()
+    };
+    assert_no_failures(
+        client_streams().into_iter().map(|(name, client, text)| (name, broken(client, &text))).collect(),
+    );
 }
 
-fn through(events: &[String], from: Side, to: Side) -> Vec<String> {
+fn translate_frames(events: &[String], from: PeerDialect, to: PeerDialect) -> Vec<String> {
     let text: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    let mut stream = Stream::new(from, to, Some(Ids::new("t1", "r1")), Limits::default());
+    let mut stream = Stream::new(from, to, Some(RunIds::new("t1", "r1")), SseLimits::default());
     let mut out = Vec::new();
     stream.push(text.as_bytes(), 0, &mut out).expect("no limit is near");
     frames(&String::from_utf8(out).expect("UTF-8"))
 }
 
 #[test]
-fn whoever_joins_late_has_what_the_others_have_over_generated_streams() {
+fn late_clients_catch_up_over_generated_streams() {
     let names = ["ag-ui"].iter().chain(&HAI).chain(&OTHERS);
-    let of = |seed, client| through(&ag_ui::stream(seed), side("ag-ui"), client);
-    settle(names.map(|name| (name.to_string(), all_broken(side(name), of))).collect());
+    let of = |seed, client| translate_frames(&ag_ui::stream(seed), side("ag-ui"), client);
+    assert_no_failures(names.map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());
 }
 
 #[test]
-fn whoever_joins_late_has_what_the_others_have_of_what_hai_said() {
-    let of = |seed, client: Side| {
-        let stream = hai::stream(seed, client.content == Content::Blocks, client.fields == Spelling::Snake);
-        through(&stream, client, client)
+fn late_clients_catch_up_over_hai_streams() {
+    let of = |seed, client: PeerDialect| {
+        let stream =
+            hai::stream(seed, client.text_format == TextFormat::Blocks, client.member_case == MemberCase::Snake);
+        translate_frames(&stream, client, client)
     };
-    settle(HAI.iter().map(|name| (name.to_string(), all_broken(side(name), of))).collect());
+    assert_no_failures(HAI.iter().map(|name| (name.to_string(), failing_seeds(side(name), of))).collect());
 }
 
 /// Which of many streams break the law.
-fn all_broken(client: Side, of: impl Fn(u64, Side) -> Vec<String>) -> Vec<String> {
+fn failing_seeds(client: PeerDialect, of: impl Fn(u64, PeerDialect) -> Vec<String>) -> Vec<String> {
     let all = (0..STREAMS / 20).map(|seed| (seed, of(seed, client)));
-    all.filter_map(|(seed, stream)| broken(client, &stream).map(|why| format!("seed {seed}: {why}"))).collect()
+    all.filter_map(|(seed, stream)| first_failure(client, &stream).map(|why| format!("seed {seed}: {why}"))).collect()
 }
 
 /// What leaves for the folders of `tests/golden/recap/<client>/<case>/`: `messages.json` is the conversation before the run and
 /// `heard.sse` the run as its client got it; `preludes.sse` is what a client hears that joins behind each of its frames. The
 /// real clients are held against the same files (`tests/interop/recap.test.mjs`). `UPDATE=1` rewrites it.
 #[test]
-fn preludes_are_as_the_corpus_has_them() {
+fn preludes_match_the_corpus() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/recap");
     for name in ["ag-ui/everything", "ag-ui-0/everything", "hai/seed-reconnect"] {
         let (client, folder) = (side(name.split('/').next().expect("a client")), root.join(name));
         let read = |file: &str| fs::read_to_string(folder.join(file)).expect("a file of the corpus");
         let messages: Vec<Value> = serde_json::from_str(&read("messages.json")).expect("messages");
         let stream = frames(&read("heard.sse"));
-        let said = |cut: usize| wire(&prelude(client, &messages, &stream[..cut]));
+        let said = |cut: usize| join_frames(&prelude(client, &messages, &stream[..cut]));
         let all: String = (1..=stream.len()).map(|cut| format!(": cut {cut}\n\n{}", said(cut))).collect();
         if std::env::var_os("UPDATE").is_some() {
             fs::write(folder.join("preludes.sse"), all).expect("the corpus can be written");
@@ -211,7 +218,7 @@ fn preludes_are_as_the_corpus_has_them() {
 
 /// The seed's own example, 000 §3.3.3 "断线重连场景": what a HAI client hears that connects again.
 #[test]
-fn a_hai_client_that_comes_back_hears_what_the_seed_prints() {
+fn hai_client_reconnects_as_the_seed_prints() {
     const PRINTED: &str = r#"{
         "type":"MESSAGE_SNAPSHOT",
         "messages":[
@@ -232,11 +239,11 @@ fn a_hai_client_that_comes_back_hears_what_the_seed_prints() {
 
 /// A text of many pieces costs what it says, and a state what it is, however often it changes.
 #[test]
-fn what_is_held_grows_with_what_is_said_and_not_with_how() {
-    let mut recap = Recap::new(side("ag-ui"), &Ids::new("t1", "r1"), None);
+fn recap_size_grows_with_content_not_with_event_count() {
+    let mut recap = Recap::new(side("ag-ui"), &RunIds::new("t1", "r1"), None);
     let mut push = |event: &str| {
         recap.push(format!("id: k-1\ndata: {event}\n\n").as_bytes());
-        recap.held()
+        recap.byte_size()
     };
     push(r#"{"type":"RUN_STARTED","threadId":"t1","runId":"r1"}"#);
     push(r#"{"type":"STATE_SNAPSHOT","snapshot":{"n":0}}"#);

@@ -10,14 +10,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A client.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Client {
+pub struct ReducerClient {
     pub messages: Vec<Value>,
     /// the last snapshot with the patches since
     pub state: Option<Value>,
     /// patches of the state that the client had before
     pub changes: Vec<Value>,
     /// what makes no message, in its order
-    pub heard: Vec<Value>,
+    pub other_events: Vec<Value>,
     pub started: Value,
     pub ended: Value,
     /// chunks that go on, by who speaks: kind, id
@@ -29,7 +29,7 @@ pub struct Client {
 }
 
 /// What opens, uses and closes (§3.2), and the member that names it.
-const OPENS: [(&str, [&str; 3], &str); 6] = [
+const OPEN_CLOSE_EVENTS: [(&str, [&str; 3], &str); 6] = [
     ("text", ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END"], "messageId"),
     ("call", ["TOOL_CALL_START", "TOOL_CALL_ARGS", "TOOL_CALL_END"], "toolCallId"),
     ("step", ["STEP_STARTED", "", "STEP_FINISHED"], "stepName"),
@@ -43,7 +43,7 @@ const OPENS: [(&str, [&str; 3], &str); 6] = [
 ];
 
 /// What the dialects call what AG-UI calls otherwise.
-const WORDS: [(&str, &str); 5] = [
+const KIND_ALIASES: [(&str, &str); 5] = [
     ("BUSINESS_DATA_START", "TEXT_MESSAGE_START"),
     ("BUSINESS_DATA_CONTENT", "TEXT_MESSAGE_CONTENT"),
     ("BUSINESS_DATA_END", "TEXT_MESSAGE_END"),
@@ -52,7 +52,7 @@ const WORDS: [(&str, &str); 5] = [
 ];
 
 /// Members by their names in AG-UI, whichever way they are spelt.
-const NAMES: [(&str, &[&str]); 10] = [
+const MEMBER_ALIASES: [(&str, &[&str]); 10] = [
     ("messageId", &["messageId", "message_id"]),
     ("toolCallId", &["toolCallId", "tool_call_id"]),
     ("toolCallName", &["toolCallName", "tool_call_name"]),
@@ -65,8 +65,8 @@ const NAMES: [(&str, &[&str]); 10] = [
     ("content", &["content", "result"]),
 ];
 
-fn part(event: &Value, name: &str) -> Value {
-    let names = NAMES.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, names)| names);
+fn event_member(event: &Value, name: &str) -> Value {
+    let names = MEMBER_ALIASES.iter().find(|(own, _)| *own == name).map_or(&[][..], |(_, names)| names);
     let found = names.iter().find_map(|name| event.get(*name)).or_else(|| event.get(name));
     found.cloned().unwrap_or(Value::Null)
 }
@@ -87,12 +87,12 @@ fn text(delta: &Value) -> String {
 }
 
 /// What a call gave, as a text.
-fn whole(content: &Value) -> String {
+fn content_text(content: &Value) -> String {
     content.as_str().map_or_else(|| content.to_string(), str::to_owned)
 }
 
 /// JSON whose numbers keep their digits, and whose strings keep their escapes, in a [`Value`]: both are text there.
-fn digits(json: &str) -> String {
+fn quote_numbers(json: &str) -> String {
     let (mut out, mut in_string, mut in_number) = (String::new(), false, false);
     let mut rest = json.chars();
     while let Some(c) = rest.next() {
@@ -120,11 +120,11 @@ fn digits(json: &str) -> String {
 }
 
 /// A text that is JSON, or several, as what it says. Blocks of text that stand side by side are one text to whoever shows them.
-fn joined(content: &Value) -> Value {
+fn join_text_blocks(content: &Value) -> Value {
     let Some(said) = content.as_str() else { return content.clone() };
     let first = if said.starts_with(['{', '[']) { Some(0) } else { said.find("{\"output\":") };
     let Some((before, said)) = first.map(|at| said.split_at(at)) else { return content.clone() };
-    let blocks: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&digits(said)).into_iter().collect();
+    let blocks: Result<Vec<Value>, _> = serde_json::Deserializer::from_str(&quote_numbers(said)).into_iter().collect();
     let Ok(blocks) = blocks else { return content.clone() };
     let mut out: Vec<Value> = vec![json!(before)];
     for block in blocks {
@@ -147,18 +147,18 @@ fn joined(content: &Value) -> Value {
     json!(out)
 }
 
-impl Client {
+impl ReducerClient {
     /// A client that has these messages.
-    pub fn holding(messages: &[Value]) -> Self {
-        Client { messages: messages.to_vec(), ..Client::default() }
+    pub fn with_messages(messages: &[Value]) -> Self {
+        ReducerClient { messages: messages.to_vec(), ..ReducerClient::default() }
     }
 
     /// Hears the frames of a run.
-    pub fn hear(mut self, frames: &[String]) -> Self {
-        self = Client { messages: self.messages, ..Client::default() };
+    pub fn reduce(mut self, frames: &[String]) -> Self {
+        self = ReducerClient { messages: self.messages, ..ReducerClient::default() };
         for frame in frames {
             let data = frame.lines().find_map(|line| line.strip_prefix("data: ")).expect("data");
-            let mut event: Value = serde_json::from_str(&digits(data)).expect("JSON");
+            let mut event: Value = serde_json::from_str(&quote_numbers(data)).expect("JSON");
             // Blocks and arguments are stored as they were written.
             let raw: BTreeMap<String, &RawValue> = serde_json::from_str(data).expect("an object");
             for name in ["delta", "args", "result", "content"] {
@@ -177,23 +177,23 @@ impl Client {
     }
 
     /// What counts, for a comparison.
-    pub fn has(&self) -> Value {
+    pub fn comparable_state(&self) -> Value {
         let messages: Vec<Value> = self
             .messages
             .iter()
             .map(|message| {
                 let mut message = message.clone();
                 if let Some(content) = message.get_mut("content") {
-                    *content = joined(content);
+                    *content = join_text_blocks(content);
                 }
                 for call in message.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten() {
-                    call["function"]["arguments"] = joined(&call["function"]["arguments"]);
+                    call["function"]["arguments"] = join_text_blocks(&call["function"]["arguments"]);
                 }
                 message
             })
             .collect();
         let state = json!([self.state, self.changes]);
-        json!({"messages": messages, "state": state, "heard": self.heard, "started": self.started, "ended": self.ended})
+        json!({"messages": messages, "state": state, "heard": self.other_events, "started": self.started, "ended": self.ended})
     }
 
     fn message(&mut self, id: &Value) -> Option<&mut Value> {
@@ -209,11 +209,11 @@ impl Client {
 
     fn event(&mut self, event: &Value) {
         let said = event["type"].as_str().expect("a type");
-        let kind = WORDS.iter().find(|(word, _)| *word == said).map_or(said, |(_, kind)| kind);
-        self.lane(kind, event);
-        self.order(kind, event);
+        let kind = KIND_ALIASES.iter().find(|(word, _)| *word == said).map_or(said, |(_, kind)| kind);
+        self.track_lane(kind, event);
+        self.check_order(kind, event);
         match kind {
-            "RUN_STARTED" => self.started(event),
+            "RUN_STARTED" => self.run_started(event),
             "RUN_FINISHED" | "RUN_ERROR" => self.ended = event.clone(),
             "STATE_SNAPSHOT" => (self.state, self.changes) = (Some(event["snapshot"].clone()), Vec::new()),
             "STATE_DELTA" => match &mut self.state {
@@ -224,24 +224,26 @@ impl Client {
             "TEXT_MESSAGE_END" if event.get("answer").is_some() => self.answer(event),
             "TEXT_MESSAGE_START" | "REASONING_MESSAGE_START" => self.start(kind, event),
             "TEXT_MESSAGE_CONTENT" | "REASONING_MESSAGE_CONTENT" => self.content(event),
-            "TEXT_MESSAGE_END" | "REASONING_MESSAGE_END" => self.note(&part(event, "messageId"), event),
+            "TEXT_MESSAGE_END" | "REASONING_MESSAGE_END" => {
+                self.merge_metadata(&event_member(event, "messageId"), event)
+            }
             "REASONING_START" | "REASONING_END" => {}
             "TEXT_MESSAGE_CHUNK" | "REASONING_MESSAGE_CHUNK" | "TOOL_CALL_CHUNK" => self.chunk(kind, event),
             "TOOL_CALL_START" => self.call_start(event),
             "TOOL_CALL_ARGS" => {
                 let delta = event.get("delta").or_else(|| event.get("args")).cloned().unwrap_or_default();
-                self.args(&part(event, "toolCallId"), &delta, event);
+                self.args(&event_member(event, "toolCallId"), &delta, event);
             }
-            "TOOL_CALL_END" => self.args(&part(event, "toolCallId"), &Value::Null, event),
+            "TOOL_CALL_END" => self.args(&event_member(event, "toolCallId"), &Value::Null, event),
             "TOOL_CALL_RESULT" => self.result(event),
             "ACTIVITY_SNAPSHOT" => self.activity(event),
-            "ACTIVITY_DELTA" => self.change(event),
-            "REASONING_ENCRYPTED_VALUE" => self.encrypted(event),
-            _ => self.aside(event),
+            "ACTIVITY_DELTA" => self.activity_delta(event),
+            "REASONING_ENCRYPTED_VALUE" => self.set_encrypted_value(event),
+            _ => self.reasoning_without_message(event),
         }
     }
 
-    fn order(&mut self, kind: &str, event: &Value) {
+    fn check_order(&mut self, kind: &str, event: &Value) {
         if kind == "RUN_FINISHED" && !self.open.is_empty() {
             self.offences.push(format!("still open: {:?}", self.open));
         }
@@ -249,9 +251,9 @@ impl Client {
         if event.get("answer").is_some() {
             return;
         }
-        for (what, [start, piece, end], name) in OPENS {
-            let owner = if what == "step" { part(event, "subagentRunId").to_string() } else { String::new() };
-            let item = (what, part(event, name).to_string(), owner);
+        for (what, [start, piece, end], name) in OPEN_CLOSE_EVENTS {
+            let owner = if what == "step" { event_member(event, "subagentRunId").to_string() } else { String::new() };
+            let item = (what, event_member(event, name).to_string(), owner);
             let fits = match kind {
                 _ if kind == start => self.open.insert(item),
                 _ if kind == end => self.open.remove(&item),
@@ -265,24 +267,24 @@ impl Client {
     }
 
     /// Thinking without a message, in as many pieces as one likes.
-    fn aside(&mut self, event: &Value) {
+    fn reasoning_without_message(&mut self, event: &Value) {
         let mut event = event.clone();
         if event["type"] == "THINKING_TEXT_MESSAGE_CONTENT" {
             let said = event.as_object_mut().expect("an object");
             said.retain(|name, _| !["timestamp", "rawEvent", "metadata"].contains(&name.as_str()));
             let piece = text(&event["delta"]);
             event["delta"] = json!("");
-            if let Some(last) = self.heard.last_mut().filter(|last| last["type"] == event["type"]) {
+            if let Some(last) = self.other_events.last_mut().filter(|last| last["type"] == event["type"]) {
                 let both = text(&last["delta"]) + &piece;
                 last["delta"] = json!(both);
                 return;
             }
             event["delta"] = json!(piece);
         }
-        self.heard.push(event);
+        self.other_events.push(event);
     }
 
-    fn started(&mut self, event: &Value) {
+    fn run_started(&mut self, event: &Value) {
         self.started = event.clone();
         for message in event["input"]["messages"].as_array().cloned().unwrap_or_default() {
             if self.message(&message["id"]).is_none() {
@@ -292,7 +294,7 @@ impl Client {
     }
 
     fn start(&mut self, kind: &str, event: &Value) {
-        let id = part(event, "messageId");
+        let id = event_member(event, "messageId");
         let reasoning = kind == "REASONING_MESSAGE_START";
         let said = event.get("role").filter(|role| !role.is_null()).cloned().unwrap_or_else(|| json!("assistant"));
         let role = if reasoning { json!("reasoning") } else { role(&said) };
@@ -301,32 +303,32 @@ impl Client {
             Some(_) => {}
             None => {
                 let mut message = json!({"id": id, "role": role, "content": ""});
-                copy(&mut message, event, &["name", "subagentRunId"]);
+                copy_members(&mut message, event, &["name", "subagentRunId"]);
                 self.messages.push(message);
             }
         }
-        self.note(&id, event);
+        self.merge_metadata(&id, event);
     }
 
     fn content(&mut self, event: &Value) {
-        let id = part(event, "messageId");
+        let id = event_member(event, "messageId");
         if let Some(message) = self.message(&id).filter(|message| message["role"] != "activity") {
             let before = message["content"].as_str().unwrap_or_default().to_owned();
             message["content"] = json!(before + &text(&event["delta"]));
-            self.note(&id, event);
+            self.merge_metadata(&id, event);
         }
     }
 
     /// Metadata of an event that is about a message.
-    fn note(&mut self, id: &Value, event: &Value) {
+    fn merge_metadata(&mut self, id: &Value, event: &Value) {
         if let Some(message) = self.message(id).filter(|message| message["role"] != "activity") {
             merge(message, event);
         }
     }
 
     fn call_start(&mut self, event: &Value) {
-        let (id, parent) = (part(event, "toolCallId"), part(event, "parentMessageId"));
-        let name = part(event, "toolCallName");
+        let (id, parent) = (event_member(event, "toolCallId"), event_member(event, "parentMessageId"));
+        let name = event_member(event, "toolCallName");
         if let Some(call) = self.call(&id) {
             call["function"]["name"] = name;
             merge(call, event);
@@ -336,7 +338,7 @@ impl Client {
             let at = fits.unwrap_or_else(|| {
                 let own = if parent.is_null() || parent == "" || known.is_some() { &id } else { &parent };
                 let mut message = json!({"id": own, "role": "assistant"});
-                copy(&mut message, event, &["subagentRunId"]);
+                copy_members(&mut message, event, &["subagentRunId"]);
                 self.messages.push(message);
                 self.messages.len() - 1
             });
@@ -359,15 +361,15 @@ impl Client {
     }
 
     fn result(&mut self, event: &Value) {
-        let call = part(event, "toolCallId");
-        let mut message = json!({"id": part(event, "messageId"), "role": "tool", "toolCallId": call});
+        let call = event_member(event, "toolCallId");
+        let mut message = json!({"id": event_member(event, "messageId"), "role": "tool", "toolCallId": call});
         if message["id"].is_null() || message["id"] == "" {
             message["id"] = json!(format!("{}:result", text(&call)));
         }
-        let content = part(event, "content");
+        let content = event_member(event, "content");
         message["content"] =
-            if content.is_array() && event.get("args").is_none() { content } else { json!(whole(&content)) };
-        copy(&mut message, event, &["subagentRunId"]);
+            if content.is_array() && event.get("args").is_none() { content } else { json!(content_text(&content)) };
+        copy_members(&mut message, event, &["subagentRunId"]);
         merge(&mut message, event);
         let owns = |message: &Value| {
             let calls = message["toolCalls"].as_array();
@@ -381,9 +383,9 @@ impl Client {
     }
 
     fn activity(&mut self, event: &Value) {
-        let id = part(event, "messageId");
+        let id = event_member(event, "messageId");
         let mut fresh = json!({"id": id, "role": "activity", "content": event["content"]});
-        copy(&mut fresh, event, &["activityType", "subagentRunId"]);
+        copy_members(&mut fresh, event, &["activityType", "subagentRunId"]);
         let replaces = event["replace"] != false;
         match self.message(&id) {
             None => {
@@ -407,29 +409,29 @@ impl Client {
         }
     }
 
-    fn change(&mut self, event: &Value) {
-        let id = part(event, "messageId");
+    fn activity_delta(&mut self, event: &Value) {
+        let id = event_member(event, "messageId");
         if let Some(message) = self.message(&id).filter(|message| message["role"] == "activity") {
             merge(message, event);
             patch(&mut message["content"], &event["patch"]);
-            message["activityType"] = part(event, "activityType");
+            message["activityType"] = event_member(event, "activityType");
         }
     }
 
-    fn encrypted(&mut self, event: &Value) {
-        let id = part(event, "entityId");
+    fn set_encrypted_value(&mut self, event: &Value) {
+        let id = event_member(event, "entityId");
         let told = if event["subtype"] == "tool-call" {
             self.call(&id)
         } else {
             self.message(&id).filter(|message| message["role"] != "activity")
         };
         if let Some(told) = told {
-            told["encryptedValue"] = part(event, "encryptedValue");
+            told["encryptedValue"] = event_member(event, "encryptedValue");
         }
     }
 
     fn answer(&mut self, event: &Value) {
-        let id = part(event, "messageId");
+        let id = event_member(event, "messageId");
         let message = json!({"id": id, "role": role(&event["role"]), "content": event["answer"], "answer": event});
         match self.message(&id) {
             Some(known) => *known = message,
@@ -442,7 +444,7 @@ impl Client {
         for message in &mut new {
             message["role"] = role(&message["role"]);
             // What is carried for the gateway is no concern of the client's.
-            forget_carried(message);
+            remove_carried(message);
             let said = message.as_object_mut().expect("an object");
             for (snake, camel) in [("tool_calls", "toolCalls"), ("tool_call_id", "toolCallId")] {
                 if let Some(value) = said.remove(snake) {
@@ -450,7 +452,7 @@ impl Client {
                 }
             }
             for call in said.get_mut("toolCalls").and_then(Value::as_array_mut).into_iter().flatten() {
-                forget_carried(call);
+                remove_carried(call);
             }
         }
         let has = |role: &str| new.iter().any(|message| message["role"] == role);
@@ -480,7 +482,7 @@ impl Client {
     }
 
     /// "Chunk streams are closed by …" (§3.2).
-    fn lane(&mut self, kind: &str, event: &Value) {
+    fn track_lane(&mut self, kind: &str, event: &Value) {
         const LEAVES: [&str; 8] = [
             "RAW",
             "ACTIVITY_SNAPSHOT",
@@ -495,7 +497,7 @@ impl Client {
             "RUN_STARTED" | "RUN_FINISHED" | "RUN_ERROR" | "MESSAGES_SNAPSHOT" => self.lanes.clear(),
             _ if LEAVES.contains(&kind) => {}
             _ => {
-                let owner = part(event, "subagentRunId");
+                let owner = event_member(event, "subagentRunId");
                 self.lanes.retain(|(own, ..)| *own != owner);
             }
         }
@@ -507,7 +509,7 @@ impl Client {
             "REASONING_MESSAGE_CHUNK" => ("REASONING_MESSAGE_START", "messageId"),
             _ => ("TOOL_CALL_START", "toolCallId"),
         };
-        let (owner, said) = (part(event, "subagentRunId"), part(event, id_name));
+        let (owner, said) = (event_member(event, "subagentRunId"), event_member(event, id_name));
         let goes_on = |(own, piece, id): &&(Value, &str, Value)| {
             *piece == start && if said.is_null() { owner.is_null() || *own == owner } else { *id == said }
         };
@@ -530,9 +532,9 @@ impl Client {
     }
 }
 
-fn copy(message: &mut Value, event: &Value, names: &[&str]) {
+fn copy_members(message: &mut Value, event: &Value, names: &[&str]) {
     for name in names {
-        let value = part(event, name);
+        let value = event_member(event, name);
         if !value.is_null() {
             message[*name] = value;
         }
@@ -543,40 +545,40 @@ fn copy(message: &mut Value, event: &Value, names: &[&str]) {
 fn patch(document: &mut Value, operations: &Value) {
     let mut changed = document.clone();
     let all = operations.as_array().cloned().unwrap_or_default();
-    if all.iter().try_for_each(|operation| operate(&mut changed, operation)).is_some() {
+    if all.iter().try_for_each(|operation| apply_operation(&mut changed, operation)).is_some() {
         *document = changed;
     }
 }
 
-fn operate(document: &mut Value, operation: &Value) -> Option<()> {
+fn apply_operation(document: &mut Value, operation: &Value) -> Option<()> {
     let path = operation["path"].as_str()?;
     let from = operation["from"].as_str().unwrap_or_default();
     match operation["op"].as_str()? {
-        "add" => place(document, path, operation["value"].clone()),
+        "add" => insert_at(document, path, operation["value"].clone()),
         "replace" => {
             *document.pointer_mut(path)? = operation["value"].clone();
             Some(())
         }
-        "remove" => take(document, path).map(drop),
+        "remove" => remove_at(document, path).map(drop),
         "copy" => {
             let value = document.pointer(from)?.clone();
-            place(document, path, value)
+            insert_at(document, path, value)
         }
         "move" => {
-            let value = take(document, from)?;
-            place(document, path, value)
+            let value = remove_at(document, from)?;
+            insert_at(document, path, value)
         }
         "test" => (document.pointer(path)? == &operation["value"]).then_some(()),
         _ => None,
     }
 }
 
-fn split(path: &str) -> Option<(&str, String)> {
+fn split_pointer(path: &str) -> Option<(&str, String)> {
     path.rsplit_once('/').map(|(parent, last)| (parent, last.replace("~1", "/").replace("~0", "~")))
 }
 
-fn place(document: &mut Value, path: &str, value: Value) -> Option<()> {
-    let Some((parent, last)) = split(path) else {
+fn insert_at(document: &mut Value, path: &str, value: Value) -> Option<()> {
+    let Some((parent, last)) = split_pointer(path) else {
         *document = value;
         return Some(());
     };
@@ -591,8 +593,8 @@ fn place(document: &mut Value, path: &str, value: Value) -> Option<()> {
     Some(())
 }
 
-fn take(document: &mut Value, path: &str) -> Option<Value> {
-    let Some((parent, last)) = split(path) else { return Some(document.take()) };
+fn remove_at(document: &mut Value, path: &str) -> Option<Value> {
+    let Some((parent, last)) = split_pointer(path) else { return Some(document.take()) };
     match document.pointer_mut(parent)? {
         Value::Object(members) => members.remove(&last),
         Value::Array(elements) => last.parse().ok().filter(|at| *at < elements.len()).map(|at| elements.remove(at)),
@@ -600,7 +602,7 @@ fn take(document: &mut Value, path: &str) -> Option<Value> {
     }
 }
 
-fn forget_carried(told: &mut Value) {
+fn remove_carried(told: &mut Value) {
     if let Some(metadata) = told.get_mut("metadata").and_then(Value::as_object_mut) {
         metadata.remove("diglot.ag-ui");
     }

@@ -15,8 +15,8 @@ pub fn stream(seed: u64) -> Vec<String> {
         script.step(at);
     }
     match script.dice.below(6) {
-        0 => script.say("RUN_ERROR", &[], r#""message":"runtime execution failed","code":null"#),
-        1 => script.say("RUN_ERROR", &[], r#""message":"坏","code":500"#),
+        0 => script.push_event("RUN_ERROR", &[], r#""message":"runtime execution failed","code":null"#),
+        1 => script.push_event("RUN_ERROR", &[], r#""message":"坏","code":500"#),
         _ => script.events.push(r#"{"type":"RUN_FINISHED","threadId":"t1","runId":"r1"}"#.to_owned()),
     }
     script.events
@@ -29,20 +29,20 @@ impl Script {
             3..7 => self.call(at),
             7 => {
                 let name = self.dice.pick(&["\"router\"", "\"worker\""]);
-                self.say("STEP_STARTED", &[], &format!(r#""stepName":{name}"#));
-                self.say("STEP_FINISHED", &[], &format!(r#""stepName":{name}"#));
+                self.push_event("STEP_STARTED", &[], &format!(r#""stepName":{name}"#));
+                self.push_event("STEP_FINISHED", &[], &format!(r#""stepName":{name}"#));
             }
             8 => {
                 let snapshot = self.dice.value(3);
-                self.say("STATE_SNAPSHOT", &[], &format!(r#""snapshot":{snapshot}"#));
+                self.push_event("STATE_SNAPSHOT", &[], &format!(r#""snapshot":{snapshot}"#));
                 let content = self.dice.string();
                 let messages = format!(r#"[{{"id":"1","role":"assistant","content":{content},"status":"success"}}]"#);
-                self.say("MESSAGES_SNAPSHOT", &[], &format!(r#""messages":{messages}"#));
+                self.push_event("MESSAGES_SNAPSHOT", &[], &format!(r#""messages":{messages}"#));
             }
             _ => {
                 let value = self.dice.value(2);
-                self.say("CUSTOM", &[], &format!(r#""name":"n","value":{value}"#));
-                self.say("CARD_SHOWN", &[], &format!(r#""card":{value}"#));
+                self.push_event("CUSTOM", &[], &format!(r#""name":"n","value":{value}"#));
+                self.push_event("CARD_SHOWN", &[], &format!(r#""card":{value}"#));
             }
         }
     }
@@ -70,7 +70,7 @@ impl Script {
             ("error", self.dice.pick(&["null", "{\"code\":1.0}", "\"坏\""]).to_owned()),
             ("ui_schema", schema),
         ];
-        self.say("TEXT_MESSAGE_END", &members, &format!(r#""messageId":"m{at}""#));
+        self.push_event("TEXT_MESSAGE_END", &members, &format!(r#""messageId":"m{at}""#));
     }
 
     /// §3.3: events that repeat their start, and some that do not or say something else.
@@ -82,24 +82,24 @@ impl Script {
         // A start without a stage would be given one, and the same stage on the other events be taken for its repetition.
         // One without a message would leave the result's to the guard, which keeps tool messages and texts apart.
         let must = format!(r#"{id},"messageId":{},"toolCallName":"search","stage":"worker""#, repeated[0].1);
-        self.say("TOOL_CALL_START", &[], &must);
+        self.push_event("TOOL_CALL_START", &[], &must);
         let args = match self.dice.below(4) {
             0 => self.dice.value(2),
             1 => r#""{\"a\":1}""#.to_owned(),
             _ => self.dice.object(2),
         };
-        if !self.dice.once_in(5) {
-            self.say("TOOL_CALL_ARGS", &repeated, &format!(r#"{id},"args":{args}"#));
+        if !self.dice.one_in(5) {
+            self.push_event("TOOL_CALL_ARGS", &repeated, &format!(r#"{id},"args":{args}"#));
         }
         // Arguments wait for the end of their call, or for its result where that comes first.
-        let ends = !self.dice.once_in(5);
+        let ends = !self.dice.one_in(5);
         if ends {
             let own = [repeated[0].clone(), ("toolCallName", "\"other\"".to_owned()), repeated[2].clone()];
-            let said = if self.dice.once_in(4) { &own } else { &repeated };
-            self.say("TOOL_CALL_END", said, &id);
+            let said = if self.dice.one_in(4) { &own } else { &repeated };
+            self.push_event("TOOL_CALL_END", said, &id);
         }
-        if !ends || !self.dice.once_in(4) {
-            let heard_of = !ends || !self.dice.once_in(8);
+        if !ends || !self.dice.one_in(4) {
+            let heard_of = !ends || !self.dice.one_in(8);
             let call = if heard_of { format!("c{at}") } else { format!("unheard-of-{at}") };
             self.result(&call, &args, &repeated[0].1);
         }
@@ -109,22 +109,22 @@ impl Script {
         let result = self.dice.value(2);
         let own = format!("\"own-{call}\"");
         let members = [
-            ("messageId", if self.dice.once_in(3) || call.starts_with('u') { own } else { message.to_owned() }),
+            ("messageId", if self.dice.one_in(3) || call.starts_with('u') { own } else { message.to_owned() }),
             ("role", "\"tool\"".to_owned()),
             ("stage", self.dice.pick(&["\"worker\"", "\"router\""]).to_owned()),
             ("tool_name", self.dice.pick(&["\"search\"", "\"other\""]).to_owned()),
-            ("tool_call_args", if self.dice.once_in(3) { "{\"n\":1.10}".to_owned() } else { args.to_owned() }),
+            ("tool_call_args", if self.dice.one_in(3) { "{\"n\":1.10}".to_owned() } else { args.to_owned() }),
             ("status", self.dice.pick(&["\"success\"", "\"failure\"", "\"partial\""]).to_owned()),
             ("error", self.dice.pick(&["null", "{\"code\":\"E\"}", "\"坏\""]).to_owned()),
         ];
-        self.say("TOOL_CALL_RESULT", &members, &format!(r#""tool_call_id":"{call}","result":{result}"#));
+        self.push_event("TOOL_CALL_RESULT", &members, &format!(r#""tool_call_id":"{call}","result":{result}"#));
     }
 
     /// One event with what it must say, most of `may`, and most of what stands on every event (§4).
-    fn say(&mut self, wire: &str, may: &[(&str, String)], must: &str) {
+    fn push_event(&mut self, wire: &str, may: &[(&str, String)], must: &str) {
         let mut all = vec![format!(r#""type":"{wire}""#), must.to_owned()];
         for (name, value) in may {
-            if !self.dice.once_in(8) {
+            if !self.dice.one_in(8) {
                 all.push(format!("\"{name}\":{value}"));
             }
         }
@@ -135,10 +135,10 @@ impl Script {
                 _ => all.push(stamp.to_owned()),
             }
         }
-        if self.dice.once_in(8) {
+        if self.dice.one_in(8) {
             all.push(format!(r#""metadata":{}"#, self.dice.object(1)));
         }
-        if self.dice.once_in(8) {
+        if self.dice.one_in(8) {
             all.push(format!(r#""future":{}"#, self.dice.value(2)));
         }
         self.events.push(format!("{{{}}}", all.join(",")));

@@ -1,40 +1,43 @@
 //! Quotas that the gateway counts by itself.
 
-use super::super::support::client::{INPUT, ask, post};
+use super::super::support::client::{INPUT, post, send_request};
 use super::super::support::eventually;
 use super::super::support::gateway::{Gateway, Setup};
-use super::super::support::sse::{WHOLE, refused, succeeded};
-use super::{admitted, api_keys, counted, gateway, prompt, run, storm, violated};
+use super::super::support::sse::{COMPLETE_RUN, assert_refused, assert_succeeded};
+use super::{
+    api_keys, count_admitted, is_admitted, post_run_with, send_concurrently, start_agent, start_gateway,
+    violated_policies,
+};
 use std::time::{Duration, Instant};
 
 const FEW: &str = "rate_limits: [{name: few, key: address, requests: 2, per: 1h}]";
 
 #[tokio::test]
-async fn a_quota_passes_its_burst_then_refuses_and_always_says_how_the_caller_stands() {
-    let agent = prompt();
-    let mut gateway = gateway(&agent, FEW, "rate_limits: [few]").await;
+async fn refuses_after_the_burst_and_reports_the_remaining_quota() {
+    let agent = start_agent();
+    let mut gateway = start_gateway(&agent, FEW, "rate_limits: [few]").await;
     for standing in [r#""few";r=1;t=1800"#, r#""few";r=0;t=1800"#] {
-        let answer = run(&gateway, "").await;
-        succeeded(&answer, WHOLE);
+        let answer = post_run_with(&gateway, "").await;
+        assert_succeeded(&answer, COMPLETE_RUN);
         assert_eq!(answer.header("ratelimit-policy"), Some(r#""few";q=2;w=3600"#));
         assert_eq!(answer.header("ratelimit"), Some(standing));
         assert_eq!((answer.header("retry-after"), answer.header("x-ratelimit-limit")), (None, None));
     }
-    let answer = run(&gateway, "X-Request-Id: over-it\r\n").await;
-    let problem = refused(&answer, 429, "rate_limited");
-    assert_eq!(violated(&problem), ["few"]);
+    let answer = post_run_with(&gateway, "X-Request-Id: over-it\r\n").await;
+    let problem = assert_refused(&answer, 429, "rate_limited");
+    assert_eq!(violated_policies(&problem), ["few"]);
     assert_eq!(problem["instance"], "over-it");
     assert!(problem["detail"].as_str().is_some_and(|detail| detail.contains("few")), "{problem}");
     assert_eq!(answer.header("retry-after"), Some("1800"));
     assert_eq!(answer.header("ratelimit-policy"), Some(r#""few";q=2;w=3600"#));
     assert_eq!(answer.header("ratelimit"), Some(r#""few";r=0;t=1800"#));
     // The agent heard nothing of it.
-    assert_eq!(agent.connections(), 2);
+    assert_eq!(agent.connection_count(), 2);
     let count = async |decision| {
         gateway.metric(&format!("diglot_ratelimit_total{{decision=\"{decision}\",policy=\"few\"}}")).await
     };
     assert_eq!((count("allowed").await, count("refused").await), (2.0, 1.0));
-    let line = gateway.logged("request refused").await;
+    let line = gateway.next_log("request refused").await;
     assert_eq!(
         (&line["code"], &line["status"], &line["request_id"]),
         (&"rate_limited".into(), &429.into(), &"over-it".into())
@@ -42,11 +45,11 @@ async fn a_quota_passes_its_burst_then_refuses_and_always_says_how_the_caller_st
 }
 
 #[tokio::test]
-async fn older_clients_get_their_fields_where_that_is_wanted() {
+async fn sends_legacy_rate_limit_headers_where_configured() {
     let top = format!("{FEW}\nlimits: {{legacy_headers: true}}");
-    let gateway = gateway(&prompt(), &top, "rate_limits: [few]").await;
+    let gateway = start_gateway(&start_agent(), &top, "rate_limits: [few]").await;
     for (status, remaining) in [(200, "1"), (200, "0"), (429, "0")] {
-        let answer = run(&gateway, "").await;
+        let answer = post_run_with(&gateway, "").await;
         assert_eq!(answer.status, status, "{}", answer.text());
         let fields = ["limit", "remaining", "reset"].map(|name| answer.header(&format!("x-ratelimit-{name}")));
         assert_eq!(fields, [Some("2"), Some(remaining), Some("1800")]);
@@ -54,21 +57,24 @@ async fn older_clients_get_their_fields_where_that_is_wanted() {
 }
 
 #[tokio::test]
-async fn whoever_waits_as_long_as_retry_after_says_passes() {
-    let gateway =
-        gateway(&prompt(), "rate_limits: [{name: slow, key: address, requests: 1, per: 1s}]", "rate_limits: [slow]")
-            .await;
+async fn admits_callers_who_wait_for_retry_after() {
+    let gateway = start_gateway(
+        &start_agent(),
+        "rate_limits: [{name: slow, key: address, requests: 1, per: 1s}]",
+        "rate_limits: [slow]",
+    )
+    .await;
     let began = Instant::now();
-    succeeded(&run(&gateway, "").await, WHOLE);
-    let answer = run(&gateway, "").await;
-    refused(&answer, 429, "rate_limited");
+    assert_succeeded(&post_run_with(&gateway, "").await, COMPLETE_RUN);
+    let answer = post_run_with(&gateway, "").await;
+    assert_refused(&answer, 429, "rate_limited");
     let (heard, seconds) = (Instant::now(), answer.header("retry-after").and_then(|text| text.parse().ok()));
     let wait = Duration::from_secs(seconds.expect("whole seconds"));
     assert_eq!(wait, Duration::from_secs(1));
     // Asking does not make the wait longer. The last one that is refused was asked before the wait was over.
     let passed = eventually("a run that is let in", async || {
         let asked = Instant::now();
-        let admitted = counted(&run(&gateway, "").await) == 1;
+        let admitted = is_admitted(&post_run_with(&gateway, "").await) == 1;
         assert!(admitted || asked < heard + wait, "a retry after Retry-After is refused");
         admitted.then(Instant::now)
     })
@@ -77,39 +83,39 @@ async fn whoever_waits_as_long_as_retry_after_says_passes() {
 }
 
 #[tokio::test]
-async fn of_64_callers_at_once_as_many_pass_as_the_quota_lets() {
-    let agent = prompt();
+async fn admits_exactly_the_quota_under_concurrent_load() {
+    let agent = start_agent();
     let top = "rate_limits: [{name: some, key: address, requests: 10, per: 24h, burst: 100}]";
-    let gateway = gateway(&agent, top, "rate_limits: [some]").await;
-    assert_eq!(storm(&[&gateway], 256).await, 100);
-    assert_eq!(agent.connections(), 100);
+    let gateway = start_gateway(&agent, top, "rate_limits: [some]").await;
+    assert_eq!(send_concurrently(&[&gateway], 256).await, 100);
+    assert_eq!(agent.connection_count(), 100);
 }
 
 #[tokio::test]
-async fn tiers_have_quotas_of_their_own_and_one_caller_does_not_hurt_another() {
-    let agent = prompt();
+async fn counts_quotas_per_tier_and_per_caller() {
+    let agent = start_agent();
     let top = api_keys(&[("ada", Some("gold")), ("bob", Some("gold")), ("eve", None), ("mallory", Some("lead"))])
         + "rate_limits: [{name: standard, requests: 1, per: 24h, tiers: {gold: {requests: 2, burst: 4}}}]";
-    let gateway = gateway(&agent, &top, "rate_limits: [standard]").await;
+    let gateway = start_gateway(&agent, &top, "rate_limits: [standard]").await;
     let of = |owner: &str| format!("X-Api-Key: {owner}\r\n");
     // A flood of one.
-    assert_eq!(admitted(&gateway, &of("ada"), 50).await, 4);
-    assert_eq!(admitted(&gateway, &of("eve"), 3).await, 1);
-    assert_eq!(admitted(&gateway, &of("bob"), 6).await, 4);
+    assert_eq!(count_admitted(&gateway, &of("ada"), 50).await, 4);
+    assert_eq!(count_admitted(&gateway, &of("eve"), 3).await, 1);
+    assert_eq!(count_admitted(&gateway, &of("bob"), 6).await, 4);
     // A tier that has no quota of its own has everybody's.
-    assert_eq!(admitted(&gateway, &of("mallory"), 3).await, 1);
-    let answer = run(&gateway, &of("bob")).await;
-    refused(&answer, 429, "rate_limited");
+    assert_eq!(count_admitted(&gateway, &of("mallory"), 3).await, 1);
+    let answer = post_run_with(&gateway, &of("bob")).await;
+    assert_refused(&answer, 429, "rate_limited");
     assert_eq!(answer.header("ratelimit-policy"), Some(r#""standard";q=2;w=86400"#));
     // Whoever is nobody is refused for that, and costs nobody anything.
-    refused(&run(&gateway, &of("nobody")).await, 401, "invalid_token");
-    assert_eq!(agent.connections(), 10);
+    assert_refused(&post_run_with(&gateway, &of("nobody")).await, 401, "invalid_token");
+    assert_eq!(agent.connection_count(), 10);
 }
 
 #[tokio::test]
-async fn no_way_of_asking_makes_one_caller_into_two() {
-    let gateway = gateway(&prompt(), FEW, "rate_limits: [few]").await;
-    assert_eq!(admitted(&gateway, "", 2).await, 2);
+async fn counts_a_caller_once_whatever_headers_it_sends() {
+    let gateway = start_gateway(&start_agent(), FEW, "rate_limits: [few]").await;
+    assert_eq!(count_admitted(&gateway, "", 2).await, 2);
     for cheat in [
         "X-Forwarded-For: 10.0.0.1\r\n",
         "X-Forwarded-For: 10.0.0.2, 127.0.0.1\r\n",
@@ -119,15 +125,15 @@ async fn no_way_of_asking_makes_one_caller_into_two() {
         "Cookie: session=new\r\n",
         "X-Request-Id: fresh\r\n",
     ] {
-        assert_eq!(counted(&run(&gateway, cheat).await), 0, "{cheat}");
+        assert_eq!(is_admitted(&post_run_with(&gateway, cheat).await), 0, "{cheat}");
     }
     let other = post("/run?fresh=1", "", INPUT).replace("Host: gateway", "Host: elsewhere");
-    assert_eq!(counted(&ask(gateway.data, other).await), 0);
+    assert_eq!(is_admitted(&send_request(gateway.data, other).await), 0);
 }
 
 #[tokio::test]
-async fn fields_and_routes_are_counted_as_configured() {
-    let agent = prompt();
+async fn counts_by_header_and_by_route_as_configured() {
+    let agent = start_agent();
     let top = "rate_limits:\n  - {name: team, key: \"header:x-team\", requests: 1, per: 24h}\n  - {name: busy, key: route, requests: 2, per: 24h}";
     let route = |path: &str, limit: &str| {
         format!(
@@ -146,9 +152,9 @@ async fn fields_and_routes_are_counted_as_configured() {
         ("X-Team: a\r\nX-Team: b\r\n", 0),
         ("x-team: a\r\n", 0),
     ] {
-        assert_eq!(counted(&run(&gateway, fields).await), passes, "{fields}");
+        assert_eq!(is_admitted(&post_run_with(&gateway, fields).await), passes, "{fields}");
     }
-    let ask = async |path: &str| counted(&ask(gateway.data, post(path, "", INPUT)).await);
+    let ask = async |path: &str| is_admitted(&send_request(gateway.data, post(path, "", INPUT)).await);
     let mut passed = Vec::new();
     for path in ["/left", "/left", "/left", "/right", "/right", "/right"] {
         passed.push(ask(path).await);
@@ -157,20 +163,20 @@ async fn fields_and_routes_are_counted_as_configured() {
 }
 
 #[tokio::test]
-async fn whoever_tries_credentials_out_is_counted_by_address_and_costs_nobody_their_quota() {
+async fn counts_failed_credentials_by_address_only() {
     let top = api_keys(&[("ada", None)])
         + "rate_limits:\n  - {name: floods, key: address, requests: 5, per: 24h}\n  - {name: standard, requests: 9, per: 24h}";
-    let agent = prompt();
-    let gateway = gateway(&agent, &top, "rate_limits: [standard, floods]").await;
-    let answer = run(&gateway, "X-Api-Key: ada\r\n").await;
-    succeeded(&answer, WHOLE);
+    let agent = start_agent();
+    let gateway = start_gateway(&agent, &top, "rate_limits: [standard, floods]").await;
+    let answer = post_run_with(&gateway, "X-Api-Key: ada\r\n").await;
+    assert_succeeded(&answer, COMPLETE_RUN);
     assert_eq!(answer.header("ratelimit-policy"), Some(r#""floods";q=5;w=86400, "standard";q=9;w=86400"#));
     for _ in 0..4 {
-        refused(&run(&gateway, "X-Api-Key: guessed\r\n").await, 401, "invalid_token");
+        assert_refused(&post_run_with(&gateway, "X-Api-Key: guessed\r\n").await, 401, "invalid_token");
     }
     for key in ["guessed", "ada"] {
-        let answer = run(&gateway, &format!("X-Api-Key: {key}\r\n")).await;
-        assert_eq!(violated(&refused(&answer, 429, "rate_limited")), ["floods"]);
+        let answer = post_run_with(&gateway, &format!("X-Api-Key: {key}\r\n")).await;
+        assert_eq!(violated_policies(&assert_refused(&answer, 429, "rate_limited")), ["floods"]);
     }
     assert_eq!(gateway.metric("diglot_ratelimit_total{decision=\"allowed\",policy=\"standard\"}").await, 1.0);
 }

@@ -2,17 +2,19 @@
 
 use super::super::support::prometheus::promtool;
 use super::expression::{Expression, Selector};
-use super::{CASES, MONITORING, RULES, RUNBOOK, alerts, path, quoted, read, recorded, rules, yaml};
-use diglot::error::Kind;
-use diglot::telemetry::label::Outcome;
-use diglot::translate::{Loss, Repair};
+use super::{
+    CASES, MONITORING, RULES, RUNBOOK, alerts, promql_lines, read, read_yaml, recorded_metrics, repository_path, rules,
+};
+use diglot::error::RejectionKind;
+use diglot::telemetry::label::RunOutcome;
+use diglot::translate::{EventLoss, EventRepair};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
 /// Holds that `promtool` has nothing to say against a file.
 #[track_caller]
-fn accepts(args: &[&str], file: &str) {
-    let file = path(file);
+fn assert_promtool_accepts(args: &[&str], file: &str) {
+    let file = repository_path(file);
     let args: Vec<&str> = args.iter().copied().chain([file.to_str().expect("a path of text")]).collect();
     let output = promtool(&args, "");
     let said = [output.stdout, output.stderr].concat();
@@ -20,14 +22,14 @@ fn accepts(args: &[&str], file: &str) {
 }
 
 #[test]
-fn promtool_takes_the_rules_and_the_scrape_configuration() {
-    accepts(&["check", "rules", "--lint=all", "--lint-fatal"], RULES);
-    accepts(&["check", "config"], "deploy/prometheus/scrape.yaml");
+fn promtool_accepts_the_rules_and_the_scrape_configuration() {
+    assert_promtool_accepts(&["check", "rules", "--lint=all", "--lint-fatal"], RULES);
+    assert_promtool_accepts(&["check", "config"], "deploy/prometheus/scrape.yaml");
 }
 
 #[test]
-fn every_alert_fires_and_stays_quiet_as_its_cases_say() {
-    let cases = CASES.map(|file| std::thread::spawn(move || accepts(&["test", "rules"], file)));
+fn alerts_fire_as_their_cases_expect() {
+    let cases = CASES.map(|file| std::thread::spawn(move || assert_promtool_accepts(&["test", "rules"], file)));
     for case in cases {
         case.join().expect("promtool takes the cases");
     }
@@ -35,7 +37,7 @@ fn every_alert_fires_and_stays_quiet_as_its_cases_say() {
 
 /// Every case of the files: what it is about, the metrics that it feeds, and whether the alert fires in it at last.
 fn cases() -> Vec<(String, BTreeSet<String>, bool)> {
-    let files = CASES.map(yaml);
+    let files = CASES.map(read_yaml);
     let tests = files.iter().flat_map(|file| file["tests"].as_array().expect("tests"));
     let case = |test: &Value| {
         let series = test["input_series"].as_array().expect("series").iter().map(|one| one["series"].as_str());
@@ -51,7 +53,7 @@ fn cases() -> Vec<(String, BTreeSet<String>, bool)> {
 
 /// A case that feeds nothing does not fire either; what comes close feeds all that a case feeds in which it does.
 #[test]
-fn every_alert_has_a_case_in_which_it_fires_and_one_that_comes_close() {
+fn every_alert_has_a_firing_and_a_nearly_firing_case() {
     let cases = cases();
     let names: BTreeSet<_> = alerts().into_iter().map(|alert| alert.name).collect();
     assert!(cases.iter().all(|(name, ..)| names.contains(name)), "a case is about no alert");
@@ -67,7 +69,7 @@ fn every_alert_has_a_case_in_which_it_fires_and_one_that_comes_close() {
 }
 
 #[test]
-fn every_alert_says_how_bad_it_is_and_where_the_way_out_stands() {
+fn every_alert_has_a_severity_and_a_runbook_section() {
     let runbook = read(RUNBOOK);
     let sections: Vec<(&str, &str)> =
         runbook.split("\n## ").skip(1).map(|section| section.split_once('\n').expect("a text")).collect();
@@ -78,9 +80,9 @@ fn every_alert_says_how_bad_it_is_and_where_the_way_out_stands() {
     assert_eq!(titles.len(), names.len(), "a section, or an alert, is there twice");
     for alert in &alerts {
         let name = &alert.name;
-        let texts = &alert.whole["annotations"];
+        let texts = &alert.json["annotations"];
         assert!(name.starts_with("Diglot"), "{name}");
-        assert!(["page", "ticket"].map(Value::from).contains(&alert.whole["labels"]["severity"]), "{name}");
+        assert!(["page", "ticket"].map(Value::from).contains(&alert.json["labels"]["severity"]), "{name}");
         assert_eq!(texts["runbook_url"], format!("{RUNBOOK}#{}", name.to_lowercase()), "{name}");
         for text in ["summary", "description"] {
             assert!(texts[text].as_str().is_some_and(|text| text.len() > 20), "{name} has no {text}");
@@ -95,16 +97,16 @@ fn every_alert_says_how_bad_it_is_and_where_the_way_out_stands() {
 }
 
 #[test]
-fn every_expression_names_what_there_is() {
-    let recorded = recorded();
-    let files = CASES.map(yaml);
+fn rules_and_pages_name_existing_metrics() {
+    let recorded = recorded_metrics();
+    let files = CASES.map(read_yaml);
     let tests = files.iter().flat_map(|file| file["tests"].as_array().expect("tests"));
     let series = tests.flat_map(|test| test["input_series"].as_array().expect("series"));
     let fed = series.map(|one| one["series"].as_str().expect("a series").to_owned());
-    let pages = [RUNBOOK, MONITORING].into_iter().flat_map(quoted);
+    let pages = [RUNBOOK, MONITORING].into_iter().flat_map(promql_lines);
     let all: Vec<_> = rules().into_iter().map(|rule| rule.expression).chain(pages).chain(fed).collect();
     let wrong = all.iter().filter_map(|text| {
-        let strangers = Expression::read(text).strangers(&recorded);
+        let strangers = Expression::read(text).unknown_names(&recorded);
         (!strangers.is_empty()).then(|| format!("{text}\n    {}", strangers.join("; ")))
     });
     let wrong: Vec<_> = wrong.collect();
@@ -113,8 +115,8 @@ fn every_expression_names_what_there_is() {
 
 /// A line of the log is quoted as `message="…"`, and said by one of the occurrences.
 #[test]
-fn every_line_of_the_log_that_the_runbook_quotes_is_said() {
-    let folder = std::fs::read_dir(path("src/telemetry/occurrence")).expect("the occurrences");
+fn runbook_quotes_existing_log_messages() {
+    let folder = std::fs::read_dir(repository_path("src/telemetry/internal_event")).expect("the occurrences");
     let said = folder.map(|file| std::fs::read_to_string(file.expect("a file").path()).expect("a text"));
     let said: String = said.collect();
     let runbook = read(RUNBOOK);
@@ -128,7 +130,7 @@ fn every_line_of_the_log_that_the_runbook_quotes_is_said() {
 
 /// The values that `label` of `metric` is compared with first in the expression of a rule.
 #[track_caller]
-fn compared(rule: &str, metric: &str, label: &str) -> BTreeSet<String> {
+fn compared_values(rule: &str, metric: &str, label: &str) -> BTreeSet<String> {
     let rules = rules();
     let rule = rules.iter().find(|own| own.name == rule).unwrap_or_else(|| panic!("no rule {rule}"));
     let selectors = Expression::read(&rule.expression).selectors;
@@ -143,7 +145,7 @@ fn set<'s>(values: impl IntoIterator<Item = &'s str>) -> BTreeSet<String> {
 
 /// What is divided, what it is divided by, and what is counted beside it, speak of the same things.
 #[test]
-fn an_expression_has_one_list_of_what_it_counts() {
+fn an_expression_uses_one_list_of_label_values() {
     for rule in rules() {
         let mut lists: Vec<(String, String, BTreeSet<String>)> = Vec::new();
         for Selector { name, matchers } in Expression::read(&rule.expression).selectors {
@@ -164,10 +166,10 @@ fn an_expression_has_one_list_of_what_it_counts() {
 
 /// A new outcome, repair, loss or refusal has to be judged before it counts nowhere.
 #[test]
-fn the_objectives_have_a_place_for_everything() {
-    let failed = compared("job_route:diglot_runs_failed:ratio_rate1h", "diglot_streams_total", "outcome");
+fn objectives_classify_every_outcome_loss_and_refusal() {
+    let failed = compared_values("job_route:diglot_runs_failed:ratio_rate1h", "diglot_streams_total", "outcome");
     for rule in rules().iter().filter(|rule| rule.name.contains("runs_failed") || rule.name.contains("RunsFail")) {
-        assert_eq!(compared(&rule.name, "diglot_streams_total", "outcome"), failed, "{}", rule.name);
+        assert_eq!(compared_values(&rule.name, "diglot_streams_total", "outcome"), failed, "{}", rule.name);
     }
     let page = read(MONITORING);
     // | `client_gone` | no | why |
@@ -176,19 +178,22 @@ fn the_objectives_have_a_place_for_everything() {
     assert_eq!(judged("failed |"), failed);
     assert_eq!(judged("well |"), set(["finished"]));
     let all: BTreeSet<_> = ["failed |", "well |", "neither |"].into_iter().flat_map(judged).collect();
-    assert_eq!(all, set(Outcome::ALL.iter().map(|one| one.label())));
+    assert_eq!(all, set(RunOutcome::ALL.iter().map(|one| one.label())));
 
     // Healthy agents need these: HAI's write patches with `"from": ""`, CloudBase's begin without RUN_STARTED.
-    let healthy = [Repair::PatchMended, Repair::RunStartedSupplied];
-    let told = |one: &&Repair| one.rule().is_some() && !healthy.contains(one);
-    let breaches = Repair::ALL.iter().filter(told).map(|one| one.label());
+    let healthy = [EventRepair::PatchMended, EventRepair::RunStartedSupplied];
+    let told = |one: &&EventRepair| one.rule().is_some() && !healthy.contains(one);
+    let breaches = EventRepair::ALL.iter().filter(told).map(|one| one.label());
     let rule = "job_route:diglot_agent_breaches:ratio_rate1h";
-    assert_eq!(compared(rule, "diglot_repairs_total", "repair"), set(breaches));
+    assert_eq!(compared_values(rule, "diglot_repairs_total", "repair"), set(breaches));
 
     let wished = ["done_marker", "stripped", "other_run", "repeated"];
-    let lost = Loss::ALL.iter().map(|one| one.label()).filter(|one| !wished.contains(one));
-    assert_eq!(compared("job_route:diglot_events_lost:ratio_rate1h", "diglot_losses_total", "reason"), set(lost));
+    let lost = EventLoss::ALL.iter().map(|one| one.label()).filter(|one| !wished.contains(one));
+    assert_eq!(
+        compared_values("job_route:diglot_events_lost:ratio_rate1h", "diglot_losses_total", "reason"),
+        set(lost)
+    );
 
-    let own = Kind::ALL.iter().filter(|kind| [500, 503].contains(&kind.status())).map(|kind| kind.code());
-    assert_eq!(compared("DiglotRequestsRefused", "diglot_refusals_total", "reason"), set(own));
+    let own = RejectionKind::ALL.iter().filter(|kind| [500, 503].contains(&kind.status())).map(|kind| kind.code());
+    assert_eq!(compared_values("DiglotRequestsRefused", "diglot_refusals_total", "reason"), set(own));
 }

@@ -1,7 +1,7 @@
 //! The dashboard as a document.
 
 use super::expression::Expression;
-use super::{DASHBOARD, alerts, read, recorded};
+use super::{DASHBOARD, alerts, read, recorded_metrics};
 use serde_json::Value;
 use std::collections::BTreeSet;
 
@@ -11,17 +11,17 @@ const WIDTH: u64 = 24;
 /// A panel that shows something, and what it asks.
 pub struct Panel {
     pub title: String,
-    pub whole: Value,
+    pub json: Value,
     /// with the variables put in
     pub expressions: Vec<String>,
 }
 
-pub fn document() -> Value {
+pub fn read_dashboard() -> Value {
     serde_json::from_str(&read(DASHBOARD)).expect("JSON")
 }
 
 /// An expression as Grafana would send it, of everything and of a range of five minutes.
-pub fn filled(expression: &str) -> String {
+pub fn with_variables(expression: &str) -> String {
     let text = expression.replace("$__rate_interval", "5m").replace("$__range", "5m");
     let text = ["$job", "$instance", "$route"].iter().fold(text, |text, name| text.replace(name, ".*"));
     assert!(!text.contains('$'), "{expression}: a variable that is not known");
@@ -30,35 +30,38 @@ pub fn filled(expression: &str) -> String {
 
 /// Every panel but the titles of rows.
 pub fn panels() -> Vec<Panel> {
-    let document = document();
+    let document = read_dashboard();
     let all = document["panels"].as_array().expect("panels").iter().filter(|panel| panel["type"] != "row");
     let panel = |whole: &Value| {
         let targets = whole["targets"].as_array().expect("targets");
         Panel {
             title: whole["title"].as_str().expect("a title").to_owned(),
-            expressions: targets.iter().map(|one| filled(one["expr"].as_str().expect("an expression"))).collect(),
-            whole: whole.clone(),
+            expressions: targets
+                .iter()
+                .map(|one| with_variables(one["expr"].as_str().expect("an expression")))
+                .collect(),
+            json: whole.clone(),
         }
     };
     all.map(panel).collect()
 }
 
 /// What a variable asks, and what an annotation does.
-pub fn others() -> Vec<String> {
-    let document = document();
+pub fn other_expressions() -> Vec<String> {
+    let document = read_dashboard();
     let variables = document["templating"]["list"].as_array().expect("variables");
     let asked = variables.iter().filter_map(|one| one["query"]["query"].as_str()).map(|query| {
         let inside = query.strip_prefix("label_values(").and_then(|rest| rest.strip_suffix(')')).expect(query);
         let (series, label) = inside.rsplit_once(", ").expect("a label");
-        format!("count by ({label}) ({})", filled(series))
+        format!("count by ({label}) ({})", with_variables(series))
     });
     let annotations = document["annotations"]["list"].as_array().expect("annotations");
-    asked.chain(annotations.iter().map(|one| filled(one["expr"].as_str().expect("an expression")))).collect()
+    asked.chain(annotations.iter().map(|one| with_variables(one["expr"].as_str().expect("an expression")))).collect()
 }
 
 #[test]
-fn it_is_a_dashboard_of_the_classic_form_whose_data_source_can_be_chosen() {
-    let document = document();
+fn uses_the_classic_format_with_a_selectable_data_source() {
+    let document = read_dashboard();
     assert_eq!((&document["schemaVersion"], &document["uid"]), (&42.into(), &"diglot".into()));
     let variables = document["templating"]["list"].as_array().expect("variables");
     let names: Vec<_> = variables.iter().filter_map(|one| one["name"].as_str()).collect();
@@ -67,16 +70,16 @@ fn it_is_a_dashboard_of_the_classic_form_whose_data_source_can_be_chosen() {
     let queries = variables.iter().filter(|one| one["type"] == "query");
     let annotations = document["annotations"]["list"].as_array().expect("annotations");
     let panels = panels();
-    let targets = panels.iter().flat_map(|panel| panel.whole["targets"].as_array().expect("targets"));
-    let all = queries.chain(annotations).chain(targets).chain(panels.iter().map(|panel| &panel.whole));
+    let targets = panels.iter().flat_map(|panel| panel.json["targets"].as_array().expect("targets"));
+    let all = queries.chain(annotations).chain(targets).chain(panels.iter().map(|panel| &panel.json));
     for one in all {
         assert_eq!(one["datasource"], chosen, "{one}");
     }
 }
 
 #[test]
-fn panels_have_ids_of_their_own_and_stand_beside_one_another() {
-    let document = document();
+fn panels_have_unique_ids_and_do_not_overlap() {
+    let document = read_dashboard();
     let panels = document["panels"].as_array().expect("panels");
     let ids: BTreeSet<_> = panels.iter().map(|panel| panel["id"].as_u64().expect("an id")).collect();
     assert_eq!(ids.len(), panels.len());
@@ -94,12 +97,12 @@ fn panels_have_ids_of_their_own_and_stand_beside_one_another() {
 }
 
 #[test]
-fn every_panel_says_what_it_means_and_every_alert_has_one() {
+fn panels_have_descriptions_and_cover_every_alert() {
     let mut linked = BTreeSet::new();
     let panels = panels();
     let titles: BTreeSet<_> = panels.iter().map(|panel| &panel.title).collect();
     assert_eq!(titles.len(), panels.len(), "two panels have one title");
-    for Panel { title, whole, .. } in &panels {
+    for Panel { title, json: whole, .. } in &panels {
         assert!(whole["description"].as_str().is_some_and(|text| text.len() > 30), "{title}");
         assert!(whole["fieldConfig"]["defaults"]["unit"].is_string(), "{title} has no unit");
         let graph = whole["type"] == "timeseries";
@@ -117,12 +120,13 @@ fn every_panel_says_what_it_means_and_every_alert_has_one() {
 }
 
 #[test]
-fn every_expression_of_a_panel_names_what_there_is() {
-    let recorded = recorded();
+fn panels_name_existing_metrics() {
+    let recorded = recorded_metrics();
     let panels = panels();
     let shown = panels.iter().flat_map(|panel| panel.expressions.iter().map(|text| (&*panel.title, text.clone())));
-    for (title, text) in shown.chain(others().into_iter().map(|text| ("a variable, or an annotation", text))) {
-        let strangers = Expression::read(&text).strangers(&recorded);
+    for (title, text) in shown.chain(other_expressions().into_iter().map(|text| ("a variable, or an annotation", text)))
+    {
+        let strangers = Expression::read(&text).unknown_names(&recorded);
         assert!(strangers.is_empty(), "{title}: {text}\n    {}", strangers.join("; "));
     }
 }

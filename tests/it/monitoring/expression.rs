@@ -3,16 +3,16 @@
 //! Prometheus takes an expression about a metric that nobody has for a fine one: its result is empty, and an alert on it never
 //! fires. Whether the text is PromQL at all is left to Prometheus.
 
-use diglot::telemetry::metric::{CATALOGUE, Kind, Label, Metric};
+use diglot::telemetry::metric::{CATALOGUE, LabelSpec, MetricKind, MetricSpec};
 
 /// What Prometheus adds to each series that it scrapes.
-const OF_TARGETS: &[&str] = &["job", "instance"];
+const TARGET_LABELS: &[&str] = &["job", "instance"];
 
 /// Words of the language that stand where a metric could.
-const WORDS: &[&str] = &["and", "or", "unless", "bool", "offset", "inf", "nan"];
+const KEYWORDS: &[&str] = &["and", "or", "unless", "bool", "offset", "inf", "nan"];
 
 /// Words with a list of labels behind them.
-const LISTS: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
+const LABEL_LIST_KEYWORDS: &[&str] = &["by", "without", "on", "ignoring", "group_left", "group_right"];
 
 /// What an expression asks of one metric.
 #[derive(Debug, PartialEq)]
@@ -42,7 +42,7 @@ fn tokens(text: &str) -> Vec<Token> {
     while let Some(first) = rest.chars().next() {
         let taken = match first {
             '"' | '\'' | '`' => {
-                let end = closing(rest, first);
+                let end = closing_quote(rest, first);
                 all.push(Token::Text(unescaped(&rest[1..end])));
                 end + 1
             }
@@ -69,7 +69,7 @@ fn tokens(text: &str) -> Vec<Token> {
 }
 
 /// Where the text that begins with `quote` ends.
-fn closing(text: &str, quote: char) -> usize {
+fn closing_quote(text: &str, quote: char) -> usize {
     let mut escaped = false;
     let ends = |&(_, c): &(usize, char)| {
         let end = c == quote && !escaped;
@@ -92,7 +92,7 @@ impl Expression {
         while at < tokens.len() {
             let next = tokens.get(at + 1);
             match &tokens[at] {
-                Token::Word(word) if LISTS.contains(&word.as_str()) => {
+                Token::Word(word) if LABEL_LIST_KEYWORDS.contains(&word.as_str()) => {
                     let inside = tokens[at + 1..].iter().take_while(|token| **token != Token::Sign(')'));
                     let names = inside.filter_map(|token| match token {
                         Token::Word(name) => Some(name.clone()),
@@ -104,11 +104,12 @@ impl Expression {
                         at += tokens[at..].iter().position(|token| *token == Token::Sign(')')).expect("an end");
                     }
                 }
-                Token::Word(word) if WORDS.contains(&word.to_lowercase().as_str()) => {}
+                Token::Word(word) if KEYWORDS.contains(&word.to_lowercase().as_str()) => {}
                 Token::Word(word) => match next {
                     Some(Token::Sign('(')) => {}
                     // `sum by (…) (…)`
-                    Some(Token::Word(list)) if LISTS.contains(&list.as_str()) && is_call(&tokens[at + 1..]) => {}
+                    Some(Token::Word(list))
+                        if LABEL_LIST_KEYWORDS.contains(&list.as_str()) && is_call(&tokens[at + 1..]) => {}
                     Some(Token::Sign('{')) => {
                         let length = tokens[at..].iter().position(|token| *token == Token::Sign('}'));
                         let length = length.unwrap_or_else(|| panic!("{text}: no end of the labels"));
@@ -128,15 +129,15 @@ impl Expression {
 
     /// What this names that does not exist: metrics, labels of theirs, values of those. `recorded` are metrics of rules, whose
     /// names begin with their labels.
-    pub fn strangers(&self, recorded: &[String]) -> Vec<String> {
+    pub fn unknown_names(&self, recorded: &[String]) -> Vec<String> {
         let (mut found, mut known) = (Vec::new(), vec!["le".to_owned()]);
         for Selector { name, matchers } in &self.selectors {
-            let Some(own) = Owned::of(name, recorded) else {
+            let Some(own) = KnownMetric::lookup(name, recorded) else {
                 found.push(format!("{name} is no metric"));
                 continue;
             };
             for (label, _, value) in matchers {
-                found.extend(own.stranger(label, value).map(|what| format!("{name}: {what}")));
+                found.extend(own.label_error(label, value).map(|what| format!("{name}: {what}")));
             }
             known.extend(own.labels().into_iter().map(str::to_owned));
         }
@@ -165,26 +166,26 @@ fn matchers(tokens: &[Token]) -> Vec<(String, String, String)> {
 }
 
 /// A metric that exists.
-enum Owned<'m> {
+enum KnownMetric<'m> {
     /// of the catalogue, and whether it is one of the buckets of a histogram
-    Gateway(&'m Metric, bool),
+    Gateway(&'m MetricSpec, bool),
     /// of a rule, with its labels
     Rule(Vec<&'m str>),
     /// Prometheus' own
     Prometheus(&'static [&'static str]),
 }
 
-impl<'m> Owned<'m> {
-    fn of(name: &'m str, recorded: &[String]) -> Option<Owned<'m>> {
+impl<'m> KnownMetric<'m> {
+    fn lookup(name: &'m str, recorded: &[String]) -> Option<KnownMetric<'m>> {
         if recorded.iter().any(|own| own == name) {
             let level = name.split(':').next().unwrap_or_default();
-            return Some(Owned::Rule(if level == "diglot" { Vec::new() } else { level.split('_').collect() }));
+            return Some(KnownMetric::Rule(if level == "diglot" { Vec::new() } else { level.split('_').collect() }));
         }
         match name {
-            "up" => return Some(Owned::Prometheus(OF_TARGETS)),
+            "up" => return Some(KnownMetric::Prometheus(TARGET_LABELS)),
             // The labels of an alert are those of its expression.
             "ALERTS" => {
-                return Some(Owned::Prometheus(&[
+                return Some(KnownMetric::Prometheus(&[
                     "alertname",
                     "alertstate",
                     "severity",
@@ -196,47 +197,47 @@ impl<'m> Owned<'m> {
             }
             _ => {}
         }
-        let of = |metric: &Metric| match metric.kind {
-            Kind::Counter | Kind::Gauge => metric.name == name,
-            Kind::Histogram => {
+        let of = |metric: &MetricSpec| match metric.kind {
+            MetricKind::Counter | MetricKind::Gauge => metric.name == name,
+            MetricKind::Histogram => {
                 let parts = ["_bucket", "_sum", "_count"];
                 parts.iter().any(|part| name.strip_suffix(part) == Some(metric.name))
             }
         };
-        CATALOGUE.iter().find(|metric| of(metric)).map(|metric| Owned::Gateway(metric, name.ends_with("_bucket")))
+        CATALOGUE.iter().find(|metric| of(metric)).map(|metric| KnownMetric::Gateway(metric, name.ends_with("_bucket")))
     }
 
     fn labels(&self) -> Vec<&str> {
         match self {
-            Owned::Gateway(metric, _) => {
+            KnownMetric::Gateway(metric, _) => {
                 metric.labels.iter().map(|label| label.name).chain(["job", "instance"]).collect()
             }
-            Owned::Rule(labels) => labels.clone(),
-            Owned::Prometheus(labels) => labels.to_vec(),
+            KnownMetric::Rule(labels) => labels.clone(),
+            KnownMetric::Prometheus(labels) => labels.to_vec(),
         }
     }
 
     /// What is wrong with a label and the values that it is compared with.
-    fn stranger(&self, label: &str, value: &str) -> Option<String> {
+    fn label_error(&self, label: &str, value: &str) -> Option<String> {
         match self {
-            Owned::Gateway(metric, true) if label == "le" => {
+            KnownMetric::Gateway(metric, true) if label == "le" => {
                 let is = |bound: &str| metric.buckets.iter().any(|own| bound.parse() == Ok(*own));
                 let other = value.split('|').find(|bound| !is(bound));
                 other.map(|bound| format!("no bucket ends at {bound}"))
             }
             _ if !self.labels().contains(&label) => Some(format!("no label {label}")),
-            Owned::Gateway(metric, _) => {
-                let all = metric.label(label).and_then(Label::closed)?;
+            KnownMetric::Gateway(metric, _) => {
+                let all = metric.label(label).and_then(LabelSpec::closed_values)?;
                 let other: Vec<_> = value.split('|').filter(|one| !all.contains(one)).collect();
                 (!other.is_empty()).then(|| format!("{label} is never {}", other.join(", ")))
             }
-            Owned::Rule(_) | Owned::Prometheus(_) => None,
+            KnownMetric::Rule(_) | KnownMetric::Prometheus(_) => None,
         }
     }
 }
 
 #[test]
-fn names_are_found_wherever_they_stand() {
+fn finds_names_anywhere_in_an_expression() {
     let read = |text| {
         let Expression { selectors, labels } = Expression::read(text);
         let selector = |one: Selector| {
@@ -263,7 +264,7 @@ fn names_are_found_wherever_they_stand() {
 }
 
 #[test]
-fn what_does_not_exist_is_found() {
+fn reports_unknown_metrics_labels_and_values() {
     let recorded = ["job_route:x:ratio".to_owned(), "diglot:y:ratio".to_owned()];
     for (text, wrong) in [
         ("diglot_streams_total{outcome=~\"finished|drained\", job=\"j\", route=\"whatever\"}", ""),
@@ -284,6 +285,6 @@ fn what_does_not_exist_is_found() {
         ("job_route:x:ratio{instance=\"i\"}", "job_route:x:ratio: no label instance"),
         ("job_route:z:ratio", "job_route:z:ratio is no metric"),
     ] {
-        assert_eq!(Expression::read(text).strangers(&recorded).join("; "), wrong, "{text}");
+        assert_eq!(Expression::read(text).unknown_names(&recorded).join("; "), wrong, "{text}");
     }
 }

@@ -1,28 +1,28 @@
 //! All expressions over a gateway that serves, and the alerts of one that gets into trouble: by a real Prometheus.
 
-use super::super::support::agent::{Agent, Step, refusing, write};
-use super::super::support::client::{Client, INPUT, ask, post, run};
-use super::super::support::gateway::{File, Gateway, Setup};
+use super::super::support::agent::{Agent, Step, refusing_address, write};
+use super::super::support::client::{Client, INPUT, post, post_run, send_request};
+use super::super::support::gateway::{Gateway, Setup, TempFile};
 use super::super::support::prometheus::Prometheus;
-use super::super::support::sse::{CLOSED, FINISHED, HEAD, OPENED, SAID, STARTED, refused};
+use super::super::support::sse::{CLOSED, CONTENT, FINISHED, HEAD, OPENED, STARTED, assert_refused};
 use super::super::support::{DEADLINE, eventually, sha256};
 use super::expression::{Expression, Selector};
-use super::{RULES, RUNBOOK, alerts, dashboard, path, quoted, read, recorded};
+use super::{RULES, RUNBOOK, alerts, dashboard, promql_lines, read, recorded_metrics, repository_path};
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
 /// Metrics whose series are made when they are first counted with, since there may be hundreds.
-const MADE_LATER: &[&str] = &["diglot_events_total", "diglot_refusals_total"];
+const LAZY_METRICS: &[&str] = &["diglot_events_total", "diglot_refusals_total"];
 
 /// Panels that are empty while all is well.
 const EMPTY: &[&str] = &["Alerts that fire", "Refusals by the gateway's own fault, by route"];
 
 /// The rules as they are, but that nobody is kept waiting.
-fn impatient() -> File {
+fn rules_without_delay() -> TempFile {
     let text = read(RULES);
     let line = |line: &str| if line.trim().starts_with("for: ") { String::new() } else { line.to_owned() + "\n" };
-    File::new(&text.lines().map(line).collect::<String>())
+    TempFile::new(&text.lines().map(line).collect::<String>())
 }
 
 fn selector(one: &Selector) -> String {
@@ -38,22 +38,22 @@ async fn firing(prometheus: &Prometheus) -> BTreeSet<String> {
 
 /// Holds that these alerts fire and no others. A scrape that a busy machine made late has an alert fire as well, nobody being
 /// kept waiting; that one ends with the next scrape, and all others last for minutes.
-async fn fire(prometheus: &Prometheus, due: &[&str]) {
+async fn assert_firing(prometheus: &Prometheus, due: &[&str]) {
     let due: BTreeSet<_> = due.iter().map(|name| (*name).to_owned()).collect();
     let (mut now, late) = (firing(prometheus).await, Instant::now() + DEADLINE);
     while now != due && Instant::now() < late {
-        prometheus.scraped().await;
+        prometheus.wait_for_scrape().await;
         now = firing(prometheus).await;
     }
     assert_eq!(now, due);
 }
 
 /// Holds that the series of every alert are there before anything happens, but for those of [`MADE_LATER`].
-async fn all_there(prometheus: &Prometheus) {
-    let (recorded, mut missing) = (recorded(), Vec::new());
+async fn assert_series_exist(prometheus: &Prometheus) {
+    let (recorded, mut missing) = (recorded_metrics(), Vec::new());
     for alert in alerts() {
         for one in Expression::read(&alert.expression).selectors {
-            if recorded.contains(&one.name) || MADE_LATER.contains(&one.name.as_str()) {
+            if recorded.contains(&one.name) || LAZY_METRICS.contains(&one.name.as_str()) {
                 continue;
             }
             if prometheus.query(&format!("count({})", selector(&one))).await.is_empty() {
@@ -65,7 +65,7 @@ async fn all_there(prometheus: &Prometheus) {
 }
 
 /// Holds that every rule could be evaluated.
-async fn evaluated(prometheus: &Prometheus) {
+async fn wait_until_evaluated(prometheus: &Prometheus) {
     eventually("an evaluation of every rule", async || {
         let groups = prometheus.api("rules").await;
         let groups = groups["data"]["groups"].as_array().expect("groups").clone();
@@ -85,8 +85,8 @@ async fn evaluated(prometheus: &Prometheus) {
 const KEYS: &str = r#"{"keys": [{"kty": "EC", "crv": "P-256", "x": "MKBCTNIcKUSDii11ySs3526iDZ8AiTo7Tu6KPAqv7D4", "y": "4Etl6SRW2YiLUrN5vfvVHuhp7x8PxltmWWlbbM4IFyM", "kid": "1"}]}"#;
 
 /// Listeners, what is above the routes, and routes: everything that has metrics of its own, with nothing wrong.
-fn everything(agent: &str, keys: &Path) -> (String, String, String) {
-    let tls = path("config/examples/tls");
+fn full_config(agent: &str, keys: &Path) -> (String, String, String) {
+    let tls = repository_path("config/examples/tls");
     let file = |name: &str| tls.join(name).display().to_string();
     let listeners = format!(
         "{{data: [127.0.0.1:0, {{address: 127.0.0.2:0, tls: {{cert: {:?}, key: {:?}}}}}], status: 127.0.0.1:0}}",
@@ -111,27 +111,28 @@ limits: {{max_streams: 100}}
 }
 
 #[tokio::test]
-async fn every_expression_is_answered_and_no_alert_fires_while_all_is_well() {
-    let rest = [OPENED, SAID, CLOSED, FINISHED].concat();
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Dribble(rest.into_bytes())]);
-    let keys = File::new(KEYS);
-    let (listeners, top, routes) = everything(&agent.url(), keys.path());
+async fn evaluates_every_expression_and_fires_no_alert_when_healthy() {
+    let rest = [OPENED, CONTENT, CLOSED, FINISHED].concat();
+    let agent =
+        Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Dribble(rest.into_bytes())]);
+    let keys = TempFile::new(KEYS);
+    let (listeners, top, routes) = full_config(&agent.url(), keys.path());
     let setup = Setup { listeners: &listeners, top: &top, routes: &routes, ..Setup::default() };
     let gateway = Gateway::start(setup).await;
-    let rules = impatient();
-    let prometheus = Prometheus::scraping(&[gateway.status], &[rules.path()]).await;
-    prometheus.scraped().await;
-    all_there(&prometheus).await;
+    let rules = rules_without_delay();
+    let prometheus = Prometheus::start_scraping(&[gateway.status], &[rules.path()]).await;
+    prometheus.wait_for_scrape().await;
+    assert_series_exist(&prometheus).await;
     // What is made when it is first counted with has a rate from the second time on.
     for runs in 1..=2 {
         for _ in 0..3 {
-            run(gateway.data, "/run").await;
+            post_run(gateway.data, "/run").await;
         }
-        ask(gateway.data, post("/staff", "Authorization: Bearer a.b.c\r\n", INPUT)).await;
-        gateway.reaches(r#"diglot_streams_total{outcome="finished",route="run"}"#, f64::from(3 * runs)).await;
-        prometheus.scraped().await;
+        send_request(gateway.data, post("/staff", "Authorization: Bearer a.b.c\r\n", INPUT)).await;
+        gateway.wait_for_metric(r#"diglot_streams_total{outcome="finished",route="run"}"#, f64::from(3 * runs)).await;
+        prometheus.wait_for_scrape().await;
     }
-    evaluated(&prometheus).await;
+    wait_until_evaluated(&prometheus).await;
     for panel in dashboard::panels() {
         for expression in &panel.expressions {
             let title = &panel.title;
@@ -142,14 +143,14 @@ async fn every_expression_is_answered_and_no_alert_fires_while_all_is_well() {
             eventually(&format!("a value of {title}: {expression}"), answers).await;
         }
     }
-    for expression in dashboard::others().into_iter().chain(quoted(RUNBOOK)) {
+    for expression in dashboard::other_expressions().into_iter().chain(promql_lines(RUNBOOK)) {
         prometheus.query(&expression).await;
     }
-    fire(&prometheus, &[]).await;
+    assert_firing(&prometheus, &[]).await;
 }
 
 /// A gateway whose agent is away, whose other agent hangs, and whose issuer cannot be reached.
-fn troubled(away: &str, hangs: &str) -> String {
+fn failing_config(away: &str, hangs: &str) -> String {
     let digest = sha256("the-key");
     format!(
         "listeners: {{data: 127.0.0.1:0, status: 127.0.0.1:0}}
@@ -168,30 +169,30 @@ routes:
 }
 
 #[tokio::test]
-async fn the_alerts_of_a_gateway_in_trouble_fire_and_no_others() {
-    let (_held, away) = refusing();
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::Stay]);
-    let file = File::new(&troubled(&away, &agent.url()));
-    let gateway = Gateway::at(file.path(), &[]).await;
-    let rules = impatient();
-    let prometheus = Prometheus::scraping(&[gateway.status], &[rules.path()]).await;
-    prometheus.scraped().await;
+async fn fires_exactly_the_alerts_of_a_failing_gateway() {
+    let (_held, away) = refusing_address();
+    let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + STARTED), Step::WaitForClose]);
+    let file = TempFile::new(&failing_config(&away, &agent.url()));
+    let gateway = Gateway::start_with_config(file.path(), &[]).await;
+    let rules = rules_without_delay();
+    let prometheus = Prometheus::start_scraping(&[gateway.status], &[rules.path()]).await;
+    prometheus.wait_for_scrape().await;
     let mut open = Client::connect(gateway.data).await;
     open.send(post("/full", "", INPUT)).await;
-    open.head().await;
+    open.read_head().await;
     // A second time, since a series that is made when it is first counted with has not grown then.
     for _ in 0..2 {
         for _ in 0..40 {
-            refused(&run(gateway.data, "/away").await, 502, "upstream_unreachable");
-            refused(&run(gateway.data, "/full").await, 503, "overloaded");
-            run(gateway.data, "/few").await;
-            let guessed = ask(gateway.data, post("/keys", "X-Api-Key: another\r\n", INPUT)).await;
-            refused(&guessed, 401, "invalid_token");
+            assert_refused(&post_run(gateway.data, "/away").await, 502, "upstream_unreachable");
+            assert_refused(&post_run(gateway.data, "/full").await, 503, "overloaded");
+            post_run(gateway.data, "/few").await;
+            let guessed = send_request(gateway.data, post("/keys", "X-Api-Key: another\r\n", INPUT)).await;
+            assert_refused(&guessed, 401, "invalid_token");
         }
-        prometheus.scraped().await;
+        prometheus.wait_for_scrape().await;
     }
     std::fs::write(file.path(), "routes: [").expect("the file of the test");
-    gateway.reaches("diglot_config_last_reload_successful", 0.0).await;
+    gateway.wait_for_metric("diglot_config_last_reload_successful", 0.0).await;
     let due = [
         "DiglotConfigurationRefused",
         "DiglotIssuerKeysStale",
@@ -209,5 +210,5 @@ async fn the_alerts_of_a_gateway_in_trouble_fire_and_no_others() {
         let fires = async || firing(&prometheus).await.contains(name).then_some(());
         eventually(name, fires).await;
     }
-    fire(&prometheus, &due).await;
+    assert_firing(&prometheus, &due).await;
 }

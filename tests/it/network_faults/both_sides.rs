@@ -1,12 +1,12 @@
 //! On both sides of the gateway at once: many clients and agents whose connections fail in every way, in no order.
 
 use super::super::support::agent::{Agent, Step, write};
-use super::super::support::client::{End, INPUT, attempt, post};
+use super::super::support::client::{End, INPUT, post, try_request};
 use super::super::support::fault_proxy::{Direction, Fault, FaultProxy};
 use super::super::support::gateway::{Gateway, Setup};
-use super::super::support::sse::{CHUNKED, LAST, begun, chunk, whole};
+use super::super::support::sse::{CHUNKED, LAST_CHUNK, chunk, complete_run, run_beginning};
 use super::super::support::{eventually, within};
-use super::{one_end, total, unhurt};
+use super::{assert_one_end, assert_recovered, metric_total};
 use std::time::Duration;
 use tokio::task::JoinSet;
 
@@ -18,7 +18,7 @@ const RUNS: usize = 30;
 const GROWTH: usize = 8 << 20;
 
 /// Faults of one side. The numbers of the two sides have no common factor with each other, so every pair is met.
-fn faults(count: usize, length: usize) -> Vec<(Direction, Fault)> {
+fn make_faults(count: usize, length: usize) -> Vec<(Direction, Fault)> {
     let directions = [Direction::Towards, Direction::Back];
     let fault = |turn: usize| {
         let at = turn * 37 % length;
@@ -39,20 +39,20 @@ fn faults(count: usize, length: usize) -> Vec<(Direction, Fault)> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whatever_fails_on_both_sides_nothing_is_left_and_nobody_is_told_a_lie() {
-    let (first, rest) = (begun(), whole().split_off(begun().len()));
-    let response = [CHUNKED.as_bytes(), &chunk(first), &chunk(rest), LAST.as_bytes()].concat();
+async fn leaks_no_run_when_both_sides_fail() {
+    let (first, rest) = (run_beginning(), complete_run().split_off(run_beginning().len()));
+    let response = [CHUNKED.as_bytes(), &chunk(first), &chunk(rest), LAST_CHUNK.as_bytes()].concat();
     let length = response.len();
-    let agent = Agent::playing(vec![Step::Read, write(response), Step::Again]);
-    let behind = FaultProxy::before(agent.address()).await;
+    let agent = Agent::with_script(vec![Step::Read, write(response), Step::Restart]);
+    let behind = FaultProxy::start(agent.address()).await;
     let upstreams = [format!("http://{}/", behind.address())];
     let top = "drain_timeout: 10m\nlimits: {head_timeout: 1s, body_timeout: 1s, max_streams: 64}";
     let timeouts = "{first_byte: 300ms, idle: 300ms}";
     let setup = Setup { upstreams: &upstreams, top, timeouts, ..Setup::default() };
     let gateway = Gateway::start(setup).await;
-    let before = FaultProxy::before(gateway.data).await;
-    behind.set_in_turn(faults(61, length));
-    before.set_in_turn(faults(47, length + 300));
+    let before = FaultProxy::start(gateway.data).await;
+    behind.set_sequence(make_faults(61, length));
+    before.set_sequence(make_faults(47, length + 300));
 
     let round = async || {
         let mut clients = JoinSet::new();
@@ -63,11 +63,11 @@ async fn whatever_fails_on_both_sides_nothing_is_left_and_nobody_is_told_a_lie()
                 for _ in 0..RUNS {
                     let request = post("/run", "Connection: close\r\n", INPUT);
                     // A client behind a hole gives up by itself.
-                    let answer = tokio::time::timeout(Duration::from_secs(2), attempt(to, request)).await;
+                    let answer = tokio::time::timeout(Duration::from_secs(2), try_request(to, request)).await;
                     let answer = answer.ok().flatten();
                     if let Some(answer) = answer.filter(|answer| answer.end == End::Clean) {
                         heard.push(match answer.status {
-                            200 => one_end(&answer),
+                            200 => assert_one_end(&answer),
                             status => status.to_string(),
                         });
                     }
@@ -76,13 +76,13 @@ async fn whatever_fails_on_both_sides_nothing_is_left_and_nobody_is_told_a_lie()
             });
         }
         let heard = within(Duration::from_secs(120), "the clients", clients.join_all()).await.concat();
-        gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+        gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
         heard
     };
     let mut heard = round().await;
-    let before = gateway.process.resident();
+    let before = gateway.process.resident_memory();
     heard.extend(round().await);
-    let growth = gateway.process.resident().saturating_sub(before);
+    let growth = gateway.process.resident_memory().saturating_sub(before);
     assert!(growth < GROWTH, "{growth} bytes more after the second half");
 
     // Everything that can be heard was, and nothing else.
@@ -95,13 +95,13 @@ async fn whatever_fails_on_both_sides_nothing_is_left_and_nobody_is_told_a_lie()
     assert!(heard.iter().all(|one| known.contains(&one.as_str())), "{heard:?}");
 
     // Every run is counted once; a request that never was whole is none.
-    let runs = total(&gateway, "diglot_streams_total").await;
+    let runs = metric_total(&gateway, "diglot_streams_total").await;
     assert!(runs > (CLIENTS * RUNS) as f64 && runs <= (2 * CLIENTS * RUNS) as f64, "{runs}");
-    behind.heal();
-    behind.sever();
+    behind.clear_faults();
+    behind.disconnect_all();
     eventually("the end of what was severed", async || {
-        (total(&gateway, "diglot_streams_total").await == runs).then_some(())
+        (metric_total(&gateway, "diglot_streams_total").await == runs).then_some(())
     })
     .await;
-    unhurt(gateway).await;
+    assert_recovered(gateway).await;
 }

@@ -1,11 +1,13 @@
 //! A gateway that is killed, and one with little memory.
 
 use super::super::support::agent::{Agent, Step, write};
-use super::super::support::client::{Client, End, INPUT, post, run};
-use super::super::support::gateway::{File, Process, diglot};
-use super::super::support::sse::{HEAD, OPENED, STARTED, WHOLE, begun, events, succeeded, types, whole};
+use super::super::support::client::{Client, End, INPUT, post, post_run};
+use super::super::support::gateway::{Process, TempFile, diglot};
+use super::super::support::sse::{
+    COMPLETE_RUN, HEAD, OPENED, STARTED, assert_succeeded, complete_run, events, run_beginning, types,
+};
 use super::super::support::within;
-use super::{h2, start};
+use super::{connect_h2, start_h2_run};
 use http_body_util::BodyExt;
 use std::net::SocketAddr;
 use std::process::Command;
@@ -19,12 +21,12 @@ const CLIENTS: usize = 250;
 const SHARE: usize = 50;
 
 /// From the death of a gateway to the first answer of the next one [failures.md, row 58].
-const RETURN: Duration = Duration::from_secs(5);
+const RECOVERY_TIME: Duration = Duration::from_secs(5);
 
 /// A gateway that listens where it is told, or on a port that the system chooses, and that address.
-async fn listening(command: &mut Command, data: &str, agent: &Agent) -> (Process, SocketAddr, File) {
+async fn start_listening(command: &mut Command, data: &str, agent: &Agent) -> (Process, SocketAddr, TempFile) {
     let route = format!("{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\"}}", agent.url());
-    let file = File::new(&format!("listeners: {{data: \"{data}\", status: []}}\nroutes: [{route}]\n"));
+    let file = TempFile::new(&format!("listeners: {{data: \"{data}\", status: []}}\nroutes: [{route}]\n"));
     let mut process = Process::start(command.arg(file.path()), false);
     loop {
         let line = process.line().await.expect("the gateway goes on");
@@ -38,14 +40,14 @@ async fn listening(command: &mut Command, data: &str, agent: &Agent) -> (Process
 
 /// Nobody could have said a last word, so nobody may hear a clean end.
 #[tokio::test]
-async fn a_gateway_that_is_killed_ends_no_stream_cleanly_and_its_successor_serves_at_once() {
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Stay]);
+async fn cuts_streams_when_killed_and_serves_again_at_once() {
+    let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::WaitForClose]);
     let serve = || {
         let mut command = diglot();
         command.args(["serve", "--config"]);
         command
     };
-    let (mut process, data, _file) = listening(&mut serve(), "127.0.0.1:0", &agent).await;
+    let (mut process, data, _file) = start_listening(&mut serve(), "127.0.0.1:0", &agent).await;
 
     let mut ends = JoinSet::new();
     let (ready, mut all) = tokio::sync::mpsc::unbounded_channel();
@@ -54,16 +56,16 @@ async fn a_gateway_that_is_killed_ends_no_stream_cleanly_and_its_successor_serve
         ends.spawn(async move {
             let mut client = Client::connect(data).await;
             client.send(post("/run", "", INPUT)).await;
-            client.head().await;
-            client.until("你好\"}\n\n").await;
+            client.read_head().await;
+            client.read_until("你好\"}\n\n").await;
             ready.send(()).expect("awaited");
-            client.rest().await.1
+            client.read_rest().await.1
         });
     }
     for _ in 0..CLIENTS / SHARE {
-        let mut sender = h2(data, 1 << 16).await;
+        let mut sender = connect_h2(data, 1 << 16).await;
         for _ in 0..SHARE {
-            let mut body = start(&mut sender).await.expect("an answer").into_body();
+            let mut body = start_h2_run(&mut sender).await.expect("an answer").into_body();
             let (ready, sender) = (ready.clone(), sender.clone());
             ends.spawn(async move {
                 let mut heard = Vec::new();
@@ -72,7 +74,7 @@ async fn a_gateway_that_is_killed_ends_no_stream_cleanly_and_its_successor_serve
                     heard.extend_from_slice(&frame.into_data().expect("data"));
                 }
                 ready.send(()).expect("awaited");
-                let end = super::ended(&body.collect().await);
+                let end = super::body_end(&body.collect().await);
                 drop(sender);
                 end
             });
@@ -85,35 +87,35 @@ async fn a_gateway_that_is_killed_ends_no_stream_cleanly_and_its_successor_serve
     let died = Instant::now();
     process.exit().await;
     // The same port, although the connections of the dead are still on it.
-    let healthy = Agent::answering(HEAD.to_owned() + &whole());
-    let (_successor, again, _file) = listening(&mut serve(), &data.to_string(), &healthy).await;
+    let healthy = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let (_successor, again, _file) = start_listening(&mut serve(), &data.to_string(), &healthy).await;
     assert_eq!(again, data);
-    succeeded(&run(data, "/run").await, WHOLE);
-    assert!(died.elapsed() < RETURN, "back after {:?}", died.elapsed());
+    assert_succeeded(&post_run(data, "/run").await, COMPLETE_RUN);
+    assert!(died.elapsed() < RECOVERY_TIME, "back after {:?}", died.elapsed());
     for end in ends.join_all().await {
         assert_eq!(end, End::Cut);
     }
 }
 
 /// Address space for the process, in KiB: 2 GiB [failures.md, row 63].
-const LITTLE: usize = 2 << 20;
+const MEMORY_LIMIT_KIB: usize = 2 << 20;
 
 #[tokio::test]
-async fn little_memory_is_enough() {
+async fn serves_large_events_in_little_memory() {
     // An event as large as they may be, in many runs at once.
     let text = format!(
         "data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{}\"}}\n\n",
         "x".repeat(9 << 20)
     );
-    let said = [HEAD, STARTED, OPENED, &text, &whole()[(STARTED.len() + OPENED.len())..]].concat();
-    let agent = Agent::answering(said);
+    let said = [HEAD, STARTED, OPENED, &text, &complete_run()[(STARTED.len() + OPENED.len())..]].concat();
+    let agent = Agent::with_response(said);
     let mut command = Command::new("sh");
-    let script = format!("ulimit -v {LITTLE} && exec \"$0\" serve --config \"$1\"");
+    let script = format!("ulimit -v {MEMORY_LIMIT_KIB} && exec \"$0\" serve --config \"$1\"");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_diglot")]);
-    let (process, data, _file) = listening(&mut command, "127.0.0.1:0", &agent).await;
+    let (process, data, _file) = start_listening(&mut command, "127.0.0.1:0", &agent).await;
     let mut runs = JoinSet::new();
     for _ in 0..16 {
-        runs.spawn(async move { run(data, "/run").await });
+        runs.spawn(async move { post_run(data, "/run").await });
     }
     for answer in within(Duration::from_secs(60), "the runs", runs.join_all()).await {
         assert_eq!((answer.status, answer.end), (200, End::Clean));

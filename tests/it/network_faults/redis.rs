@@ -1,12 +1,12 @@
 //! Between the gateway and its Redis, which counts a quota here.
 
 use super::super::support::agent::{Agent, Step, write};
-use super::super::support::client::run;
+use super::super::support::client::post_run;
 use super::super::support::fault_proxy::{Direction, Fault, FaultProxy};
 use super::super::support::gateway::{Gateway, Setup};
 use super::super::support::redis::Redis;
-use super::super::support::sse::{HEAD, WHOLE, succeeded, whole};
-use super::{total, unhurt};
+use super::super::support::sse::{COMPLETE_RUN, HEAD, assert_succeeded, complete_run};
+use super::{assert_recovered, metric_total};
 use std::time::{Duration, Instant};
 
 /// What one request may cost, whatever Redis does: 1 s [failures.md, row 64], and what a busy machine adds.
@@ -16,7 +16,7 @@ const LONGEST: Duration = Duration::from_secs(3);
 const REQUESTS: usize = 5;
 
 /// A gateway whose quota, of more than a test can use up, is counted in the Redis behind the proxy.
-async fn before(proxy: &FaultProxy, agent: &Agent) -> Gateway {
+async fn start_gateway(proxy: &FaultProxy, agent: &Agent) -> Gateway {
     let top = format!(
         "drain_timeout: 10m\nredis: {{url: \"redis://{}\"}}\nrate_limits: [{{name: many, key: address, requests: 100000, per: 1m, shared: true}}]",
         proxy.address()
@@ -29,10 +29,10 @@ async fn before(proxy: &FaultProxy, agent: &Agent) -> Gateway {
 }
 
 #[tokio::test]
-async fn a_broken_way_to_redis_costs_no_request_and_is_used_again_when_it_is_whole() {
+async fn serves_every_request_while_redis_connections_fail() {
     let redis = Redis::start().await;
-    let proxy = FaultProxy::before(([127, 0, 0, 1], redis.port()).into()).await;
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &whole())]);
+    let proxy = FaultProxy::start(([127, 0, 0, 1], redis.port()).into()).await;
+    let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &complete_run())]);
     let short = Duration::from_millis(5);
     let mut faults = vec![
         (Direction::Back, Fault::Trickle),
@@ -51,36 +51,36 @@ async fn a_broken_way_to_redis_costs_no_request_and_is_used_again_when_it_is_who
     let mut slowest = Duration::ZERO;
     for chunk in faults.chunks(9) {
         // One gateway for several faults: it has to come back from each.
-        proxy.heal();
-        let mut gateway = before(&proxy, &agent).await;
-        gateway.logged("redis answers").await;
+        proxy.clear_faults();
+        let mut gateway = start_gateway(&proxy, &agent).await;
+        gateway.next_log("redis answers").await;
         let mut runs = 0;
         for (direction, fault) in chunk {
             proxy.set(*direction, *fault);
-            proxy.sever();
+            proxy.disconnect_all();
             for _ in 0..REQUESTS {
                 let asked = Instant::now();
-                succeeded(&run(gateway.data, "/run").await, WHOLE);
+                assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
                 slowest = slowest.max(asked.elapsed());
                 runs += 1;
             }
         }
-        proxy.heal();
-        proxy.sever();
+        proxy.clear_faults();
+        proxy.disconnect_all();
         let decided = async |decision: &str| {
             gateway.metric(&format!("diglot_ratelimit_total{{decision=\"{decision}\",policy=\"many\"}}")).await
         };
         // Counted by Redis again, which may take an attempt or two.
         super::super::support::eventually("a quota that is shared again", async || {
             let before = decided("allowed").await;
-            succeeded(&run(gateway.data, "/run").await, WHOLE);
+            assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
             runs += 1;
             (decided("allowed").await > before).then_some(())
         })
         .await;
         assert_eq!(decided("allowed").await + decided("local").await, f64::from(runs));
-        assert_eq!(total(&gateway, "diglot_streams_total").await, f64::from(runs));
-        unhurt(gateway).await;
+        assert_eq!(metric_total(&gateway, "diglot_streams_total").await, f64::from(runs));
+        assert_recovered(gateway).await;
     }
     assert!(slowest < LONGEST, "a request took {slowest:?}");
 }

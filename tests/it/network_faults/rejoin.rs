@@ -1,11 +1,11 @@
 //! Between the gateway and a client that comes back: whatever it missed it gets, once.
 
 use super::super::support::agent::{Agent, Step, write};
-use super::super::support::client::{Answer, End, INPUT, ask, attempt, post};
+use super::super::support::client::{Answer, End, INPUT, post, send_request, try_request};
 use super::super::support::fault_proxy::{Direction, Fault, FaultProxy};
 use super::super::support::gateway::{Gateway, Setup};
-use super::super::support::sse::{HEAD, whole};
-use super::total;
+use super::super::support::sse::{HEAD, complete_run};
+use super::metric_total;
 
 /// Between two cuts.
 const STRIDE: usize = 3;
@@ -14,20 +14,20 @@ const STRIDE: usize = 3;
 const ANSWER: usize = 1100;
 
 /// The frames of a body that are whole.
-fn frames(answer: &Answer) -> Vec<String> {
+fn complete_frames(answer: &Answer) -> Vec<String> {
     let text = String::from_utf8_lossy(&answer.body);
     let whole = text.rfind("\n\n").map_or("", |end| &text[..end + 2]);
     whole.split_inclusive("\n\n").map(str::to_owned).collect()
 }
 
-fn id(frame: &str) -> Option<&str> {
+fn frame_id(frame: &str) -> Option<&str> {
     frame.lines().find_map(|line| line.strip_prefix("id: "))
 }
 
 /// The frames without what differs from run to run, the token and the run's id, and without the agent's own id for it.
-fn alike(frames: &[String], run: &str) -> Vec<String> {
+fn normalize_frames(frames: &[String], run: &str) -> Vec<String> {
     let alike = |frame: &String| {
-        let token = id(frame).and_then(|id| id.rsplit_once('-')).map_or("", |(token, _)| token);
+        let token = frame_id(frame).and_then(|id| id.rsplit_once('-')).map_or("", |(token, _)| token);
         let frame = frame.replace(&format!("id: {token}-"), "id: token-");
         frame.replace(r#","metadata":{"diglot":{"runId":"r1"}}"#, "").replace(run, "r1")
     };
@@ -35,14 +35,14 @@ fn alike(frames: &[String], run: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_client_whose_connection_breaks_anywhere_comes_back_for_the_rest() {
-    let agent = Agent::playing(vec![Step::Read, write(HEAD.to_owned() + &whole())]);
+async fn resumes_after_the_connection_breaks_at_any_byte() {
+    let agent = Agent::with_script(vec![Step::Read, write(HEAD.to_owned() + &complete_run())]);
     let routes = format!(
         "routes: [{{name: run, path: /run, client: ag-ui, agent: ag-ui, upstream: \"{}\", on_disconnect: continue for 10m}}]",
         agent.url()
     );
     let gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
-    let proxy = FaultProxy::before(gateway.data).await;
+    let proxy = FaultProxy::start(gateway.data).await;
     let request = |run: &str, more: &str| {
         post("/run", &format!("Connection: close\r\n{more}"), &INPUT.replace("\"r1\"", &format!("\"{run}\"")))
     };
@@ -53,13 +53,13 @@ async fn a_client_whose_connection_breaks_anywhere_comes_back_for_the_rest() {
             let run = format!("r{runs}-1");
             runs += 1;
             proxy.set(Direction::Back, fault(at));
-            let first = attempt(proxy.address(), request(&run, "")).await;
+            let first = try_request(proxy.address(), request(&run, "")).await;
             let is_whole = first.as_ref().is_some_and(|answer| answer.end == End::Clean);
-            let mut heard = first.as_ref().map(frames).unwrap_or_default();
+            let mut heard = first.as_ref().map(complete_frames).unwrap_or_default();
             if !is_whole {
-                let behind = heard.iter().rev().find_map(|frame| id(frame));
+                let behind = heard.iter().rev().find_map(|frame| frame_id(frame));
                 let field = behind.map(|id| format!("Last-Event-ID: {id}\r\n")).unwrap_or_default();
-                let rest = ask(gateway.data, request(&run, &field)).await;
+                let rest = send_request(gateway.data, request(&run, &field)).await;
                 assert_eq!((rest.status, rest.end), (200, End::Clean), "{:?}: {}", fault(at), rest.text());
                 if behind.is_none() {
                     // Who has heard nothing is told where the run stands.
@@ -70,15 +70,15 @@ async fn a_client_whose_connection_breaks_anywhere_comes_back_for_the_rest() {
                     continue;
                 }
                 with_cursor += 1;
-                heard.extend(frames(&rest));
+                heard.extend(complete_frames(&rest));
             }
-            let frames = whole();
+            let frames = complete_run();
             let numbered = |(at, frame)| format!("id: token-{}\n{frame}", at + 1);
             let expected: Vec<_> = frames.split_inclusive("\n\n").enumerate().map(numbered).collect();
-            assert_eq!(alike(&heard, &run), expected, "{:?}", fault(at));
+            assert_eq!(normalize_frames(&heard, &run), expected, "{:?}", fault(at));
         }
     }
     assert!(with_cursor > 50 && without > 50, "{with_cursor} came back with a cursor, {without} without");
     // Each run was asked for once, whoever came back.
-    assert_eq!((agent.connections(), total(&gateway, "diglot_streams_total").await), (runs, runs as f64));
+    assert_eq!((agent.connection_count(), metric_total(&gateway, "diglot_streams_total").await), (runs, runs as f64));
 }

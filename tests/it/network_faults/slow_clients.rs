@@ -3,9 +3,9 @@
 use super::super::support::agent::{Agent, Step, write};
 use super::super::support::client::{Client, INPUT, post};
 use super::super::support::gateway::{Gateway, Setup};
-use super::super::support::sse::{CLOSED, FINISHED, HEAD, begun};
-use super::super::support::{eventually, soon};
-use super::{h2, start, total};
+use super::super::support::sse::{CLOSED, FINISHED, HEAD, run_beginning};
+use super::super::support::{eventually, within_deadline};
+use super::{connect_h2, metric_total, start_h2_run};
 use http_body_util::BodyExt;
 
 /// One event of a flood, in bytes.
@@ -23,17 +23,17 @@ const CLIENTS: usize = 8;
 /// A window of HTTP/2 that is as small as a client's may be by default.
 const WINDOW: u32 = (1 << 16) - 1;
 
-fn flood() -> Step {
+fn flood_step() -> Step {
     let head = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"";
     let text = "x".repeat(EVENT - head.len() - 4);
     Step::Flood(format!("{head}{text}\"}}\n\n").into_bytes(), EVENTS)
 }
 
 /// Waits until nothing more leaves the agent, and gives how much did.
-async fn held_back(agent: &Agent) -> usize {
+async fn sent_when_stalled(agent: &Agent) -> usize {
     let (mut sent, mut same) = (0, 0);
     eventually("the agent's being held back", async || {
-        let now = agent.sent();
+        let now = agent.bytes_sent();
         same = if now == sent && now > 0 { same + 1 } else { 0 };
         sent = now;
         (same == 50).then_some(sent)
@@ -42,49 +42,49 @@ async fn held_back(agent: &Agent) -> usize {
 }
 
 #[tokio::test]
-async fn clients_that_do_not_read_cost_no_more_than_their_bound_and_lose_nothing() {
-    let agent = Agent::playing(vec![
+async fn bounds_memory_per_stalled_client_and_loses_nothing() {
+    let agent = Agent::with_script(vec![
         Step::Read,
-        write(HEAD.to_owned() + &begun()),
-        flood(),
+        write(HEAD.to_owned() + &run_beginning()),
+        flood_step(),
         write(CLOSED.to_owned() + FINISHED),
     ]);
     let gateway = Gateway::start(Setup { upstreams: &[agent.url()], ..Setup::default() }).await;
     // What the first stream brings is there for all.
-    let mut first = Client::narrow(gateway.data).await;
+    let mut first = Client::connect_with_small_buffer(gateway.data).await;
     first.send(post("/run", "", INPUT)).await;
-    first.head().await;
-    let sent = held_back(&agent).await;
-    let before = gateway.process.resident();
+    first.read_head().await;
+    let sent = sent_when_stalled(&agent).await;
+    let before = gateway.process.resident_memory();
 
     let mut narrow = Vec::new();
     for _ in 0..CLIENTS {
-        let mut client = Client::narrow(gateway.data).await;
+        let mut client = Client::connect_with_small_buffer(gateway.data).await;
         client.send(post("/run", "", INPUT)).await;
-        client.head().await;
+        client.read_head().await;
         narrow.push(client);
     }
     // Half of them on one connection, which must not stand still for the others.
-    let (mut shared, mut streams) = (h2(gateway.data, WINDOW).await, Vec::new());
+    let (mut shared, mut streams) = (connect_h2(gateway.data, WINDOW).await, Vec::new());
     for one in 0..CLIENTS {
-        let mut own = h2(gateway.data, WINDOW).await;
+        let mut own = connect_h2(gateway.data, WINDOW).await;
         let sender = if one < CLIENTS / 2 { &mut shared } else { &mut own };
-        let response = soon("an answer", start(sender)).await.expect("an answer");
+        let response = within_deadline("an answer", start_h2_run(sender)).await.expect("an answer");
         streams.push((response.into_body(), own));
     }
-    assert!(held_back(&agent).await > sent);
-    let growth = gateway.process.resident().saturating_sub(before);
+    assert!(sent_when_stalled(&agent).await > sent);
+    let growth = gateway.process.resident_memory().saturating_sub(before);
     let cost = growth / (2 * CLIENTS);
     assert!(cost < COST, "{cost} bytes for each of them");
     assert_eq!(gateway.metric(r#"diglot_streams_active{route="run"}"#).await, (2 * CLIENTS + 1) as f64);
 
     // They are only slow: one of each reads on, while the others stay where they are.
-    let (body, end) = soon("the whole flood", narrow.remove(0).rest()).await;
+    let (body, end) = within_deadline("the whole flood", narrow.remove(0).read_rest()).await;
     assert!(body.len() > EVENT * EVENTS && String::from_utf8_lossy(&body).ends_with(FINISHED), "{end:?}");
     let mut heard = 0;
     let (mut body, _connection) = streams.remove(0);
     let mut last = Vec::new();
-    while let Some(frame) = soon("a frame", body.frame()).await {
+    while let Some(frame) = within_deadline("a frame", body.frame()).await {
         let data = frame.expect("no reset").into_data().expect("data");
         heard += data.len();
         last.extend_from_slice(&data);
@@ -92,13 +92,14 @@ async fn clients_that_do_not_read_cost_no_more_than_their_bound_and_lose_nothing
     }
     assert!(heard > EVENT * EVENTS);
     assert_eq!(String::from_utf8_lossy(&last), FINISHED);
-    let growth = gateway.process.resident().saturating_sub(before);
+    let growth = gateway.process.resident_memory().saturating_sub(before);
     assert!(growth < 2 * CLIENTS * COST, "{growth} bytes while two were read to");
 
     // Whoever leaves lets go of its agent, and everybody is counted once.
     drop((first, narrow, streams, shared));
-    gateway.reaches(r#"diglot_streams_active{route="run"}"#, 0.0).await;
+    gateway.wait_for_metric(r#"diglot_streams_active{route="run"}"#, 0.0).await;
     assert_eq!(gateway.metric(r#"diglot_streams_total{outcome="finished",route="run"}"#).await, 2.0);
     let runs = (2 * CLIENTS + 1) as f64;
-    eventually("the last count", async || (total(&gateway, "diglot_streams_total").await == runs).then_some(())).await;
+    eventually("the last count", async || (metric_total(&gateway, "diglot_streams_total").await == runs).then_some(()))
+        .await;
 }

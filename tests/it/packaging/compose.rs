@@ -1,8 +1,8 @@
 //! `deploy/compose`: held against the Compose Specification's own schema, and against the files and programs that it names.
 
-use super::{at, said, tool};
-use crate::support::client::{End, INPUT, ask, post};
-use crate::support::gateway::{File, Gateway, Process, diglot};
+use super::{repository_path, run_command, tool};
+use crate::support::client::{End, INPUT, post, send_request};
+use crate::support::gateway::{Gateway, Process, TempFile, diglot};
 use crate::support::redis::Redis;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -14,14 +14,14 @@ const FILE: &str = "deploy/compose/compose.yaml";
 
 /// The file, with what YAML merges merged.
 fn compose() -> Value {
-    read(&at(FILE))
+    read_yaml(&repository_path(FILE))
 }
 
 /// A YAML file as Python reads it.
-fn read(file: &Path) -> Value {
+fn read_yaml(file: &Path) -> Value {
     let script = "import json, sys, yaml; json.dump(yaml.safe_load(open(sys.argv[1])), sys.stdout)";
     let mut python = tool("python3");
-    let (code, stdout, stderr) = said(python.args(["-c", script]).arg(file));
+    let (code, stdout, stderr) = run_command(python.args(["-c", script]).arg(file));
     assert_eq!(code, Some(0), "{stderr}");
     serde_json::from_str(&stdout).expect("JSON")
 }
@@ -42,25 +42,26 @@ fn mounts(service: &Value) -> Vec<(PathBuf, String)> {
         let mut parts = one.split(':');
         let (source, target) = (parts.next().expect("a source"), parts.next().expect("a target"));
         assert_eq!(parts.next(), Some("ro"), "{one}");
-        (at("deploy/compose").join(source), target.to_owned())
+        (repository_path("deploy/compose").join(source), target.to_owned())
     };
     mounts.map(pair).collect()
 }
 
 #[test]
-fn the_specification_knows_every_key() {
+fn validates_against_the_compose_specification() {
     let check =
-        |file: &Path| said(tool("check-jsonschema").args(["--builtin-schema", "vendor.compose-spec"]).arg(file));
-    let (code, stdout, stderr) = check(&at(FILE));
+        |file: &Path| run_command(tool("check-jsonschema").args(["--builtin-schema", "vendor.compose-spec"]).arg(file));
+    let (code, stdout, stderr) = check(&repository_path(FILE));
     assert_eq!(code, Some(0), "{stdout}{stderr}");
-    let wrong =
-        File::new(&fs::read_to_string(at(FILE)).expect("the file").replace("stop_grace_period:", "stop_grace:"));
+    let wrong = TempFile::new(
+        &fs::read_to_string(repository_path(FILE)).expect("the file").replace("stop_grace_period:", "stop_grace:"),
+    );
     assert_eq!(check(wrong.path()).0, Some(1));
 }
 
 /// Files, names of networks and services, and the image that is built here are there.
 #[test]
-fn what_it_names_is_there() {
+fn names_existing_files_networks_and_services() {
     let compose = compose();
     for (name, service) in compose["services"].as_object().expect("services") {
         for (source, _) in mounts(service) {
@@ -94,18 +95,19 @@ fn what_it_names_is_there() {
 
 /// The ports that are published are those of the configuration, and the time to stop is enough for it.
 #[test]
-fn ports_and_times_are_those_of_the_configuration() {
+fn ports_and_times_match_the_configuration() {
     let compose = compose();
     let gateway = &compose["services"]["gateway"];
-    let published: BTreeSet<String> = words(&gateway["ports"]).iter().map(|port| last(port).to_owned()).collect();
+    let published: BTreeSet<String> = words(&gateway["ports"]).iter().map(|port| port_of(port).to_owned()).collect();
     for file in ["diglot.yaml", "redis.yaml"] {
-        let (code, effective, stderr) = said(diglot().arg("config").arg(at("deploy/compose/gateway").join(file)));
+        let (code, effective, stderr) =
+            run_command(diglot().arg("config").arg(repository_path("deploy/compose/gateway").join(file)));
         assert_eq!(code, Some(0), "{stderr}");
         let value = |key: &str| {
             let line = effective.lines().map(str::trim).find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
             line.unwrap_or_else(|| panic!("no {key} in {effective}")).to_owned()
         };
-        let listened: BTreeSet<String> = ["data", "status"].map(|key| last(&value(key)).to_owned()).into();
+        let listened: BTreeSet<String> = ["data", "status"].map(|key| port_of(&value(key)).to_owned()).into();
         assert_eq!(published, listened);
         let seconds = |text: &str| text.trim_end_matches('s').parse::<u64>().expect("seconds");
         let stop = seconds(gateway["stop_grace_period"].as_str().expect("a time"));
@@ -117,19 +119,19 @@ fn ports_and_times_are_those_of_the_configuration() {
     assert_eq!(default, "/etc/diglot/${DIGLOT_FILE:-diglot.yaml}");
 }
 
-fn last(address: &str) -> &str {
+fn port_of(address: &str) -> &str {
     address.rsplit(':').next().unwrap_or_default().trim_matches('"')
 }
 
 /// The agents by their own commands, and the gateway with its own configuration, on other ports: it serves.
 #[tokio::test]
-async fn the_gateway_serves_with_what_is_mounted() {
+async fn gateway_serves_with_the_mounted_files() {
     let (compose, redis) = (compose(), Redis::start().await);
     let mut agents = Vec::new();
     for name in ["hai-agent", "ag-ui-agent"] {
         let command = words(&compose["services"][name]["command"]);
         let listens = command.iter().find(|word| word.starts_with("0.0.0.0:")).expect("an address");
-        let there = format!("{name}:{}", last(listens));
+        let there = format!("{name}:{}", port_of(listens));
         let here = command.iter().map(|word| if word == listens { "127.0.0.1:0" } else { word });
         let mut process = Process::start(diglot().args(here.map(|word| if word == "40" { "0" } else { word })), true);
         let said = process.line().await.expect("an address");
@@ -137,7 +139,7 @@ async fn the_gateway_serves_with_what_is_mounted() {
         agents.push((process, there, here));
     }
     for file in ["diglot.yaml", "redis.yaml"] {
-        let mut yaml = fs::read_to_string(at("deploy/compose/gateway").join(file)).expect("the file");
+        let mut yaml = fs::read_to_string(repository_path("deploy/compose/gateway").join(file)).expect("the file");
         for (_, there, here) in &agents {
             assert!(yaml.contains(&format!("http://{there}/")), "{file}: {there}");
             yaml = yaml.replace(there, here);
@@ -152,10 +154,10 @@ async fn the_gateway_serves_with_what_is_mounted() {
         for (there, here) in changes {
             yaml = yaml.replace(there, &here);
         }
-        let config = File::new(&format!("drain_grace: 0s\n{yaml}"));
-        let gateway = Gateway::at(config.path(), &[]).await;
+        let config = TempFile::new(&format!("drain_grace: 0s\n{yaml}"));
+        let gateway = Gateway::start_with_config(config.path(), &[]).await;
         for path in ["/agents/hai", "/agents/ag-ui"] {
-            let answer = ask(gateway.data, post(path, "", INPUT)).await;
+            let answer = send_request(gateway.data, post(path, "", INPUT)).await;
             // Runs that can be come back to have ids on their events.
             assert_eq!((answer.status, answer.end), (200, End::Clean));
             assert!(answer.text().contains("\"type\":\"RUN_FINISHED\""), "{}", answer.text());
@@ -163,13 +165,13 @@ async fn the_gateway_serves_with_what_is_mounted() {
         drop(gateway);
         let _ = fs::remove_dir_all(run_dir);
     }
-    let example = fs::read_to_string(at("deploy/compose/run.json")).expect("the file");
+    let example = fs::read_to_string(repository_path("deploy/compose/run.json")).expect("the file");
     assert!(serde_json::from_str::<Value>(&example).is_ok_and(|run| run["messages"].is_array()));
 }
 
 /// Prometheus reads its file and the rules where compose mounts them.
 #[test]
-fn prometheus_takes_its_file_and_the_rules() {
+fn prometheus_accepts_its_configuration_and_rules() {
     let compose = compose();
     let prometheus = &compose["services"]["prometheus"];
     let folder = std::env::temp_dir().join(format!("diglot-compose-prometheus-{}", std::process::id()));
@@ -182,22 +184,26 @@ fn prometheus_takes_its_file_and_the_rules() {
         .into_iter()
         .find_map(|word| Some(word.strip_prefix("--config.file=/etc/prometheus/")?.to_owned()));
     let config = folder.join(config.expect("its file"));
-    let (code, stdout, stderr) = said(Command::new("promtool").args(["check", "config"]).arg(&config));
+    let (code, stdout, stderr) = run_command(Command::new("promtool").args(["check", "config"]).arg(&config));
     let _ = fs::remove_dir_all(&folder);
     assert_eq!(code, Some(0), "{stdout}{stderr}");
     assert!(stdout.contains("1 rule files found"), "{stdout}");
-    let port = last(&words(&compose["services"]["gateway"]["ports"])[1]).to_owned();
-    assert!(fs::read_to_string(at("deploy/compose/prometheus.yaml")).expect("it").contains(&format!("port: {port}")));
+    let port = port_of(&words(&compose["services"]["gateway"]["ports"])[1]).to_owned();
+    assert!(
+        fs::read_to_string(repository_path("deploy/compose/prometheus.yaml"))
+            .expect("it")
+            .contains(&format!("port: {port}"))
+    );
 }
 
 /// Grafana finds the dashboard where its provider looks, and asks Prometheus where that is.
 #[test]
-fn grafana_finds_the_dashboard() {
+fn grafana_provisions_the_dashboard_and_data_source() {
     let compose = compose();
     let mounts = mounts(&compose["services"]["grafana"]);
     let provided = |kind: &str, file: &str| {
         let folder = mounts.iter().find(|(_, target)| target == &format!("/etc/grafana/provisioning/{kind}"));
-        read(&folder.unwrap_or_else(|| panic!("no {kind}")).0.join(file))
+        read_yaml(&folder.unwrap_or_else(|| panic!("no {kind}")).0.join(file))
     };
     let path =
         provided("dashboards", "diglot.yaml")["providers"][0]["options"]["path"].as_str().expect("a path").to_owned();
@@ -209,5 +215,5 @@ fn grafana_finds_the_dashboard() {
     let url = source["url"].as_str().expect("a URL").strip_prefix("http://").expect("http");
     let (host, port) = url.split_once(':').expect("a port");
     assert!(compose["services"].get(host).is_some());
-    assert_eq!(last(words(&compose["services"][host]["ports"])[0].as_str()), port);
+    assert_eq!(port_of(words(&compose["services"][host]["ports"])[0].as_str()), port);
 }

@@ -2,11 +2,11 @@
 //! exactly what the image has, by the same script, as its user and with its environment. The base image and the layers of the
 //! build are what this does not see.
 
-use super::{at, said, text, tool};
+use super::{read_text, repository_path, run_command, tool};
 use crate::support::agent::Agent;
-use crate::support::client::run;
+use crate::support::client::post_run;
 use crate::support::gateway::{Gateway, Setup};
-use crate::support::sse::{HEAD, WHOLE, succeeded, whole};
+use crate::support::sse::{COMPLETE_RUN, HEAD, assert_succeeded, complete_run};
 use crate::support::tls::Authority;
 use std::collections::BTreeSet;
 use std::fs;
@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// What the last stage of the Dockerfile says, a line for each instruction.
-struct Stage(Vec<(String, String)>);
+struct FinalStage(Vec<(String, String)>);
 
-impl Stage {
-    fn last() -> Stage {
-        let text = text("deploy/Dockerfile").replace("\\\n", " ");
+impl FinalStage {
+    fn from_dockerfile() -> FinalStage {
+        let text = read_text("deploy/Dockerfile").replace("\\\n", " ");
         let lines = text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once(' '));
         let mut stage = Vec::new();
         for (instruction, rest) in lines {
@@ -28,7 +28,7 @@ impl Stage {
             }
             stage.push((instruction.to_owned(), rest.trim().to_owned()));
         }
-        Stage(stage)
+        FinalStage(stage)
     }
 
     fn get(&self, instruction: &str) -> &str {
@@ -46,17 +46,17 @@ impl Stage {
 }
 
 /// A root folder as the image has it, gone at the end of the test.
-struct Root {
+struct ImageRoot {
     folder: PathBuf,
-    stage: Stage,
+    stage: FinalStage,
 }
 
-impl Root {
-    fn new(name: &str) -> Root {
+impl ImageRoot {
+    fn new(name: &str) -> ImageRoot {
         let folder = std::env::temp_dir().join(format!("diglot-image-{}-{name}", std::process::id()));
-        let root = Root { folder, stage: Stage::last() };
-        let mut script = Command::new(at("deploy/image-root.sh"));
-        let made = said(script.arg(env!("CARGO_BIN_EXE_diglot")).arg(&root.folder));
+        let root = ImageRoot { folder, stage: FinalStage::from_dockerfile() };
+        let mut script = Command::new(repository_path("deploy/image-root.sh"));
+        let made = run_command(script.arg(env!("CARGO_BIN_EXE_diglot")).arg(&root.folder));
         assert_eq!(made, (Some(0), String::new(), String::new()));
         root
     }
@@ -113,14 +113,14 @@ impl Root {
     }
 }
 
-impl Drop for Root {
+impl Drop for ImageRoot {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
 fn is_root() -> bool {
-    said(Command::new("id").arg("-u")).1.trim() == "0"
+    run_command(Command::new("id").arg("-u")).1.trim() == "0"
 }
 
 /// A configuration of a container: all addresses, and `run_dir` where the image has it. Its port is the system's choice, so
@@ -133,19 +133,22 @@ fn configuration(url: &str) -> String {
 }
 
 #[test]
-fn hadolint_finds_nothing() {
-    assert_eq!(said(tool("hadolint").arg(at("deploy/Dockerfile"))), (Some(0), String::new(), String::new()));
+fn hadolint_reports_nothing() {
+    assert_eq!(
+        run_command(tool("hadolint").arg(repository_path("deploy/Dockerfile"))),
+        (Some(0), String::new(), String::new())
+    );
     let bad = std::env::temp_dir().join(format!("diglot-hadolint-{}", std::process::id()));
-    fs::write(&bad, text("deploy/Dockerfile") + "FROM debian:latest\n").expect("a file");
-    let (code, stdout, _) = said(tool("hadolint").arg(&bad));
+    fs::write(&bad, read_text("deploy/Dockerfile") + "FROM debian:latest\n").expect("a file");
+    let (code, stdout, _) = run_command(tool("hadolint").arg(&bad));
     fs::remove_file(bad).expect("the file");
     assert!(code == Some(1) && stdout.contains("DL3007"), "{stdout}");
 }
 
 /// What it says of the program, and what it takes of the repository.
 #[test]
-fn the_dockerfile_fits_the_repository() {
-    let (stage, file) = (Stage::last(), text("deploy/Dockerfile"));
+fn dockerfile_matches_the_repository() {
+    let (stage, file) = (FinalStage::from_dockerfile(), read_text("deploy/Dockerfile"));
     assert_eq!(stage.get("FROM"), "scratch");
     assert_eq!(stage.get("EXPOSE"), "8787 8788");
     let version = concat!("org.opencontainers.image.version=\"", env!("CARGO_PKG_VERSION"), "\"");
@@ -155,7 +158,7 @@ fn the_dockerfile_fits_the_repository() {
     let user: Vec<u32> = stage.get("USER").split(':').map(|id| id.parse().expect("a number")).collect();
     assert!(user.len() == 2 && user.iter().all(|&id| id > 0), "{user:?}");
 
-    let ignored = text(".dockerignore");
+    let ignored = read_text(".dockerignore");
     let sent: BTreeSet<_> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
     let copies = file.lines().filter_map(|line| line.strip_prefix("COPY ")).filter(|rest| !rest.starts_with("--from"));
     let sources = copies.flat_map(|rest| {
@@ -166,7 +169,7 @@ fn the_dockerfile_fits_the_repository() {
     let sources: BTreeSet<_> = sources.collect();
     assert!(ignored.lines().any(|line| line == "*"), "{ignored}");
     assert_eq!(sources, sent);
-    sources.iter().for_each(|source| assert!(at(source).exists(), "{source}"));
+    sources.iter().for_each(|source| assert!(repository_path(source).exists(), "{source}"));
     let oldest = env!("CARGO_PKG_RUST_VERSION").split('.').map(|part| part.parse::<u32>().expect("a number"));
     let base = file.lines().find_map(|line| line.strip_prefix("FROM rust:")).and_then(|tag| tag.split('-').next());
     let base = base.expect("a version").split('.').map(|part| part.parse::<u32>().expect("a number"));
@@ -174,42 +177,42 @@ fn the_dockerfile_fits_the_repository() {
 }
 
 #[tokio::test]
-async fn the_image_serves_as_its_user_and_changes_nothing() {
-    let agent = Agent::answering(HEAD.to_owned() + &whole());
-    let root = Root::new("serves");
+async fn serves_as_its_user_and_changes_no_file() {
+    let agent = Agent::with_response(HEAD.to_owned() + &complete_run());
+    let root = ImageRoot::new("serves");
     root.mount("etc/diglot/diglot.yaml", &configuration(&agent.url()));
     let (before, open) = root.paths();
     // Whoever it runs as finds one place to write to.
     assert_eq!(open, [root.folder.join("run/diglot")]);
-    let mut gateway = Gateway::listening(root.serve()).await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
-    let (code, stdout, stderr) = said(&mut root.command(&root.stage.words("HEALTHCHECK")));
+    let mut gateway = Gateway::start_listening(root.serve()).await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
+    let (code, stdout, stderr) = run_command(&mut root.command(&root.stage.words("HEALTHCHECK")));
     assert_eq!((code, stdout.as_str()), (Some(0), "unix:/run/diglot/status.sock/livez: 200 ok\n"), "{stderr}");
-    assert_eq!(said(&mut root.entry(&["reload"])).0, Some(0));
+    assert_eq!(run_command(&mut root.entry(&["reload"])).0, Some(0));
     assert_eq!(root.stage.get("STOPSIGNAL"), "SIGTERM");
     gateway.process.signal("TERM");
     assert_eq!(gateway.process.exit().await.code(), Some(0));
     assert_eq!(root.paths().0, before);
-    let (code, _, stderr) = said(&mut root.command(&root.stage.words("HEALTHCHECK")));
+    let (code, _, stderr) = run_command(&mut root.command(&root.stage.words("HEALTHCHECK")));
     assert_eq!(code, Some(1), "{stderr}");
 }
 
 /// An agent in TLS is believed by the authorities that the image has; here one is added to them, as a company's own would be.
 /// `localhost` is a name from /etc/hosts, which Docker puts there.
 #[tokio::test]
-async fn the_image_knows_whom_to_believe() {
-    let (agent, authority) = (Agent::answering(HEAD.to_owned() + &whole()), Authority::new());
+async fn trusts_the_certificate_authorities_of_the_image() {
+    let (agent, authority) = (Agent::with_response(HEAD.to_owned() + &complete_run()), Authority::new());
     authority.issue("agent", 30);
     let listeners = format!("{{data: {}, status: 127.0.0.1:0}}", authority.listener("agent", ""));
     let front = Gateway::start(Setup { upstreams: &[agent.url()], listeners: &listeners, ..Setup::default() }).await;
-    let root = Root::new("believes");
+    let root = ImageRoot::new("believes");
     root.mount("etc/hosts", "127.0.0.1 localhost\n");
     root.mount("etc/diglot/diglot.yaml", &configuration(&format!("https://localhost:{}/run", front.data.port())));
     let bundle = root.folder.join("etc/ssl/certs/ca-certificates.crt");
     let system = fs::read_to_string(&bundle).expect("the authorities");
     assert!(system.matches("BEGIN CERTIFICATE").count() > 50);
-    let refused = Gateway::listening(root.serve()).await;
-    let answer = run(refused.data, "/run").await;
+    let refused = Gateway::start_listening(root.serve()).await;
+    let answer = post_run(refused.data, "/run").await;
     assert!(answer.status == 502 && answer.text().contains("upstream_tls"), "{}", answer.text());
     drop(refused);
     let own = fs::read_to_string(authority.path("ca.pem")).expect("the authority");
@@ -217,20 +220,20 @@ async fn the_image_knows_whom_to_believe() {
     root.mount("etc/diglot/authorities.pem", &own);
     let mut elsewhere = root.serve();
     elsewhere.env("SSL_CERT_FILE", "/etc/diglot/authorities.pem");
-    let gateway = Gateway::listening(elsewhere).await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    let gateway = Gateway::start_listening(elsewhere).await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
     drop(gateway);
     fs::write(bundle, system + &own).expect("the authorities");
-    let gateway = Gateway::listening(root.serve()).await;
-    succeeded(&run(gateway.data, "/run").await, WHOLE);
+    let gateway = Gateway::start_listening(root.serve()).await;
+    assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
 }
 
 #[test]
-fn without_a_configuration_the_image_says_what_is_missing() {
-    let root = Root::new("bare");
-    let (code, stdout, stderr) = said(&mut root.serve());
+fn names_the_missing_configuration_file() {
+    let root = ImageRoot::new("bare");
+    let (code, stdout, stderr) = run_command(&mut root.serve());
     assert_eq!((code, stdout.as_str()), (Some(78), ""));
     assert!(stderr.starts_with("diglot: /etc/diglot/diglot.yaml: cannot be read: "), "{stderr}");
     // What else the image is used for.
-    assert_eq!(said(&mut root.entry(&["version"])).0, Some(0));
+    assert_eq!(run_command(&mut root.entry(&["version"])).0, Some(0));
 }

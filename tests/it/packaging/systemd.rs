@@ -1,10 +1,10 @@
 //! The unit of systemd, and what the process tells it. `systemd-analyze` reads the unit; `tests/it/packaging/boot` is how a
 //! real systemd was made to run it.
 
-use super::{at, said, text};
+use super::{read_text, repository_path, run_command};
 use crate::support::agent::Agent;
 use crate::support::gateway::{Gateway, Process, diglot};
-use crate::support::sse::{HEAD, whole};
+use crate::support::sse::{HEAD, complete_run};
 use crate::support::{DEADLINE, eventually};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
@@ -47,22 +47,22 @@ impl Drop for Folder {
 }
 
 /// The values of a key in the unit.
-fn values(unit: &str, key: &str) -> Vec<String> {
+fn unit_values(unit: &str, key: &str) -> Vec<String> {
     unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned).collect()
 }
 
 /// Runs a command of `systemd-analyze` over a unit.
 fn analyze(command: &[&str], unit: &Path) -> (Option<i32>, String) {
-    let (code, stdout, stderr) = said(Command::new("systemd-analyze").args(command).arg(unit));
+    let (code, stdout, stderr) = run_command(Command::new("systemd-analyze").args(command).arg(unit));
     (code, stdout + &stderr)
 }
 
 #[test]
-fn systemd_finds_nothing_wrong_and_little_open() {
+fn unit_verifies_and_has_low_exposure() {
     let folder = Folder::new();
     let unit = folder.0.join("diglot.service");
     // It looks for the program.
-    let here = text(UNIT).replace("/usr/local/bin/diglot", env!("CARGO_BIN_EXE_diglot"));
+    let here = read_text(UNIT).replace("/usr/local/bin/diglot", env!("CARGO_BIN_EXE_diglot"));
     std::fs::write(&unit, here.replace("file:/usr/local/share/doc", "file:/usr/share/doc")).expect("a file");
     assert_eq!(analyze(&["verify", "--man=no", "--recursive-errors=no"], &unit), (Some(0), String::new()));
     // And it would say so.
@@ -70,7 +70,7 @@ fn systemd_finds_nothing_wrong_and_little_open() {
     let (_, complaint) = analyze(&["verify", "--man=no", "--recursive-errors=no"], &unit);
     assert!(complaint.contains("ProtectHom"), "{complaint}");
 
-    let (code, report) = analyze(&["security", "--offline=true", "--no-pager"], &at(UNIT));
+    let (code, report) = analyze(&["security", "--offline=true", "--no-pager"], &repository_path(UNIT));
     let level = report.lines().find_map(|line| line.split_once("exposure level for diglot.service: "));
     let level = level.and_then(|(_, level)| level.split(' ').next()?.parse::<f64>().ok());
     assert!(code == Some(0) && level.is_some_and(|level| level <= EXPOSURE), "{report}");
@@ -78,9 +78,9 @@ fn systemd_finds_nothing_wrong_and_little_open() {
 
 /// The time that systemd waits is enough for the defaults, and what does not get better by itself is not tried again.
 #[test]
-fn the_unit_fits_the_program() {
-    let unit = text(UNIT);
-    let (code, defaults, _) = said(diglot().arg("config").arg(at("config/diglot.yaml")));
+fn unit_matches_drain_times_and_exit_codes() {
+    let unit = read_text(UNIT);
+    let (code, defaults, _) = run_command(diglot().arg("config").arg(repository_path("config/diglot.yaml")));
     let seconds = |text: &str, key: &str| -> u64 {
         let found =
             text.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_else(|| panic!("no {key} in {text}"));
@@ -89,25 +89,29 @@ fn the_unit_fits_the_program() {
     assert_eq!(code, Some(0));
     let needed = seconds(&defaults, "drain_grace") + seconds(&defaults, "drain_timeout") + 5;
     assert!(seconds(&unit, "TimeoutStopSec") >= needed, "{needed}");
-    assert_eq!(values(&unit, "RestartPreventExitStatus"), ["2 78"]);
-    let (wrong, config) = (said(diglot().args(["serve", "--nonsense"])).0, Folder::new());
+    assert_eq!(unit_values(&unit, "RestartPreventExitStatus"), ["2 78"]);
+    let (wrong, config) = (run_command(diglot().args(["serve", "--nonsense"])).0, Folder::new());
     let file = config.0.join("wrong.yaml");
     std::fs::write(&file, "routes: []\n").expect("a file");
-    let bad = said(diglot().args(["serve", "--config"]).arg(file)).0;
+    let bad = run_command(diglot().args(["serve", "--config"]).arg(file)).0;
     assert_eq!((wrong, bad), (Some(2), Some(78)));
 }
 
 /// `make install` puts the program where its unit looks for it, wherever that is.
 #[test]
-fn what_is_installed_finds_itself() {
+fn make_install_adapts_the_paths_of_the_unit() {
     let folder = Folder::new();
     let (here, program) = (folder.0.display(), env!("CARGO_BIN_EXE_diglot"));
     let mut make = Command::new("make");
-    make.arg("--directory").arg(at("")).args(["install", "PREFIX=/opt/diglot", &format!("DESTDIR={here}")]);
-    let (code, stdout, stderr) = said(make.arg(format!("PROGRAM={program}")));
+    make.arg("--directory").arg(repository_path("")).args([
+        "install",
+        "PREFIX=/opt/diglot",
+        &format!("DESTDIR={here}"),
+    ]);
+    let (code, stdout, stderr) = run_command(make.arg(format!("PROGRAM={program}")));
     assert_eq!(code, Some(0), "{stdout}{stderr}");
     let prefix = folder.0.join("opt/diglot");
-    assert_eq!(said(Command::new(prefix.join("bin/diglot")).arg("version")).0, Some(0));
+    assert_eq!(run_command(Command::new(prefix.join("bin/diglot")).arg("version")).0, Some(0));
     let unit = std::fs::read_to_string(prefix.join("lib/systemd/system/diglot.service")).expect("the unit");
     assert!(unit.contains("\nExecStart=/opt/diglot/bin/diglot serve\n") && !unit.contains("/usr/local"), "{unit}");
     let completions = std::fs::read_to_string(prefix.join("share/bash-completion/completions/diglot"));
@@ -117,11 +121,12 @@ fn what_is_installed_finds_itself() {
 /// The commands of the unit, as systemd would run them: it serves when it says so, reloads, and says when it ends and how
 /// long that may take.
 #[tokio::test]
-async fn the_commands_of_the_unit_do_what_it_says() {
-    let (agent, folder, unit) = (Agent::answering(HEAD.to_owned() + &whole()), Folder::new(), text(UNIT));
+async fn unit_commands_start_reload_and_stop_the_gateway() {
+    let (agent, folder, unit) =
+        (Agent::with_response(HEAD.to_owned() + &complete_run()), Folder::new(), read_text(UNIT));
     let config = folder.config(&agent);
     let command = |key: &str| {
-        let line = values(&unit, key)
+        let line = unit_values(&unit, key)
             .pop()
             .expect(key)
             .replace("${RUNTIME_DIRECTORY}", &folder.0.join("run").display().to_string());
@@ -133,11 +138,11 @@ async fn the_commands_of_the_unit_do_what_it_says() {
     };
     let manager = UnixDatagram::bind(folder.0.join("notify")).expect("a socket");
     let mut process = Process::start(command("ExecStart").env("NOTIFY_SOCKET", folder.0.join("notify")), false);
-    let hello = heard(&manager);
+    let hello = receive_notification(&manager);
     assert!(hello.starts_with("READY=1\nMAINPID=") && hello.ends_with("\nSTATUS=serving"), "{hello}");
     // Nothing more is waited for: the sockets are there.
     let reload = |expected| {
-        let (code, stdout, stderr) = said(&mut command("ExecReload"));
+        let (code, stdout, stderr) = run_command(&mut command("ExecReload"));
         assert_eq!(code, expected, "{stdout}{stderr}");
     };
     reload(Some(0));
@@ -147,14 +152,14 @@ async fn the_commands_of_the_unit_do_what_it_says() {
     std::fs::write(&config, good).expect("a file");
     reload(Some(0));
     process.signal("TERM");
-    assert_eq!(heard(&manager), "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=12000000");
+    assert_eq!(receive_notification(&manager), "STOPPING=1\nSTATUS=draining\nEXTEND_TIMEOUT_USEC=12000000");
     assert_eq!(process.exit().await.code(), Some(0));
 }
 
 /// A process that has taken over is the one to watch from then on; the one before does not say that the service ends.
 #[tokio::test]
-async fn a_successor_says_who_it_is() {
-    let (agent, folder) = (Agent::answering(HEAD.to_owned() + &whole()), Folder::new());
+async fn notifies_systemd_of_the_successors_main_pid() {
+    let (agent, folder) = (Agent::with_response(HEAD.to_owned() + &complete_run()), Folder::new());
     let config = folder.config(&agent);
     // Of a container's systemd, such a name is usual.
     let name = format!("diglot-notify-{}", std::process::id());
@@ -168,29 +173,29 @@ async fn a_successor_says_who_it_is() {
     let number =
         |hello: String| hello.lines().find_map(|line| line.strip_prefix("MAINPID=")).expect("a number").to_owned();
     let mut before = start(&[]);
-    let first = number(heard(&manager));
+    let first = number(receive_notification(&manager));
     let successor = start(&["--upgrade"]);
-    let second = number(heard(&manager));
+    let second = number(receive_notification(&manager));
     assert_ne!(first, second);
     assert_eq!(before.exit().await.code(), Some(0));
     successor.signal("TERM");
-    assert!(heard(&manager).starts_with("STOPPING=1\n"));
+    assert!(receive_notification(&manager).starts_with("STOPPING=1\n"));
 }
 
 /// Nobody is told where nobody wants to hear it, and one who cannot be told is no reason to stop.
 #[tokio::test]
-async fn a_manager_that_is_gone_stops_nothing() {
-    let (agent, folder) = (Agent::answering(HEAD.to_owned() + &whole()), Folder::new());
+async fn keeps_running_without_a_service_manager() {
+    let (agent, folder) = (Agent::with_response(HEAD.to_owned() + &complete_run()), Folder::new());
     let config = folder.config(&agent);
     let mut command = diglot();
     command.arg("serve").arg("--config").arg(&config).env("NOTIFY_SOCKET", folder.0.join("nobody"));
-    let mut gateway = Gateway::listening(command).await;
-    gateway.logged("the service manager cannot be told").await;
-    eventually("readiness", async || (gateway.ask("/readyz").await.status == 200).then_some(())).await;
+    let mut gateway = Gateway::start_listening(command).await;
+    gateway.next_log("the service manager cannot be told").await;
+    eventually("readiness", async || (gateway.get_status("/readyz").await.status == 200).then_some(())).await;
 }
 
 /// The next datagram.
-fn heard(manager: &UnixDatagram) -> String {
+fn receive_notification(manager: &UnixDatagram) -> String {
     manager.set_read_timeout(Some(DEADLINE)).expect("a socket");
     let mut datagram = [0; 1024];
     let length = manager.recv(&mut datagram).expect("a datagram in time");

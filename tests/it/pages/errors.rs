@@ -1,6 +1,6 @@
 //! `deploy/errors.md`: what clients hear when something goes wrong, from the table in `src/error.rs`.
 
-use diglot::error::{Kind, Rejection};
+use diglot::error::{Rejection, RejectionKind};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -44,8 +44,9 @@ Where an agent is to blame, `Proxy-Status` (RFC 9209) says it in the words of th
 
 /// A refusal, and the end of a run that failed, as they leave.
 fn examples() -> String {
-    let refusal = Rejection::from(Kind::UpstreamUnreachable).problem("01a20203-4007-704f-b2f6-aba12538ff08");
-    let (text, code) = (Kind::UpstreamTruncated.text(), Kind::UpstreamTruncated.code());
+    let refusal =
+        Rejection::from(RejectionKind::UpstreamUnreachable).problem_document("01a20203-4007-704f-b2f6-aba12538ff08");
+    let (text, code) = (RejectionKind::UpstreamTruncated.text(), RejectionKind::UpstreamTruncated.code());
     let said = r#"{"type":"TEXT_MESSAGE_CONTENT","messageId":"msg-r1","delta":"请先确认。"}"#;
     let failed = format!(r#"{{"type":"RUN_ERROR","message":"{text}","code":"{code}"}}"#);
     format!("```json\n{refusal}\n```\n\n```text\ndata: {said}\n\ndata: {failed}\n```")
@@ -53,19 +54,19 @@ fn examples() -> String {
 
 fn page() -> String {
     let mut out = HEAD.replace("EXAMPLES", &examples());
-    for kind in Kind::ALL {
+    for kind in RejectionKind::ALL {
         writeln!(out, "| `{}` | {} | {} | {} |", kind.code(), kind.status(), kind.text(), kind.hint())
             .expect("a string");
     }
     out.push_str(FOOT);
-    for (kind, said) in Kind::ALL.iter().filter_map(|kind| Some((kind, kind.proxy_status()?))) {
+    for (kind, said) in RejectionKind::ALL.iter().filter_map(|kind| Some((kind, kind.proxy_status()?))) {
         writeln!(out, "| `{}` | `{said}` |", kind.code()).expect("a string");
     }
     out
 }
 
 #[test]
-fn the_page_of_the_errors_is_what_their_table_says() {
+fn errors_page_matches_the_table() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("deploy/errors.md");
     let page = page();
     if std::env::var_os("UPDATE").is_some() {

@@ -1,7 +1,7 @@
 //! `deploy/metrics.md`, made from the catalogue.
 
-use super::{held, text};
-use diglot::telemetry::metric::{CATALOGUE, Kind, Label, Metric, Values};
+use super::{assert_up_to_date, write_line};
+use diglot::telemetry::metric::{CATALOGUE, LabelSource, LabelSpec, MetricKind, MetricSpec};
 use std::collections::BTreeMap;
 
 const HEAD: &str = "\
@@ -32,32 +32,35 @@ curl -s http://127.0.0.1:8788/metrics | grep '^diglot_streams'
   where every status is 200.
 ";
 
-fn values(label: &Label) -> String {
+fn values(label: &LabelSpec) -> String {
     let listed = |all: Vec<&str>| all.iter().map(|one| format!("`{one}`")).collect::<Vec<_>>().join(" ");
     match label.values {
-        Values::Closed(all) => listed(all()),
-        Values::Open(all, more) => format!("{}; and {more}", listed(all())),
-        Values::Configured(what) | Values::Made(what) => what.to_owned(),
+        LabelSource::Closed(all) => listed(all()),
+        LabelSource::Open(all, more) => format!("{}; and {more}", listed(all())),
+        LabelSource::Configured(what) | LabelSource::Generated(what) => what.to_owned(),
     }
 }
 
-fn row(out: &mut String, metric: &Metric) {
+fn row(out: &mut String, metric: &MetricSpec) {
     let labels: Vec<_> = metric.labels.iter().map(|label| format!("`{}`", label.name)).collect();
     let kind = match metric.unit() {
-        "" => metric.kind.word().to_owned(),
-        unit => format!("{}, {unit}", metric.kind.word()),
+        "" => metric.kind.as_str().to_owned(),
+        unit => format!("{}, {unit}", metric.kind.as_str()),
     };
-    text(out, format_args!("| `{}` | {kind} | {} | {} |", metric.name, labels.join(", "), metric.help));
+    write_line(out, format_args!("| `{}` | {kind} | {} | {} |", metric.name, labels.join(", "), metric.help));
 }
 
 fn page() -> String {
     let mut out = HEAD.to_owned();
     for (title, prefix) in [("The gateway's", "diglot_"), ("The process's", "process_")] {
-        text(&mut out, format_args!("\n## {title}\n\n| metric | kind | labels | what it says |\n|---|---|---|---|"));
+        write_line(
+            &mut out,
+            format_args!("\n## {title}\n\n| metric | kind | labels | what it says |\n|---|---|---|---|"),
+        );
         CATALOGUE.iter().filter(|metric| metric.name.starts_with(prefix)).for_each(|metric| row(&mut out, metric));
     }
-    text(&mut out, "\n`process_*` are there on Linux. Their processor time is in whole seconds.");
-    text(&mut out, "\n## Labels\n\n| label | of | values |\n|---|---|---|");
+    write_line(&mut out, "\n`process_*` are there on Linux. Their processor time is in whole seconds.");
+    write_line(&mut out, "\n## Labels\n\n| label | of | values |\n|---|---|---|");
     // The same label of several metrics stands once; metrics whose values differ stand apart.
     let mut sources = BTreeMap::<(&str, String), Vec<&str>>::new();
     for metric in CATALOGUE.iter() {
@@ -72,17 +75,17 @@ fn page() -> String {
         } else {
             "every metric that has it".to_owned()
         };
-        text(&mut out, format_args!("| `{name}` | {of} | {values} |"));
+        write_line(&mut out, format_args!("| `{name}` | {of} | {values} |"));
     }
-    text(&mut out, "\n## Buckets\n\n| histogram | upper bounds, in seconds |\n|---|---|");
-    for metric in CATALOGUE.iter().filter(|metric| metric.kind == Kind::Histogram) {
+    write_line(&mut out, "\n## Buckets\n\n| histogram | upper bounds, in seconds |\n|---|---|");
+    for metric in CATALOGUE.iter().filter(|metric| metric.kind == MetricKind::Histogram) {
         let bounds: Vec<_> = metric.buckets.iter().map(f64::to_string).collect();
-        text(&mut out, format_args!("| `{}` | {} |", metric.name, bounds.join(" ")));
+        write_line(&mut out, format_args!("| `{}` | {} |", metric.name, bounds.join(" ")));
     }
     out
 }
 
 #[test]
-fn the_page_of_the_metrics_is_what_the_catalogue_says() {
-    held("deploy/metrics.md", &page());
+fn metrics_page_matches_the_catalogue() {
+    assert_up_to_date("deploy/metrics.md", &page());
 }

@@ -1,10 +1,10 @@
 //! `config/schema.json`, `config/keys.schema.json` and `config/README.md`: made from the types that the file is read into, their
 //! docs and their defaults. `UPDATE=1` writes them.
 
-use super::text;
+use super::write_line;
 use diglot::config::file;
 use diglot::config::keys::keys_of;
-use diglot::config::schema::{configuration, key_file};
+use diglot::config::schema::{config_schema, key_file_schema};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -45,52 +45,52 @@ fn mappings() -> BTreeMap<&'static str, &'static [&'static str]> {
         ($($name:ident),+ $(,)?) => { [$((stringify!($name), keys_of::<file::$name>())),+].into() };
     }
     let all: BTreeMap<_, &[&str]> = keys!(
-        ApiKey,
-        Auth,
-        Cors,
-        Ejection,
-        File,
-        Health,
-        Issuer,
-        KeyFile,
-        KeySource,
-        Limits,
-        Listeners,
-        OwnDialect,
-        RateLimit,
-        Redis,
-        Replay,
-        Require,
-        Route,
-        RunLimits,
-        SideMapping,
+        ApiKeySpec,
+        AuthSpec,
+        CorsSpec,
+        EjectionSpec,
+        ConfigFile,
+        HealthCheckSpec,
+        IssuerSpec,
+        ApiKeyFile,
+        ApiKeyListSpec,
+        LimitsSpec,
+        ListenersSpec,
+        CustomDialectSpec,
+        RateLimitSpec,
+        RedisSpec,
+        ReplaySpec,
+        RequireSpec,
+        RouteSpec,
+        RunLimitsSpec,
+        PeerDialectMapping,
         SocketMapping,
-        Tier,
-        Timeouts,
-        TlsFiles,
-        UpstreamFile,
+        TierSpec,
+        TimeoutsSpec,
+        ListenerTlsSpec,
+        UpstreamHeaderMapping,
         UpstreamMapping,
-        UpstreamTls,
+        UpstreamTlsSpec,
     );
     assert!(all.values().all(|keys| !keys.is_empty()), "{all:?}");
     all
 }
 
 /// A schema, and what may be asked of it.
-struct Page {
+struct ReferencePage {
     schema: Value,
     order: BTreeMap<&'static str, &'static [&'static str]>,
     /// where each mapping stands: its name, and the path of the first key that has it
     places: Vec<(String, String)>,
     /// by mapping and key: which examples show it
-    shown: BTreeMap<(String, String), BTreeSet<String>>,
+    shown_in: BTreeMap<(String, String), BTreeSet<String>>,
 }
 
-impl Page {
-    fn new(schema: Value, start: &str) -> Page {
+impl ReferencePage {
+    fn new(schema: Value, start: &str) -> ReferencePage {
         let (order, places, shown) = (mappings(), Vec::new(), BTreeMap::new());
-        let mut page = Page { schema, order, places, shown };
-        page.place(start.to_owned(), String::new());
+        let mut page = ReferencePage { schema, order, places, shown_in: shown };
+        page.record_mapping(start.to_owned(), String::new());
         page
     }
 
@@ -121,7 +121,7 @@ impl Page {
     }
 
     /// Notes where a mapping stands, and those inside it.
-    fn place(&mut self, mapping: String, path: String) {
+    fn record_mapping(&mut self, mapping: String, path: String) {
         if self.places.iter().any(|(known, _)| *known == mapping) {
             return;
         }
@@ -129,30 +129,30 @@ impl Page {
         for key in self.keys(&mapping) {
             let at = if path.is_empty() { (*key).to_owned() } else { format!("{path}.{key}") };
             let mut inside = Vec::new();
-            self.inside(self.key(&mapping, key), &at, &mut inside);
+            self.nested_mappings(self.key(&mapping, key), &at, &mut inside);
             for (mapping, path) in inside {
-                self.place(mapping, path);
+                self.record_mapping(mapping, path);
             }
         }
     }
 
     /// The mappings that a value may be, or hold.
-    fn inside(&self, node: &Value, path: &str, found: &mut Vec<(String, String)>) {
+    fn nested_mappings(&self, node: &Value, path: &str, found: &mut Vec<(String, String)>) {
         let (name, node) = self.resolve(node);
         if node["properties"].is_object() {
             found.push((name.expect("mappings have names").to_owned(), path.to_owned()));
         }
-        node["anyOf"].as_array().into_iter().flatten().for_each(|one| self.inside(one, path, found));
+        node["anyOf"].as_array().into_iter().flatten().for_each(|one| self.nested_mappings(one, path, found));
         if node["items"].is_object() {
-            self.inside(&node["items"], &format!("{path}[]"), found);
+            self.nested_mappings(&node["items"], &format!("{path}[]"), found);
         }
         if node["additionalProperties"].is_object() {
-            self.inside(&node["additionalProperties"], &format!("{path}.*"), found);
+            self.nested_mappings(&node["additionalProperties"], &format!("{path}.*"), found);
         }
     }
 
     /// What a value may be, in words.
-    fn takes(&self, node: &Value) -> String {
+    fn type_text(&self, node: &Value) -> String {
         let (name, node) = self.resolve(node);
         if node["properties"].is_object() {
             let (_, path) = self.places.iter().find(|(known, _)| Some(known.as_str()) == name).expect("a place");
@@ -176,30 +176,30 @@ impl Page {
         if let Some(forms) = node["anyOf"].as_array() {
             let mut said: Vec<String> = Vec::new();
             for form in forms {
-                let form = self.takes(form);
+                let form = self.type_text(form);
                 let of_them = said.first().is_some_and(|first| form == format!("list of {first}"));
                 said.push(if of_them { "a list of them".to_owned() } else { form });
             }
             return said.join(" or ");
         }
         if node["items"].is_object() {
-            return format!("list of {}", self.takes(&node["items"]));
+            return format!("list of {}", self.type_text(&node["items"]));
         }
         if node["additionalProperties"].is_object() {
-            return format!("mapping of names to {}", self.takes(&node["additionalProperties"]));
+            return format!("mapping of names to {}", self.type_text(&node["additionalProperties"]));
         }
         format!("[{}](#kinds-of-values)", name.unwrap_or_else(|| panic!("what is {node}?")))
     }
 
     /// Notes which keys a value of an example has.
-    fn look(&mut self, example: &str, mapping: &str, value: &Value) {
+    fn record_shown_keys(&mut self, example: &str, mapping: &str, value: &Value) {
         let Some(members) = value.as_object() else { return };
         for (key, value) in members {
-            self.shown.entry((mapping.to_owned(), key.clone())).or_default().insert(example.to_owned());
+            self.shown_in.entry((mapping.to_owned(), key.clone())).or_default().insert(example.to_owned());
             let mut inside = Vec::new();
             self.values(self.key(mapping, key), value, &mut inside);
             for (mapping, value) in inside {
-                self.look(example, &mapping, &value);
+                self.record_shown_keys(example, &mapping, &value);
             }
         }
     }
@@ -222,7 +222,7 @@ impl Page {
     }
 
     fn table(&self, out: &mut String, mapping: &str) {
-        text(out, "\n| key | takes | default | meaning | shown in |\n|---|---|---|---|---|");
+        write_line(out, "\n| key | takes | default | meaning | shown in |\n|---|---|---|---|---|");
         let whole = self.mapping(mapping);
         for key in self.keys(mapping) {
             let node = self.key(mapping, key);
@@ -234,11 +234,11 @@ impl Page {
                 other => format!("`{other}`"),
             };
             let meaning = node["description"].as_str().unwrap_or_default().replace("\n\n", " ").replace('|', "\\|");
-            let shown = self.shown.get(&(mapping.to_owned(), (*key).to_owned()));
+            let shown = self.shown_in.get(&(mapping.to_owned(), (*key).to_owned()));
             let shown: Vec<_> =
                 shown.into_iter().flatten().take(2).map(|one| format!("[{one}](examples/{one})")).collect();
-            let takes = self.takes(node).replace('|', "\\|");
-            text(out, format_args!("| `{key}` | {takes} | {default} | {meaning} | {} |", shown.join(", ")));
+            let takes = self.type_text(node).replace('|', "\\|");
+            write_line(out, format_args!("| `{key}` | {takes} | {default} | {meaning} | {} |", shown.join(", ")));
         }
     }
 }
@@ -270,47 +270,49 @@ fn examples() -> Vec<(String, String, Value)> {
 
 fn page() -> String {
     let mut out = HEAD.to_owned();
-    let mut page = Page::new(schema(&configuration()), "File");
+    let mut page = ReferencePage::new(schema(&config_schema()), "File");
     let examples = examples();
     for (name, _, value) in &examples {
-        page.look(name, "File", value);
+        page.record_shown_keys(name, "File", value);
     }
-    text(&mut out, "\n## Keys of the file");
+    write_line(&mut out, "\n## Keys of the file");
     for (mapping, path) in &page.places {
         if !path.is_empty() {
-            text(&mut out, format_args!("\n### `{path}`"));
+            write_line(&mut out, format_args!("\n### `{path}`"));
             let description = page.mapping(mapping)["description"].as_str().unwrap_or_default();
-            text(&mut out, format_args!("\n{description}"));
+            write_line(&mut out, format_args!("\n{description}"));
         }
         page.table(&mut out, mapping);
     }
-    let keys = Page::new(schema(&key_file()), "KeyFile");
-    text(
+    let keys = ReferencePage::new(schema(&key_file_schema()), "KeyFile");
+    write_line(
         &mut out,
         "\n## Files of API keys\n\nWhat `auth.api_keys[].file` names ([`keys.schema.json`](keys.schema.json), `diglot schema --keys`): \
          a mapping with one key, `keys`, a list of keys as under `auth.api_keys[].keys`. `diglot token --api-key` makes them.",
     );
     assert_eq!(keys.keys("KeyFile"), ["keys"]);
-    text(&mut out, "\n## Kinds of values\n\n| kind | what it is |\n|---|---|");
+    write_line(&mut out, "\n## Kinds of values\n\n| kind | what it is |\n|---|---|");
     let definitions = page.schema["definitions"].as_object().expect("definitions");
     for (name, node) in definitions.iter().filter(|(name, _)| name.starts_with(|first: char| first.is_lowercase())) {
         let what = node["description"].as_str().unwrap_or_else(|| panic!("{name} has no description"));
-        text(&mut out, format_args!("| {name} | {} |", what.replace('|', "\\|")));
+        write_line(&mut out, format_args!("| {name} | {} |", what.replace('|', "\\|")));
     }
-    text(
+    write_line(
         &mut out,
         "\n## Examples\n\nEach runs as it is: `diglot serve --config FILE`.\n\n| file | what it shows |\n|---|---|",
     );
     for (name, what, _) in &examples {
-        text(&mut out, format_args!("| [{name}](examples/{name}) | {} |", what.replace('|', "\\|")));
+        write_line(&mut out, format_args!("| [{name}](examples/{name}) | {} |", what.replace('|', "\\|")));
     }
     out
 }
 
 #[test]
-fn the_schemas_and_the_reference_are_what_the_types_say() {
+fn schemas_and_reference_match_the_types() {
     let mut stale = Vec::new();
-    for (name, made) in [("schema.json", configuration()), ("keys.schema.json", key_file()), ("README.md", page())] {
+    for (name, made) in
+        [("schema.json", config_schema()), ("keys.schema.json", key_file_schema()), ("README.md", page())]
+    {
         let path = root().join(name);
         if std::env::var_os("UPDATE").is_some() {
             std::fs::write(&path, made).expect("the page can be written");
@@ -323,8 +325,8 @@ fn the_schemas_and_the_reference_are_what_the_types_say() {
 
 /// What serde reads and what the schema lists are told by two derives from the same fields.
 #[test]
-fn the_schema_has_the_keys_that_are_read() {
-    let (file, keys) = (schema(&configuration()), schema(&key_file()));
+fn schema_lists_the_keys_that_serde_reads() {
+    let (file, keys) = (schema(&config_schema()), schema(&key_file_schema()));
     let mut seen = BTreeSet::new();
     let mappings = mappings();
     let whole = [("File", &file), ("KeyFile", &keys)].into_iter();
@@ -342,7 +344,7 @@ fn the_schema_has_the_keys_that_are_read() {
 
 /// In the order of the mapping, commented out or not.
 #[test]
-fn every_key_is_in_the_complete_file() {
+fn complete_file_contains_every_key() {
     let complete = std::fs::read_to_string(root().join("diglot.yaml")).expect("the complete file");
     for (mapping, key) in mappings().into_iter().flat_map(|(name, keys)| keys.iter().map(move |key| (name, key))) {
         assert!(complete.contains(&format!("{key}:")), "`{key}` of {mapping} is not in it");
@@ -351,7 +353,7 @@ fn every_key_is_in_the_complete_file() {
 
 /// Editors find the schema by the first line.
 #[test]
-fn every_file_names_its_schema() {
+fn examples_name_their_schema() {
     let config = root();
     for (file, schema) in [
         ("diglot.yaml".to_owned(), "schema.json"),

@@ -2,11 +2,14 @@
 
 use super::super::auth::idp::{AUDIENCE, Signer, claims, jwks};
 use super::super::support::agent::{Agent, Step, write};
-use super::super::support::client::{Answer, Client, End, INPUT, ask, post};
-use super::super::support::gateway::{File, Gateway, Setup};
-use super::super::support::sse::{BEGUN, CLOSED, FINISHED, HEAD, SAID, WHOLE, begun, events, failed, refused, types};
-use super::super::support::{eventually, sha256, soon};
-use super::{HAI_BEGUN, outcome, playing, with};
+use super::super::support::client::{Answer, Client, End, INPUT, post, send_request};
+use super::super::support::gateway::{Gateway, Setup, TempFile};
+use super::super::support::sse::{
+    CLOSED, COMPLETE_RUN, CONTENT, FINISHED, HEAD, RUN_BEGINNING, assert_failed, assert_refused, events, run_beginning,
+    types,
+};
+use super::super::support::{eventually, sha256, within_deadline};
+use super::{HAI_BEGUN, outcome_series, start_agent, start_gateway_with};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use http_body_util::{BodyExt, Full};
@@ -21,9 +24,9 @@ use tokio::net::TcpStream;
 const KEY: &str = "a-key-that-nobody-else-has-";
 
 /// A key that expires soon, and yet leaves time for a run to begin. Keys expire at whole seconds.
-struct Key(u64);
+struct ExpiringKey(u64);
 
-impl Key {
+impl ExpiringKey {
     /// `auth` with a key for each of the next 30 seconds: nobody knows how long a gateway takes to start.
     fn auth() -> String {
         let key = |second: u64| {
@@ -38,8 +41,8 @@ impl Key {
     }
 
     /// The one that is good for a second and a half, or for a little longer.
-    fn soon() -> Key {
-        Key((now() + Duration::from_millis(1500)).as_secs() + 1)
+    fn expiring_soon() -> ExpiringKey {
+        ExpiringKey((now() + Duration::from_millis(1500)).as_secs() + 1)
     }
 
     /// The field that it is sent in.
@@ -75,17 +78,17 @@ fn date(seconds: u64) -> String {
     format!("{year}-{:02}-{:02}T{hour:02}:{minute:02}:{second:02}Z", month + 1, days + 1)
 }
 
-async fn before(agent: &Agent, policy: &str) -> Gateway {
-    with(agent, &Key::auth(), &format!("on_token_expiry: {policy}")).await
+async fn start_gateway(agent: &Agent, policy: &str) -> Gateway {
+    start_gateway_with(agent, &ExpiringKey::auth(), &format!("on_token_expiry: {policy}")).await
 }
 
-async fn run(to: SocketAddr, path: &str, key: &Key) -> Answer {
-    ask(to, post(path, &key.field(), INPUT)).await
+async fn start_run(to: SocketAddr, path: &str, key: &ExpiringKey) -> Answer {
+    send_request(to, post(path, &key.field(), INPUT)).await
 }
 
 /// The line of a run in the log says who asked for it, and never with what.
-async fn logged(gateway: &mut Gateway, key: &Key) {
-    let line = gateway.logged("run ended").await;
+async fn assert_logged(gateway: &mut Gateway, key: &ExpiringKey) {
+    let line = gateway.next_log("run ended").await;
     for (field, value) in [
         ("outcome", "expired"),
         ("code", "token_expired"),
@@ -102,111 +105,116 @@ async fn logged(gateway: &mut Gateway, key: &Key) {
 }
 
 #[tokio::test]
-async fn a_run_ends_with_an_error_when_its_credential_expires() {
-    let agent = playing(&begun());
-    let mut gateway = before(&agent, "run_error").await;
-    let key = Key::soon();
-    let (run, hai) = tokio::join!(run(gateway.data, "/run", &key), run(gateway.data, "/to-hai", &key));
-    failed(&run, "token_expired", BEGUN);
-    failed(&hai, "token_expired", HAI_BEGUN);
+async fn ends_the_run_with_an_error_when_its_credential_expires() {
+    let agent = start_agent(&run_beginning());
+    let mut gateway = start_gateway(&agent, "run_error").await;
+    let key = ExpiringKey::expiring_soon();
+    let (run, hai) = tokio::join!(start_run(gateway.data, "/run", &key), start_run(gateway.data, "/to-hai", &key));
+    assert_failed(&run, "token_expired", RUN_BEGINNING);
+    assert_failed(&hai, "token_expired", HAI_BEGUN);
     for route in ["run", "to-hai"] {
-        logged(&mut gateway, &key).await;
-        gateway.reaches(&outcome(route, "expired"), 1.0).await;
+        assert_logged(&mut gateway, &key).await;
+        gateway.wait_for_metric(&outcome_series(route, "expired"), 1.0).await;
     }
 }
 
 /// What a client has heard then is no run, and it cannot take it for one.
 #[tokio::test]
-async fn a_run_is_cut_off_when_its_credential_expires() {
-    let agent = playing(&begun());
-    let mut gateway = before(&agent, "close").await;
-    let key = Key::soon();
-    let (run, hai) = tokio::join!(run(gateway.data, "/run", &key), run(gateway.data, "/to-hai", &key));
-    for (answer, heard) in [(run, BEGUN), (hai, HAI_BEGUN)] {
+async fn cuts_the_stream_when_its_credential_expires() {
+    let agent = start_agent(&run_beginning());
+    let mut gateway = start_gateway(&agent, "close").await;
+    let key = ExpiringKey::expiring_soon();
+    let (run, hai) = tokio::join!(start_run(gateway.data, "/run", &key), start_run(gateway.data, "/to-hai", &key));
+    for (answer, heard) in [(run, RUN_BEGINNING), (hai, HAI_BEGUN)] {
         assert_eq!((answer.status, answer.end), (200, End::Cut), "{}", answer.text());
         assert_eq!(types(&events(answer.text())), heard);
     }
     for route in ["run", "to-hai"] {
-        logged(&mut gateway, &key).await;
-        gateway.reaches(&outcome(route, "expired"), 1.0).await;
+        assert_logged(&mut gateway, &key).await;
+        gateway.wait_for_metric(&outcome_series(route, "expired"), 1.0).await;
     }
 }
 
 #[tokio::test]
-async fn a_run_goes_on_to_its_end_unless_the_route_says_otherwise() {
-    let steps = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
-    let agent = Agent::playing(steps);
-    let gateway = before(&agent, "finish").await;
-    let field = Key::soon().field();
+async fn finishes_the_run_past_credential_expiry_under_finish() {
+    let steps =
+        vec![Step::Read, write(HEAD.to_owned() + &run_beginning()), Step::Pause, write(CLOSED.to_owned() + FINISHED)];
+    let agent = Agent::with_script(steps);
+    let gateway = start_gateway(&agent, "finish").await;
+    let field = ExpiringKey::expiring_soon().field();
     let mut client = Client::connect(gateway.data).await;
     client.send(post("/run", &field, INPUT)).await;
-    let mut answer = client.head().await;
-    let heard = client.until("你好\"}\n\n").await;
+    let mut answer = client.read_head().await;
+    let heard = client.read_until("你好\"}\n\n").await;
     // A request that comes later is refused; it never gets as far as the agent.
     eventually("the end of the credential", async || {
         let body = INPUT.replace("messages", "massages");
-        (ask(gateway.data, post("/run", &field, &body)).await.status == 401).then_some(())
+        (send_request(gateway.data, post("/run", &field, &body)).await.status == 401).then_some(())
     })
     .await;
-    agent.go();
-    (answer.body, answer.end) = client.rest().await;
+    agent.resume();
+    (answer.body, answer.end) = client.read_rest().await;
     answer.body = [heard.as_bytes(), &answer.body].concat();
-    super::succeeded(&answer, WHOLE);
+    super::assert_succeeded(&answer, COMPLETE_RUN);
 }
 
 /// Neither an agent that floods nor a client that does not read outruns the clock.
 #[tokio::test]
-async fn a_flood_does_not_outrun_the_credential() {
-    let flood = vec![Step::Read, write(HEAD.to_owned() + &begun()), Step::Flood(SAID.as_bytes().to_vec(), usize::MAX)];
-    let agent = Agent::playing(flood);
-    let mut gateway = before(&agent, "close").await;
-    let field = Key::soon().field();
-    let mut stalled = Client::narrow(gateway.data).await;
+async fn enforces_expiry_on_floods_and_stalled_clients() {
+    let flood = vec![
+        Step::Read,
+        write(HEAD.to_owned() + &run_beginning()),
+        Step::Flood(CONTENT.as_bytes().to_vec(), usize::MAX),
+    ];
+    let agent = Agent::with_script(flood);
+    let mut gateway = start_gateway(&agent, "close").await;
+    let field = ExpiringKey::expiring_soon().field();
+    let mut stalled = Client::connect_with_small_buffer(gateway.data).await;
     stalled.send(post("/to-hai", &field, INPUT)).await;
     let mut reading = Client::connect(gateway.data).await;
     reading.send(post("/run", &field, INPUT)).await;
-    assert_eq!(reading.answer().await.end, End::Cut);
+    assert_eq!(reading.read_answer().await.end, End::Cut);
     for _ in 0..2 {
-        assert_eq!(gateway.logged("run ended").await["outcome"], "expired");
+        assert_eq!(gateway.next_log("run ended").await["outcome"], "expired");
     }
-    assert_eq!(stalled.answer().await.end, End::Cut);
+    assert_eq!(stalled.read_answer().await.end, End::Cut);
 }
 
 /// Before the stream has begun there is a better way to say it.
 #[tokio::test]
-async fn a_run_that_was_not_answered_yet_is_refused() {
-    let agent = Agent::playing(vec![Step::Read, Step::Stay]);
+async fn answers_401_when_the_credential_expires_before_an_answer() {
+    let agent = Agent::with_script(vec![Step::Read, Step::WaitForClose]);
     join_all(["run_error", "close"].map(async |policy| {
-        let gateway = before(&agent, policy).await;
-        let answer = run(gateway.data, "/run", &Key::soon()).await;
-        refused(&answer, 401, "token_expired");
+        let gateway = start_gateway(&agent, policy).await;
+        let answer = start_run(gateway.data, "/run", &ExpiringKey::expiring_soon()).await;
+        assert_refused(&answer, 401, "token_expired");
         // RFC 9110 §11.6.1: an answer 401 "MUST send a WWW-Authenticate header field".
         assert!(answer.header("www-authenticate").is_some(), "{:?}", answer.headers);
-        gateway.reaches(&outcome("run", "expired"), 1.0).await;
+        gateway.wait_for_metric(&outcome_series("run", "expired"), 1.0).await;
     }))
     .await;
 }
 
 /// Of two steps the first has the caller: what the second one comes with opens its door, and no more.
 #[tokio::test]
-async fn a_run_of_two_steps_ends_with_the_credential_that_started_it() {
-    let agent = playing(&begun());
+async fn ends_a_two_step_run_with_its_first_credential() {
+    let agent = start_agent(&run_beginning());
     join_all([("run_error", End::Clean), ("close", End::Cut)].map(async |(policy, end)| {
         let route = format!(
             "routes: [{{name: two, path: /two, events_path: \"/two/{{thread_id}}/events\", client: social-app, agent: ag-ui, upstream: \"{}\", on_token_expiry: {policy}}}]",
             agent.url()
         );
-        let mut gateway = Gateway::start(Setup { routes: &route, top: &Key::auth(), ..Setup::default() }).await;
-        let key = Key::soon();
+        let mut gateway = Gateway::start(Setup { routes: &route, top: &ExpiringKey::auth(), ..Setup::default() }).await;
+        let key = ExpiringKey::expiring_soon();
         let field = key.field();
-        assert_eq!(ask(gateway.data, post("/two", &field, INPUT)).await.status, 202);
+        assert_eq!(send_request(gateway.data, post("/two", &field, INPUT)).await.status, 202);
         let get = format!("GET /two/t1/events HTTP/1.1\r\nHost: gateway\r\nAccept: text/event-stream\r\n{field}\r\n");
-        let answer = ask(gateway.data, get).await;
+        let answer = send_request(gateway.data, get).await;
         assert_eq!((answer.status, answer.end), (200, end), "{}", answer.text());
         let error = usize::from(end == End::Clean);
         assert_eq!(answer.text().matches("token_expired").count(), error, "{}", answer.text());
         assert!(answer.text().contains("RUN_STARTED") && !answer.text().contains("RUN_FINISHED"), "{}", answer.text());
-        logged(&mut gateway, &key).await;
+        assert_logged(&mut gateway, &key).await;
     }))
     .await;
 }
@@ -217,55 +225,55 @@ const ISSUER: &str = "https://idp.example";
 const GOOD_FOR: u64 = 3;
 
 /// A gateway that believes tokens of `signer` for ten seconds after they expired.
-async fn believing(agent: &Agent, signer: &Signer, policy: &str) -> (Gateway, File) {
-    let file = File::new(&jwks(&[signer]));
+async fn start_trusting(agent: &Agent, signer: &Signer, policy: &str) -> (Gateway, TempFile) {
+    let file = TempFile::new(&jwks(&[signer]));
     let top = format!(
         "auth: {{issuers: [{{name: corp, issuer: '{ISSUER}', audience: {AUDIENCE}, leeway: 10s, jwks_file: '{}'}}]}}",
         file.path().display()
     );
-    (with(agent, &top, &format!("on_token_expiry: {policy}")).await, file)
+    (start_gateway_with(agent, &top, &format!("on_token_expiry: {policy}")).await, file)
 }
 
 /// A token that expired already, and that the gateway takes for a few seconds still.
-fn expiring(signer: &Signer) -> String {
+fn expiring_token(signer: &Signer) -> String {
     let mut claims = claims(ISSUER);
     let now = claims["iat"].as_u64().expect("seconds");
     claims["iat"] = json!(now - 60);
     claims["exp"] = json!(now - 10 + GOOD_FOR);
-    signer.signed(&claims)
+    signer.token_with_claims(&claims)
 }
 
 /// What is let in within the leeway of its issuer goes on within it, and no longer.
 #[tokio::test]
-async fn a_run_ends_with_the_leeway_of_its_token() {
-    let (agent, signer) = (playing(&begun()), Signer::new("good"));
+async fn ends_the_run_after_the_leeway_of_its_token() {
+    let (agent, signer) = (start_agent(&run_beginning()), Signer::new("good"));
     for (policy, end) in [("run_error", End::Clean), ("close", End::Cut)] {
-        let (mut gateway, _file) = believing(&agent, &signer, policy).await;
-        let token = expiring(&signer);
+        let (mut gateway, _file) = start_trusting(&agent, &signer, policy).await;
+        let token = expiring_token(&signer);
         let fields = format!("Authorization: Bearer {token}\r\n");
-        let answer = ask(gateway.data, post("/run", &fields, INPUT)).await;
+        let answer = send_request(gateway.data, post("/run", &fields, INPUT)).await;
         assert_eq!((answer.status, answer.end), (200, end), "{}", answer.text());
         match end {
-            End::Clean => drop(failed(&answer, "token_expired", BEGUN)),
-            _ => assert_eq!(types(&events(answer.text())), BEGUN),
+            End::Clean => drop(assert_failed(&answer, "token_expired", RUN_BEGINNING)),
+            _ => assert_eq!(types(&events(answer.text())), RUN_BEGINNING),
         }
-        let line = gateway.logged("run ended").await;
+        let line = gateway.next_log("run ended").await;
         for (field, value) in
             [("outcome", "expired"), ("code", "token_expired"), ("auth", "jwt"), ("source", "corp"), ("subject", "ada")]
         {
             assert_eq!(line[field], value, "{line}");
         }
         assert!(!line.to_string().contains(&token), "{line}");
-        gateway.reaches(&outcome("run", "expired"), 1.0).await;
-        refused(&ask(gateway.data, post("/run", &fields, INPUT)).await, 401, "token_expired");
+        gateway.wait_for_metric(&outcome_series("run", "expired"), 1.0).await;
+        assert_refused(&send_request(gateway.data, post("/run", &fields, INPUT)).await, 401, "token_expired");
     }
 }
 
 /// RFC 9113, section 8.1: a response is whole when its stream ends; one that is reset is not.
 #[tokio::test]
-async fn a_stream_of_http_2_is_reset_when_its_token_expires() {
-    let (agent, signer) = (playing(&begun()), Signer::new("good"));
-    let (mut gateway, _file) = believing(&agent, &signer, "close").await;
+async fn resets_the_h2_stream_when_its_token_expires() {
+    let (agent, signer) = (start_agent(&run_beginning()), Signer::new("good"));
+    let (mut gateway, _file) = start_trusting(&agent, &signer, "close").await;
     let stream = TcpStream::connect(gateway.data).await.expect("the gateway listens");
     let (mut sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream)).await.expect("HTTP/2");
     tokio::spawn(connection);
@@ -273,10 +281,11 @@ async fn a_stream_of_http_2_is_reset_when_its_token_expires() {
         let request = http::Request::post("http://gateway/run").header("authorization", format!("Bearer {token}"));
         request.body(Full::new(Bytes::from(INPUT))).expect("a request")
     };
-    let response = soon("an answer", sender.send_request(request(&expiring(&signer)))).await.expect("an answer");
+    let response =
+        within_deadline("an answer", sender.send_request(request(&expiring_token(&signer)))).await.expect("an answer");
     assert_eq!(response.status(), 200);
     let (mut body, mut heard) = (response.into_body(), Vec::new());
-    let broken = soon("the end", async {
+    let broken = within_deadline("the end", async {
         loop {
             match body.frame().await.expect("no whole body") {
                 Ok(frame) => heard.extend(frame.into_data().expect("data")),
@@ -286,9 +295,10 @@ async fn a_stream_of_http_2_is_reset_when_its_token_expires() {
     });
     let broken = broken.await;
     assert!(!broken.is_closed() && !broken.is_incomplete_message(), "{broken:?}");
-    assert_eq!(types(&events(std::str::from_utf8(&heard).expect("text"))), BEGUN);
-    assert_eq!(gateway.logged("run ended").await["outcome"], "expired");
+    assert_eq!(types(&events(std::str::from_utf8(&heard).expect("text"))), RUN_BEGINNING);
+    assert_eq!(gateway.next_log("run ended").await["outcome"], "expired");
     // The connection is another matter: it serves the next request.
-    let again = soon("an answer", sender.send_request(request(&signer.token(ISSUER)))).await.expect("an answer");
+    let again =
+        within_deadline("an answer", sender.send_request(request(&signer.token(ISSUER)))).await.expect("an answer");
     assert_eq!(again.status(), 200);
 }

@@ -80,7 +80,7 @@ fn links(line: &str) -> impl Iterator<Item = String> {
 }
 
 #[test]
-fn headings_links_and_blocks_are_found() {
+fn parses_headings_links_and_blocks() {
     let text = "# What `a_b` is: *two*\n\n[one](a.md#x) and `[no](b.md)`, [two](#what-a_b-is-two)\n\n```yaml\na: 1   # why\n```\n\n## Twice\n## Twice\n";
     let page = Page::read(text);
     assert_eq!(page.anchors, ["what-a_b-is-two", "twice", "twice-1"]);

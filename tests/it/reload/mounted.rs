@@ -1,9 +1,9 @@
 //! Configurations and secrets as Kubernetes mounts them (certificates: `edges/tls.rs`), and files that are written, broken or taken away under the gateway.
 
-use super::super::support::client::{Client, INPUT, ask, post, run};
-use super::super::support::sse::{WHOLE, succeeded};
+use super::super::support::client::{Client, INPUT, post, post_run, send_request};
+use super::super::support::sse::{COMPLETE_RUN, assert_succeeded};
 use super::super::support::{eventually, sha256};
-use super::{Folder, GOOD, many, put, yaml};
+use super::{Folder, RELOAD_SUCCESSFUL, config_yaml, replace_file, start_agent};
 use crate::support::gateway::Gateway;
 use std::os::unix::fs::symlink;
 use std::path::Path;
@@ -32,99 +32,100 @@ fn mount(at: &Path, stamp: &str, files: &[(&str, &str)]) {
 }
 
 /// A list of one API key.
-fn keys(key: &str) -> String {
+fn key_file(key: &str) -> String {
     format!("keys: [{{id: one, sha256: {}}}]\n", sha256(key))
 }
 
-fn with_key(path: &str, key: &str) -> String {
+fn request_with_key(path: &str, key: &str) -> String {
     post(path, &format!("x-api-key: {key}\r\n"), INPUT)
 }
 
 #[tokio::test]
-async fn kubelet_changes_what_is_mounted_and_no_request_is_lost() {
-    let (agent, folder) = (many(), Folder::new());
+async fn reloads_mounted_files_without_losing_requests() {
+    let (agent, folder) = (start_agent(), Folder::new());
     let (config, secret) = (folder.0.join("config"), folder.0.join("secret"));
     // Read by a name that starts at the folder of the configuration.
     let auth = "auth: {api_keys: [{name: partners, file: ../secret/keys.yaml}]}";
-    let before = yaml(auth, &agent, &[("a", "")]);
-    let after = yaml(&format!("keep_alive: 7s\n{auth}"), &agent, &[("b", ""), ("a", ", guard: strict")]);
+    let before = config_yaml(auth, &agent, &[("a", "")]);
+    let after = config_yaml(&format!("keep_alive: 7s\n{auth}"), &agent, &[("b", ""), ("a", ", guard: strict")]);
     mount(&config, "2026_11_22_08_00_00.1", &[("diglot.yaml", &before)]);
-    mount(&secret, "2026_11_22_08_00_00.2", &[("keys.yaml", &keys("first"))]);
-    let mut gateway = Gateway::at(&config.join("diglot.yaml"), &[]).await;
+    mount(&secret, "2026_11_22_08_00_00.2", &[("keys.yaml", &key_file("first"))]);
+    let mut gateway = Gateway::start_with_config(&config.join("diglot.yaml"), &[]).await;
     let (over, done) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
     let client = tokio::spawn({
         let (over, done, data) = (Arc::clone(&over), Arc::clone(&done), gateway.data);
         async move {
             let mut client = Client::connect(data).await;
             while !over.load(Ordering::Relaxed) {
-                client.send(with_key("/a", "first")).await;
-                succeeded(&client.answer().await, WHOLE);
+                client.send(request_with_key("/a", "first")).await;
+                assert_succeeded(&client.read_answer().await, COMPLETE_RUN);
                 done.fetch_add(1, Ordering::Relaxed);
             }
         }
     });
     mount(&config, "2026_11_22_08_01_00.3", &[("diglot.yaml", &after)]);
-    let said = gateway.logged("configuration reloaded").await["changes"].clone();
+    let said = gateway.next_log("configuration reloaded").await["changes"].clone();
     assert_eq!(said, "keep_alive: 15s → 7s; routes[a].guard: repair → strict; routes added: b");
-    succeeded(&ask(gateway.data, with_key("/b", "first")).await, WHOLE);
+    assert_succeeded(&send_request(gateway.data, request_with_key("/b", "first")).await, COMPLETE_RUN);
     over.store(true, Ordering::Relaxed);
     client.await.expect("every answer was a whole run");
     assert!(done.load(Ordering::Relaxed) > 0);
 
     // A Secret alone: nothing of the configuration differs.
-    mount(&secret, "2026_11_22_08_02_00.4", &[("keys.yaml", &keys("second"))]);
+    mount(&secret, "2026_11_22_08_02_00.4", &[("keys.yaml", &key_file("second"))]);
     eventually("the other key", async || {
-        (ask(gateway.data, with_key("/a", "second")).await.status == 200).then_some(())
+        (send_request(gateway.data, request_with_key("/a", "second")).await.status == 200).then_some(())
     })
     .await;
-    assert_eq!(ask(gateway.data, with_key("/a", "first")).await.status, 401);
+    assert_eq!(send_request(gateway.data, request_with_key("/a", "first")).await.status, 401);
     // A broken one changes nothing.
     mount(&secret, "2026_11_22_08_03_00.5", &[("keys.yaml", "keys: [{id: one, sha256: hunter2}]\n")]);
-    gateway.logged("file cannot be used; the last good content stays").await;
-    succeeded(&ask(gateway.data, with_key("/b", "second")).await, WHOLE);
-    assert_eq!(gateway.metric(GOOD).await, 1.0);
+    gateway.next_log("file cannot be used; the last good content stays").await;
+    assert_succeeded(&send_request(gateway.data, request_with_key("/b", "second")).await, COMPLETE_RUN);
+    assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 1.0);
 }
 
 /// In place, without a rename, as editors and `cp` do it.
 #[tokio::test]
-async fn a_file_that_is_half_written_or_gone_changes_nothing() {
-    let (agent, folder) = (many(), Folder::new());
+async fn ignores_a_half_written_or_missing_file() {
+    let (agent, folder) = (start_agent(), Folder::new());
     let file = folder.0.join("diglot.yaml");
-    let whole = yaml("", &agent, &[("a", "")]);
-    put(&file, &whole);
-    let mut gateway = Gateway::at(&file, &[]).await;
+    let whole = config_yaml("", &agent, &[("a", "")]);
+    replace_file(&file, &whole);
+    let mut gateway = Gateway::start_with_config(&file, &[]).await;
     let refused = "configuration refused; the last good one stays in use";
 
-    let next = yaml("keep_alive: 7s", &agent, &[("a", ", guard: strict")]);
+    let next = config_yaml("keep_alive: 7s", &agent, &[("a", ", guard: strict")]);
     std::fs::write(&file, &next[..next.len() - 20]).expect("a file");
-    gateway.logged(refused).await;
-    assert_eq!(gateway.metric(GOOD).await, 0.0);
-    succeeded(&run(gateway.data, "/a").await, WHOLE);
+    gateway.next_log(refused).await;
+    assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 0.0);
+    assert_succeeded(&post_run(gateway.data, "/a").await, COMPLETE_RUN);
     std::fs::write(&file, &next).expect("a file");
-    let said = gateway.logged("configuration reloaded").await["changes"].clone();
+    let said = gateway.next_log("configuration reloaded").await["changes"].clone();
     assert_eq!(said, "keep_alive: 15s → 7s; routes[a].guard: repair → strict");
-    assert_eq!(gateway.metric(GOOD).await, 1.0);
+    assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 1.0);
 
     std::fs::remove_file(&file).expect("the file");
-    let problems = gateway.logged(refused).await["problems"].clone();
+    let problems = gateway.next_log(refused).await["problems"].clone();
     assert!(problems.as_str().is_some_and(|said| said.contains("cannot be read")), "{problems}");
-    succeeded(&run(gateway.data, "/a").await, WHOLE);
+    assert_succeeded(&post_run(gateway.data, "/a").await, COMPLETE_RUN);
     // As it was before: it is good again, and nothing differs.
-    put(&file, &next);
-    assert_eq!(gateway.logged("configuration reloaded").await["changes"], "nothing changed");
-    assert_eq!(gateway.metric(GOOD).await, 1.0);
+    replace_file(&file, &next);
+    assert_eq!(gateway.next_log("configuration reloaded").await["changes"], "nothing changed");
+    assert_eq!(gateway.metric(RELOAD_SUCCESSFUL).await, 1.0);
 }
 
 /// A secret that changes is no line of the log.
 #[tokio::test]
-async fn a_changed_secret_is_named_and_not_said() {
-    let (agent, folder) = (many(), Folder::new());
+async fn does_not_log_a_changed_secret() {
+    let (agent, folder) = (start_agent(), Folder::new());
     let file = folder.0.join("diglot.yaml");
-    let text = |secret: &str| yaml("", &agent, &[("a", &format!(", upstream_headers: {{authorization: {secret}}}"))]);
-    put(&file, &text("hunter2"));
-    let mut gateway = Gateway::at(&file, &[]).await;
-    put(&file, &text("hunter3"));
+    let text =
+        |secret: &str| config_yaml("", &agent, &[("a", &format!(", upstream_headers: {{authorization: {secret}}}"))]);
+    replace_file(&file, &text("hunter2"));
+    let mut gateway = Gateway::start_with_config(&file, &[]).await;
+    replace_file(&file, &text("hunter3"));
     gateway.process.signal("HUP");
-    assert_eq!(gateway.logged("configuration reloaded").await["changes"], "routes changed: a");
-    assert!(!gateway.last_words().await.contains("hunter"));
+    assert_eq!(gateway.next_log("configuration reloaded").await["changes"], "routes changed: a");
+    assert!(!gateway.terminate().await.contains("hunter"));
 }

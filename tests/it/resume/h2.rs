@@ -1,6 +1,6 @@
 //! Coming back over HTTP/2, and readers there that take nothing.
 
-use super::super::support::soon;
+use super::super::support::within_deadline;
 use super::*;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};
@@ -19,53 +19,54 @@ async fn connect(gateway: &Gateway) -> SendRequest<Empty<Bytes>> {
     sender
 }
 
-async fn reads(sender: &mut SendRequest<Empty<Bytes>>, behind: &str) -> Response<Incoming> {
-    let request = Request::get(format!("http://gateway{}", events_of("r1"))).header("accept", "text/event-stream");
+async fn read_events(sender: &mut SendRequest<Empty<Bytes>>, behind: &str) -> Response<Incoming> {
+    let request =
+        Request::get(format!("http://gateway{}", run_events_path("r1"))).header("accept", "text/event-stream");
     let request = request.header("last-event-id", behind).body(Empty::new()).expect("a request");
-    soon("an answer", sender.send_request(request)).await.expect("an answer")
+    within_deadline("an answer", sender.send_request(request)).await.expect("an answer")
 }
 
 #[tokio::test]
-async fn many_come_back_over_one_connection() {
-    let agent = waiting();
-    let gateway = before(&agent).await;
-    let (client, first) = begun(gateway.data, "r1", HEARD).await;
+async fn resumes_many_readers_over_one_connection() {
+    let agent = start_paused_agent();
+    let gateway = start_gateway(&agent).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
     drop(client);
     let mut sender = connect(&gateway).await;
     let mut bodies = Vec::new();
     for frame in &first {
-        let response = reads(&mut sender, frame.id()).await;
+        let response = read_events(&mut sender, frame.id()).await;
         assert_eq!(response.status(), 200);
         bodies.push(response.into_body());
     }
-    agent.go();
+    agent.resume();
     for (heard, body) in (1..).zip(bodies) {
-        let rest = soon("the rest", body.collect()).await.expect("a clean end").to_bytes();
+        let rest = within_deadline("the rest", body.collect()).await.expect("a clean end").to_bytes();
         assert_eq!(frames(std::str::from_utf8(&rest).expect("UTF-8")).len(), 5 - heard);
     }
 }
 
 /// One that takes nothing keeps nobody else from reading, whatever the run says.
 #[tokio::test]
-async fn a_window_that_stays_closed_holds_up_nobody_else() {
+async fn does_not_block_readers_on_a_closed_h2_window() {
     const TIMES: usize = 200;
     let text = "x".repeat(8000);
     let event = format!("data: {{\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"{text}\"}}\n\n");
-    let agent = Agent::playing(vec![
+    let agent = Agent::with_script(vec![
         Step::Read,
-        write([HEAD, STARTED, OPENED, SAID].concat()),
+        write([HEAD, STARTED, OPENED, CONTENT].concat()),
         Step::Pause,
         Step::Flood(event.into_bytes(), TIMES),
         write([CLOSED, FINISHED].concat()),
     ]);
-    let mut gateway = before(&agent).await;
-    let (client, first) = begun(gateway.data, "r1", HEARD).await;
+    let mut gateway = start_gateway(&agent).await;
+    let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
     let mut sender = connect(&gateway).await;
-    let stalled = reads(&mut sender, first[2].id()).await;
-    agent.go();
-    assert_eq!(rest(client).await.len(), TIMES + 2);
-    assert_eq!(gateway.logged("run ended").await["outcome"], "finished");
+    let stalled = read_events(&mut sender, first[2].id()).await;
+    agent.resume();
+    assert_eq!(read_rest(client).await.len(), TIMES + 2);
+    assert_eq!(gateway.next_log("run ended").await["outcome"], "finished");
     // What is not kept any more cannot be read to its good end.
-    let end = soon("an end", stalled.into_body().collect()).await;
+    let end = within_deadline("an end", stalled.into_body().collect()).await;
     assert!(end.is_err(), "cut off");
 }

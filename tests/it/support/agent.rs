@@ -1,6 +1,6 @@
 //! An agent that follows a script, on a bare TCP socket: whatever can go wrong on a wire can be written down as steps.
 
-use super::soon;
+use super::within_deadline;
 use serde_json::Value;
 use socket2::{Domain, SockRef, Socket, Type};
 use std::net::SocketAddr;
@@ -28,11 +28,11 @@ pub enum Step {
     /// Wait for [`Agent::go`].
     Pause,
     /// Wait until the gateway has closed the connection, and tell [`Agent::left`].
-    Stay,
+    WaitForClose,
     /// Break the connection with a RST.
     Reset,
     /// Begin the script again.
-    Again,
+    Restart,
 }
 
 /// Bytes to write.
@@ -64,7 +64,7 @@ impl Request {
 }
 
 #[derive(Debug)]
-enum Happened {
+enum AgentEvent {
     Request(Request),
     Left,
 }
@@ -77,30 +77,30 @@ struct Shared {
     go: Semaphore,
     sent: AtomicUsize,
     connections: AtomicUsize,
-    happened: UnboundedSender<Happened>,
+    events: UnboundedSender<AgentEvent>,
 }
 
 /// A listening agent. Every connection plays the script from its beginning and is closed at its end.
 pub struct Agent {
     address: SocketAddr,
     shared: Arc<Shared>,
-    happened: UnboundedReceiver<Happened>,
+    events: UnboundedReceiver<AgentEvent>,
 }
 
 impl Agent {
-    pub fn playing(steps: Vec<Step>) -> Agent {
-        Agent::in_two_steps(steps, Vec::new())
+    pub fn with_script(steps: Vec<Step>) -> Agent {
+        Agent::with_two_steps(steps, Vec::new())
     }
 
     /// An agent that answers a GET with a script of its own: the first with the first, the last with all that come later.
     /// Those begin behind the request.
-    pub fn in_two_steps(steps: Vec<Step>, gets: Vec<Vec<Step>>) -> Agent {
+    pub fn with_two_steps(steps: Vec<Step>, gets: Vec<Vec<Step>>) -> Agent {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         socket.set_nonblocking(true).expect("a socket");
         SockRef::from(&socket).set_send_buffer_size(SEND_BUFFER).expect("a socket");
         let listener = TcpListener::from_std(socket).expect("a runtime");
         let address = listener.local_addr().expect("bound");
-        let (sender, happened) = unbounded_channel();
+        let (sender, events) = unbounded_channel();
         let shared = Arc::new(Shared {
             steps,
             gets,
@@ -108,7 +108,7 @@ impl Agent {
             go: Semaphore::new(0),
             sent: AtomicUsize::new(0),
             connections: AtomicUsize::new(0),
-            happened: sender,
+            events: sender,
         });
         tokio::spawn({
             let shared = Arc::clone(&shared);
@@ -121,12 +121,12 @@ impl Agent {
                 }
             }
         });
-        Agent { address, shared, happened }
+        Agent { address, shared, events }
     }
 
     /// Reads the request, writes `response` and closes.
-    pub fn answering(response: impl AsRef<[u8]>) -> Agent {
-        Agent::playing(vec![Step::Read, write(response)])
+    pub fn with_response(response: impl AsRef<[u8]>) -> Agent {
+        Agent::with_script(vec![Step::Read, write(response)])
     }
 
     pub fn url(&self) -> String {
@@ -138,32 +138,32 @@ impl Agent {
     }
 
     /// Ends one [`Step::Pause`], the next one if none is waited at.
-    pub fn go(&self) {
+    pub fn resume(&self) {
         self.shared.go.add_permits(1);
     }
 
     /// Bytes of a flood that the gateway, with the system, has taken.
-    pub fn sent(&self) -> usize {
+    pub fn bytes_sent(&self) -> usize {
         self.shared.sent.load(Ordering::Relaxed)
     }
 
     /// Connections so far.
-    pub fn connections(&self) -> usize {
+    pub fn connection_count(&self) -> usize {
         self.shared.connections.load(Ordering::Relaxed)
     }
 
     /// The next request.
-    pub async fn request(&mut self) -> Request {
-        match soon("a request at the agent", self.happened.recv()).await {
-            Some(Happened::Request(request)) => request,
+    pub async fn next_request(&mut self) -> Request {
+        match within_deadline("a request at the agent", self.events.recv()).await {
+            Some(AgentEvent::Request(request)) => request,
             other => panic!("a request was due, not {other:?}"),
         }
     }
 
     /// Waits until the gateway has closed a connection that stayed.
-    pub async fn left(&mut self) {
-        match soon("the gateway's leaving", self.happened.recv()).await {
-            Some(Happened::Left) => {}
+    pub async fn wait_until_closed(&mut self) {
+        match within_deadline("the gateway's leaving", self.events.recv()).await {
+            Some(AgentEvent::Left) => {}
             other => panic!("the gateway was to leave, not {other:?}"),
         }
     }
@@ -182,7 +182,7 @@ impl Shared {
                             let number = self.got.fetch_add(1, Ordering::Relaxed).min(self.gets.len() - 1);
                             (steps, at) = (&self.gets[number], 0);
                         }
-                        self.tell(Happened::Request(request));
+                        self.notify(AgentEvent::Request(request));
                     }
                     None => return Ok(()),
                 },
@@ -204,24 +204,24 @@ impl Shared {
                     }
                 }
                 Step::Pause => self.go.acquire().await.expect("never closed").forget(),
-                Step::Stay => {
+                Step::WaitForClose => {
                     // A reset is a way to leave as well.
                     while stream.read(&mut [0; 64]).await.unwrap_or(0) > 0 {}
-                    self.tell(Happened::Left);
+                    self.notify(AgentEvent::Left);
                 }
                 Step::Reset => {
                     SockRef::from(&stream).set_linger(Some(std::time::Duration::ZERO))?;
                     return Ok(());
                 }
-                Step::Again => at = 0,
+                Step::Restart => at = 0,
             }
         }
         stream.shutdown().await
     }
 
-    fn tell(&self, happened: Happened) {
+    fn notify(&self, happened: AgentEvent) {
         // A test that does not ask has dropped nothing it needs.
-        let _ = self.happened.send(happened);
+        let _ = self.events.send(happened);
     }
 }
 
@@ -246,7 +246,7 @@ async fn read(stream: &mut TcpStream) -> std::io::Result<Option<Request>> {
 }
 
 /// An address at which connections are refused for as long as the socket lives: bound, never listening.
-pub fn refusing() -> (Socket, String) {
+pub fn refusing_address() -> (Socket, String) {
     let socket = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
     let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
     socket.bind(&any.into()).expect("a free port");

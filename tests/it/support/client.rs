@@ -1,7 +1,7 @@
 //! A client on a bare TCP socket. It knows the difference between a body that ended and a connection that was cut, which
 //! the usual ones hide.
 
-use super::{WHOLE_BODY, soon, within};
+use super::{WHOLE_BODY, within, within_deadline};
 use socket2::SockRef;
 use std::net::SocketAddr;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
@@ -19,25 +19,25 @@ pub fn post(path: &str, more: &str, body: &str) -> String {
 }
 
 /// Sends one request and hears the whole answer.
-pub async fn ask(to: SocketAddr, request: impl AsRef<[u8]>) -> Answer {
+pub async fn send_request(to: SocketAddr, request: impl AsRef<[u8]>) -> Answer {
     let mut client = Client::connect(to).await;
     client.send(request).await;
-    client.answer().await
+    client.read_answer().await
 }
 
 /// Sends one request over a connection that may break, and hears what comes; `None` where that is not even a head.
-pub async fn attempt(to: SocketAddr, request: impl AsRef<[u8]>) -> Option<Answer> {
+pub async fn try_request(to: SocketAddr, request: impl AsRef<[u8]>) -> Option<Answer> {
     let mut client = Client::connect(to).await;
     // Who closes early is not read to.
-    let _ = soon("sending", client.stream.write_all(request.as_ref())).await;
+    let _ = within_deadline("sending", client.stream.write_all(request.as_ref())).await;
     let mut answer = client.try_head().await?;
-    (answer.body, answer.end) = client.rest().await;
+    (answer.body, answer.end) = client.read_rest().await;
     Some(answer)
 }
 
 /// Starts a plain run at a path and hears it to its end.
-pub async fn run(to: SocketAddr, path: &str) -> Answer {
-    ask(to, post(path, "", INPUT)).await
+pub async fn post_run(to: SocketAddr, path: &str) -> Answer {
+    send_request(to, post(path, "", INPUT)).await
 }
 
 /// How a body ended.
@@ -90,14 +90,14 @@ impl Client {
     }
 
     /// A client for which the system holds few bytes.
-    pub async fn narrow(to: SocketAddr) -> Client {
+    pub async fn connect_with_small_buffer(to: SocketAddr) -> Client {
         let socket = TcpSocket::new_v4().expect("a socket");
         socket.set_recv_buffer_size(16 << 10).expect("a socket");
         Client::connect_with(to, socket).await
     }
 
     async fn connect_with(to: SocketAddr, socket: TcpSocket) -> Client {
-        let stream = soon("a connection", socket.connect(to)).await.expect("the gateway listens");
+        let stream = within_deadline("a connection", socket.connect(to)).await.expect("the gateway listens");
         stream.set_nodelay(true).expect("a socket");
         Client::over(stream)
     }
@@ -115,19 +115,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Waits for the end of the connection, and gives what came before it.
-    pub async fn closed(&mut self) -> Vec<u8> {
+    pub async fn read_until_closed(&mut self) -> Vec<u8> {
         while self.fill().await {}
         std::mem::take(&mut self.unread)
     }
 
     pub async fn send(&mut self, bytes: impl AsRef<[u8]>) {
-        soon("sending", self.stream.write_all(bytes.as_ref())).await.expect("the gateway reads");
+        within_deadline("sending", self.stream.write_all(bytes.as_ref())).await.expect("the gateway reads");
     }
 
     async fn fill(&mut self) -> bool {
         self.unread.reserve(32 << 10);
         // A reset ends what can be read, as an end of the connection does.
-        soon("bytes of the answer", self.stream.read_buf(&mut self.unread)).await.unwrap_or(0) > 0
+        within_deadline("bytes of the answer", self.stream.read_buf(&mut self.unread)).await.unwrap_or(0) > 0
     }
 
     async fn line(&mut self) -> Option<String> {
@@ -143,7 +143,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Reads the head of an answer; the body is still to come.
-    pub async fn head(&mut self) -> Answer {
+    pub async fn read_head(&mut self) -> Answer {
         self.try_head().await.expect("an answer")
     }
 
@@ -171,7 +171,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// The next piece of the body, or how it ended.
-    pub async fn piece(&mut self) -> Result<Vec<u8>, End> {
+    pub async fn next_chunk(&mut self) -> Result<Vec<u8>, End> {
         if let Framing::Chunked(0) = self.framing {
             let size = self.line().await.ok_or(End::Cut)?;
             let size = usize::from_str_radix(&size, 16).expect("the size of a chunk");
@@ -204,7 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Reads the body until it holds `text`, and gives what was read.
-    pub async fn until(&mut self, text: &str) -> String {
+    pub async fn read_until(&mut self, text: &str) -> String {
         let mut read = Vec::new();
         let reading = async {
             loop {
@@ -212,7 +212,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
                 if read_text.contains(text) {
                     return read_text.into_owned();
                 }
-                let piece = self.piece().await;
+                let piece = self.next_chunk().await;
                 read.extend(piece.unwrap_or_else(|end| panic!("{end:?} before {text:?} in {read:?}")));
             }
         };
@@ -220,11 +220,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Reads what is left of the body.
-    pub async fn rest(&mut self) -> (Vec<u8>, End) {
+    pub async fn read_rest(&mut self) -> (Vec<u8>, End) {
         let mut body = Vec::new();
         let reading = async {
             loop {
-                match self.piece().await {
+                match self.next_chunk().await {
                     Ok(piece) => body.extend(piece),
                     Err(end) => return end,
                 }
@@ -235,9 +235,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Reads a whole answer.
-    pub async fn answer(&mut self) -> Answer {
-        let mut answer = self.head().await;
-        (answer.body, answer.end) = self.rest().await;
+    pub async fn read_answer(&mut self) -> Answer {
+        let mut answer = self.read_head().await;
+        (answer.body, answer.end) = self.read_rest().await;
         answer
     }
 }

@@ -1,6 +1,6 @@
 //! A collector of traces: a small HTTP server that takes OTLP in protobuf, as the real ones do, and hands out the spans.
 
-use super::soon;
+use super::within_deadline;
 use opentelemetry_proto::tonic::collector::trace::v1::ExportTraceServiceRequest;
 use opentelemetry_proto::tonic::common::v1::any_value::Value;
 use opentelemetry_proto::tonic::common::v1::{AnyValue, KeyValue};
@@ -15,11 +15,11 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// What a collector does with a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mood {
+pub enum CollectorMode {
     /// it takes it
-    Takes,
+    Accept,
     /// it answers with that status
-    Refuses(u16),
+    Reject(u16),
     /// it never answers
     Silent,
 }
@@ -73,7 +73,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    pub fn start(mood: Mood) -> Collector {
+    pub fn start(mood: CollectorMode) -> Collector {
         let socket = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
         socket.set_nonblocking(true).expect("a socket");
         let listener = TcpListener::from_std(socket).expect("a runtime");
@@ -94,33 +94,33 @@ impl Collector {
     }
 
     /// The next span.
-    pub async fn span(&mut self) -> Span {
-        soon("a span at the collector", self.spans.recv()).await.expect("the collector listens")
+    pub async fn next_span(&mut self) -> Span {
+        within_deadline("a span at the collector", self.spans.recv()).await.expect("the collector listens")
     }
 
     /// The next so many spans, by the ends of their lives: those of agents come first.
     pub async fn spans(&mut self, count: usize) -> Vec<Span> {
         let mut all = Vec::new();
         while all.len() < count {
-            all.push(self.span().await);
+            all.push(self.next_span().await);
         }
         all
     }
 
     /// The next request's line and fields.
-    pub async fn head(&mut self) -> String {
-        soon("a batch at the collector", self.heads.recv()).await.expect("the collector listens")
+    pub async fn next_head(&mut self) -> String {
+        within_deadline("a batch at the collector", self.heads.recv()).await.expect("the collector listens")
     }
 
     /// How many spans have come that nobody asked for.
-    pub fn unheard(&self) -> usize {
+    pub fn unread_spans(&self) -> usize {
         self.spans.len()
     }
 }
 
 async fn serve(
     mut stream: TcpStream,
-    mood: Mood,
+    mood: CollectorMode,
     heads: &UnboundedSender<String>,
     spans: &UnboundedSender<Span>,
 ) -> std::io::Result<()> {
@@ -139,19 +139,19 @@ async fn serve(
     };
     let _ = heads.send(head);
     let status = match mood {
-        Mood::Takes => 200,
-        Mood::Refuses(status) => status,
-        Mood::Silent => {
+        CollectorMode::Accept => 200,
+        CollectorMode::Reject(status) => status,
+        CollectorMode::Silent => {
             while stream.read(&mut [0; 64]).await? > 0 {}
             return Ok(());
         }
     };
-    if mood == Mood::Takes {
+    if mood == CollectorMode::Accept {
         let request = ExportTraceServiceRequest::decode(&*body).expect("a batch in protobuf");
         for of_resource in request.resource_spans {
-            let sender = told(&of_resource.resource.expect("a sender").attributes);
+            let sender = attribute_map(&of_resource.resource.expect("a sender").attributes);
             for message in of_resource.scope_spans.into_iter().flat_map(|scope| scope.spans) {
-                let attributes = told(&message.attributes);
+                let attributes = attribute_map(&message.attributes);
                 let _ = spans.send(Span { sender: sender.clone(), attributes, message });
             }
         }
@@ -161,7 +161,7 @@ async fn serve(
     stream.shutdown().await
 }
 
-fn told(attributes: &[KeyValue]) -> BTreeMap<String, String> {
+fn attribute_map(attributes: &[KeyValue]) -> BTreeMap<String, String> {
     let text = |value: &Option<AnyValue>| match value.as_ref().and_then(|value| value.value.as_ref()) {
         Some(Value::StringValue(text)) => text.clone(),
         Some(Value::IntValue(number)) => number.to_string(),

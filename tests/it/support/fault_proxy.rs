@@ -50,7 +50,7 @@ pub enum Direction {
 }
 
 /// How a direction came to its end.
-enum Over {
+enum TransferEnd {
     /// its sender closed it, which was passed on
     Closed,
     /// its sender closed it, and nobody was told
@@ -80,7 +80,7 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    pub async fn before(to: SocketAddr) -> FaultProxy {
+    pub async fn start(to: SocketAddr) -> FaultProxy {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("bound");
         let shared = Arc::new(Shared {
@@ -115,11 +115,11 @@ impl FaultProxy {
 
     /// What becomes of connections from now on.
     pub fn set(&self, direction: Direction, fault: Fault) {
-        self.set_in_turn([(direction, fault)]);
+        self.set_sequence([(direction, fault)]);
     }
 
     /// The same, one after the other, and then from the first again.
-    pub fn set_in_turn(&self, faults: impl IntoIterator<Item = (Direction, Fault)>) {
+    pub fn set_sequence(&self, faults: impl IntoIterator<Item = (Direction, Fault)>) {
         let of_one = |(direction, fault)| match direction {
             Direction::Towards => (fault, Fault::None),
             Direction::Back => (Fault::None, fault),
@@ -128,7 +128,7 @@ impl FaultProxy {
     }
 
     /// Nothing becomes of them any more.
-    pub fn heal(&self) {
+    pub fn clear_faults(&self) {
         self.set(Direction::Towards, Fault::None);
     }
 
@@ -138,12 +138,12 @@ impl FaultProxy {
     }
 
     /// Closes every connection that is open, so that the next ones have the fault that is set.
-    pub fn sever(&self) {
+    pub fn disconnect_all(&self) {
         self.shared.severed.notify_waiters();
     }
 
     /// Waits until no connection is open.
-    pub async fn idle(&self) {
+    pub async fn wait_until_idle(&self) {
         let open = async || (self.shared.open.load(Ordering::Relaxed) == 0).then_some(());
         eventually("the end of all connections", open).await;
     }
@@ -163,23 +163,23 @@ impl Shared {
         let (mut from_server, mut to_server) = server.into_split();
         let severed = self.severed.notified();
         let over = {
-            let there = self.carry(&mut from_client, &mut to_server, towards);
-            let here = self.carry(&mut from_server, &mut to_client, back);
+            let there = self.transfer(&mut from_client, &mut to_server, towards);
+            let here = self.transfer(&mut from_server, &mut to_client, back);
             tokio::pin!(there, here);
             tokio::select! {
                 over = &mut there => match over? {
-                    Over::Closed => here.await?,
+                    TransferEnd::Closed => here.await?,
                     // Who connected and left has nobody else to wait for.
                     over => over,
                 },
                 over = &mut here => match over? {
-                    Over::Closed | Over::Silently => there.await?,
+                    TransferEnd::Closed | TransferEnd::Silently => there.await?,
                     over => over,
                 },
-                () = severed => Over::Cut,
+                () = severed => TransferEnd::Cut,
             }
         };
-        if matches!(over, Over::Reset) {
+        if matches!(over, TransferEnd::Reset) {
             for stream in [to_client.as_ref(), to_server.as_ref()] {
                 SockRef::from(stream).set_linger(Some(Duration::ZERO))?;
             }
@@ -188,7 +188,12 @@ impl Shared {
     }
 
     /// Carries one direction to its end.
-    async fn carry(&self, from: &mut OwnedReadHalf, to: &mut OwnedWriteHalf, fault: Fault) -> std::io::Result<Over> {
+    async fn transfer(
+        &self,
+        from: &mut OwnedReadHalf,
+        to: &mut OwnedWriteHalf,
+        fault: Fault,
+    ) -> std::io::Result<TransferEnd> {
         let (mut piece, mut so_far, mut turn) = (vec![0; 16 << 10], 0, 0_u32);
         let limit = match fault {
             Fault::Split(at) | Fault::Cut(at) | Fault::Reset(at) | Fault::HalfClose(at) | Fault::Stall(at) => Some(at),
@@ -197,18 +202,18 @@ impl Shared {
         loop {
             if limit == Some(so_far) {
                 match fault {
-                    Fault::Cut(_) => return Ok(Over::Cut),
-                    Fault::Reset(_) => return Ok(Over::Reset),
+                    Fault::Cut(_) => return Ok(TransferEnd::Cut),
+                    Fault::Reset(_) => return Ok(TransferEnd::Reset),
                     Fault::HalfClose(_) => {
                         to.shutdown().await?;
                         // What still comes is for nobody.
                         while from.read(&mut piece).await? > 0 {}
-                        return Ok(Over::Closed);
+                        return Ok(TransferEnd::Closed);
                     }
                     Fault::Stall(_) => {
                         // A hole: what comes is gone, and so is the news that nothing more will.
                         while from.read(&mut piece).await? > 0 {}
-                        return Ok(Over::Silently);
+                        return Ok(TransferEnd::Silently);
                     }
                     _ => {}
                 }
@@ -218,7 +223,7 @@ impl Shared {
             let read = from.read(&mut piece[..most]).await?;
             if read == 0 {
                 to.shutdown().await?;
-                return Ok(Over::Closed);
+                return Ok(TransferEnd::Closed);
             }
             turn = turn.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             match fault {

@@ -1,7 +1,7 @@
 //! The real binary, `diglot serve` with a configuration of the test's own, on ports that the system chose.
 
 use super::client::{self, Answer};
-use super::{eventually, soon};
+use super::{eventually, within_deadline};
 use diglot::telemetry::metric::CATALOGUE;
 use serde_json::Value;
 use std::collections::VecDeque;
@@ -64,15 +64,15 @@ impl Setup<'_> {
 }
 
 /// A file that is gone when the test is.
-pub struct File(PathBuf);
+pub struct TempFile(PathBuf);
 
-impl File {
-    pub fn new(text: &str) -> File {
+impl TempFile {
+    pub fn new(text: &str) -> TempFile {
         static COUNT: AtomicUsize = AtomicUsize::new(0);
         let name = format!("diglot-it-{}-{}.yaml", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let path = std::env::temp_dir().join(name);
         std::fs::write(&path, text).expect("a file in the temporary folder");
-        File(path)
+        TempFile(path)
     }
 
     pub fn path(&self) -> &Path {
@@ -80,7 +80,7 @@ impl File {
     }
 }
 
-impl Drop for File {
+impl Drop for TempFile {
     fn drop(&mut self) {
         let _ = std::fs::remove_file(&self.0);
     }
@@ -124,7 +124,7 @@ impl Process {
 
     /// The next line, `None` once the process has closed its side.
     pub async fn line(&mut self) -> Option<String> {
-        soon("a line of the process", self.lines.recv()).await
+        within_deadline("a line of the process", self.lines.recv()).await
     }
 
     /// Sends the signal of that name.
@@ -141,7 +141,7 @@ impl Process {
     }
 
     /// Resident memory in bytes.
-    pub fn resident(&self) -> usize {
+    pub fn resident_memory(&self) -> usize {
         let path = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(path).expect("the process runs");
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("VmRSS");
@@ -165,7 +165,7 @@ pub struct Gateway {
     pub listening: Vec<SocketAddr>,
     /// lines of the log that came before it listened
     early: VecDeque<Value>,
-    _file: Option<File>,
+    _file: Option<TempFile>,
 }
 
 impl Gateway {
@@ -176,35 +176,35 @@ impl Gateway {
 
     /// As [`Gateway::start`], by a command that is given the arguments of `diglot`.
     pub async fn start_by(mut command: Command, setup: Setup<'_>) -> Gateway {
-        let file = File::new(&setup.yaml());
+        let file = TempFile::new(&setup.yaml());
         command.envs(setup.env.iter().copied()).arg("serve").arg("--config").arg(file.path());
-        let gateway = Gateway { _file: Some(file), ..Gateway::listening(command).await };
+        let gateway = Gateway { _file: Some(file), ..Gateway::start_listening(command).await };
         if !setup.unready {
-            gateway.ready().await;
+            gateway.wait_until_ready().await;
         }
         gateway
     }
 
     /// Starts a gateway with a configuration of the test's own, and more arguments, and waits until it is ready.
-    pub async fn at(config: &Path, more: &[&str]) -> Gateway {
+    pub async fn start_with_config(config: &Path, more: &[&str]) -> Gateway {
         let mut command = diglot();
         command.arg("serve").arg("--config").arg(config).args(more);
-        Gateway::by(command).await
+        Gateway::start_ready(command).await
     }
 
     /// As [`Gateway::start`], by a command that is whole.
-    pub async fn by(command: Command) -> Gateway {
-        let gateway = Gateway::listening(command).await;
-        gateway.ready().await;
+    pub async fn start_ready(command: Command) -> Gateway {
+        let gateway = Gateway::start_listening(command).await;
+        gateway.wait_until_ready().await;
         gateway
     }
 
-    async fn ready(&self) {
-        eventually("readiness", async || (self.ask("/readyz").await.status == 200).then_some(())).await;
+    async fn wait_until_ready(&self) {
+        eventually("readiness", async || (self.get_status("/readyz").await.status == 200).then_some(())).await;
     }
 
     /// Starts it by a command and waits until it listens.
-    pub async fn listening(mut command: Command) -> Gateway {
+    pub async fn start_listening(mut command: Command) -> Gateway {
         let mut process = Process::start(&mut command, false);
         let (mut listening, mut status) = (Vec::new(), None);
         let mut early = VecDeque::new();
@@ -223,34 +223,35 @@ impl Gateway {
     }
 
     /// A gateway with the defaults in front of one agent.
-    pub async fn before(agent: &super::agent::Agent) -> Gateway {
+    pub async fn start_for(agent: &super::agent::Agent) -> Gateway {
         Gateway::start(Setup { upstreams: &[agent.url()], ..Setup::default() }).await
     }
 
     /// Asks the status plane.
-    pub async fn ask(&self, path: &str) -> Answer {
-        client::ask(self.status, format!("GET {path} HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n")).await
+    pub async fn get_status(&self, path: &str) -> Answer {
+        client::send_request(self.status, format!("GET {path} HTTP/1.1\r\nHost: status\r\nConnection: close\r\n\r\n"))
+            .await
     }
 
     /// The value of one series now: 0 of one that nobody has counted with yet, if there is a metric that it can be of.
     pub async fn metric(&self, series: &str) -> f64 {
-        let answer = self.ask("/metrics").await;
+        let answer = self.get_status("/metrics").await;
         let text = answer.text();
         let found = text.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' '));
         let Some(value) = found else {
-            assert!(could_be(series), "no series {series} in\n{text}");
+            assert!(can_exist(series), "no series {series} in\n{text}");
             return 0.0;
         };
         value.parse().expect("a number")
     }
 
     /// Waits until a series has a value.
-    pub async fn reaches(&self, series: &str, value: f64) {
+    pub async fn wait_for_metric(&self, series: &str, value: f64) {
         eventually(&format!("{series} = {value}"), async || (self.metric(series).await == value).then_some(())).await;
     }
 
     /// The next line of the log with this message.
-    pub async fn logged(&mut self, message: &str) -> Value {
+    pub async fn next_log(&mut self, message: &str) -> Value {
         loop {
             let line = match self.early.pop_front() {
                 Some(line) => line,
@@ -267,7 +268,7 @@ impl Gateway {
     }
 
     /// Ends it and gives every line of the log that nobody has asked for.
-    pub async fn last_words(mut self) -> String {
+    pub async fn terminate(mut self) -> String {
         self.process.signal("TERM");
         let mut lines: Vec<_> = self.early.iter().map(Value::to_string).collect();
         while let Some(line) = self.process.line().await {
@@ -278,13 +279,13 @@ impl Gateway {
 }
 
 /// Whether there is a metric with this series: its name, its labels, and values that each may have.
-fn could_be(series: &str) -> bool {
+fn can_exist(series: &str) -> bool {
     let (name, labels) = series.trim_end_matches('}').split_once('{').unwrap_or((series, ""));
     let Some(metric) = CATALOGUE.iter().find(|metric| metric.name == name) else { return false };
     let labels: Vec<_> = labels.split(',').filter_map(|pair| pair.split_once('=')).collect();
     labels.len() == metric.labels.len()
         && labels.iter().all(|(name, value)| {
             let value = value.trim_matches('"');
-            metric.label(name).is_some_and(|label| label.closed().is_none_or(|all| all.contains(&value)))
+            metric.label(name).is_some_and(|label| label.closed_values().is_none_or(|all| all.contains(&value)))
         })
 }

@@ -26,10 +26,10 @@ pub const DEADLINE: Duration = Duration::from_secs(20);
 pub const WHOLE_BODY: Duration = Duration::from_secs(60);
 
 /// How often a condition is asked for.
-const AGAIN: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The result of `future`, which has to come before the deadline.
-pub async fn soon<F: Future>(what: &str, future: F) -> F::Output {
+pub async fn within_deadline<F: Future>(what: &str, future: F) -> F::Output {
     within(DEADLINE, what, future).await
 }
 
@@ -40,8 +40,8 @@ pub async fn within<F: Future>(limit: Duration, what: &str, future: F) -> F::Out
 
 /// Asks until the answer is something, and gives it.
 pub async fn eventually<T>(what: &str, mut ask: impl AsyncFnMut() -> Option<T>) -> T {
-    soon(what, async {
-        let mut again = interval(AGAIN);
+    within_deadline(what, async {
+        let mut again = interval(POLL_INTERVAL);
         loop {
             if let Some(answer) = ask().await {
                 return answer;

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How often it scrapes and looks at its rules: two samples, which `rate` wants, are there within a second or two.
-const EVERY: &str = "500ms";
+const SCRAPE_INTERVAL: &str = "500ms";
 
 /// The labels of one series, and its value.
 pub type Sample = (BTreeMap<String, String>, f64);
@@ -23,7 +23,7 @@ pub type Sample = (BTreeMap<String, String>, f64);
 pub fn promtool(args: &[&str], stdin: &str) -> Output {
     let mut command = Command::new("promtool");
     let command = command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap_or_else(|error| missing("promtool", &error));
+    let mut child = command.spawn().unwrap_or_else(|error| tool_missing("promtool", &error));
     let mut said = child.stdin.take().expect("piped");
     let text = stdin.to_owned();
     // Beside the reading of what it says: either pipe may be full. A command that takes no input closes this one.
@@ -45,13 +45,13 @@ pub struct Prometheus {
 
 impl Prometheus {
     /// Starts one and waits until it serves. It scrapes `/metrics` of the targets, and keeps the rules of these files.
-    pub async fn scraping(targets: &[SocketAddr], rules: &[&Path]) -> Prometheus {
+    pub async fn start_scraping(targets: &[SocketAddr], rules: &[&Path]) -> Prometheus {
         let folder = Folder::new();
         let rules = rules.iter().map(|path| std::path::absolute(path).expect("a path"));
         let listed = targets.iter().map(ToString::to_string).collect::<Vec<_>>();
         // JSON is YAML.
         let config = serde_json::json!({
-            "global": {"scrape_interval": EVERY, "scrape_timeout": EVERY, "evaluation_interval": EVERY},
+            "global": {"scrape_interval": SCRAPE_INTERVAL, "scrape_timeout": SCRAPE_INTERVAL, "evaluation_interval": SCRAPE_INTERVAL},
             "rule_files": rules.collect::<Vec<_>>(),
             "scrape_configs": [{"job_name": "diglot", "static_configs": [{"targets": listed}]}],
         });
@@ -62,7 +62,7 @@ impl Prometheus {
         // The system chooses the port; the log tells which.
         command.args(["--web.listen-address", "127.0.0.1:0", "--log.format", "json"]);
         if let Err(error) = Command::new("prometheus").arg("--version").output() {
-            missing("prometheus", &error);
+            tool_missing("prometheus", &error);
         }
         let mut process = Process::start(&mut command, false);
         let mut address = None;
@@ -80,7 +80,7 @@ impl Prometheus {
     }
 
     /// Waits until everything has been scraped that is so now: a scrape of each target began after this call.
-    pub async fn scraped(&self) {
+    pub async fn wait_for_scrape(&self) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs_f64();
         eventually("a scrape of every target", async || {
             // The time of a sample is that of its scrape; of what was computed it would be that of the question.
@@ -95,7 +95,7 @@ impl Prometheus {
     /// # Panics
     /// When Prometheus refuses it.
     pub async fn query(&self, expression: &str) -> Vec<Sample> {
-        let answer = self.api(&format!("query?query={}", encoded(expression))).await;
+        let answer = self.api(&format!("query?query={}", percent_encode(expression))).await;
         let data = &answer["data"];
         let value = |pair: &Value| pair[1].as_str().and_then(|text| text.parse().ok()).expect("a value");
         let labels = |metric: &Value| {
@@ -118,7 +118,7 @@ impl Prometheus {
     /// When it says that it cannot.
     pub async fn api(&self, path: &str) -> Value {
         let request = format!("GET /api/v1/{path} HTTP/1.1\r\nHost: prometheus\r\nConnection: close\r\n\r\n");
-        let answer = client::ask(self.address, request).await;
+        let answer = client::send_request(self.address, request).await;
         let said: Value = serde_json::from_slice(&answer.body).unwrap_or_else(|error| panic!("{error}: {answer:?}"));
         assert_eq!(said["status"], "success", "{path}: {said}");
         said
@@ -126,7 +126,7 @@ impl Prometheus {
 }
 
 /// A text as a part of a query [RFC 3986 §2.1].
-fn encoded(text: &str) -> String {
+fn percent_encode(text: &str) -> String {
     let mut out = String::new();
     for byte in text.bytes() {
         match byte {
@@ -137,7 +137,7 @@ fn encoded(text: &str) -> String {
     out
 }
 
-fn missing(name: &str, error: &std::io::Error) -> ! {
+fn tool_missing(name: &str, error: &std::io::Error) -> ! {
     panic!("these tests need {name} ({error}): run `.githooks/setup tests`, or install the package prometheus")
 }
 

@@ -16,29 +16,29 @@ pub struct Redis {
 
 impl Redis {
     pub async fn start() -> Redis {
-        Redis::with(&[]).await
+        Redis::start_with(&[]).await
     }
 
     /// A Redis that speaks nothing but TLS, as the test's own authority certifies, and wants a password.
-    pub async fn closed(password: &str) -> Redis {
+    pub async fn start_with_tls(password: &str) -> Redis {
         let pem = |name: &str| format!("{}/tests/it/auth/{name}", env!("CARGO_MANIFEST_DIR"));
         let (ca, chain, key) = (pem("ca.pem"), pem("leaf.pem"), pem("leaf.key.pem"));
         let tls = ["--tls-ca-cert-file", &ca, "--tls-cert-file", &chain, "--tls-key-file", &key];
-        Redis::with(&[&tls[..], &["--tls-auth-clients", "no", "--requirepass", password]].concat()).await
+        Redis::start_with(&[&tls[..], &["--tls-auth-clients", "no", "--requirepass", password]].concat()).await
     }
 
-    async fn with(more: &[&str]) -> Redis {
+    async fn start_with(more: &[&str]) -> Redis {
         let held = Socket::new(Domain::IPV4, Type::STREAM, None).expect("a socket");
         // A server that asks for the same may listen on a port that is bound, as long as nobody else listens.
         held.set_reuse_address(true).expect("a socket");
         let any: SocketAddr = "127.0.0.1:0".parse().expect("an address");
         held.bind(&any.into()).expect("a free port");
         let port = held.local_addr().expect("bound").as_socket().expect("IPv4").port();
-        Redis { process: Redis::serving(port, more).await, port, _held: held }
+        Redis { process: Redis::spawn(port, more).await, port, _held: held }
     }
 
     /// Starts a server and waits until it takes connections.
-    async fn serving(port: u16, more: &[&str]) -> Process {
+    async fn spawn(port: u16, more: &[&str]) -> Process {
         let installed = Command::new("redis-server").arg("--version").output();
         assert!(
             installed.is_ok_and(|output| output.status.success()),
@@ -73,22 +73,22 @@ impl Redis {
     }
 
     /// Starts it again where it was.
-    pub async fn come_back(&mut self) {
-        self.process = Redis::serving(self.port, &[]).await;
+    pub async fn restart(&mut self) {
+        self.process = Redis::spawn(self.port, &[]).await;
     }
 
     /// Lets it hang: connections stay open, and nothing answers.
-    pub fn hang(&self) {
+    pub fn suspend(&self) {
         self.process.signal("STOP");
     }
 
     /// Lets it go on.
-    pub fn go_on(&self) {
+    pub fn continue_running(&self) {
         self.process.signal("CONT");
     }
 
     /// What `redis-cli` says to a command.
-    pub fn ask(&self, words: &[&str]) -> String {
+    pub fn run_command(&self, words: &[&str]) -> String {
         let output = Command::new("redis-cli").args(["-p", &self.port.to_string()]).args(words).output();
         String::from_utf8(output.expect("redis-cli comes with redis-server").stdout).expect("text")
     }

@@ -10,29 +10,29 @@ pub const HEAD: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nCo
 pub const CHUNKED: &str = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
 
 /// The last chunk.
-pub const LAST: &str = "0\r\n\r\n";
+pub const LAST_CHUNK: &str = "0\r\n\r\n";
 
 pub const STARTED: &str = "data: {\"type\":\"RUN_STARTED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
 pub const OPENED: &str = "data: {\"type\":\"TEXT_MESSAGE_START\",\"messageId\":\"a1\",\"role\":\"assistant\"}\n\n";
-pub const SAID: &str = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"你好\"}\n\n";
+pub const CONTENT: &str = "data: {\"type\":\"TEXT_MESSAGE_CONTENT\",\"messageId\":\"a1\",\"delta\":\"你好\"}\n\n";
 pub const CLOSED: &str = "data: {\"type\":\"TEXT_MESSAGE_END\",\"messageId\":\"a1\"}\n\n";
 pub const FINISHED: &str = "data: {\"type\":\"RUN_FINISHED\",\"threadId\":\"t1\",\"runId\":\"r1\"}\n\n";
 
 /// What a client hears of a run that broke off after [`STARTED`], [`OPENED`] and [`SAID`].
-pub const BEGUN: &[&str] = &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"];
+pub const RUN_BEGINNING: &[&str] = &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"];
 
 /// What a client hears of a whole run.
-pub const WHOLE: &[&str] =
+pub const COMPLETE_RUN: &[&str] =
     &["RUN_STARTED", "TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT", "TEXT_MESSAGE_END", "RUN_FINISHED"];
 
 /// The first three events of a run.
-pub fn begun() -> String {
-    [STARTED, OPENED, SAID].concat()
+pub fn run_beginning() -> String {
+    [STARTED, OPENED, CONTENT].concat()
 }
 
 /// A whole run.
-pub fn whole() -> String {
-    [STARTED, OPENED, SAID, CLOSED, FINISHED].concat()
+pub fn complete_run() -> String {
+    [STARTED, OPENED, CONTENT, CLOSED, FINISHED].concat()
 }
 
 /// One chunk of a chunked body.
@@ -57,7 +57,7 @@ pub fn types(events: &[Value]) -> Vec<&str> {
 
 /// Holds that a stream began, said exactly `before`, then RUN_ERROR with this code, and ended cleanly. Gives RUN_ERROR.
 #[track_caller]
-pub fn failed(answer: &Answer, code: &str, before: &[&str]) -> Value {
+pub fn assert_failed(answer: &Answer, code: &str, before: &[&str]) -> Value {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let events = events(answer.text());
     let mut expected = before.to_vec();
@@ -72,7 +72,7 @@ pub fn failed(answer: &Answer, code: &str, before: &[&str]) -> Value {
 
 /// Holds that a run was heard whole.
 #[track_caller]
-pub fn succeeded(answer: &Answer, expected: &[&str]) {
+pub fn assert_succeeded(answer: &Answer, expected: &[&str]) {
     assert_eq!((answer.status, answer.end), (200, End::Clean), "{}", answer.text());
     assert_eq!(types(&events(answer.text())), expected, "{}", answer.text());
 }
@@ -90,7 +90,7 @@ fn problem_type(code: &str) -> String {
 
 /// Holds that a request was refused with a problem document (RFC 9457). Gives the document.
 #[track_caller]
-pub fn refused(answer: &Answer, status: u16, code: &str) -> Value {
+pub fn assert_refused(answer: &Answer, status: u16, code: &str) -> Value {
     let text = answer.text();
     assert_eq!((answer.status, answer.end), (status, End::Clean), "{text}");
     assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{text}");

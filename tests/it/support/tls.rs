@@ -1,6 +1,6 @@
 //! An authority made by `openssl`, its certificates, and clients that speak TLS.
 
-use super::soon;
+use super::within_deadline;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -83,18 +83,18 @@ pub struct Dialer {
 
 impl Dialer {
     /// With TLS 1.2.
-    pub fn old(self) -> Dialer {
+    pub fn with_tls_1_2(self) -> Dialer {
         Dialer { version: &version::TLS12, ..self }
     }
 
     /// Showing a certificate of its own.
-    pub fn showing(self, authority: &Authority, name: &str) -> Dialer {
+    pub fn with_certificate(self, authority: &Authority, name: &str) -> Dialer {
         let own = (authority.path(&format!("{name}.pem")), authority.path(&format!("{name}.key")));
         Dialer { own: Some(own), ..self }
     }
 
     /// Asking for a protocol inside.
-    pub fn asking(self, protocol: &str) -> Dialer {
+    pub fn with_protocol(self, protocol: &str) -> Dialer {
         Dialer { protocols: vec![protocol.as_bytes().to_vec()], ..self }
     }
 
@@ -118,13 +118,13 @@ impl Dialer {
     /// Connects and shakes hands.
     pub async fn dial(&self, to: SocketAddr) -> io::Result<TlsStream<TcpStream>> {
         let stream = TcpStream::connect(to).await.expect("the gateway listens");
-        self.over(stream).await
+        self.handshake(stream).await
     }
 
     /// Shakes hands on a connection.
-    pub async fn over(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
+    pub async fn handshake(&self, stream: TcpStream) -> io::Result<TlsStream<TcpStream>> {
         let name = ServerName::try_from("localhost").expect("a name");
-        soon("a handshake", TlsConnector::from(Arc::new(self.config())).connect(name, stream)).await
+        within_deadline("a handshake", TlsConnector::from(Arc::new(self.config())).connect(name, stream)).await
     }
 }
 

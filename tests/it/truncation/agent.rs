@@ -1,7 +1,7 @@
 //! The agent that stops, on real sockets.
 
 use super::super::support::sse::chunk;
-use super::{RESET, Reason, Stop, TRUNCATED};
+use super::{BodyEnd, RESET, Reason, TRUNCATED};
 use socket2::SockRef;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 /// The ways in which a body stops.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Way {
+pub enum CutKind {
     /// the connection closes, and that is the end of the body
     Close,
     /// as many bytes as were announced
@@ -29,21 +29,28 @@ pub enum Way {
     Reset,
 }
 
-pub const WAYS: [Way; 7] =
-    [Way::Close, Way::Length, Way::ShortOfLength, Way::LastChunk, Way::NoLastChunk, Way::InsideChunk, Way::Reset];
+pub const ALL_CUTS: [CutKind; 7] = [
+    CutKind::Close,
+    CutKind::Length,
+    CutKind::ShortOfLength,
+    CutKind::LastChunk,
+    CutKind::NoLastChunk,
+    CutKind::InsideChunk,
+    CutKind::Reset,
+];
 
-impl Way {
+impl CutKind {
     /// What it is for who reads.
-    pub fn stop(self) -> Stop {
+    pub fn body_end(self) -> BodyEnd {
         match self {
-            Way::Close | Way::Length | Way::LastChunk => Stop::Ended,
-            Way::ShortOfLength | Way::NoLastChunk | Way::InsideChunk | Way::Reset => Stop::Broke,
+            CutKind::Close | CutKind::Length | CutKind::LastChunk => BodyEnd::Ended,
+            CutKind::ShortOfLength | CutKind::NoLastChunk | CutKind::InsideChunk | CutKind::Reset => BodyEnd::Broke,
         }
     }
 
     /// What the gateway says of it.
-    pub fn reason(self) -> Reason {
-        if self == Way::Reset { RESET } else { TRUNCATED }
+    pub fn expected_error(self) -> Reason {
+        if self == CutKind::Reset { RESET } else { TRUNCATED }
     }
 
     /// The response up to where it stops.
@@ -57,38 +64,40 @@ impl Way {
         // A chunk of nothing would be the last one.
         let all = || if said.is_empty() { Vec::new() } else { chunk(said) };
         match self {
-            Way::Close => [&head(""), said].concat(),
-            Way::Length => [&head(&format!("Content-Length: {}\r\n", said.len())), said].concat(),
-            Way::ShortOfLength | Way::Reset => {
+            CutKind::Close => [&head(""), said].concat(),
+            CutKind::Length => [&head(&format!("Content-Length: {}\r\n", said.len())), said].concat(),
+            CutKind::ShortOfLength | CutKind::Reset => {
                 [&head(&format!("Content-Length: {}\r\n", said.len() + 9)), said].concat()
             }
-            Way::LastChunk => [chunked(), all(), b"0\r\n\r\n".to_vec()].concat(),
-            Way::NoLastChunk => [chunked(), all()].concat(),
-            Way::InsideChunk => [chunked(), format!("{:x}\r\n", said.len() + 9).into_bytes(), said.to_vec()].concat(),
+            CutKind::LastChunk => [chunked(), all(), b"0\r\n\r\n".to_vec()].concat(),
+            CutKind::NoLastChunk => [chunked(), all()].concat(),
+            CutKind::InsideChunk => {
+                [chunked(), format!("{:x}\r\n", said.len() + 9).into_bytes(), said.to_vec()].concat()
+            }
         }
     }
 }
 
 /// What the agent does with one request.
-pub enum Order {
+pub enum AgentAction {
     /// says these bytes and closes
-    Say(Vec<u8>),
+    Send(Vec<u8>),
     /// says these bytes, waits to be told, and resets the connection
     Reset(Vec<u8>, oneshot::Receiver<()>),
     /// says the frames behind the id that the request names, all of them without one, as a whole response
-    Behind(Vec<String>),
+    ResumeAfter(Vec<String>),
 }
 
 /// The orders for each run, by the id of its request; each of its requests takes one.
 #[derive(Default)]
-pub struct Orders(Mutex<HashMap<String, VecDeque<Order>>>);
+pub struct AgentScripts(Mutex<HashMap<String, VecDeque<AgentAction>>>);
 
-impl Orders {
-    pub fn give(&self, id: &str, orders: impl IntoIterator<Item = Order>) {
+impl AgentScripts {
+    pub fn add(&self, id: &str, orders: impl IntoIterator<Item = AgentAction>) {
         self.0.lock().expect("whole").insert(id.to_owned(), orders.into_iter().collect());
     }
 
-    fn next(&self, id: &str) -> Order {
+    fn next(&self, id: &str) -> AgentAction {
         let mut all = self.0.lock().expect("whole");
         let mine = all.get_mut(id).expect("orders");
         let order = mine.pop_front().expect("another order");
@@ -103,7 +112,7 @@ impl Orders {
 const PORTS: usize = 8;
 
 /// An agent that follows these orders. Gives its URLs.
-pub async fn agent(orders: &Arc<Orders>) -> String {
+pub async fn start_agent(orders: &Arc<AgentScripts>) -> String {
     let mut urls = Vec::new();
     for _ in 0..PORTS {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -120,7 +129,7 @@ pub async fn agent(orders: &Arc<Orders>) -> String {
     urls.join(", ")
 }
 
-async fn serve(mut stream: TcpStream, orders: &Orders) -> std::io::Result<()> {
+async fn serve(mut stream: TcpStream, orders: &AgentScripts) -> std::io::Result<()> {
     stream.set_nodelay(true)?;
     let mut bytes = Vec::new();
     let (id, behind) = loop {
@@ -140,17 +149,17 @@ async fn serve(mut stream: TcpStream, orders: &Orders) -> std::io::Result<()> {
         }
     };
     match orders.next(&id) {
-        Order::Say(response) => stream.write_all(&response).await?,
-        Order::Reset(response, when) => {
+        AgentAction::Send(response) => stream.write_all(&response).await?,
+        AgentAction::Reset(response, when) => {
             stream.write_all(&response).await?;
             // What has not been read yet may be lost with a reset.
             let _ = when.await;
             return SockRef::from(&stream).set_linger(Some(Duration::ZERO));
         }
-        Order::Behind(frames) => {
+        AgentAction::ResumeAfter(frames) => {
             let is_last = |frame: &String| behind.as_ref().is_some_and(|id| frame.starts_with(&format!("id: {id}\n")));
             let from = frames.iter().position(is_last).map_or(0, |at| at + 1);
-            stream.write_all(&Way::LastChunk.response(frames[from..].concat().as_bytes())).await?;
+            stream.write_all(&CutKind::LastChunk.response(frames[from..].concat().as_bytes())).await?;
         }
     }
     stream.shutdown().await?;

@@ -1,14 +1,14 @@
 //! Every byte of every stream, in process.
 
-use super::super::golden::{Case, cases, hear};
-use super::{Left, Stop, TRUNCATED, cut, data, is_terminal};
+use super::super::golden::{Case, cases, translate_stream};
+use super::{BodyEnd, TRUNCATED, TruncatedRun, frame_data, is_terminal, run_truncated};
 use diglot::codec::Framing;
-use diglot::codec::sse::{Decoder, Limits, Step};
-use diglot::dialect::{AG_UI, Side};
-use diglot::event::run::Ending;
-use diglot::translate::roundtrip::{Difference, Roundtrip};
-use diglot::translate::verify::{Severity, Verifier};
-use diglot::translate::{Fault, Ids, Mode, Stream};
+use diglot::codec::sse::{SseDecoder, SseLimits, SseStep};
+use diglot::dialect::{AG_UI, PeerDialect};
+use diglot::event::run::RunEnding;
+use diglot::translate::roundtrip::{RoundTrip, RoundTripDifference};
+use diglot::translate::verify::{RuleSeverity, Verifier};
+use diglot::translate::{GuardMode, RunIds, Stream, StreamError};
 use std::collections::HashSet;
 use std::sync::Mutex;
 
@@ -16,24 +16,24 @@ use std::sync::Mutex;
 const THREADS: usize = 2;
 
 /// One stream of an agent, and who hears it.
-struct Said {
+struct AgentStream {
     name: String,
-    from: Side,
-    to: Side,
+    from: PeerDialect,
+    to: PeerDialect,
     framing: Framing,
     bytes: Vec<u8>,
 }
 
-impl Said {
-    fn of(case: &Case) -> Said {
+impl AgentStream {
+    fn from_case(case: &Case) -> AgentStream {
         let name = case.folder.display().to_string();
         let bytes = case.read("input.sse").into_bytes();
-        Said { name, from: case.from, to: case.to, framing: Framing::Sse, bytes }
+        AgentStream { name, from: case.from, to: case.to, framing: Framing::Sse, bytes }
     }
 
     /// What a client hears up to each byte, and then no more: the whole, and how much of it each byte brought.
-    fn whole(&self) -> (Vec<u8>, Vec<usize>) {
-        let mut stream = Stream::new(self.from, self.to, Some(Ids::new("t1", "r1")), Limits::default());
+    fn translate_all(&self) -> (Vec<u8>, Vec<usize>) {
+        let mut stream = Stream::new(self.from, self.to, Some(RunIds::new("t1", "r1")), SseLimits::default());
         stream.read_as(self.framing);
         let (mut heard, mut lengths) = (Vec::new(), vec![0]);
         for byte in &self.bytes {
@@ -45,7 +45,7 @@ impl Said {
 
     /// How many bytes there are up to the last frame that could be the good end of the run, if any is whole at `at`. Only text
     /// is looked at, so that nothing of the gateway decides about the gateway.
-    fn may_have_finished(&self, at: usize, stop: Stop) -> bool {
+    fn may_have_finished(&self, at: usize, stop: BodyEnd) -> bool {
         if self.framing == Framing::Proto {
             return at == self.bytes.len();
         }
@@ -53,24 +53,24 @@ impl Said {
         let frames: Vec<&str> = text.split("\n\n").collect();
         let (last, whole) = frames.split_last().expect("one at least");
         // A last event may lack its blank line where the body says that it ended.
-        let last = Some(last).filter(|last| stop == Stop::Ended && last.trim_end().ends_with('}'));
+        let last = Some(last).filter(|last| stop == BodyEnd::Ended && last.trim_end().ends_with('}'));
         whole.iter().chain(last).any(|frame| frame.contains("RUN_FINISHED"))
     }
 
     /// What is wrong with what is left of it when it is cut at `at`.
-    fn judged(
+    fn check_cut(
         &self,
         at: usize,
-        stop: Stop,
+        stop: BodyEnd,
         (whole, lengths): &(Vec<u8>, Vec<usize>),
         seen: &mut HashSet<Vec<u8>>,
     ) -> Option<String> {
-        let Left { heard, before, said } =
-            cut(self.from, self.to, "r1", self.framing, &self.bytes[..at], stop, TRUNCATED);
+        let TruncatedRun { output: heard, before, agent_ending: said } =
+            run_truncated(self.from, self.to, "r1", self.framing, &self.bytes[..at], stop, TRUNCATED);
         if heard[..before] != whole[..lengths[at]] {
             return Some("what was said before it is not what the whole run says by then".to_owned());
         }
-        if said == Some(Ending::Finished) && !self.may_have_finished(at, stop) {
+        if said == Some(RunEnding::Finished) && !self.may_have_finished(at, stop) {
             return Some("it is taken for a success".to_owned());
         }
         // Within an event nothing changes, so most of what is heard was judged before.
@@ -81,7 +81,7 @@ impl Said {
         if !text.ends_with("\n\n") {
             return Some(format!("its last frame is not whole: {text:?}"));
         }
-        let events = data(&text);
+        let events = frame_data(&text);
         let terminal = events.iter().filter(|event| is_terminal(event)).count();
         let last = events.last().expect("an event");
         if terminal != 1 || !is_terminal(last) {
@@ -91,19 +91,19 @@ impl Said {
         if said.is_none() != ours {
             return Some(format!("the agent said {said:?}, and the client hears {last}"));
         }
-        let (mut verifier, mut findings) = (Verifier::new(Side::new(self.to.dialect)), Vec::new());
+        let (mut verifier, mut findings) = (Verifier::new(PeerDialect::new(self.to.dialect)), Vec::new());
         verifier.push(text.as_bytes(), &mut findings);
         verifier.finish(&mut findings);
-        let finding = findings.iter().find(|finding| finding.rule.severity() == Severity::Violation)?;
+        let finding = findings.iter().find(|finding| finding.rule.severity() == RuleSeverity::Violation)?;
         Some(format!("its client refuses it: {finding:?}\n{text}"))
     }
 
     /// The first thing that is wrong at any byte.
-    fn verdict(&self) -> Option<String> {
-        let (whole, mut seen) = (self.whole(), HashSet::new());
+    fn first_fault(&self) -> Option<String> {
+        let (whole, mut seen) = (self.translate_all(), HashSet::new());
         for at in 0..=self.bytes.len() {
-            for stop in [Stop::Ended, Stop::Broke] {
-                if let Some(wrong) = self.judged(at, stop, &whole, &mut seen) {
+            for stop in [BodyEnd::Ended, BodyEnd::Broke] {
+                if let Some(wrong) = self.check_cut(at, stop, &whole, &mut seen) {
                     return Some(format!("{}, cut at byte {at}, {stop:?}: {wrong}\n", self.name));
                 }
             }
@@ -113,13 +113,13 @@ impl Said {
 }
 
 #[track_caller]
-fn settle(said: &[Said]) {
+fn assert_streams(said: &[AgentStream]) {
     let wrong = Mutex::new(Vec::new());
     // By turns, because folders are of very different sizes.
     std::thread::scope(|scope| {
         for turn in 0..THREADS {
             let mine = said.iter().skip(turn).step_by(THREADS);
-            let verdicts = || wrong.lock().expect("whole").extend(mine.filter_map(Said::verdict));
+            let verdicts = || wrong.lock().expect("whole").extend(mine.filter_map(AgentStream::first_fault));
             scope.spawn(verdicts);
         }
     });
@@ -130,43 +130,49 @@ fn settle(said: &[Said]) {
 /// One terminal event, the last one; a success only if the agent said so; everything that was whole before the cut; and
 /// nothing that the client's own rules refuse.
 #[test]
-fn a_stream_that_is_cut_at_any_byte_has_one_end() {
-    settle(&cases("stream").iter().map(Said::of).collect::<Vec<_>>());
+fn ends_a_stream_cut_at_any_byte_exactly_once() {
+    assert_streams(&cases("stream").iter().map(AgentStream::from_case).collect::<Vec<_>>());
 }
 
 /// The same of agents that speak protobuf: the streams of the corpus that become AG-UI, as such an agent says them.
 #[test]
-fn a_stream_of_messages_that_is_cut_at_any_byte_has_one_end() {
+fn ends_a_protobuf_stream_cut_at_any_byte_exactly_once() {
     let is_canonical = |case: &&Case| std::ptr::eq(case.to.dialect, &raw const AG_UI);
     let said = |case: &Case| {
-        let mut stream = Stream::new(case.from, case.to, Some(Ids::new("t1", "r1")), Limits::default());
+        let mut stream = Stream::new(case.from, case.to, Some(RunIds::new("t1", "r1")), SseLimits::default());
         stream.write_as(Framing::Proto);
         let mut bytes = Vec::new();
         stream.push(case.read("input.sse").as_bytes(), super::NOW, &mut bytes).expect("no limit is passed");
         let _ = stream.finish(super::NOW, &mut bytes);
-        Said { name: case.folder.display().to_string(), from: case.to, to: case.to, framing: Framing::Proto, bytes }
+        AgentStream {
+            name: case.folder.display().to_string(),
+            from: case.to,
+            to: case.to,
+            framing: Framing::Proto,
+            bytes,
+        }
     };
-    settle(&cases("stream").iter().filter(is_canonical).map(said).collect::<Vec<_>>());
+    assert_streams(&cases("stream").iter().filter(is_canonical).map(said).collect::<Vec<_>>());
 }
 
 /// An agent that stopped has broken no rule, however strict the route is: its client is told that it stopped.
 #[test]
-fn a_cut_is_no_violation() {
+fn does_not_report_truncation_as_a_violation() {
     let mut wrong = Vec::new();
     for case in cases("stream") {
         let input = case.read("input.sse").into_bytes();
         let strict = |said: &[u8]| {
-            let stream = Stream::new(case.from, case.to, Some(Ids::new("t1", "r1")), Limits::default());
-            let (mut stream, mut heard) = (stream.guarded(Mode::Strict), Vec::new());
+            let stream = Stream::new(case.from, case.to, Some(RunIds::new("t1", "r1")), SseLimits::default());
+            let (mut stream, mut heard) = (stream.with_guard_mode(GuardMode::Strict), Vec::new());
             stream.push(said, super::NOW, &mut heard)?;
             stream.finish(super::NOW, &mut heard)
         };
         // Many cases are about rules that are broken.
-        if strict(&input) == Err(Fault::Violation) {
+        if strict(&input) == Err(StreamError::Violation) {
             continue;
         }
         // An odd stride, so that every part of an event is met in some case.
-        let violation = (0..input.len()).step_by(3).find(|at| strict(&input[..*at]) == Err(Fault::Violation));
+        let violation = (0..input.len()).step_by(3).find(|at| strict(&input[..*at]) == Err(StreamError::Violation));
         wrong.extend(violation.map(|at| format!("{}, cut at byte {at}\n", case.folder.display())));
     }
     assert!(wrong.is_empty(), "{} streams:\n{}", wrong.len(), wrong.join("\n"));
@@ -174,26 +180,27 @@ fn a_cut_is_no_violation() {
 
 /// What came before a cut is not lost on the way either: it comes back from the client's dialect as it was.
 #[test]
-fn nothing_is_lost_of_a_stream_that_is_cut_behind_any_event() {
+fn keeps_all_events_before_a_cut() {
     let mut wrong = Vec::new();
     for case in cases("stream") {
-        let (input, mut frames, mut events) = (case.read("input.sse"), Decoder::default(), Vec::new());
+        let (input, mut frames, mut events) = (case.read("input.sse"), SseDecoder::default(), Vec::new());
         let mut rest = input.as_bytes();
-        while let Step::Frame(frame) = frames.next(&mut rest) {
+        while let SseStep::Frame(frame) = frames.next(&mut rest) {
             events.push(frame.data.into_owned());
         }
         let differences = |count: usize| {
-            let mut trip = Roundtrip::new(case.from, case.to, Some(Ids::new("t1", "r1")));
-            events[..count].iter().for_each(|event| trip.event(event));
+            let mut trip = RoundTrip::new(case.from, case.to, Some(RunIds::new("t1", "r1")));
+            events[..count].iter().for_each(|event| trip.push_event(event));
             // As the gateway ends it, if it has not ended. That this comes back is not asked.
-            trip.event(r#"{"type":"RUN_ERROR","message":"cut"}"#);
+            trip.push_event(r#"{"type":"RUN_ERROR","message":"cut"}"#);
             let mut differences = trip.finish().differences;
             differences.retain(|one| one.event < count);
             differences
         };
         let whole = differences(events.len());
         // What does not come back of the whole stream is the affair of `golden`.
-        let is_new = |one: &Difference| !whole.iter().any(|known| known.event == one.event) && !is_unsaid(one);
+        let is_new =
+            |one: &RoundTripDifference| !whole.iter().any(|known| known.event == one.event) && !is_not_yet_written(one);
         let cut = |count| Some((count, differences(count).into_iter().find(is_new)?));
         if let Some((count, new)) = (0..events.len()).find_map(cut) {
             wrong.push(format!("{}, cut behind event {count}: {new:?}\n", case.folder.display()));
@@ -205,7 +212,7 @@ fn nothing_is_lost_of_a_stream_that_is_cut_behind_any_event() {
 /// What there was no word for yet when the stream was cut, on purpose: a call that is not whole is not made by peers before
 /// AG-UI 1.0, who get it carried; a span of thinking begins with its first thought; and how arguments were spelt is said
 /// with them.
-fn is_unsaid(one: &Difference) -> bool {
+fn is_not_yet_written(one: &RoundTripDifference) -> bool {
     let is_unsaid_event = ["TOOL_CALL_START", "TOOL_CALL_ARGS", "REASONING_START", "REASONING_MESSAGE_START"]
         .iter()
         .any(|kind| one.before.contains(kind));
@@ -214,11 +221,11 @@ fn is_unsaid(one: &Difference) -> bool {
 
 /// A recording that is heard whole says so as well: the corpus has streams of every ending.
 #[test]
-fn the_corpus_has_every_ending() {
+fn corpus_covers_every_ending() {
     let mut endings = HashSet::new();
     for case in cases("stream") {
-        let (heard, _) = hear(case.from, case.to, [case.read("input.sse").as_bytes()]);
-        let last = data(&heard).pop().expect("an event");
+        let (heard, _) = translate_stream(case.from, case.to, [case.read("input.sse").as_bytes()]);
+        let last = frame_data(&heard).pop().expect("an event");
         endings.insert((last.contains("RUN_FINISHED"), last.contains(TRUNCATED.0)));
     }
     assert_eq!(endings.len(), 3, "{endings:?}");

@@ -1,34 +1,34 @@
 //! Agents of two steps that stop, and are asked to go on: the client hears nothing of it.
 
-use super::super::support::client::{INPUT, ask, post};
+use super::super::support::client::{INPUT, post, send_request};
 use super::super::support::gateway::{Gateway, Setup};
-use super::super::support::sse::{failed, succeeded};
-use super::super::two_steps::{HEARD, frames};
-use super::agent::{Order, Orders, Way, agent};
+use super::super::support::sse::{assert_failed, assert_succeeded};
+use super::super::two_steps::{EXPECTED_EVENTS, frames};
+use super::agent::{AgentAction, AgentScripts, CutKind, start_agent};
 use std::sync::{Arc, Mutex};
 use tokio::task::JoinSet;
 
 /// The answer to the first step.
-const NAMED: &str = "HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 30\r\n\r\n{\"threadId\":\"T9\",\"runId\":\"R9\"}";
+const FIRST_STEP_ANSWER: &str = "HTTP/1.1 202 Accepted\r\nContent-Type: application/json\r\nConnection: close\r\nContent-Length: 30\r\n\r\n{\"threadId\":\"T9\",\"runId\":\"R9\"}";
 
 /// Clients at once. Most of the time each waits until the agent is asked again.
 const CLIENTS: usize = 24;
 
 /// The ways that two steps make something else of than one. Resets are in `two_steps`.
-const WAYS: [Way; 3] = [Way::LastChunk, Way::NoLastChunk, Way::InsideChunk];
+const CUTS: [CutKind; 3] = [CutKind::LastChunk, CutKind::NoLastChunk, CutKind::InsideChunk];
 
 /// The second step is cut behind every byte. Behind the first event the third brings the rest, and nothing twice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_step_that_stops_anywhere_goes_on() {
-    let orders = Arc::<Orders>::default();
-    let upstream = agent(&orders).await;
+async fn resumes_a_second_step_cut_at_any_byte() {
+    let orders = Arc::<AgentScripts>::default();
+    let upstream = start_agent(&orders).await;
     let routes = format!(
         "routes: [{{name: run, path: /run, client: ag-ui, agent: social-app, upstream: [{upstream}], events: \"/events/{{thread_id}}\"}}]"
     );
     let gateway = Gateway::start(Setup { routes: &routes, ..Setup::default() }).await;
     let all = frames("R9");
     let (first, length) = (all[0].len(), all.concat().len());
-    let trials: Vec<_> = (0..length).map(|at| (at, WAYS[at % WAYS.len()])).collect();
+    let trials: Vec<_> = (0..length).map(|at| (at, CUTS[at % CUTS.len()])).collect();
     let trials = Arc::new(Mutex::new(trials));
     let mut clients = JoinSet::new();
     for _ in 0..CLIENTS {
@@ -36,17 +36,20 @@ async fn a_second_step_that_stops_anywhere_goes_on() {
         clients.spawn(async move {
             while let Some((at, way)) = { trials.lock().expect("whole").pop() } {
                 let id = format!("{at}-{way:?}");
-                let second = Order::Say(way.response(&all.concat().as_bytes()[..at]));
-                orders.give(&id, [Order::Say(NAMED.into()), second, Order::Behind(all.clone())]);
+                let second = AgentAction::Send(way.response(&all.concat().as_bytes()[..at]));
+                orders.add(
+                    &id,
+                    [AgentAction::Send(FIRST_STEP_ANSWER.into()), second, AgentAction::ResumeAfter(all.clone())],
+                );
                 let request = post("/run", &format!("X-Request-Id: {id}\r\nConnection: close\r\n"), INPUT);
-                let answer = ask(data, request).await;
+                let answer = send_request(data, request).await;
                 if at < first {
                     // Without an id there is nothing to go on from. A last event may lack its blank line.
-                    let said = if answer.text().contains("RUN_STARTED") { &HEARD[..1] } else { &[] };
-                    failed(&answer, "upstream_truncated", said);
-                    assert!(said.is_empty() || way == Way::LastChunk && at + 2 >= first, "{id}");
+                    let said = if answer.text().contains("RUN_STARTED") { &EXPECTED_EVENTS[..1] } else { &[] };
+                    assert_failed(&answer, "upstream_truncated", said);
+                    assert!(said.is_empty() || way == CutKind::LastChunk && at + 2 >= first, "{id}");
                 } else {
-                    succeeded(&answer, HEARD);
+                    assert_succeeded(&answer, EXPECTED_EVENTS);
                 }
             }
         });

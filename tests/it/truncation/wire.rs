@@ -1,16 +1,16 @@
 //! Agents that stop on real sockets, before the real gateway.
 
-use super::super::between::h2;
 use super::super::golden::{Case, cases};
+use super::super::network_faults::connect_h2;
 use super::super::support::client::{Answer, Client, End, INPUT};
 use super::super::support::gateway::{Gateway, Setup};
-use super::super::support::{eventually, soon, within};
-use super::agent::{Order, Orders, WAYS, Way, agent};
-use super::{Left, cut, data};
+use super::super::support::{eventually, within, within_deadline};
+use super::agent::{ALL_CUTS, AgentAction, AgentScripts, CutKind, start_agent};
+use super::{TruncatedRun, frame_data, run_truncated};
 use bytes::Bytes;
 use diglot::codec::Framing;
-use diglot::dialect::{self, Side};
-use diglot::event::run::Ending;
+use diglot::dialect::{self, PeerDialect};
+use diglot::event::run::RunEnding;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::SendRequest;
@@ -25,26 +25,26 @@ use tokio::task::JoinSet;
 const CLIENTS: usize = 16;
 
 /// How long the whole may take. A machine that does nothing else needs a tenth.
-const ALL_OF_IT: Duration = Duration::from_secs(600);
+const TOTAL_TIME_LIMIT: Duration = Duration::from_secs(600);
 
 /// One run: where its agent stops, how, and what its client has to hear.
 #[derive(Clone)]
 struct Trial {
     case: usize,
     at: usize,
-    way: Way,
+    cut: CutKind,
     /// whether it is kept for clients that come back
     kept: bool,
 }
 
 /// The name of a side's folder as `client` or `agent` of a route: `hai.blocks` is `{dialect: hai, content: blocks}`.
-fn mapping(name: &str) -> String {
+fn side_yaml(name: &str) -> String {
     let (dialect, words) = name.split_once('.').unwrap_or((name, ""));
     let option = |word: &str| match word.split_once('=') {
         Some(("tool", tool)) => format!(", interrupt_tool: {tool}"),
         Some((option, choice)) => format!(", {option}: \"{}\"", choice.replace('-', ".")),
         None => {
-            let (option, ..) = dialect::CHOICES.iter().find(|(_, choice, _)| *choice == word).expect(word);
+            let (option, ..) = dialect::OPTION_CHOICES.iter().find(|(_, choice, _)| *choice == word).expect(word);
             format!(", {option}: {word}")
         }
     };
@@ -53,17 +53,17 @@ fn mapping(name: &str) -> String {
 }
 
 /// The pair that a case belongs to, as its folder says it.
-fn pair(case: &Case) -> String {
+fn pair_name(case: &Case) -> String {
     let folder = case.folder.parent().expect("a pair");
     folder.file_name().expect("a name").to_string_lossy().into_owned()
 }
 
 /// A gateway with two routes for each pair of the corpus: `p0`, `p1` and so on, whose runs end with their clients, and `k0`, `k1`,
 /// whose runs are kept; at paths of these names.
-async fn gateway(pairs: &[String], upstream: &str) -> Gateway {
+async fn start_gateway(pairs: &[String], upstream: &str) -> Gateway {
     let route = |(number, pair): (usize, &String)| {
         let (agent, client) = pair.split_once("-to-").expect("<agent>-to-<client>");
-        let (agent, client) = (mapping(agent), mapping(client));
+        let (agent, client) = (side_yaml(agent), side_yaml(client));
         let route = |kind: &str, more: &str| {
             format!(
                 "  - {{name: {kind}{number}, path: /{kind}{number}, client: {client}, agent: {agent}, upstream: [{upstream}]{more}}}\n"
@@ -76,7 +76,7 @@ async fn gateway(pairs: &[String], upstream: &str) -> Gateway {
 }
 
 /// Where each event of a stream begins, ends, and is about to.
-fn edges(input: &[u8]) -> Vec<usize> {
+fn event_boundaries(input: &[u8]) -> Vec<usize> {
     let ends = (0..input.len()).filter(|at| input[..*at].ends_with(b"\n\n") || input[..*at].ends_with(b"\r\r"));
     let mut edges: Vec<_> = ends.flat_map(|end| [end - 2, end - 1, end, end + 1]).collect();
     edges.extend([0, 1, input.len()]);
@@ -87,7 +87,7 @@ fn edges(input: &[u8]) -> Vec<usize> {
 }
 
 /// Events as values, without the times that the gateway's clock said.
-fn timeless(body: &str) -> Vec<String> {
+fn without_timestamps(body: &str) -> Vec<String> {
     fn strip(value: &mut Value) {
         match value {
             Value::Object(members) => {
@@ -106,72 +106,72 @@ fn timeless(body: &str) -> Vec<String> {
         // Half a surrogate pair is JSON, and no text.
         Err(_) => event,
     };
-    data(body).into_iter().map(event).collect()
+    frame_data(body).into_iter().map(event).collect()
 }
 
 /// A client of either version, whose connection serves run after run.
-enum Ear {
+enum RunClient {
     Http1(Client),
     Http2(SendRequest<Full<Bytes>>),
 }
 
 /// What it still has to hear of one answer.
-enum Sound<'e> {
+enum RunBody<'e> {
     Http1(&'e mut Client),
     Http2(Incoming),
 }
 
 /// A run that is reset by its agent when its client has heard so many events.
-type Reset = Option<(oneshot::Sender<()>, usize)>;
+type ResetTrigger = Option<(oneshot::Sender<()>, usize)>;
 
-fn frames(body: &[u8]) -> usize {
+fn count_frames(body: &[u8]) -> usize {
     body.windows(2).filter(|two| two == b"\n\n").count()
 }
 
-impl Ear {
+impl RunClient {
     /// Starts a run and hears it to its end.
-    async fn hear(&mut self, path: &str, id: &str, input: &str, mut reset: Reset) -> Answer {
+    async fn run_to_end(&mut self, path: &str, id: &str, input: &str, mut reset: ResetTrigger) -> Answer {
         let (mut answer, mut sound) = self.start(path, id, input).await;
         loop {
-            if let Some((reset, _)) = reset.take_if(|(_, events)| frames(&answer.body) >= *events) {
+            if let Some((reset, _)) = reset.take_if(|(_, events)| count_frames(&answer.body) >= *events) {
                 // A run whose terminal event has come may be over, and its agent left alone.
                 let _ = reset.send(());
             }
-            match sound.piece().await {
+            match sound.next_chunk().await {
                 Ok(piece) => answer.body.extend(piece),
                 Err(end) => return Answer { end, ..answer },
             }
         }
     }
 
-    async fn start(&mut self, path: &str, id: &str, input: &str) -> (Answer, Sound<'_>) {
+    async fn start(&mut self, path: &str, id: &str, input: &str) -> (Answer, RunBody<'_>) {
         match self {
-            Ear::Http1(client) => {
+            RunClient::Http1(client) => {
                 let length = input.len();
                 let head = format!(
                     "POST {path} HTTP/1.1\r\nHost: gateway\r\nX-Request-Id: {id}\r\nContent-Type: application/json\r\nAccept: text/event-stream\r\nContent-Length: {length}\r\n\r\n"
                 );
                 client.send(head + input).await;
-                (client.head().await, Sound::Http1(client))
+                (client.read_head().await, RunBody::Http1(client))
             }
-            Ear::Http2(sender) => {
+            RunClient::Http2(sender) => {
                 let request = http::Request::post(format!("http://gateway{path}")).header("x-request-id", id);
                 let request = request.body(Full::new(Bytes::copy_from_slice(input.as_bytes()))).expect("a request");
-                let response = soon("an answer", sender.send_request(request)).await.expect("an answer");
+                let response = within_deadline("an answer", sender.send_request(request)).await.expect("an answer");
                 let status = response.status().as_u16();
                 let answer = Answer { status, headers: Vec::new(), body: Vec::new(), end: End::Cut };
-                (answer, Sound::Http2(response.into_body()))
+                (answer, RunBody::Http2(response.into_body()))
             }
         }
     }
 }
 
-impl Sound<'_> {
+impl RunBody<'_> {
     /// The next piece, or how it ended.
-    async fn piece(&mut self) -> Result<Vec<u8>, End> {
+    async fn next_chunk(&mut self) -> Result<Vec<u8>, End> {
         match self {
-            Sound::Http1(client) => client.piece().await,
-            Sound::Http2(body) => match soon("a frame", body.frame()).await {
+            RunBody::Http1(client) => client.next_chunk().await,
+            RunBody::Http2(body) => match within_deadline("a frame", body.frame()).await {
                 None => Err(End::Clean),
                 Some(Err(_)) => Err(End::Cut),
                 Some(Ok(frame)) => Ok(frame.into_data().unwrap_or_default().to_vec()),
@@ -181,41 +181,45 @@ impl Sound<'_> {
 }
 
 /// What a trial has to end with, for the counters.
-fn outcome(said: Option<Ending>) -> &'static str {
+fn outcome_label(said: Option<RunEnding>) -> &'static str {
     match said {
-        Some(Ending::Finished) => "finished",
-        Some(Ending::Failed) => "agent_error",
-        Some(Ending::Cancelled) => "cancelled",
+        Some(RunEnding::Finished) => "finished",
+        Some(RunEnding::Failed) => "agent_error",
+        Some(RunEnding::Cancelled) => "cancelled",
         None => "upstream_error",
     }
 }
 
-struct Bench {
+struct TrialRunner {
     cases: Vec<Case>,
     inputs: Vec<Vec<u8>>,
     pairs: Vec<String>,
-    orders: Arc<Orders>,
+    orders: Arc<AgentScripts>,
 }
 
-impl Bench {
+impl TrialRunner {
     /// Plays one trial. Gives how it has to be counted, and what was wrong.
-    async fn play(&self, ear: &mut Ear, trial: &Trial) -> (&'static str, Option<String>) {
-        let Trial { case, at, way, kept } = *trial;
+    async fn play(&self, ear: &mut RunClient, trial: &Trial) -> (&'static str, Option<String>) {
+        let Trial { case, at, cut: way, kept } = *trial;
         let (own, said) = (&self.cases[case], &self.inputs[case][..at]);
-        let (from, to): (Side, Side) = (own.from, own.to);
-        let (id, number) = (format!("{case}-{at}-{way:?}"), self.number(own));
+        let (from, to): (PeerDialect, PeerDialect) = (own.from, own.to);
+        let (id, number) = (format!("{case}-{at}-{way:?}"), self.pair_number(own));
         let (path, run) = if kept { (format!("/k{number}"), id.as_str()) } else { (format!("/p{number}"), "r1") };
         let input = INPUT.replace("\"r1\"", &format!("\"{run}\""));
-        let Left { heard, before, said: ending } = cut(from, to, run, Framing::Sse, said, way.stop(), way.reason());
+        let TruncatedRun { output: heard, before, agent_ending: ending } =
+            run_truncated(from, to, run, Framing::Sse, said, way.body_end(), way.expected_error());
         let (tell, told) = oneshot::channel();
         let (order, reset) = match way {
-            Way::Reset => (Order::Reset(way.response(said), told), Some((tell, frames(&heard[..before])))),
-            _ => (Order::Say(way.response(said)), None),
+            CutKind::Reset => {
+                (AgentAction::Reset(way.response(said), told), Some((tell, count_frames(&heard[..before]))))
+            }
+            _ => (AgentAction::Send(way.response(said)), None),
         };
-        self.orders.give(&id, [order]);
-        let answer = ear.hear(&path, &id, &input, reset).await;
-        let expected = timeless(std::str::from_utf8(&heard).expect("UTF-8"));
-        let actual = if answer.status == 200 { timeless(answer.text()) } else { vec![answer.text().to_owned()] };
+        self.orders.add(&id, [order]);
+        let answer = ear.run_to_end(&path, &id, &input, reset).await;
+        let expected = without_timestamps(std::str::from_utf8(&heard).expect("UTF-8"));
+        let actual =
+            if answer.status == 200 { without_timestamps(answer.text()) } else { vec![answer.text().to_owned()] };
         let wrong = (answer.end != End::Clean || actual != expected).then(|| {
             let name = own.folder.display();
             let at = (0..expected.len()).find(|at| actual.get(*at) != expected.get(*at)).unwrap_or(expected.len());
@@ -227,38 +231,43 @@ impl Bench {
                 answer.end
             )
         });
-        (outcome(ending), wrong)
+        (outcome_label(ending), wrong)
     }
 
-    fn number(&self, case: &Case) -> usize {
-        self.pairs.iter().position(|own| *own == pair(case)).expect("a pair")
+    fn pair_number(&self, case: &Case) -> usize {
+        self.pairs.iter().position(|own| *own == pair_name(case)).expect("a pair")
     }
 }
 
 fn trials(inputs: &[Vec<u8>]) -> Vec<Trial> {
     let all = std::env::var_os("DIGLOT_CUTS").is_some();
     let places = inputs.iter().enumerate().flat_map(|(case, input)| {
-        let places = if all { (0..=input.len()).collect() } else { edges(input) };
+        let places = if all { (0..=input.len()).collect() } else { event_boundaries(input) };
         places.into_iter().map(move |at| (case, at))
     });
     places
         .enumerate()
-        .map(|(turn, (case, at))| Trial { case, at, way: WAYS[turn % WAYS.len()], kept: turn / WAYS.len() % 2 == 1 })
+        .map(|(turn, (case, at))| Trial {
+            case,
+            at,
+            cut: ALL_CUTS[turn % ALL_CUTS.len()],
+            kept: turn / ALL_CUTS.len() % 2 == 1,
+        })
         .collect()
 }
 
 /// Every client hears what `core` says, in a body that ends cleanly, and every run is counted once by how it ended.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_agent_that_stops_anywhere_in_any_way_has_one_end() {
+async fn ends_every_truncated_run_once_and_counts_it_once() {
     let cases = cases("stream");
     let inputs: Vec<_> = cases.iter().map(|case| case.read("input.sse").into_bytes()).collect();
-    let mut pairs: Vec<_> = cases.iter().map(pair).collect();
+    let mut pairs: Vec<_> = cases.iter().map(pair_name).collect();
     pairs.dedup();
-    let orders = Arc::<Orders>::default();
-    let upstream = agent(&orders).await;
-    let gateway = gateway(&pairs, &upstream).await;
+    let orders = Arc::<AgentScripts>::default();
+    let upstream = start_agent(&orders).await;
+    let gateway = start_gateway(&pairs, &upstream).await;
     let trials = trials(&inputs);
-    let (count, bench) = (trials.len(), Arc::new(Bench { cases, inputs, pairs, orders }));
+    let (count, bench) = (trials.len(), Arc::new(TrialRunner { cases, inputs, pairs, orders }));
     let trials = Arc::new(Mutex::new(trials));
 
     let mut clients = JoinSet::new();
@@ -267,8 +276,8 @@ async fn an_agent_that_stops_anywhere_in_any_way_has_one_end() {
         clients.spawn(async move {
             let (mut counted, mut wrong) = (BTreeMap::<&str, usize>::new(), Vec::new());
             let mut ear = match client % 2 {
-                0 => Ear::Http1(Client::connect(data).await),
-                _ => Ear::Http2(h2(data, (1 << 16) - 1).await),
+                0 => RunClient::Http1(Client::connect(data).await),
+                _ => RunClient::Http2(connect_h2(data, (1 << 16) - 1).await),
             };
             loop {
                 let Some(trial) = trials.lock().expect("whole").pop() else { return (counted, wrong) };
@@ -279,7 +288,7 @@ async fn an_agent_that_stops_anywhere_in_any_way_has_one_end() {
         });
     }
     let (mut counted, mut wrong) = (BTreeMap::<&str, usize>::new(), Vec::new());
-    for (own, failed) in within(ALL_OF_IT, "every cut", clients.join_all()).await {
+    for (own, failed) in within(TOTAL_TIME_LIMIT, "every cut", clients.join_all()).await {
         own.into_iter().for_each(|(outcome, count)| *counted.entry(outcome).or_default() += count);
         wrong.extend(failed);
     }
@@ -289,7 +298,7 @@ async fn an_agent_that_stops_anywhere_in_any_way_has_one_end() {
 
     // The counters of all routes say the same, and nothing is left.
     let total = async |name: &str| {
-        let text = gateway.ask("/metrics").await;
+        let text = gateway.get_status("/metrics").await;
         let series = text.text().lines().filter(|line| line.starts_with(name));
         series.map(|line| line.rsplit(' ').next().expect("a value").parse::<usize>().expect("a count")).sum::<usize>()
     };

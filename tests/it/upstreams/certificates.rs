@@ -40,7 +40,7 @@ pub struct Authority<'f> {
 }
 
 /// A certificate and its key, and whom it comes from.
-pub struct Pair {
+pub struct CertifiedKey {
     pub cert: PathBuf,
     pub key: PathBuf,
 }
@@ -68,21 +68,21 @@ impl<'f> Authority<'f> {
     }
 
     /// A certificate for a host, or for a client.
-    pub fn certifies(&self, file: &str, host: &str) -> Pair {
-        Pair::by(self.folder, &format!("-CA {0}.pem -CAkey {0}.key", self.name), file, host)
+    pub fn issue(&self, file: &str, host: &str) -> CertifiedKey {
+        CertifiedKey::create(self.folder, &format!("-CA {0}.pem -CAkey {0}.key", self.name), file, host)
     }
 }
 
-impl Pair {
+impl CertifiedKey {
     /// A certificate that comes from nobody.
-    pub fn alone(folder: &Folder, file: &str, host: &str) -> Pair {
-        Pair::by(folder, "", file, host)
+    pub fn self_signed(folder: &Folder, file: &str, host: &str) -> CertifiedKey {
+        CertifiedKey::create(folder, "", file, host)
     }
 
-    fn by(folder: &Folder, by: &str, file: &str, host: &str) -> Pair {
+    fn create(folder: &Folder, by: &str, file: &str, host: &str) -> CertifiedKey {
         let what = format!("-addext subjectAltName=DNS:{host} -addext basicConstraints=critical,CA:FALSE");
         openssl(&folder.0, &format!("{NEW} {by} -subj /CN={host} -keyout {file}.key -out {file}.pem {what}"));
-        Pair { cert: folder.path(&format!("{file}.pem")), key: folder.path(&format!("{file}.key")) }
+        CertifiedKey { cert: folder.path(&format!("{file}.pem")), key: folder.path(&format!("{file}.key")) }
     }
 
     /// A server with it, which speaks these protocols, and asks clients for a certificate of `clients`.

@@ -1,11 +1,11 @@
 //! Agents of HTTP/2: many runs on one connection, and what the protocol says that HTTP/1.1 cannot.
 
-use super::choice::idle;
-use super::served::{Kind, Served, Way};
-use super::{all_run, before, held, runs, until};
-use crate::support::client::run;
-use crate::support::sse::{WHOLE, succeeded};
-use crate::support::{eventually, soon};
+use super::load_balancing::wait_until_idle;
+use super::test_agent::{AgentConfig, AnswerMode, TestAgent};
+use super::{assert_concurrent_runs, assert_run, open_held_run, start_gateway, wait_until};
+use crate::support::client::post_run;
+use crate::support::sse::{COMPLETE_RUN, assert_succeeded};
+use crate::support::{eventually, within_deadline};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -18,101 +18,101 @@ const NO_ERROR: u32 = 0;
 const INTERNAL_ERROR: u32 = 2;
 const REFUSED_STREAM: u32 = 7;
 
-async fn agent() -> Served {
-    Served::start(Kind { h2: true, ..Kind::default() }).await
+async fn start_h2_agent() -> TestAgent {
+    TestAgent::start(AgentConfig { h2: true, ..AgentConfig::default() }).await
 }
 
-fn upstream(agent: &Served) -> String {
+fn h2_upstream(agent: &TestAgent) -> String {
     format!("{{url: {}, http: 2}}", agent.url())
 }
 
 #[tokio::test]
-async fn many_runs_share_one_connection() {
-    let agent = agent().await;
-    agent.says(Way::Hold);
-    let gateway = before(&upstream(&agent), "").await;
+async fn runs_share_one_h2_connection() {
+    let agent = start_h2_agent().await;
+    agent.set_answer(AnswerMode::Hold);
+    let gateway = start_gateway(&h2_upstream(&agent), "").await;
     let mut clients = Vec::new();
     for _ in 0..50 {
-        clients.push(held(&gateway).await);
+        clients.push(open_held_run(&gateway).await);
     }
-    assert_eq!((agent.open(), agent.over_h2(), agent.connections()), (50, 50, 1));
-    let path = agent.last().uri().path().to_owned();
+    assert_eq!((agent.open_run_count(), agent.h2_run_count(), agent.connection_count()), (50, 50, 1));
+    let path = agent.last_request().uri().path().to_owned();
     assert_eq!(path, "/agent");
-    agent.finish();
+    agent.finish_runs();
     for client in &mut clients {
-        client.until("RUN_FINISHED").await;
+        client.read_until("RUN_FINISHED").await;
     }
-    agent.says(Way::Whole);
-    runs(&gateway).await;
-    assert_eq!(agent.connections(), 1);
+    agent.set_answer(AnswerMode::Whole);
+    assert_run(&gateway).await;
+    assert_eq!(agent.connection_count(), 1);
 }
 
 #[tokio::test]
-async fn a_run_whose_client_left_is_reset_and_the_connection_serves_on() {
-    let agent = agent().await;
-    agent.says(Way::Hold);
-    let gateway = before(&upstream(&agent), "").await;
-    let first = held(&gateway).await;
-    let mut second = held(&gateway).await;
+async fn resets_only_the_stream_of_a_departed_client() {
+    let agent = start_h2_agent().await;
+    agent.set_answer(AnswerMode::Hold);
+    let gateway = start_gateway(&h2_upstream(&agent), "").await;
+    let first = open_held_run(&gateway).await;
+    let mut second = open_held_run(&gateway).await;
     drop(first);
-    until("the reset", || agent.cancelled() == 1).await;
-    assert_eq!(agent.open(), 1);
-    agent.says(Way::Whole);
-    runs(&gateway).await;
-    agent.finish();
-    second.until("RUN_FINISHED").await;
-    assert_eq!((agent.cancelled(), agent.connections()), (1, 1));
+    wait_until("the reset", || agent.cancelled_count() == 1).await;
+    assert_eq!(agent.open_run_count(), 1);
+    agent.set_answer(AnswerMode::Whole);
+    assert_run(&gateway).await;
+    agent.finish_runs();
+    second.read_until("RUN_FINISHED").await;
+    assert_eq!((agent.cancelled_count(), agent.connection_count()), (1, 1));
 }
 
 #[tokio::test]
-async fn an_agent_that_takes_few_runs_on_a_connection_gets_more_connections() {
-    let agent = Served::start(Kind { h2: true, streams: Some(2), ..Kind::default() }).await;
-    let gateway = before(&upstream(&agent), "").await;
+async fn opens_more_connections_at_the_agents_stream_limit() {
+    let agent = TestAgent::start(AgentConfig { h2: true, streams: Some(2), ..AgentConfig::default() }).await;
+    let gateway = start_gateway(&h2_upstream(&agent), "").await;
     // From the first answer on it is known how many it takes.
-    runs(&gateway).await;
-    idle(&gateway).await;
-    agent.says(Way::Hold);
+    assert_run(&gateway).await;
+    wait_until_idle(&gateway).await;
+    agent.set_answer(AnswerMode::Hold);
     let mut clients = Vec::new();
     for _ in 0..6 {
-        clients.push(held(&gateway).await);
+        clients.push(open_held_run(&gateway).await);
     }
-    assert_eq!((agent.open(), agent.connections()), (6, 3));
-    agent.finish();
+    assert_eq!((agent.open_run_count(), agent.connection_count()), (6, 3));
+    agent.finish_runs();
     for client in &mut clients {
-        client.until("RUN_FINISHED").await;
+        client.read_until("RUN_FINISHED").await;
     }
 }
 
 /// One that is killed says no GOAWAY, so a run that comes before the end of the connection is noticed may be lost with it;
 /// once it is, there is no connection, and later a new one.
 #[tokio::test]
-async fn an_agent_that_is_killed_and_comes_back_is_asked_again() {
-    let mut agent = agent().await;
-    let gateway = before(&upstream(&agent), "").await;
+async fn reconnects_to_a_restarted_h2_agent() {
+    let mut agent = start_h2_agent().await;
+    let gateway = start_gateway(&h2_upstream(&agent), "").await;
     for _ in 0..3 {
-        all_run(&gateway, 10).await;
-        let before = agent.runs();
+        assert_concurrent_runs(&gateway, 10).await;
+        let before = agent.run_count();
         agent.kill().await;
         eventually("a connection that is refused", async || {
-            let answer = run(gateway.data, "/run").await;
+            let answer = post_run(gateway.data, "/run").await;
             assert_eq!(answer.status, 502, "{}", answer.text());
             answer.text().contains("upstream_unreachable").then_some(())
         })
         .await;
         agent.restart().await;
-        all_run(&gateway, 10).await;
-        assert_eq!(agent.runs(), before + 10);
+        assert_concurrent_runs(&gateway, 10).await;
+        assert_eq!(agent.run_count(), before + 10);
     }
 }
 
 /// Over cleartext nobody can say so in words: the agent answers something else, or closes.
 #[tokio::test]
-async fn an_agent_that_speaks_no_http2_gets_no_run() {
-    let agent = Served::plain().await;
-    let gateway = before(&upstream(&agent), "").await;
-    let answer = run(gateway.data, "/run").await;
+async fn answers_502_when_the_agent_does_not_speak_http2() {
+    let agent = TestAgent::start_plain().await;
+    let gateway = start_gateway(&h2_upstream(&agent), "").await;
+    let answer = post_run(gateway.data, "/run").await;
     assert_eq!(answer.status, 502, "{}", answer.text());
-    assert_eq!(agent.runs(), 0);
+    assert_eq!(agent.run_count(), 0);
 }
 
 fn frame(kind: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
@@ -126,7 +126,7 @@ fn goaway(last: u32, code: u32) -> Vec<u8> {
 }
 
 /// Answers the first request on a connection with these frames, and closes it.
-async fn refuse(mut stream: TcpStream, frames: &[u8]) {
+async fn answer_once_and_close(mut stream: TcpStream, frames: &[u8]) {
     let mut preface = [0; 24];
     stream.read_exact(&mut preface).await.expect("a preface");
     stream.write_all(&frame(SETTINGS, 0, &[])).await.expect("it reads");
@@ -148,41 +148,42 @@ async fn refuse(mut stream: TcpStream, frames: &[u8]) {
 
 /// Runs once before an agent that refuses the first request with `frames`, and another one that is well. Gives what the
 /// client heard and how many runs the other one got.
-async fn after(frames: Vec<u8>) -> (crate::support::client::Answer, usize) {
+async fn run_after_refusal(frames: Vec<u8>) -> (crate::support::client::Answer, usize) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
-    let other = agent().await;
+    let other = start_h2_agent().await;
     let gateway =
-        before(&format!("[{{url: \"http://{address}/\", http: 2, weight: 1000}}, {}]", upstream(&other)), "").await;
+        start_gateway(&format!("[{{url: \"http://{address}/\", http: 2, weight: 1000}}, {}]", h2_upstream(&other)), "")
+            .await;
     let refusing = async {
         let (stream, _) = listener.accept().await.expect("a connection");
         // Nobody comes again.
         drop(listener);
-        refuse(stream, &frames).await;
+        answer_once_and_close(stream, &frames).await;
     };
-    let (answer, ()) = soon("both", async { tokio::join!(run(gateway.data, "/run"), refusing) }).await;
-    (answer, other.runs())
+    let (answer, ()) = within_deadline("both", async { tokio::join!(post_run(gateway.data, "/run"), refusing) }).await;
+    (answer, other.run_count())
 }
 
 /// "The REFUSED_STREAM error code can be included in a RST_STREAM frame to indicate that the stream is being closed prior to
 /// any processing having occurred. Any request that was sent on the reset stream can be safely retried" [§8.7].
 #[tokio::test]
-async fn a_stream_that_is_refused_goes_to_another_agent() {
-    let (answer, other) = after(frame(RST_STREAM, 1, &REFUSED_STREAM.to_be_bytes())).await;
-    succeeded(&answer, WHOLE);
+async fn retries_a_refused_stream_on_another_agent() {
+    let (answer, other) = run_after_refusal(frame(RST_STREAM, 1, &REFUSED_STREAM.to_be_bytes())).await;
+    assert_succeeded(&answer, COMPLETE_RUN);
     assert_eq!(other, 1);
 }
 
 /// "Streams [...] with identifiers higher than the included last stream identifier" were not processed [§6.8].
 #[tokio::test]
-async fn a_stream_that_a_goaway_leaves_out_goes_to_another_agent() {
-    let (answer, other) = after(goaway(0, NO_ERROR)).await;
-    succeeded(&answer, WHOLE);
+async fn retries_a_stream_excluded_by_goaway_on_another_agent() {
+    let (answer, other) = run_after_refusal(goaway(0, NO_ERROR)).await;
+    assert_succeeded(&answer, COMPLETE_RUN);
     assert_eq!(other, 1);
 }
 
 #[tokio::test]
-async fn a_stream_that_the_agent_may_have_processed_does_not() {
+async fn does_not_retry_a_stream_that_may_have_been_processed() {
     let rows = [
         ("a goaway that includes it", goaway(1, NO_ERROR)),
         ("a reset for another reason", frame(RST_STREAM, 1, &INTERNAL_ERROR.to_be_bytes())),
@@ -190,7 +191,7 @@ async fn a_stream_that_the_agent_may_have_processed_does_not() {
         ("frames that are none", frame(SETTINGS, 1, &[0; 6])),
     ];
     for (what, frames) in rows {
-        let (answer, other) = after(frames).await;
+        let (answer, other) = run_after_refusal(frames).await;
         assert_eq!((answer.status, other), (502, 0), "{what}: {}", answer.text());
     }
 }

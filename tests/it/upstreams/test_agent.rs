@@ -1,7 +1,7 @@
 //! An agent on hyper's server: HTTP/1.1 or HTTP/2, on a port, over TLS or on a Unix socket. What it answers can be changed
 //! while it serves, and it can be killed and started again at the same place.
 
-use crate::support::sse::{CLOSED, FINISHED, begun};
+use crate::support::sse::{CLOSED, FINISHED, run_beginning};
 use bytes::Bytes;
 use http::{Method, Request, Response, Version};
 use http_body::{Body, Frame};
@@ -25,7 +25,7 @@ use tokio_rustls::rustls::ServerConfig;
 
 /// What it answers a run.
 #[derive(Clone, Copy, Debug)]
-pub enum Way {
+pub enum AnswerMode {
     /// a whole run
     Whole,
     /// the beginning of one, and the rest after [`Served::finish`]
@@ -38,7 +38,7 @@ pub enum Way {
 
 /// Where it listens, and how it speaks.
 #[derive(Clone, Default)]
-pub struct Kind {
+pub struct AgentConfig {
     pub tls: Option<Arc<ServerConfig>>,
     /// HTTP/2 without TLS
     pub h2: bool,
@@ -49,7 +49,7 @@ pub struct Kind {
 
 /// What happened there so far.
 #[derive(Default)]
-struct Counts {
+struct AgentCounts {
     connections: AtomicUsize,
     runs: AtomicUsize,
     over_h2: AtomicUsize,
@@ -59,16 +59,16 @@ struct Counts {
 }
 
 struct Shared {
-    way: Mutex<Way>,
+    answer_mode: Mutex<AnswerMode>,
     health: Mutex<u16>,
     finish: watch::Sender<bool>,
-    counts: Counts,
+    counts: AgentCounts,
     /// the last request of a run: its line and its fields
     last: Mutex<Option<Request<()>>>,
 }
 
-pub struct Served {
-    pub kind: Kind,
+pub struct TestAgent {
+    pub kind: AgentConfig,
     address: SocketAddr,
     shared: Arc<Shared>,
     listening: JoinSet<()>,
@@ -78,31 +78,31 @@ pub struct Served {
 /// The tasks of its connections.
 type Connections = Arc<Mutex<JoinSet<()>>>;
 
-impl Served {
-    pub async fn start(kind: Kind) -> Served {
+impl TestAgent {
+    pub async fn start(kind: AgentConfig) -> TestAgent {
         let shared = Shared {
-            way: Mutex::new(Way::Whole),
+            answer_mode: Mutex::new(AnswerMode::Whole),
             health: Mutex::new(200),
             finish: watch::Sender::new(false),
-            counts: Counts::default(),
+            counts: AgentCounts::default(),
             last: Mutex::default(),
         };
         let any = "127.0.0.1:0".parse().expect("an address");
         let (listening, serving) = (JoinSet::new(), Connections::default());
-        let mut served = Served { kind, address: any, shared: Arc::new(shared), listening, serving };
+        let mut served = TestAgent { kind, address: any, shared: Arc::new(shared), listening, serving };
         served.listen().await;
         served
     }
 
     /// One on a port, in cleartext HTTP/1.1.
-    pub async fn plain() -> Served {
-        Served::start(Kind::default()).await
+    pub async fn start_plain() -> TestAgent {
+        TestAgent::start(AgentConfig::default()).await
     }
 
     async fn listen(&mut self) {
         let (shared, kind, serving) = (Arc::clone(&self.shared), self.kind.clone(), Arc::clone(&self.serving));
-        let serve = move |stream: Box<dyn Wire>| {
-            let served = serve(Arc::clone(&shared), kind.clone(), stream);
+        let serve = move |stream: Box<dyn ByteStream>| {
+            let served = serve_connection(Arc::clone(&shared), kind.clone(), stream);
             serving.lock().expect("nobody panics").spawn(served);
         };
         if let Some(path) = &self.kind.socket {
@@ -140,8 +140,8 @@ impl Served {
 
     pub fn url(&self) -> String {
         match &self.kind {
-            Kind { socket: Some(path), .. } => format!("unix:{}:/agent", path.display()),
-            Kind { tls: Some(_), .. } => format!("https://localhost:{}/agent", self.address.port()),
+            AgentConfig { socket: Some(path), .. } => format!("unix:{}:/agent", path.display()),
+            AgentConfig { tls: Some(_), .. } => format!("https://localhost:{}/agent", self.address.port()),
             _ => format!("http://{}/agent", self.address),
         }
     }
@@ -151,70 +151,70 @@ impl Served {
         self.url().trim_end_matches("/agent").trim_end_matches(':').to_owned()
     }
 
-    pub fn says(&self, way: Way) {
-        *self.shared.way.lock().expect("nobody panics") = way;
+    pub fn set_answer(&self, way: AnswerMode) {
+        *self.shared.answer_mode.lock().expect("nobody panics") = way;
     }
 
     /// What it answers health checks.
-    pub fn is_well(&self, status: u16) {
+    pub fn set_health_status(&self, status: u16) {
         *self.shared.health.lock().expect("nobody panics") = status;
     }
 
     /// Ends every run that is held, and all that come.
-    pub fn finish(&self) {
+    pub fn finish_runs(&self) {
         self.shared.finish.send_replace(true);
     }
 
-    pub fn connections(&self) -> usize {
+    pub fn connection_count(&self) -> usize {
         self.shared.counts.connections.load(SeqCst)
     }
 
     /// Runs that were asked for.
-    pub fn runs(&self) -> usize {
+    pub fn run_count(&self) -> usize {
         self.shared.counts.runs.load(SeqCst)
     }
 
     /// Those of them over HTTP/2.
-    pub fn over_h2(&self) -> usize {
+    pub fn h2_run_count(&self) -> usize {
         self.shared.counts.over_h2.load(SeqCst)
     }
 
     /// Runs that are held now.
-    pub fn open(&self) -> usize {
+    pub fn open_run_count(&self) -> usize {
         self.shared.counts.open.load(SeqCst)
     }
 
     /// Runs that the gateway broke off.
-    pub fn cancelled(&self) -> usize {
+    pub fn cancelled_count(&self) -> usize {
         self.shared.counts.cancelled.load(SeqCst)
     }
 
     /// Health checks so far.
-    pub fn checks(&self) -> usize {
+    pub fn health_check_count(&self) -> usize {
         self.shared.counts.checks.load(SeqCst)
     }
 
     /// The last request of a run.
-    pub fn last(&self) -> Request<()> {
+    pub fn last_request(&self) -> Request<()> {
         self.shared.last.lock().expect("nobody panics").clone().expect("there was one")
     }
 }
 
 /// A connection.
-trait Wire: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Wire for S {}
+trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> ByteStream for S {}
 
-async fn serve(shared: Arc<Shared>, kind: Kind, stream: Box<dyn Wire>) {
+async fn serve_connection(shared: Arc<Shared>, kind: AgentConfig, stream: Box<dyn ByteStream>) {
     shared.counts.connections.fetch_add(1, SeqCst);
-    let Some(tls) = &kind.tls else { return converse(shared, &kind, kind.h2, stream).await };
+    let Some(tls) = &kind.tls else { return serve_http(shared, &kind, kind.h2, stream).await };
     // A gateway that does not like our certificate is what some tests are about.
     let Ok(stream) = TlsAcceptor::from(Arc::clone(tls)).accept(stream).await else { return };
     let h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-    converse(shared, &kind, h2, stream).await;
+    serve_http(shared, &kind, h2, stream).await;
 }
 
-async fn converse(shared: Arc<Shared>, kind: &Kind, h2: bool, stream: impl Wire + 'static) {
-    let service = service_fn(move |request| answer(Arc::clone(&shared), request));
+async fn serve_http(shared: Arc<Shared>, kind: &AgentConfig, h2: bool, stream: impl ByteStream + 'static) {
+    let service = service_fn(move |request| answer_request(Arc::clone(&shared), request));
     // However a connection ends, the test sees it at the other side.
     if h2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
@@ -225,9 +225,9 @@ async fn converse(shared: Arc<Shared>, kind: &Kind, h2: bool, stream: impl Wire 
     }
 }
 
-async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<Said>, Infallible> {
+async fn answer_request(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Response<AnswerBody>, Infallible> {
     let whole = |status: u16| {
-        let said = Said { pieces: Vec::new(), rest: None };
+        let said = AnswerBody { pieces: Vec::new(), rest: None };
         Ok(Response::builder().status(status).body(said).expect("an answer"))
     };
     if request.method() == Method::GET {
@@ -240,28 +240,28 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Result<Respo
     shared.counts.over_h2.fetch_add(usize::from(head.version == Version::HTTP_2), SeqCst);
     *shared.last.lock().expect("nobody panics") = Some(Request::from_parts(head, ()));
     let _ = http_body_util::BodyExt::collect(body).await;
-    let way = *shared.way.lock().expect("nobody panics");
+    let way = *shared.answer_mode.lock().expect("nobody panics");
     let said = match way {
-        Way::Whole => Said { pieces: vec![begun() + CLOSED + FINISHED], rest: None },
-        Way::Hold => {
+        AnswerMode::Whole => AnswerBody { pieces: vec![run_beginning() + CLOSED + FINISHED], rest: None },
+        AnswerMode::Hold => {
             shared.counts.open.fetch_add(1, SeqCst);
-            let (mut finish, held) = (shared.finish.subscribe(), Held(Arc::clone(&shared)));
+            let (mut finish, held) = (shared.finish.subscribe(), OpenRun(Arc::clone(&shared)));
             let rest = async move {
                 let _ = finish.wait_for(|finish| *finish).await;
                 held
             };
-            Said { pieces: vec![begun()], rest: Some(Box::pin(rest)) }
+            AnswerBody { pieces: vec![run_beginning()], rest: Some(Box::pin(rest)) }
         }
-        Way::Status(status) => return whole(status),
-        Way::Silent => std::future::pending().await,
+        AnswerMode::Status(status) => return whole(status),
+        AnswerMode::Silent => std::future::pending().await,
     };
     Ok(Response::builder().header("content-type", "text/event-stream").body(said).expect("an answer"))
 }
 
 /// A run that is held; dropped before its end it was broken off.
-struct Held(Arc<Shared>);
+struct OpenRun(Arc<Shared>);
 
-impl Drop for Held {
+impl Drop for OpenRun {
     fn drop(&mut self) {
         self.0.counts.open.fetch_sub(1, SeqCst);
         if !*self.0.finish.borrow() {
@@ -271,12 +271,12 @@ impl Drop for Held {
 }
 
 /// The body of an answer.
-struct Said {
+struct AnswerBody {
     pieces: Vec<String>,
-    rest: Option<Pin<Box<dyn Future<Output = Held> + Send>>>,
+    rest: Option<Pin<Box<dyn Future<Output = OpenRun> + Send>>>,
 }
 
-impl Body for Said {
+impl Body for AnswerBody {
     type Data = Bytes;
     type Error = Infallible;
 

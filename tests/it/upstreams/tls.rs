@@ -1,62 +1,62 @@
 //! Agents over TLS: whose certificates are believed, the gateway's own, and files that change while it runs.
 
-use super::certificates::{Authority, Folder, Pair};
-use super::choice::idle;
-use super::served::{Kind, Served};
-use super::{before, runs, until};
+use super::certificates::{Authority, CertifiedKey, Folder};
+use super::load_balancing::wait_until_idle;
+use super::test_agent::{AgentConfig, TestAgent};
+use super::{assert_run, start_gateway, wait_until};
 use crate::support::agent::{Agent, Step};
-use crate::support::client::run;
-use crate::support::gateway::{File, diglot};
-use crate::support::sse::refused;
+use crate::support::client::post_run;
+use crate::support::gateway::{TempFile, diglot};
+use crate::support::sse::assert_refused;
 use std::path::Path;
 
 const BOTH: &[&str] = &["h2", "http/1.1"];
 
-async fn agent(pair: &Pair, protocols: &[&str], clients: Option<&Path>) -> Served {
-    Served::start(Kind { tls: Some(pair.server(protocols, clients)), ..Kind::default() }).await
+async fn start_tls_agent(pair: &CertifiedKey, protocols: &[&str], clients: Option<&Path>) -> TestAgent {
+    TestAgent::start(AgentConfig { tls: Some(pair.server(protocols, clients)), ..AgentConfig::default() }).await
 }
 
-fn believing(ca: &Path) -> String {
+fn trusted_ca(ca: &Path) -> String {
     format!(", upstream_tls: {{ca: {}}}", ca.display())
 }
 
 #[tokio::test]
-async fn an_agents_certificate_has_to_come_from_the_authority_and_be_for_its_host() {
+async fn verifies_the_authority_and_host_of_agent_certificates() {
     let folder = Folder::new();
     let (ours, theirs) = (Authority::new(&folder, "ours"), Authority::new(&folder, "theirs"));
-    let good = agent(&ours.certifies("good", "localhost"), BOTH, None).await;
-    runs(&before(&good.url(), &believing(&ours.pem())).await).await;
+    let good = start_tls_agent(&ours.issue("good", "localhost"), BOTH, None).await;
+    assert_run(&start_gateway(&good.url(), &trusted_ca(&ours.pem())).await).await;
     let named = format!(", upstream_tls: {{ca: {}, server_name: localhost}}", ours.pem().display());
-    runs(&before(&good.url(), &named).await).await;
+    assert_run(&start_gateway(&good.url(), &named).await).await;
 
-    let stranger = agent(&theirs.certifies("stranger", "localhost"), BOTH, None).await;
-    let other = agent(&ours.certifies("other", "agents.internal"), BOTH, None).await;
+    let stranger = start_tls_agent(&theirs.issue("stranger", "localhost"), BOTH, None).await;
+    let other = start_tls_agent(&ours.issue("other", "agents.internal"), BOTH, None).await;
     for (agent, more) in [
-        (&stranger, believing(&ours.pem())),
-        (&other, believing(&ours.pem())),
+        (&stranger, trusted_ca(&ours.pem())),
+        (&other, trusted_ca(&ours.pem())),
         // Whom the system trusts is not the test's authority.
         (&good, String::new()),
         (&good, format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display())),
     ] {
-        let gateway = before(&agent.url(), &more).await;
-        refused(&run(gateway.data, "/run").await, 502, "upstream_tls");
+        let gateway = start_gateway(&agent.url(), &more).await;
+        assert_refused(&post_run(gateway.data, "/run").await, 502, "upstream_tls");
         let series = format!(r#"diglot_upstream_requests_total{{outcome="tls",upstream="{}"}}"#, agent.label());
         assert_eq!(gateway.metric(&series).await, 1.0, "{more}");
     }
     let named = format!(", upstream_tls: {{ca: {}, server_name: agents.internal}}", ours.pem().display());
-    runs(&before(&other.url(), &named).await).await;
-    assert_eq!((stranger.runs(), other.runs(), good.runs()), (0, 1, 2));
+    assert_run(&start_gateway(&other.url(), &named).await).await;
+    assert_eq!((stranger.run_count(), other.run_count(), good.run_count()), (0, 1, 2));
     // A certificate that comes from nobody else is believed when it is named itself.
-    let alone = Pair::alone(&folder, "alone", "localhost");
-    let agent = agent(&alone, BOTH, None).await;
-    runs(&before(&agent.url(), &believing(&alone.cert)).await).await;
+    let alone = CertifiedKey::self_signed(&folder, "alone", "localhost");
+    let agent = start_tls_agent(&alone, BOTH, None).await;
+    assert_run(&start_gateway(&agent.url(), &trusted_ca(&alone.cert)).await).await;
 }
 
 #[tokio::test]
-async fn the_version_of_http_is_what_the_agent_prefers_unless_it_is_written() {
+async fn negotiates_the_http_version_unless_configured() {
     let folder = Folder::new();
     let authority = Authority::new(&folder, "authority");
-    let pair = authority.certifies("agent", "localhost");
+    let pair = authority.issue("agent", "localhost");
     for (protocols, http, h2) in [
         (BOTH, "auto", Some(1)),
         (BOTH, "1", Some(0)),
@@ -67,57 +67,58 @@ async fn the_version_of_http_is_what_the_agent_prefers_unless_it_is_written() {
         (&["http/1.1"], "2", None),
         (&[], "2", None),
     ] {
-        let agent = agent(&pair, protocols, None).await;
-        let gateway = before(&format!("{{url: {}, http: {http}}}", agent.url()), &believing(&authority.pem())).await;
+        let agent = start_tls_agent(&pair, protocols, None).await;
+        let gateway =
+            start_gateway(&format!("{{url: {}, http: {http}}}", agent.url()), &trusted_ca(&authority.pem())).await;
         match h2 {
             Some(h2) => {
-                runs(&gateway).await;
-                assert_eq!((agent.runs(), agent.over_h2()), (1, h2), "{protocols:?} {http}");
+                assert_run(&gateway).await;
+                assert_eq!((agent.run_count(), agent.h2_run_count()), (1, h2), "{protocols:?} {http}");
             }
             None => {
-                assert_eq!(run(gateway.data, "/run").await.status, 502, "{protocols:?} {http}");
-                assert_eq!(agent.runs(), 0);
+                assert_eq!(post_run(gateway.data, "/run").await.status, 502, "{protocols:?} {http}");
+                assert_eq!(agent.run_count(), 0);
             }
         }
     }
 }
 
 #[tokio::test]
-async fn an_agent_that_asks_who_calls_is_shown_our_certificate() {
+async fn presents_a_client_certificate_when_asked() {
     let folder = Folder::new();
     let authority = Authority::new(&folder, "authority");
     let stranger = Authority::new(&folder, "stranger");
-    let pair = authority.certifies("agent", "localhost");
-    let agent = agent(&pair, BOTH, Some(&authority.pem())).await;
-    let (ours, theirs) = (authority.certifies("gateway", "gateway"), stranger.certifies("mallory", "mallory"));
-    let shown = |pair: &Pair| {
+    let pair = authority.issue("agent", "localhost");
+    let agent = start_tls_agent(&pair, BOTH, Some(&authority.pem())).await;
+    let (ours, theirs) = (authority.issue("gateway", "gateway"), stranger.issue("mallory", "mallory"));
+    let shown = |pair: &CertifiedKey| {
         let (ca, cert, key) = (authority.pem(), pair.cert.clone(), pair.key.clone());
         format!(", upstream_tls: {{ca: {}, cert: {}, key: {}}}", ca.display(), cert.display(), key.display())
     };
-    for more in [believing(&authority.pem()), shown(&theirs)] {
-        let gateway = before(&agent.url(), &more).await;
-        let answer = run(gateway.data, "/run").await;
+    for more in [trusted_ca(&authority.pem()), shown(&theirs)] {
+        let gateway = start_gateway(&agent.url(), &more).await;
+        let answer = post_run(gateway.data, "/run").await;
         // With TLS 1.3 the agent says so after the handshake, and whether that is heard before its end is a race.
         let code = if answer.text().contains("upstream_tls") { "upstream_tls" } else { "upstream_reset" };
-        refused(&answer, 502, code);
-        assert_eq!(agent.runs(), 0, "{more}");
+        assert_refused(&answer, 502, code);
+        assert_eq!(agent.run_count(), 0, "{more}");
     }
-    let gateway = before(&agent.url(), &shown(&ours)).await;
-    runs(&gateway).await;
-    assert_eq!(agent.runs(), 1);
+    let gateway = start_gateway(&agent.url(), &shown(&ours)).await;
+    assert_run(&gateway).await;
+    assert_eq!(agent.run_count(), 1);
 }
 
 /// `timeouts.connect` is for each address, with the handshake; whoever takes longer costs no run.
 #[tokio::test]
-async fn a_handshake_that_does_not_end_is_given_up_for_the_next_address() {
+async fn tries_the_next_address_after_a_stalled_handshake() {
     let folder = Folder::new();
     let authority = Authority::new(&folder, "authority");
-    let silent = Agent::playing(vec![Step::Stay]);
-    let agent = agent(&authority.certifies("agent", "localhost"), BOTH, None).await;
+    let silent = Agent::with_script(vec![Step::WaitForClose]);
+    let agent = start_tls_agent(&authority.issue("agent", "localhost"), BOTH, None).await;
     let first = format!("https://localhost:{}/", silent.address().port());
-    let more = format!("{}, timeouts: {{connect: 200ms}}", believing(&authority.pem()));
-    let gateway = before(&format!("[{{url: \"{first}\", weight: 1000}}, {}]", agent.url()), &more).await;
-    runs(&gateway).await;
+    let more = format!("{}, timeouts: {{connect: 200ms}}", trusted_ca(&authority.pem()));
+    let gateway = start_gateway(&format!("[{{url: \"{first}\", weight: 1000}}, {}]", agent.url()), &more).await;
+    assert_run(&gateway).await;
     let series =
         format!(r#"diglot_upstream_requests_total{{outcome="timed_out",upstream="{}"}}"#, first.trim_end_matches('/'));
     assert!(gateway.metric(&series).await >= 1.0);
@@ -126,11 +127,11 @@ async fn a_handshake_that_does_not_end_is_given_up_for_the_next_address() {
 /// A rotation of the authority and of our own certificate, without a restart: new connections are made with what the files
 /// say, and none that was made before is used for them.
 #[tokio::test]
-async fn files_that_change_are_used_for_new_connections() {
+async fn uses_changed_certificate_files_for_new_connections() {
     let folder = Folder::new();
     let (old, new) = (Authority::new(&folder, "old"), Authority::new(&folder, "new"));
-    let ours = [old.certifies("ours-old", "gateway"), new.certifies("ours-new", "gateway")];
-    let put = |pair: &Pair, ca: &Authority<'_>| {
+    let ours = [old.issue("ours-old", "gateway"), new.issue("ours-new", "gateway")];
+    let put = |pair: &CertifiedKey, ca: &Authority<'_>| {
         for (from, to) in [(&pair.cert, "cert.pem"), (&pair.key, "key.pem"), (&ca.pem(), "ca.pem")] {
             // As a mounted Secret: a name that comes to mean another file.
             let next = folder.path("next");
@@ -139,7 +140,7 @@ async fn files_that_change_are_used_for_new_connections() {
         }
     };
     put(&ours[0], &old);
-    let mut agent = agent(&old.certifies("agent-old", "localhost"), BOTH, Some(&old.pem())).await;
+    let mut agent = start_tls_agent(&old.issue("agent-old", "localhost"), BOTH, Some(&old.pem())).await;
     let file = |name: &str| folder.path(name).display().to_string();
     let more = format!(
         ", upstream_tls: {{ca: {}, cert: {}, key: {}}}, ejection: {{failures: 1000, for: 1ms}}",
@@ -147,30 +148,30 @@ async fn files_that_change_are_used_for_new_connections() {
         file("cert.pem"),
         file("key.pem")
     );
-    let mut gateway = before(&agent.url(), &more).await;
-    runs(&gateway).await;
-    idle(&gateway).await;
+    let mut gateway = start_gateway(&agent.url(), &more).await;
+    assert_run(&gateway).await;
+    wait_until_idle(&gateway).await;
     // Half a change is none: this key is not that certificate's.
     std::fs::remove_file(folder.path("key.pem")).expect("a link");
     std::os::unix::fs::symlink(&ours[1].key, folder.path("key.pem")).expect("a link");
-    let line = gateway.logged("certificates for upstreams cannot be used; the last good ones stay").await;
+    let line = gateway.next_log("certificates for upstreams cannot be used; the last good ones stay").await;
     assert!(line["cause"].as_str().is_some_and(|cause| cause.contains("key.pem")), "{line}");
-    runs(&gateway).await;
+    assert_run(&gateway).await;
 
     put(&ours[1], &new);
-    gateway.logged("certificates for upstreams read again").await;
+    gateway.next_log("certificates for upstreams read again").await;
     agent.kill().await;
-    agent.kind.tls = Some(new.certifies("agent-new", "localhost").server(BOTH, Some(&new.pem())));
+    agent.kind.tls = Some(new.issue("agent-new", "localhost").server(BOTH, Some(&new.pem())));
     agent.restart().await;
-    runs(&gateway).await;
-    until("two runs and one more", || agent.runs() == 3).await;
+    assert_run(&gateway).await;
+    wait_until("two runs and one more", || agent.run_count() == 3).await;
 }
 
 #[test]
-fn files_that_cannot_be_used_are_said_before_anything_starts() {
+fn reports_unusable_certificate_files_at_startup() {
     let folder = Folder::new();
     let authority = Authority::new(&folder, "authority");
-    let (one, other) = (authority.certifies("one", "one"), authority.certifies("other", "other"));
+    let (one, other) = (authority.issue("one", "one"), authority.issue("other", "other"));
     let empty = folder.path("empty.pem");
     std::fs::write(&empty, "nothing\n").expect("a file");
     let broken = folder.path("broken.pem");
@@ -186,7 +187,7 @@ fn files_that_cannot_be_used_are_said_before_anything_starts() {
         (identity(&one.cert, &other.key), "routes[0].upstream_tls.key: this is the key of another certificate"),
         (identity(&one.cert, &pem), "routes[0].upstream_tls.key: there is no private key in this file"),
     ] {
-        let file = File::new(&format!(
+        let file = TempFile::new(&format!(
             "listeners: {{data: 127.0.0.1:0, status: []}}\nroutes: [{{path: /a, client: ag-ui, agent: hai, upstream: \"https://h/\", upstream_tls: {{{keys}}}}}]\n"
         ));
         for arguments in [&["check"][..], &["serve", "--config"]] {

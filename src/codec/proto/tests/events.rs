@@ -1,10 +1,12 @@
 //! Events and their messages: what the real encoder writes, what comes back, what is carried.
 
-use super::{framed, normal, read, unhex, written};
+use super::{decode_one, encode_event, normalise_json, unhex, with_length_prefix};
 use crate::codec::json;
 use crate::codec::proto::value::write_struct;
-use crate::codec::proto::{Broken, Decoder, FRAME_LIMIT, Step, Told, TooLarge, frame};
-use crate::event::{Event, Field, Json, Kind};
+use crate::codec::proto::{
+    EventTooLarge, FRAME_LIMIT, MessageError, ProtoDecoder, ProtoStep, WireFidelity, encode_frame,
+};
+use crate::event::{Event, EventType, Field, Json};
 
 /// Bytes that `@ag-ui/proto` 1.0.0 wrote for these events (`encode`, run under node); `tests/interop/proto.test.mjs` asks
 /// the encoder itself for many more.
@@ -41,11 +43,11 @@ const WRITTEN_BY_THE_REAL_ENCODER: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn bytes_are_those_of_the_real_encoder() {
+fn writes_the_same_bytes_as_the_reference_encoder() {
     for (event, bytes) in WRITTEN_BY_THE_REAL_ENCODER {
-        let expected = framed(&unhex(bytes));
-        assert_eq!(written(event), (expected.clone(), Told::Exactly), "{event}");
-        assert_eq!(normal(&read(&expected)), normal(event));
+        let expected = with_length_prefix(&unhex(bytes));
+        assert_eq!(encode_event(event), (expected.clone(), WireFidelity::Exact), "{event}");
+        assert_eq!(normalise_json(&decode_one(&expected)), normalise_json(event));
     }
 }
 
@@ -90,37 +92,37 @@ const NOT_SAYABLE: &[&str] = &[
 ];
 
 #[test]
-fn what_the_wire_cannot_say_is_carried() {
+fn carries_events_that_protobuf_cannot_express_in_metadata() {
     for event in NOT_SAYABLE {
-        let (bytes, told) = written(event);
-        assert_eq!(told, Told::Carried, "{event}");
-        assert_eq!(normal(&read(&bytes)), normal(event));
+        let (bytes, told) = encode_event(event);
+        assert_eq!(told, WireFidelity::Carried, "{event}");
+        assert_eq!(normalise_json(&decode_one(&bytes)), normalise_json(event));
     }
 }
 
 /// A reader that does not know what is carried finds the rest of the metadata, and what the wire can say.
 #[test]
-fn carrying_leaves_the_other_metadata_alone() {
-    let (bytes, _) = written(r#"{"type":"CUSTOM","name":"n","value":1.0,"metadata":{"a":1,"diglot":{"x":2}}}"#);
+fn keeps_existing_metadata_beside_the_carried_event() {
+    let (bytes, _) = encode_event(r#"{"type":"CUSTOM","name":"n","value":1.0,"metadata":{"a":1,"diglot":{"x":2}}}"#);
     // Another name in its place: nothing is restored then.
     let at = bytes.windows(4).position(|four| four == b"json").expect("the name");
     let renamed = [&bytes[..at], b"jsom", &bytes[at + 4..]].concat();
-    let text = read(&renamed);
-    let object = json::object(&text).expect("an event");
+    let text = decode_one(&renamed);
+    let object = json::parse_object(&text).expect("an event");
     let metadata = crate::event::get(&object.members, Field::Metadata).expect("metadata");
     assert!(metadata.as_str().starts_with(r#"{"a":1,"diglot":{"x":2,"jsom":"{\"type\""#), "{metadata}");
     assert_eq!(crate::event::get(&object.members, Field::Value).expect("value").as_str(), "1");
 }
 
 #[test]
-fn what_is_carried_is_an_event_of_the_same_type_or_nothing() {
+fn restores_only_a_carried_event_of_the_same_type() {
     let forged = |text: &str| {
-        let home = json::build(|object| object.member("json", Json::string(text).as_str()));
-        let metadata = json::build(|object| object.member("diglot", home.as_str()));
+        let home = json::build_object(|object| object.member("json", Json::string(text).as_str()));
+        let metadata = json::build_object(|object| object.member("diglot", home.as_str()));
         let mut fields = Vec::new();
         write_struct(&mut fields, metadata.as_str());
         let fields: String = fields.iter().map(|byte| format!("{byte:02x}")).collect();
-        read(&framed(&unhex(&format!("5a(0a(080a 22({fields})) 12(6e))"))))
+        decode_one(&with_length_prefix(&unhex(&format!("5a(0a(080a 22({fields})) 12(6e))"))))
     };
     assert_eq!(forged(r#"{"type":"CUSTOM"}"#), r#"{"type":"CUSTOM"}"#);
     for text in [r#"{"type":"RAW"}"#, "{}", "[]", "x", "", r#"{"type":"CUSTOM"},"x":1"#] {
@@ -129,21 +131,21 @@ fn what_is_carried_is_an_event_of_the_same_type_or_nothing() {
 }
 
 #[test]
-fn an_event_that_is_too_large_loses_its_copy_first() {
+fn drops_the_carried_copy_before_refusing_a_large_event() {
     let large = |length: usize, value: &'static str| {
-        Event::new(Kind::Custom)
+        Event::new(EventType::Custom)
             .with(Field::Name, Json::string(&"x".repeat(length)))
-            .with(Field::Value, Json::trusted(value))
+            .with(Field::Value, Json::from_trusted(value))
     };
     for (length, value, expected) in [
-        (FRAME_LIMIT / 3, "1.0", Ok(Told::Carried)),
-        (FRAME_LIMIT / 3 * 2, "1.0", Ok(Told::Rounded)),
-        (FRAME_LIMIT / 3 * 2, "1", Ok(Told::Exactly)),
-        (FRAME_LIMIT, "1", Err(TooLarge)),
+        (FRAME_LIMIT / 3, "1.0", Ok(WireFidelity::Carried)),
+        (FRAME_LIMIT / 3 * 2, "1.0", Ok(WireFidelity::Lossy)),
+        (FRAME_LIMIT / 3 * 2, "1", Ok(WireFidelity::Exact)),
+        (FRAME_LIMIT, "1", Err(EventTooLarge)),
     ] {
         let mut out = vec![7];
         let event = large(length, value);
-        assert_eq!(frame(&mut out, event.kind, &event.members), expected, "{length} {value}");
+        assert_eq!(encode_frame(&mut out, event.kind, &event.members), expected, "{length} {value}");
         assert!(out.len() <= FRAME_LIMIT + 1 && out[0] == 7);
         assert_eq!(out.len() == 1, expected.is_err());
     }
@@ -151,21 +153,21 @@ fn an_event_that_is_too_large_loses_its_copy_first() {
 
 /// Messages of others: (hex of the message, what it says or what is wrong with it).
 #[test]
-fn messages_are_read_as_the_real_decoder_reads_them() {
-    let rows: &[(&str, Result<&str, Broken>)] = &[
-        ("", Err(Broken::Envelope)),
+fn decodes_messages_like_the_reference_decoder() {
+    let rows: &[(&str, Result<&str, MessageError>)] = &[
+        ("", Err(MessageError::Envelope)),
         // Two kinds of event; an arm that is no message; a base of another type; no base.
-        ("1a(0a(0802) 12(61)) 12(0a(0801) 12(61))", Err(Broken::Envelope)),
-        ("0801", Err(Broken::Envelope)),
-        ("62(0a(080c) 12(7468) 1a(72))", Err(Broken::Envelope)),
-        ("62(12(7468) 1a(72))", Err(Broken::Envelope)),
-        ("68656c6c6f", Err(Broken::Wire)),
-        ("62(0a(080b)) 00", Err(Broken::Wire)),
-        ("620b 0a02 080b 12", Err(Broken::Length)),
-        ("62(0a(080b) 1205)", Err(Broken::Length)),
-        ("62(0a(080b) 12(ff61))", Err(Broken::Utf8)),
+        ("1a(0a(0802) 12(61)) 12(0a(0801) 12(61))", Err(MessageError::Envelope)),
+        ("0801", Err(MessageError::Envelope)),
+        ("62(0a(080c) 12(7468) 1a(72))", Err(MessageError::Envelope)),
+        ("62(12(7468) 1a(72))", Err(MessageError::Envelope)),
+        ("68656c6c6f", Err(MessageError::Wire)),
+        ("62(0a(080b)) 00", Err(MessageError::Wire)),
+        ("620b 0a02 080b 12", Err(MessageError::Length)),
+        ("62(0a(080b) 1205)", Err(MessageError::Length)),
+        ("62(0a(080b) 12(ff61))", Err(MessageError::Utf8)),
         // Pieces of one kind merge, and of a text the last stays.
-        ("62(0a(080b) 12(7a)) 62(1a(72)) 7801", Err(Broken::Envelope)),
+        ("62(0a(080b) 12(7a)) 62(1a(72)) 7801", Err(MessageError::Envelope)),
         ("62(0a(080b) 12(61) 12(7a)) 62(1a(72))", Ok(r#"{"type":"RUN_STARTED","threadId":"z","runId":"r"}"#)),
         // Unknown fields at every level, known ones of another wire type, a group: all skipped.
         (
@@ -185,9 +187,9 @@ fn messages_are_read_as_the_real_decoder_reads_them() {
             "4a(0a(0808) 12(12(617373697374616e74)))",
             Ok(r#"{"type":"MESSAGES_SNAPSHOT","messages":[{"id":"","role":"assistant"}]}"#),
         ),
-        ("4a(0a(0808) 12(12(617373697374616e74) 42()))", Err(Broken::Content)),
-        ("4a(0a(0808) 12(12(75736572) 1a(78) 42()))", Err(Broken::Content)),
-        ("4a(0a(0808) 12(12(75736572) 42(0a() 12())))", Err(Broken::Content)),
+        ("4a(0a(0808) 12(12(617373697374616e74) 42()))", Err(MessageError::Content)),
+        ("4a(0a(0808) 12(12(75736572) 1a(78) 42()))", Err(MessageError::Content)),
+        ("4a(0a(0808) 12(12(75736572) 42(0a() 12())))", Err(MessageError::Content)),
         // An interrupt has its list; a list without an outcome stands alone.
         (
             "6a(0a(080c) 2a(696e74657272757074))",
@@ -199,10 +201,10 @@ fn messages_are_read_as_the_real_decoder_reads_them() {
         ("3a(0a(0806) 12())", Ok(r#"{"type":"STATE_SNAPSHOT"}"#)),
     ];
     for (hex, expected) in rows {
-        let bytes = framed(&unhex(hex));
-        match (Decoder::default().next(&mut bytes.as_slice()), expected) {
-            (Step::Event { text, .. }, Ok(expected)) => assert_eq!(text, *expected, "{hex}"),
-            (Step::Malformed { why, message }, Err(expected)) => {
+        let bytes = with_length_prefix(&unhex(hex));
+        match (ProtoDecoder::default().next(&mut bytes.as_slice()), expected) {
+            (ProtoStep::Event { text, .. }, Ok(expected)) => assert_eq!(text, *expected, "{hex}"),
+            (ProtoStep::Malformed { error: why, message }, Err(expected)) => {
                 assert_eq!((why, message), (*expected, unhex(hex)), "{hex}");
             }
             (step, _) => panic!("{hex}: {step:?}, not {expected:?}"),
@@ -211,20 +213,20 @@ fn messages_are_read_as_the_real_decoder_reads_them() {
 }
 
 #[test]
-fn a_part_of_a_later_protocol_is_left_out_and_counted() {
+fn skips_and_counts_parts_of_a_newer_protocol() {
     // A tool's result of three parts: number 9, an image whose source is number 9, and a text.
-    let bytes = framed(&unhex("b201(0a(0815) 1a(6d) 22(74) 3a(4a()) 3a(12(0a(4a()))) 3a(0a(0a(78))))"));
-    let step = Decoder::default().next(&mut bytes.as_slice());
-    let Step::Event { text, dropped } = step else { panic!("{step:?}") };
+    let bytes = with_length_prefix(&unhex("b201(0a(0815) 1a(6d) 22(74) 3a(4a()) 3a(12(0a(4a()))) 3a(0a(0a(78))))"));
+    let step = ProtoDecoder::default().next(&mut bytes.as_slice());
+    let ProtoStep::Event { text, dropped } = step else { panic!("{step:?}") };
     let expected =
         r#"{"type":"TOOL_CALL_RESULT","messageId":"m","toolCallId":"t","content":[{"type":"text","text":"x"}]}"#;
     assert_eq!((text.as_str(), dropped), (expected, 2));
 }
 
 #[test]
-fn an_event_of_a_later_protocol_is_told_from_broken_bytes() {
-    let step = |hex: &str| Decoder::default().next(&mut framed(&unhex(hex)).as_slice());
-    assert_eq!(step("9a06030a0178"), Step::Unknown { message: unhex("9a06030a0178") });
-    assert!(matches!(step("9a0603ffffff"), Step::Malformed { why: Broken::Envelope, .. }));
-    assert!(matches!(step("980601"), Step::Malformed { why: Broken::Envelope, .. }));
+fn distinguishes_newer_events_from_malformed_bytes() {
+    let step = |hex: &str| ProtoDecoder::default().next(&mut with_length_prefix(&unhex(hex)).as_slice());
+    assert_eq!(step("9a06030a0178"), ProtoStep::Unknown { message: unhex("9a06030a0178") });
+    assert!(matches!(step("9a0603ffffff"), ProtoStep::Malformed { error: MessageError::Envelope, .. }));
+    assert!(matches!(step("980601"), ProtoStep::Malformed { error: MessageError::Envelope, .. }));
 }

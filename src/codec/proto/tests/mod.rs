@@ -4,30 +4,30 @@ mod events;
 mod frames;
 mod table;
 
-use super::{Decoder, Step, Told, frame};
+use super::{ProtoDecoder, ProtoStep, WireFidelity, encode_frame};
 use crate::codec::json;
-use crate::event::Kind;
+use crate::event::EventType;
 
 /// The frame of an event that is given as its text, and how it was told.
-fn written(text: &str) -> (Vec<u8>, Told) {
-    let object = json::object(text).expect("an event");
-    let kind = object.kind.and_then(|kind| Kind::from_wire(&kind.text()?)).expect("a kind");
+fn encode_event(text: &str) -> (Vec<u8>, WireFidelity) {
+    let object = json::parse_object(text).expect("an event");
+    let kind = object.kind.and_then(|kind| EventType::from_wire(&kind.text()?)).expect("a kind");
     let mut out = Vec::new();
-    let told = frame(&mut out, kind, &object.members).expect("no limit is near");
+    let told = encode_frame(&mut out, kind, &object.members).expect("no limit is near");
     (out, told)
 }
 
 /// The text of the one event in these bytes.
-fn read(bytes: &[u8]) -> String {
-    let (mut decoder, mut rest) = (Decoder::default(), bytes);
+fn decode_one(bytes: &[u8]) -> String {
+    let (mut decoder, mut rest) = (ProtoDecoder::default(), bytes);
     match decoder.next(&mut rest) {
-        Step::Event { text, dropped: 0 } if rest.is_empty() => text,
+        ProtoStep::Event { text, dropped: 0 } if rest.is_empty() => text,
         other => panic!("{other:?}, {} bytes left", rest.len()),
     }
 }
 
 /// A message in a frame.
-fn framed(message: &[u8]) -> Vec<u8> {
+fn with_length_prefix(message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).expect("a small message");
     [&length.to_be_bytes()[..], message].concat()
 }
@@ -42,7 +42,7 @@ fn unhex(text: &str) -> Vec<u8> {
             ')' => {
                 let inner = open.pop().expect("an opened message");
                 let outer = open.last_mut().expect("the message around it");
-                super::wire::varint(outer, inner.len() as u64);
+                super::wire::write_varint(outer, inner.len() as u64);
                 outer.extend(inner);
             }
             digit => {
@@ -58,27 +58,30 @@ fn unhex(text: &str) -> Vec<u8> {
 }
 
 /// A JSON text in a form in which what JSON calls the same is the same: members by name, escapes taken away, digits kept.
-fn normal(text: &str) -> String {
-    let value = json::value(text).expect("JSON");
+fn normalise_json(text: &str) -> String {
+    let value = json::parse_value(text).expect("JSON");
     match value.as_str().as_bytes()[0] {
         b'{' => {
-            let mut members: Vec<(String, String)> = json::members(&value)
+            let mut members: Vec<(String, String)> = json::parse_members(&value)
                 .expect("an object")
                 .into_iter()
                 .map(|(key, value)| {
                     let key = match key {
-                        crate::event::Key::Known(field) => field.camel().to_owned(),
-                        crate::event::Key::Other(name) => name.into_owned(),
+                        crate::event::MemberKey::Known(field) => field.camel().to_owned(),
+                        crate::event::MemberKey::Other(name) => name.into_owned(),
                     };
-                    (key, normal(value.as_str()))
+                    (key, normalise_json(value.as_str()))
                 })
                 .collect();
             members.sort();
             format!("{members:?}")
         }
         b'[' => {
-            let all: Vec<String> =
-                json::elements(&value).expect("an array").iter().map(|one| normal(one.as_str())).collect();
+            let all: Vec<String> = json::parse_elements(&value)
+                .expect("an array")
+                .iter()
+                .map(|one| normalise_json(one.as_str()))
+                .collect();
             format!("{all:?}")
         }
         b'"' => format!("s{}", value.text().expect("a string")),

@@ -1,8 +1,8 @@
 //! The table is the schema: every message, field, number, type and presence of `tests/spec/ag-ui-1.0.proto`, and the
 //! events' members are those that their kinds have.
 
-use crate::codec::proto::table::{self, Absent, Body, Form, Place, Row, Shape};
-use crate::event::{Field, Kind, kind::COMMON};
+use crate::codec::proto::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, MessageBody, MessageSchema};
+use crate::event::{EventType, Field, kind::COMMON_SLOTS};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// One field as the schema says it: label (`optional`, `repeated`, nothing), type, name, number.
@@ -36,114 +36,115 @@ fn schema() -> BTreeMap<String, Vec<SchemaField>> {
     all
 }
 
-fn camel(snake: &str) -> String {
+fn to_camel_case(snake: &str) -> String {
     let mut words = snake.split('_');
     let first = words.next().unwrap_or_default().to_owned();
     words.fold(first, |name, word| name + &word[..1].to_uppercase() + &word[1..])
 }
 
 /// What the schema would say of a row.
-fn said(row: &Row) -> SchemaField {
-    let (label, kind) = match row.form {
-        Form::Text => ("", "string"),
-        Form::Count => ("", "int64"),
-        Form::Flag => ("", "bool"),
-        Form::Word(_) => ("", "JsonPatchOperationType"),
-        Form::Any | Form::Present => ("", "google.protobuf.Value"),
-        Form::Object => ("", "google.protobuf.Struct"),
-        Form::Message(shape) => ("", shape.name),
-        Form::List(shape) => ("repeated", shape.name),
-        Form::Texts => ("repeated", "string"),
+fn expected_field(row: &FieldRow) -> SchemaField {
+    let (label, kind) = match row.field_type {
+        FieldType::Text => ("", "string"),
+        FieldType::Int64 => ("", "int64"),
+        FieldType::Bool => ("", "bool"),
+        FieldType::Enum(_) => ("", "JsonPatchOperationType"),
+        FieldType::Value | FieldType::NonNullValue => ("", "google.protobuf.Value"),
+        FieldType::Struct => ("", "google.protobuf.Struct"),
+        FieldType::Message(shape) => ("", shape.name),
+        FieldType::Repeated(shape) => ("repeated", shape.name),
+        FieldType::RepeatedText => ("repeated", "string"),
     };
     (label.to_owned(), kind.to_owned(), row.name.to_owned(), row.number)
 }
 
-fn same(message: &str, rows: &[Row], fields: &[SchemaField]) {
+fn assert_same_fields(message: &str, rows: &[FieldRow], fields: &[SchemaField]) {
     assert!(rows.is_sorted_by_key(|row| row.number), "{message}: written in the order of the numbers");
     let expected: BTreeSet<SchemaField> = fields
         .iter()
-        .map(|(label, kind, name, number)| (label.replace("optional", ""), kind.clone(), camel(name), *number))
+        .map(|(label, kind, name, number)| (label.replace("optional", ""), kind.clone(), to_camel_case(name), *number))
         .collect();
-    let ours: BTreeSet<SchemaField> = rows.iter().map(said).collect();
+    let ours: BTreeSet<SchemaField> = rows.iter().map(expected_field).collect();
     assert_eq!(ours, expected, "{message}");
     for row in rows {
         let (label, ..) = fields.iter().find(|field| field.3 == row.number).expect("compared above");
-        let scalar = matches!(row.form, Form::Text | Form::Count | Form::Flag | Form::Word(_));
-        if scalar && row.place != Place::OutcomeType {
-            assert_eq!(row.absent == Absent::Gone, label == "optional", "{message}.{}", row.name);
+        let scalar =
+            matches!(row.field_type, FieldType::Text | FieldType::Int64 | FieldType::Bool | FieldType::Enum(_));
+        if scalar && row.location != JsonLocation::OutcomeType {
+            assert_eq!(row.when_absent == AbsentField::Omitted, label == "optional", "{message}.{}", row.name);
         }
     }
 }
 
 /// Holds a shape and all below it against the schema.
-fn walk(shape: &Shape, schema: &BTreeMap<String, Vec<SchemaField>>, seen: &mut BTreeSet<String>) {
+fn check_shape(shape: &MessageSchema, schema: &BTreeMap<String, Vec<SchemaField>>, seen: &mut BTreeSet<String>) {
     if !seen.insert(shape.name.to_owned()) {
         return;
     }
     let fields = &schema[shape.name];
     match shape.body {
-        Body::Rows(rows) => {
-            same(shape.name, rows, fields);
-            below(rows, schema, seen);
+        MessageBody::Rows(rows) => {
+            assert_same_fields(shape.name, rows, fields);
+            check_nested_shapes(rows, schema, seen);
         }
-        Body::Union(arms) => {
-            let ours: Vec<_> = arms.iter().map(|arm| (arm.shape.name, arm.word, arm.number)).collect();
+        MessageBody::OneOf(arms) => {
+            let ours: Vec<_> = arms.iter().map(|arm| (arm.schema.name, arm.type_value, arm.number)).collect();
             let expected: Vec<_> =
                 fields.iter().map(|(_, kind, name, number)| (kind.as_str(), name.as_str(), *number)).collect();
             assert_eq!(ours, expected, "{}", shape.name);
-            arms.iter().for_each(|arm| walk(arm.shape, schema, seen));
+            arms.iter().for_each(|arm| check_shape(arm.schema, schema, seen));
         }
     }
 }
 
-fn below(rows: &[Row], schema: &BTreeMap<String, Vec<SchemaField>>, seen: &mut BTreeSet<String>) {
+fn check_nested_shapes(rows: &[FieldRow], schema: &BTreeMap<String, Vec<SchemaField>>, seen: &mut BTreeSet<String>) {
     for row in rows {
-        match row.form {
-            Form::Message(shape) | Form::List(shape) => walk(shape, schema, seen),
+        match row.field_type {
+            FieldType::Message(shape) | FieldType::Repeated(shape) => check_shape(shape, schema, seen),
             _ => {}
         }
     }
 }
 
 #[test]
-fn every_message_is_that_of_the_schema() {
+fn matches_every_message_of_the_published_schema() {
     let schema = schema();
     let numbers: BTreeMap<&str, u32> =
         schema["EventType"].iter().map(|(_, _, name, number)| (name.as_str(), *number)).collect();
     let mut seen = BTreeSet::from(["Event", "EventType", "BaseEvent", "JsonPatchOperationType"].map(str::to_owned));
     let envelope = &schema["Event"];
-    assert_eq!(envelope.len(), Kind::ALL.len());
+    assert_eq!(envelope.len(), EventType::ALL.len());
     for (_, message, name, arm) in envelope {
-        let kind = Kind::from_wire(&name.to_uppercase()).expect("a kind");
-        let entry = table::entry(kind);
+        let kind = EventType::from_wire(&name.to_uppercase()).expect("a kind");
+        let entry = table::event_schema(kind);
         assert_eq!((entry.arm, entry.number), (*arm, numbers[kind.wire()]), "{message}");
-        assert_eq!(table::kind_of(*arm), Some(kind));
+        assert_eq!(table::event_for_arm(*arm), Some(kind));
         let (base, fields) = schema[message].split_first().expect("fields");
         assert_eq!((base.1.as_str(), base.3), ("BaseEvent", table::BASE_NUMBER), "{message}");
-        same(message, entry.rows, fields);
-        below(entry.rows, &schema, &mut seen);
+        assert_same_fields(message, entry.rows, fields);
+        check_nested_shapes(entry.rows, &schema, &mut seen);
         seen.insert(message.clone());
     }
     let (first, base) = schema["BaseEvent"].split_first().expect("fields");
     assert_eq!((first.1.as_str(), first.3), ("EventType", table::BASE_TYPE));
-    same("BaseEvent", table::BASE_ROWS, base);
+    assert_same_fields("BaseEvent", table::BASE_ROWS, base);
     let operations: Vec<String> = schema["JsonPatchOperationType"].iter().map(|field| field.2.to_lowercase()).collect();
     assert_eq!(operations, table::OPERATIONS);
     assert_eq!(seen, schema.keys().cloned().collect(), "every message of the schema is in the table");
 }
 
 #[test]
-fn the_members_of_an_event_are_those_of_its_kind() {
-    let member = |row: &Row| match row.place {
-        Place::Member(name) => name,
-        Place::Content => Field::Content.camel(),
-        Place::OutcomeType | Place::Outcome { .. } => Field::Outcome.camel(),
+fn lists_exactly_the_members_of_each_event_kind() {
+    let member = |row: &FieldRow| match row.location {
+        JsonLocation::Member(name) => name,
+        JsonLocation::Content => Field::Content.camel(),
+        JsonLocation::OutcomeType | JsonLocation::OutcomeList { .. } => Field::Outcome.camel(),
     };
-    for &kind in Kind::ALL {
-        let ours: BTreeSet<&str> = table::entry(kind).rows.iter().map(member).collect();
+    for &kind in EventType::ALL {
+        let ours: BTreeSet<&str> = table::event_schema(kind).rows.iter().map(member).collect();
         let slots: BTreeSet<&str> = kind.slots().iter().map(|slot| slot.field.camel()).collect();
         assert_eq!(ours, slots, "{}", kind.wire());
     }
     let base: BTreeSet<&str> = table::BASE_ROWS.iter().map(member).collect();
-    assert_eq!(base, COMMON.iter().map(|slot| slot.field.camel()).collect());
+    assert_eq!(base, COMMON_SLOTS.iter().map(|slot| slot.field.camel()).collect());
 }

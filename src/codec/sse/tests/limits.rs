@@ -3,9 +3,9 @@
 use super::*;
 
 #[test]
-fn a_line_may_be_as_long_as_its_limit() {
-    let limits = Limits { line: 10, frame: 100 };
-    let fault = Some(Fault::LineTooLong { limit: 10 });
+fn accepts_lines_up_to_the_limit() {
+    let limits = SseLimits { line: 10, frame: 100 };
+    let fault = Some(SseError::LineTooLong { limit: 10 });
     let first = ("ok".to_owned(), None, None);
     for (fits, line) in [
         (true, "data:12345"),
@@ -19,7 +19,7 @@ fn a_line_may_be_as_long_as_its_limit() {
     ] {
         for end in ["", "\n", "\r", "\r\n", "\n\n"] {
             let body = format!("\u{FEFF}data:ok\n\n{line}{end}");
-            let reading = every_cut_agrees(limits, body.as_bytes());
+            let reading = assert_every_split_agrees(limits, body.as_bytes());
             assert_eq!(reading.fault, if fits { None } else { fault }, "{body:?}");
             assert_eq!(reading.frames[0], first, "what came before is not lost");
         }
@@ -27,9 +27,9 @@ fn a_line_may_be_as_long_as_its_limit() {
 }
 
 #[test]
-fn the_data_of_a_frame_may_be_as_large_as_its_limit() {
-    let limits = Limits { line: 100, frame: 5 };
-    let fault = Some(Fault::FrameTooLarge { limit: 5 });
+fn accepts_frame_data_up_to_the_limit() {
+    let limits = SseLimits { line: 100, frame: 5 };
+    let fault = Some(SseError::FrameTooLarge { limit: 5 });
     for (fits, body) in [
         (true, "data: 12345\n\ndata:12345\n\n"),
         (false, "data: 123456\n\n"),
@@ -40,51 +40,51 @@ fn the_data_of_a_frame_may_be_as_large_as_its_limit() {
         (false, "data\ndata\ndata\ndata\ndata\ndata\ndata\n\n"),
         (true, "id:123456\nevent:123456\n:123456\ndata:12345\n\n"),
     ] {
-        let reading = every_cut_agrees(limits, body.as_bytes());
+        let reading = assert_every_split_agrees(limits, body.as_bytes());
         assert_eq!(reading.fault, if fits { None } else { fault }, "{body:?}");
     }
 }
 
 #[test]
 fn a_broken_decoder_stays_broken() {
-    let mut decoder = Decoder::new(Limits { line: 8, frame: 8 });
+    let mut decoder = SseDecoder::new(SseLimits { line: 8, frame: 8 });
     let mut input: &[u8] = b"data:a\ndata:12345";
-    let Step::Broken(fault) = decoder.next(&mut input) else { panic!("the line is too long") };
+    let SseStep::Failed(fault) = decoder.next(&mut input) else { panic!("the line is too long") };
     assert!(!fault.may_continue());
     assert_eq!(fault.to_string(), "a line of the event stream is longer than 8 bytes");
     let mut input: &[u8] = b"\n\ndata:b\n\n";
     for _ in 0..3 {
-        assert_eq!(decoder.next(&mut input), Step::Broken(fault));
-        assert_eq!(decoder.finish(), Step::Broken(fault));
+        assert_eq!(decoder.next(&mut input), SseStep::Failed(fault));
+        assert_eq!(decoder.finish(), SseStep::Failed(fault));
     }
-    assert_eq!(decoder.held(), 0);
-    let large = Fault::FrameTooLarge { limit: 8 };
+    assert_eq!(decoder.heap_size(), 0);
+    let large = SseError::FrameTooLarge { limit: 8 };
     assert!(!large.may_continue());
     assert_eq!(large.to_string(), "an event of the stream is larger than 8 bytes");
 }
 
 #[test]
-fn memory_is_bounded_and_given_back() {
-    let limits = Limits { line: 1 << 16, frame: 1 << 16 };
-    let mut decoder = Decoder::new(limits);
+fn bounds_its_memory_and_releases_it() {
+    let limits = SseLimits { line: 1 << 16, frame: 1 << 16 };
+    let mut decoder = SseDecoder::new(limits);
     let mut most = 0;
     for push in [&b"data: "[..], &[b'x'; 50_000], b"\n", b"\n"] {
         let mut input = push;
-        while let Step::Frame(frame) = decoder.next(&mut input) {
+        while let SseStep::Frame(frame) = decoder.next(&mut input) {
             assert_eq!(frame.data.len(), 50_000);
         }
-        most = most.max(decoder.held());
+        most = most.max(decoder.heap_size());
     }
     assert!((50_000..=1 << 16).contains(&most));
-    assert_eq!(decoder.held(), 0, "a frame takes its buffer along");
+    assert_eq!(decoder.heap_size(), 0, "a frame takes its buffer along");
 
     let mut comment: &[u8] = &[b':'; 1 << 16];
-    assert_eq!(decoder.next(&mut comment), Step::More);
-    assert_eq!(decoder.held(), 0, "a comment is not kept");
-    assert!(matches!(decoder.next(&mut &b":"[..]), Step::Broken(_)));
+    assert_eq!(decoder.next(&mut comment), SseStep::More);
+    assert_eq!(decoder.heap_size(), 0, "a comment is not kept");
+    assert!(matches!(decoder.next(&mut &b":"[..]), SseStep::Failed(_)));
 }
 
 #[test]
 fn the_default_limits_are_ten_mebibytes() {
-    assert_eq!(Limits::default(), Limits { line: 10 << 20, frame: 10 << 20 });
+    assert_eq!(SseLimits::default(), SseLimits { line: 10 << 20, frame: 10 << 20 });
 }

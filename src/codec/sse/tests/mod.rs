@@ -24,17 +24,17 @@ type Seen = (String, Option<String>, Option<String>);
 #[derive(Debug, PartialEq)]
 struct Reading {
     frames: Vec<Seen>,
-    fault: Option<Fault>,
+    fault: Option<SseError>,
     retry: Option<Duration>,
 }
 
-fn seen(frame: Frame<'_>) -> Seen {
+fn to_owned_frame(frame: SseFrame<'_>) -> Seen {
     (frame.data.into_owned(), frame.event.map(Cow::into_owned), frame.id.map(Cow::into_owned))
 }
 
 /// Reads `pushes` as one body that ends cleanly.
-fn read<'a>(limits: Limits, pushes: impl IntoIterator<Item = &'a [u8]>) -> Reading {
-    let mut decoder = Decoder::new(limits);
+fn read_pushes<'a>(limits: SseLimits, pushes: impl IntoIterator<Item = &'a [u8]>) -> Reading {
+    let mut decoder = SseDecoder::new(limits);
     let mut frames = Vec::new();
     let mut fault = None;
     'body: {
@@ -42,9 +42,9 @@ fn read<'a>(limits: Limits, pushes: impl IntoIterator<Item = &'a [u8]>) -> Readi
             let mut input = push;
             loop {
                 match decoder.next(&mut input) {
-                    Step::More => break,
-                    Step::Frame(frame) => frames.push(seen(frame)),
-                    Step::Broken(why) => {
+                    SseStep::More => break,
+                    SseStep::Frame(frame) => frames.push(to_owned_frame(frame)),
+                    SseStep::Failed(why) => {
                         fault = Some(why);
                         break 'body;
                     }
@@ -52,51 +52,51 @@ fn read<'a>(limits: Limits, pushes: impl IntoIterator<Item = &'a [u8]>) -> Readi
             }
             assert!(input.is_empty(), "`More` means that all input was taken");
             let bound = 3 * limits.line + limits.line.max(limits.frame);
-            assert!(decoder.held() <= bound, "memory is bounded by the limits");
+            assert!(decoder.heap_size() <= bound, "memory is bounded by the limits");
         }
         loop {
             match decoder.finish() {
-                Step::More => break,
-                Step::Frame(frame) => frames.push(seen(frame)),
-                Step::Broken(why) => {
+                SseStep::More => break,
+                SseStep::Frame(frame) => frames.push(to_owned_frame(frame)),
+                SseStep::Failed(why) => {
                     fault = Some(why);
                     break 'body;
                 }
             }
         }
-        assert_eq!(decoder.held(), 0, "nothing outlives the body");
+        assert_eq!(decoder.heap_size(), 0, "nothing outlives the body");
     }
     Reading { frames, fault, retry: decoder.retry() }
 }
 
-fn whole(body: &[u8]) -> Reading {
-    read(Limits::default(), [body])
+fn read_whole(body: &[u8]) -> Reading {
+    read_pushes(SseLimits::default(), [body])
 }
 
-fn data(body: impl AsRef<[u8]>) -> Vec<String> {
-    let reading = whole(body.as_ref());
+fn read_data(body: impl AsRef<[u8]>) -> Vec<String> {
+    let reading = read_whole(body.as_ref());
     assert_eq!(reading.fault, None);
     reading.frames.into_iter().map(|(data, _, _)| data).collect()
 }
 
 /// The body cut into two at every place, then byte by byte, always gives what the whole gives.
-fn every_cut_agrees(limits: Limits, body: &[u8]) -> Reading {
-    let expected = read(limits, [body]);
+fn assert_every_split_agrees(limits: SseLimits, body: &[u8]) -> Reading {
+    let expected = read_pushes(limits, [body]);
     for at in 0..=body.len() {
         let (left, right) = body.split_at(at);
-        assert_eq!(read(limits, [left, right]), expected, "cut at {at}");
-        assert_eq!(read(limits, [left, &[], right]), expected, "cut at {at}");
+        assert_eq!(read_pushes(limits, [left, right]), expected, "cut at {at}");
+        assert_eq!(read_pushes(limits, [left, &[], right]), expected, "cut at {at}");
     }
-    assert_eq!(read(limits, body.chunks(1)), expected, "byte by byte");
+    assert_eq!(read_pushes(limits, body.chunks(1)), expected, "byte by byte");
     expected
 }
 
-fn every_two_cuts_agree(limits: Limits, body: &[u8]) -> Reading {
-    let expected = every_cut_agrees(limits, body);
+fn assert_every_two_splits_agree(limits: SseLimits, body: &[u8]) -> Reading {
+    let expected = assert_every_split_agrees(limits, body);
     for first in 0..=body.len() {
         for second in first..=body.len() {
             let pushes = [&body[..first], &body[first..second], &body[second..]];
-            assert_eq!(read(limits, pushes), expected, "cut at {first} and {second}");
+            assert_eq!(read_pushes(limits, pushes), expected, "cut at {first} and {second}");
         }
     }
     expected

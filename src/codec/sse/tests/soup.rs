@@ -6,7 +6,7 @@ use super::*;
 struct Numbers(u64);
 
 impl Numbers {
-    fn below(&mut self, bound: usize) -> usize {
+    fn next_below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -14,7 +14,7 @@ impl Numbers {
         usize::try_from((z ^ (z >> 31)) % bound as u64).unwrap()
     }
 
-    fn soup(&mut self) -> Vec<u8> {
+    fn random_bytes(&mut self) -> Vec<u8> {
         let spices: &[&[u8]] = &[
             b"data",
             b"\n\ndata:",
@@ -46,20 +46,20 @@ impl Numbers {
             b"\xC3",
         ];
         let mut soup = Vec::new();
-        for _ in 0..self.below(60) {
-            match self.below(12) {
-                0 => soup.push(u8::try_from(self.below(256)).unwrap()),
-                _ => soup.extend_from_slice(spices[self.below(spices.len())]),
+        for _ in 0..self.next_below(60) {
+            match self.next_below(12) {
+                0 => soup.push(u8::try_from(self.next_below(256)).unwrap()),
+                _ => soup.extend_from_slice(spices[self.next_below(spices.len())]),
             }
         }
         soup
     }
 
-    fn cuts<'a>(&mut self, mut body: &'a [u8]) -> Vec<&'a [u8]> {
-        let most = 1 + self.below(40);
+    fn random_pushes<'a>(&mut self, mut body: &'a [u8]) -> Vec<&'a [u8]> {
+        let most = 1 + self.next_below(40);
         let mut pushes = Vec::new();
         while !body.is_empty() {
-            let (push, rest) = body.split_at(self.below(most + 1).min(body.len()));
+            let (push, rest) = body.split_at(self.next_below(most + 1).min(body.len()));
             pushes.push(push);
             body = rest;
         }
@@ -68,7 +68,7 @@ impl Numbers {
 }
 
 /// The standard read word by word over a whole body, with neither limits nor speed in mind.
-fn plain_reading(body: &[u8]) -> Vec<Seen> {
+fn reference_decode(body: &[u8]) -> Vec<Seen> {
     let text = String::from_utf8_lossy(body);
     let text = with_lf(text.strip_prefix('\u{FEFF}').unwrap_or(&text));
     let (mut data, mut event, mut id) = (String::new(), String::new(), None);
@@ -94,20 +94,20 @@ fn plain_reading(body: &[u8]) -> Vec<Seen> {
 }
 
 #[test]
-fn byte_soups_read_as_the_standard_reads_them() {
+fn decodes_random_bytes_as_the_standard_does() {
     let mut numbers = Numbers(1);
     let mut frames = 0;
     for round in 0..10_000 {
-        let soup = numbers.soup();
-        let expected = plain_reading(&soup);
-        let reading = read(Limits::default(), numbers.cuts(&soup));
+        let soup = numbers.random_bytes();
+        let expected = reference_decode(&soup);
+        let reading = read_pushes(SseLimits::default(), numbers.random_pushes(&soup));
         assert_eq!(reading.frames, expected, "round {round}: {}", soup.escape_ascii());
         assert_eq!(reading.fault, None);
         frames += expected.len();
 
-        let tight = Limits { line: numbers.below(20), frame: numbers.below(12) };
-        let reading = read(tight, [&*soup]);
-        assert_eq!(read(tight, numbers.cuts(&soup)), reading, "{}", soup.escape_ascii());
+        let tight = SseLimits { line: numbers.next_below(20), frame: numbers.next_below(12) };
+        let reading = read_pushes(tight, [&*soup]);
+        assert_eq!(read_pushes(tight, numbers.random_pushes(&soup)), reading, "{}", soup.escape_ascii());
         assert!(expected.starts_with(&reading.frames), "a limit only ends the stream");
     }
     assert!(frames > 10_000, "the soups hold frames");

@@ -14,8 +14,8 @@ const EVERY_RULE: &[u8] = b"\xEF\xBB\xBFdata: one\n\n\
     id\ndata: {\"a\":[1,2]}\nevent: last";
 
 #[test]
-fn every_rule_at_every_cut() {
-    let reading = every_cut_agrees(Limits::default(), EVERY_RULE);
+fn follows_every_rule_at_every_split() {
+    let reading = assert_every_split_agrees(SseLimits::default(), EVERY_RULE);
     let frame =
         |data: &str, event: Option<&str>, id: Option<&str>| (data.into(), event.map(Into::into), id.map(Into::into));
     assert_eq!(
@@ -37,26 +37,26 @@ fn every_rule_at_every_cut() {
 }
 
 #[test]
-fn short_bodies_at_every_two_cuts() {
+fn decodes_short_bodies_alike_at_every_two_splits() {
     for body in [
         &b"\xEF\xBB\xBFdata:a\r\n\r\ndata:\xE2\x82\xAC\r\rid:1\n\n:c\n\ndata"[..],
         b"\xEF\xBBdata:x\n\ndata:y\r\r\n\r\ndata:z",
         b"\r\n\rdata:a\n\rdata:b\r\n\n:\rdata\r",
     ] {
-        every_two_cuts_agree(Limits::default(), body);
-        let tight = Limits { line: 7, frame: 2 };
-        every_two_cuts_agree(tight, body);
+        assert_every_two_splits_agree(SseLimits::default(), body);
+        let tight = SseLimits { line: 7, frame: 2 };
+        assert_every_two_splits_agree(tight, body);
     }
 }
 
 #[test]
-fn line_ends_may_be_mixed() {
+fn accepts_mixed_line_endings() {
     let ends = ["\n", "\r\n", "\r"];
     for first in ends {
         for second in ends {
             for third in ends {
                 let body = format!("data:a{first}data:b{second}{third}data:c{first}");
-                let reading = every_cut_agrees(Limits::default(), body.as_bytes());
+                let reading = assert_every_split_agrees(SseLimits::default(), body.as_bytes());
                 let frames: Vec<_> = reading.frames.iter().map(|f| f.0.as_str()).collect();
                 // A CR and a LF that meet are one line end, so no blank line is left.
                 let expected: &[&str] = match (second, third) {
@@ -70,22 +70,22 @@ fn line_ends_may_be_mixed() {
 }
 
 #[test]
-fn a_blank_line_ended_by_cr_does_not_wait() {
-    let mut decoder = Decoder::default();
+fn dispatches_on_a_blank_line_ended_by_cr_without_waiting() {
+    let mut decoder = SseDecoder::default();
     let mut input: &[u8] = b"data:a\r\r";
-    assert!(matches!(decoder.next(&mut input), Step::Frame(f) if f.data == "a"));
+    assert!(matches!(decoder.next(&mut input), SseStep::Frame(f) if f.data == "a"));
     let mut input: &[u8] = b"\ndata:b\r\n\r";
-    assert!(matches!(decoder.next(&mut input), Step::Frame(f) if f.data == "b"));
+    assert!(matches!(decoder.next(&mut input), SseStep::Frame(f) if f.data == "b"));
     let mut input: &[u8] = b"\n";
-    assert_eq!(decoder.next(&mut input), Step::More);
-    assert_eq!(decoder.finish(), Step::More);
+    assert_eq!(decoder.next(&mut input), SseStep::More);
+    assert_eq!(decoder.finish(), SseStep::More);
 }
 
 /// The rules that the web platform tests check under `eventsource/format-*`, by their names. The
 /// `format-mime-*` cases are about the response's header, which is not read here. Where a case
 /// there ends with an unfinished event, it is dropped there and handed over here.
 #[test]
-fn web_platform_cases() {
+fn passes_the_web_platform_eventsource_cases() {
     let long = "x".repeat(2048);
     let comments = format!("data:1\r:\0\n:\r\ndata:2\n:{long}\rdata:3\n:data:no\r:{long}\ndata:4\n\n");
     let cases: &[(&str, &[u8], &[&str])] = &[
@@ -114,14 +114,14 @@ fn web_platform_cases() {
         ),
     ];
     for (name, body, expected) in cases {
-        assert_eq!(data(body), *expected, "format-{name}");
-        every_cut_agrees(Limits::default(), body);
+        assert_eq!(read_data(body), *expected, "format-{name}");
+        assert_every_split_agrees(SseLimits::default(), body);
     }
 }
 
 #[test]
-fn event_names_and_ids() {
-    let name = |body: &str| whole(body.as_bytes()).frames.remove(0).1;
+fn reads_event_names_and_ids() {
+    let name = |body: &str| read_whole(body.as_bytes()).frames.remove(0).1;
     assert_eq!(name("event:test\ndata:x\n\n").as_deref(), Some("test"));
     assert_eq!(name("event:a\nevent:b\ndata:x\n\n").as_deref(), Some("b"));
     // format-field-event-empty
@@ -130,7 +130,7 @@ fn event_names_and_ids() {
     // An event without data takes its name with it.
     assert_eq!(name("event:a\n\ndata:x\n\n"), None);
 
-    let id = |body: &str| whole(body.as_bytes()).frames.pop().unwrap().2;
+    let id = |body: &str| read_whole(body.as_bytes()).frames.pop().unwrap().2;
     // format-field-id, -id-2, -id-3
     assert_eq!(id("id: \u{2026}\ndata:1\n\n").as_deref(), Some("\u{2026}"));
     assert_eq!(id("id:1\nid:2\ndata:1\n\n").as_deref(), Some("2"));
@@ -144,8 +144,8 @@ fn event_names_and_ids() {
 }
 
 #[test]
-fn retry_is_digits_only() {
-    let retry = |body: &str| whole(body.as_bytes()).retry.map(|time| time.as_millis());
+fn accepts_only_digits_in_retry() {
+    let retry = |body: &str| read_whole(body.as_bytes()).retry.map(|time| time.as_millis());
     // format-field-retry, -retry-bogus, -retry-empty
     assert_eq!(retry("retry:03000\ndata:x\n\n"), Some(3000));
     assert_eq!(retry("retry:3000\nretry:1000x\ndata:x\n\n"), Some(3000));
@@ -157,46 +157,46 @@ fn retry_is_digits_only() {
 }
 
 #[test]
-fn finish_hands_over_what_lacks_its_blank_line() {
-    assert_eq!(data("data:a"), ["a"]);
-    assert_eq!(data("data:a\n"), ["a"]);
-    assert_eq!(data("data:a\r"), ["a"]);
-    assert_eq!(data("data:a\ndata"), ["a\n"]);
-    assert_eq!(data("data:a\n:comment"), ["a"]);
-    assert_eq!(data(b"data:a\xE2\x82"), ["a\u{FFFD}"]);
+fn finish_yields_an_event_without_its_blank_line() {
+    assert_eq!(read_data("data:a"), ["a"]);
+    assert_eq!(read_data("data:a\n"), ["a"]);
+    assert_eq!(read_data("data:a\r"), ["a"]);
+    assert_eq!(read_data("data:a\ndata"), ["a\n"]);
+    assert_eq!(read_data("data:a\n:comment"), ["a"]);
+    assert_eq!(read_data(b"data:a\xE2\x82"), ["a\u{FFFD}"]);
     for nothing in ["", "\n", "id:1", "event:x\n", ":comment", "dat", "\u{FEFF}"] {
-        assert_eq!(data(nothing), [""; 0], "{nothing:?}");
+        assert_eq!(read_data(nothing), [""; 0], "{nothing:?}");
     }
-    assert_eq!(data(b"\xEF\xBB"), [""; 0]);
+    assert_eq!(read_data(b"\xEF\xBB"), [""; 0]);
 }
 
 #[test]
-fn a_finished_decoder_reads_another_body() {
-    let mut decoder = Decoder::default();
+fn decodes_another_body_after_finish() {
+    let mut decoder = SseDecoder::default();
     for _ in 0..2 {
         let mut input: &[u8] = b"\xEF\xBB\xBFdata:a";
-        assert_eq!(decoder.next(&mut input), Step::More);
-        assert!(matches!(decoder.finish(), Step::Frame(f) if f.data == "a"));
-        assert_eq!(decoder.finish(), Step::More);
+        assert_eq!(decoder.next(&mut input), SseStep::More);
+        assert!(matches!(decoder.finish(), SseStep::Frame(f) if f.data == "a"));
+        assert_eq!(decoder.finish(), SseStep::More);
     }
 }
 
 #[test]
-fn a_whole_frame_is_borrowed() {
+fn borrows_frames_that_arrive_whole() {
     let body = b"\xEF\xBB\xBFdata: {\"a\":1}\n\n: hi\r\n\r\nid: 5\r\nevent: e\r\ndata:x\r\n\r\n";
-    let mut decoder = Decoder::default();
+    let mut decoder = SseDecoder::default();
     let mut input: &[u8] = body;
     let bounds = body.as_ptr_range();
     let inside = |text: &Cow<'_, str>| match text {
         Cow::Borrowed(text) => bounds.contains(&text.as_ptr()),
         Cow::Owned(_) => false,
     };
-    let Step::Frame(first) = decoder.next(&mut input) else { panic!("a frame was complete") };
-    let Step::Frame(second) = decoder.next(&mut input) else { panic!("a frame was complete") };
+    let SseStep::Frame(first) = decoder.next(&mut input) else { panic!("a frame was complete") };
+    let SseStep::Frame(second) = decoder.next(&mut input) else { panic!("a frame was complete") };
     assert_eq!((&*first.data, &*second.data), ("{\"a\":1}", "x"));
     assert!(inside(&first.data) && inside(&second.data));
     assert!(second.event.is_some_and(|event| inside(&event)));
     assert!(second.id.is_some_and(|id| inside(&id)));
-    assert_eq!(decoder.next(&mut input), Step::More);
-    assert_eq!(decoder.held(), 0);
+    assert_eq!(decoder.next(&mut input), SseStep::More);
+    assert_eq!(decoder.heap_size(), 0);
 }

@@ -28,39 +28,39 @@ const NASTY: &[&str] = &[
 ];
 
 #[test]
-fn what_is_written_is_read_back() {
+fn decodes_what_the_encoder_wrote() {
     let mut out = Vec::new();
     let mut expected = Vec::new();
     for text in NASTY {
-        frame(&mut out, text);
+        write_frame(&mut out, text);
         expected.push((with_lf(text), None, None));
-        comment(&mut out, text);
+        write_comment(&mut out, text);
         for other in NASTY {
             let length = out.len();
-            match frame_with(&mut out, Some(other), Some(other), text) {
+            match write_frame_with(&mut out, Some(other), Some(other), text) {
                 Ok(()) => {
                     let name = Some((*other).to_owned());
                     expected.push((with_lf(text), name.clone().filter(|n| !n.is_empty()), name));
                 }
-                Err(BadField::Id) => assert_eq!(out.len(), length, "nothing was written"),
-                Err(BadField::Event) => panic!("the id is looked at first"),
+                Err(InvalidSseField::Id) => assert_eq!(out.len(), length, "nothing was written"),
+                Err(InvalidSseField::Event) => panic!("the id is looked at first"),
             }
         }
     }
     assert!(!out.contains(&b'\r'), "line ends are LF");
-    assert_eq!(whole(&out).frames, expected);
-    assert_eq!(read(Limits::default(), out.chunks(1)).frames, expected);
+    assert_eq!(read_whole(&out).frames, expected);
+    assert_eq!(read_pushes(SseLimits::default(), out.chunks(1)).frames, expected);
 }
 
 #[test]
-fn frames_are_written_like_this() {
+fn writes_frames_and_comments_as_sse_text() {
     let mut out = Vec::new();
-    frame(&mut out, "{}");
-    frame_with(&mut out, Some("7"), Some("tick"), "a\r\nb").unwrap();
-    comment(&mut out, "still\nhere");
-    let open = begin(&mut out);
+    write_frame(&mut out, "{}");
+    write_frame_with(&mut out, Some("7"), Some("tick"), "a\r\nb").unwrap();
+    write_comment(&mut out, "still\nhere");
+    let open = begin_frame(&mut out);
     out.extend_from_slice(b"[1]");
-    end(&mut out, open);
+    end_frame(&mut out, open);
     assert_eq!(
         String::from_utf8(out).unwrap(),
         "data: {}\n\nid: 7\nevent: tick\ndata: a\ndata: b\n\n: still\n: here\n\ndata: [1]\n\n"
@@ -68,12 +68,12 @@ fn frames_are_written_like_this() {
 }
 
 #[test]
-fn line_ends_and_nul_are_refused_in_id_and_event() {
+fn rejects_line_ends_and_nul_in_id_and_event() {
     let mut out = Vec::new();
     for bad in ["a\nb", "a\r", "\0"] {
-        assert_eq!(frame_with(&mut out, Some(bad), None, "x"), Err(BadField::Id));
-        assert_eq!(frame_with(&mut out, Some("1"), Some(bad), "x"), Err(BadField::Event));
-        assert_eq!(head(&mut out, None, Some(bad)), Err(BadField::Event));
+        assert_eq!(write_frame_with(&mut out, Some(bad), None, "x"), Err(InvalidSseField::Id));
+        assert_eq!(write_frame_with(&mut out, Some("1"), Some(bad), "x"), Err(InvalidSseField::Event));
+        assert_eq!(write_fields(&mut out, None, Some(bad)), Err(InvalidSseField::Event));
     }
     assert!(out.is_empty());
 }
@@ -81,9 +81,9 @@ fn line_ends_and_nul_are_refused_in_id_and_event() {
 #[test]
 #[cfg(debug_assertions)]
 #[should_panic(expected = "holds a line end")]
-fn an_open_frame_with_a_line_end_is_caught() {
+fn panics_in_debug_on_a_line_end_in_an_open_frame() {
     let mut out = Vec::new();
-    let open = begin(&mut out);
+    let open = begin_frame(&mut out);
     out.extend_from_slice(b"a\nb");
-    end(&mut out, open);
+    end_frame(&mut out, open);
 }

@@ -1,8 +1,8 @@
 //! Tokens that have to be refused, and those that must not be: every key is made here, every signature is real.
 
 use super::*;
-use crate::config::access::{ClaimNames, Keys, Secret};
-use crate::guard::auth::key::KeySet;
+use crate::config::access::{ClaimNames, IssuerKeysConfig, Secret};
+use crate::guard::auth::key_set::KeySet;
 use aws_lc_rs::encoding::AsDer;
 use aws_lc_rs::hmac;
 use aws_lc_rs::rand::SystemRandom;
@@ -98,7 +98,7 @@ fn claims() -> Value {
 }
 
 /// The claims with some changed; `null` takes one away.
-fn with(changes: Value) -> String {
+fn claims_with(changes: Value) -> String {
     let mut claims = claims();
     for (name, value) in changes.as_object().expect("changes") {
         match value {
@@ -109,12 +109,12 @@ fn with(changes: Value) -> String {
     claims.to_string()
 }
 
-fn issuer() -> Issuer {
-    Issuer {
+fn issuer() -> IssuerConfig {
+    IssuerConfig {
         name: "corp".to_owned(),
         issuer: ISSUER.to_owned(),
         audiences: vec!["agents".to_owned(), "chat".to_owned()],
-        keys: Keys::Secret(Secret::new("")),
+        keys: IssuerKeysConfig::Secret(Secret::new("")),
         algorithms: Algorithm::ALL.iter().copied().filter(|one| !one.is_shared()).collect(),
         types: vec!["jwt".to_owned(), "at+jwt".to_owned()],
         leeway: Duration::from_secs(5),
@@ -166,34 +166,36 @@ fn pem(label: &str, der: &[u8]) -> String {
 }
 
 /// The whole check, as the gate does it.
-fn check(text: &str, issuer: &Issuer, keys: &KeySet) -> Result<Identity, AuthReason> {
-    let token = Token::read(text.as_bytes())?;
+fn check(text: &str, issuer: &IssuerConfig, keys: &KeySet) -> Result<Identity, AuthReason> {
+    let token = UnverifiedToken::parse(text.as_bytes())?;
     if token.issuer()? != issuer.issuer {
         return Err(AuthReason::Issuer);
     }
-    token.fits(issuer)?;
+    token.check_header(issuer)?;
     keys.verify(&token)?;
-    token.check(issuer, &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW))
+    token.into_identity(issuer, &"corp".into(), UNIX_EPOCH + Duration::from_secs(NOW))
 }
 
 #[track_caller]
-fn refused(text: &str, reason: AuthReason) {
+fn assert_refused(text: &str, reason: AuthReason) {
     assert_eq!(check(text, &issuer(), &all_keys()).expect_err("refused"), reason, "{text}");
 }
 
 #[test]
-fn a_token_of_every_algorithm_is_believed_and_of_no_other_key() {
+fn accepts_every_algorithm_only_with_its_own_key() {
     for algorithm in Algorithm::ALL.iter().filter(|one| !one.is_shared()) {
         let text = token(&header(algorithm.name()), &claims().to_string(), algorithm.name());
         let identity = check(&text, &issuer(), &all_keys()).expect("believed");
         assert_eq!((identity.subject.as_str(), &*identity.source), ("ada", "corp"));
         // The leeway of the issuer counts: what is let in within it may also go on within it.
         assert_eq!(identity.expires, Some(UNIX_EPOCH + Duration::from_secs(NOW + 60 + 5)));
-        let narrow =
-            Issuer { algorithms: issuer().algorithms.into_iter().filter(|one| one != algorithm).collect(), ..issuer() };
+        let narrow = IssuerConfig {
+            algorithms: issuer().algorithms.into_iter().filter(|one| one != algorithm).collect(),
+            ..issuer()
+        };
         assert_eq!(check(&text, &narrow, &all_keys()).expect_err("refused"), AuthReason::Algorithm);
     }
-    let shared = Issuer { algorithms: vec![Algorithm::HS256, Algorithm::HS384, Algorithm::HS512], ..issuer() };
+    let shared = IssuerConfig { algorithms: vec![Algorithm::HS256, Algorithm::HS384, Algorithm::HS512], ..issuer() };
     let keys = KeySet::from_secret(SECRET, &shared.algorithms).expect("long enough");
     for algorithm in ["HS256", "HS384", "HS512"] {
         let text = token(&header(algorithm), &claims().to_string(), algorithm);
@@ -204,7 +206,7 @@ fn a_token_of_every_algorithm_is_believed_and_of_no_other_key() {
 }
 
 #[test]
-fn the_key_says_what_it_is_for_not_the_token() {
+fn takes_the_algorithm_from_the_key_not_from_the_token() {
     let good = claims().to_string();
     for (head, with, reason) in [
         (json!({"alg": "none", "kid": "rsa"}), "RS256", AuthReason::Algorithm),
@@ -222,25 +224,25 @@ fn the_key_says_what_it_is_for_not_the_token() {
         (json!({"alg": ["RS256"], "kid": "rsa"}), "RS256", AuthReason::Malformed),
         (json!({"alg": 256, "kid": "rsa"}), "RS256", AuthReason::Malformed),
     ] {
-        refused(&token(&head.to_string(), &good, with), reason);
+        assert_refused(&token(&head.to_string(), &good, with), reason);
     }
     // Without a signature at all.
-    refused(&format!("{}.{}.", b64(r#"{"alg":"none"}"#), b64(&good)), AuthReason::Algorithm);
-    refused(&format!("{}.{}.", b64(header("RS256")), b64(&good)), AuthReason::Signature);
+    assert_refused(&format!("{}.{}.", b64(r#"{"alg":"none"}"#), b64(&good)), AuthReason::Algorithm);
+    assert_refused(&format!("{}.{}.", b64(header("RS256")), b64(&good)), AuthReason::Signature);
 }
 
 /// The classic: an RSA public key, which everybody has, as the secret of an HMAC.
 #[test]
-fn a_public_key_is_no_secret() {
+fn refuses_an_hmac_keyed_with_a_public_key() {
     let der = PAIRS.rsa.public_key().as_der().expect("a key");
     let file = pem("PUBLIC KEY", der.as_ref());
     let text = format!("{}.{}", b64(json!({"alg": "HS256", "kid": "rsa"}).to_string()), b64(claims().to_string()));
     for secret in [file.as_bytes(), file.trim_end().as_bytes(), der.as_ref()] {
         let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, secret), text.as_bytes());
         let forged = format!("{text}.{}", b64(tag));
-        refused(&forged, AuthReason::Algorithm);
+        assert_refused(&forged, AuthReason::Algorithm);
         // Even where somebody lists the algorithm beside public keys.
-        let wide = Issuer { algorithms: Algorithm::ALL.to_vec(), ..issuer() };
+        let wide = IssuerConfig { algorithms: Algorithm::ALL.to_vec(), ..issuer() };
         let keys = KeySet::from_pem(file.as_bytes(), &wide.algorithms).expect("a key");
         assert!(check(&forged, &wide, &keys).is_err());
         assert_eq!(check(&forged, &wide, &all_keys()).expect_err("refused"), AuthReason::Algorithm);
@@ -248,7 +250,7 @@ fn a_public_key_is_no_secret() {
 }
 
 #[test]
-fn a_header_holds_only_what_is_understood() {
+fn refuses_headers_with_unsupported_members() {
     let good = claims().to_string();
     let head = |more: &str| format!(r#"{{"alg":"RS256","kid":"rsa"{more}}}"#);
     for (more, reason) in [
@@ -272,15 +274,18 @@ fn a_header_holds_only_what_is_understood() {
         (r#","alg":"none""#, AuthReason::Malformed),
         (r#","kid":"p256""#, AuthReason::Malformed),
     ] {
-        refused(&token(&head(more), &good, "RS256"), reason);
+        assert_refused(&token(&head(more), &good, "RS256"), reason);
     }
     for kid in
         [json!("../../../dev/null"), json!("RSA"), json!("rsa "), json!("' OR 1=1 --"), json!(""), json!("rs\u{0}a")]
     {
-        refused(&token(&json!({"alg": "RS256", "kid": kid}).to_string(), &good, "RS256"), AuthReason::UnknownKey);
+        assert_refused(
+            &token(&json!({"alg": "RS256", "kid": kid}).to_string(), &good, "RS256"),
+            AuthReason::UnknownKey,
+        );
     }
     for kid in [json!(["rsa"]), json!({"a": 1}), json!(1), json!(null)] {
-        refused(&token(&json!({"alg": "RS256", "kid": kid}).to_string(), &good, "RS256"), AuthReason::Malformed);
+        assert_refused(&token(&json!({"alg": "RS256", "kid": kid}).to_string(), &good, "RS256"), AuthReason::Malformed);
     }
     for more in [
         r#","typ":"JWT""#,
@@ -298,7 +303,7 @@ fn a_header_holds_only_what_is_understood() {
 
 /// A key that comes with the token is the attacker's own.
 #[test]
-fn a_key_in_the_header_is_not_used() {
+fn refuses_a_key_in_the_header() {
     let mine = EcdsaKeyPair::generate(&sign::ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
     let (x, y) = mine.public_key().as_ref()[1..].split_at(32);
     let own = json!({"kty": "EC", "crv": "P-256", "kid": "p256", "x": b64(x), "y": b64(y)});
@@ -310,12 +315,12 @@ fn a_key_in_the_header_is_not_used() {
     ] {
         let text = format!("{}.{}", b64(head.to_string()), b64(claims().to_string()));
         let signature = mine.sign(&SystemRandom::new(), text.as_bytes()).expect("a signature");
-        refused(&format!("{text}.{}", b64(signature)), AuthReason::Critical);
+        assert_refused(&format!("{text}.{}", b64(signature)), AuthReason::Critical);
     }
 }
 
 #[test]
-fn a_token_has_one_spelling() {
+fn refuses_non_canonical_token_encodings() {
     let good = token(&header("RS256"), &claims().to_string(), "RS256");
     let parts: Vec<&str> = good.split('.').collect();
     let [head, body, tail] = parts[..] else { panic!("three parts") };
@@ -346,7 +351,7 @@ fn a_token_has_one_spelling() {
         token(&header("RS256"), "{\"exp\":1e999}", "RS256"),
         token(&header("RS256"), &format!("{{\"a\":{}", "[".repeat(3000)), "RS256"),
     ] {
-        refused(&bad, AuthReason::Malformed);
+        assert_refused(&bad, AuthReason::Malformed);
     }
     // The last letter of 256 bytes holds four bits that say nothing: they have to be zero.
     let last = tail.chars().last().expect("a signature");
@@ -355,15 +360,15 @@ fn a_token_has_one_spelling() {
     for bits in 1..16 {
         let other = alphabet.as_bytes()[at | bits] as char;
         if other != last {
-            refused(&format!("{}{other}", &good[..good.len() - 1]), AuthReason::Malformed);
+            assert_refused(&format!("{}{other}", &good[..good.len() - 1]), AuthReason::Malformed);
         }
     }
-    let huge = with(json!({"padding": "x".repeat(8 << 10)}));
-    refused(&token(&header("RS256"), &huge, "RS256"), AuthReason::TooLarge);
+    let huge = claims_with(json!({"padding": "x".repeat(8 << 10)}));
+    assert_refused(&token(&header("RS256"), &huge, "RS256"), AuthReason::TooLarge);
 }
 
 #[test]
-fn a_signature_is_of_the_very_bytes_and_of_one_form() {
+fn verifies_the_exact_bytes_and_one_signature_form() {
     let good = token(&header("ES256"), &claims().to_string(), "ES256");
     let (signed, tail) = good.rsplit_once('.').expect("a signature");
     let raw = URL_SAFE_NO_PAD.decode(tail).expect("base64url");
@@ -375,15 +380,15 @@ fn a_signature_is_of_the_very_bytes_and_of_one_form() {
     let mut flipped = raw.clone();
     flipped[10] ^= 1;
     for bad in [der.as_ref(), &flipped, &raw[..63], &[&raw[..], &[0]].concat(), &[0; 64], &[]] {
-        refused(&format!("{signed}.{}", b64(bad)), AuthReason::Signature);
+        assert_refused(&format!("{signed}.{}", b64(bad)), AuthReason::Signature);
     }
     // The same claims, other bytes.
     let spaced = format!("{}.{}.{tail}", b64(header("ES256")), b64(claims().to_string() + " "));
-    refused(&spaced, AuthReason::Signature);
+    assert_refused(&spaced, AuthReason::Signature);
 }
 
 #[test]
-fn times_are_numbers_and_now_lies_between_them() {
+fn requires_numeric_times_that_enclose_now() {
     let far = 253_402_300_800_u64;
     for (changes, reason) in [
         (json!({"exp": null}), AuthReason::Claims),
@@ -404,7 +409,7 @@ fn times_are_numbers_and_now_lies_between_them() {
         (json!({"iat": NOW + 6}), AuthReason::NotYetValid),
         (json!({"iat": "yesterday"}), AuthReason::Claims),
     ] {
-        refused(&token(&header("EdDSA"), &with(changes), "EdDSA"), reason);
+        assert_refused(&token(&header("EdDSA"), &claims_with(changes), "EdDSA"), reason);
     }
     for changes in [
         json!({"exp": NOW - 4}),
@@ -414,13 +419,13 @@ fn times_are_numbers_and_now_lies_between_them() {
         json!({"nbf": null, "iat": null}),
         json!({"iat": 0}),
     ] {
-        let text = token(&header("EdDSA"), &with(changes), "EdDSA");
+        let text = token(&header("EdDSA"), &claims_with(changes), "EdDSA");
         assert!(check(&text, &issuer(), &all_keys()).is_ok(), "{text}");
     }
 }
 
 #[test]
-fn a_token_says_of_whom_by_whom_and_for_whom() {
+fn requires_issuer_audience_and_subject() {
     for (changes, reason) in [
         (json!({"iss": null}), AuthReason::Claims),
         (json!({"iss": [ISSUER]}), AuthReason::Claims),
@@ -450,19 +455,20 @@ fn a_token_says_of_whom_by_whom_and_for_whom() {
         (json!({"scope": 7}), AuthReason::Claims),
         (json!({"scope": ["run", 7]}), AuthReason::Claims),
     ] {
-        refused(&token(&header("EdDSA"), &with(changes), "EdDSA"), reason);
+        assert_refused(&token(&header("EdDSA"), &claims_with(changes), "EdDSA"), reason);
     }
     let twice = claims().to_string().replacen('{', r#"{"sub":"root","#, 1);
-    refused(&token(&header("EdDSA"), &twice, "EdDSA"), AuthReason::Claims);
+    assert_refused(&token(&header("EdDSA"), &twice, "EdDSA"), AuthReason::Claims);
     let twice = claims().to_string().replacen('{', r#"{"exp":9999999999,"#, 1);
-    refused(&token(&header("EdDSA"), &twice, "EdDSA"), AuthReason::Claims);
-    refused(&token(&header("EdDSA"), "[]", "EdDSA"), AuthReason::Claims);
+    assert_refused(&token(&header("EdDSA"), &twice, "EdDSA"), AuthReason::Claims);
+    assert_refused(&token(&header("EdDSA"), "[]", "EdDSA"), AuthReason::Claims);
 }
 
 #[test]
-fn who_calls_is_what_the_claims_say() {
-    let believed =
-        |changes| check(&token(&header("EdDSA"), &with(changes), "EdDSA"), &issuer(), &all_keys()).expect("good");
+fn builds_the_identity_from_the_claims() {
+    let believed = |changes| {
+        check(&token(&header("EdDSA"), &claims_with(changes), "EdDSA"), &issuer(), &all_keys()).expect("good")
+    };
     let identity = believed(json!({
         "aud": ["x", "chat"], "sub": "a".repeat(256), "org": {"id": "acme"}, "plan": "gold", "scope": "run  read",
     }));

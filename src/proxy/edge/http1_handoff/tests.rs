@@ -1,8 +1,8 @@
 //! Streams that leave without hyper: chunks, ends, requests that do not wait.
 
 use super::*;
-use crate::proxy::edge::activity::Activity;
-use crate::proxy::pipe::{CutOff, Writer as PipeWriter, pipe};
+use crate::proxy::edge::activity::ConnectionActivity;
+use crate::proxy::pipe::{BodyAborted, PipeWriter, pipe};
 use http_body_util::BodyExt;
 use http_body_util::Full;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -13,7 +13,7 @@ use tokio::io::{AsyncReadExt, DuplexStream};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-type TestBody = UnsyncBoxBody<Bytes, CutOff>;
+type TestBody = UnsyncBoxBody<Bytes, BodyAborted>;
 type Writers = Arc<Mutex<Vec<Writer>>>;
 
 /// A connection whose requests for `/stream` are answered with what the returned writer is given, the `n`th of them
@@ -41,14 +41,16 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
     });
     let served = tokio::spawn(async move {
         // What the client gets to see is what the tests are about.
-        let _ = serve(&http1::Builder::new(), Attending::new(stream, Activity::new()), &service, shutdown).await;
+        let _ =
+            serve(&http1::Builder::new(), ReadAheadStream::new(stream, ConnectionActivity::new()), &service, shutdown)
+                .await;
     });
     (client, served, process, writers)
 }
 
 type Writer = PipeWriter<()>;
 
-async fn until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String {
+async fn read_until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String {
     let mut heard = Vec::new();
     while !heard.ends_with(end.as_bytes()) {
         let mut byte = [0];
@@ -59,41 +61,41 @@ async fn until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String {
 }
 
 /// Ends a body. The client of a test does not say that it has come, so nobody waits for it.
-fn end(writer: Writer) {
+fn finish_body(writer: Writer) {
     tokio::spawn(writer.finish());
 }
 
-fn last(writers: &Mutex<Vec<Writer>>) -> Writer {
+fn last_writer(writers: &Mutex<Vec<Writer>>) -> Writer {
     writers.lock().expect("nobody panics").pop().expect("a stream")
 }
 
 const ASK: &[u8] = b"POST /stream HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}";
 
 #[tokio::test]
-async fn a_stream_leaves_in_chunks_and_its_connection_serves_the_next_request() {
+async fn streams_in_chunks_then_serves_the_next_request() {
     // A narrow window: heads, chunks and ends are torn at every place.
     for window in [1, 7, 64, 4096] {
         let (mut client, _served, _process, writers) = connection(window);
         for number in [0, 2, 4] {
             client.write_all(ASK).await.expect("taken");
-            let head = until(&mut client, "\r\n\r\n").await;
+            let head = read_until(&mut client, "\r\n\r\n").await;
             assert!(head.starts_with("HTTP/1.1 200") && head.contains("transfer-encoding: chunked"), "{head}");
-            assert_eq!(until(&mut client, ";\r\n").await, format!("2\r\n{number};\r\n"));
-            let writer = last(&writers);
+            assert_eq!(read_until(&mut client, ";\r\n").await, format!("2\r\n{number};\r\n"));
+            let writer = last_writer(&writers);
             let long = "x".repeat(5000);
             writer.write(&mut long.clone().into_bytes()).await.expect("room");
-            assert_eq!(until(&mut client, "x\r\n").await, format!("1388\r\n{long}\r\n"));
-            end(writer);
-            assert_eq!(until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
+            assert_eq!(read_until(&mut client, "x\r\n").await, format!("1388\r\n{long}\r\n"));
+            finish_body(writer);
+            assert_eq!(read_until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
             client.write_all(b"GET /whole HTTP/1.1\r\nHost: g\r\n\r\n").await.expect("taken");
-            assert!(until(&mut client, "whole").await.contains("content-length: 5"));
+            assert!(read_until(&mut client, "whole").await.contains("content-length: 5"));
         }
     }
 }
 
 /// hyper reads the next request while an answer is leaving: the head of a stream is not to be looked for in that.
 #[tokio::test]
-async fn a_stream_behind_an_answer_that_is_leaving_yet_is_heard_whole() {
+async fn delivers_a_stream_behind_an_answer_still_being_sent() {
     for window in [1, 7, 64, 4096] {
         let (client, _served, _process, writers) = connection(window);
         let (mut client, mut requests) = tokio::io::split(client);
@@ -104,49 +106,49 @@ async fn a_stream_behind_an_answer_that_is_leaving_yet_is_heard_whole() {
         for _ in 0..10_000 {
             tokio::task::yield_now().await;
         }
-        assert!(until(&mut client, "whole").await.contains("content-length: 5"));
-        let head = until(&mut client, "\r\n\r\n").await;
+        assert!(read_until(&mut client, "whole").await.contains("content-length: 5"));
+        let head = read_until(&mut client, "\r\n\r\n").await;
         assert!(head.starts_with("HTTP/1.1 200") && head.contains("transfer-encoding: chunked"), "{head}");
-        assert_eq!(until(&mut client, ";\r\n").await, "2\r\n1;\r\n");
-        end(last(&writers));
-        assert_eq!(until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
-        assert!(until(&mut client, "whole").await.contains("content-length: 5"));
+        assert_eq!(read_until(&mut client, ";\r\n").await, "2\r\n1;\r\n");
+        finish_body(last_writer(&writers));
+        assert_eq!(read_until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
+        assert!(read_until(&mut client, "whole").await.contains("content-length: 5"));
         sent.await.expect("no panic").expect("taken");
     }
 }
 
 #[tokio::test]
-async fn requests_that_do_not_wait_are_served_in_their_order_and_none_is_lost() {
+async fn serves_pipelined_requests_in_order() {
     let (mut client, _served, _process, writers) = connection(1 << 16);
     client.write_all(&ASK.repeat(3)).await.expect("taken");
     for number in 0..3 {
-        assert!(until(&mut client, "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
-        assert_eq!(until(&mut client, ";\r\n").await, format!("2\r\n{number};\r\n"));
-        end(last(&writers));
-        assert_eq!(until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
+        assert!(read_until(&mut client, "\r\n\r\n").await.starts_with("HTTP/1.1 200"));
+        assert_eq!(read_until(&mut client, ";\r\n").await, format!("2\r\n{number};\r\n"));
+        finish_body(last_writer(&writers));
+        assert_eq!(read_until(&mut client, "0\r\n\r\n").await, "0\r\n\r\n");
     }
 }
 
 #[tokio::test]
-async fn a_client_that_leaves_lets_go_of_its_run_whatever_it_sent_before() {
+async fn releases_the_run_when_the_client_disconnects() {
     for asked in [ASK.to_vec(), ASK.repeat(20)] {
         let (mut client, served, _process, writers) = connection(1 << 16);
         client.write_all(&asked).await.expect("taken");
-        until(&mut client, ";\r\n").await;
-        let writer = last(&writers);
+        read_until(&mut client, ";\r\n").await;
+        let writer = last_writer(&writers);
         drop(client);
-        writer.gone().await;
+        writer.wait_closed().await;
         served.await.expect("the connection has ended");
         assert!(writers.lock().expect("nobody panics").is_empty(), "another run began for a client that left");
     }
 }
 
 #[tokio::test]
-async fn a_body_that_is_cut_off_has_no_last_chunk() {
+async fn omits_the_last_chunk_of_a_body_that_is_cut_off() {
     let (mut client, served, _process, writers) = connection(1 << 16);
     client.write_all(ASK).await.expect("taken");
-    until(&mut client, ";\r\n").await;
-    last(&writers).cut();
+    read_until(&mut client, ";\r\n").await;
+    last_writer(&writers).abort();
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).await.expect("the end");
     assert_eq!(rest, b"");
@@ -154,14 +156,14 @@ async fn a_body_that_is_cut_off_has_no_last_chunk() {
 }
 
 #[tokio::test]
-async fn http_1_0_and_who_asks_for_it_get_the_end_of_the_connection() {
+async fn closes_the_connection_for_http_1_0_and_connection_close() {
     let old = b"POST /stream HTTP/1.0\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}".as_slice();
     let closing = b"POST /stream HTTP/1.1\r\nHost: g\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}".as_slice();
     for (ask, body) in [(old, "0;"), (closing, "2\r\n0;\r\n0\r\n\r\n")] {
         let (mut client, served, _process, writers) = connection(1 << 16);
         client.write_all(ask).await.expect("taken");
-        until(&mut client, "0;").await;
-        end(last(&writers));
+        read_until(&mut client, "0;").await;
+        finish_body(last_writer(&writers));
         let mut rest = Vec::new();
         client.read_to_end(&mut rest).await.expect("the end");
         served.await.expect("the connection has ended");
@@ -170,15 +172,15 @@ async fn http_1_0_and_who_asks_for_it_get_the_end_of_the_connection() {
 }
 
 #[tokio::test]
-async fn a_process_that_ends_lets_a_stream_finish_and_closes_then() {
+async fn finishes_the_stream_then_closes_on_shutdown() {
     let (mut client, served, process, writers) = connection(1 << 16);
     client.write_all(ASK).await.expect("taken");
-    until(&mut client, ";\r\n").await;
+    read_until(&mut client, ";\r\n").await;
     process.send(true).expect("a listener");
-    let writer = last(&writers);
+    let writer = last_writer(&writers);
     writer.write(&mut b"more;".to_vec()).await.expect("room");
-    until(&mut client, "more;\r\n").await;
-    end(writer);
+    read_until(&mut client, "more;\r\n").await;
+    finish_body(writer);
     let mut rest = Vec::new();
     client.read_to_end(&mut rest).await.expect("the end");
     assert_eq!(rest, b"0\r\n\r\n");
@@ -186,12 +188,12 @@ async fn a_process_that_ends_lets_a_stream_finish_and_closes_then() {
 }
 
 #[test]
-fn a_head_is_read_when_it_is_whole_and_interim_answers_are_none() {
+fn parses_only_complete_heads_and_skips_interim_responses() {
     let head = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n";
-    assert!((0..head.len()).all(|cut| Head::read(&head[..cut]).is_none()));
-    assert_eq!(Head::read(head), Some(Head::LastChunks));
+    assert!((0..head.len()).all(|cut| BodyFraming::parse(&head[..cut]).is_none()));
+    assert_eq!(BodyFraming::parse(head), Some(BodyFraming::ChunkedThenClose));
     let interim = [b"HTTP/1.1 100 Continue\r\n\r\n".as_slice(), head].concat();
-    assert_eq!(Head::read(&interim[..25]), None);
-    assert_eq!(Head::read(&interim), Head::read(head));
-    assert_eq!(Head::read(b"HTTP/1.0 200 OK\r\n\r\n"), Some(Head::UntilClosed));
+    assert_eq!(BodyFraming::parse(&interim[..25]), None);
+    assert_eq!(BodyFraming::parse(&interim), BodyFraming::parse(head));
+    assert_eq!(BodyFraming::parse(b"HTTP/1.0 200 OK\r\n\r\n"), Some(BodyFraming::UntilClose));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn good_keys_of_a_mixed_set_work_and_the_others_are_said() {
+fn uses_good_keys_of_a_set_and_reports_the_others() {
     let changed = |name: &str, changes: Value| {
         let mut key = jwk(name);
         for (member, value) in changes.as_object().expect("changes") {
@@ -96,7 +96,7 @@ fn good_keys_of_a_mixed_set_work_and_the_others_are_said() {
 /// Points whose order is eight at most, as they are encoded; the second halves differ in their sign alone. With such a key
 /// anybody can sign.
 #[test]
-fn a_point_of_small_order_is_no_key() {
+fn rejects_points_of_small_order() {
     let zero = [0; 32];
     let one = |first: u8, last: u8| [&[first], &zero[..30], &[last]].concat();
     let minus_one = [&[0xec], &[0xff; 30][..], &[0x7f]].concat();
@@ -118,7 +118,7 @@ fn a_point_of_small_order_is_no_key() {
 }
 
 #[test]
-fn keys_are_told_apart_by_their_ids_and_tried_where_that_says_nothing() {
+fn selects_keys_by_id_and_tries_each_when_ambiguous() {
     let other = EcdsaKeyPair::generate(&sign::ECDSA_P256_SHA256_FIXED_SIGNING).expect("a key");
     let (x, y) = other.public_key().as_ref()[1..].split_at(32);
     let other = json!({"kty": "EC", "crv": "P-256", "kid": "p256", "x": b64(x), "y": b64(y)});
@@ -145,7 +145,7 @@ fn keys_are_told_apart_by_their_ids_and_tried_where_that_says_nothing() {
 }
 
 #[test]
-fn keys_in_pem() {
+fn reads_keys_from_pem() {
     let pairs = &*PAIRS;
     let spki = |pair: &RsaKeyPair| pem("PUBLIC KEY", pair.public_key().as_der().expect("a key").as_ref());
     let file = [
@@ -193,7 +193,7 @@ fn keys_in_pem() {
 }
 
 #[test]
-fn no_debug_form_shows_a_key() {
+fn debug_output_hides_keys() {
     let keys = KeySet::from_secret(SECRET, &[Algorithm::HS256]).expect("a key");
     assert_eq!(format!("{keys:?}"), "KeySet { keys: 1, .. }");
 }
