@@ -1,7 +1,7 @@
-{{- /* What the manifests have to know of the configuration: it is written there, and nowhere else. */ -}}
+{{- /* Values that the manifests derive from the configuration, so that each is set in one place only. */ -}}
 
-{{- /* The port and the scheme of a listener: an address, a mapping with one, or a list of either, of which the first counts.
-       Called with (list KEY LISTENER). */ -}}
+{{- /* Returns the port and the scheme of a listener: an address, a mapping with one, or a list of either, of which the first
+       is used. Call with (list KEY LISTENER). */ -}}
 {{- define "diglot.listener" -}}
 {{- $key := first . -}}
 {{- $one := last . -}}
@@ -33,7 +33,7 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- include "diglot.listener" (list "listeners.status" .Values.config.listeners.status) -}}
 {{- end -}}
 
-{{- /* A duration of the configuration in whole seconds, rounded up. Called with (list KEY DURATION). */ -}}
+{{- /* Returns a duration of the configuration in whole seconds, rounded up. Call with (list KEY DURATION). */ -}}
 {{- define "diglot.seconds" -}}
 {{- $text := last . | toString -}}
 {{- if not (regexMatch "^[0-9]+(ms|s|m|h)$" $text) -}}
@@ -46,7 +46,7 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- end -}}
 {{- end -}}
 
-{{- /* How long a pod needs to end: the drain, and time to say so. */ -}}
+{{- /* Returns the seconds that a pod needs to end: the drain, and time to report the end. */ -}}
 {{- define "diglot.grace" -}}
 {{- $given := .Values.terminationGracePeriodSeconds -}}
 {{- $variable := contains "${" (printf "%v%v" .Values.config.drain_grace .Values.config.drain_timeout) -}}
@@ -64,8 +64,8 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- end -}}
 {{- end -}}
 
-{{- /* A digest that changes when a running process could not take the new configuration: of the keys that deploy/lifecycle.md
-       names, or of all of it. */ -}}
+{{- /* Returns a digest that changes if a running process cannot load the new configuration: of the keys that
+       deploy/lifecycle.md names, or of the whole configuration. */ -}}
 {{- define "diglot.restart" -}}
 {{- if .Values.restartOnChange -}}
 {{- toJson .Values.config | sha256sum | trunc 16 -}}
@@ -77,7 +77,7 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- end -}}
 {{- end -}}
 
-{{- /* A quantity of memory in bytes. */ -}}
+{{- /* Converts a quantity of memory to bytes. */ -}}
 {{- define "diglot.bytes" -}}
 {{- $text := toString . -}}
 {{- $factor := get (dict "" 1 "Ki" 1024 "Mi" 1048576 "Gi" 1073741824 "k" 1000 "M" 1000000 "G" 1000000000) (regexFind "[A-Za-z]*$" $text) -}}
@@ -87,13 +87,13 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- mul (regexFind "^[0-9]+" $text | int64) $factor -}}
 {{- end -}}
 
-{{- /* The port of the Service: that which clients expect of the scheme, where none is chosen. */ -}}
+{{- /* Returns the port of the Service: the chosen one, or the default port of the scheme. */ -}}
 {{- define "diglot.servicePort" -}}
 {{- $data := include "diglot.data" . | fromYaml -}}
 {{- kindIs "invalid" .Values.service.port | ternary (eq $data.scheme "https" | ternary 443 80) .Values.service.port -}}
 {{- end -}}
 
-{{- /* Values that would be ignored, or that only a pod would complain of. Each is refused with the way out. */ -}}
+{{- /* Rejects values that would be ignored, or that would fail only in the pod, with a message that says what to write. */ -}}
 {{- define "diglot.refusals" -}}
 {{- if and .Values.agent (ne .Values.mode "sidecar") -}}
 {{- fail (printf "agent: in the mode `%s` no agent is made; write mode: sidecar, or take agent out" .Values.mode) -}}
@@ -110,7 +110,7 @@ scheme: {{ $tls | ternary "https" "http" }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
-{{- /* A file at /run/secrets/NAME/… comes from a Secret of the list, or from a volume that somebody mounts there. */ -}}
+{{- /* A file at /run/secrets/NAME/… comes from a Secret in the list, or from a volume that is mounted there. */ -}}
 {{- $mounts := list -}}
 {{- range .Values.secrets -}}{{- $mounts = append $mounts (printf "/run/secrets/%s/" .) -}}{{- end -}}
 {{- range .Values.volumeMounts -}}{{- $mounts = append $mounts (printf "%s/" (.mountPath | toString | trimSuffix "/")) -}}{{- end -}}

@@ -1,4 +1,4 @@
-{{- /* What things are called, and how they find each other. */ -}}
+{{- /* Names, labels and selectors. */ -}}
 
 {{- define "diglot.name" -}}
 {{- .Values.nameOverride | default .Chart.Name | trunc 63 | trimSuffix "-" -}}

@@ -1,5 +1,5 @@
-{{- /* The parts of a pod with Diglot in it. `diglot.sidecar`, `diglot.agentLifecycle`, `diglot.volumes`, `diglot.grace` and
-       `diglot.restart` are for charts of others, too: README.md. */ -}}
+{{- /* The parts of a pod with Diglot in it. Other charts can use `diglot.sidecar`, `diglot.agentLifecycle`, `diglot.volumes`,
+       `diglot.grace` and `diglot.restart` too: README.md. */ -}}
 
 {{- define "diglot.container" -}}
 name: diglot
@@ -45,8 +45,8 @@ volumeMounts:
   {{- end }}
 {{- end -}}
 
-{{- /* An entry of initContainers. Its SIGTERM comes when the other containers are gone, its preStop at once: so the drain
-       begins there. */ -}}
+{{- /* An entry of initContainers. It receives SIGTERM after the other containers have exited; its preStop runs immediately, so
+       the drain begins there. */ -}}
 {{- define "diglot.sidecar" -}}
 {{ include "diglot.container" . }}
 restartPolicy: Always
@@ -55,8 +55,8 @@ lifecycle:
     exec: {command: [diglot, drain, --wait]}
 {{- end -}}
 
-{{- /* `lifecycle` of the agent beside it: it gets SIGTERM when the gateway has no run any more. The port is a number, since a
-       name would be looked for among the agent's own. */ -}}
+{{- /* `lifecycle` of the agent in the same pod: it receives SIGTERM when the gateway has no open run. The port is a number,
+       since a name would be looked up among the agent's own ports. */ -}}
 {{- define "diglot.agentLifecycle" -}}
 {{- $status := include "diglot.status" . | fromYaml -}}
 preStop:
