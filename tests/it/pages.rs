@@ -31,7 +31,7 @@ fn write_line(out: &mut String, line: impl std::fmt::Display) {
 
 /// The sentences that document the variants of `Shape`, from its source.
 fn shapes(source: &str) -> Vec<(String, String)> {
-    let body = source.split("pub enum Shape {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the enum");
+    let body = source.split("enum EventShape {").nth(1).and_then(|rest| rest.split("\n}").next()).expect("the enum");
     let (mut all, mut doc) = (Vec::new(), Vec::new());
     for line in body.lines().map(str::trim) {
         match line.strip_prefix("/// ") {

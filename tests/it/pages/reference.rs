@@ -107,7 +107,7 @@ impl ReferencePage {
 
     fn mapping(&self, name: &str) -> &Value {
         match name {
-            "File" | "KeyFile" => &self.schema,
+            "ConfigFile" | "ApiKeyFile" => &self.schema,
             name => &self.schema["definitions"][name],
         }
     }
@@ -270,10 +270,10 @@ fn examples() -> Vec<(String, String, Value)> {
 
 fn page() -> String {
     let mut out = HEAD.to_owned();
-    let mut page = ReferencePage::new(schema(&config_schema()), "File");
+    let mut page = ReferencePage::new(schema(&config_schema()), "ConfigFile");
     let examples = examples();
     for (name, _, value) in &examples {
-        page.record_shown_keys(name, "File", value);
+        page.record_shown_keys(name, "ConfigFile", value);
     }
     write_line(&mut out, "\n## Keys of the file");
     for (mapping, path) in &page.places {
@@ -284,13 +284,13 @@ fn page() -> String {
         }
         page.table(&mut out, mapping);
     }
-    let keys = ReferencePage::new(schema(&key_file_schema()), "KeyFile");
+    let keys = ReferencePage::new(schema(&key_file_schema()), "ApiKeyFile");
     write_line(
         &mut out,
         "\n## Files of API keys\n\nWhat `auth.api_keys[].file` names ([`keys.schema.json`](keys.schema.json), `diglot schema --keys`): \
          a mapping with one key, `keys`, a list of keys as under `auth.api_keys[].keys`. `diglot token --api-key` makes them.",
     );
-    assert_eq!(keys.keys("KeyFile"), ["keys"]);
+    assert_eq!(keys.keys("ApiKeyFile"), ["keys"]);
     write_line(&mut out, "\n## Kinds of values\n\n| kind | what it is |\n|---|---|");
     let definitions = page.schema["definitions"].as_object().expect("definitions");
     for (name, node) in definitions.iter().filter(|(name, _)| name.starts_with(|first: char| first.is_lowercase())) {
@@ -329,7 +329,7 @@ fn schema_lists_the_keys_that_serde_reads() {
     let (file, keys) = (schema(&config_schema()), schema(&key_file_schema()));
     let mut seen = BTreeSet::new();
     let mappings = mappings();
-    let whole = [("File", &file), ("KeyFile", &keys)].into_iter();
+    let whole = [("ConfigFile", &file), ("ApiKeyFile", &keys)].into_iter();
     let inside = file["definitions"].as_object().expect("definitions").iter().map(|(name, node)| (name.as_str(), node));
     for (name, node) in whole.chain(inside) {
         let Some(properties) = node["properties"].as_object() else { continue };
