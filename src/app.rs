@@ -5,7 +5,7 @@ mod notify;
 mod reload;
 mod upgrade;
 
-pub use reload::ConfigSource;
+pub(crate) use reload::ConfigSource;
 
 use crate::admin::{self, AdminSocket, AdminState, ProcessHandle};
 use crate::config::Config;
@@ -45,7 +45,7 @@ const SPAN_FLUSH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A gateway whose sockets are bound, not yet serving.
 #[derive(Debug)]
-pub struct App {
+pub(crate) struct App {
     config: Config,
     source: Option<ConfigSource>,
     metrics: Arc<Metrics>,
@@ -67,7 +67,7 @@ struct LocalEndpoint {
 
 /// How a gateway begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StartMode {
+pub(crate) enum StartMode {
     /// with sockets of its own
     NewSockets,
     /// with those of the process that listens in `run_dir`, if one does
@@ -76,7 +76,7 @@ pub enum StartMode {
 
 /// Why a gateway cannot start.
 #[derive(Debug)]
-pub enum StartError {
+pub(crate) enum StartError {
     /// an address cannot be bound
     Bind {
         /// data or status
@@ -130,7 +130,7 @@ impl App {
     ///
     /// # Errors
     /// What of the configuration cannot be used here; the first address that cannot be bound.
-    pub fn bind(config: Config, origin: Option<ConfigSource>, start: StartMode) -> Result<Self, StartError> {
+    pub(crate) fn bind(config: Config, origin: Option<ConfigSource>, start: StartMode) -> Result<Self, StartError> {
         if let Some(origin) = &origin {
             origin.log_warnings();
         }
@@ -177,13 +177,13 @@ impl App {
 
     /// Where the data plane is bound, if it is on the network.
     #[must_use]
-    pub fn data_address(&self) -> Option<SocketAddr> {
+    pub(crate) fn data_address(&self) -> Option<SocketAddr> {
         self.data_listeners.iter().find_map(Listener::bound_address)
     }
 
     /// Where the status plane is bound, if it is on the network.
     #[must_use]
-    pub fn status_address(&self) -> Option<SocketAddr> {
+    pub(crate) fn status_address(&self) -> Option<SocketAddr> {
         self.status_listeners.iter().find_map(Listener::bound_address)
     }
 
@@ -191,7 +191,7 @@ impl App {
     ///
     /// # Errors
     /// When the process cannot be set up.
-    pub fn serve(self) -> Result<(), StartError> {
+    pub(crate) fn serve(self) -> Result<(), StartError> {
         let App {
             config,
             source: origin,

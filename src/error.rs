@@ -178,19 +178,19 @@ impl RejectionKind {
 #[derive(Clone, Debug)]
 pub struct Rejection {
     /// which row of the table
-    pub kind: RejectionKind,
+    pub(crate) kind: RejectionKind,
     /// what exactly, safe to show; the row's own text otherwise
-    pub detail: Option<Cow<'static, str>>,
+    pub(crate) detail: Option<Cow<'static, str>>,
     /// status to answer with in place of the row's own (a status of the agent that says more)
-    pub status: Option<u16>,
+    pub(crate) status: Option<u16>,
     /// `Retry-After`: the agent's, passed on, or that of a limit
-    pub retry_after: Option<String>,
+    pub(crate) retry_after: Option<String>,
     /// what happened inside, for the log alone
-    pub cause: Option<String>,
+    pub(crate) cause: Option<String>,
     /// the limit or rule that refused, by its name in the configuration
-    pub policy: Option<Arc<str>>,
+    pub(crate) policy: Option<Arc<str>>,
     /// fields that the refusal is answered with beside those of its kind
-    pub headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl From<RejectionKind> for Rejection {
@@ -210,41 +210,41 @@ impl From<RejectionKind> for Rejection {
 impl Rejection {
     /// The same, with what exactly went wrong. It reaches the client.
     #[must_use]
-    pub fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
     /// The same, with what happened inside. It reaches the log.
     #[must_use]
-    pub fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
+    pub(crate) fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
 
     /// The same, refused by the limit or rule of this name.
     #[must_use]
-    pub fn with_policy(mut self, name: &Arc<str>) -> Self {
+    pub(crate) fn with_policy(mut self, name: &Arc<str>) -> Self {
         self.policy = Some(Arc::clone(name));
         self
     }
 
     /// The same, answered with one field more.
     #[must_use]
-    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+    pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
     /// HTTP status of the refusal.
     #[must_use]
-    pub fn status(&self) -> u16 {
+    pub(crate) fn status(&self) -> u16 {
         self.status.unwrap_or_else(|| self.kind.status())
     }
 
     /// `message` of RUN_ERROR, and `detail` of the problem document.
     #[must_use]
-    pub fn message(&self) -> &str {
+    pub(crate) fn message(&self) -> &str {
         self.detail.as_deref().unwrap_or_else(|| self.kind.text())
     }
 

@@ -3,17 +3,17 @@
 use tokio::sync::{mpsc, oneshot, watch};
 
 /// Asks for the configuration to be read again; the answer comes there.
-pub type ReloadRequest = oneshot::Sender<ReloadResult>;
+pub(crate) type ReloadRequest = oneshot::Sender<ReloadResult>;
 
 /// What differs now, or all that is wrong.
-pub type ReloadResult = Result<String, String>;
+pub(crate) type ReloadResult = Result<String, String>;
 
 /// How many may ask at once. What comes beyond is as good as asked: the file is read after it.
 const MAX_PENDING_RELOADS: usize = 16;
 
 /// How the process is to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AdminCommand {
+pub(crate) enum AdminCommand {
     /// as it does
     Serve,
     /// to its end
@@ -24,7 +24,7 @@ pub enum AdminCommand {
 
 /// Takes orders.
 #[derive(Clone, Debug)]
-pub struct ProcessHandle {
+pub(crate) struct ProcessHandle {
     command: watch::Sender<AdminCommand>,
     reloads: mpsc::Sender<ReloadRequest>,
 }
@@ -32,13 +32,13 @@ pub struct ProcessHandle {
 impl ProcessHandle {
     /// The orders of one process, and where it hears of those to read its configuration again.
     #[must_use]
-    pub fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
+    pub(crate) fn new() -> (ProcessHandle, mpsc::Receiver<ReloadRequest>) {
         let (asks, asked) = mpsc::channel(MAX_PENDING_RELOADS);
         (ProcessHandle { command: watch::Sender::new(AdminCommand::Serve), reloads: asks }, asked)
     }
 
     /// Lets the process end in that way. The first wish stands.
-    pub fn shut_down(&self, command: AdminCommand) {
+    pub(crate) fn shut_down(&self, command: AdminCommand) {
         self.command.send_if_modified(|now| {
             let first = *now == AdminCommand::Serve;
             if first {
@@ -49,14 +49,14 @@ impl ProcessHandle {
     }
 
     /// Waits until the process is to end.
-    pub async fn wait_for_shutdown(&self) -> AdminCommand {
+    pub(crate) async fn wait_for_shutdown(&self) -> AdminCommand {
         let mut wish = self.command.subscribe();
         // This keeps a sender, so it does not fail.
         wish.wait_for(|wish| *wish != AdminCommand::Serve).await.map_or(AdminCommand::Serve, |wish| *wish)
     }
 
     /// Has the configuration read again, without waiting for it.
-    pub fn trigger_reload(&self) {
+    pub(crate) fn trigger_reload(&self) {
         let _ = self.reloads.try_send(oneshot::channel().0);
     }
 
@@ -64,7 +64,7 @@ impl ProcessHandle {
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub async fn reload_and_wait(&self) -> ReloadResult {
+    pub(crate) async fn reload_and_wait(&self) -> ReloadResult {
         let (ask, answer) = oneshot::channel();
         let gone = |_| "the process is ending".to_owned();
         self.reloads.send(ask).await.map_err(|_| gone(()))?;

@@ -15,21 +15,21 @@ use std::sync::Arc;
 ///
 /// # Errors
 /// Why they cannot be handed over.
-pub type HandOverFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
+pub(crate) type HandOverFn = Arc<dyn Fn() -> Result<(), String> + Send + Sync>;
 
 /// What the admin plane acts on.
 #[derive(Clone)]
-pub struct AdminState {
+pub(crate) struct AdminState {
     /// what is ordered
-    pub process: ProcessHandle,
+    pub(crate) process: ProcessHandle,
     /// the configuration in effect
-    pub effective_config: SwapCell<String>,
+    pub(crate) effective_config: SwapCell<String>,
     /// what a successor gets
-    pub hand_over: HandOverFn,
+    pub(crate) hand_over: HandOverFn,
 }
 
 /// The routes of the admin plane, beside those of `status`.
-pub fn router(control: AdminState, status: Router) -> Router {
+pub(crate) fn router(control: AdminState, status: Router) -> Router {
     let own = Router::new()
         .route("/drain", post(drain))
         .route("/reload", post(reload))

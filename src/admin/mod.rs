@@ -7,8 +7,8 @@ mod probe;
 mod socket;
 mod status;
 
-pub use commands::{AdminCommand, ProcessHandle, ReloadRequest, ReloadResult};
-pub use control::{AdminState, HandOverFn, router as control};
-pub use probe::{ProbeTarget, probe};
-pub use socket::{AdminResponse, AdminSocket, is_alive, send_request, serve};
-pub use status::router;
+pub(crate) use commands::{AdminCommand, ProcessHandle, ReloadRequest, ReloadResult};
+pub(crate) use control::{AdminState, HandOverFn, router as control};
+pub(crate) use probe::{ProbeTarget, probe};
+pub(crate) use socket::{AdminResponse, AdminSocket, is_alive, send_request, serve};
+pub(crate) use status::router;

@@ -22,7 +22,7 @@ use tokio_rustls::rustls::{
 
 /// How a gateway is reached. Displayed as URLs are, as far as it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ProbeTarget {
+pub(crate) enum ProbeTarget {
     /// a status listener of this machine
     Listener(ListenerConfig),
     /// a host and a port, in the clear
@@ -34,7 +34,7 @@ pub enum ProbeTarget {
 impl ProbeTarget {
     /// The ways to a gateway, the best first: what a kubelet or a Prometheus would ask, then what `diglot drain` would.
     #[must_use]
-    pub fn from_reach(reach: AdminEndpointsConfig) -> Vec<ProbeTarget> {
+    pub(crate) fn from_reach(reach: AdminEndpointsConfig) -> Vec<ProbeTarget> {
         let listeners = reach.status.into_iter().map(ProbeTarget::Listener);
         listeners.chain(reach.run_dir.map(ProbeTarget::RunDir)).collect()
     }
@@ -43,7 +43,7 @@ impl ProbeTarget {
     ///
     /// # Errors
     /// A sentence for the user.
-    pub fn parse_url(text: &str) -> Result<ProbeTarget, String> {
+    pub(crate) fn parse_url(text: &str) -> Result<ProbeTarget, String> {
         let uri: Uri = text.parse().map_err(|_| "write a URL such as http://127.0.0.1:8788".to_owned())?;
         match (uri.scheme_str(), uri.host(), uri.path_and_query().map_or("", |path| path.as_str())) {
             (Some("http"), Some(host), "" | "/") => {
@@ -89,7 +89,7 @@ impl fmt::Display for ProbeTarget {
 ///
 /// # Errors
 /// A sentence for each way, why nobody answers there.
-pub fn probe(
+pub(crate) fn probe(
     ways: Vec<ProbeTarget>,
     path: &'static str,
     timeout: Duration,

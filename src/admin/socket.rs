@@ -17,7 +17,7 @@ const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
 /// The process's own end. Gone with the process, unless another one's has taken its place.
 #[derive(Debug)]
-pub struct AdminSocket {
+pub(crate) struct AdminSocket {
     listener: UnixListener,
     /// where it waits to be published
     staging_path: PathBuf,
@@ -30,7 +30,7 @@ impl AdminSocket {
     ///
     /// # Errors
     /// Those of the operating system.
-    pub fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
+    pub(crate) fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
         DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
         // Of a process that had the number before.
@@ -46,7 +46,7 @@ impl AdminSocket {
     ///
     /// # Errors
     /// Those of the operating system.
-    pub fn publish(&self) -> io::Result<()> {
+    pub(crate) fn publish(&self) -> io::Result<()> {
         fs::rename(&self.staging_path, &self.path)
     }
 
@@ -54,7 +54,7 @@ impl AdminSocket {
     ///
     /// # Errors
     /// Those of the operating system.
-    pub fn listener(&self) -> io::Result<UnixListener> {
+    pub(crate) fn listener(&self) -> io::Result<UnixListener> {
         self.listener.try_clone()
     }
 }
@@ -74,7 +74,7 @@ impl Drop for AdminSocket {
 ///
 /// # Errors
 /// Those of the operating system.
-pub async fn serve(listener: UnixListener, router: Router, drain_signal: &DrainSignal) -> io::Result<()> {
+pub(crate) async fn serve(listener: UnixListener, router: Router, drain_signal: &DrainSignal) -> io::Result<()> {
     // Held to the end, so that the door is not empty before.
     let held = drain_signal.watch_closing();
     let mut closing = held.clone();
@@ -90,16 +90,16 @@ pub async fn serve(listener: UnixListener, router: Router, drain_signal: &DrainS
 
 /// What a process answered.
 #[derive(Debug)]
-pub struct AdminResponse {
+pub(crate) struct AdminResponse {
     /// the status of HTTP
-    pub status: u16,
+    pub(crate) status: u16,
     /// its text
-    pub body: String,
+    pub(crate) body: String,
 }
 
 /// Whether a process listens in `run_dir`.
 #[must_use]
-pub fn is_alive(run_dir: &Path) -> bool {
+pub(crate) fn is_alive(run_dir: &Path) -> bool {
     send_request(run_dir, "GET", "/livez", Some(Duration::from_secs(5))).is_ok_and(|answer| answer.status == 200)
 }
 
@@ -109,7 +109,12 @@ pub fn is_alive(run_dir: &Path) -> bool {
 /// # Errors
 /// `NotFound` and `ConnectionRefused` where none does, `TimedOut` and `WouldBlock` where it took longer, `UnexpectedEof` where
 /// it ended meanwhile.
-pub fn send_request(run_dir: &Path, method: &str, path: &str, timeout: Option<Duration>) -> io::Result<AdminResponse> {
+pub(crate) fn send_request(
+    run_dir: &Path,
+    method: &str,
+    path: &str,
+    timeout: Option<Duration>,
+) -> io::Result<AdminResponse> {
     let stream = UnixStream::connect(run_dir.join(SOCKET_NAME))?;
     stream.set_read_timeout(timeout)?;
     stream.set_write_timeout(timeout)?;

@@ -24,7 +24,7 @@ struct StatusState {
 }
 
 /// The routes of the status plane.
-pub fn router(
+pub(crate) fn router(
     metrics: Arc<Metrics>,
     lifecycle: Lifecycle,
     guard: SwapCell<RequestPolicy>,

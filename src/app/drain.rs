@@ -48,26 +48,26 @@ const KEYS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Watches for the end, and brings it about. pingora ends the process when [`Drain::recv`] returns.
 pub(super) struct Drain {
-    pub lifecycle: Lifecycle,
-    pub metrics: Arc<Metrics>,
-    pub config: SwapCell<Config>,
-    pub guards: SwapCell<RequestPolicy>,
-    pub process: ProcessHandle,
-    pub drain_signals: Arc<PlaneDrainSignals>,
-    pub local: Option<LocalEndpoint>,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) config: SwapCell<Config>,
+    pub(crate) guards: SwapCell<RequestPolicy>,
+    pub(crate) process: ProcessHandle,
+    pub(crate) drain_signals: Arc<PlaneDrainSignals>,
+    pub(crate) local: Option<LocalEndpoint>,
     /// who is to be told that this process serves
-    pub predecessor: Mutex<Option<Predecessor>>,
-    pub listening: Vec<internal_event::ListenerStarted>,
+    pub(crate) predecessor: Mutex<Option<Predecessor>>,
+    pub(crate) listening: Vec<internal_event::ListenerStarted>,
     /// of Unix sockets; another process goes on with them
-    pub socket_files: Vec<Arc<SocketFile>>,
+    pub(crate) socket_files: Vec<Arc<SocketFile>>,
 }
 
 /// The ways into the planes.
 #[derive(Debug, Default)]
 pub(super) struct PlaneDrainSignals {
-    pub data: DrainSignal,
-    pub status: DrainSignal,
-    pub admin: DrainSignal,
+    pub(crate) data: DrainSignal,
+    pub(crate) status: DrainSignal,
+    pub(crate) admin: DrainSignal,
 }
 
 /// Who wants the end.

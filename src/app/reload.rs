@@ -47,7 +47,7 @@ const HASH_BYTES: usize = 6;
 
 /// Where a configuration came from.
 #[derive(Debug)]
-pub struct ConfigSource {
+pub(crate) struct ConfigSource {
     path: PathBuf,
     digest: Sha256Digest,
     /// as it is in effect, without secrets
@@ -63,7 +63,7 @@ impl ConfigSource {
     ///
     /// # Errors
     /// All that is wrong with it.
-    pub fn read(path: &Path) -> Result<(Config, ConfigSource), crate::config::ConfigProblems> {
+    pub(crate) fn read(path: &Path) -> Result<(Config, ConfigSource), crate::config::ConfigProblems> {
         let bytes = load::read_source(path)?;
         let EffectiveConfig { config, yaml: printed, warnings } =
             effective::load_effective(path, &bytes, guard::auth::check_key_file)?;
@@ -95,15 +95,15 @@ impl ConfigSource {
 
 /// What the process runs on now.
 pub(super) struct RunningState {
-    pub config: SwapCell<Config>,
-    pub guard: SwapCell<RequestPolicy>,
+    pub(crate) config: SwapCell<Config>,
+    pub(crate) guard: SwapCell<RequestPolicy>,
     /// as `diglot config` prints it
-    pub effective_config: SwapCell<String>,
-    pub gateway: Arc<Gateway>,
+    pub(crate) effective_config: SwapCell<String>,
+    pub(crate) gateway: Arc<Gateway>,
     /// sends requests through another gateway from now on
-    pub swap_gateway: Box<dyn Fn(Arc<Gateway>) + Send + Sync>,
-    pub lifecycle: Lifecycle,
-    pub metrics: Arc<Metrics>,
+    pub(crate) swap_gateway: Box<dyn Fn(Arc<Gateway>) + Send + Sync>,
+    pub(crate) lifecycle: Lifecycle,
+    pub(crate) metrics: Arc<Metrics>,
 }
 
 /// Keeps [`Live`] fresh: the work beside requests, and the configuration itself.

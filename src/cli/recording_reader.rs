@@ -11,11 +11,11 @@ const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventPosition {
     /// its number, from 1 on
-    pub event: usize,
+    pub(crate) event: usize,
     /// its first line, from 1 on; 0 in protobuf, which has none
-    pub line: usize,
+    pub(crate) line: usize,
     /// parts of its content that have no name here and were left out; protobuf alone
-    pub dropped: usize,
+    pub(crate) dropped: usize,
 }
 
 impl fmt::Display for EventPosition {
@@ -84,7 +84,7 @@ enum StreamFraming {
 }
 
 impl RecordingReader {
-    pub fn new(protobuf: ProtobufInput) -> Self {
+    pub(crate) fn new(protobuf: ProtobufInput) -> Self {
         let framing = match protobuf {
             ProtobufInput::Always => StreamFraming::new_proto(),
             ProtobufInput::Never | ProtobufInput::Detect => StreamFraming::Unknown(SseDecoder::default()),
@@ -104,7 +104,7 @@ impl RecordingReader {
     ///
     /// # Errors
     /// When a frame is over the limit, or `taker` has enough.
-    pub fn push<E>(
+    pub(crate) fn push<E>(
         &mut self,
         bytes: &[u8],
         taker: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
@@ -130,7 +130,7 @@ impl RecordingReader {
     ///
     /// # Errors
     /// As [`Recording::push`].
-    pub fn finish<E>(
+    pub(crate) fn finish<E>(
         mut self,
         taker: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
     ) -> Result<(), ReadStop<E>> {

@@ -34,7 +34,7 @@ struct EventNotes {
 
 impl TranslateExplainer {
     /// The line about one event, or about the end of the input, to be put behind the name of the file.
-    pub fn explain_event(
+    pub(crate) fn explain_event(
         &mut self,
         position: Option<EventPosition>,
         notes: &[TraceEntry],
@@ -122,7 +122,7 @@ impl TranslateExplainer {
     }
 
     /// The last line.
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let repairs = EventRepair::ALL.iter().map(|one| (one.label(), self.repairs[*one as usize]));
         let losses = EventLoss::ALL.iter().map(|one| (one.label(), self.losses[*one as usize]));
         format!(

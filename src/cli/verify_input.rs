@@ -44,7 +44,11 @@ impl VerifyFraming {
     ///
     /// # Errors
     /// The first that `each` gives.
-    pub fn push<E>(&mut self, bytes: &[u8], each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn push<E>(
+        &mut self,
+        bytes: &[u8],
+        each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut bytes = bytes;
         if matches!(self, VerifyFraming::Unknown) {
             let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
@@ -99,7 +103,7 @@ impl VerifyFraming {
     ///
     /// # Errors
     /// What `each` gives.
-    pub fn finish<E>(&self, each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
+    pub(crate) fn finish<E>(&self, each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
         match self {
             VerifyFraming::Ndjson { line, .. } if !line.is_empty() => {
                 each(InputPiece::Line(String::from_utf8_lossy(line)))

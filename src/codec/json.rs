@@ -11,11 +11,11 @@ use std::fmt;
 
 /// How deep arrays and objects may nest. serde_json skips raw values without recursion and so without a limit of its own;
 /// whoever parses the text after us may not.
-pub const DEPTH_LIMIT: usize = 200;
+pub(crate) const DEPTH_LIMIT: usize = 200;
 
 /// How many members an object may have that is taken apart: events, messages, metadata, patch operations. What applications
 /// fill (state, arguments, values) is not taken apart and may have any number. The bound keeps looking names up cheap.
-pub const MEMBERS_LIMIT: usize = 256;
+pub(crate) const MEMBERS_LIMIT: usize = 256;
 
 /// Members that most events do not exceed, so that reading one takes one allocation.
 const USUAL_MEMBERS: usize = 8;
@@ -26,9 +26,9 @@ pub struct JsonObject<'a> {
     /// the value of `type`
     pub kind: Option<Json<'a>>,
     /// everything else
-    pub members: Members<'a>,
+    pub(crate) members: Members<'a>,
     /// whether every known member was spelt canonically and stood once
-    pub canonical: bool,
+    pub(crate) canonical: bool,
     /// which known members stood, and which of them in camelCase, a bit per field
     seen_fields: u64,
     camel_fields: u64,
@@ -79,7 +79,7 @@ fn read(text: &str, names: NameMatching) -> Result<JsonObject<'_>, MalformedJson
 
 /// Reads the members of an object that is open by key, `type` among them. `None` when the value is no object.
 #[must_use]
-pub fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
+pub(crate) fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     // Most values that are asked are texts; an error that is thrown away is not worth its words.
     if value.json_type() != JsonType::Object {
         return None;
@@ -89,13 +89,13 @@ pub fn parse_members<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
 
 /// Reads the members of a message, spelt in either way, `type` among them. `None` when the value is no object.
 #[must_use]
-pub fn parse_message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
+pub(crate) fn parse_message<'a>(value: &'a Json<'_>) -> Option<Members<'a>> {
     parse_object(value.as_str()).ok().map(members_with_type)
 }
 
 /// The members of an object, `type` among them.
 #[must_use]
-pub fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
+pub(crate) fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
     let JsonObject { kind, mut members, .. } = object;
     if let Some(kind) = kind {
         members.insert(0, (MemberKey::Other(Cow::Borrowed(TYPE)), kind));
@@ -105,14 +105,14 @@ pub fn members_with_type(object: JsonObject<'_>) -> Members<'_> {
 
 /// Reads the elements of one JSON array. `None` when the text is no array.
 #[must_use]
-pub fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
+pub(crate) fn parse_elements<'a>(value: &'a Json<'_>) -> Option<Vec<Json<'a>>> {
     parse_first_elements(value, usize::MAX).map(|(elements, _)| elements)
 }
 
 /// Reads the first `most` elements of one JSON array, and says how many it has: a short text may have millions. `None` when
 /// the text is no array.
 #[must_use]
-pub fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
+pub(crate) fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec<Json<'a>>, usize)> {
     if value.json_type() != JsonType::Array {
         return None;
     }
@@ -123,7 +123,7 @@ pub fn parse_first_elements<'a>(value: &'a Json<'_>, most: usize) -> Option<(Vec
 /// Reads `text` as one JSON value. `None` when it is none, has something behind it, or nests too deep: text from outside
 /// becomes a value here and nowhere else.
 #[must_use]
-pub fn parse_value(text: &str) -> Option<Json<'_>> {
+pub(crate) fn parse_value(text: &str) -> Option<Json<'_>> {
     let text = text.trim_matches([' ', '\t', '\n', '\r']);
     check_depth(text).ok()?;
     serde_json::from_str::<&RawValue>(text).ok().map(|raw| Json::from_trusted(raw.get()))
@@ -131,14 +131,14 @@ pub fn parse_value(text: &str) -> Option<Json<'_>> {
 
 /// Reads the values that stand one behind the other in `text`. `None` when anything else stands there, or one nests too deep.
 #[must_use]
-pub fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
+pub(crate) fn parse_sequence(text: &str) -> Option<Vec<Json<'_>>> {
     check_depth(text).ok()?;
     let values = serde_json::Deserializer::from_str(text).into_iter::<&RawValue>();
     values.map(|value| value.ok().map(|raw| Json::from_trusted(raw.get()))).collect()
 }
 
 /// The name of the member that tells events and parts apart.
-pub const TYPE: &str = "type";
+pub(crate) const TYPE: &str = "type";
 
 fn into_malformed(error: serde_json::Error) -> MalformedJson {
     MalformedJson(error.to_string())
@@ -281,20 +281,20 @@ impl<'de> Visitor<'de> for MemberNameVisitor {
 
 /// Writes one JSON object member by member.
 #[derive(Debug)]
-pub struct ObjectWriter<'o> {
+pub(crate) struct ObjectWriter<'o> {
     out: &'o mut String,
     empty: bool,
 }
 
 impl<'o> ObjectWriter<'o> {
     /// Opens the object.
-    pub fn begin(out: &'o mut String) -> Self {
+    pub(crate) fn begin(out: &'o mut String) -> Self {
         out.push('{');
         ObjectWriter { out, empty: true }
     }
 
     /// Writes a member whose name needs no escapes: a name from a table.
-    pub fn member(&mut self, name: &str, value: &str) {
+    pub(crate) fn member(&mut self, name: &str, value: &str) {
         self.write_comma();
         self.out.push('"');
         self.out.push_str(name);
@@ -303,7 +303,7 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// Writes a member with a string value that needs no escapes.
-    pub fn string_member(&mut self, name: &str, value: &str) {
+    pub(crate) fn string_member(&mut self, name: &str, value: &str) {
         self.write_comma();
         self.out.push('"');
         self.out.push_str(name);
@@ -313,7 +313,7 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// Writes a member as it was read, its known name spelt as asked.
-    pub fn copy_member(&mut self, (key, value): &Member<'_>, snake: bool) {
+    pub(crate) fn copy_member(&mut self, (key, value): &Member<'_>, snake: bool) {
         match key {
             MemberKey::Known(field) => self.member(field.wire_name(snake), value.as_str()),
             MemberKey::Other(name) => {
@@ -332,7 +332,7 @@ impl<'o> ObjectWriter<'o> {
     }
 
     /// Closes the object.
-    pub fn end(self) {
+    pub(crate) fn end(self) {
         self.out.push('}');
     }
 
@@ -345,12 +345,12 @@ impl<'o> ObjectWriter<'o> {
 
 /// The object of these members, spelt canonically.
 #[must_use]
-pub fn to_object(members: &[Member<'_>]) -> Json<'static> {
+pub(crate) fn to_object(members: &[Member<'_>]) -> Json<'static> {
     build_object(|object| members.iter().for_each(|member| object.copy_member(member, false)))
 }
 
 /// The object that `fill` writes.
-pub fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
+pub(crate) fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
     let mut out = String::new();
     let mut object = ObjectWriter::begin(&mut out);
     fill(&mut object);
@@ -360,7 +360,7 @@ pub fn build_object(fill: impl FnOnce(&mut ObjectWriter<'_>)) -> Json<'static> {
 
 /// The array of these values.
 #[must_use]
-pub fn to_array(values: &[Json<'_>]) -> Json<'static> {
+pub(crate) fn to_array(values: &[Json<'_>]) -> Json<'static> {
     let inner: Vec<&str> = values.iter().map(Json::as_str).collect();
     Json::from_trusted(format!("[{}]", inner.join(",")))
 }

@@ -17,7 +17,7 @@ pub enum Framing {
 impl Framing {
     /// The media type of such a body.
     #[must_use]
-    pub const fn media_type(self) -> &'static str {
+    pub(crate) const fn media_type(self) -> &'static str {
         match self {
             Framing::Sse => "text/event-stream",
             Framing::Proto => proto::MEDIA_TYPE,

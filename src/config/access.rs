@@ -18,13 +18,13 @@ pub struct Secret(String);
 impl Secret {
     /// Keeps `text` to itself.
     #[must_use]
-    pub fn new(text: impl Into<String>) -> Secret {
+    pub(crate) fn new(text: impl Into<String>) -> Secret {
         Secret(text.into())
     }
 
     /// The text. Whoever asks for it answers for where it goes.
     #[must_use]
-    pub fn expose(&self) -> &str {
+    pub(crate) fn expose(&self) -> &str {
         &self.0
     }
 }
@@ -37,36 +37,36 @@ impl fmt::Debug for Secret {
 
 /// Whom the gateway believes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct AuthConfig {
+pub(crate) struct AuthConfig {
     /// What the gateway is called in `aud` and in protected resource metadata (RFC 9728): an absolute URL, no slash at its
     /// end.
-    pub resource: Option<String>,
+    pub(crate) resource: Option<String>,
     /// Issuers of tokens. No two share a name or an `issuer`.
-    pub issuers: Vec<IssuerConfig>,
+    pub(crate) issuers: Vec<IssuerConfig>,
     /// Where API keys are listed. No two, and none of these and an issuer, share a name.
-    pub api_keys: Vec<ApiKeyListConfig>,
+    pub(crate) api_keys: Vec<ApiKeyListConfig>,
 }
 
 /// One issuer of JSON Web Tokens.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct IssuerConfig {
+pub(crate) struct IssuerConfig {
     /// In routes, metrics and logs.
-    pub name: String,
+    pub(crate) name: String,
     /// `iss`, compared exactly.
-    pub issuer: String,
+    pub(crate) issuer: String,
     /// One of these has to stand in `aud`. Never empty.
-    pub audiences: Vec<String>,
+    pub(crate) audiences: Vec<String>,
     /// Where its keys are.
-    pub keys: IssuerKeysConfig,
+    pub(crate) keys: IssuerKeysConfig,
     /// What its tokens may be signed with. Never empty; of one family with `keys` (HMAC with a secret, signatures with
     /// public keys).
-    pub algorithms: Vec<Algorithm>,
+    pub(crate) algorithms: Vec<Algorithm>,
     /// What `typ` may say, in lower case and without `application/`. A token without `typ` is taken.
-    pub types: Vec<String>,
+    pub(crate) types: Vec<String>,
     /// How far clocks may differ; at most 60 s.
-    pub leeway: Duration,
+    pub(crate) leeway: Duration,
     /// Which claims say what.
-    pub claims: ClaimNames,
+    pub(crate) claims: ClaimNames,
 }
 
 /// Where the keys of an issuer are.
@@ -88,15 +88,15 @@ pub enum IssuerKeysConfig {
 
 /// Names of claims; a dot steps into an object (`realm_access.roles`), unless the whole name is a claim.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClaimNames {
+pub(crate) struct ClaimNames {
     /// who calls; `sub` by default
-    pub subject: String,
+    pub(crate) subject: String,
     /// on whose behalf
-    pub tenant: Option<String>,
+    pub(crate) tenant: Option<String>,
     /// which of the quotas
-    pub tier: Option<String>,
+    pub(crate) tier: Option<String>,
     /// a text with blanks between, or a list; `scope` by default
-    pub scopes: String,
+    pub(crate) scopes: String,
 }
 
 macro_rules! algorithms {
@@ -108,17 +108,17 @@ macro_rules! algorithms {
 
         impl Algorithm {
             /// Every algorithm.
-            pub const ALL: &'static [Algorithm] = &[$(Algorithm::$name),+];
+            pub(crate) const ALL: &'static [Algorithm] = &[$(Algorithm::$name),+];
 
             /// As the header of a token spells it.
             #[must_use]
-            pub const fn name(self) -> &'static str {
+            pub(crate) const fn name(self) -> &'static str {
                 match self { $(Algorithm::$name => stringify!($name)),+ }
             }
 
             /// Whether it is made and checked with one shared secret.
             #[must_use]
-            pub const fn is_shared(self) -> bool {
+            pub(crate) const fn is_shared(self) -> bool {
                 match self { $(Algorithm::$name => algorithms!(@shared $family)),+ }
             }
         }
@@ -137,34 +137,34 @@ algorithms! {
 
 /// A list of API keys and the header that they come in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiKeyListConfig {
+pub(crate) struct ApiKeyListConfig {
     /// In routes, metrics and logs.
-    pub name: String,
+    pub(crate) name: String,
     /// Where callers put their key; `authorization` takes it as a bearer token.
-    pub header: HeaderName,
+    pub(crate) header: HeaderName,
     /// A file with a list `keys`, read again when it changes.
-    pub file: Option<PathBuf>,
+    pub(crate) file: Option<PathBuf>,
     /// Keys that stand in the configuration.
-    pub keys: Vec<ApiKeyConfig>,
+    pub(crate) keys: Vec<ApiKeyConfig>,
 }
 
 /// One API key: its digest and whom it stands for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ApiKeyConfig {
+pub(crate) struct ApiKeyConfig {
     /// In logs; unique in its source.
-    pub id: String,
+    pub(crate) id: String,
     /// SHA-256 of the key.
-    pub sha256: [u8; 32],
+    pub(crate) sha256: [u8; 32],
     /// Who calls; the id when left out.
-    pub subject: String,
+    pub(crate) subject: String,
     /// On whose behalf.
-    pub tenant: Option<String>,
+    pub(crate) tenant: Option<String>,
     /// Which of the quotas.
-    pub tier: Option<String>,
+    pub(crate) tier: Option<String>,
     /// What it may do.
-    pub scopes: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     /// Seconds since the epoch from which on it is refused.
-    pub expires: Option<u64>,
+    pub(crate) expires: Option<u64>,
 }
 
 /// What one route asks of its callers and allows them.
@@ -173,47 +173,47 @@ pub struct AccessConfig {
     /// Names of issuers and sources of keys; a caller has to come with a credential of one. Empty: anybody may call.
     pub methods: Vec<String>,
     /// What else has to be true of a caller.
-    pub require: RequireConfig,
+    pub(crate) require: RequireConfig,
     /// The only tools that requests may offer and the agent may call; any where it is `None`.
-    pub tools: Option<Vec<String>>,
+    pub(crate) tools: Option<Vec<String>>,
     /// Whether a thread belongs to the caller who opened it.
-    pub own_threads: bool,
+    pub(crate) own_threads: bool,
     /// What becomes of a run whose caller's token expires.
-    pub on_token_expiry: OnExpiry,
+    pub(crate) on_token_expiry: OnExpiry,
     /// Indices into [`RateLimits::policies`].
-    pub rate_limits: Vec<usize>,
+    pub(crate) rate_limits: Vec<usize>,
     /// Most runs of the route at once.
-    pub max_streams: Option<NonZeroUsize>,
+    pub(crate) max_streams: Option<NonZeroUsize>,
     /// Most runs of the route at once of one caller (one address where callers are not known).
-    pub max_streams_per_caller: Option<NonZeroUsize>,
+    pub(crate) max_streams_per_caller: Option<NonZeroUsize>,
     /// How large and long one run may get.
-    pub run: RunLimitsConfig,
+    pub(crate) run: RunLimitsConfig,
     /// Pages of which origins may call; none but the gateway's own where it is `None`.
-    pub cors: Option<CorsConfig>,
+    pub(crate) cors: Option<CorsConfig>,
     /// How a caller hears of refusals.
-    pub errors: RouteErrorFormat,
+    pub(crate) errors: RouteErrorFormat,
     /// Fields of a request that the agent gets as they are. Never hop-by-hop fields, nor those that the gateway sets.
-    pub forward_headers: Vec<HeaderName>,
+    pub(crate) forward_headers: Vec<HeaderName>,
     /// Whether the caller's own credential is passed on.
-    pub forward_credentials: bool,
+    pub(crate) forward_credentials: bool,
     /// Fields that the agent gets from the gateway: its credentials.
-    pub upstream_headers: Vec<UpstreamHeaderConfig>,
+    pub(crate) upstream_headers: Vec<UpstreamHeaderConfig>,
 }
 
 /// What has to be true of a caller. Each part that is not empty has to hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct RequireConfig {
+pub(crate) struct RequireConfig {
     /// Each claim has to have, or hold, one of its values.
-    pub claims: Vec<(String, Vec<String>)>,
+    pub(crate) claims: Vec<(String, Vec<String>)>,
     /// All of these.
-    pub scopes: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     /// One of these.
-    pub tenants: Vec<String>,
+    pub(crate) tenants: Vec<String>,
 }
 
 /// What becomes of a run whose caller's token expires.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnExpiry {
+pub(crate) enum OnExpiry {
     /// it goes on to its end
     #[default]
     Finish,
@@ -225,7 +225,7 @@ pub enum OnExpiry {
 
 /// How a caller hears of refusals.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum RouteErrorFormat {
+pub(crate) enum RouteErrorFormat {
     /// a status and a problem document
     #[default]
     Http,
@@ -235,38 +235,38 @@ pub enum RouteErrorFormat {
 
 /// How large and long one run may get.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct RunLimitsConfig {
+pub(crate) struct RunLimitsConfig {
     /// Events for the client.
-    pub events: Option<NonZeroU64>,
+    pub(crate) events: Option<NonZeroU64>,
     /// Bytes for the client.
-    pub bytes: Option<NonZeroU64>,
+    pub(crate) bytes: Option<NonZeroU64>,
     /// From the request to the end.
-    pub duration: Option<Duration>,
+    pub(crate) duration: Option<Duration>,
 }
 
 /// Pages of which origins may call.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CorsConfig {
+pub(crate) struct CorsConfig {
     /// Compared exactly; `None` stands for any origin (`*`), and then `credentials` is false.
-    pub origins: Option<Vec<String>>,
+    pub(crate) origins: Option<Vec<String>>,
     /// Whether cookies and client certificates may come along.
-    pub credentials: bool,
+    pub(crate) credentials: bool,
     /// How long a browser may keep the answer to a preflight.
-    pub max_age: Duration,
+    pub(crate) max_age: Duration,
 }
 
 /// A field that the agent gets from the gateway.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamHeaderConfig {
+pub(crate) struct UpstreamHeaderConfig {
     /// its name
-    pub name: HeaderName,
+    pub(crate) name: HeaderName,
     /// what it says
-    pub value: UpstreamHeaderValue,
+    pub(crate) value: UpstreamHeaderValue,
 }
 
 /// What a field for the agent says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UpstreamHeaderValue {
+pub(crate) enum UpstreamHeaderValue {
     /// as it was written; marked as sensitive
     Text(HeaderValue),
     /// the content of a file behind `prefix`, read again when it changes
@@ -282,26 +282,26 @@ pub enum UpstreamHeaderValue {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RateLimitsConfig {
     /// No two share a name.
-    pub policies: Vec<RateLimitPolicy>,
+    pub(crate) policies: Vec<RateLimitPolicy>,
     /// Whether `X-RateLimit-*` stand beside `RateLimit`.
-    pub legacy_headers: bool,
+    pub(crate) legacy_headers: bool,
     /// Where quotas are shared between replicas. Present when a policy is shared.
     pub redis: Option<RedisConfig>,
 }
 
 /// A rate limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RateLimitPolicy {
+pub(crate) struct RateLimitPolicy {
     /// In routes, metrics, logs and answers.
-    pub name: String,
+    pub(crate) name: String,
     /// Whose requests are counted together.
-    pub key: RateLimitKey,
+    pub(crate) key: RateLimitKey,
     /// For everybody, or for those whose tier is not among `tiers`.
-    pub quota: RateLimitQuota,
+    pub(crate) quota: RateLimitQuota,
     /// By the name of the tier.
-    pub tiers: Vec<(String, RateLimitQuota)>,
+    pub(crate) tiers: Vec<(String, RateLimitQuota)>,
     /// Whether replicas count together.
-    pub shared: bool,
+    pub(crate) shared: bool,
 }
 
 impl fmt::Display for RateLimitPolicy {
@@ -317,7 +317,7 @@ impl fmt::Display for RateLimitPolicy {
 
 /// Whose requests are counted together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RateLimitKey {
+pub(crate) enum RateLimitKey {
     /// one subject of one tenant; the address where nobody has to say who it is
     Caller,
     /// one tenant
@@ -347,13 +347,13 @@ impl fmt::Display for RateLimitKey {
 
 /// `requests` in each `per`, `burst` of them at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RateLimitQuota {
+pub(crate) struct RateLimitQuota {
     /// how many come back in `per`
-    pub requests: NonZeroU32,
+    pub(crate) requests: NonZeroU32,
     /// never zero; at most a day
-    pub per: Duration,
+    pub(crate) per: Duration,
     /// how many may come at once; `requests` unless set
-    pub burst: NonZeroU32,
+    pub(crate) burst: NonZeroU32,
 }
 
 impl fmt::Display for RateLimitQuota {
@@ -367,20 +367,20 @@ impl fmt::Display for RateLimitQuota {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RedisConfig {
     /// `redis://` or `rediss://`, with its password
-    pub url: Secret,
+    pub(crate) url: Secret,
     /// the same for logs, without it
     pub display_url: String,
     /// what keys begin with
-    pub prefix: String,
+    pub(crate) prefix: String,
     /// longest wait for an answer
-    pub deadline: Duration,
+    pub(crate) deadline: Duration,
     /// what is done without one
-    pub on_error: OnError,
+    pub(crate) on_error: OnError,
 }
 
 /// What is done while the shared quotas cannot be asked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum OnError {
+pub(crate) enum OnError {
     /// each replica counts by itself
     #[default]
     Local,
@@ -392,17 +392,17 @@ pub enum OnError {
 
 /// Whose word about their clients is taken.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct TrustedProxies {
+pub(crate) struct TrustedProxies {
     /// these addresses
-    pub networks: Vec<IpNet>,
+    pub(crate) networks: Vec<IpNet>,
     /// whoever may open a Unix socket
-    pub unix: bool,
+    pub(crate) unix: bool,
 }
 
 impl TrustedProxies {
     /// Whether an address is among them. A listener of both families shows IPv4 as a mapped address; it is one here.
     #[must_use]
-    pub fn contains(&self, address: IpAddr) -> bool {
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
         let address = address.to_canonical();
         self.networks.iter().any(|network| network.contains(&address))
     }
@@ -410,7 +410,7 @@ impl TrustedProxies {
 
 /// One entry of the list.
 #[derive(Debug, Clone, Copy)]
-pub enum TrustedProxy {
+pub(crate) enum TrustedProxy {
     /// an address or a network
     Network(IpNet),
     /// whoever may open a Unix socket

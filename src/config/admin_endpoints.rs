@@ -13,11 +13,11 @@ use super::{check, file};
 
 /// Where its gateway can be asked, as a configuration says.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdminEndpointsConfig {
+pub(crate) struct AdminEndpointsConfig {
     /// `listeners.status`
-    pub status: Vec<ListenerConfig>,
+    pub(crate) status: Vec<ListenerConfig>,
     /// `run_dir`
-    pub run_dir: Option<PathBuf>,
+    pub(crate) run_dir: Option<PathBuf>,
 }
 
 impl AdminEndpointsConfig {
@@ -25,7 +25,7 @@ impl AdminEndpointsConfig {
     ///
     /// # Errors
     /// That it cannot be read, or what is wrong with these keys.
-    pub fn read(path: &Path) -> Result<AdminEndpointsConfig, ConfigProblems> {
+    pub(crate) fn read(path: &Path) -> Result<AdminEndpointsConfig, ConfigProblems> {
         let name = path.display().to_string();
         let bytes = read_source(path)?;
         let text = str::from_utf8(&bytes).map_err(|_| ConfigProblem::for_file(&name, "is not UTF-8"))?;
@@ -36,7 +36,7 @@ impl AdminEndpointsConfig {
     ///
     /// # Errors
     /// None; the defaults go through the same checks as a file.
-    pub fn from_defaults() -> Result<AdminEndpointsConfig, ConfigProblems> {
+    pub(crate) fn from_defaults() -> Result<AdminEndpointsConfig, ConfigProblems> {
         load_endpoints("the defaults", "", LoadContext::for_path(Path::new(""), &env_var))
     }
 }

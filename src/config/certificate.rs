@@ -17,15 +17,15 @@ const ALPN_PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
 
 /// A certificate with its key.
 #[derive(Debug)]
-pub struct CertificatePair {
+pub(crate) struct CertificatePair {
     certified: CertifiedKey,
     /// when the certificate ends, in seconds since the epoch; of a chain the certificate that ends first
-    pub not_after: i64,
+    pub(crate) not_after: i64,
 }
 
 /// Which of the two files is wrong, and why. Nothing of their content is in it.
 #[derive(Debug, PartialEq, Eq)]
-pub enum CertificateError {
+pub(crate) enum CertificateError {
     /// the certificate's
     Cert(String),
     /// the key's
@@ -35,7 +35,7 @@ pub enum CertificateError {
 impl CertificateError {
     /// The sentence, with the file that it is about.
     #[must_use]
-    pub fn into_message(self) -> String {
+    pub(crate) fn into_message(self) -> String {
         match self {
             CertificateError::Cert(cause) => format!("certificate: {cause}"),
             CertificateError::Key(cause) => format!("key: {cause}"),
@@ -47,7 +47,7 @@ impl CertificateError {
 ///
 /// # Errors
 /// Which of the two cannot be used.
-pub fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, CertificateError> {
+pub(crate) fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, CertificateError> {
     let chain = parse_certificates(cert).map_err(CertificateError::Cert)?;
     let mut not_after = i64::MAX;
     for one in &chain {
@@ -73,7 +73,7 @@ pub fn parse_pair(cert: &[u8], key: &[u8]) -> Result<CertificatePair, Certificat
 ///
 /// # Errors
 /// What is wrong with the file.
-pub fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
+pub(crate) fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
     for certificate in parse_certificates(pem)? {
         roots.add(certificate).map_err(|_| "a certificate in this file is none of an authority".to_owned())?;
@@ -86,7 +86,10 @@ pub fn parse_authorities(pem: &[u8]) -> Result<RootCertStore, String> {
 ///
 /// # Errors
 /// What is wrong with the authorities.
-pub fn server_config(pair: CertificatePair, clients: Option<(RootCertStore, bool)>) -> Result<ServerConfig, String> {
+pub(crate) fn server_config(
+    pair: CertificatePair,
+    clients: Option<(RootCertStore, bool)>,
+) -> Result<ServerConfig, String> {
     let provider = Arc::new(ring::default_provider());
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;

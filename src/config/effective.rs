@@ -24,7 +24,7 @@ const MASK: &str = "***";
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn yaml_from_path(path: &Path) -> Result<String, ConfigProblems> {
+pub(crate) fn yaml_from_path(path: &Path) -> Result<String, ConfigProblems> {
     let LoadedConfig { config, file, .. } =
         load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
     to_yaml(path, file, &config)
@@ -34,7 +34,7 @@ pub fn yaml_from_path(path: &Path) -> Result<String, ConfigProblems> {
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
+pub(crate) fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
     let LoadedConfig { config, file, .. } =
         load::load_with(path, &load::read_source(path)?, LoadContext::for_path(path, &env_var))?;
     serde_json::to_string_pretty(&to_effective_file(path, file, &config)).map_err(|error| render_error(path, error))
@@ -44,11 +44,11 @@ pub fn json_from_path(path: &Path) -> Result<String, ConfigProblems> {
 #[derive(Debug)]
 pub struct EffectiveConfig {
     /// What it says.
-    pub config: Config,
+    pub(crate) config: Config,
     /// As [`from_path`] prints it.
-    pub yaml: String,
+    pub(crate) yaml: String,
     /// What is doubtful about it.
-    pub warnings: Vec<ConfigProblem>,
+    pub(crate) warnings: Vec<ConfigProblem>,
 }
 
 /// Understands `bytes`, the content of the file at `path`.

@@ -6,49 +6,49 @@ use super::upstream::UpstreamHttpVersion;
 use crate::translate::GuardMode;
 
 /// The words for a choice, and what each stands for.
-pub type EnumValues<T> = &'static [(&'static str, T)];
+pub(crate) type EnumValues<T> = &'static [(&'static str, T)];
 
 /// What is done about an agent that breaks a rule.
-pub const GUARD: EnumValues<GuardMode> =
+pub(crate) const GUARD: EnumValues<GuardMode> =
     &[("repair", GuardMode::Repair), ("strict", GuardMode::Strict), ("report", GuardMode::Report)];
 
 /// Whether a thread belongs to the caller who opened it.
-pub const THREADS: EnumValues<bool> = &[("shared", false), ("owned", true)];
+pub(crate) const THREADS: EnumValues<bool> = &[("shared", false), ("owned", true)];
 
 /// What becomes of a run whose caller's token expires.
-pub const ON_TOKEN_EXPIRY: EnumValues<OnExpiry> =
+pub(crate) const ON_TOKEN_EXPIRY: EnumValues<OnExpiry> =
     &[("finish", OnExpiry::Finish), ("run_error", OnExpiry::RunError), ("close", OnExpiry::Close)];
 
 /// How a caller hears of a refusal.
-pub const ERRORS: EnumValues<RouteErrorFormat> =
+pub(crate) const ERRORS: EnumValues<RouteErrorFormat> =
     &[("http", RouteErrorFormat::Http), ("run_error", RouteErrorFormat::RunError)];
 
 /// Where runs are kept.
-pub const STORE: EnumValues<ReplayStoreKind> =
+pub(crate) const STORE: EnumValues<ReplayStoreKind> =
     &[("memory", ReplayStoreKind::Memory), ("redis", ReplayStoreKind::Redis)];
 
 /// What is done without an answer of Redis.
-pub const ON_ERROR: EnumValues<OnError> =
+pub(crate) const ON_ERROR: EnumValues<OnError> =
     &[("local", OnError::Local), ("allow", OnError::Allow), ("deny", OnError::Deny)];
 
 /// Whether a client without a certificate is turned away.
-pub const CLIENT_AUTH: EnumValues<bool> = &[("required", true), ("optional", false)];
+pub(crate) const CLIENT_AUTH: EnumValues<bool> = &[("required", true), ("optional", false)];
 
 /// Which HTTP an agent is spoken to in.
-pub const HTTP: EnumValues<UpstreamHttpVersion> =
+pub(crate) const HTTP: EnumValues<UpstreamHttpVersion> =
     &[("auto", UpstreamHttpVersion::Auto), ("1", UpstreamHttpVersion::One), ("2", UpstreamHttpVersion::Two)];
 
 /// Truth.
-pub const BOOLEAN: EnumValues<bool> = &[("true", true), ("false", false)];
+pub(crate) const BOOLEAN: EnumValues<bool> = &[("true", true), ("false", false)];
 
 /// The word for a choice.
 #[must_use]
-pub fn name_of<T: PartialEq>(values: EnumValues<T>, choice: &T) -> &'static str {
+pub(crate) fn name_of<T: PartialEq>(values: EnumValues<T>, choice: &T) -> &'static str {
     values.iter().find(|(_, known)| known == choice).map_or("", |(word, _)| word)
 }
 
 /// Whose requests a rate limit counts together, where one word says it.
-pub const LIMIT_KEY: EnumValues<RateLimitKey> = &[
+pub(crate) const LIMIT_KEY: EnumValues<RateLimitKey> = &[
     ("caller", RateLimitKey::Caller),
     ("tenant", RateLimitKey::Tenant),
     ("address", RateLimitKey::Address),
@@ -56,7 +56,7 @@ pub const LIMIT_KEY: EnumValues<RateLimitKey> = &[
 ];
 
 /// A claim, by the name behind the word.
-pub const CLAIM_PREFIX: &str = "claim";
+pub(crate) const CLAIM_PREFIX: &str = "claim";
 
 /// A field of requests, by the name behind the word.
-pub const HEADER_PREFIX: &str = "header";
+pub(crate) const HEADER_PREFIX: &str = "header";

@@ -25,64 +25,64 @@ pub use access::{
     ApiKeyFile, ApiKeyListSpec, ApiKeySpec, AuthSpec, CorsSpec, IssuerSpec, RateLimitSpec, RedisSpec, RequireSpec,
     RunLimitsSpec, TierSpec, UpstreamHeaderMapping, UpstreamHeaderSpec,
 };
-pub use admin_endpoints::AdminEndpointsSpec;
-pub use listen::{ListenerTlsSpec, ListenersSpec, SocketListSpec, SocketMapping, SocketSpec};
-pub use replay::ReplaySpec;
+pub(crate) use admin_endpoints::AdminEndpointsSpec;
+pub(crate) use listen::{ListenerTlsSpec, ListenersSpec, SocketListSpec, SocketMapping, SocketSpec};
+pub(crate) use replay::ReplaySpec;
 pub use upstream::{EjectionSpec, HealthCheckSpec, UpstreamListSpec, UpstreamMapping, UpstreamSpec, UpstreamTlsSpec};
 
 /// A scalar as it was written, with its line and column. A default has no position.
-pub type SpannedText = Spanned<String>;
+pub(crate) type SpannedText = Spanned<String>;
 
 /// The whole file. Every key but `routes` may be left out.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConfigFile {
     /// Where Diglot listens.
-    pub listeners: ListenersSpec,
+    pub(crate) listeners: ListenersSpec,
     /// Addresses or networks (`10.0.0.0/8`) of the proxies in front, or `unix` for whoever may open a Unix socket: what they
     /// say of their clients in `Forwarded`, `X-Forwarded-For` and the PROXY protocol is believed. From anybody else it is
     /// ignored.
     #[schemars(with = "Vec<kind::TrustedProxy>")]
-    pub trusted_proxies: Vec<SpannedText>,
+    pub(crate) trusted_proxies: Vec<SpannedText>,
     /// Whom the gateway believes. With it, every route without `auth` wants a credential of one of its methods.
-    pub auth: AuthSpec,
+    pub(crate) auth: AuthSpec,
     /// Rate limits, for `rate_limits` of routes.
     #[schemars(with = "Vec<RateLimitSpec>")]
-    pub rate_limits: Vec<Spanned<RateLimitSpec>>,
+    pub(crate) rate_limits: Vec<Spanned<RateLimitSpec>>,
     /// Where replicas count together (`shared: true` of a rate limit), and keep whose a thread is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<RedisSpec>")]
-    pub redis: Option<Spanned<RedisSpec>>,
+    pub(crate) redis: Option<Spanned<RedisSpec>>,
     /// How much requests, events and clients may take, and how many runs there may be at once.
-    pub limits: LimitsSpec,
+    pub(crate) limits: LimitsSpec,
     /// How long the agent may be silent before a client is sent an SSE comment, so that no proxy on the way takes the
     /// connection for dead. A duration.
     #[schemars(with = "kind::Duration")]
-    pub keep_alive: SpannedText,
+    pub(crate) keep_alive: SpannedText,
     /// How long connections and runs are still taken after SIGTERM, while `/readyz` says 503 already: as long as load
     /// balancers take to see it. A duration; with `0s` none are.
     #[schemars(with = "kind::Duration")]
-    pub drain_grace: SpannedText,
+    pub(crate) drain_grace: SpannedText,
     /// How long running streams may go on behind `drain_grace` before they are ended. A duration; `0s` ends them at once.
     #[schemars(with = "kind::Duration")]
-    pub drain_timeout: SpannedText,
+    pub(crate) drain_timeout: SpannedText,
     /// How long running streams may go on in a process whose sockets were taken over by `diglot serve --upgrade`. A
     /// duration.
     #[schemars(with = "kind::Duration")]
-    pub upgrade_timeout: SpannedText,
+    pub(crate) upgrade_timeout: SpannedText,
     /// A folder for the sockets by which the process is spoken to on this machine: `diglot drain`, `diglot reload`,
     /// `diglot serve --upgrade`. Made, for this user alone, where it is not there. No socket unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub run_dir: Option<SpannedText>,
+    pub(crate) run_dir: Option<SpannedText>,
     /// What is kept of runs that outlive their clients.
-    pub replay: ReplaySpec,
+    pub(crate) replay: ReplaySpec,
     /// Dialects of one's own, for `client` and `agent` of routes.
     #[schemars(with = "Vec<CustomDialectSpec>")]
-    pub dialects: Vec<Spanned<CustomDialectSpec>>,
+    pub(crate) dialects: Vec<Spanned<CustomDialectSpec>>,
     /// Which path leads to which agent. At least one.
     #[schemars(with = "kind::NonEmptyListKind<RouteSpec>")]
-    pub routes: Spanned<Vec<Spanned<RouteSpec>>>,
+    pub(crate) routes: Spanned<Vec<Spanned<RouteSpec>>>,
 }
 
 impl Default for ConfigFile {
@@ -109,47 +109,47 @@ impl Default for ConfigFile {
 /// What one request and one run may take. Sizes are a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct LimitsSpec {
+pub(crate) struct LimitsSpec {
     /// The largest request body taken from a client; a larger one is refused.
     #[schemars(with = "kind::Size")]
-    pub request_body: SpannedText,
+    pub(crate) request_body: SpannedText,
     /// The largest SSE frame taken from an agent; a larger one ends the run with an error.
     #[schemars(with = "kind::Size")]
-    pub frame: SpannedText,
+    pub(crate) frame: SpannedText,
     /// How many bytes may wait for one slow client before its agent is made to wait.
     #[schemars(with = "kind::Size")]
-    pub client_buffer: SpannedText,
+    pub(crate) client_buffer: SpannedText,
     /// The largest head of a request, with its target; a larger one is refused. At least 8KiB.
     #[schemars(with = "kind::Size")]
-    pub header_bytes: SpannedText,
+    pub(crate) header_bytes: SpannedText,
     /// The most fields of a request.
     #[schemars(with = "kind::Count")]
-    pub headers: SpannedText,
+    pub(crate) headers: SpannedText,
     /// How long the head of a request may take.
     #[schemars(with = "kind::Duration")]
-    pub head_timeout: SpannedText,
+    pub(crate) head_timeout: SpannedText,
     /// How long the whole body of a request may take.
     #[schemars(with = "kind::Duration")]
-    pub body_timeout: SpannedText,
+    pub(crate) body_timeout: SpannedText,
     /// How long a connection may do nothing between two requests before it is closed.
     #[schemars(with = "kind::Duration")]
-    pub idle_timeout: SpannedText,
+    pub(crate) idle_timeout: SpannedText,
     /// The most connections of clients at once; more are closed at once. Each takes a file descriptor, and another one for
     /// its agent while a run goes on.
     #[schemars(with = "kind::Count")]
-    pub connections: SpannedText,
+    pub(crate) connections: SpannedText,
     /// The most connections at once of one address, of IPv6 of one /64 network; trusted proxies may have any number. No
     /// limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub connections_per_address: Option<SpannedText>,
+    pub(crate) connections_per_address: Option<SpannedText>,
     /// The most runs at once, of all routes; more are refused with 503. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub max_streams: Option<SpannedText>,
+    pub(crate) max_streams: Option<SpannedText>,
     /// Whether `X-RateLimit-Limit`, `-Remaining` and `-Reset` are sent beside `RateLimit`: `true` or `false`.
     #[schemars(with = "kind::Truth")]
-    pub legacy_headers: SpannedText,
+    pub(crate) legacy_headers: SpannedText,
 }
 
 impl Default for LimitsSpec {
@@ -175,119 +175,119 @@ impl Default for LimitsSpec {
 /// One path of the data plane and the agent behind it.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct RouteSpec {
+pub(crate) struct RouteSpec {
     /// The route in metrics and logs; the path when left out. No two routes share one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub name: Option<SpannedText>,
+    pub(crate) name: Option<SpannedText>,
     /// The path that clients POST to, matched exactly. Required. No two routes share one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Path")]
-    pub path: Option<SpannedText>,
+    pub(crate) path: Option<SpannedText>,
     /// The path at which clients of `social-app` GET the events of a run, with `{thread_id}` as one of its segments; what
     /// they POST is answered 202 then. Without it the events are the answer to the POST.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::EventsPath>")]
-    pub events_path: Option<SpannedText>,
+    pub(crate) events_path: Option<SpannedText>,
     /// What becomes of a run when nobody listens to it: it ends (`abort`), or goes on for so long and can be come back to
     /// (`continue for 5m`).
     #[serde(default = "replay::on_disconnect")]
     #[schemars(with = "kind::OnDisconnect")]
-    pub on_disconnect: SpannedText,
+    pub(crate) on_disconnect: SpannedText,
     /// What the clients speak. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PeerDialectSpec")]
-    pub client: Option<Spanned<PeerDialectSpec>>,
+    pub(crate) client: Option<Spanned<PeerDialectSpec>>,
     /// What the agent speaks. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "PeerDialectSpec")]
-    pub agent: Option<Spanned<PeerDialectSpec>>,
+    pub(crate) agent: Option<Spanned<PeerDialectSpec>>,
     /// Where the agent is: an `http` or `https` URL, a Unix socket (`unix:/run/agent.sock:/chat`), a mapping of one and its
     /// options, or a list of them over which runs are spread. Required. No two of a list share host and port.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "UpstreamListSpec")]
-    pub upstream: Option<Spanned<UpstreamListSpec>>,
+    pub(crate) upstream: Option<Spanned<UpstreamListSpec>>,
     /// What TLS connections to it are made with. The certificates of the system, and none of our own, when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<UpstreamTlsSpec>")]
-    pub upstream_tls: Option<Spanned<UpstreamTlsSpec>>,
+    pub(crate) upstream_tls: Option<Spanned<UpstreamTlsSpec>>,
     /// How each upstream is asked whether it is well. Not at all when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub health: Option<HealthCheckSpec>,
+    pub(crate) health: Option<HealthCheckSpec>,
     /// When an upstream that fails is left out for a while.
     #[serde(default)]
-    pub ejection: EjectionSpec,
+    pub(crate) ejection: EjectionSpec,
     /// Where an agent of two steps has its events: a path on the host of `upstream`, with `{thread_id}` and, where it is
     /// wanted, `{run_id}` in it. Without it the agent answers what is POSTed to it with the events.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::EventsPath>")]
-    pub events: Option<SpannedText>,
+    pub(crate) events: Option<SpannedText>,
     /// What is done about an agent that breaks a rule of its protocol: it is mended (`repair`), ends the run with an error
     /// (`strict`), or is counted alone (`report`).
     #[serde(default = "guard")]
     #[schemars(with = "kind::Guard")]
-    pub guard: SpannedText,
+    pub(crate) guard: SpannedText,
     /// How long the agent may take.
     #[serde(default)]
-    pub timeouts: TimeoutsSpec,
+    pub(crate) timeouts: TimeoutsSpec,
     /// Names of issuers and sources of API keys, one of which a caller's credential has to be from; `none` lets anybody
     /// call. All of `auth` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::ScalarOrListKind<kind::Text>>")]
-    pub auth: Option<Spanned<ScalarOrList>>,
+    pub(crate) auth: Option<Spanned<ScalarOrList>>,
     /// What else has to be true of a caller.
     #[serde(default)]
-    pub require: RequireSpec,
+    pub(crate) require: RequireSpec,
     /// The only tools that a request may offer and the agent may call. Any when left out; `[]` forbids all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<Vec<kind::Text>>")]
-    pub tools: Option<Vec<SpannedText>>,
+    pub(crate) tools: Option<Vec<SpannedText>>,
     /// Whether a thread belongs to the caller who opened it (`owned`), or to anybody who knows its id (`shared`).
     #[serde(default = "threads")]
     #[schemars(with = "kind::Threads")]
-    pub threads: SpannedText,
+    pub(crate) threads: SpannedText,
     /// What becomes of a run whose caller's token expires: it goes on (`finish`), ends with an error (`run_error`), or its
     /// connection is cut (`close`).
     #[serde(default = "on_token_expiry")]
     #[schemars(with = "kind::OnTokenExpiry")]
-    pub on_token_expiry: SpannedText,
+    pub(crate) on_token_expiry: SpannedText,
     /// Names of rate limits. All have to let a request pass.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Text>")]
-    pub rate_limits: Vec<SpannedText>,
+    pub(crate) rate_limits: Vec<SpannedText>,
     /// The most runs of the route at once; more are refused with 503. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub max_streams: Option<SpannedText>,
+    pub(crate) max_streams: Option<SpannedText>,
     /// The most runs of the route at once of one caller, or of one address where callers are not known; more are refused
     /// with 429. No limit unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub max_streams_per_caller: Option<SpannedText>,
+    pub(crate) max_streams_per_caller: Option<SpannedText>,
     /// How large and long one run may get.
     #[serde(default)]
-    pub run_limits: RunLimitsSpec,
+    pub(crate) run_limits: RunLimitsSpec,
     /// Pages of which origins may call. None but the gateway's own when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<CorsSpec>")]
-    pub cors: Option<Spanned<CorsSpec>>,
+    pub(crate) cors: Option<Spanned<CorsSpec>>,
     /// How a caller hears of a refusal: a status and a problem document (`http`), or a stream with `RUN_ERROR`
     /// (`run_error`), which the AG-UI client shows better.
     #[serde(default = "errors")]
     #[schemars(with = "kind::Errors")]
-    pub errors: SpannedText,
+    pub(crate) errors: SpannedText,
     /// Fields of a request that the agent gets as they are. The request id and the trace go along without it.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Field>")]
-    pub forward_headers: Vec<SpannedText>,
+    pub(crate) forward_headers: Vec<SpannedText>,
     /// Whether the caller's own credential goes to the agent: `true` or `false`.
     #[serde(default = "forward_credentials")]
     #[schemars(with = "kind::Truth")]
-    pub forward_credentials: SpannedText,
+    pub(crate) forward_credentials: SpannedText,
     /// Fields that the gateway sets for the agent, such as its credentials: a value, or `{file: …, prefix: "Bearer "}`.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, UpstreamHeaderSpec>")]
-    pub upstream_headers: BTreeMap<String, Spanned<UpstreamHeaderSpec>>,
+    pub(crate) upstream_headers: BTreeMap<String, Spanned<UpstreamHeaderSpec>>,
 }
 
 fn guard() -> SpannedText {
@@ -313,23 +313,23 @@ fn forward_credentials() -> SpannedText {
 /// How long the agent, and a reader, may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct TimeoutsSpec {
+pub(crate) struct TimeoutsSpec {
     /// To accept a connection, the TLS handshake included.
     #[schemars(with = "kind::Duration")]
-    pub connect: SpannedText,
+    pub(crate) connect: SpannedText,
     /// From the request to the first byte of the response, connecting included.
     #[schemars(with = "kind::Duration")]
-    pub first_byte: SpannedText,
+    pub(crate) first_byte: SpannedText,
     /// From the request to the first event. No limit of its own unless set.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Duration>")]
-    pub first_event: Option<SpannedText>,
+    pub(crate) first_event: Option<SpannedText>,
     /// Between two pieces of a response that has begun. There is no limit on the whole run, unless `run_limits` has one.
     #[schemars(with = "kind::Duration")]
-    pub idle: SpannedText,
+    pub(crate) idle: SpannedText,
     /// From the answer to the POST to the GET of the events, on a route with `events_path`.
     #[schemars(with = "kind::Duration")]
-    pub reader: SpannedText,
+    pub(crate) reader: SpannedText,
 }
 
 impl Default for TimeoutsSpec {
@@ -347,7 +347,7 @@ impl Default for TimeoutsSpec {
 /// A dialect and its options: a name alone, or a mapping.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum PeerDialectSpec {
+pub(crate) enum PeerDialectSpec {
     /// `client: ag-ui`
     Name(#[schemars(with = "kind::DialectRefKind")] String),
     /// `client: {dialect: hai, content: blocks}`
@@ -357,81 +357,81 @@ pub enum PeerDialectSpec {
 /// The mapping form of a side. Which options a dialect takes is said by the dialect.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct PeerDialectMapping {
+pub(crate) struct PeerDialectMapping {
     /// The dialect's name. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::DialectRefKind")]
-    pub dialect: Option<SpannedText>,
+    pub(crate) dialect: Option<SpannedText>,
     /// How streamed text is written to it: as plain strings (`string`) or as output blocks (`blocks`). Both are read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Content>")]
-    pub content: Option<SpannedText>,
+    pub(crate) content: Option<SpannedText>,
     /// How member names are spelt when written to it: `camel` or `snake`. Both are read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Fields>")]
-    pub fields: Option<SpannedText>,
+    pub(crate) fields: Option<SpannedText>,
     /// The tool of the client that asks its user what an interrupt of the agent asks; at most 64 bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub interrupt_tool: Option<SpannedText>,
+    pub(crate) interrupt_tool: Option<SpannedText>,
     /// Which version of AG-UI the peer has, such as `0.0.45`: what it has no word for is said otherwise. Without it
     /// everything is written as the oldest takes it, and so do all. `0.1` stands for Python's 0.1.x.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Pin>")]
-    pub pin: Option<SpannedText>,
+    pub(crate) pin: Option<SpannedText>,
     /// In what timestamps count: `ms`, `s`, or `auto`, which takes numbers below 10^11 for seconds and writes
     /// milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Timestamp>")]
-    pub timestamp: Option<SpannedText>,
+    pub(crate) timestamp: Option<SpannedText>,
     /// Words for roles: from AG-UI's role to the peer's word.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, kind::Text>")]
-    pub roles: BTreeMap<String, SpannedText>,
+    pub(crate) roles: BTreeMap<String, SpannedText>,
     /// Names of CUSTOM events that mean that the run failed. Such an event leaves as the error that ends the run.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Text>")]
-    pub errors: Vec<SpannedText>,
+    pub(crate) errors: Vec<SpannedText>,
 }
 
 /// A dialect of one's own: a built-in one with other names, words and strip rules. What is left out stays as it is there.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct CustomDialectSpec {
+pub(crate) struct CustomDialectSpec {
     /// What routes call it. Required; no dialect of that name may be built in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::DialectName")]
-    pub name: Option<SpannedText>,
+    pub(crate) name: Option<SpannedText>,
     /// The dialect that it changes. Required; one that stands above it in the file may be named, too.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::DialectRefKind")]
-    pub extends: Option<SpannedText>,
+    pub(crate) extends: Option<SpannedText>,
     /// Types of events: from the extended dialect's to its own.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, kind::Text>")]
-    pub events: BTreeMap<String, SpannedText>,
+    pub(crate) events: BTreeMap<String, SpannedText>,
     /// Members of events, messages and requests: from AG-UI's name to its own.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, kind::Text>")]
-    pub fields: BTreeMap<String, SpannedText>,
+    pub(crate) fields: BTreeMap<String, SpannedText>,
     /// Roles: from AG-UI's to its own word.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, kind::Text>")]
-    pub roles: BTreeMap<String, SpannedText>,
+    pub(crate) roles: BTreeMap<String, SpannedText>,
     /// Values of members: by AG-UI's name of the member, from AG-UI's value to its own.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, BTreeMap<String, kind::Text>>")]
-    pub values: BTreeMap<String, BTreeMap<String, SpannedText>>,
+    pub(crate) values: BTreeMap<String, BTreeMap<String, SpannedText>>,
     /// Members of its events that must not leave the gateway.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Text>")]
-    pub strip: Vec<SpannedText>,
+    pub(crate) strip: Vec<SpannedText>,
 }
 
 /// One scalar or a list of scalars.
 #[derive(Debug, Clone, Serialize)]
 #[serde(untagged)]
-pub enum ScalarOrList {
+pub(crate) enum ScalarOrList {
     /// `data: 127.0.0.1:8787`
     One(String),
     /// `data: [127.0.0.1:8787, "[::1]:8787"]`

@@ -3,61 +3,61 @@
 use http::HeaderName;
 
 /// The id of a request, on both sides.
-pub const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The span that a request came from (W3C Trace Context), on both sides.
-pub const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
+pub(crate) const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// What tracing systems on its way say of it, on both sides.
-pub const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
+pub(crate) const TRACESTATE: HeaderName = HeaderName::from_static("tracestate");
 
 /// Behind which event a stream is to go on (WHATWG HTML §9.2.4).
-pub const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+pub(crate) const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// What fields begin with that say where a request came from, and that proxies write.
-pub const FORWARDED_PREFIX: &str = "x-forwarded-";
+pub(crate) const FORWARDED_PREFIX: &str = "x-forwarded-";
 
 /// By way of which addresses a request came: what a proxy of old writes in place of `Forwarded`.
-pub const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+pub(crate) const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
 /// The scheme that the client asked with.
-pub const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
+pub(crate) const X_FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
 
 /// The host that the client asked for.
-pub const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
+pub(crate) const X_FORWARDED_HOST: HeaderName = HeaderName::from_static("x-forwarded-host");
 
 /// What fields begin with in which the agent hears who calls. None of them comes from a client.
-pub const IDENTITY_PREFIX: &str = "x-diglot-";
+pub(crate) const IDENTITY_PREFIX: &str = "x-diglot-";
 
 /// Who calls.
-pub const SUBJECT: HeaderName = HeaderName::from_static("x-diglot-subject");
+pub(crate) const SUBJECT: HeaderName = HeaderName::from_static("x-diglot-subject");
 
 /// On whose behalf.
-pub const TENANT: HeaderName = HeaderName::from_static("x-diglot-tenant");
+pub(crate) const TENANT: HeaderName = HeaderName::from_static("x-diglot-tenant");
 
 /// What the caller may do, with blanks between.
-pub const SCOPES: HeaderName = HeaderName::from_static("x-diglot-scopes");
+pub(crate) const SCOPES: HeaderName = HeaderName::from_static("x-diglot-scopes");
 
 /// How the caller showed who it is.
-pub const METHOD: HeaderName = HeaderName::from_static("x-diglot-method");
+pub(crate) const METHOD: HeaderName = HeaderName::from_static("x-diglot-method");
 
 /// Which of the quotas.
-pub const TIER: HeaderName = HeaderName::from_static("x-diglot-tier");
+pub(crate) const TIER: HeaderName = HeaderName::from_static("x-diglot-tier");
 
 /// The limits that a request was counted against (draft-ietf-httpapi-ratelimit-headers-10 §3).
-pub const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
+pub(crate) const RATE_LIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// How its caller stands with them (§4).
-pub const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
+pub(crate) const RATE_LIMIT: HeaderName = HeaderName::from_static("ratelimit");
 
 /// The same as many clients read it: how many.
-pub const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub(crate) const LEGACY_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 
 /// How many remain.
-pub const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub(crate) const LEGACY_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 
 /// When they come back.
-pub const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+pub(crate) const LEGACY_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 /// What went wrong behind the gateway (RFC 9209).
-pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+pub(crate) const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");

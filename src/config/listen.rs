@@ -8,16 +8,16 @@ use std::path::PathBuf;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerConfig {
     /// where
-    pub address: ListenAddress,
+    pub(crate) address: ListenAddress,
     /// what it shows in TLS; none speaks as clear as the network
     pub tls: Option<ListenerTlsConfig>,
     /// whether each connection begins with a header of the PROXY protocol
-    pub proxy_protocol: bool,
+    pub(crate) proxy_protocol: bool,
 }
 
 /// Where a listener is. Displayed as it is written in a configuration.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ListenAddress {
+pub(crate) enum ListenAddress {
     /// an address of the network; port 0 takes a free one
     Tcp(SocketAddr),
     /// a socket in the file system
@@ -33,20 +33,20 @@ pub enum ListenAddress {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListenerTlsConfig {
     /// the certificate, and those of the authorities between it and the root
-    pub cert: PathBuf,
+    pub(crate) cert: PathBuf,
     /// its private key
-    pub key: PathBuf,
+    pub(crate) key: PathBuf,
     /// what clients have to show
-    pub client: Option<ClientAuthConfig>,
+    pub(crate) client: Option<ClientAuthConfig>,
 }
 
 /// What clients have to show in TLS.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ClientAuthConfig {
+pub(crate) struct ClientAuthConfig {
     /// the authorities that are believed
-    pub ca: PathBuf,
+    pub(crate) ca: PathBuf,
     /// whether a client without a certificate is turned away
-    pub required: bool,
+    pub(crate) required: bool,
 }
 
 impl ListenerConfig {

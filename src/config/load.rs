@@ -15,14 +15,14 @@ use super::{Config, check};
 
 /// The largest file that is read, in bytes. A configuration with thousands of routes is far smaller, and so is a file of
 /// thousands of API keys.
-pub const MAX_FILE_BYTES: usize = 1 << 20;
+pub(crate) const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Reads and checks the file at `path`, with the variables of the process. Relative names of files in it start at its
 /// folder.
 ///
 /// # Errors
 /// Everything that is wrong with it: that it cannot be read, or what [`from_str`] says.
-pub fn from_path(path: &Path) -> Result<Config, ConfigProblems> {
+pub(crate) fn from_path(path: &Path) -> Result<Config, ConfigProblems> {
     from_path_with(path, &env_var)
 }
 
@@ -35,7 +35,7 @@ pub(super) fn from_path_with(path: &Path, lookup: &dyn Fn(&str) -> Option<String
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<LoadedConfig, ConfigProblems> {
+pub(crate) fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<LoadedConfig, ConfigProblems> {
     load_with(path, bytes, LoadContext { key_check: keys, ..LoadContext::for_path(path, &env_var) })
 }
 
@@ -43,7 +43,7 @@ pub fn load_bytes(path: &Path, bytes: &[u8], keys: KeyCheck) -> Result<LoadedCon
 ///
 /// # Errors
 /// That it cannot be read.
-pub fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
+pub(crate) fn read_source(path: &Path) -> Result<Vec<u8>, ConfigProblems> {
     read_limited(path).map_err(|message| unreadable(&path.display().to_string(), message))
 }
 
@@ -103,7 +103,7 @@ pub fn from_str_with(
 ///
 /// # Errors
 /// Everything that is wrong with it.
-pub fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
+pub(crate) fn load_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, ConfigProblems> {
     load_key_file_with(path, content, &env_var)
 }
 
@@ -160,24 +160,24 @@ impl<'a> LoadContext<'a> {
 
 /// Whether the content of an issuer's file can check signatures made with these algorithms. Only the guard knows that, which
 /// is made from a configuration; so whoever reads one to run on it brings this along.
-pub type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
+pub(crate) type KeyCheck = fn(&IssuerKeysConfig, &[u8], &[Algorithm]) -> Result<(), KeyMismatch>;
 
 /// Why it cannot.
 #[derive(Debug)]
 pub struct KeyMismatch {
     /// The rest of the sentence that the file's name begins.
-    pub reason: String,
+    pub(crate) reason: String,
     /// The way out.
-    pub hint: &'static str,
+    pub(crate) hint: &'static str,
 }
 
 /// A file that can be run on.
 #[derive(Debug)]
-pub struct LoadedConfig {
+pub(crate) struct LoadedConfig {
     /// What it says.
-    pub config: Config,
+    pub(crate) config: Config,
     /// What is doubtful about it, in the order of the file.
-    pub warnings: Vec<ConfigProblem>,
+    pub(crate) warnings: Vec<ConfigProblem>,
     /// As it was written.
     pub(super) file: ConfigFile,
 }
@@ -195,7 +195,7 @@ pub(super) fn strip_bom(text: &str) -> &str {
 ///
 /// # Errors
 /// Why it cannot be read, without its path.
-pub fn read_regular_file(path: &Path) -> Result<Vec<u8>, String> {
+pub(crate) fn read_regular_file(path: &Path) -> Result<Vec<u8>, String> {
     // Opening a pipe would wait for whoever writes to it, and its content could be read only once.
     if !path.metadata().map_err(|error| format!("cannot be read: {error}"))?.is_file() {
         return Err("is no regular file".to_owned());

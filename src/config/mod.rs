@@ -21,24 +21,24 @@ use self::replay::{OnDisconnect, ReplayConfig};
 use crate::dialect::PeerDialect;
 use crate::translate::GuardMode;
 
-pub mod access;
-pub mod admin_endpoints;
-pub mod certificate;
+pub(crate) mod access;
+pub(crate) mod admin_endpoints;
+pub(crate) mod certificate;
 mod check;
 mod difference;
 pub mod effective;
-pub mod enum_values;
+pub(crate) mod enum_values;
 pub mod file;
-pub mod header_names;
+pub(crate) mod header_names;
 pub mod keys;
 pub mod listen;
 pub mod load;
 mod problem;
-pub mod process;
+pub(crate) mod process;
 mod recovering_reader;
 mod recovery;
 pub mod reload;
-pub mod replay;
+pub(crate) mod replay;
 mod scalar;
 pub mod schema;
 mod spanned_tree;
@@ -51,8 +51,8 @@ mod yaml_errors;
 mod yaml_hints;
 
 pub use problem::{ConfigProblem, ConfigProblems, ProblemSeverity, did_you_mean};
-pub use template::PathTemplate;
-pub use upstream::{
+pub(crate) use template::PathTemplate;
+pub(crate) use upstream::{
     EjectionConfig, HealthCheckConfig, UpstreamAddress, UpstreamClientCert, UpstreamConfig, UpstreamHttpVersion,
     UpstreamTlsConfig,
 };
@@ -61,13 +61,13 @@ pub use upstream::{
 ///
 /// # Errors
 /// What is wrong with the text, and the way out.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     scalar::parse_duration(text).map_err(|fault| format!("{}; {}", fault.predicate, fault.hint))
 }
 
 /// A duration as a configuration spells it, in the largest unit that has no rest.
 #[must_use]
-pub fn format_duration(duration: Duration) -> String {
+pub(crate) fn format_duration(duration: Duration) -> String {
     let millis = duration.as_millis();
     let units = [("h", 3_600_000), ("m", 60_000), ("s", 1_000)];
     match units.iter().find(|(_, unit)| millis > 0 && millis.is_multiple_of(*unit)) {
@@ -84,9 +84,9 @@ pub struct Config {
     /// Where the status plane listens. Empty when it is turned off.
     pub status: Vec<ListenerConfig>,
     /// Whose `Forwarded`, `X-Forwarded-For` and PROXY protocol are believed.
-    pub trusted_proxies: TrustedProxies,
+    pub(crate) trusted_proxies: TrustedProxies,
     /// Whom the gateway believes.
-    pub auth: AuthConfig,
+    pub(crate) auth: AuthConfig,
     /// How often callers may call.
     pub rate_limits: RateLimitsConfig,
     /// How much memory one run may take, and what a request may look like.
@@ -96,7 +96,7 @@ pub struct Config {
     /// How the process lives and ends.
     pub process: ProcessConfig,
     /// How much is kept of runs that outlive their clients.
-    pub replay: ReplayConfig,
+    pub(crate) replay: ReplayConfig,
     /// In the order of the file. Never empty; no two share a path or a name.
     pub routes: Vec<RouteConfig>,
 }
@@ -107,23 +107,23 @@ pub struct LimitsConfig {
     /// The largest request body taken from a client.
     pub request_body: usize,
     /// The largest SSE frame taken from an agent.
-    pub frame: usize,
+    pub(crate) frame: usize,
     /// How much may wait for one slow client before its agent is made to wait.
-    pub client_buffer: usize,
+    pub(crate) client_buffer: usize,
     /// The largest head of a request; at least 8 KiB.
-    pub header_bytes: usize,
+    pub(crate) header_bytes: usize,
     /// The most fields of a request.
-    pub headers: usize,
+    pub(crate) headers: usize,
     /// From the first byte of a request to the end of its head.
-    pub head_timeout: Duration,
+    pub(crate) head_timeout: Duration,
     /// For the whole body of a request.
-    pub body_timeout: Duration,
+    pub(crate) body_timeout: Duration,
     /// From the end of an answer to the first byte of the next request.
-    pub idle_timeout: Duration,
+    pub(crate) idle_timeout: Duration,
     /// The most connections of clients at once.
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// The most connections at once of one address; of IPv6 of one /64 network.
-    pub connections_per_address: Option<NonZeroUsize>,
+    pub(crate) connections_per_address: Option<NonZeroUsize>,
     /// The most runs at once, of all routes.
     pub max_streams: Option<NonZeroUsize>,
 }
@@ -137,9 +137,9 @@ pub struct RouteConfig {
     pub path: String,
     /// Where clients GET the events of a run that they POSTed; its place is one whole segment. No request is read by two
     /// of these, or by one and a `path`.
-    pub events_path: Option<PathTemplate>,
+    pub(crate) events_path: Option<PathTemplate>,
     /// What becomes of a run that nobody listens to.
-    pub on_disconnect: OnDisconnect,
+    pub(crate) on_disconnect: OnDisconnect,
     /// What the clients speak.
     pub client: PeerDialect,
     /// What the agent speaks.
@@ -147,32 +147,32 @@ pub struct RouteConfig {
     /// Where the agent is. Never empty, no two the same.
     pub upstreams: Vec<UpstreamConfig>,
     /// What TLS connections to them are made with; the certificates of the system where it is `None`.
-    pub upstream_tls: Option<UpstreamTlsConfig>,
+    pub(crate) upstream_tls: Option<UpstreamTlsConfig>,
     /// How they are asked whether they are well, if they are.
-    pub health: Option<HealthCheckConfig>,
+    pub(crate) health: Option<HealthCheckConfig>,
     /// When one that fails is left out.
-    pub ejection: EjectionConfig,
+    pub(crate) ejection: EjectionConfig,
     /// Where the agent has its events, on the host of the upstream that took the run.
-    pub events: Option<PathTemplate>,
+    pub(crate) events: Option<PathTemplate>,
     /// What is done about an agent that breaks a rule.
-    pub guard: GuardMode,
+    pub(crate) guard: GuardMode,
     /// How long the agent may take.
-    pub timeouts: TimeoutsConfig,
+    pub(crate) timeouts: TimeoutsConfig,
     /// Who may call, how often and how much.
     pub access: Arc<AccessConfig>,
 }
 
 /// How long an agent, and a reader, may take for each step of a run. None is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TimeoutsConfig {
+pub(crate) struct TimeoutsConfig {
     /// To accept a connection, the TLS handshake included.
-    pub connect: Duration,
+    pub(crate) connect: Duration,
     /// From the request to the first byte of the response, connecting included.
-    pub first_byte: Duration,
+    pub(crate) first_byte: Duration,
     /// From the request to the first event; `idle` alone watches over it where there is none.
-    pub first_event: Option<Duration>,
+    pub(crate) first_event: Option<Duration>,
     /// Between two pieces of a response that has begun.
-    pub idle: Duration,
+    pub(crate) idle: Duration,
     /// From the answer to the POST to the GET of the events.
-    pub reader: Duration,
+    pub(crate) reader: Duration,
 }

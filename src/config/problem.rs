@@ -51,27 +51,27 @@ pub enum ProblemSeverity {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfigProblem {
     /// Whether it is a mistake.
-    pub severity: ProblemSeverity,
+    pub(crate) severity: ProblemSeverity,
     /// The file as it was named to Diglot.
-    pub file: String,
+    pub(crate) file: String,
     /// The line, from 1. `None` when the mistake is an absence or concerns the whole file.
-    pub line: Option<u64>,
+    pub(crate) line: Option<u64>,
     /// The column in characters, from 1. Present when the line is.
-    pub column: Option<u64>,
+    pub(crate) column: Option<u64>,
     /// The value's place in the file, such as `routes[0].client`. Empty for the whole file.
-    pub path: String,
+    pub(crate) path: String,
     /// What is wrong. Never holds what came from a variable.
     pub message: String,
     /// What to write instead, where that can be said.
-    pub hint: Option<String>,
+    pub(crate) hint: Option<String>,
     /// The line of the file, unless it may hold a secret.
-    pub excerpt: Option<String>,
+    pub(crate) excerpt: Option<String>,
 }
 
 impl ConfigProblem {
     /// What is wrong with the file at `path` as a whole.
     #[must_use]
-    pub fn for_path(path: &Path, message: impl Into<String>) -> ConfigProblem {
+    pub(crate) fn for_path(path: &Path, message: impl Into<String>) -> ConfigProblem {
         ConfigProblem::for_file(&path.display().to_string(), message)
     }
 
@@ -174,7 +174,7 @@ impl ConfigProblems {
     }
 
     /// The problems, at least one.
-    pub fn as_slice(&self) -> &[ConfigProblem] {
+    pub(crate) fn as_slice(&self) -> &[ConfigProblem] {
         &self.0
     }
 }

@@ -11,7 +11,7 @@ pub struct ProcessConfig {
     /// How long running streams may go on behind that. May be zero.
     pub drain_timeout: Duration,
     /// How long running streams may go on in a process whose sockets another one has taken over. May be zero.
-    pub upgrade_timeout: Duration,
+    pub(crate) upgrade_timeout: Duration,
     /// The folder of the process's own sockets; none when it is spoken to by signals alone.
     pub run_dir: Option<PathBuf>,
 }

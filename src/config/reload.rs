@@ -12,7 +12,7 @@ const MAX_VALUES: usize = 20;
 
 /// What differs between two configurations.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ConfigChanges {
+pub(crate) struct ConfigChanges {
     /// what reads otherwise
     values: Vec<ConfigDifference>,
     /// keys of the top level
@@ -26,7 +26,7 @@ pub struct ConfigChanges {
 impl ConfigChanges {
     /// What is otherwise in `after` than it was in `before`; `printed` is each as [`super::effective`] prints it.
     #[must_use]
-    pub fn compare(before: &Config, after: &Config, printed: [&str; 2]) -> ConfigChanges {
+    pub(crate) fn compare(before: &Config, after: &Config, printed: [&str; 2]) -> ConfigChanges {
         let mut keys = keys_needing_restart(before, after);
         let limits = &before.rate_limits;
         let rest = [

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// What becomes of a run when its last client has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum OnDisconnect {
+pub(crate) enum OnDisconnect {
     /// It ends, and nothing is kept.
     Abort,
     /// It goes on for so long without anybody. Not zero.
@@ -14,7 +14,7 @@ pub enum OnDisconnect {
 
 /// Where runs are kept that outlive their clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ReplayStoreKind {
+pub(crate) enum ReplayStoreKind {
     /// In each replica those that it runs.
     Memory,
     /// In Redis as well, where the other replicas find them.
@@ -23,15 +23,15 @@ pub enum ReplayStoreKind {
 
 /// How much is kept of runs for clients that come back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ReplayConfig {
+pub(crate) struct ReplayConfig {
     /// The most runs.
-    pub runs: NonZeroUsize,
+    pub(crate) runs: NonZeroUsize,
     /// The most bytes of all of them. Not zero.
-    pub bytes: usize,
+    pub(crate) bytes: usize,
     /// The most bytes of one. Not zero, and not more than `bytes`.
-    pub run_bytes: usize,
+    pub(crate) run_bytes: usize,
     /// How long a run is kept behind its end. Not zero.
-    pub age: Duration,
+    pub(crate) age: Duration,
     /// Where. There is a Redis where it is in one.
-    pub store: ReplayStoreKind,
+    pub(crate) store: ReplayStoreKind,
 }

@@ -9,7 +9,7 @@ const ID_LIMIT: usize = 1 << 10;
 
 /// A path, and for an agent a query, with places for ids.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PathTemplate(Vec<TemplatePart>);
+pub(crate) struct PathTemplate(Vec<TemplatePart>);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum TemplatePart {
@@ -43,7 +43,7 @@ impl PathTemplate {
 
     /// Where runs of a route that outlive their clients are read again, and where they are stopped.
     #[must_use]
-    pub fn for_runs(path: &str) -> [PathTemplate; 2] {
+    pub(crate) fn for_runs(path: &str) -> [PathTemplate; 2] {
         let below = format!("{}/runs/", path.trim_end_matches('/'));
         ["/events", "/stop"].map(|what| {
             PathTemplate(vec![
@@ -57,7 +57,7 @@ impl PathTemplate {
     /// The path with the ids of a run in it. `None` for an id that is nothing in a path, or another path: the empty one,
     /// `.` and `..`.
     #[must_use]
-    pub fn fill(&self, thread_id: &str, run_id: &str) -> Option<String> {
+    pub(crate) fn fill(&self, thread_id: &str, run_id: &str) -> Option<String> {
         let mut path = String::new();
         for piece in &self.0 {
             match piece {
@@ -73,13 +73,13 @@ impl PathTemplate {
     /// An outer `None` for another path; an inner one for a segment that is no id: not percent-encoded UTF-8, or with
     /// control characters, or far too long.
     #[must_use]
-    pub fn thread_id(&self, path: &str) -> Option<Option<String>> {
+    pub(crate) fn thread_id(&self, path: &str) -> Option<Option<String>> {
         self.extract_id(path)
     }
 
     /// The run's id in the path of a request, as [`Template::thread_id`].
     #[must_use]
-    pub fn run_id(&self, path: &str) -> Option<Option<String>> {
+    pub(crate) fn run_id(&self, path: &str) -> Option<Option<String>> {
         self.extract_id(path)
     }
 

@@ -10,20 +10,20 @@ use std::time::Duration;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct UpstreamConfig {
     /// Where it listens.
-    pub address: UpstreamAddress,
+    pub(crate) address: UpstreamAddress,
     /// What stands in the request line: begins with `/`, holds the query.
-    pub path_and_query: String,
+    pub(crate) path_and_query: String,
     /// For logs: `scheme://authority/path` or `unix:/socket:/path`, without the query, since queries carry keys.
-    pub url: String,
+    pub(crate) url: String,
     /// Its share of the runs, beside the others of the route; each of its addresses has it.
-    pub weight: NonZeroU32,
+    pub(crate) weight: NonZeroU32,
     /// Which HTTP it is spoken to in.
-    pub http: UpstreamHttpVersion,
+    pub(crate) http: UpstreamHttpVersion,
 }
 
 /// Where an upstream listens.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub enum UpstreamAddress {
+pub(crate) enum UpstreamAddress {
     /// On a port of a host.
     Host {
         /// `https` rather than `http`.
@@ -39,7 +39,7 @@ pub enum UpstreamAddress {
 
 /// Which HTTP an upstream is spoken to in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum UpstreamHttpVersion {
+pub(crate) enum UpstreamHttpVersion {
     /// HTTP/1.1; over TLS what the agent prefers of HTTP/2 and HTTP/1.1 (ALPN).
     Auto,
     /// HTTP/1.1.
@@ -50,52 +50,52 @@ pub enum UpstreamHttpVersion {
 
 /// What the TLS connections of a route are made with. Files are read again when they change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamTlsConfig {
+pub(crate) struct UpstreamTlsConfig {
     /// Certificates in PEM that the agents' ones have to come from; those of the system where it is `None`.
-    pub ca: Option<PathBuf>,
+    pub(crate) ca: Option<PathBuf>,
     /// The gateway's own certificate, with those between it and its root, and its key, in PEM.
-    pub identity: Option<UpstreamClientCert>,
+    pub(crate) identity: Option<UpstreamClientCert>,
     /// The name that agents' certificates have to be for, in place of the host of the URL.
-    pub server_name: Option<String>,
+    pub(crate) server_name: Option<String>,
 }
 
 /// A certificate and its key.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct UpstreamClientCert {
+pub(crate) struct UpstreamClientCert {
     /// The file of the certificate.
-    pub cert: PathBuf,
+    pub(crate) cert: PathBuf,
     /// The file of its key.
-    pub key: PathBuf,
+    pub(crate) key: PathBuf,
 }
 
 /// How agents are asked whether they are well.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct HealthCheckConfig {
+pub(crate) struct HealthCheckConfig {
     /// What is asked for with GET, and has to be answered 2xx; a connection is enough where it is `None`.
-    pub path: Option<String>,
+    pub(crate) path: Option<String>,
     /// From the end of one check of all agents to the next.
-    pub interval: Duration,
+    pub(crate) interval: Duration,
     /// For one agent to answer.
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// So many checks in a row have to pass until an agent that failed is asked for runs again.
-    pub healthy: usize,
+    pub(crate) healthy: usize,
     /// So many have to fail until it is not.
-    pub unhealthy: usize,
+    pub(crate) unhealthy: usize,
 }
 
 /// When an agent that fails is left out for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct EjectionConfig {
+pub(crate) struct EjectionConfig {
     /// So many failures in a row.
-    pub failures: u32,
+    pub(crate) failures: u32,
     /// For how long the first time.
-    pub duration: Duration,
+    pub(crate) duration: Duration,
 }
 
 impl UpstreamConfig {
     /// Whether it is spoken to over TLS.
     #[must_use]
-    pub fn uses_tls(&self) -> bool {
+    pub(crate) fn uses_tls(&self) -> bool {
         matches!(self.address, UpstreamAddress::Host { tls: true, .. })
     }
 
@@ -128,7 +128,7 @@ impl UpstreamConfig {
 
     /// Whether it is a name that may come to mean other addresses.
     #[must_use]
-    pub fn has_name(&self) -> bool {
+    pub(crate) fn has_name(&self) -> bool {
         matches!(&self.address, UpstreamAddress::Host { host, .. } if host.parse::<IpAddr>().is_err())
     }
 

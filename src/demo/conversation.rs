@@ -66,9 +66,9 @@ impl fmt::Display for TextPiece {
 
 /// One turn of the conversation before the levers have touched it.
 pub(super) struct ConversationTurn {
-    pub opening: Vec<ScriptEvent>,
-    pub text: &'static [&'static str],
-    pub closing: Vec<ScriptEvent>,
+    pub(crate) opening: Vec<ScriptEvent>,
+    pub(crate) text: &'static [&'static str],
+    pub(crate) closing: Vec<ScriptEvent>,
 }
 
 impl ConversationTurn {

@@ -19,11 +19,11 @@ use super::{
 /// The ids of one run, each already a JSON string with its quotes, since that is all they are used for.
 #[derive(Clone, Debug)]
 pub(super) struct DemoIds {
-    pub thread: String,
-    pub run: String,
-    pub message: String,
-    pub call: String,
-    pub thinking: String,
+    pub(crate) thread: String,
+    pub(crate) run: String,
+    pub(crate) message: String,
+    pub(crate) call: String,
+    pub(crate) thinking: String,
 }
 
 impl DemoIds {
@@ -137,7 +137,8 @@ impl DemoScript {
 ///
 /// # Errors
 /// The request pulls a lever that does not exist.
-pub fn events(agent: DemoAgent, input: &Value, now_ms: u64) -> Result<Vec<String>, InvalidTestOption> {
+#[cfg(test)]
+pub(crate) fn events(agent: DemoAgent, input: &Value, now_ms: u64) -> Result<Vec<String>, InvalidTestOption> {
     let mut script = DemoScript::new(agent, input, TestOptions::read(input)?);
     Ok(std::iter::from_fn(|| script.next(now_ms)).collect())
 }

@@ -38,13 +38,14 @@ mod server;
 mod social_app;
 mod test_options;
 
-pub use demo_script::events;
-pub use server::{router, serve};
-pub use test_options::InvalidTestOption;
+#[cfg(test)]
+pub(crate) use demo_script::events;
+pub(crate) use server::{router, serve};
+pub(crate) use test_options::InvalidTestOption;
 
 /// Which agent is played: the protocol, and for HAI the form of its text deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DemoAgent {
+pub(crate) enum DemoAgent {
     /// HAI whose text deltas are plain strings (seed 3.3.1). Its thinking is still an `output` object, since a
     /// string cannot say what kind of text it is.
     HaiString,

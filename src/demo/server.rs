@@ -50,7 +50,7 @@ const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 /// events (none when zero). A body that is no JSON object, or pulls a lever that does not exist, gives 400; any
 /// other method 405; both with `{"detail": …}`, as the agents of the seed do. The levers are in the table of
 /// [`demo`](super).
-pub fn router(agent: DemoAgent, pace: Duration) -> Router {
+pub(crate) fn router(agent: DemoAgent, pace: Duration) -> Router {
     Router::new()
         .fallback(move |method: Method, body: Result<Bytes, BytesRejection>| async move {
             handle_request(agent, pace, &method, body).unwrap_or_else(IntoResponse::into_response)
@@ -63,7 +63,7 @@ pub fn router(agent: DemoAgent, pace: Duration) -> Router {
 ///
 /// # Errors
 /// Those of the listener. A failing connection is no error of the server.
-pub async fn serve(
+pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,

@@ -27,7 +27,7 @@ pub(super) struct TestOptions {
 
 /// A lever whose value means nothing; its text names the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InvalidTestOption(&'static str);
+pub(crate) struct InvalidTestOption(&'static str);
 
 impl fmt::Display for InvalidTestOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -36,7 +36,7 @@ const fn unsupported(kind: EventType, until: PeerVersion) -> EventRow {
 }
 
 /// AG-UI as it was before 1.0.
-pub static AG_UI_0: Dialect = Dialect {
+pub(crate) static AG_UI_0: Dialect = Dialect {
     name: "ag-ui-0",
     rows: ROWS,
     fallback: FallbackPolicy::PassThrough,

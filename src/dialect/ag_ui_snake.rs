@@ -24,7 +24,7 @@ const fn role(canonical: &'static str, word: &'static str) -> ValueAlias {
 }
 
 /// AG-UI with snake_case ids.
-pub static AG_UI_SNAKE: Dialect = Dialect {
+pub(crate) static AG_UI_SNAKE: Dialect = Dialect {
     name: "ag-ui-snake",
     rows: ROWS,
     fallback: FallbackPolicy::PassThrough,

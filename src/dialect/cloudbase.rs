@@ -16,7 +16,7 @@ const fn code(canonical: &'static str, word: &'static str) -> ValueAlias {
 }
 
 /// AG-UI as CloudBase speaks it.
-pub static CLOUDBASE: Dialect = Dialect {
+pub(crate) static CLOUDBASE: Dialect = Dialect {
     name: "cloudbase",
     rows: ROWS,
     fallback: FallbackPolicy::PassThrough,

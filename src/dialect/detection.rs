@@ -24,7 +24,7 @@ pub struct DetectionRule {
     /// whose it is
     pub dialect: &'static Dialect,
     /// what it is
-    pub pattern: EventPattern,
+    pub(crate) pattern: EventPattern,
     /// the same in words, for a log
     pub description: &'static str,
 }
@@ -120,7 +120,7 @@ impl EventPattern {
     /// Whether an event has this mark: of the type `wire`, with the members of these names, and the first of its stream or
     /// not.
     #[must_use]
-    pub fn matches(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
+    pub(crate) fn matches(self, wire: &str, has: &dyn Fn(&str) -> bool, first: bool) -> bool {
         match self {
             EventPattern::TypePrefix(start) => wire.starts_with(start),
             EventPattern::HasMember(own, member) => wire == own && has(member),

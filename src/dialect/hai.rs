@@ -23,44 +23,44 @@ const fn row(
 /// business data content).
 pub mod block {
     /// the block itself, in `delta`
-    pub const OUTPUT: &str = "output";
+    pub(crate) const OUTPUT: &str = "output";
     /// where the block stands on the screen, in `delta`
-    pub const LAYOUT: &str = "layout";
+    pub(crate) const LAYOUT: &str = "layout";
     /// text of a text block; text of the thinking, in `data`
-    pub const CONTENT: &str = "content";
+    pub(crate) const CONTENT: &str = "content";
     /// payload of every other block
-    pub const DATA: &str = "data";
+    pub(crate) const DATA: &str = "data";
     /// seconds spent, in `data` of thinking
-    pub const ELAPSED: &str = "elapsed";
+    pub(crate) const ELAPSED: &str = "elapsed";
     /// whether the agent still thinks, in `data` of thinking; also the type of that block
-    pub const THINKING: &str = "thinking";
+    pub(crate) const THINKING: &str = "thinking";
     /// whether the client folds the thinking away
-    pub const COLLAPSE: &str = "collapse";
+    pub(crate) const COLLAPSE: &str = "collapse";
     /// type of a text block
-    pub const TEXT: &str = "text";
+    pub(crate) const TEXT: &str = "text";
     /// which block of its message it is, beside `delta`
-    pub const BLOCK_ID: &str = "blockId";
+    pub(crate) const BLOCK_ID: &str = "blockId";
 }
 
 /// Members of messages between agents (§4.2, the builders of agent collaborative messages), and what they are called in the
 /// activity that stands for one.
 pub mod collaboration {
     /// who asks
-    pub const FROM: &str = "from";
+    pub(crate) const FROM: &str = "from";
     /// who is asked
-    pub const TO: &str = "to";
+    pub(crate) const TO: &str = "to";
     /// the task, in `delta`; the builder wants an object with id and name, the sample backend gives it a text
-    pub const TASK: &str = "task";
+    pub(crate) const TASK: &str = "task";
     /// last part of the type of the activity; also the one type of block that stays a block
-    pub const NAME: &str = "collaboration";
+    pub(crate) const NAME: &str = "collaboration";
     /// the tasks so far, in the content of the activity
-    pub const TASKS: &str = "tasks";
+    pub(crate) const TASKS: &str = "tasks";
     /// how far it is, in the content of the activity
-    pub const STATUS: &str = "status";
+    pub(crate) const STATUS: &str = "status";
     /// the status from the start on
-    pub const RUNNING: &str = "running";
+    pub(crate) const RUNNING: &str = "running";
     /// the status after the end
-    pub const DONE: &str = "done";
+    pub(crate) const DONE: &str = "done";
 }
 
 /// The role that HAI's events and messages of an agent have (§3.3.1).

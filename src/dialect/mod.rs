@@ -18,9 +18,9 @@ mod social_app;
 mod tool_name;
 
 pub use ag_ui::AG_UI;
-pub use ag_ui_0::AG_UI_0;
-pub use ag_ui_snake::AG_UI_SNAKE;
-pub use cloudbase::CLOUDBASE;
+pub(crate) use ag_ui_0::AG_UI_0;
+pub(crate) use ag_ui_snake::AG_UI_SNAKE;
+pub(crate) use cloudbase::CLOUDBASE;
 pub use custom::DialectOverrides;
 pub use detection::{DETECTION_RULES, DetectionRule, EventPattern};
 pub use hai::{ASSISTANT, CONFIRM, HAI, block, collaboration};
@@ -54,19 +54,19 @@ pub struct Dialect {
     /// Where the dialect keeps what only canonical AG-UI can say.
     pub carry_location: CarryLocation,
     /// What it takes for a message, in requests and snapshots.
-    pub message: MessageFormat,
+    pub(crate) message: MessageFormat,
     /// What it takes for a request.
-    pub input: RunInputFormat,
+    pub(crate) input: RunInputFormat,
     /// Members that its messages and requests call otherwise.
-    pub field_aliases: &'static [(Field, &'static str)],
+    pub(crate) field_aliases: &'static [(Field, &'static str)],
     /// Values that it says in words of its own.
     pub value_aliases: &'static [ValueAlias],
     /// Members that the dialect says on every event, from the start of the run.
-    pub common_fields: &'static [Field],
+    pub(crate) common_fields: &'static [Field],
     /// Members of its events, and of messages in them, that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
     /// Whether a frame has an `event:` line with the event's type.
-    pub has_event_line: bool,
+    pub(crate) has_event_line: bool,
     /// Names of the options in [`Side`] that mean something here.
     pub option_names: &'static [&'static str],
 }
@@ -90,7 +90,7 @@ pub struct ValueAlias {
     /// what the dialect says
     pub wire: &'static str,
     /// Whether the word is read as the canonical value. Where several values share a word it is not: the value is carried.
-    pub is_reversible: bool,
+    pub(crate) is_reversible: bool,
 }
 
 /// One event of a dialect.
@@ -195,7 +195,7 @@ pub enum CollaborationStep {
 impl EventShape {
     /// Whether every event of the row's kind is written by this row. The others are found by their shape.
     #[must_use]
-    pub const fn writes_its_kind(self) -> bool {
+    pub(crate) const fn writes_its_kind(self) -> bool {
         !matches!(self, EventShape::NonCanonical | EventShape::Collaboration(_))
     }
 }
@@ -235,22 +235,22 @@ impl CarryLocation {
 
 /// What a dialect takes for a message.
 #[derive(Clone, Copy, Debug)]
-pub struct MessageFormat {
+pub(crate) struct MessageFormat {
     /// roles it knows
-    pub roles: &'static [&'static str],
+    pub(crate) roles: &'static [&'static str],
     /// roles, and members of messages, that peers know only from a version on
-    pub since: &'static [(&'static str, PeerVersion)],
+    pub(crate) since: &'static [(&'static str, PeerVersion)],
     /// canonical members of a message that it knows
-    pub fields: &'static [Field],
+    pub(crate) fields: &'static [Field],
     /// what content may be besides a text
-    pub parts: ContentParts,
+    pub(crate) parts: ContentParts,
     /// from which version on a peer takes messages of a request with more in them than it knows; `None` for always
-    pub lenient_since: Option<PeerVersion>,
+    pub(crate) lenient_since: Option<PeerVersion>,
 }
 
 /// Whether content may be a list of parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ContentParts {
+pub(crate) enum ContentParts {
     /// always a text
     Never,
     /// text and media, as AG-UI 1.0 has them
@@ -261,7 +261,7 @@ pub enum ContentParts {
 
 /// What a dialect takes for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunInputFormat {
+pub(crate) enum RunInputFormat {
     /// AG-UI 1.0: any member of the specification, with `protocolVersion`
     Current,
     /// the 0.x form, all seven members always there and nothing else: what every older agent accepts
@@ -282,7 +282,7 @@ static PLAIN_ROWS: [EventRow; EventType::ALL.len()] = {
 impl Dialect {
     /// The row of the event that is written `wire` here, and its position in [`Self::labels`].
     #[must_use]
-    pub fn row_for_wire(&self, wire: &str) -> Option<(usize, &'static EventRow)>
+    pub(crate) fn row_for_wire(&self, wire: &str) -> Option<(usize, &'static EventRow)>
     where
         Self: 'static,
     {
@@ -292,7 +292,7 @@ impl Dialect {
 
     /// The first version of a peer that says `wire` itself, where older ones have another word for it, or none.
     #[must_use]
-    pub fn first_version_with(&self, wire: &str) -> Option<PeerVersion> {
+    pub(crate) fn first_version_with(&self, wire: &str) -> Option<PeerVersion> {
         let kind = EventType::from_wire(wire)?;
         let row = self.rows.iter().find(|row| row.kind == kind && (row.wire != wire || !row.is_native()))?;
         row.until
@@ -306,13 +306,13 @@ impl Dialect {
 
     /// Whether this is canonical AG-UI itself.
     #[must_use]
-    pub fn is_canonical(&self) -> bool {
+    pub(crate) fn is_canonical(&self) -> bool {
         std::ptr::eq(self, &AG_UI)
     }
 
     /// Whether this is the type of an event here.
     #[must_use]
-    pub fn has_event(&'static self, wire: &str) -> bool {
+    pub(crate) fn has_event(&'static self, wire: &str) -> bool {
         self.row_for_wire(wire).is_some()
     }
 
@@ -327,13 +327,13 @@ impl Dialect {
 
     /// The row that [`Dialect::row_of`] found for `kind`, by its position.
     #[must_use]
-    pub fn row_at_label(&self, label: usize, kind: EventType) -> &'static EventRow {
+    pub(crate) fn row_at_label(&self, label: usize, kind: EventType) -> &'static EventRow {
         self.rows.get(label).unwrap_or(&PLAIN_ROWS[kind as usize])
     }
 
     /// The row of this shape, which is one of those that stand once.
     #[must_use]
-    pub fn row_with_shape(&self, shape: EventShape) -> Option<(usize, &'static EventRow)> {
+    pub(crate) fn row_with_shape(&self, shape: EventShape) -> Option<(usize, &'static EventRow)> {
         self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
@@ -344,7 +344,7 @@ impl Dialect {
     /// The closed vocabulary of event types for metrics: the rows, the canonical kinds where the dialect knows them, and
     /// `OTHER` last.
     #[must_use]
-    pub fn labels(&self) -> Vec<&'static str> {
+    pub(crate) fn labels(&self) -> Vec<&'static str> {
         let canonical = match self.fallback {
             FallbackPolicy::PassThrough => EventType::ALL,
             FallbackPolicy::Custom => &[],
@@ -364,7 +364,7 @@ impl Dialect {
 
     /// The position of `OTHER` in [`Self::labels`].
     #[must_use]
-    pub fn other_label_index(&self) -> usize {
+    pub(crate) fn other_label_index(&self) -> usize {
         match self.fallback {
             FallbackPolicy::PassThrough => self.rows.len() + EventType::ALL.len(),
             FallbackPolicy::Custom => self.rows.len(),
@@ -399,7 +399,7 @@ impl EventRow {
     /// Whether this event can say `field` as it is. Every event can say when it happened; metadata is where things are
     /// carried, so it is never just said.
     #[must_use]
-    pub fn has_field(&self, field: Field) -> bool {
+    pub(crate) fn has_field(&self, field: Field) -> bool {
         match (field, self.fields) {
             (Field::Timestamp, _) => true,
             (Field::Metadata, _) => false,
@@ -410,7 +410,7 @@ impl EventRow {
 
     /// What this event calls `field`.
     #[must_use]
-    pub fn field_name(&self, field: Field, snake: bool) -> &'static str {
+    pub(crate) fn field_name(&self, field: Field, snake: bool) -> &'static str {
         let own = self.field_aliases.iter().find(|(own, _)| *own == field);
         own.map_or_else(|| field.wire_name(snake), |(_, name)| name)
     }

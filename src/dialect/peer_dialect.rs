@@ -110,7 +110,7 @@ pub const INTERRUPT_TOOL: &str = "interrupt_tool";
 impl PeerDialect {
     /// The tool whose calls stand for interrupts, where the dialect has no other word for one.
     #[must_use]
-    pub fn interrupt_tool_name(&self) -> Option<&str> {
+    pub(crate) fn interrupt_tool_name(&self) -> Option<&str> {
         self.dialect.option_names.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
     }
 }
@@ -131,7 +131,7 @@ impl PeerDialect {
 
     /// The dialects that the side may turn out to speak.
     #[must_use]
-    pub fn possible_dialects(&self) -> Vec<&'static Dialect> {
+    pub(crate) fn possible_dialects(&self) -> Vec<&'static Dialect> {
         if self.is_auto { super::ALL.to_vec() } else { vec![self.dialect] }
     }
 }

@@ -22,19 +22,17 @@ const STAGE_FILLER: (&str, &str) = ("stage", "\"worker\"");
 /// Members of TEXT_MESSAGE_END (§3.4).
 pub mod text_end {
     /// the whole text
-    pub const TEXT: &str = "answer";
-    /// who says it
-    pub const ROLE: &str = "role";
+    pub(crate) const TEXT: &str = "answer";
     /// how the work ended
-    pub const STATUS: &str = "status";
+    pub(crate) const STATUS: &str = "status";
     /// the status of a text that was broken off
-    pub const FAILED: &str = "failed";
+    pub(crate) const FAILED: &str = "failed";
     /// what the client shows beside the text; empty when there is nothing
-    pub const UI_SCHEMA: &str = "ui_schema";
+    pub(crate) const UI_SCHEMA: &str = "ui_schema";
     /// the activity that a `ui_schema` is
-    pub const UI_SCHEMA_ACTIVITY: &str = "social-app.ui_schema";
+    pub(crate) const UI_SCHEMA_ACTIVITY: &str = "social-app.ui_schema";
     /// what an answer has beyond its text: members and the value that says nothing
-    pub const FILLERS: &[(&str, &str)] = &[
+    pub(crate) const FILLERS: &[(&str, &str)] = &[
         super::STAGE_FILLER,
         ("status", "\"success\""),
         ("key_points", "[]"),
@@ -48,16 +46,16 @@ pub mod text_end {
 /// Members of TOOL_CALL_RESULT (§3.3) that repeat the call, or that a canonical result has not.
 pub mod tool_call {
     /// name of the tool
-    pub const TOOL_NAME: &str = "tool_name";
+    pub(crate) const TOOL_NAME: &str = "tool_name";
     /// which part of the agent makes the call
-    pub const STAGE: &str = super::STAGE_FILLER.0;
+    pub(crate) const STAGE: &str = super::STAGE_FILLER.0;
     /// the arguments
-    pub const TOOL_CALL_ARGS: &str = "tool_call_args";
+    pub(crate) const TOOL_CALL_ARGS: &str = "tool_call_args";
     /// what a result has beyond its content: members and the value that says nothing
-    pub const FILLERS: &[(&str, &str)] =
+    pub(crate) const FILLERS: &[(&str, &str)] =
         &[("role", "\"tool\""), START_FILLERS[0], ("status", "\"success\""), ("error", "null")];
     /// the same of the start of a call
-    pub const START_FILLERS: &[(&str, &str)] = &[super::STAGE_FILLER];
+    pub(crate) const START_FILLERS: &[(&str, &str)] = &[super::STAGE_FILLER];
 }
 
 /// AG-UI as the agent's backend of social-app streams it.

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// Longest name, in bytes: what model providers take for a function.
-pub const MAX_LEN: usize = 64;
+pub(crate) const MAX_LEN: usize = 64;
 
 /// The name of a tool: 1 to 64 bytes without control characters.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl ToolName {
 
     /// The name.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         // It was a text when it came in, and was not cut.
         std::str::from_utf8(&self.text[..self.len]).unwrap_or_default()
     }

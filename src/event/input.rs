@@ -4,26 +4,26 @@ use super::{Json, Members};
 
 /// A request to run an agent. Members other than messages stay JSON text.
 #[derive(Clone, Debug)]
-pub struct RunAgentInput<'a> {
+pub(crate) struct RunAgentInput<'a> {
     /// the conversation; every event of the run carries it
-    pub thread_id: Json<'a>,
+    pub(crate) thread_id: Json<'a>,
     /// the run; every event of the run carries it
-    pub run_id: Json<'a>,
+    pub(crate) run_id: Json<'a>,
     /// the conversation so far, oldest first
-    pub messages: Vec<MessageMembers<'a>>,
+    pub(crate) messages: Vec<MessageMembers<'a>>,
     /// Everything else at the top level (`state`, `tools`, `context`, `forwardedProps`, `resume`, …) in the order of the
     /// wire, without the three members above.
-    pub members: Members<'a>,
+    pub(crate) members: Members<'a>,
 }
 
 /// One message: its members in the order of the wire.
-pub type MessageMembers<'a> = Members<'a>;
+pub(crate) type MessageMembers<'a> = Members<'a>;
 
 /// The roles that a message may have (`specs/ag-ui-1.0.md` §2).
-pub const ROLES: &[&str] = &["developer", "system", "assistant", "user", "tool", ACTIVITY, REASONING];
+pub(crate) const ROLES: &[&str] = &["developer", "system", "assistant", "user", "tool", ACTIVITY, REASONING];
 
 /// Role of a message that shows what an agent does; only canonical AG-UI has it.
-pub const ACTIVITY: &str = "activity";
+pub(crate) const ACTIVITY: &str = "activity";
 
 /// Role of a message that holds what an agent thought; only canonical AG-UI has it.
-pub const REASONING: &str = "reasoning";
+pub(crate) const REASONING: &str = "reasoning";

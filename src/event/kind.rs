@@ -88,12 +88,12 @@ macro_rules! kinds {
 }
 
 /// Roles that a streamed text message may have; absent means `assistant`.
-pub const TEXT_ROLES: &[&str] = &["developer", "system", "assistant", "user"];
+pub(crate) const TEXT_ROLES: &[&str] = &["developer", "system", "assistant", "user"];
 
 use MemberType::{Any, Array, Bool, Content, Integer, Object, Patch, Present, Str, StringEnum};
 
 /// Members of every event (`BaseEvent`). Attributable events have [`Field::SubagentRunId`] besides.
-pub const COMMON_SLOTS: &[Slot] =
+pub(crate) const COMMON_SLOTS: &[Slot] =
     &[opt(Field::Timestamp, Integer), opt(Field::RawEvent, Present), opt(Field::Metadata, Object)];
 
 const BY_SUBAGENT: Slot = opt(Field::SubagentRunId, Str);
@@ -164,13 +164,13 @@ impl EventType {
 
     /// The slot of `field`, where this kind has it.
     #[must_use]
-    pub fn slot(self, field: Field) -> Option<&'static Slot> {
+    pub(crate) fn slot(self, field: Field) -> Option<&'static Slot> {
         self.all_slots().find(|slot| slot.field == field)
     }
 
     /// Whether this event begins or ends the run.
     #[must_use]
-    pub const fn is_run_boundary(self) -> bool {
+    pub(crate) const fn is_run_boundary(self) -> bool {
         matches!(self, EventType::RunStarted) || self.is_terminal()
     }
 

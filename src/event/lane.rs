@@ -11,7 +11,7 @@ const LANES_LIMIT: usize = 256;
 
 /// What a chunk is a piece of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ChunkStreamKind {
+pub(crate) enum ChunkStreamKind {
     /// TEXT_MESSAGE_CHUNK
     Text,
     /// REASONING_MESSAGE_CHUNK
@@ -23,7 +23,7 @@ pub enum ChunkStreamKind {
 impl ChunkStreamKind {
     /// The piece that an event of `kind` is.
     #[must_use]
-    pub const fn from_event(kind: EventType) -> Option<ChunkStreamKind> {
+    pub(crate) const fn from_event(kind: EventType) -> Option<ChunkStreamKind> {
         match kind {
             EventType::TextMessageChunk => Some(ChunkStreamKind::Text),
             EventType::ReasoningMessageChunk => Some(ChunkStreamKind::Reasoning),
@@ -34,7 +34,7 @@ impl ChunkStreamKind {
 
     /// The member that names what it is a piece of.
     #[must_use]
-    pub const fn id_field(self) -> Field {
+    pub(crate) const fn id_field(self) -> Field {
         match self {
             ChunkStreamKind::Text | ChunkStreamKind::Reasoning => Field::MessageId,
             ChunkStreamKind::ToolCall => Field::ToolCallId,
@@ -43,7 +43,7 @@ impl ChunkStreamKind {
 
     /// The event that says the same piece of something that was started.
     #[must_use]
-    pub const fn content_event(self) -> EventType {
+    pub(crate) const fn content_event(self) -> EventType {
         match self {
             ChunkStreamKind::Text => EventType::TextMessageContent,
             ChunkStreamKind::Reasoning => EventType::ReasoningMessageContent,
@@ -53,7 +53,7 @@ impl ChunkStreamKind {
 
     /// Members that the first chunk settles for the whole stream: a later one may say them again, and nothing else.
     #[must_use]
-    pub const fn fixed_fields(self) -> &'static [Field] {
+    pub(crate) const fn fixed_fields(self) -> &'static [Field] {
         match self {
             ChunkStreamKind::Text => &[Field::Role, Field::Name],
             ChunkStreamKind::Reasoning => &[],
@@ -64,20 +64,20 @@ impl ChunkStreamKind {
 
 /// One chunk stream.
 #[derive(Clone, Debug)]
-pub struct ChunkStream {
+pub(crate) struct ChunkStream {
     /// what its chunks are pieces of
-    pub kind: ChunkStreamKind,
+    pub(crate) kind: ChunkStreamKind,
     /// the id of that
-    pub id: Json<'static>,
+    pub(crate) id: Json<'static>,
     /// who speaks; nobody for the agent itself
-    pub owner: Option<Json<'static>>,
+    pub(crate) owner: Option<Json<'static>>,
     /// what the first chunk settled
-    pub fixed_fields: Vec<(Field, Json<'static>)>,
+    pub(crate) fixed_fields: Vec<(Field, Json<'static>)>,
 }
 
 /// The chunk streams of a run, the one that was used last at the end.
 #[derive(Clone, Debug, Default)]
-pub struct ChunkLanes {
+pub(crate) struct ChunkLanes {
     open_streams: Vec<ChunkStream>,
     /// the last stream of each kind, closed or not
     last_streams: Vec<ChunkStream>,
@@ -85,7 +85,7 @@ pub struct ChunkLanes {
 
 impl ChunkLanes {
     /// Takes an event into account that leaves: most that are no chunks close the stream of their lane.
-    pub fn observe(&mut self, event: &Event<'_>) {
+    pub(crate) fn observe(&mut self, event: &Event<'_>) {
         if self.open_streams.is_empty() {
             return;
         }
@@ -109,18 +109,18 @@ impl ChunkLanes {
     }
 
     /// The open streams of this kind, the latest last.
-    pub fn open_streams(&self, piece: ChunkStreamKind) -> impl DoubleEndedIterator<Item = &ChunkStream> {
+    pub(crate) fn open_streams(&self, piece: ChunkStreamKind) -> impl DoubleEndedIterator<Item = &ChunkStream> {
         self.open_streams.iter().filter(move |stream| stream.kind == piece)
     }
 
     /// The last stream of this kind, closed or not.
     #[must_use]
-    pub fn last_stream(&self, piece: ChunkStreamKind) -> Option<&ChunkStream> {
+    pub(crate) fn last_stream(&self, piece: ChunkStreamKind) -> Option<&ChunkStream> {
         self.last_streams.iter().find(|stream| stream.kind == piece)
     }
 
     /// Notes that a chunk of `stream` came: the stream is open, and the only one of its lane.
-    pub fn mark_used(&mut self, stream: ChunkStream) {
+    pub(crate) fn mark_used(&mut self, stream: ChunkStream) {
         self.open_streams.retain(|own| own.owner != stream.owner);
         self.last_streams.retain(|own| own.kind != stream.kind);
         self.last_streams.push(stream.clone());

@@ -22,11 +22,11 @@ enum OwnerNamespace {
 
 /// The owners of a run's messages and calls; nobody is the agent itself.
 #[derive(Debug, Default)]
-pub struct ItemOwners(HashMap<(OwnerNamespace, Box<str>), Option<Box<str>>>);
+pub(crate) struct ItemOwners(HashMap<(OwnerNamespace, Box<str>), Option<Box<str>>>);
 
 /// Which member of an event does not agree with an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OwnerConflict {
+pub(crate) enum OwnerConflict {
     /// the event says another owner than the recorded one
     Tag,
     /// a call belongs to another owner than its parent message
@@ -38,7 +38,7 @@ impl ItemOwners {
     ///
     /// # Errors
     /// The member that has to go.
-    pub fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
+    pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
         let tag = event.text(Field::SubagentRunId);
         let named = |space, field| event.text(field).map(|id| (space, Box::from(&*id)));
         let message = || named(OwnerNamespace::Message, Field::MessageId);
@@ -120,7 +120,7 @@ impl ItemOwners {
 
     /// A message of a list, or a call in one, has the owner that the message says. `field` names which it is:
     /// [`Field::MessageId`] or [`Field::ToolCallId`].
-    pub fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
+    pub(crate) fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
         let space = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };
         let kept = |id: &std::borrow::Cow<'_, str>| self.0.len() < OWNERS_LIMIT && id.len() <= ID_LIMIT;
         if let Some(id) = id.and_then(Json::text).filter(kept) {

@@ -7,19 +7,19 @@ use super::run::ItemAction;
 
 /// A retired event: what it is now, and what it does to the span or message that has no id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RetiredEvent {
+pub(crate) struct RetiredEvent {
     /// value of `type`
-    pub wire: &'static str,
+    pub(crate) wire: &'static str,
     /// the event that it became
-    pub kind: EventType,
+    pub(crate) kind: EventType,
     /// whether it opens, uses or closes what it speaks of
-    pub action: ItemAction,
+    pub(crate) action: ItemAction,
     /// whether it speaks of the message inside the span
-    pub in_message: bool,
+    pub(crate) in_message: bool,
 }
 
 /// Every retired event.
-pub const RETIRED_EVENTS: &[RetiredEvent] = &[
+pub(crate) const RETIRED_EVENTS: &[RetiredEvent] = &[
     RetiredEvent {
         wire: "THINKING_START",
         kind: EventType::ReasoningStart,
@@ -49,7 +49,7 @@ pub const RETIRED_EVENTS: &[RetiredEvent] = &[
 
 /// The retired event that is written `wire`.
 #[must_use]
-pub fn find_by_wire(wire: &str) -> Option<&'static RetiredEvent> {
+pub(crate) fn find_by_wire(wire: &str) -> Option<&'static RetiredEvent> {
     RETIRED_EVENTS.iter().find(|retired| retired.wire == wire)
 }
 

@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 /// Where a run stands.
 #[derive(Debug, Default)]
-pub enum RunStateMachine {
+pub(crate) enum RunStateMachine {
     /// nothing has been said yet
     #[default]
     Waiting,
@@ -44,7 +44,7 @@ pub enum RunEnding {
 /// However much an agent opens, an event finds its item at once: most are about the one that the last event was about, and
 /// the others are found by name.
 #[derive(Debug, Default)]
-pub struct OpenItems {
+pub(crate) struct OpenItems {
     /// by the place in the order of opening; boxed, because a node has room for eleven and most runs have one or two
     items: BTreeMap<usize, Box<OpenItem>>,
     positions: HashMap<ItemKey, usize>,
@@ -67,13 +67,13 @@ fn item_key(item: RunItem, id: &Json<'_>, owner: Option<&Json<'_>>) -> ItemKey {
 
 /// One open thing.
 #[derive(Clone, Debug)]
-pub struct OpenItem {
+pub(crate) struct OpenItem {
     /// what it is
-    pub item: RunItem,
+    pub(crate) item: RunItem,
     /// its id, as the JSON string that opened it
-    pub id: Json<'static>,
+    pub(crate) id: Json<'static>,
     /// the subagent that opened it; nobody for the agent itself
-    pub owner: Option<Json<'static>>,
+    pub(crate) owner: Option<Json<'static>>,
 }
 
 /// The kinds of thing that are opened and closed. RUN_FINISHED is checked in this order, so it is the order of closing.
@@ -106,7 +106,7 @@ pub enum ItemAction {
 
 /// Why an event may not come now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunViolation {
+pub(crate) enum RunViolation {
     /// the first event must be RUN_STARTED or RUN_ERROR
     NotStarted,
     /// RUN_STARTED while a run is active
@@ -153,7 +153,7 @@ impl RunItem {
 
     /// The kind of the event that opens such an item.
     #[must_use]
-    pub const fn opener(self) -> EventType {
+    pub(crate) const fn opener(self) -> EventType {
         match self {
             RunItem::Step => EventType::StepStarted,
             RunItem::Text => EventType::TextMessageStart,
@@ -193,7 +193,7 @@ impl OpenItems {
     /// What is still open, in the order in which it has to be closed before RUN_FINISHED: by kind of item, the latest
     /// opened first within a kind.
     #[must_use]
-    pub fn items_in_closing_order(&self) -> Vec<OpenItem> {
+    pub(crate) fn items_in_closing_order(&self) -> Vec<OpenItem> {
         let mut items: Vec<_> = self.items.values().rev().map(|own| OpenItem::clone(own)).collect();
         items.sort_by_key(|own| own.item);
         items
@@ -254,7 +254,7 @@ impl RunStateMachine {
     ///
     /// # Errors
     /// The first rule that the event breaks.
-    pub fn admit(&mut self, event: &Event<'_>) -> Result<(), RunViolation> {
+    pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), RunViolation> {
         match (&mut *self, event.kind) {
             (RunStateMachine::Waiting | RunStateMachine::Ended(_), EventType::RunStarted) => {
                 *self = RunStateMachine::Active(OpenItems::default())
@@ -283,7 +283,7 @@ impl RunStateMachine {
 
     /// What is open now, in closing order.
     #[must_use]
-    pub fn open_items(&self) -> Vec<OpenItem> {
+    pub(crate) fn open_items(&self) -> Vec<OpenItem> {
         match self {
             RunStateMachine::Active(open) => open.items_in_closing_order(),
             RunStateMachine::Waiting | RunStateMachine::Ended(_) => Vec::new(),
@@ -292,7 +292,7 @@ impl RunStateMachine {
 
     /// Whether the item of this id is open.
     #[must_use]
-    pub fn is_open(&self, item: RunItem, id: &Json<'_>) -> bool {
+    pub(crate) fn is_open(&self, item: RunItem, id: &Json<'_>) -> bool {
         match self {
             RunStateMachine::Active(open) => open.position(item, id, None).is_some(),
             RunStateMachine::Waiting | RunStateMachine::Ended(_) => false,
@@ -301,7 +301,7 @@ impl RunStateMachine {
 
     /// Whether the terminal event was said.
     #[must_use]
-    pub fn ending(&self) -> Option<RunEnding> {
+    pub(crate) fn ending(&self) -> Option<RunEnding> {
         match self {
             RunStateMachine::Ended(ending) => Some(*ending),
             RunStateMachine::Waiting | RunStateMachine::Active(_) => None,

@@ -11,7 +11,7 @@ use super::{EventType, Field};
 
 /// What a value must look like.
 #[derive(Clone, Copy, Debug)]
-pub enum ValueSchema {
+pub(crate) enum ValueSchema {
     /// any string
     Str,
     /// one of these words
@@ -44,27 +44,27 @@ pub enum ValueSchema {
 
 /// A described object.
 #[derive(Debug)]
-pub struct ObjectSchema {
+pub(crate) struct ObjectSchema {
     /// what it may say
-    pub members: &'static [MemberSchema],
+    pub(crate) members: &'static [MemberSchema],
     /// whether it may say anything else as well: "RFC 6902 operations" alone
-    pub is_open: bool,
+    pub(crate) is_open: bool,
 }
 
 /// One member of a described object.
 #[derive(Debug)]
-pub struct MemberSchema {
+pub(crate) struct MemberSchema {
     /// its name
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// its value
-    pub schema: ValueSchema,
+    pub(crate) schema: ValueSchema,
     /// whether it must stand
-    pub presence: MemberPresence,
+    pub(crate) presence: MemberPresence,
 }
 
 /// Whether a member must stand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberPresence {
+pub(crate) enum MemberPresence {
     /// the object is refused without it
     Required,
     /// it may be absent
@@ -75,17 +75,17 @@ pub enum MemberPresence {
 
 /// Objects that are told apart by one member.
 #[derive(Debug)]
-pub struct UnionSchema {
+pub(crate) struct UnionSchema {
     /// the member
-    pub tag: &'static str,
+    pub(crate) tag: &'static str,
     /// its values, and the object of each
-    pub arms: &'static [(&'static str, &'static ObjectSchema)],
+    pub(crate) arms: &'static [(&'static str, &'static ObjectSchema)],
     /// whether a `binary` part of 0.x is converted here
-    pub converts_binary: bool,
+    pub(crate) converts_binary: bool,
 }
 
 /// `type` of the content part that 1.0 retired; the client still converts one that stands in a message (§1.3).
-pub const BINARY: &str = "binary";
+pub(crate) const BINARY: &str = "binary";
 
 const fn req(name: &'static str, shape: ValueSchema) -> MemberSchema {
     MemberSchema { name, schema: shape, presence: MemberPresence::Required }
@@ -150,7 +150,7 @@ static MESSAGE_PART: UnionSchema = UnionSchema {
     converts_binary: true,
 };
 /// A part of a tool's result.
-pub static RESULT_CONTENT: ValueSchema = ValueSchema::Union(&PART);
+pub(crate) static RESULT_CONTENT: ValueSchema = ValueSchema::Union(&PART);
 static MESSAGE_CONTENT: ValueSchema = ValueSchema::Union(&MESSAGE_PART);
 
 // Messages.
@@ -182,7 +182,7 @@ static ACTIVITY_MESSAGE: ObjectSchema =
     closed(&[OWNER, ID, ROLE, req("activityType", Str), req("content", OpenObject), METADATA]);
 static REASONING_MESSAGE: ObjectSchema = closed(&[OWNER, ID, ROLE, req("content", Str), ENCRYPTED, METADATA]);
 /// Messages, told apart by their role.
-pub static MESSAGES: UnionSchema = UnionSchema {
+pub(crate) static MESSAGES: UnionSchema = UnionSchema {
     tag: "role",
     arms: &[
         (TEXT_ROLES[0], &PLAIN_MESSAGE),
@@ -275,7 +275,7 @@ static OPERATION: ValueSchema = ValueSchema::Union(&OPERATIONS);
 
 /// What the value of `slot` on an event of `kind` must look like.
 #[must_use]
-pub const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
+pub(crate) const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
     match slot.member_type {
         MemberType::Str => Str,
         MemberType::StringEnum(words) => StringEnum(words),
@@ -299,7 +299,7 @@ pub const fn value_schema(kind: EventType, slot: &Slot) -> ValueSchema {
 
 /// Whether the client takes a null in place of this member for its absence (§1.1, "→absent").
 #[must_use]
-pub const fn null_is_absent(kind: EventType, field: Field) -> bool {
+pub(crate) const fn null_is_absent(kind: EventType, field: Field) -> bool {
     match field {
         Field::RawEvent => true,
         Field::Result => matches!(kind, EventType::RunFinished | EventType::SubagentFinished),

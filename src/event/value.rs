@@ -13,7 +13,7 @@ pub struct Json<'a>(Cow<'a, str>);
 
 /// What a JSON text is, told by its first byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JsonType {
+pub(crate) enum JsonType {
     /// `null`
     Null,
     /// `true` or `false`
@@ -30,24 +30,24 @@ pub enum JsonType {
 
 impl<'a> Json<'a> {
     /// The value `null`.
-    pub const NULL: Json<'static> = Json(Cow::Borrowed("null"));
+    pub(crate) const NULL: Json<'static> = Json(Cow::Borrowed("null"));
 
     /// Takes text that a JSON parser has already accepted as one value.
     #[must_use]
-    pub fn from_trusted(text: impl Into<Cow<'a, str>>) -> Self {
+    pub(crate) fn from_trusted(text: impl Into<Cow<'a, str>>) -> Self {
         Json(text.into())
     }
 
     /// Writes `text` as a JSON string.
     #[must_use]
-    pub fn string(text: &str) -> Json<'static> {
+    pub(crate) fn string(text: &str) -> Json<'static> {
         // Writing a string into memory cannot fail.
         Json(Cow::Owned(serde_json::to_string(text).unwrap_or_default()))
     }
 
     /// The string value followed by `more`, escapes left as they are. Other values are taken by their text.
     #[must_use]
-    pub fn with_suffix(&self, more: &str) -> Json<'static> {
+    pub(crate) fn with_suffix(&self, more: &str) -> Json<'static> {
         match self.json_type() {
             JsonType::String => Json(Cow::Owned(format!("{}{more}\"", &self.0[..self.0.len() - 1]))),
             _ => Json::string(&format!("{}{more}", self.0)),
@@ -56,25 +56,25 @@ impl<'a> Json<'a> {
 
     /// Whether two values are the same string, however its characters are escaped; the same text for other values.
     #[must_use]
-    pub fn is_same(&self, other: &Json<'_>) -> bool {
+    pub(crate) fn is_same(&self, other: &Json<'_>) -> bool {
         self.0 == other.0 || (self.json_type() == JsonType::String && self.text() == other.text())
     }
 
     /// Writes a whole number.
     #[must_use]
-    pub fn integer(number: i64) -> Json<'static> {
+    pub(crate) fn integer(number: i64) -> Json<'static> {
         Json(Cow::Owned(number.to_string()))
     }
 
     /// The JSON text.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
 
     /// The JSON text with the lifetime of what it was read from; `None` when the value has its own text.
     #[must_use]
-    pub fn source(&self) -> Option<&'a str> {
+    pub(crate) fn source(&self) -> Option<&'a str> {
         match self.0 {
             Cow::Borrowed(text) => Some(text),
             Cow::Owned(_) => None,
@@ -83,7 +83,7 @@ impl<'a> Json<'a> {
 
     /// What kind of value this is.
     #[must_use]
-    pub fn json_type(&self) -> JsonType {
+    pub(crate) fn json_type(&self) -> JsonType {
         match self.0.as_bytes().first() {
             Some(b'"') => JsonType::String,
             Some(b'{') => JsonType::Object,
@@ -96,7 +96,7 @@ impl<'a> Json<'a> {
 
     /// Whether the value is `null`.
     #[must_use]
-    pub fn is_null(&self) -> bool {
+    pub(crate) fn is_null(&self) -> bool {
         self.json_type() == JsonType::Null
     }
 
@@ -118,25 +118,25 @@ impl<'a> Json<'a> {
 
     /// Whether this is the string `text`.
     #[must_use]
-    pub fn is_str(&self, text: &str) -> bool {
+    pub(crate) fn is_str(&self, text: &str) -> bool {
         self.text().is_some_and(|own| own == text)
     }
 
     /// The value of a whole number that fits, `None` otherwise.
     #[must_use]
-    pub fn as_i64(&self) -> Option<i64> {
+    pub(crate) fn as_i64(&self) -> Option<i64> {
         self.0.parse().ok()
     }
 
     /// The same value, borrowed from this one.
     #[must_use]
-    pub fn as_borrowed(&self) -> Json<'_> {
+    pub(crate) fn as_borrowed(&self) -> Json<'_> {
         Json(Cow::Borrowed(&self.0))
     }
 
     /// The same value with its own text, for keeping beyond the frame.
     #[must_use]
-    pub fn into_owned(self) -> Json<'static> {
+    pub(crate) fn into_owned(self) -> Json<'static> {
         Json(Cow::Owned(self.0.into_owned()))
     }
 }

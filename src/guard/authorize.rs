@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct AuthorizationGate;
+pub(crate) struct AuthorizationGate;
 
 impl Gate for AuthorizationGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {

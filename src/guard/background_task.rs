@@ -6,14 +6,14 @@ use std::sync::Arc;
 /// Such work, and what it is for. Two of the same thing are the same work.
 pub struct BackgroundTask {
     /// tells things apart while they live
-    pub owner_id: usize,
+    pub(crate) owner_id: usize,
     /// never ends by itself
-    pub future: BoxFuture<'static, ()>,
+    pub(crate) future: BoxFuture<'static, ()>,
 }
 
 impl BackgroundTask {
     /// What `work` makes of `of`.
-    pub fn new<T, F>(owner: &Arc<T>, work: impl FnOnce(Arc<T>) -> F) -> BackgroundTask
+    pub(crate) fn new<T, F>(owner: &Arc<T>, work: impl FnOnce(Arc<T>) -> F) -> BackgroundTask
     where
         F: Future<Output = ()> + Send + 'static,
     {

@@ -26,9 +26,9 @@ const MAX_HOPS: usize = 32;
 #[derive(Clone, Copy, Debug)]
 pub struct PeerInfo {
     /// who it is
-    pub addr: PeerAddr,
+    pub(crate) addr: PeerAddr,
     /// whether the connection is one of TLS
-    pub tls: bool,
+    pub(crate) tls: bool,
 }
 
 /// Who connected.
@@ -42,18 +42,18 @@ pub enum PeerAddr {
 
 /// The client's address: that of the peer, or what a trusted proxy says. Among the extensions behind [`Address`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClientAddr(pub IpAddr);
+pub(crate) struct ClientAddr(pub(crate) IpAddr);
 
 /// Whose word about clients is taken.
 #[derive(Debug)]
-pub struct ClientAddrResolver {
+pub(crate) struct ClientAddrResolver {
     trusted_proxies: TrustedProxies,
 }
 
 impl ClientAddrResolver {
     /// As configured.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         ClientAddrResolver { trusted_proxies: config.trusted_proxies.clone() }
     }
 
@@ -117,7 +117,7 @@ impl ClientAddrResolver {
 
 /// The gate that finds the address.
 #[derive(Clone, Debug)]
-pub struct ClientAddrGate(pub Arc<RequestPolicy>);
+pub(crate) struct ClientAddrGate(pub(crate) Arc<RequestPolicy>);
 
 impl Gate for ClientAddrGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
@@ -144,7 +144,7 @@ impl Gate for ClientAddrGate {
 
 /// What of an address its user cannot choose: all of IPv4, however it is written; of IPv6 the /64 network.
 #[must_use]
-pub fn client_network(address: IpAddr) -> IpAddr {
+pub(crate) fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() >> 64 << 64)),
         address => address,

@@ -21,7 +21,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 
 /// The runs that are open.
 #[derive(Debug)]
-pub struct ConcurrencyLimiter {
+pub(crate) struct ConcurrencyLimiter {
     all: Option<StreamCap>,
     /// by name
     routes: HashMap<String, RouteCaps>,
@@ -76,7 +76,7 @@ struct OpenByCaller(Mutex<HashMap<QuotaKey, usize>>);
 
 /// What a run holds while its client takes part; dropping it makes room. Among the extensions behind the gate.
 #[derive(Clone, Debug, Default)]
-pub struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Option<Arc<StreamGuards>>);
+pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Option<Arc<StreamGuards>>);
 
 #[derive(Debug)]
 #[expect(dead_code, reason = "held, never read")]
@@ -106,7 +106,7 @@ struct CallerGuard {
 impl ConcurrencyLimiter {
     /// As configured. Runs that are open and were counted stay counted, whatever the numbers are now.
     #[must_use]
-    pub fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&ConcurrencyLimiter>) -> Self {
+    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&ConcurrencyLimiter>) -> Self {
         let caps = |route: &crate::config::RouteConfig| {
             let known = before.and_then(|before| before.routes.get(&route.name));
             let (own, caller) =
@@ -135,7 +135,7 @@ impl ConcurrencyLimiter {
     ///
     /// # Errors
     /// There is none, and where.
-    pub fn acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
+    pub(crate) fn acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
         let standings = || head.extensions.get().cloned().unwrap_or_default();
         self.try_acquire(head, matched).map_err(|refusal| refusal.rejection(standings()))
     }
@@ -253,7 +253,7 @@ impl CapExceeded<'_> {
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct StreamGate(pub Arc<RequestPolicy>);
+pub(crate) struct StreamGate(pub(crate) Arc<RequestPolicy>);
 
 impl Gate for StreamGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {

@@ -65,11 +65,11 @@ enum PageOrigin {
 
 /// Tells pages what they may, in front of everything that answers.
 #[derive(Clone, Debug)]
-pub struct CorsService<S> {
+pub(crate) struct CorsService<S> {
     /// who knows whose host we are
-    pub guard: Arc<RequestPolicy>,
+    pub(crate) guard: Arc<RequestPolicy>,
     /// what answers everything else
-    pub inner: S,
+    pub(crate) inner: S,
 }
 
 impl<S, A, B> Service<Request<A>> for CorsService<S>
@@ -125,7 +125,7 @@ where
 
 /// The gate that keeps foreign pages out.
 #[derive(Clone, Debug)]
-pub struct OriginGate;
+pub(crate) struct OriginGate;
 
 impl Gate for OriginGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
@@ -173,7 +173,7 @@ impl RequestPolicy {
 
     /// Whether a request is a preflight that is answered before any gate, and what with. Whose page it is of stands among its
     /// extensions then, for the gates to look at.
-    pub fn preflight_headers(&self, head: &mut Parts, matched: &RouteMatch) -> Option<HeaderMap> {
+    pub(crate) fn preflight_headers(&self, head: &mut Parts, matched: &RouteMatch) -> Option<HeaderMap> {
         let (_, answer) = self.inspect_origin::<()>(head, matched);
         answer.map(|answer| answer.into_parts().0.headers)
     }

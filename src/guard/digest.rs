@@ -3,17 +3,17 @@
 use aws_lc_rs::digest::{Context, SHA256, digest};
 
 /// A digest.
-pub type Sha256Digest = [u8; 32];
+pub(crate) type Sha256Digest = [u8; 32];
 
 /// Of one content.
 #[must_use]
-pub fn sha256(content: &[u8]) -> Sha256Digest {
+pub(crate) fn sha256(content: &[u8]) -> Sha256Digest {
     to_array(&digest(&SHA256, content))
 }
 
 /// Of parts with their lengths, so that no two lists of them read alike.
 #[must_use]
-pub fn sha256_parts(parts: &[Option<&str>]) -> Sha256Digest {
+pub(crate) fn sha256_parts(parts: &[Option<&str>]) -> Sha256Digest {
     let mut context = Context::new(&SHA256);
     for part in parts {
         let length = part.map_or(u64::MAX, |part| part.len() as u64);

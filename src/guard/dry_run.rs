@@ -13,17 +13,17 @@ use tower::util::ServiceFn;
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateReport {
     /// what it is about, in one word
-    pub gate: &'static str,
+    pub(crate) gate: &'static str,
     /// what it wants, a sentence each; nothing where it lets all pass
-    pub wants: Vec<String>,
+    pub(crate) wants: Vec<String>,
     /// what it would do
-    pub verdict: GateVerdict,
+    pub(crate) verdict: GateVerdict,
 }
 
 /// What a gate would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum GateVerdict {
+pub(crate) enum GateVerdict {
     /// it lets the request pass
     Passes,
     /// it does not
@@ -34,15 +34,15 @@ pub enum GateVerdict {
 
 /// A refusal, as its caller would hear it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ReportedRejection {
+pub(crate) struct ReportedRejection {
     /// HTTP status
-    pub status: u16,
+    pub(crate) status: u16,
     /// as problem documents have it
-    pub code: &'static str,
+    pub(crate) code: &'static str,
     /// what is wrong
-    pub message: String,
+    pub(crate) message: String,
     /// the way out
-    pub hint: &'static str,
+    pub(crate) hint: &'static str,
 }
 
 impl From<&Rejection> for ReportedRejection {

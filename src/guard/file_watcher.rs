@@ -22,7 +22,7 @@ type ParseFn<T> = Box<dyn Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync>;
 ///
 /// It is compared by content: a mounted Secret changes by a link to another folder, and the times of its files say
 /// nothing. A file that is gone or broken changes nothing: what it meant before stays in use.
-pub struct Watched<T> {
+pub(crate) struct Watched<T> {
     /// at least one
     paths: Vec<PathBuf>,
     parse: ParseFn<T>,
@@ -39,7 +39,7 @@ impl<T> Watched<T> {
     ///
     /// # Errors
     /// Why it cannot be read or used, with its path.
-    pub fn open(
+    pub(crate) fn open(
         path: &Path,
         parse: impl Fn(&[u8]) -> Result<T, String> + Send + Sync + 'static,
     ) -> Result<Self, String> {
@@ -51,7 +51,7 @@ impl<T> Watched<T> {
     ///
     /// # Errors
     /// Why one of them cannot be read, with its path, or why they cannot be used, with the path of the first.
-    pub fn open_all(
+    pub(crate) fn open_all(
         paths: Vec<PathBuf>,
         parse: impl Fn(&[Vec<u8>]) -> Result<T, String> + Send + Sync + 'static,
     ) -> Result<Self, String> {
@@ -68,12 +68,12 @@ impl<T> Watched<T> {
     }
 
     /// What the file means now. Cheap enough for every request; not to be kept.
-    pub fn get(&self) -> arc_swap::Guard<Arc<T>> {
+    pub(crate) fn get(&self) -> arc_swap::Guard<Arc<T>> {
         self.value.load()
     }
 
     /// Looks at the file from time to time: never returns.
-    pub async fn watch(&self) {
+    pub(crate) async fn watch(&self) {
         loop {
             match self.changed().await {
                 Ok(()) => self.paths.iter().for_each(|path| internal_event::SecretFileReloaded { path }.emit()),
@@ -86,7 +86,7 @@ impl<T> Watched<T> {
     }
 
     /// Waits until it means something else, or why it no longer means anything: then what it meant before stays.
-    pub async fn changed(&self) -> Result<(), String> {
+    pub(crate) async fn changed(&self) -> Result<(), String> {
         loop {
             tokio::time::sleep(POLL_INTERVAL).await;
             if let Some(change) = self.detect_change().await {

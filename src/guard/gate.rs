@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use tower::Service;
 
 /// Looks at the head of a request.
-pub trait Gate: Clone + Send + Sync + 'static {
+pub(crate) trait Gate: Clone + Send + Sync + 'static {
     /// Lets the request pass, perhaps with something learnt among its extensions.
     ///
     /// # Errors
@@ -23,14 +23,14 @@ pub trait Gate: Clone + Send + Sync + 'static {
 
 /// A service behind a gate.
 #[derive(Clone, Debug)]
-pub struct GateService<G, S> {
+pub(crate) struct GateService<G, S> {
     gate: G,
     inner: S,
 }
 
 impl<G, S> GateService<G, S> {
     /// `inner` behind `gate`.
-    pub fn new(gate: G, inner: S) -> Self {
+    pub(crate) fn new(gate: G, inner: S) -> Self {
         GateService { gate, inner }
     }
 

@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 /// What the head of a request may look like.
 #[derive(Debug)]
-pub struct HeadRules {
+pub(crate) struct HeadRules {
     /// most fields; hyper counts those of HTTP/1, and nobody those of HTTP/2
     max_fields: usize,
 }
@@ -23,7 +23,7 @@ pub struct HeadRules {
 impl HeadRules {
     /// As configured.
     #[must_use]
-    pub fn new(config: &Config) -> Self {
+    pub(crate) fn new(config: &Config) -> Self {
         HeadRules { max_fields: config.limits.headers }
     }
 
@@ -49,7 +49,7 @@ impl HeadRules {
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct HostGate(pub Arc<RequestPolicy>);
+pub(crate) struct HostGate(pub(crate) Arc<RequestPolicy>);
 
 impl Gate for HostGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {

@@ -12,30 +12,30 @@ use std::time::SystemTime;
 #[derive(Clone, Debug)]
 pub struct Identity {
     /// how it showed who it is
-    pub method: AuthMethod,
+    pub(crate) method: AuthMethod,
     /// the issuer, or the source of keys, by its name in the configuration
-    pub source: Arc<str>,
+    pub(crate) source: Arc<str>,
     /// who
-    pub subject: String,
+    pub(crate) subject: String,
     /// on whose behalf
-    pub tenant: Option<String>,
+    pub(crate) tenant: Option<String>,
     /// which of the quotas
-    pub tier: Option<String>,
+    pub(crate) tier: Option<String>,
     /// what it may do
-    pub scopes: Vec<String>,
+    pub(crate) scopes: Vec<String>,
     /// from when on the credential is taken no longer: of a token, its `exp` and the leeway of its issuer
-    pub expires: Option<SystemTime>,
+    pub(crate) expires: Option<SystemTime>,
     /// the id of an API key, for the log
-    pub key_id: Option<String>,
+    pub(crate) key_id: Option<String>,
     /// the claims of a token; empty for an API key
-    pub claims: Map<String, Value>,
+    pub(crate) claims: Map<String, Value>,
 }
 
 impl Identity {
     /// What its token claims under a name from the configuration, where a dot steps into an object unless the whole name is
     /// a claim.
     #[must_use]
-    pub fn claim(&self, name: &str) -> Option<&Value> {
+    pub(crate) fn claim(&self, name: &str) -> Option<&Value> {
         claim(&self.claims, name)
     }
 }
@@ -43,7 +43,7 @@ impl Identity {
 /// A claim by its name. A dot steps into an object, unless the whole name is a claim: those of OpenID Connect that are
 /// nobody's in particular are URLs, with dots.
 #[must_use]
-pub fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
+pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     claims.get(name).or_else(|| {
         let (outer, inner) = name.split_once('.')?;
         claim(claims.get(outer)?.as_object()?, inner)
@@ -64,31 +64,31 @@ struct CallerCells {
 impl CallerContext {
     /// The caller of a request, if one was believed.
     #[must_use]
-    pub fn identity_from(head: &Parts) -> Option<&Arc<Identity>> {
+    pub(crate) fn identity_from(head: &Parts) -> Option<&Arc<Identity>> {
         head.extensions.get::<CallerContext>()?.identity()
     }
 
     /// The caller, if one was believed.
     #[must_use]
-    pub fn identity(&self) -> Option<&Arc<Identity>> {
+    pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
         self.0.identity.get()
     }
 
     /// Believes a caller.
-    pub fn set_identity(&self, identity: Identity) {
+    pub(crate) fn set_identity(&self, identity: Identity) {
         // One gate says it, once for each request.
         let _ = self.0.identity.set(Arc::new(identity));
     }
 
     /// Takes note of the client's address.
-    pub fn set_address(&self, address: IpAddr) {
+    pub(crate) fn set_address(&self, address: IpAddr) {
         // The same.
         let _ = self.0.address.set(address);
     }
 
     /// What the log says of the caller.
     #[must_use]
-    pub fn caller(&self) -> CallerInfo<'_> {
+    pub(crate) fn caller(&self) -> CallerInfo<'_> {
         let identity = self.identity();
         CallerInfo {
             address: self.0.address.get().copied(),

@@ -13,31 +13,31 @@
 //! (`translate::request`), whose its thread is ([`thread`]), and what its agent hears of the caller
 //! ([`upstream`]).
 
-pub mod auth;
+pub(crate) mod auth;
 mod authorize;
 mod background_task;
 pub mod client_addr;
 mod concurrency;
-pub mod cors;
-pub mod digest;
-pub mod dry_run;
-pub mod file_watcher;
+pub(crate) mod cors;
+pub(crate) mod digest;
+pub(crate) mod dry_run;
+pub(crate) mod file_watcher;
 mod gate;
 mod host;
 mod identity;
-pub mod limit;
-pub mod redis_client;
+pub(crate) mod limit;
+pub(crate) mod redis_client;
 mod swap_cell;
-pub mod thread_owner;
-pub mod upstream_fields;
+pub(crate) mod thread_owner;
+pub(crate) mod upstream_fields;
 
-pub use background_task::BackgroundTask;
-pub use concurrency::StreamPermit;
-pub use dry_run::GateReport;
-pub use gate::{Gate, GateService};
+pub(crate) use background_task::BackgroundTask;
+pub(crate) use concurrency::StreamPermit;
+pub(crate) use dry_run::GateReport;
+pub(crate) use gate::{Gate, GateService};
 pub use identity::{CallerContext, Identity};
-pub use limit::RateLimitHeaders;
-pub use swap_cell::SwapCell;
+pub(crate) use limit::RateLimitHeaders;
+pub(crate) use swap_cell::SwapCell;
 
 use self::dry_run::DryRun;
 
@@ -54,15 +54,15 @@ use tower::{Service, ServiceBuilder};
 #[derive(Debug)]
 pub struct RouteMatch {
     /// the route in metrics and logs
-    pub name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// its path, as configured
-    pub path: String,
+    pub(crate) path: String,
     /// what it asks of callers
-    pub access: Arc<AccessConfig>,
+    pub(crate) access: Arc<AccessConfig>,
     /// its handles
-    pub metrics: Arc<RouteMetrics>,
+    pub(crate) metrics: Arc<RouteMetrics>,
     /// what the request wants of it
-    pub request_kind: RequestKind,
+    pub(crate) request_kind: RequestKind,
 }
 
 /// What a request wants.
@@ -83,7 +83,7 @@ pub enum RequestKind {
 impl RequestKind {
     /// How it is asked for.
     #[must_use]
-    pub const fn method(self) -> &'static str {
+    pub(crate) const fn method(self) -> &'static str {
         match self {
             RequestKind::Start | RequestKind::StartOrJoin | RequestKind::Stop => "POST",
             RequestKind::Read | RequestKind::Join => "GET",
@@ -101,7 +101,7 @@ pub struct RequestPolicy {
     limits: Arc<limit::RequestLimiter>,
     streams: concurrency::ConcurrencyLimiter,
     /// whose a thread is
-    pub threads: thread_owner::ThreadOwnership,
+    pub(crate) threads: thread_owner::ThreadOwnership,
     redis: Option<(access::RedisConfig, Arc<redis_client::RedisClient>)>,
 }
 
@@ -119,7 +119,7 @@ impl RequestPolicy {
     ///
     /// # Errors
     /// As [`Guard::new`].
-    pub fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, String> {
+    pub(crate) fn reconfigure(&self, config: &Config, metrics: &Arc<Metrics>) -> Result<RequestPolicy, String> {
         RequestPolicy::build(config, metrics, Some(self))
     }
 
@@ -167,24 +167,24 @@ impl RequestPolicy {
     ///
     /// # Errors
     /// There is none.
-    pub fn acquire_stream(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
+    pub(crate) fn acquire_stream(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
         self.streams.acquire(head, matched)
     }
 
     /// The Redis that replicas share, if they share one.
     #[must_use]
-    pub fn redis(&self) -> Option<&redis_client::RedisClient> {
+    pub(crate) fn redis(&self) -> Option<&redis_client::RedisClient> {
         self.redis.as_ref().map(|(_, redis)| &**redis)
     }
 
     /// Says in the metrics what has to be looked up to be known: before they are read.
-    pub fn update_gauges(&self) {
+    pub(crate) fn update_gauges(&self) {
         self.limits.update_gauges();
     }
 
     /// Who checks credentials, for the status plane.
     #[must_use]
-    pub fn authenticator(&self) -> &auth::Authenticator {
+    pub(crate) fn authenticator(&self) -> &auth::Authenticator {
         &self.auth
     }
 }

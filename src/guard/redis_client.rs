@@ -40,7 +40,7 @@ const SILENCE_LIMIT: Duration = Duration::from_millis(100);
 const PROBE_SCRIPT: &str = "return redis.call('SET', KEYS[1], '1', 'PX', 1000)";
 
 /// A Redis that answers most of the time.
-pub struct RedisClient {
+pub(crate) struct RedisClient {
     client: Client,
     display_url: String,
     prefix: String,
@@ -68,14 +68,14 @@ struct RedisConnection {
 
 /// There was no answer in time, or none that is of use. When it lasts, that has been logged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RedisQueryFailed;
+pub(crate) struct RedisQueryFailed;
 
 impl RedisClient {
     /// As configured. Nothing is connected to yet; see [`Redis::watch`].
     ///
     /// # Errors
     /// When the URL is none of a Redis.
-    pub fn new(config: &access::RedisConfig) -> Result<RedisClient, String> {
+    pub(crate) fn new(config: &access::RedisConfig) -> Result<RedisClient, String> {
         let shown = config.display_url.clone();
         let client = Client::open(config.url.expose());
         let client = client.map_err(|error| format!("redis.url: {shown} cannot be used: {error}"))?;
@@ -97,7 +97,7 @@ impl RedisClient {
     /// The same Redis over a connection of its own, so that large answers are not in the way of short ones, with another
     /// deadline. It has to be watched as well.
     #[must_use]
-    pub fn with_own_connection(&self, deadline: Duration) -> RedisClient {
+    pub(crate) fn with_own_connection(&self, deadline: Duration) -> RedisClient {
         let (client, shown, prefix) = (self.client.clone(), self.display_url.clone(), self.prefix.clone());
         let link = watch::Sender::new(LinkState::Connecting);
         RedisClient {
@@ -112,14 +112,14 @@ impl RedisClient {
     }
 
     /// Waits until there is a connection.
-    pub async fn wait_until_connected(&self) {
+    pub(crate) async fn wait_until_connected(&self) {
         // It fails where nobody is left who could connect, and `self` can.
         let _ = self.state.subscribe().wait_for(|link| matches!(link, LinkState::Connected(_))).await;
     }
 
     /// Whether it answers, and the same in words.
     #[must_use]
-    pub fn status_report(&self) -> (bool, String) {
+    pub(crate) fn status_report(&self) -> (bool, String) {
         let (good, state) = match *self.state.borrow() {
             LinkState::Connected(_) => (true, "ok"),
             LinkState::Connecting => (false, "not connected yet"),
@@ -130,7 +130,7 @@ impl RedisClient {
 
     /// How long an answer may take.
     #[must_use]
-    pub fn deadline(&self) -> Duration {
+    pub(crate) fn deadline(&self) -> Duration {
         self.deadline
     }
 
@@ -138,7 +138,7 @@ impl RedisClient {
     ///
     /// # Errors
     /// [`Away`] when there is none in time.
-    pub async fn subscribe(&self, channel: &str) -> Result<PubSub, RedisQueryFailed> {
+    pub(crate) async fn subscribe(&self, channel: &str) -> Result<PubSub, RedisQueryFailed> {
         let listen = async {
             let mut heard = self.client.get_async_pubsub().await?;
             heard.subscribe(channel).await?;
@@ -149,7 +149,7 @@ impl RedisClient {
 
     /// What the names of our keys begin with.
     #[must_use]
-    pub fn prefix(&self) -> &str {
+    pub(crate) fn prefix(&self) -> &str {
         &self.prefix
     }
 
@@ -157,7 +157,10 @@ impl RedisClient {
     ///
     /// # Errors
     /// [`Away`] when there is no answer.
-    pub async fn query<T, F>(&self, command: impl FnOnce(MultiplexedConnection) -> F) -> Result<T, RedisQueryFailed>
+    pub(crate) async fn query<T, F>(
+        &self,
+        command: impl FnOnce(MultiplexedConnection) -> F,
+    ) -> Result<T, RedisQueryFailed>
     where
         F: Future<Output = RedisResult<T>>,
     {
@@ -215,7 +218,7 @@ impl RedisClient {
     }
 
     /// Connects, and again whenever the connection is lost: never returns.
-    pub async fn keep_connected(&self) {
+    pub(crate) async fn keep_connected(&self) {
         let mut links = self.state.subscribe();
         for number in 0.. {
             let began = Instant::now();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// One value that many look at and one replaces. Whoever has got it keeps what it got.
 #[derive(Debug)]
-pub struct SwapCell<T>(Arc<ArcSwap<T>>);
+pub(crate) struct SwapCell<T>(Arc<ArcSwap<T>>);
 
 impl<T> Clone for SwapCell<T> {
     fn clone(&self) -> Self {
@@ -15,17 +15,17 @@ impl<T> Clone for SwapCell<T> {
 
 impl<T> SwapCell<T> {
     /// Begins with `value`.
-    pub fn new(value: Arc<T>) -> Self {
+    pub(crate) fn new(value: Arc<T>) -> Self {
         SwapCell(Arc::new(ArcSwap::new(value)))
     }
 
     /// What is in use now.
-    pub fn load(&self) -> Arc<T> {
+    pub(crate) fn load(&self) -> Arc<T> {
         self.0.load_full()
     }
 
     /// Uses `value` from now on.
-    pub fn store(&self, value: Arc<T>) {
+    pub(crate) fn store(&self, value: Arc<T>) {
         self.0.store(value);
     }
 }

@@ -46,7 +46,7 @@ static CLAIM_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
 
 /// Who opened which thread, of the routes where that matters.
 #[derive(Debug)]
-pub struct ThreadOwnership {
+pub(crate) struct ThreadOwnership {
     routes: HashMap<String, Arc<ThreadOwners>>,
     shared: Option<(Arc<RedisClient>, OnError)>,
     metrics: Arc<Metrics>,
@@ -55,7 +55,7 @@ pub struct ThreadOwnership {
 impl ThreadOwnership {
     /// As configured. What is known of the threads of a route stays known.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         config: &Config,
         metrics: &Arc<Metrics>,
         redis: Option<Arc<RedisClient>>,
@@ -74,7 +74,7 @@ impl ThreadOwnership {
     ///
     /// # Errors
     /// That it is another one's, or that nobody can say; an id that has no one spelling.
-    pub async fn claim(
+    pub(crate) async fn claim(
         &self,
         route: &RouteMatch,
         identity: Option<&Arc<Identity>>,
@@ -105,7 +105,7 @@ impl ThreadOwnership {
     ///
     /// # Errors
     /// That it is another one's.
-    pub fn check_read(
+    pub(crate) fn check_read(
         &self,
         route: &RouteMatch,
         identity: Option<&Arc<Identity>>,

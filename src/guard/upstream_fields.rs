@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 /// What requests to agents are given from the configuration.
 #[derive(Debug)]
-pub struct UpstreamFields {
+pub(crate) struct UpstreamFields {
     /// the field of each source of API keys, by its name
     api_key_fields: Vec<(String, HeaderName)>,
     secret_files: Vec<SecretFile>,
@@ -37,7 +37,7 @@ impl UpstreamFields {
     ///
     /// # Errors
     /// The first file that cannot be used, and why.
-    pub fn new(config: &Config) -> Result<Self, String> {
+    pub(crate) fn new(config: &Config) -> Result<Self, String> {
         let keys = config.auth.api_keys.iter().map(|source| (source.name.clone(), source.header.clone()));
         let mut files: Vec<SecretFile> = Vec::new();
         for UpstreamHeaderConfig { value, .. } in config.routes.iter().flat_map(|route| &route.access.upstream_headers)
@@ -53,7 +53,7 @@ impl UpstreamFields {
     }
 
     /// Reads files again when they change: never returns, unless there are none.
-    pub async fn watch_files(&self) {
+    pub(crate) async fn watch_files(&self) {
         futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch())).await;
     }
 
@@ -88,7 +88,7 @@ fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
 impl RequestPolicy {
     /// The fields that the agent of a run gets beside those that every request has.
     #[must_use]
-    pub fn upstream_fields(&self, head: &Parts, matched: &RouteMatch) -> HeaderMap {
+    pub(crate) fn upstream_fields(&self, head: &Parts, matched: &RouteMatch) -> HeaderMap {
         let (access, mut fields) = (&matched.access, HeaderMap::new());
         for name in &access.forward_headers {
             copy_field(name, head, &mut fields);
@@ -114,7 +114,7 @@ impl RequestPolicy {
 
     /// Whether a field of a request may carry the credential of a caller of the route.
     #[must_use]
-    pub fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
+    pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
         *name == header::AUTHORIZATION || self.upstream.credential_fields(access).any(|own| own == name)
     }
 
@@ -181,7 +181,7 @@ fn copy_field(name: &HeaderName, head: &Parts, fields: &mut HeaderMap) {
 
 /// Whether a field is for this connection alone.
 #[must_use]
-pub fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
+pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
     let lines = headers.get_all(header::CONNECTION).iter();
     let mut options = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
     options.any(|option| option.trim().eq_ignore_ascii_case(name.as_str()))

@@ -30,13 +30,13 @@ const RETRY_LIMIT: Duration = Duration::from_secs(5);
 /// Who asks, and whom.
 #[derive(Clone)]
 pub(super) struct AgentClient {
-    pub cluster: Arc<Cluster>,
-    pub connector: Arc<Connector>,
-    pub request_id: String,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) connector: Arc<Connector>,
+    pub(crate) request_id: String,
     /// what makes the spans of what is asked
-    pub spans: UpstreamSpanBuilder,
+    pub(crate) spans: UpstreamSpanBuilder,
     /// what the agent hears about the caller, in both steps
-    pub fields: Arc<HeaderMap>,
+    pub(crate) fields: Arc<HeaderMap>,
 }
 
 impl AgentClient {
@@ -93,7 +93,7 @@ pub(super) struct AgentEventSource {
     endpoint: EndpointRef,
     path: String,
     /// what the agent calls the run, when it said so
-    pub run_id: Option<String>,
+    pub(crate) run_id: Option<String>,
 }
 
 impl AgentEventSource {

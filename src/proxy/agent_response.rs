@@ -37,9 +37,9 @@ pub(super) async fn check_stream_response(session: &mut Session, framings: &[Fra
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AgentRunIds {
     /// the conversation
-    pub thread_id: Option<String>,
+    pub(crate) thread_id: Option<String>,
     /// the run
-    pub run_id: Option<String>,
+    pub(crate) run_id: Option<String>,
 }
 
 /// Reads the answer to the start of a run in two steps: JSON that may name it, or nothing at all.

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 
 /// The way into one plane.
 #[derive(Debug)]
-pub struct DrainSignal {
+pub(crate) struct DrainSignal {
     stop_accepting: watch::Sender<bool>,
     close_connections: watch::Sender<bool>,
 }
@@ -24,18 +24,18 @@ impl Default for DrainSignal {
 
 impl DrainSignal {
     /// Takes no more connections; the sockets are closed here.
-    pub fn stop_accepting(&self) {
+    pub(crate) fn stop_accepting(&self) {
         self.stop_accepting.send_replace(true);
     }
 
     /// Has every connection end: HTTP/1 behind the answer that it is at, HTTP/2 by GOAWAY behind its streams.
-    pub fn close_connections(&self) {
+    pub(crate) fn close_connections(&self) {
         self.stop_accepting();
         self.close_connections.send_replace(true);
     }
 
     /// Waits until no connection is left, and nobody listens who could take one.
-    pub async fn wait_drained(&self) {
+    pub(crate) async fn wait_drained(&self) {
         self.close_connections.closed().await;
     }
 
@@ -46,7 +46,7 @@ impl DrainSignal {
 
     /// What connections watch. Whoever has it counts as one.
     #[must_use]
-    pub fn watch_closing(&self) -> ShutdownWatch {
+    pub(crate) fn watch_closing(&self) -> ShutdownWatch {
         self.close_connections.subscribe()
     }
 }

@@ -26,8 +26,8 @@ use tower::Service;
 /// Turns refusals into answers.
 #[derive(Clone)]
 pub(super) struct ErrorResponder<S> {
-    pub inner: S,
-    pub gateway: Arc<Gateway>,
+    pub(crate) inner: S,
+    pub(crate) gateway: Arc<Gateway>,
 }
 
 impl<S> Service<Request<Incoming>> for ErrorResponder<S>

@@ -32,21 +32,21 @@ const HINT_PATHS: usize = 20;
 
 /// What would become of a request.
 #[derive(Debug, Serialize)]
-pub struct RouteExplanation {
+pub(crate) struct RouteExplanation {
     /// its method
-    pub method: String,
+    pub(crate) method: String,
     /// its path, without the query, which plays no part
-    pub path: String,
+    pub(crate) path: String,
     /// what became of it, as far as that can be told
-    pub outcome: ExplainedOutcome,
+    pub(crate) outcome: ExplainedOutcome,
     /// what it leads to
-    pub route: Option<ExplainedRoute>,
+    pub(crate) route: Option<ExplainedRoute>,
 }
 
 /// How far a request comes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum ExplainedOutcome {
+pub(crate) enum ExplainedOutcome {
     /// the gateway answers it by itself
     Answered(&'static str),
     /// it comes through, if these come out well
@@ -59,62 +59,62 @@ pub enum ExplainedOutcome {
 
 /// A route, and what a request gets there.
 #[derive(Debug, Serialize)]
-pub struct ExplainedRoute {
+pub(crate) struct ExplainedRoute {
     /// its name
-    pub name: String,
+    pub(crate) name: String,
     /// its path
-    pub path: String,
+    pub(crate) path: String,
     /// what the request wants of it
-    pub errand: &'static str,
+    pub(crate) errand: &'static str,
     /// the answer to a preflight, if it is one of a page that may call
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub preflight: Option<BTreeMap<String, String>>,
+    pub(crate) preflight: Option<BTreeMap<String, String>>,
     /// the gates in their order; none of them is asked about a preflight that is answered
-    pub gates: Vec<GateReport>,
+    pub(crate) gates: Vec<GateReport>,
     /// who speaks what
-    pub client: ExplainedDialect,
+    pub(crate) client: ExplainedDialect,
     /// the same of the agent
-    pub agent: ExplainedDialect,
+    pub(crate) agent: ExplainedDialect,
     /// the media type of the answer
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub answer: Option<&'static str>,
+    pub(crate) answer: Option<&'static str>,
     /// what the agent is asked, a step each
-    pub agent_gets: Vec<ExplainedRequest>,
+    pub(crate) agent_gets: Vec<ExplainedRequest>,
     /// what holds for the run, by key of the configuration
-    pub settings: BTreeMap<&'static str, String>,
+    pub(crate) settings: BTreeMap<&'static str, String>,
 }
 
 /// A dialect, and how it is known.
 #[derive(Debug, Serialize)]
-pub struct ExplainedDialect {
+pub(crate) struct ExplainedDialect {
     /// as configured
-    pub configured: &'static str,
+    pub(crate) configured: &'static str,
     /// what it turned out to be
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub told: Option<&'static str>,
+    pub(crate) told: Option<&'static str>,
     /// by what
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub told_by: Option<&'static str>,
+    pub(crate) told_by: Option<&'static str>,
 }
 
 /// A request to the agent.
 #[derive(Debug, Serialize)]
-pub struct ExplainedRequest {
+pub(crate) struct ExplainedRequest {
     /// its method
-    pub method: String,
+    pub(crate) method: String,
     /// where it may go: one of these
-    pub urls: Vec<String>,
+    pub(crate) urls: Vec<String>,
     /// its fields: name, value or mask, and where it is from
-    pub fields: Vec<(String, String, &'static str)>,
+    pub(crate) fields: Vec<(String, String, &'static str)>,
     /// how long its body is, where there is one
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub body_bytes: Option<usize>,
+    pub(crate) body_bytes: Option<usize>,
 }
 
 impl Gateway {
     /// What would become of a request of this head and, where it is known, this body.
     #[must_use]
-    pub fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
+    pub(crate) fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
         let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
         let Some(found) = self.find(&path) else {
             return RouteExplanation { method, outcome: self.explain_no_route(&head), path, route: None };

@@ -26,11 +26,11 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The body of every answer.
-pub type ResponseBody = UnsyncBoxBody<Bytes, BodyAborted>;
+pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BodyAborted>;
 
 /// Everything that requests are answered with.
 #[derive(Debug)]
-pub struct Gateway {
+pub(crate) struct Gateway {
     routes: HashMap<String, Arc<RouteEntry>>,
     pub(super) limits: LimitsConfig,
     pub(super) keep_alive: Duration,
@@ -61,26 +61,26 @@ pub(super) enum PathMatch<'g> {
 #[derive(Debug)]
 pub(super) struct RouteEntry {
     /// as it is configured
-    pub config: config::RouteConfig,
-    pub name: Arc<str>,
+    pub(crate) config: config::RouteConfig,
+    pub(crate) name: Arc<str>,
     /// what the guard knows of it, for a request that starts a run
-    pub start_match: Arc<RouteMatch>,
+    pub(crate) start_match: Arc<RouteMatch>,
     /// the same, for one that reads a run
     read_match: Arc<RouteMatch>,
     /// where its runs are found that outlive their clients, if they do
-    pub resumable: Option<ResumeRoutes>,
+    pub(crate) resumable: Option<ResumeRoutes>,
     /// where clients of two steps find their events
-    pub two_step: Option<TwoStepEvents>,
-    pub client: PeerDialect,
+    pub(crate) two_step: Option<TwoStepEvents>,
+    pub(crate) client: PeerDialect,
     /// what the agent speaks, by the configuration
-    pub agent: PeerDialect,
+    pub(crate) agent: PeerDialect,
     /// what the agent turned out to speak, where the route leaves it open: later requests are written in that
-    pub detected_dialect: Arc<OnceLock<&'static Dialect>>,
-    pub guard: GuardMode,
+    pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
+    pub(crate) guard: GuardMode,
     /// the only tools that may be used
-    pub tools: Option<Arc<AllowedTools>>,
-    pub cluster: Arc<Cluster>,
-    pub metrics: Arc<RouteMetrics>,
+    pub(crate) tools: Option<Arc<AllowedTools>>,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) metrics: Arc<RouteMetrics>,
 }
 
 impl RouteEntry {
@@ -202,7 +202,7 @@ impl Gateway {
     ///
     /// # Errors
     /// Which file that the configuration names for agents cannot be used, and why.
-    pub fn new(
+    pub(crate) fn new(
         config: &Config,
         metrics: Arc<Metrics>,
         lifecycle: Lifecycle,
@@ -236,7 +236,7 @@ impl Gateway {
     ///
     /// # Errors
     /// As [`Gateway::new`].
-    pub fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
+    pub(crate) fn with_config(&self, config: &Config, guard: Arc<RequestPolicy>) -> Result<Self, String> {
         let routes = build_routes(config, &self.metrics, &self.connector, Some(self))?;
         self.replay.set_bounds(config.replay, config.limits.client_buffer);
         Ok(Gateway {
@@ -255,13 +255,13 @@ impl Gateway {
 
     /// The agents of every route.
     #[must_use]
-    pub fn clusters(&self) -> Vec<Arc<Cluster>> {
+    pub(crate) fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
     }
 
     /// The runs of all replicas, if replicas share theirs. They have to be watched.
     #[must_use]
-    pub fn replication(&self) -> Option<Arc<ReplicatedRuns>> {
+    pub(crate) fn replication(&self) -> Option<Arc<ReplicatedRuns>> {
         self.replication.clone()
     }
 

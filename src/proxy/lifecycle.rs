@@ -13,7 +13,7 @@ use tokio::sync::{Notify, watch};
 
 /// What the process is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum LifecyclePhase {
+pub(crate) enum LifecyclePhase {
     /// runs are taken
     Serving,
     /// runs are taken yet; everybody is told to go elsewhere
@@ -26,7 +26,7 @@ pub enum LifecyclePhase {
 
 /// Shared by the planes and every run.
 #[derive(Clone, Debug)]
-pub struct Lifecycle {
+pub(crate) struct Lifecycle {
     phase: Arc<watch::Sender<LifecyclePhase>>,
     open_runs: Arc<OpenRuns>,
 }
@@ -46,12 +46,12 @@ impl Default for Lifecycle {
 impl Lifecycle {
     /// The phase now.
     #[must_use]
-    pub fn phase(&self) -> LifecyclePhase {
+    pub(crate) fn phase(&self) -> LifecyclePhase {
         *self.phase.borrow()
     }
 
     /// Goes on to `phase`; never back.
-    pub fn advance(&self, phase: LifecyclePhase) {
+    pub(crate) fn advance(&self, phase: LifecyclePhase) {
         self.phase.send_if_modified(|now| {
             let later = phase > *now;
             if later {
@@ -63,32 +63,32 @@ impl Lifecycle {
 
     /// The process's end as one run sees it. It is subscribed to once, and borrowed at every wait of the run.
     #[must_use]
-    pub fn watch(&self) -> LifecycleWatch {
+    pub(crate) fn watch(&self) -> LifecycleWatch {
         LifecycleWatch(self.phase.subscribe())
     }
 
     /// Counts a run as open until the returned value is dropped.
     #[must_use]
-    pub fn enter(&self) -> RunPermit {
+    pub(crate) fn enter(&self) -> RunPermit {
         self.open_runs.count.fetch_add(1, Ordering::AcqRel);
         RunPermit(Arc::clone(&self.open_runs))
     }
 
     /// How many runs are open.
     #[must_use]
-    pub fn open_runs(&self) -> usize {
+    pub(crate) fn open_runs(&self) -> usize {
         self.open_runs.count.load(Ordering::Acquire)
     }
 
     /// Waits until no run is open and the doors are closed.
-    pub async fn wait_drained(&self) {
+    pub(crate) async fn wait_drained(&self) {
         // It fails where nobody is left who could say so, and then the process is at its end.
         let _ = self.phase.subscribe().wait_for(|now| *now >= LifecyclePhase::Draining).await;
         self.wait_idle().await;
     }
 
     /// Waits until no run is open.
-    pub async fn wait_idle(&self) {
+    pub(crate) async fn wait_idle(&self) {
         loop {
             let notified = self.open_runs.idle.notified();
             if self.open_runs.count.load(Ordering::Acquire) == 0 {
@@ -101,17 +101,17 @@ impl Lifecycle {
 
 /// Tells a run when it has to end.
 #[derive(Debug)]
-pub struct LifecycleWatch(watch::Receiver<LifecyclePhase>);
+pub(crate) struct LifecycleWatch(watch::Receiver<LifecyclePhase>);
 
 impl LifecycleWatch {
     /// Whether open runs end now.
     #[must_use]
-    pub fn is_cut(&self) -> bool {
+    pub(crate) fn is_cut(&self) -> bool {
         *self.0.borrow() == LifecyclePhase::Cut
     }
 
     /// Waits until open runs end. May be dropped while waiting.
-    pub async fn wait_cut(&mut self) {
+    pub(crate) async fn wait_cut(&mut self) {
         // It fails where nobody is left who could say so, and then the process is at its end as well.
         let _ = self.0.wait_for(|now| *now == LifecyclePhase::Cut).await;
     }
@@ -119,7 +119,7 @@ impl LifecycleWatch {
 
 /// A run that is open.
 #[derive(Debug)]
-pub struct RunPermit(Arc<OpenRuns>);
+pub(crate) struct RunPermit(Arc<OpenRuns>);
 
 impl Drop for RunPermit {
     fn drop(&mut self) {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll};
 
 /// A client that reads a run's log.
 #[derive(Debug)]
-pub(super) struct LogBody(pub LogReader);
+pub(super) struct LogBody(pub(crate) LogReader);
 
 impl Body for LogBody {
     type Data = Bytes;

@@ -30,7 +30,7 @@ pub(super) struct PipeReader<T>(Arc<PipeShared<T>>);
 /// The run was cut off: its body has no proper end, so that nobody takes what came of it for the whole. HTTP/1 says so by a
 /// connection that closes before the last chunk, HTTP/2 by a reset of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BodyAborted;
+pub(crate) struct BodyAborted;
 
 impl std::fmt::Display for BodyAborted {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

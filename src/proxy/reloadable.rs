@@ -6,7 +6,7 @@ use tower::Service;
 
 /// A service that can be replaced while it serves. A request goes through one of them from its beginning to its end.
 #[derive(Debug)]
-pub struct ReloadableService<S>(pub SwapCell<S>);
+pub(crate) struct ReloadableService<S>(pub(crate) SwapCell<S>);
 
 impl<S> Clone for ReloadableService<S> {
     fn clone(&self) -> Self {

@@ -37,13 +37,13 @@ use uuid::Uuid;
 /// Where runs of a route are found that outlive their clients.
 #[derive(Debug)]
 pub(super) struct ResumeRoutes {
-    pub events: PathTemplate,
-    pub stop: PathTemplate,
+    pub(crate) events: PathTemplate,
+    pub(crate) stop: PathTemplate,
     /// how long they go on without anybody
-    pub abandon_after: Duration,
+    pub(crate) abandon_after: Duration,
     /// what the guard knows of the route, for whoever comes back
-    pub join_match: Arc<RouteMatch>,
-    pub stop_match: Arc<RouteMatch>,
+    pub(crate) join_match: Arc<RouteMatch>,
+    pub(crate) stop_match: Arc<RouteMatch>,
 }
 
 impl ResumeRoutes {
@@ -60,9 +60,9 @@ impl ResumeRoutes {
 
 /// By what a run, its thread and what was asked of it are known again.
 pub(super) struct RunKeys {
-    pub run: ReplayKey,
-    pub thread: ReplayKey,
-    pub body: ReplayKey,
+    pub(crate) run: ReplayKey,
+    pub(crate) thread: ReplayKey,
+    pub(crate) body: ReplayKey,
 }
 
 impl RunKeys {

@@ -15,27 +15,27 @@ use std::time::{Duration, SystemTime};
 
 /// Everything that a run needs from the route it belongs to.
 pub(super) struct RunContext {
-    pub cluster: Arc<Cluster>,
-    pub connector: Arc<Connector>,
-    pub lifecycle: LifecycleWatch,
-    pub keep_alive: Duration,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) connector: Arc<Connector>,
+    pub(crate) lifecycle: LifecycleWatch,
+    pub(crate) keep_alive: Duration,
     /// where to note what the agent turned out to speak
-    pub detected_dialect: Arc<OnceLock<&'static Dialect>>,
+    pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     /// what the route asks of its callers and lets them have
-    pub access: Arc<AccessConfig>,
+    pub(crate) access: Arc<AccessConfig>,
     /// what the log will say of it, and who asked for it
-    pub record: RunRecord,
+    pub(crate) record: RunRecord,
 }
 
 /// What the agent is asked. Nothing of it is kept once it has answered.
 pub(super) struct AgentRequest {
     /// what the agent hears about the caller
-    pub fields: HeaderMap,
+    pub(crate) fields: HeaderMap,
     /// what makes the spans of requests to it
-    pub spans: UpstreamSpanBuilder,
-    pub body: Bytes,
+    pub(crate) spans: UpstreamSpanBuilder,
+    pub(crate) body: Bytes,
     /// how the agent may tell the events
-    pub framings: &'static [Framing],
+    pub(crate) framings: &'static [Framing],
 }
 
 impl RunContext {

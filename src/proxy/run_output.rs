@@ -16,8 +16,8 @@ pub(super) enum RunOutput {
 
 /// What a run with a log holds, until it ends.
 pub(super) struct LoggedOutput {
-    pub writer: replay::LogWriter,
-    pub permits: ClientPermits,
+    pub(crate) writer: replay::LogWriter,
+    pub(crate) permits: ClientPermits,
 }
 
 impl From<PipeClosed> for LogStopReason {

@@ -20,29 +20,29 @@ use tokio::time::Instant;
 
 /// One run, as the log tells of it.
 pub(super) struct RunRecord {
-    pub route: Arc<str>,
-    pub request_id: String,
-    pub ids: RunIds,
+    pub(crate) route: Arc<str>,
+    pub(crate) request_id: String,
+    pub(crate) ids: RunIds,
     /// who asked for the run
-    pub caller: CallerContext,
-    pub started_at: Instant,
-    pub metrics: Arc<RouteMetrics>,
+    pub(crate) caller: CallerContext,
+    pub(crate) started_at: Instant,
+    pub(crate) metrics: Arc<RouteMetrics>,
     /// what its client and its agent speak, as far as that is known
-    pub dialects: (&'static str, &'static str),
+    pub(crate) dialects: (&'static str, &'static str),
     /// the upstream that answered last
-    pub upstream: Option<Arc<str>>,
+    pub(crate) upstream: Option<Arc<str>>,
     /// what its client is answered with
-    pub status: u16,
+    pub(crate) status: u16,
     /// from the request to the first event for the client
-    pub first_event: Option<Duration>,
-    pub totals: RunTotals,
+    pub(crate) first_event: Option<Duration>,
+    pub(crate) totals: RunTotals,
     /// of the agent's events, and for the client
-    pub bytes: (u64, u64),
+    pub(crate) bytes: (u64, u64),
     /// how often its agent's stream went on
-    pub reconnects: u32,
+    pub(crate) reconnects: u32,
     /// how many streams have read it, where it outlives its client
-    pub reader_count: Option<u64>,
-    pub state: RunRecordState,
+    pub(crate) reader_count: Option<u64>,
+    pub(crate) state: RunRecordState,
 }
 
 /// The last line of a run.

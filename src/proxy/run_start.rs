@@ -81,11 +81,11 @@ struct RewrittenRequest {
 
 /// What a request would become.
 pub(super) struct RunPreview {
-    pub framing: Framing,
+    pub(crate) framing: Framing,
     /// by which sign the client's dialect was told, where the route leaves it open
-    pub detected_by: Option<&'static str>,
+    pub(crate) detected_by: Option<&'static str>,
     /// who speaks what, and the body for the agent, where there was one
-    pub translation: Option<(PeerDialect, PeerDialect, TranslatedRequest)>,
+    pub(crate) translation: Option<(PeerDialect, PeerDialect, TranslatedRequest)>,
 }
 
 /// A run, and what it is answered from.

@@ -27,7 +27,7 @@ use uuid::Uuid;
 const REQUEST_ID_LIMIT: usize = 128;
 
 /// The stack in front of the gateway.
-pub fn stack(
+pub(crate) fn stack(
     gateway: Arc<Gateway>,
 ) -> impl Service<
     Request<Incoming>,

@@ -27,7 +27,7 @@ pub(super) type ClientPermits = (RunPermit, OpenRunGuard, StreamPermit);
 /// Where a route's clients of two steps find their events, and the runs that wait for them there.
 #[derive(Debug)]
 pub(super) struct TwoStepEvents {
-    pub path: PathTemplate,
+    pub(crate) path: PathTemplate,
     pending: PendingRuns<PipeReader<ClientPermits>>,
     reader_timeout: Duration,
 }

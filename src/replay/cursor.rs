@@ -11,12 +11,12 @@ const TOKEN_LENGTH: usize = 10;
 /// What tells the events of a run from those of another one, the same ids or not. It is no secret: who may read a run is
 /// decided by who calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct RunToken([u8; TOKEN_LENGTH]);
+pub(crate) struct RunToken([u8; TOKEN_LENGTH]);
 
 impl RunToken {
     /// A token from random bits, of which the lower 50 count.
     #[must_use]
-    pub fn new(random: u64) -> RunToken {
+    pub(crate) fn new(random: u64) -> RunToken {
         let mut rest = random;
         RunToken(std::array::from_fn(|_| {
             let [five, ..] = rest.to_le_bytes();
@@ -27,7 +27,7 @@ impl RunToken {
 
     /// As it stands in an `id`.
     #[must_use]
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         // The alphabet is ASCII.
         std::str::from_utf8(&self.0).unwrap_or_default()
     }
@@ -35,17 +35,17 @@ impl RunToken {
 
 /// Which event of which run was heard last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cursor {
+pub(crate) struct Cursor {
     /// of the run
-    pub token: RunToken,
+    pub(crate) token: RunToken,
     /// of the event, from 1 on; 0 is before the first
-    pub number: u64,
+    pub(crate) number: u64,
 }
 
 impl Cursor {
     /// Reads a cursor. `None` for what is none of ours: an event's `id` is sent back as it came.
     #[must_use]
-    pub fn parse(text: &str) -> Option<Cursor> {
+    pub(crate) fn parse(text: &str) -> Option<Cursor> {
         let (token, number) = text.split_once('-')?;
         let token = <[u8; TOKEN_LENGTH]>::try_from(token.as_bytes()).ok()?;
         let canonical = number.bytes().all(|each| each.is_ascii_digit()) && (number == "0" || !number.starts_with('0'));

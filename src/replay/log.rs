@@ -24,10 +24,10 @@ mod reader_slot;
 mod tests;
 mod writer;
 
-pub use mirror::{LogMirror, MirrorEvent, MirrorSummary};
-pub use reader::{JoinError, LogReader, ReadFrom, ReaderCutOff};
-pub use reader_slot::ReaderResource;
-pub use writer::{LogStopReason, LogWriter};
+pub(crate) use mirror::{LogMirror, MirrorEvent, MirrorSummary};
+pub(crate) use reader::{JoinError, LogReader, ReadFrom, ReaderCutOff};
+pub(crate) use reader_slot::ReaderResource;
+pub(crate) use writer::{LogStopReason, LogWriter};
 
 use self::reader_slot::ReaderSlot;
 use super::RunToken;
@@ -57,20 +57,20 @@ const MAX_READERS: usize = 16;
 
 /// How a log goes with its readers.
 #[derive(Clone, Copy, Debug)]
-pub struct LogLimits {
+pub(crate) struct LogLimits {
     /// how many bytes every reader may be behind before the run waits
-    pub max_backlog: usize,
+    pub(crate) max_backlog: usize,
     /// how many bytes are kept before the oldest are summed up
-    pub max_bytes: usize,
+    pub(crate) max_bytes: usize,
     /// how long a watched reader may take nothing while something waits for it
-    pub stall_timeout: Duration,
+    pub(crate) stall_timeout: Duration,
     /// how long the run goes on without a reader
-    pub abandon_after: Duration,
+    pub(crate) abandon_after: Duration,
 }
 
 /// One run's log.
 #[derive(Debug)]
-pub struct RunLog {
+pub(crate) struct RunLog {
     token: RunToken,
     limits: LogLimits,
     /// Locked before `state`, and while what was trimmed is folded: what is joined is whole.
@@ -151,48 +151,48 @@ impl RunLog {
 
     /// What its ids begin with.
     #[must_use]
-    pub fn token(&self) -> RunToken {
+    pub(crate) fn token(&self) -> RunToken {
         self.token
     }
 
     /// Whether the run goes on.
     #[must_use]
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         matches!(self.state().phase, LogPhase::Open | LogPhase::Stopping)
     }
 
     /// What is kept of it, in bytes.
     #[must_use]
-    pub fn retained_bytes(&self) -> usize {
+    pub(crate) fn retained_bytes(&self) -> usize {
         self.state().retained_bytes()
     }
 
     /// Whether anybody reads it now.
     #[must_use]
-    pub fn has_readers(&self) -> bool {
+    pub(crate) fn has_readers(&self) -> bool {
         !self.state().readers.is_empty()
     }
 
     /// How many readers there were so far.
     #[must_use]
-    pub fn readers_total(&self) -> u64 {
+    pub(crate) fn readers_total(&self) -> u64 {
         self.state().readers_total
     }
 
     /// Somebody listens elsewhere: the time that the run goes on alone begins anew.
-    pub fn reset_abandon_timer(&self) {
+    pub(crate) fn reset_abandon_timer(&self) {
         // Whoever waits for the end of that time looks again when it comes.
         self.state().unread_since = Instant::now();
     }
 
     /// Up to which event the log only has a sum.
     #[must_use]
-    pub fn recap_through(&self) -> u64 {
+    pub(crate) fn recap_through(&self) -> u64 {
         self.state().first_number() - 1
     }
 
     /// Waits until the log has an event of that number, or has ended.
-    pub async fn wait_for_event(&self, number: u64) {
+    pub(crate) async fn wait_for_event(&self, number: u64) {
         loop {
             // Asked for before it is looked, so that what comes in between is not missed.
             let news = self.changed.notified();
@@ -211,7 +211,7 @@ impl RunLog {
     }
 
     /// Has the run end, if it has not ended.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         let mut state = self.state();
         if state.phase == LogPhase::Open {
             state.phase = LogPhase::Stopping;

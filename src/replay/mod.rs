@@ -14,12 +14,12 @@ mod log;
 mod replication;
 mod store;
 
-pub use cursor::{Cursor, RunToken};
-pub use log::{
+pub(crate) use cursor::{Cursor, RunToken};
+pub(crate) use log::{
     JoinError, LogLimits, LogMirror, LogReader, LogStopReason, LogWriter, MirrorEvent, ReadFrom, ReaderCutOff,
     ReaderResource, RunLog,
 };
-pub use replication::{
+pub(crate) use replication::{
     ClaimResult, ReplicaSettings, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunLookupError, RunQuery,
 };
-pub use store::{InsertOutcome, NewRun, ReplayKey, RunStore, StoredRun};
+pub(crate) use store::{InsertOutcome, NewRun, ReplayKey, RunStore, StoredRun};

@@ -59,7 +59,7 @@ const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The runs of all replicas.
 #[derive(Debug)]
-pub struct ReplicatedRuns {
+pub(crate) struct ReplicatedRuns {
     store: Arc<RunStore>,
     redis: RedisClient,
     keys: RedisKeys,
@@ -79,39 +79,39 @@ pub struct ReplicatedRuns {
 
 /// What is said about this process.
 #[derive(Clone, Copy, Debug)]
-pub struct ReplicaSettings {
+pub(crate) struct ReplicaSettings {
     /// what it is called among the replicas; another name each time that it is started
-    pub process: RunToken,
+    pub(crate) process: RunToken,
     /// silence after which readers get a comment
-    pub keep_alive: Duration,
+    pub(crate) keep_alive: Duration,
     /// how long a run is kept behind its end
-    pub age: Duration,
+    pub(crate) age: Duration,
 }
 
 /// What others have to know of a run.
 #[derive(Clone, Debug)]
-pub struct RunDescriptor {
+pub(crate) struct RunDescriptor {
     /// by which it is found
-    pub run: ReplayKey,
+    pub(crate) run: ReplayKey,
     /// by which its thread is found
-    pub thread: ReplayKey,
+    pub(crate) thread: ReplayKey,
     /// by which the request is known again that asked for it
-    pub body: ReplayKey,
+    pub(crate) body: ReplayKey,
     /// what its events' ids begin with
-    pub token: RunToken,
+    pub(crate) token: RunToken,
     /// what its clients speak
-    pub side: PeerDialect,
+    pub(crate) side: PeerDialect,
     /// its ids
-    pub ids: RunIds,
+    pub(crate) ids: RunIds,
 }
 
 /// There is no answer now: it may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReplicationUnavailable;
+pub(crate) struct ReplicationUnavailable;
 
 /// Why a run cannot be read here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RunLookupError {
+pub(crate) enum RunLookupError {
     /// there is no answer now: it may exist
     Unavailable,
     /// it was too large to be kept
@@ -126,7 +126,7 @@ impl From<ReplicationUnavailable> for RunLookupError {
 
 /// Whose a run is that is to begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ClaimResult {
+pub(crate) enum ClaimResult {
     /// of this replica
     Acquired,
     /// the same run was asked for already, of some replica
@@ -139,19 +139,19 @@ pub enum ClaimResult {
 
 /// A run that a request is about, as far as it is known here.
 #[derive(Clone, Copy, Debug)]
-pub struct RunQuery {
+pub(crate) struct RunQuery {
     /// by which it is found
-    pub run: ReplayKey,
+    pub(crate) run: ReplayKey,
     /// what the route's clients speak
-    pub side: PeerDialect,
+    pub(crate) side: PeerDialect,
     /// behind which event somebody wants to read on
-    pub cursor: Option<Cursor>,
+    pub(crate) cursor: Option<Cursor>,
 }
 
 impl ReplicatedRuns {
     /// The runs of `store` and those of the replicas that share this Redis. Nothing is connected to yet; see [`Shared::watch`].
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         store: Arc<RunStore>,
         redis: &RedisClient,
         settings: ReplicaSettings,
@@ -172,7 +172,7 @@ impl ReplicatedRuns {
     }
 
     /// Keeps the connection, the lease and the ear open, until the process ends: never returns.
-    pub async fn keep_running(&self) {
+    pub(crate) async fn keep_running(&self) {
         tokio::join!(self.redis.keep_connected(), self.heartbeat_loop(), self.receive_messages());
     }
 
@@ -181,7 +181,7 @@ impl ReplicatedRuns {
     ///
     /// # Errors
     /// Why it cannot be read.
-    pub async fn find(
+    pub(crate) async fn find(
         self: &Arc<Self>,
         wanted: RunQuery,
         cut: BoxFuture<'static, ()>,
@@ -204,7 +204,7 @@ impl ReplicatedRuns {
     ///
     /// # Errors
     /// There may be one.
-    pub async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
+    pub(crate) async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
         let name = self.keys.last(thread);
         let asked = self.redis.query(async |mut connection| {
             redis::cmd("GET").arg(name).query_async::<Option<String>>(&mut connection).await
@@ -217,7 +217,7 @@ impl ReplicatedRuns {
     ///
     /// # Errors
     /// There may be one.
-    pub async fn stop(&self, run: &ReplayKey) -> Result<bool, ReplicationUnavailable> {
+    pub(crate) async fn stop(&self, run: &ReplayKey) -> Result<bool, ReplicationUnavailable> {
         let mut question = redis_protocol::STOP.prepare_invoke();
         question.key(self.keys.run(run));
         question.key(self.keys.process(self.process_id()));
@@ -231,12 +231,12 @@ impl ReplicatedRuns {
     }
 
     /// Takes a run that is to begin for this replica. `messages` are those of its conversation.
-    pub async fn claim(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
+    pub(crate) async fn claim(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
         self.claim_within(self.deadline, descriptor, messages).await
     }
 
     /// Copies a run of this replica, until its end. `claimed` says what came of its claim; `held` is let go at the end.
-    pub fn replicate(
+    pub(crate) fn replicate(
         self: &Arc<Self>,
         descriptor: RunDescriptor,
         log: &Arc<super::RunLog>,
@@ -253,7 +253,7 @@ impl ReplicatedRuns {
     }
 
     /// The run that was claimed does not begin.
-    pub async fn release(&self, descriptor: &RunDescriptor) {
+    pub(crate) async fn release(&self, descriptor: &RunDescriptor) {
         let _ = self.record_end(descriptor, "gone", &[]).await;
     }
 

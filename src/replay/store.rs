@@ -23,11 +23,11 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
 /// A digest by which a run, a thread or a body is known again.
-pub type ReplayKey = [u8; 32];
+pub(crate) type ReplayKey = [u8; 32];
 
 /// The runs of this process.
 #[derive(Debug)]
-pub struct RunStore {
+pub(crate) struct RunStore {
     bounds: Mutex<StoreBounds>,
     stall_timeout: Duration,
     runs: Mutex<StoredRuns>,
@@ -55,46 +55,46 @@ struct StoredRuns {
 
 /// A run that is kept.
 #[derive(Debug)]
-pub struct StoredRun {
+pub(crate) struct StoredRun {
     run: ReplayKey,
     /// whose thread it is in
-    pub thread: ReplayKey,
+    pub(crate) thread: ReplayKey,
     /// what was asked of it
-    pub body: ReplayKey,
+    pub(crate) body: ReplayKey,
     /// what it is called, as far as the log shows that: a client may call it by megabytes, which nobody counts here
-    pub ids: RunIds,
+    pub(crate) ids: RunIds,
     /// what it said
-    pub log: Arc<RunLog>,
+    pub(crate) log: Arc<RunLog>,
     /// whether another replica runs it, or did
-    pub is_remote: bool,
+    pub(crate) is_remote: bool,
     /// what is counted of it
     counted_bytes: AtomicUsize,
 }
 
 /// A run that is to begin.
 #[derive(Debug)]
-pub struct NewRun {
+pub(crate) struct NewRun {
     /// by which it is found
-    pub run: ReplayKey,
+    pub(crate) run: ReplayKey,
     /// by which its thread is found
-    pub thread: ReplayKey,
+    pub(crate) thread: ReplayKey,
     /// by which the request is known again that asked for it
-    pub body: ReplayKey,
+    pub(crate) body: ReplayKey,
     /// what it is called
-    pub ids: RunIds,
+    pub(crate) ids: RunIds,
     /// what its events' ids begin with
-    pub token: RunToken,
+    pub(crate) token: RunToken,
     /// what its conversation held before
-    pub recap: Recap,
+    pub(crate) recap: Recap,
     /// how long it goes on without a reader
-    pub abandon_after: Duration,
+    pub(crate) abandon_after: Duration,
     /// where another replica has it: up to which event the recap tells it
-    pub remote_through: Option<u64>,
+    pub(crate) remote_through: Option<u64>,
 }
 
 /// What came of a run that was to begin.
 #[derive(Debug)]
-pub enum InsertOutcome {
+pub(crate) enum InsertOutcome {
     /// it has a place
     New(LogWriter),
     /// the same run was asked for already
@@ -108,7 +108,12 @@ pub enum InsertOutcome {
 impl RunStore {
     /// An empty store. Readers may be `backlog` bytes behind; a watched one that takes nothing for `patience` is given up.
     #[must_use]
-    pub fn new(replay: ReplayConfig, backlog: usize, patience: Duration, metrics: ReplayMetrics) -> Arc<RunStore> {
+    pub(crate) fn new(
+        replay: ReplayConfig,
+        backlog: usize,
+        patience: Duration,
+        metrics: ReplayMetrics,
+    ) -> Arc<RunStore> {
         let (runs, used) = (Mutex::default(), AtomicUsize::new(0));
         Arc::new(RunStore {
             bounds: Mutex::new(StoreBounds { replay, backlog }),
@@ -121,7 +126,7 @@ impl RunStore {
 
     /// Other bounds, for a configuration that changed. What is kept beyond them goes as others come; runs that began keep those
     /// that they began with.
-    pub fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
+    pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
         *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = StoreBounds { replay, backlog };
     }
 
@@ -132,19 +137,19 @@ impl RunStore {
 
     /// The run of a key.
     #[must_use]
-    pub fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
+    pub(crate) fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
         self.lock_runs().by_key.get(run).cloned()
     }
 
     /// The last run of a thread.
     #[must_use]
-    pub fn last_of_thread(&self, thread: &ReplayKey) -> Option<Arc<StoredRun>> {
+    pub(crate) fn last_of_thread(&self, thread: &ReplayKey) -> Option<Arc<StoredRun>> {
         let runs = self.lock_runs();
         runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()
     }
 
     /// Gives a run a place, unless it has one.
-    pub fn insert(self: &Arc<Self>, fresh: NewRun) -> InsertOutcome {
+    pub(crate) fn insert(self: &Arc<Self>, fresh: NewRun) -> InsertOutcome {
         let NewRun { run, thread, body, ids, token, recap, abandon_after: alone, remote_through: follows } = fresh;
         let ids = ids.truncated(MAX_TEXT_CHARS);
         let StoreBounds { replay, backlog } = self.bounds();
@@ -268,7 +273,7 @@ impl StoreSlot {
     }
 
     /// Says what is kept of the run. `false` when there is no room for it, whatever else is taken away.
-    pub fn record_bytes(&self, bytes: usize) -> bool {
+    pub(crate) fn record_bytes(&self, bytes: usize) -> bool {
         let bound = self.store.bounds().replay.bytes;
         if self.set_bytes(bytes) <= bound {
             return true;
@@ -283,17 +288,17 @@ impl StoreSlot {
     }
 
     /// Nobody can come back to the run any more, although it goes on.
-    pub fn record_discarded(&self, why: EvictionReason) {
+    pub(crate) fn record_discarded(&self, why: EvictionReason) {
         self.store.metrics.inc_eviction(why);
     }
 
     /// The run came to nothing.
-    pub fn remove(self) {
+    pub(crate) fn remove(self) {
         self.store.evict(&mut self.store.lock_runs(), &self.run, None);
     }
 
     /// The run has ended: it may make room for others, and will.
-    pub fn mark_ended(self) {
+    pub(crate) fn mark_ended(self) {
         let StoreSlot { store, run: kept } = self;
         let mut runs = store.lock_runs();
         runs.ended.push_back((Instant::now(), Arc::downgrade(&kept)));

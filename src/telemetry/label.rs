@@ -18,7 +18,7 @@ macro_rules! labels {
 
             /// The labels in their order.
             #[must_use]
-            pub fn names() -> Vec<&'static str> {
+            pub(crate) fn names() -> Vec<&'static str> {
                 Self::ALL.iter().map(|one| one.label()).collect()
             }
         }
@@ -76,7 +76,7 @@ labels! {
 impl RequestMethod {
     /// The label of a method of HTTP. Names of methods are compared as they are written [RFC 9110 §9.1].
     #[must_use]
-    pub fn from_name(name: &str) -> RequestMethod {
+    pub(crate) fn from_name(name: &str) -> RequestMethod {
         RequestMethod::ALL.iter().copied().find(|one| one.label() == name).unwrap_or(RequestMethod::Other)
     }
 }

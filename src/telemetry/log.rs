@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 /// Environment variable with a filter such as `info,diglot=debug`.
-pub const FILTER_VARIABLE: &str = "DIGLOT_LOG";
+pub(crate) const FILTER_VARIABLE: &str = "DIGLOT_LOG";
 
 /// pingora reports every dropped connection as an error of its own, and every try of a hand-over; what matters of it is logged
 /// by us. Under load its pool of connections says at level error that a kept one is still being looked at; it takes a new one.
@@ -23,11 +23,11 @@ const MAX_BUFFERED_LINES: usize = 8192;
 
 /// The log while it is open. Dropping it writes out what waits, for a second at the most.
 #[must_use]
-pub struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
+pub(crate) struct LogGuard(#[expect(dead_code, reason = "held for its drop")] WorkerGuard);
 
 /// Starts logging for the whole process. A filter that cannot be meant is complained of, and the default taken. Calling
 /// it again changes nothing.
-pub fn init() -> LogGuard {
+pub(crate) fn init() -> LogGuard {
     let written = std::env::var_os(FILTER_VARIABLE).map(|written| written.to_string_lossy().into_owned());
     let asked = written.as_deref().map(str::trim).filter(|written| !written.is_empty());
     let read = asked.map_or(Ok(EnvFilter::new(DEFAULT_FILTER)), parse_filter);
@@ -82,7 +82,7 @@ static FILTER_HANDLE: OnceLock<LogFilterHandle> = OnceLock::new();
 
 /// What is logged now, as [`FILTER_VARIABLE`] says it.
 #[must_use]
-pub fn level() -> String {
+pub(crate) fn level() -> String {
     FILTER_HANDLE.get().map(|level| (level.get)()).unwrap_or_default()
 }
 
@@ -90,7 +90,7 @@ pub fn level() -> String {
 ///
 /// # Errors
 /// What is wrong with it.
-pub fn set_level(text: &str) -> Result<(), String> {
+pub(crate) fn set_level(text: &str) -> Result<(), String> {
     let text = text.trim();
     let filter = parse_filter(if text.is_empty() { DEFAULT_FILTER } else { text })?;
     FILTER_HANDLE.get().map_or_else(|| Err("there is no log".to_owned()), |level| (level.set)(filter))

@@ -28,15 +28,15 @@ mod table;
 mod upstream;
 
 pub use catalogue::{LabelSource, LabelSpec, MetricKind, MetricSpec};
-pub use issuer::IssuerMetrics;
-pub use limit::LimitMetrics;
-pub use listener::ListenerMetrics;
-pub use replay::ReplayMetrics;
-pub use request::RequestMetrics;
-pub use route::{OpenRunGuard, RouteMetrics, RunTotals};
-pub use spans::SpanMetrics;
+pub(crate) use issuer::IssuerMetrics;
+pub(crate) use limit::LimitMetrics;
+pub(crate) use listener::ListenerMetrics;
+pub(crate) use replay::ReplayMetrics;
+pub(crate) use request::RequestMetrics;
+pub(crate) use route::{OpenRunGuard, RouteMetrics, RunTotals};
+pub(crate) use spans::SpanMetrics;
 pub use table::CATALOGUE;
-pub use upstream::{NoHealthyUpstreamCounter, UpstreamMetrics};
+pub(crate) use upstream::{NoHealthyUpstreamCounter, UpstreamMetrics};
 
 use crate::dialect::PeerDialect;
 use cell::Gauge;
@@ -116,79 +116,79 @@ impl Metrics {
 
     /// The handles of requests for which there is no route.
     #[must_use]
-    pub fn unrouted_requests(&self) -> &RequestMetrics {
+    pub(crate) fn unrouted_requests(&self) -> &RequestMetrics {
         &self.unrouted
     }
 
     /// Resolves the handles of a limit; every series of it exists from then on.
     #[must_use]
-    pub fn limit(&self, policy: &str) -> LimitMetrics {
+    pub(crate) fn limit(&self, policy: &str) -> LimitMetrics {
         self.limits.limit(policy)
     }
 
     /// Says for how many callers limits are counted.
-    pub fn set_limit_keys(&self, count: usize) {
+    pub(crate) fn set_limit_keys(&self, count: usize) {
         self.limits.set_keys(count);
     }
 
     /// Counts that the shared quotas could not be asked.
-    pub fn inc_limit_backend_error(&self) {
+    pub(crate) fn inc_limit_backend_error(&self) {
         self.limits.inc_backend_error();
     }
 
     /// Resolves the handles of an issuer; every series of it exists from then on.
     #[must_use]
-    pub fn issuer(&self, name: &str) -> IssuerMetrics {
+    pub(crate) fn issuer(&self, name: &str) -> IssuerMetrics {
         self.issuers.issuer(name)
     }
 
     /// Takes an issuer that is gone out of the series: its keys are in use no more.
-    pub fn forget_issuer(&self, name: &str) {
+    pub(crate) fn forget_issuer(&self, name: &str) {
         self.issuers.forget(name);
     }
 
     /// Takes an upstream that is gone from a route out of the series that say how it is.
-    pub fn forget_upstream(&self, route: &str, upstream: &str) {
+    pub(crate) fn forget_upstream(&self, route: &str, upstream: &str) {
         self.upstreams.forget(route, upstream);
     }
 
     /// Resolves the handles of a listener; every series of it exists from then on.
     #[must_use]
-    pub fn listener(&self, plane: &str, address: &str, tls: bool) -> Arc<ListenerMetrics> {
+    pub(crate) fn listener(&self, plane: &str, address: &str, tls: bool) -> Arc<ListenerMetrics> {
         Arc::new(self.listeners.listener(plane, address, tls))
     }
 
     /// The handles of runs that are kept.
     #[must_use]
-    pub fn replay(&self) -> ReplayMetrics {
+    pub(crate) fn replay(&self) -> ReplayMetrics {
         self.replay.clone()
     }
 
     /// Resolves the handles of an upstream of a route; every series of it exists from then on.
     #[must_use]
-    pub fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
+    pub(crate) fn upstream(&self, route: &str, upstream: &str) -> UpstreamMetrics {
         self.upstreams.upstream(self.leases.acquire(route), route, upstream)
     }
 
     /// The counter of runs of a route that found every upstream unfit.
     #[must_use]
-    pub fn no_healthy_upstream(&self, route: &str) -> NoHealthyUpstreamCounter {
+    pub(crate) fn no_healthy_upstream(&self, route: &str) -> NoHealthyUpstreamCounter {
         self.upstreams.no_healthy_upstream(self.leases.acquire(route), route)
     }
 
     /// The handles of spans on their way to a collector.
     #[must_use]
-    pub fn spans(&self) -> SpanMetrics {
+    pub(crate) fn spans(&self) -> SpanMetrics {
         self.spans.clone()
     }
 
     /// Says whether the gateway is shutting down.
-    pub fn set_draining(&self, on: bool) {
+    pub(crate) fn set_draining(&self, on: bool) {
         self.draining.set(i64::from(on));
     }
 
     /// Says which configuration is in use, by its hash, and since when, in seconds since the epoch.
-    pub fn set_config_applied(&self, hash: &str, at: i64) {
+    pub(crate) fn set_config_applied(&self, hash: &str, at: i64) {
         self.config_info.clear();
         self.config_info.with_label_values(&[hash]).set(1);
         self.last_reload_time.set(at);
@@ -196,13 +196,13 @@ impl Metrics {
     }
 
     /// Says that a configuration was refused.
-    pub fn set_config_rejected(&self) {
+    pub(crate) fn set_config_rejected(&self) {
         self.last_reload_ok.set(0);
     }
 
     /// The text exposition format.
     #[must_use]
-    pub fn render(&self) -> String {
+    pub(crate) fn render(&self) -> String {
         TextEncoder::new().encode_to_string(&self.registry.gather()).unwrap_or_default()
     }
 }

@@ -1,9 +1,10 @@
 //! What the gateway says about itself: metrics as one table, one struct for each thing that happens, and traces.
 
-pub mod internal_event;
+pub(crate) mod internal_event;
 pub mod label;
-pub mod log;
+pub(crate) mod log;
 pub mod metric;
-pub mod trace;
+pub(crate) mod trace;
 
-pub use metric::{ListenerMetrics, Metrics, NoHealthyUpstreamCounter, RequestMetrics, RouteMetrics, UpstreamMetrics};
+pub use metric::Metrics;
+pub(crate) use metric::{ListenerMetrics, NoHealthyUpstreamCounter, RouteMetrics, UpstreamMetrics};

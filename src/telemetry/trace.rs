@@ -25,7 +25,7 @@ mod disabled_recording;
 #[cfg(not(feature = "otel"))]
 use disabled_recording as span_recording;
 
-pub use trace_context::{SpanId, TraceId, TraceParent};
+pub(crate) use trace_context::{TraceId, TraceParent};
 
 use self::span_recording::{SpanRecorder, SpanRecording};
 use self::trace_context::TraceContext;
@@ -39,22 +39,22 @@ use std::time::Duration;
 
 /// Where spans go: to a collector, or nowhere.
 #[derive(Clone, Debug, Default)]
-pub struct TraceProvider(Option<SpanRecorder>);
+pub(crate) struct TraceProvider(Option<SpanRecorder>);
 
 /// What is known of a request when its span begins.
 #[derive(Clone, Copy, Debug)]
-pub struct RequestAttributes<'a> {
+pub(crate) struct RequestAttributes<'a> {
     /// how it asks
-    pub method: RequestMethod,
+    pub(crate) method: RequestMethod,
     /// its route's name and path, as configured; empty where none matched
-    pub route: (&'a str, &'a str),
+    pub(crate) route: (&'a str, &'a str),
     /// whether it came over TLS
-    pub tls: bool,
+    pub(crate) tls: bool,
 }
 
 /// A request's span. Whoever holds it last ends it.
 #[derive(Debug)]
-pub struct RequestSpan {
+pub(crate) struct RequestSpan {
     context: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
     recorder: Option<SpanRecorder>,
@@ -63,7 +63,7 @@ pub struct RequestSpan {
 
 /// Makes the spans of what is asked of agents for one request.
 #[derive(Clone, Debug)]
-pub struct UpstreamSpanBuilder {
+pub(crate) struct UpstreamSpanBuilder {
     parent: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
     /// where they are recorded, if they are
@@ -72,7 +72,7 @@ pub struct UpstreamSpanBuilder {
 
 /// The span of one request to an agent. Where it is dropped before it has ended, nobody waited for the agent any more.
 #[derive(Debug)]
-pub struct UpstreamSpan {
+pub(crate) struct UpstreamSpan {
     context: TraceContext,
     tracestate: Option<Arc<HeaderValue>>,
     recording: SpanRecording,
@@ -81,7 +81,7 @@ pub struct UpstreamSpan {
 /// A request's place in a trace: among its extensions, so that the run that it starts can take its span. What is left there
 /// ends with the answer.
 #[derive(Clone)]
-pub struct TraceExtension {
+pub(crate) struct TraceExtension {
     id: TraceId,
     trace: Arc<Mutex<Option<RequestSpan>>>,
 }
@@ -91,13 +91,13 @@ impl TraceProvider {
     ///
     /// # Errors
     /// Which variable cannot be meant, and why.
-    pub fn from_environment(metrics: &Arc<Metrics>) -> Result<TraceProvider, String> {
+    pub(crate) fn from_environment(metrics: &Arc<Metrics>) -> Result<TraceProvider, String> {
         SpanRecorder::from_environment(metrics).map(TraceProvider)
     }
 
     /// The span of a request that came just now.
     #[must_use]
-    pub fn begin(&self, parent: Option<&TraceParent>, arrival: RequestAttributes<'_>) -> RequestSpan {
+    pub(crate) fn begin(&self, parent: Option<&TraceParent>, arrival: RequestAttributes<'_>) -> RequestSpan {
         let state = parent.and_then(|parent| parent.tracestate.clone()).map(Arc::new);
         if let Some(recorder) = &self.0 {
             let (own, recording) = recorder.start_server_span(parent, arrival);
@@ -110,7 +110,7 @@ impl TraceProvider {
     }
 
     /// Sends what waits, for no longer than that: the process ends. Blocks.
-    pub fn flush(&self, timeout: Duration) {
+    pub(crate) fn flush(&self, timeout: Duration) {
         if let Some(recorder) = &self.0 {
             recorder.flush(timeout);
         }
@@ -120,13 +120,13 @@ impl TraceProvider {
 impl RequestSpan {
     /// Which trace it belongs to.
     #[must_use]
-    pub fn id(&self) -> TraceId {
+    pub(crate) fn id(&self) -> TraceId {
         self.context.trace_id
     }
 
     /// What makes the spans of its calls.
     #[must_use]
-    pub fn upstream_spans(&self) -> UpstreamSpanBuilder {
+    pub(crate) fn upstream_spans(&self) -> UpstreamSpanBuilder {
         UpstreamSpanBuilder {
             parent: self.context,
             tracestate: self.tracestate.clone(),
@@ -145,7 +145,7 @@ impl RequestSpan {
     }
 
     /// The request was answered with that status, and is over.
-    pub fn finish_response(mut self, status: u16) {
+    pub(crate) fn finish_response(mut self, status: u16) {
         self.recording.finish_response(status);
     }
 }
@@ -153,7 +153,7 @@ impl RequestSpan {
 impl UpstreamSpanBuilder {
     /// The span of a request to an agent that begins now.
     #[must_use]
-    pub fn begin(&self, method: RequestMethod, upstream: &str, path: &str) -> UpstreamSpan {
+    pub(crate) fn begin(&self, method: RequestMethod, upstream: &str, path: &str) -> UpstreamSpan {
         let (own, recording) = match &self.recorder {
             Some(recorder) => {
                 recorder.start_client_span(&self.parent, self.tracestate.as_deref(), method, upstream, path)
@@ -167,22 +167,22 @@ impl UpstreamSpanBuilder {
 impl UpstreamSpan {
     /// What the agent is told: its `traceparent`, and the `tracestate` that goes with it.
     #[must_use]
-    pub fn propagation_headers(&self) -> (Option<HeaderValue>, Option<&HeaderValue>) {
+    pub(crate) fn propagation_headers(&self) -> (Option<HeaderValue>, Option<&HeaderValue>) {
         (self.context.to_header(), self.tracestate.as_deref())
     }
 
     /// The agent answered with that status.
-    pub fn record_status(&mut self, status: u16) {
+    pub(crate) fn record_status(&mut self, status: u16) {
         self.recording.record_status(status);
     }
 
     /// It came to nothing, or broke off.
-    pub fn record_failure(&mut self, rejection: &Rejection) {
+    pub(crate) fn record_failure(&mut self, rejection: &Rejection) {
         self.recording.finish_failed(rejection);
     }
 
     /// It is over, whatever is read of it yet.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         self.recording.finish();
     }
 }
@@ -196,19 +196,19 @@ impl Drop for UpstreamSpan {
 impl TraceExtension {
     /// A request's place in the trace that its span belongs to.
     #[must_use]
-    pub fn new(trace: RequestSpan) -> TraceExtension {
+    pub(crate) fn new(trace: RequestSpan) -> TraceExtension {
         TraceExtension { id: trace.id(), trace: Arc::new(Mutex::new(Some(trace))) }
     }
 
     /// Which trace.
     #[must_use]
-    pub fn id(&self) -> TraceId {
+    pub(crate) fn id(&self) -> TraceId {
         self.id
     }
 
     /// The span, once: whoever takes it ends it.
     #[must_use]
-    pub fn take(&self) -> Option<RequestSpan> {
+    pub(crate) fn take(&self) -> Option<RequestSpan> {
         // Nothing panics while the lock is held.
         self.trace.lock().unwrap_or_else(PoisonError::into_inner).take()
     }

@@ -337,7 +337,7 @@ pub(super) struct RunStamps(Vec<(Field, Json<'static>)>);
 
 impl RunStamps {
     /// The stamps of a run whose ids are known before it says them: it may fail before it starts.
-    pub fn from_ids(dialect: &Dialect, ids: Option<&RunIds>) -> Self {
+    pub(crate) fn from_ids(dialect: &Dialect, ids: Option<&RunIds>) -> Self {
         let stamp = |field: &Field| match field {
             Field::ThreadId => Some((*field, ids?.thread_id.clone())),
             Field::RunId => Some((*field, ids?.run_id.clone())),
@@ -347,7 +347,7 @@ impl RunStamps {
     }
 
     /// Takes the stamps off an event; what differs from the run's stays the event's own.
-    pub fn read(&mut self, dialect: &Dialect, kind: EventType, members: &mut Members<'_>) {
+    pub(crate) fn read(&mut self, dialect: &Dialect, kind: EventType, members: &mut Members<'_>) {
         for &field in dialect.common_fields {
             if kind.slot(field).is_some() {
                 self.remember(field, get(members, field));
@@ -361,7 +361,7 @@ impl RunStamps {
     }
 
     /// Puts the stamps on an event.
-    pub fn write(&mut self, dialect: &Dialect, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
+    pub(crate) fn write(&mut self, dialect: &Dialect, kind: EventType, outgoing: &mut OutgoingEvent<'_>) {
         for &field in dialect.common_fields {
             if kind.slot(field).is_some() {
                 self.remember(field, get(&outgoing.members, field));

@@ -112,32 +112,32 @@ pub(super) struct ToolCallFilter {
 
 impl ToolCallFilter {
     /// Allows these alone.
-    pub fn allow(&mut self, tools: Option<Arc<AllowedTools>>) {
+    pub(crate) fn allow(&mut self, tools: Option<Arc<AllowedTools>>) {
         self.allowed = tools;
     }
 
     /// What the conversation holds already.
-    pub fn set_prior_calls(&mut self, made: PriorCalls) {
+    pub(crate) fn set_prior_calls(&mut self, made: PriorCalls) {
         self.prior_calls = made;
     }
 
     /// The tool that was called and may not be, as far as an error may repeat it.
-    pub fn forbidden_tool(&self) -> Option<&str> {
+    pub(crate) fn forbidden_tool(&self) -> Option<&str> {
         self.forbidden_tool.as_deref()
     }
 
     /// Whether a call has stopped the run: nothing of the agent's leaves any more.
-    pub fn is_stopped(&self) -> bool {
+    pub(crate) fn is_stopped(&self) -> bool {
         self.is_stopped
     }
 
     /// The gateway has said so.
-    pub fn acknowledge_stop(&mut self) {
+    pub(crate) fn acknowledge_stop(&mut self) {
         self.is_stopped = false;
     }
 
     /// Whether an event may leave.
-    pub fn admit_event(&mut self, event: &Event<'_>) -> bool {
+    pub(crate) fn admit_event(&mut self, event: &Event<'_>) -> bool {
         if self.is_stopped {
             return false;
         }

@@ -32,12 +32,12 @@ impl Default for OutputBudget {
 
 impl OutputBudget {
     /// So many of each; no bound where it is `None`.
-    pub fn new(events: Option<u64>, bytes: Option<u64>) -> Self {
+    pub(crate) fn new(events: Option<u64>, bytes: Option<u64>) -> Self {
         OutputBudget { events: events.unwrap_or(u64::MAX), bytes: bytes.unwrap_or(u64::MAX), ..OutputBudget::default() }
     }
 
     /// Whether one more frame, for an event of this kind, may leave; takes note of it.
-    pub fn admit(&mut self, kind: EventType, bytes: usize) -> bool {
+    pub(crate) fn admit(&mut self, kind: EventType, bytes: usize) -> bool {
         if self.final_error_allowed && kind == EventType::RunError {
             return true;
         }
@@ -54,12 +54,12 @@ impl OutputBudget {
     }
 
     /// The bound that was passed, until the gateway has said so.
-    pub fn exceeded(&self) -> Option<BudgetLimit> {
+    pub(crate) fn exceeded(&self) -> Option<BudgetLimit> {
         self.exceeded.filter(|_| !self.final_error_allowed)
     }
 
     /// From here on the gateway's own error has room.
-    pub fn allow_final_error(&mut self) {
+    pub(crate) fn allow_final_error(&mut self) {
         self.final_error_allowed = true;
     }
 }

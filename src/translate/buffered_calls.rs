@@ -60,7 +60,11 @@ pub(super) struct PendingCallStart(Option<Event<'static>>);
 
 impl PendingCallStart {
     /// What leaves now that `event` comes: perhaps a start that waited, then the event, if it does not wait itself.
-    pub fn push<'a>(&mut self, mut event: Event<'a>, dialect: &str) -> (Option<Event<'static>>, Option<Event<'a>>) {
+    pub(crate) fn push<'a>(
+        &mut self,
+        mut event: Event<'a>,
+        dialect: &str,
+    ) -> (Option<Event<'static>>, Option<Event<'a>>) {
         let in_start = has_start_note(&event, dialect);
         let Some(mut start) = self.0.take() else {
             if in_start && event.kind == EventType::ToolCallStart {
@@ -128,7 +132,7 @@ pub(super) struct OpenToolCalls {
 
 impl OpenToolCalls {
     /// What is remembered, in bytes.
-    pub fn retained_bytes(&self) -> usize {
+    pub(crate) fn retained_bytes(&self) -> usize {
         self.retained_bytes
     }
 
@@ -157,7 +161,7 @@ impl OpenToolCalls {
     }
 
     /// The start of a call is taken note of.
-    pub fn read_start(&mut self, parts: &mut IncomingEvent<'_>) {
+    pub(crate) fn read_start(&mut self, parts: &mut IncomingEvent<'_>) {
         self.register(&parts.event.members, &parts.extensions);
         // The other events of the call repeat what was filled in, too.
         remove_fillers(parts, tool_call::START_FILLERS);
@@ -180,7 +184,7 @@ impl OpenToolCalls {
     }
 
     /// Takes off the arguments of a call what they repeat.
-    pub fn strip_args(&mut self, parts: &mut IncomingEvent<'_>) {
+    pub(crate) fn strip_args(&mut self, parts: &mut IncomingEvent<'_>) {
         let id = parts.event.get(Field::ToolCallId);
         let args = parts.event.get(Field::Delta).map(|args| match args.json_type() {
             JsonType::String => args.clone().into_owned(),
@@ -193,14 +197,14 @@ impl OpenToolCalls {
     }
 
     /// Takes off the end of a call what it repeats.
-    pub fn strip_end(&mut self, parts: &mut IncomingEvent<'_>) {
+    pub(crate) fn strip_end(&mut self, parts: &mut IncomingEvent<'_>) {
         if let Some(call) = self.find(parts.event.get(Field::ToolCallId)) {
             call.strip_repeats(&mut parts.extensions);
         }
     }
 
     /// Takes off the result of a call what it repeats.
-    pub fn strip_result(&mut self, parts: &mut IncomingEvent<'_>) {
+    pub(crate) fn strip_result(&mut self, parts: &mut IncomingEvent<'_>) {
         let id = parts.event.get(Field::ToolCallId).cloned().map(Json::into_owned);
         remove_fillers(parts, tool_call::FILLERS);
         let Some(call) = self.find(id.as_ref()) else {
@@ -230,13 +234,13 @@ impl OpenToolCalls {
     }
 
     /// Takes note of a start that is written.
-    pub fn write_start(&mut self, outgoing: &mut OutgoingEvent<'_>) {
+    pub(crate) fn write_start(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         add_fillers(outgoing, tool_call::START_FILLERS);
         self.register(&outgoing.members, &outgoing.extensions);
     }
 
     /// Has the arguments and the end of a call repeat its start.
-    pub fn write_repeats(&mut self, outgoing: &mut OutgoingEvent<'_>) {
+    pub(crate) fn write_repeats(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::ToolCallId);
         if let Some(args) = get(&outgoing.members, Field::Delta) {
             self.set_args(id, Some(args.clone().into_owned()));
@@ -247,7 +251,7 @@ impl OpenToolCalls {
     }
 
     /// Has the result of a call say the call again, and what a canonical result has not.
-    pub fn write_result(&mut self, outgoing: &mut OutgoingEvent<'_>) {
+    pub(crate) fn write_result(&mut self, outgoing: &mut OutgoingEvent<'_>) {
         let id = get(&outgoing.members, Field::ToolCallId).cloned().map(Json::into_owned);
         if let Some(call) = self.find(id.as_ref()) {
             let derived = id.as_ref().map(tool_result_id);
@@ -388,7 +392,7 @@ pub(super) struct ArgsBuffer {
 
 impl ArgsBuffer {
     /// A piece of the arguments of the call `id` waits for the end.
-    pub fn push(&mut self, id: Json<'static>, event: Event<'_>) {
+    pub(crate) fn push(&mut self, id: Json<'static>, event: Event<'_>) {
         let event = event.into_owned();
         self.buffered_bytes += memory_limits::event_cost(&event);
         match self.open.iter_mut().find(|(own, _)| own.is_same(&id)) {
@@ -398,7 +402,7 @@ impl ArgsBuffer {
     }
 
     /// All arguments of a call, now that it ends, as one event: with a note of the pieces where they were more than one.
-    pub fn finish(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
+    pub(crate) fn finish(&mut self, id: &Json<'_>) -> Option<Event<'static>> {
         let at = self.open.iter().position(|(own, _)| own.is_same(id))?;
         let (id, events) = self.open.remove(at);
         self.buffered_bytes -= events.iter().map(memory_limits::event_cost).sum::<usize>();
@@ -406,12 +410,12 @@ impl ArgsBuffer {
     }
 
     /// What waits, in bytes.
-    pub fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 
     /// What still waits, because the run failed.
-    pub fn drain(&mut self) -> Vec<Event<'static>> {
+    pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|(id, events)| merge_args(id, events)).collect()
     }

@@ -34,7 +34,7 @@ pub(super) struct StreamedMessages(VecDeque<(Json<'static>, bool)>);
 
 impl StreamedMessages {
     /// Takes note of an event that was read. A piece opens its message as well as a start does.
-    pub fn observe(&mut self, event: &Event<'_>) {
+    pub(crate) fn observe(&mut self, event: &Event<'_>) {
         if !matches!(
             event.kind,
             EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageChunk
@@ -63,7 +63,7 @@ impl StreamedMessages {
     }
 
     /// The end of a message: with all of it, unless it was streamed.
-    pub fn read_end(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut impl EventSink) {
+    pub(crate) fn read_end(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut impl EventSink) {
         buffered_calls::remove_fillers(&mut parts, text_end::FILLERS);
         let text = carry::take(&mut parts.extensions, text_end::TEXT).map(Json::into_owned);
         if let Some(events) = buffered_calls::take_buffered_events(&mut parts.event, is_text) {
@@ -180,7 +180,11 @@ pub(super) enum BufferResult<'a> {
 
 impl MessageBuffer {
     /// Takes an event of a message. `stands_for` is the chunk that it was unfolded from, the empty text when it was made.
-    pub fn buffer_event<'a>(&mut self, mut event: Event<'a>, canonical_type: Option<&'static str>) -> BufferResult<'a> {
+    pub(crate) fn buffer_event<'a>(
+        &mut self,
+        mut event: Event<'a>,
+        canonical_type: Option<&'static str>,
+    ) -> BufferResult<'a> {
         let id = match event.kind {
             EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd => {
                 message_id(&event.members)
@@ -215,7 +219,7 @@ impl MessageBuffer {
     }
 
     /// What waits, in bytes.
-    pub fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 
@@ -226,7 +230,7 @@ impl MessageBuffer {
     }
 
     /// What still waits, because the run failed.
-    pub fn drain(&mut self) -> Vec<Event<'static>> {
+    pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|gather| gather.into_end_event(false)).collect()
     }

@@ -21,7 +21,7 @@ pub(super) struct CallTracker(HashMap<Box<str>, bool>);
 
 impl CallTracker {
     /// Takes note of an event; counts what it says about calls that are none.
-    pub fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
+    pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.record_call(event.get(Field::ToolCallId)),
             EventType::ToolCallResult => {
@@ -51,7 +51,7 @@ impl CallTracker {
     }
 
     /// A call that was made, or used without a start.
-    pub fn record_call(&mut self, id: Option<&Json<'_>>) {
+    pub(crate) fn record_call(&mut self, id: Option<&Json<'_>>) {
         if let Some(id) = id.and_then(Json::text)
             && !self.0.contains_key(&*id)
         {
@@ -66,7 +66,7 @@ impl CallTracker {
     }
 
     /// A message of the conversation makes calls, or answers one.
-    pub fn observe_message(&mut self, message: &MessageMembers<'_>) {
+    pub(crate) fn observe_message(&mut self, message: &MessageMembers<'_>) {
         if get(message, Field::Role).is_some_and(|role| role.is_str("tool")) {
             if let Some(id) = get(message, Field::ToolCallId).and_then(Json::text) {
                 self.insert(&id, true);

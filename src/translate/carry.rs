@@ -116,11 +116,11 @@ fn name_is_stable(key: &MemberKey<'_>) -> bool {
 #[derive(Debug, Default)]
 pub(super) struct CarriedMembers {
     /// members that only canonical AG-UI has
-    pub canonical: Members<'static>,
+    pub(crate) canonical: Members<'static>,
     /// the canonical type that the event stands for, where that is noted
-    pub canonical_type: Option<String>,
+    pub(crate) canonical_type: Option<String>,
     /// the home without ours, when anything is left of it
-    pub rest: Option<Json<'static>>,
+    pub(crate) rest: Option<Json<'static>>,
 }
 
 /// Takes the value of a dialect's `home` apart.

@@ -72,7 +72,7 @@ const fn keeps_chunk_open(kind: EventType) -> bool {
 
 impl ChunkUnfolder {
     /// The end of an open chunk stream, when `event` closes it.
-    pub fn close_before(&mut self, event: &Event<'_>) -> Option<UnfoldedEvent<'static>> {
+    pub(crate) fn close_before(&mut self, event: &Event<'_>) -> Option<UnfoldedEvent<'static>> {
         let (lane, id) = self.open.as_ref()?;
         let (field, _, _, end) = lane.unfolded_parts();
         let continues =
@@ -86,7 +86,7 @@ impl ChunkUnfolder {
     }
 
     /// What a chunk unfolds to; the event itself when it is no chunk.
-    pub fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<UnfoldedEvent<'static>>, UnfoldedEvent<'a>) {
+    pub(crate) fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<UnfoldedEvent<'static>>, UnfoldedEvent<'a>) {
         let Some(lane) = ChunkType::from_event_type(event.kind) else {
             return (None, (event, None));
         };

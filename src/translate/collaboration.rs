@@ -53,7 +53,7 @@ pub(super) fn activity_type(dialect: &Dialect) -> Json<'static> {
 impl CollaborationState {
     /// What an event with these members says. `None` when it says nothing of this form.
     #[must_use]
-    pub fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
+    pub(crate) fn interpret(&self, step: CollaborationStep, members: &Members<'_>) -> Option<CollaborationActivity> {
         let message = crate::event::message_id(members);
         let mine = || self.open.iter().rev().find(|(own, _)| own.is_same(&message));
         match step {
@@ -110,7 +110,7 @@ impl CollaborationState {
     }
 
     /// Reads one of the three events. `false`: it is nothing of this form, and has to travel whole.
-    pub fn read(&mut self, step: CollaborationStep, parts: &mut IncomingEvent<'_>, dialect: &Dialect) -> bool {
+    pub(crate) fn read(&mut self, step: CollaborationStep, parts: &mut IncomingEvent<'_>, dialect: &Dialect) -> bool {
         let Some(meaning) = self.interpret(step, &parts.extensions) else {
             return false;
         };
@@ -138,7 +138,7 @@ impl CollaborationState {
 
     /// What writes an activity of this type: the events, the first of which says or notes it. Nothing when it is of no form
     /// that the dialect has a word for.
-    pub fn write<'a>(
+    pub(crate) fn write<'a>(
         &mut self,
         event: Event<'a>,
         dialect: &Dialect,

@@ -12,11 +12,11 @@ use crate::event::{Field, Json, JsonType, MemberKey, Members, get};
 
 /// A dialect, and why it is taken to be that one.
 #[derive(Clone, Copy, Debug)]
-pub struct DetectedDialect {
+pub(crate) struct DetectedDialect {
     /// the dialect, with the options that could be seen
-    pub peer: PeerDialect,
+    pub(crate) peer: PeerDialect,
     /// what it was told by
-    pub evidence: &'static str,
+    pub(crate) evidence: &'static str,
 }
 
 /// How many events are looked at for members that tell the dialect; types are looked at as long as none was told.
@@ -38,7 +38,7 @@ pub(super) struct DialectDetector {
 
 impl DialectDetector {
     /// The sign that the next event shows, if it is the first, and the events before it as far as they were kept.
-    pub fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
+    pub(crate) fn inspect(&mut self, data: &str) -> Option<(&'static DetectionRule, Vec<String>)> {
         if self.is_settled {
             return None;
         }
@@ -65,7 +65,7 @@ impl DialectDetector {
 }
 
 /// The signs that one event shows, the decisive one first.
-pub fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
+pub(crate) fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static DetectionRule> {
     let members = json::parse_open_object(data).ok();
     let wire = members.as_ref().and_then(|object| Some(object.kind.as_ref()?.text()?.into_owned()));
     let names: Vec<String> = members
@@ -84,7 +84,7 @@ pub fn matching_signs(data: &str, first: bool) -> impl Iterator<Item = &'static 
 
 /// Which dialect a capture of a stream is in: the one with the most signs, the first to show one among equals. `events` are
 /// the data of its frames.
-pub fn detect_stream<'e>(
+pub(crate) fn detect_stream<'e>(
     events: impl Iterator<Item = &'e str>,
 ) -> (DetectedDialect, Vec<(usize, &'static DetectionRule)>) {
     let mut seen: Vec<(usize, &'static DetectionRule)> = Vec::new();
@@ -182,7 +182,7 @@ fn is_snake_case(data: &str) -> bool {
 /// Which dialect the client of a request speaks. A guess where nothing tells it: clients of AG-UI 1.0 say so, older ones
 /// send all seven members, and the HAI document's own request lacks `state` (§3.3.1).
 #[must_use]
-pub fn detect_request(body: &str) -> DetectedDialect {
+pub(crate) fn detect_request(body: &str) -> DetectedDialect {
     let members = json::parse_open_object(body).map(json::members_with_type).unwrap_or_default();
     let has = |name: &str| members.iter().any(|(key, _)| carry::is_named(key, name));
     let messages = members.iter().find(|(key, _)| carry::is_named(key, Field::Messages.camel()));

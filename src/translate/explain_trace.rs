@@ -12,7 +12,7 @@ use crate::event::{Event, EventType, Field, JsonType, MemberKey, Members, get};
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
-pub enum TraceEntry {
+pub(crate) enum TraceEntry {
     /// an event of the agent's was read: its type, and its row where the dialect's table has one
     Read(String, Option<&'static EventRow>),
     /// it is this event in the canonical dialect, and the members named travel under the key
@@ -29,9 +29,9 @@ pub enum TraceEntry {
 
 /// Notes since somebody took them.
 #[derive(Clone, Debug, Default)]
-pub struct ExplainTrace {
+pub(crate) struct ExplainTrace {
     /// in the order in which things happened
-    pub entries: Vec<TraceEntry>,
+    pub(crate) entries: Vec<TraceEntry>,
 }
 
 impl ExplainTrace {

@@ -8,15 +8,15 @@ use crate::codec::{Framing, proto};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct AgentFrame<'a> {
     /// the JSON text of an event, or what stands in its place
-    pub data: &'a str,
+    pub(crate) data: &'a str,
     /// the id that SSE gave it
-    pub id: Option<&'a str>,
+    pub(crate) id: Option<&'a str>,
     /// parts of its content that have no name here and were left out
-    pub dropped_parts: usize,
+    pub(crate) dropped_parts: usize,
 }
 
 impl<'a> AgentFrame<'a> {
-    pub const fn from_data(data: &'a str) -> Self {
+    pub(crate) const fn from_data(data: &'a str) -> Self {
         AgentFrame { data, id: None, dropped_parts: 0 }
     }
 }
@@ -35,7 +35,7 @@ enum FrameDecoder {
 }
 
 impl FrameReader {
-    pub fn new(framing: Framing, limits: SseLimits) -> Self {
+    pub(crate) fn new(framing: Framing, limits: SseLimits) -> Self {
         let decoder = match framing {
             Framing::Sse => FrameDecoder::Sse(sse::SseDecoder::new(limits)),
             Framing::Proto => FrameDecoder::Proto(proto::ProtoDecoder::new(limits.frame)),
@@ -43,12 +43,12 @@ impl FrameReader {
         FrameReader { limits, decoder }
     }
 
-    pub fn limits(&self) -> SseLimits {
+    pub(crate) fn limits(&self) -> SseLimits {
         self.limits
     }
 
     /// How long the agent asks to wait before it is asked to go on (`retry`).
-    pub fn retry(&self) -> Option<std::time::Duration> {
+    pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         match &self.decoder {
             FrameDecoder::Sse(decoder) => decoder.retry(),
             FrameDecoder::Proto(_) => None,
@@ -56,7 +56,7 @@ impl FrameReader {
     }
 
     /// Forgets what is unfinished: another body of the same framing begins.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         match &mut self.decoder {
             FrameDecoder::Sse(decoder) => decoder.restart(),
             FrameDecoder::Proto(decoder) => *decoder = proto::ProtoDecoder::new(self.limits.frame),
@@ -67,7 +67,7 @@ impl FrameReader {
     ///
     /// # Errors
     /// When the bytes are beyond a limit, and the first that `each` gives.
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         mut bytes: &[u8],
         on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<(), StreamError>,
@@ -102,7 +102,7 @@ impl FrameReader {
     ///
     /// # Errors
     /// As [`Frames::push`].
-    pub fn finish(
+    pub(crate) fn finish(
         &mut self,
         on_frame: &mut impl FnMut(AgentFrame<'_>) -> Result<(), StreamError>,
     ) -> Result<(), StreamError> {

@@ -168,7 +168,7 @@ pub(super) enum CarryPolicy {
 
 impl CarryPolicy {
     /// What the agent behind a request takes.
-    pub fn for_request(side: PeerDialect) -> Self {
+    pub(crate) fn for_request(side: PeerDialect) -> Self {
         match side.dialect.message.lenient_since {
             Some(since) if side.peer_version < since => CarryPolicy::Never(std::cell::Cell::new(0)),
             _ => CarryPolicy::Always,
@@ -176,7 +176,7 @@ impl CarryPolicy {
     }
 
     /// How much was left out.
-    pub fn lost_count(&self) -> u64 {
+    pub(crate) fn lost_count(&self) -> u64 {
         match self {
             CarryPolicy::Always => 0,
             CarryPolicy::Never(count) => count.get(),
@@ -184,7 +184,7 @@ impl CarryPolicy {
     }
 
     /// Whether something can be carried; counts it as lost otherwise.
-    pub fn try_carry(&self) -> bool {
+    pub(crate) fn try_carry(&self) -> bool {
         if let CarryPolicy::Never(count) = self {
             count.set(count.get() + 1);
         }

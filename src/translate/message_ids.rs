@@ -133,7 +133,7 @@ impl MessageIdMap {
     }
 
     /// Calls what an event is about by its name.
-    pub fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
+    pub(crate) fn apply(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         match event.kind {
             EventType::ToolCallStart | EventType::ToolCallChunk => self.rename_call_parent(event, report),
             EventType::SubagentStarted if self.has_renames => {
@@ -173,7 +173,7 @@ impl MessageIdMap {
     }
 
     /// The same for content that nobody opened: the guard opens it.
-    pub fn apply_opened(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
+    pub(crate) fn apply_opened(&mut self, event: &mut Event<'_>, report: &mut TranslationReport) {
         if let Some((sort, false)) = MessageKind::from_event_type(event.kind)
             && let Some(id) = event.get(Field::MessageId)
             && !self.is_generated(id)
@@ -253,7 +253,7 @@ impl MessageIdMap {
     }
 
     /// What a conversation holds before a run: ids as its client has them, and the agent's own behind the names made for it.
-    pub fn from_messages(messages: &[MessageMembers<'_>]) -> MessageIdMap {
+    pub(crate) fn from_messages(messages: &[MessageMembers<'_>]) -> MessageIdMap {
         let mut names = MessageIdMap::default();
         // Every id that is an agent's own comes first, so that no name is made for one.
         let mut made = Vec::new();

@@ -24,7 +24,7 @@ mod conform;
 mod content_parts;
 pub mod detect;
 mod downgrade;
-pub mod explain_trace;
+pub(crate) mod explain_trace;
 mod fallback_events;
 mod frame_reader;
 mod interrupt;
@@ -39,20 +39,20 @@ mod placeholder;
 mod reader;
 mod reasoning;
 pub mod recap;
-pub mod report;
+pub(crate) mod report;
 pub mod request;
 pub mod roundtrip;
 mod run_error;
 mod run_guard;
 mod sequencer;
-pub mod stream;
+pub(crate) mod stream;
 mod stream_follower;
 mod subagent;
 pub mod verify;
 mod writer;
 
 pub use allowed_tools::AllowedTools;
-pub use budget::BudgetLimit;
+pub(crate) use budget::BudgetLimit;
 pub use report::{BrokenRule, DialectSwitch, EventLoss, EventRepair, TranslationReport};
 pub use run_guard::{ConversationState, GuardMode, StrictViolation};
 pub use stream::{Stream, StreamError};
@@ -66,9 +66,9 @@ const CANONICAL_PREFIX: &str = "ag-ui.";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunIds {
     /// the conversation, a JSON string
-    pub thread_id: Json<'static>,
+    pub(crate) thread_id: Json<'static>,
     /// the run, a JSON string
-    pub run_id: Json<'static>,
+    pub(crate) run_id: Json<'static>,
 }
 
 impl RunIds {
@@ -80,7 +80,7 @@ impl RunIds {
 
     /// Their beginnings, of so many characters at the most.
     #[must_use]
-    pub fn truncated(&self, most: usize) -> Self {
+    pub(crate) fn truncated(&self, most: usize) -> Self {
         let beginning = |id: &Json<'_>| id.text().unwrap_or_default().chars().take(most).collect::<String>();
         RunIds::new(&beginning(&self.thread_id), &beginning(&self.run_id))
     }

@@ -45,15 +45,15 @@ pub(super) struct EventReader {
 /// An event of the dialect, taken apart by its row.
 pub(super) struct IncomingEvent<'a> {
     /// the canonical event as far as the row says it
-    pub event: Event<'a>,
+    pub(crate) event: Event<'a>,
     /// the dialect's own members
-    pub extensions: Members<'a>,
+    pub(crate) extensions: Members<'a>,
     /// members of the event that `extra` held: canonical already, whatever the dialect makes of such a value
-    pub restored_fields: Vec<Field>,
+    pub(crate) restored_fields: Vec<Field>,
 }
 
 impl EventReader {
-    pub fn new(peer: PeerDialect) -> Self {
+    pub(crate) fn new(peer: PeerDialect) -> Self {
         EventReader {
             peer,
             dialect: peer.dialect,
@@ -70,7 +70,7 @@ impl EventReader {
     }
 
     /// Reads the data of one frame.
-    pub fn read_frame(&mut self, data: &str, sink: &mut impl EventSink) {
+    pub(crate) fn read_frame(&mut self, data: &str, sink: &mut impl EventSink) {
         if data.trim() == DONE_MARKER {
             return sink.report().count_loss(EventLoss::DoneMarker);
         }
@@ -97,12 +97,12 @@ impl EventReader {
     }
 
     /// What is remembered of calls that have no result yet, in bytes.
-    pub fn retained_bytes(&self) -> usize {
+    pub(crate) fn retained_bytes(&self) -> usize {
         self.open_calls.retained_bytes()
     }
 
     /// Closes what the dialect left half said.
-    pub fn finish(&mut self, sink: &mut impl EventSink) {
+    pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
         self.text_reader.finish(sink);
     }
 

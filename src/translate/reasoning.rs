@@ -38,13 +38,13 @@ pub(super) struct ReasoningIds {
 
 impl ReasoningIds {
     /// Takes note of the run that begins: ids are made of its own.
-    pub fn start_run(&mut self, event: &Event<'_>) {
+    pub(crate) fn start_run(&mut self, event: &Event<'_>) {
         let run = event.get(Field::RunId).filter(|id| !id.is_str("")).cloned().map(Json::into_owned);
         *self = ReasoningIds { run_id: run, ..ReasoningIds::default() };
     }
 
     /// Gives thinking without ids the ones that a client needs.
-    pub fn assign_ids(&mut self, parts: &mut IncomingEvent<'_>) {
+    pub(crate) fn assign_ids(&mut self, parts: &mut IncomingEvent<'_>) {
         let kind = parts.event.kind;
         let id = self.resolve_id(parts);
         if kind == EventType::ReasoningMessageStart && parts.event.get(Field::Role).is_none() {
@@ -85,7 +85,7 @@ impl ReasoningIds {
     }
 
     /// Thinking whose message has no span: the span is added. Over there the message has an id; one that has not gets it.
-    pub fn read_spanless(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut impl EventSink) {
+    pub(crate) fn read_spanless(&mut self, mut parts: IncomingEvent<'_>, dialect: &Dialect, sink: &mut impl EventSink) {
         let id = self.resolve_id(&parts);
         if parts.event.get(Field::MessageId).is_none() {
             parts.event.set(Field::MessageId, id);
@@ -174,7 +174,7 @@ pub(super) enum FoldOutput<'a> {
 
 impl SpanFolder {
     /// What waited leaves, because something comes that is not to be folded.
-    pub fn flush(&mut self, mut out: impl FnMut(FoldOutput<'_>)) {
+    pub(crate) fn flush(&mut self, mut out: impl FnMut(FoldOutput<'_>)) {
         match std::mem::take(self) {
             SpanFolder::PendingSpan(span) => out(FoldOutput::AsCustom(span)),
             SpanFolder::PendingEnd(_, end) => out(FoldOutput::CanonicalOnly(end)),
@@ -183,7 +183,7 @@ impl SpanFolder {
     }
 
     /// What leaves now that `event` comes.
-    pub fn push<'a>(&mut self, event: Event<'a>, mut out: impl FnMut(FoldOutput<'_>)) {
+    pub(crate) fn push<'a>(&mut self, event: Event<'a>, mut out: impl FnMut(FoldOutput<'_>)) {
         let id = message_id(&event.members);
         match (std::mem::take(self), event.kind) {
             (SpanFolder::PendingSpan(span), EventType::ReasoningMessageStart)
@@ -238,7 +238,7 @@ pub(super) enum SpanWrapper {
 impl SpanWrapper {
     /// Whether the peer is told this event in a word of its own, if it is one of thinking. Who may have any version is where
     /// the agent said it so: from the start of a span or a message on, until that has ended.
-    pub fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
+    pub(crate) fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
         let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::ThinkingWithoutIds;
         if !is_reasoning(event.kind) || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)
         {
@@ -257,7 +257,7 @@ impl SpanWrapper {
     }
 
     /// What has to leave before this event, and what behind it.
-    pub fn wrap_message(
+    pub(crate) fn wrap_message(
         &mut self,
         event: &Event<'_>,
         side: PeerDialect,

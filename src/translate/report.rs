@@ -104,7 +104,7 @@ label_enum! {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BrokenRule {
     /// label of the repair or the loss that it made necessary
-    pub label: &'static str,
+    pub(crate) label: &'static str,
     /// the rule, as a sentence
     pub rule: &'static str,
 }
@@ -117,9 +117,9 @@ pub struct TranslationReport {
     /// by [`Loss`], in the order of its table
     pub losses: [u64; EventLoss::ALL.len()],
     /// the dialect of the agent, as far as it is known
-    pub agent: &'static str,
+    pub(crate) agent: &'static str,
     /// the dialect of the client
-    pub client: &'static str,
+    pub(crate) client: &'static str,
     /// events from the agent, by label of its dialect
     pub events_read: Box<[u64]>,
     /// events to the client, by label of its dialect
@@ -129,7 +129,7 @@ pub struct TranslationReport {
     /// the first rule that was broken
     pub broken_rule: Option<BrokenRule>,
     /// what happens to each event, where somebody asked for it
-    pub trace: Option<Box<ExplainTrace>>,
+    pub(crate) trace: Option<Box<ExplainTrace>>,
 }
 
 /// A turn to another dialect, in a stream whose dialect is told by what it says.
@@ -138,9 +138,9 @@ pub struct DialectSwitch {
     /// what showed it
     pub rule: &'static DetectionRule,
     /// the dialect that it was taken for
-    pub from_dialect: &'static str,
+    pub(crate) from_dialect: &'static str,
     /// events that were read before, by label of the dialect that it was taken for
-    pub events_read: Box<[u64]>,
+    pub(crate) events_read: Box<[u64]>,
 }
 
 impl TranslationReport {
@@ -156,19 +156,19 @@ impl TranslationReport {
     }
 
     /// Counts a repair.
-    pub fn count_repair(&mut self, repair: EventRepair) {
+    pub(crate) fn count_repair(&mut self, repair: EventRepair) {
         self.repairs[repair as usize] += 1;
         self.record(TraceEntry::Repair(repair), repair.label(), repair.rule());
     }
 
     /// Counts a repair of what the agent's dialect has in its own form: no rule is broken.
-    pub fn count_allowed_repair(&mut self, repair: EventRepair) {
+    pub(crate) fn count_allowed_repair(&mut self, repair: EventRepair) {
         self.repairs[repair as usize] += 1;
         self.record(TraceEntry::Repair(repair), repair.label(), None);
     }
 
     /// Counts a loss.
-    pub fn count_loss(&mut self, loss: EventLoss) {
+    pub(crate) fn count_loss(&mut self, loss: EventLoss) {
         self.losses[loss as usize] += 1;
         self.record(TraceEntry::Loss(loss), loss.label(), loss.rule());
     }

@@ -13,7 +13,7 @@ use std::fmt;
 const CONTEXT_DESCRIPTION: &str = "context";
 
 /// Most messages that one request may have.
-pub const MESSAGES_LIMIT: usize = 10_000;
+pub(crate) const MESSAGES_LIMIT: usize = 10_000;
 
 /// A request ready for the agent.
 #[derive(Debug)]
@@ -21,22 +21,22 @@ pub struct TranslatedRequest {
     /// the body, JSON
     pub body: String,
     /// the ids of the run
-    pub ids: RunIds,
+    pub(crate) ids: RunIds,
     /// how many members and messages the agent cannot take, by its dialect's policy
     pub downgraded: u64,
     /// what the conversation holds already, for the guard of the run's stream
     pub conversation: ConversationState,
     /// the canonical messages of the input with the ids that the client has for them, a JSON array, where they were to be kept
-    pub messages: Option<Box<str>>,
+    pub(crate) messages: Option<Box<str>>,
 }
 
 /// Why a request is refused: what is wrong, and where.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RequestRefusal {
     /// JSON Pointer to the culprit; empty for the whole body
-    pub pointer: String,
+    pub(crate) pointer: String,
     /// what is wrong with it
-    pub reason: String,
+    pub(crate) reason: String,
     /// whether it can be read, and offers a tool that is not allowed
     pub is_forbidden_tool: bool,
 }
@@ -92,7 +92,7 @@ pub fn translate_with_tools(
 ///
 /// # Errors
 /// As [`translate_allowing`].
-pub fn translate_with_messages(
+pub(crate) fn translate_with_messages(
     body: &[u8],
     client: PeerDialect,
     agent: PeerDialect,
@@ -140,7 +140,7 @@ fn decode_utf8(body: &[u8]) -> Result<&str, RequestRefusal> {
 ///
 /// # Errors
 /// When it is no JSON object, has no list of messages, or a member that no rule can read.
-pub fn decode_input<'a>(
+pub(crate) fn decode_input<'a>(
     body: &'a str,
     client: PeerDialect,
     fresh: &RunIds,
@@ -296,7 +296,7 @@ fn unpack_input(members: &mut Members<'_>, messages: &mut [MessageMembers<'stati
 
 /// Writes the canonical input for a dialect; also says how much of it the agent cannot take.
 #[must_use]
-pub fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
+pub(crate) fn encode_input(input: RunAgentInput<'_>, agent: PeerDialect) -> (String, u64) {
     let RunAgentInput { thread_id, run_id, messages, mut members } = input;
     let carries = CarryPolicy::for_request(agent);
     let mut messages = message::write(messages, agent, &carries);

@@ -51,9 +51,9 @@ struct SentEvent {
 #[derive(Clone, Debug, Default)]
 pub struct RoundTripOutcome {
     /// events that went out
-    pub events: usize,
+    pub(crate) events: usize,
     /// types of the events that were added
-    pub added: Vec<String>,
+    pub(crate) added: Vec<String>,
     /// events that were left out on purpose: their position from 0 on, and why
     pub losses: Vec<(usize, EventLoss)>,
     /// what went or changed
@@ -207,7 +207,7 @@ impl RoundTrip {
 ///
 /// # Errors
 /// When it is no request, or not even what became of it is.
-pub fn roundtrip_request(
+pub(crate) fn roundtrip_request(
     body: &[u8],
     from: PeerDialect,
     to: PeerDialect,

@@ -48,9 +48,9 @@ pub enum GuardMode {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StrictViolation {
     /// the rule
-    pub broken_rule: BrokenRule,
+    pub(crate) broken_rule: BrokenRule,
     /// `type` of the agent's event, as the agent wrote it and cut short; empty where it has none
-    pub event_type: String,
+    pub(crate) event_type: String,
 }
 
 impl std::fmt::Display for StrictViolation {
@@ -86,7 +86,7 @@ impl ConversationState {
 /// Watches over one run.
 #[derive(Debug)]
 pub(super) struct RunGuard {
-    pub mode: GuardMode,
+    pub(crate) mode: GuardMode,
     run: RunStateMachine,
     lanes: ChunkLanes,
     owners: ItemOwners,
@@ -102,11 +102,11 @@ pub(super) struct RunGuard {
     ending: Option<RunEnding>,
     violation: Option<StrictViolation>,
     /// bytes of ids that are kept until the run ends
-    pub retained_bytes: usize,
+    pub(crate) retained_bytes: usize,
 }
 
 impl RunGuard {
-    pub fn new(ids: Option<RunIds>, agent: &Dialect, client: &Dialect) -> Self {
+    pub(crate) fn new(ids: Option<RunIds>, agent: &Dialect, client: &Dialect) -> Self {
         let start = agent.rows.iter().find(|row| row.kind == EventType::RunStarted).map(|row| row.shape);
         RunGuard {
             mode: GuardMode::default(),
@@ -126,22 +126,22 @@ impl RunGuard {
     }
 
     /// Takes over what the conversation holds.
-    pub fn set_conversation(&mut self, conversation: ConversationState) {
+    pub(crate) fn set_conversation(&mut self, conversation: ConversationState) {
         self.conversation = conversation;
     }
 
     /// How the run ended, once its terminal event has left.
-    pub fn ending(&self) -> Option<RunEnding> {
+    pub(crate) fn ending(&self) -> Option<RunEnding> {
         self.ending
     }
 
     /// The first rule that was broken, in [`Mode::Strict`].
-    pub fn violation(&self) -> Option<&StrictViolation> {
+    pub(crate) fn violation(&self) -> Option<&StrictViolation> {
         self.violation.as_ref()
     }
 
     /// Looks back at a frame. `false` when the run may not go on.
-    pub fn may_continue(&mut self, data: &str, report: &TranslationReport) -> bool {
+    pub(crate) fn may_continue(&mut self, data: &str, report: &TranslationReport) -> bool {
         if let (GuardMode::Strict, Some(breach)) = (self.mode, report.broken_rule) {
             self.violation.get_or_insert_with(|| StrictViolation { broken_rule: breach, event_type: event_type(data) });
         }
@@ -149,7 +149,7 @@ impl RunGuard {
     }
 
     /// Lets `event` through, with whatever has to come before it.
-    pub fn process(
+    pub(crate) fn process(
         &mut self,
         event: Event<'_>,
         report: &mut TranslationReport,
@@ -189,7 +189,11 @@ impl RunGuard {
     /// Ends a run that was stopped on purpose: "close everything, RUN_FINISHED outcome cancelled" (specs §4.3). What is closed
     /// for it was left open by nobody's fault, so nothing is counted. Says nothing where the client heard what breaks the rules:
     /// then the state here is not the client's.
-    pub fn cancel(&mut self, report: &mut TranslationReport, next: &mut impl FnMut(Event<'_>, &mut TranslationReport)) {
+    pub(crate) fn cancel(
+        &mut self,
+        report: &mut TranslationReport,
+        next: &mut impl FnMut(Event<'_>, &mut TranslationReport),
+    ) {
         if self.ending.is_some() || (self.mode != GuardMode::Repair && report.broken_rule.is_some()) {
             return;
         }
@@ -206,7 +210,7 @@ impl RunGuard {
     }
 
     /// Takes note of the gateway's own error, which is the last word in every mode.
-    pub fn record_gateway_error(&mut self) {
+    pub(crate) fn record_gateway_error(&mut self) {
         self.ending = Some(RunEnding::Failed);
     }
 

@@ -65,7 +65,7 @@ const fn is_text(kind: EventType) -> bool {
 
 impl EventSequencer {
     /// What leaves now that `event` comes.
-    pub fn push<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
+    pub(crate) fn push<'a>(&mut self, event: Event<'a>, out: &mut impl FnMut(SequencerOutput<'_>)) {
         if event.kind == EventType::Raw || downgrade::is_empty_content(&event) {
             self.flush_calls(out);
             return out(SequencerOutput::AsIs(event));
@@ -159,7 +159,7 @@ impl EventSequencer {
     }
 
     /// What waits, in bytes.
-    pub fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 

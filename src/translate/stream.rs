@@ -127,7 +127,7 @@ impl Stream {
 
     /// The same stream, of which the client gets at most so many events and bytes, and [`Stream::fail`].
     #[must_use]
-    pub fn with_budget(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
+    pub(crate) fn with_budget(mut self, events: Option<u64>, bytes: Option<u64>) -> Self {
         self.writer.budget = OutputBudget::new(events, bytes);
         self
     }
@@ -149,26 +149,26 @@ impl Stream {
     /// Reads from a stream of the agent's that outlives the run, to be said before its first byte. Of its events those that
     /// say another run than `run_id` are left out, and with them what says none between them and the first that says
     /// ours. Without an id all are taken.
-    pub fn follow_run(&mut self, run_id: Option<&str>) {
+    pub(crate) fn follow_run(&mut self, run_id: Option<&str>) {
         self.follower = Some(Box::new(StreamFollower::new(run_id)));
     }
 
     /// The `id` of the last frame of a stream that is [followed](Stream::follow): the agent can be asked for what is
     /// behind it. `None` where that frame had none, and what came since the last id would come twice.
     #[must_use]
-    pub fn last_id(&self) -> Option<&str> {
+    pub(crate) fn last_id(&self) -> Option<&str> {
         self.follower.as_ref().and_then(|follow| follow.last_id())
     }
 
     /// How long the agent asks to wait before that (`retry`).
     #[must_use]
-    pub fn retry(&self) -> Option<std::time::Duration> {
+    pub(crate) fn retry(&self) -> Option<std::time::Duration> {
         self.frame_reader.retry()
     }
 
     /// Another body begins that was asked for behind [`Stream::last_id`]. What the last one left unfinished comes again,
     /// and what the agent repeats is left out.
-    pub fn resume(&mut self) {
+    pub(crate) fn resume(&mut self) {
         self.frame_reader.restart();
         if let Some(follow) = &mut self.follower {
             follow.resume();
@@ -214,7 +214,7 @@ impl Stream {
     ///
     /// # Errors
     /// As [`Stream::push`].
-    pub fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
+    pub(crate) fn push_event(&mut self, data: &str, now: i64, out: &mut Vec<u8>) -> Result<(), StreamError> {
         let Stream { reader, guard, tool_filter: tools, writer, report, dialects, buffer_limit: waiting, .. } = self;
         let to = OutputContext { out, report, now_ms: now };
         let mut sink =
@@ -331,7 +331,7 @@ impl Stream {
     }
 
     /// The same, for taking out what is counted elsewhere.
-    pub fn report_mut(&mut self) -> &mut TranslationReport {
+    pub(crate) fn report_mut(&mut self) -> &mut TranslationReport {
         &mut self.report
     }
 }

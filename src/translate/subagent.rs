@@ -17,7 +17,7 @@ pub(super) struct SubagentNames(Vec<(Json<'static>, Json<'static>)>);
 
 impl SubagentNames {
     /// The events that show what a subagent does; the first notes the canonical event.
-    pub fn write_events<'a>(&mut self, event: Event<'a>) -> Vec<(CollaborationStep, OutgoingEvent<'a>)> {
+    pub(crate) fn write_events<'a>(&mut self, event: Event<'a>) -> Vec<(CollaborationStep, OutgoingEvent<'a>)> {
         let text = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let id = text(Field::SubagentRunId);
         let message = (MemberKey::Known(Field::MessageId), id.clone());

@@ -55,44 +55,44 @@ pub(super) struct EventWriter {
     sequencer: EventSequencer,
     scratch: String,
     /// how canonical events are framed; every other dialect has SSE alone
-    pub framing: Framing,
+    pub(crate) framing: Framing,
     /// whether an event found no room in a frame: nothing is written any more
-    pub is_full: bool,
+    pub(crate) is_full: bool,
     /// how much may still leave
-    pub budget: OutputBudget,
+    pub(crate) budget: OutputBudget,
     /// numbers the frames, on a route whose clients may come back
-    pub frame_ids: Option<Box<FrameIds>>,
+    pub(crate) frame_ids: Option<Box<FrameIds>>,
 }
 
 /// The ids of frames: a token of the run, and a number that counts them.
 #[derive(Debug)]
 pub(super) struct FrameIds {
     /// what tells this run's ids from any other's
-    pub token: Box<str>,
+    pub(crate) token: Box<str>,
     /// the number of the last frame that left; 0 before the first
-    pub last_number: u64,
+    pub(crate) last_number: u64,
 }
 
 /// An event on its way out, sorted by what the dialect's row says.
 pub(super) struct OutgoingEvent<'a> {
     /// members that the dialect says as they are
-    pub members: Members<'a>,
+    pub(crate) members: Members<'a>,
     /// the dialect's own, carried until now
-    pub extensions: Members<'static>,
+    pub(crate) extensions: Members<'static>,
     /// members that only canonical AG-UI has
-    pub canonical: Members<'a>,
+    pub(crate) canonical: Members<'a>,
     /// the canonical event that this one stands for, when it is not the row's own
-    pub canonical_type: Option<&'static str>,
+    pub(crate) canonical_type: Option<&'static str>,
 }
 
 /// Where frames go, and what else writing touches.
 pub(super) struct OutputContext<'o> {
     /// bytes for the client
-    pub out: &'o mut Vec<u8>,
+    pub(crate) out: &'o mut Vec<u8>,
     /// counts
-    pub report: &'o mut TranslationReport,
+    pub(crate) report: &'o mut TranslationReport,
     /// ms since the epoch, for durations that a dialect wants said
-    pub now_ms: i64,
+    pub(crate) now_ms: i64,
 }
 
 /// What has to wait for later events, or needs others around it, on one side of a route.
@@ -134,7 +134,7 @@ fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
 
 impl EventWriter {
     /// A writer for `side`, of a run whose ids may be known before it says them.
-    pub fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
+    pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
         let content = peer.dialect.row_for_kind(EventType::TextMessageContent, peer.peer_version).map(|(_, row)| row);
         EventWriter {
             peer,
@@ -162,7 +162,7 @@ impl EventWriter {
     }
 
     /// What waits, and what is remembered of calls that have no result yet, in bytes.
-    pub fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.open_calls.retained_bytes()
             + self.args_buffer.buffered_bytes()
             + self.message_buffer.buffered_bytes()
@@ -170,7 +170,7 @@ impl EventWriter {
     }
 
     /// Writes one event.
-    pub fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
+    pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
         if self.peer.dialect.carry_location == CarryLocation::Native {
             return self.write_canonical(event, to);
         }

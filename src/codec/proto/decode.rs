@@ -33,11 +33,11 @@ pub(super) struct JsonBuffer {
 }
 
 impl JsonBuffer {
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         JsonBuffer { out: String::new(), limit, dropped: 0 }
     }
 
-    pub fn push(&mut self, piece: &str) -> Result<(), MessageError> {
+    pub(crate) fn push(&mut self, piece: &str) -> Result<(), MessageError> {
         if self.out.len() + piece.len() > self.limit {
             return Err(MessageError::TooLarge);
         }
@@ -46,7 +46,7 @@ impl JsonBuffer {
     }
 
     /// Appends a JSON string.
-    pub fn string(&mut self, text: &str) -> Result<(), MessageError> {
+    pub(crate) fn string(&mut self, text: &str) -> Result<(), MessageError> {
         if text.bytes().all(|byte| byte >= b' ' && byte != b'"' && byte != b'\\') {
             self.push("\"")?;
             self.push(text)?;
@@ -55,15 +55,15 @@ impl JsonBuffer {
         self.push(Json::string(text).as_str())
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.out.len()
     }
 
-    pub fn truncate(&mut self, length: usize) {
+    pub(crate) fn truncate(&mut self, length: usize) {
         self.out.truncate(length);
     }
 
-    pub fn into_string(self) -> String {
+    pub(crate) fn into_string(self) -> String {
         self.out
     }
 

@@ -15,7 +15,7 @@ const BINARY_PART: &str = "binary";
 
 /// How an event was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WireFidelity {
+pub(crate) enum WireFidelity {
     /// The wire says all of it.
     Exact,
     /// The wire does not, so its exact text is carried in its metadata.
@@ -26,7 +26,7 @@ pub enum WireFidelity {
 
 /// The event is larger than a frame may be; nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct EventTooLarge;
+pub(crate) struct EventTooLarge;
 
 impl fmt::Display for EventTooLarge {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -40,7 +40,11 @@ impl std::error::Error for EventTooLarge {}
 ///
 /// # Errors
 /// When the frame would be larger than [`FRAME_LIMIT`].
-pub fn encode_frame(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>]) -> Result<WireFidelity, EventTooLarge> {
+pub(crate) fn encode_frame(
+    out: &mut Vec<u8>,
+    kind: EventType,
+    members: &[Member<'_>],
+) -> Result<WireFidelity, EventTooLarge> {
     let start = out.len();
     if write_event(out, kind, members, None) {
         return finish_frame(out, start).map(|()| WireFidelity::Exact);

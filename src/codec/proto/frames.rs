@@ -72,7 +72,7 @@ impl Default for ProtoDecoder {
 impl ProtoDecoder {
     /// A decoder whose frames, and their JSON texts, have up to `limit` bytes.
     #[must_use]
-    pub fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         ProtoDecoder { buffer: Vec::new(), limit, error: None }
     }
 

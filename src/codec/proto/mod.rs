@@ -32,7 +32,7 @@ mod tests;
 mod value;
 mod wire;
 
-pub use encode::{EventTooLarge, WireFidelity, encode_frame};
+pub(crate) use encode::{EventTooLarge, WireFidelity, encode_frame};
 pub use frames::{ProtoDecoder, ProtoError, ProtoStep, to_data_url};
 
 use std::fmt;
@@ -41,7 +41,7 @@ use std::fmt;
 pub const MEDIA_TYPE: &str = "application/vnd.ag-ui.event+proto";
 
 /// The largest frame in bytes, its length included: 10 MiB, the bound of `@ag-ui/client`.
-pub const FRAME_LIMIT: usize = 10 << 20;
+pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
 /// Bytes of the length before each message.
 const HEADER_LEN: usize = 4;

@@ -10,8 +10,8 @@ use crate::event::{EventType, Field as F};
 pub(super) struct MessageSchema {
     /// its name in the schema, for the test that compares them
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the table"))]
-    pub name: &'static str,
-    pub body: MessageBody,
+    pub(crate) name: &'static str,
+    pub(crate) body: MessageBody,
 }
 
 /// What a message is made of.
@@ -26,22 +26,22 @@ pub(super) enum MessageBody {
 /// One alternative of a union.
 #[derive(Debug)]
 pub(super) struct UnionArm {
-    pub number: u32,
+    pub(crate) number: u32,
     /// value of `type`
-    pub type_value: &'static str,
-    pub schema: &'static MessageSchema,
+    pub(crate) type_value: &'static str,
+    pub(crate) schema: &'static MessageSchema,
 }
 
 /// One field of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FieldRow {
-    pub number: u32,
+    pub(crate) number: u32,
     /// the field's name in the schema, in camelCase
     #[cfg_attr(not(test), expect(dead_code, reason = "read by the test of the table"))]
-    pub name: &'static str,
-    pub location: JsonLocation,
-    pub field_type: FieldType,
-    pub when_absent: AbsentField,
+    pub(crate) name: &'static str,
+    pub(crate) location: JsonLocation,
+    pub(crate) field_type: FieldType,
+    pub(crate) when_absent: AbsentField,
 }
 
 /// Where a field stands in JSON.
@@ -95,11 +95,11 @@ pub(super) enum AbsentField {
 #[derive(Debug)]
 pub(super) struct EventSchema {
     /// number of its field in the envelope
-    pub arm: u32,
+    pub(crate) arm: u32,
     /// its number in the enum `EventType`, which is another numbering
-    pub number: u32,
+    pub(crate) number: u32,
     /// everything but `base_event`
-    pub rows: &'static [FieldRow],
+    pub(crate) rows: &'static [FieldRow],
 }
 
 /// Number of `base_event` in every event.

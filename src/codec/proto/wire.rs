@@ -30,12 +30,12 @@ pub(super) struct FieldReader<'a> {
 }
 
 impl<'a> FieldReader<'a> {
-    pub fn new(bytes: &'a [u8]) -> Self {
+    pub(crate) fn new(bytes: &'a [u8]) -> Self {
         FieldReader { rest: bytes }
     }
 
     /// The next field, `None` at the end of the message.
-    pub fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, MessageError> {
+    pub(crate) fn next(&mut self) -> Result<Option<(u32, WireValue<'a>)>, MessageError> {
         let mut groups = 0usize;
         loop {
             if self.rest.is_empty() {

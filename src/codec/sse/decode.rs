@@ -63,7 +63,7 @@ pub struct SseFrame<'a> {
     /// the frame lay whole inside it and has one `data` line of valid UTF-8.
     pub data: Cow<'a, str>,
     /// The event name, if one was sent that is not empty.
-    pub event: Option<Cow<'a, str>>,
+    pub(crate) event: Option<Cow<'a, str>>,
     /// The last `id` sent since the frame before: in this frame, or in a block without data, which
     /// is no frame. An empty text is an id too; it says that the client shall forget the last one.
     pub id: Option<Cow<'a, str>>,
@@ -77,7 +77,7 @@ impl Default for SseDecoder {
 
 impl SseDecoder {
     /// A decoder for one body.
-    pub fn new(limits: SseLimits) -> Self {
+    pub(crate) fn new(limits: SseLimits) -> Self {
         Self {
             limits,
             retry: None,
@@ -130,7 +130,7 @@ impl SseDecoder {
     /// final empty line, the incomplete event is not dispatched.)" Agents do forget the last blank
     /// line, and `@ag-ui/client` hands such an event on; so does this. It is right only where the
     /// body ended cleanly: a body that broke off must be dropped, not finished.
-    pub fn finish(&mut self) -> SseStep<'static> {
+    pub(crate) fn finish(&mut self) -> SseStep<'static> {
         let rest = self.read_rest();
         self.step_from(rest)
     }
@@ -162,14 +162,14 @@ impl SseDecoder {
     }
 
     /// Forgets what is unfinished: another body begins, as after the last one broke off. A decoder that is broken stays so.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         if let DecoderState::Reading { lines, pending } = &mut self.state {
             (*lines, *pending) = (LineSplitter::default(), PendingFrame::default());
         }
     }
 
     /// The last reconnection time that the stream asked for.
-    pub fn retry(&self) -> Option<Duration> {
+    pub(crate) fn retry(&self) -> Option<Duration> {
         self.retry
     }
 

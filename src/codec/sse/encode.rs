@@ -10,13 +10,13 @@ use std::io::Write as _;
 /// A frame that [`begin`] opened and [`end`] has to close; owns the place where its data begins.
 #[derive(Debug)]
 #[must_use = "an opened frame has to be closed with `end`"]
-pub struct OpenFrame {
+pub(crate) struct OpenFrame {
     data_start: usize,
 }
 
 /// Why an id or an event name cannot be written. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum InvalidSseField {
+pub(crate) enum InvalidSseField {
     /// The id holds LF, CR or NUL.
     Id,
     /// The event name holds LF, CR or NUL.
@@ -37,7 +37,7 @@ impl std::error::Error for InvalidSseField {}
 /// Writes one frame: `data: …` and a blank line.
 ///
 /// LF, CR and CRLF in `data` each begin another `data` line, so the reader sees LF for all three.
-pub fn write_frame(out: &mut Vec<u8>, data: &str) {
+pub(crate) fn write_frame(out: &mut Vec<u8>, data: &str) {
     write_lines(out, b"data: ", data);
     out.push(b'\n');
 }
@@ -47,7 +47,7 @@ pub fn write_frame(out: &mut Vec<u8>, data: &str) {
 /// # Errors
 /// [`BadField`] when the id or the name holds LF, CR or NUL. They are refused and not repaired,
 /// because an id is echoed by the client and has to come back as it was sent.
-pub fn write_frame_with(
+pub(crate) fn write_frame_with(
     out: &mut Vec<u8>,
     id: Option<&str>,
     event: Option<&str>,
@@ -64,7 +64,7 @@ pub fn write_frame_with(
 ///
 /// # Errors
 /// As [`frame_with`].
-pub fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), InvalidSseField> {
+pub(crate) fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) -> Result<(), InvalidSseField> {
     if id.is_some_and(|id| !is_single_line(id)) {
         return Err(InvalidSseField::Id);
     }
@@ -83,7 +83,7 @@ pub fn write_fields(out: &mut Vec<u8>, id: Option<&str>, event: Option<&str>) ->
 
 /// Writes the `id` line of the frame that comes next: `id: <token>-<number>`. The token holds no line end and no NUL; that is
 /// checked in debug builds only, because it is made by the caller and not by a peer.
-pub fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
+pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.
     let _ = writeln!(out, "id: {token}-{number}");
@@ -91,7 +91,7 @@ pub fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
 
 /// Opens a frame whose data the caller appends itself: UTF-8 that holds no LF and no CR, such as
 /// JSON written without indentation. [`end`] closes it.
-pub fn begin_frame(out: &mut Vec<u8>) -> OpenFrame {
+pub(crate) fn begin_frame(out: &mut Vec<u8>) -> OpenFrame {
     out.extend_from_slice(b"data: ");
     OpenFrame { data_start: out.len() }
 }
@@ -99,7 +99,7 @@ pub fn begin_frame(out: &mut Vec<u8>) -> OpenFrame {
 /// Closes the frame that [`begin`] opened in the same `out`.
 ///
 /// That the data holds no line end is checked in debug builds only; it is what the caller promised.
-pub fn end_frame(out: &mut Vec<u8>, open: OpenFrame) {
+pub(crate) fn end_frame(out: &mut Vec<u8>, open: OpenFrame) {
     debug_assert!(
         out.get(open.data_start..).is_some_and(|data| memchr::memchr2(b'\n', b'\r', data).is_none()),
         "the data of an open frame holds a line end, or is gone"
@@ -109,7 +109,7 @@ pub fn end_frame(out: &mut Vec<u8>, open: OpenFrame) {
 
 /// Writes a comment, which keeps a connection alive and reaches no listener: `: …` and a blank
 /// line. A line end in `text` begins another comment line.
-pub fn write_comment(out: &mut Vec<u8>, text: &str) {
+pub(crate) fn write_comment(out: &mut Vec<u8>, text: &str) {
     write_lines(out, b": ", text);
     out.push(b'\n');
 }

@@ -20,16 +20,16 @@ mod tests;
 use std::fmt;
 
 pub use decode::{SseDecoder, SseFrame, SseStep};
-pub use encode::{
+pub(crate) use encode::{
     InvalidSseField, OpenFrame, begin_frame, end_frame, write_comment, write_fields, write_frame, write_frame_with,
     write_id,
 };
 
 /// The longest line in bytes, without its line end: 10 MiB, the bound of `@ag-ui/client`.
-pub const LINE_LIMIT: usize = 10 << 20;
+pub(crate) const LINE_LIMIT: usize = 10 << 20;
 
 /// The largest data of one frame in bytes, lines joined: 10 MiB, the bound of `@ag-ui/client`.
-pub const FRAME_LIMIT: usize = 10 << 20;
+pub(crate) const FRAME_LIMIT: usize = 10 << 20;
 
 /// What one stream may make its decoder hold.
 ///
@@ -69,7 +69,7 @@ pub enum SseError {
 impl SseError {
     /// Whether the next frame of the same stream can still be read: never, because the bytes
     /// that would tell where it starts were not kept.
-    pub fn may_continue(self) -> bool {
+    pub(crate) fn may_continue(self) -> bool {
         match self {
             Self::LineTooLong { .. } | Self::FrameTooLarge { .. } => false,
         }

@@ -7,15 +7,15 @@ use crate::dialect::{self, PeerDialect};
 /// What tells routes apart: no two may have one of these in common.
 #[derive(Default)]
 pub(super) struct RouteIdentifiers {
-    pub paths: Vec<LocatedValue<String>>,
-    pub names: Vec<LocatedValue<String>>,
-    pub events: Vec<LocatedValue<PathTemplate>>,
+    pub(crate) paths: Vec<LocatedValue<String>>,
+    pub(crate) names: Vec<LocatedValue<String>>,
+    pub(crate) events: Vec<LocatedValue<PathTemplate>>,
     /// where runs are found that outlive their clients
-    pub runs: Vec<LocatedValue<[PathTemplate; 2]>>,
+    pub(crate) runs: Vec<LocatedValue<[PathTemplate; 2]>>,
 }
 
 impl RouteIdentifiers {
-    pub fn add(&mut self, path: Option<LocatedValue<String>>, name: Option<LocatedValue<String>>) {
+    pub(crate) fn add(&mut self, path: Option<LocatedValue<String>>, name: Option<LocatedValue<String>>) {
         // A path that was there before is noted as such; that it is a name as well would be the same mistake again.
         let again = |name: &LocatedValue<String>| {
             let is_path = path.as_ref().is_some_and(|path| path.position == name.position);

@@ -18,13 +18,13 @@ pub struct AuthSpec {
     /// The gateway's own URL, for protected resource metadata (RFC 9728) and `WWW-Authenticate`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Url>")]
-    pub resource: Option<SpannedText>,
+    pub(crate) resource: Option<SpannedText>,
     /// Issuers of JSON Web Tokens.
     #[schemars(with = "Vec<IssuerSpec>")]
-    pub issuers: Vec<Spanned<IssuerSpec>>,
+    pub(crate) issuers: Vec<Spanned<IssuerSpec>>,
     /// Lists of API keys.
     #[schemars(with = "Vec<ApiKeyListSpec>")]
-    pub api_keys: Vec<Spanned<ApiKeyListSpec>>,
+    pub(crate) api_keys: Vec<Spanned<ApiKeyListSpec>>,
 }
 
 /// One issuer of JSON Web Tokens. Its keys are found by OIDC discovery unless one of `jwks_url`, `jwks_file`,
@@ -35,63 +35,63 @@ pub struct IssuerSpec {
     /// The issuer in routes, metrics and logs. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub name: Option<SpannedText>,
+    pub(crate) name: Option<SpannedText>,
     /// What `iss` has to say, to the letter. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub issuer: Option<SpannedText>,
+    pub(crate) issuer: Option<SpannedText>,
     /// What `aud` has to hold: one value, or a list of which one is enough. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::ScalarOrListKind<kind::Text>")]
-    pub audience: Option<Spanned<ScalarOrList>>,
+    pub(crate) audience: Option<Spanned<ScalarOrList>>,
     /// A JWKS at an https URL (http on loopback).
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Url>")]
-    pub jwks_url: Option<SpannedText>,
+    pub(crate) jwks_url: Option<SpannedText>,
     /// A JWKS in a file.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub jwks_file: Option<SpannedText>,
+    pub(crate) jwks_file: Option<SpannedText>,
     /// Public keys in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub public_key_file: Option<SpannedText>,
+    pub(crate) public_key_file: Option<SpannedText>,
     /// A file with a shared secret, for HS256, HS384 and HS512.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub secret_file: Option<SpannedText>,
+    pub(crate) secret_file: Option<SpannedText>,
     /// A shared secret; write it as a variable: `${TOKEN_SECRET}`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub secret: Option<SpannedText>,
+    pub(crate) secret: Option<SpannedText>,
     /// What its tokens may be signed with. Every algorithm that its keys have when left out.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Algorithm>")]
-    pub algorithms: Vec<SpannedText>,
+    pub(crate) algorithms: Vec<SpannedText>,
     /// What `typ` may say; `[JWT, at+jwt]` when left out. A token without `typ` is taken.
     #[serde(default = "types")]
     #[schemars(with = "Vec<kind::Text>")]
-    pub types: Vec<SpannedText>,
+    pub(crate) types: Vec<SpannedText>,
     /// How far clocks may differ; at most 60s.
     #[serde(default = "leeway")]
     #[schemars(with = "kind::Duration")]
-    pub leeway: SpannedText,
+    pub(crate) leeway: SpannedText,
     /// The claim that says who calls.
     #[serde(default = "subject_claim")]
     #[schemars(with = "kind::Text")]
-    pub subject_claim: SpannedText,
+    pub(crate) subject_claim: SpannedText,
     /// The claim that says on whose behalf. A dot steps into an object: `org.id`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub tenant_claim: Option<SpannedText>,
+    pub(crate) tenant_claim: Option<SpannedText>,
     /// The claim that names the caller's tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub tier_claim: Option<SpannedText>,
+    pub(crate) tier_claim: Option<SpannedText>,
     /// The claim that lists scopes: a text with blanks between, or a list.
     #[serde(default = "scopes_claim")]
     #[schemars(with = "kind::Text")]
-    pub scopes_claim: SpannedText,
+    pub(crate) scopes_claim: SpannedText,
 }
 
 fn types() -> Vec<SpannedText> {
@@ -117,19 +117,19 @@ pub struct ApiKeyListSpec {
     /// The list in routes, metrics and logs. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub name: Option<SpannedText>,
+    pub(crate) name: Option<SpannedText>,
     /// The field that callers put their key in; `authorization` takes it as a bearer token.
     #[serde(default = "key_header")]
     #[schemars(with = "kind::Field")]
-    pub header: SpannedText,
+    pub(crate) header: SpannedText,
     /// A YAML file with `keys`, as below. It is read again when it changes.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub file: Option<SpannedText>,
+    pub(crate) file: Option<SpannedText>,
     /// Keys that stand here.
     #[serde(default)]
     #[schemars(with = "Vec<ApiKeySpec>")]
-    pub keys: Vec<Spanned<ApiKeySpec>>,
+    pub(crate) keys: Vec<Spanned<ApiKeySpec>>,
 }
 
 fn key_header() -> SpannedText {
@@ -143,31 +143,31 @@ pub struct ApiKeySpec {
     /// The key in logs, never the key itself. Required, unique in its list.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub id: Option<SpannedText>,
+    pub(crate) id: Option<SpannedText>,
     /// SHA-256 of the key, 64 hexadecimal digits. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Digest")]
-    pub sha256: Option<SpannedText>,
+    pub(crate) sha256: Option<SpannedText>,
     /// Who calls; the `id` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub subject: Option<SpannedText>,
+    pub(crate) subject: Option<SpannedText>,
     /// On whose behalf.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub tenant: Option<SpannedText>,
+    pub(crate) tenant: Option<SpannedText>,
     /// The caller's tier.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub tier: Option<SpannedText>,
+    pub(crate) tier: Option<SpannedText>,
     /// What it may do.
     #[serde(default)]
     #[schemars(with = "Vec<kind::Text>")]
-    pub scopes: Vec<SpannedText>,
+    pub(crate) scopes: Vec<SpannedText>,
     /// From when on it is refused: `2027-01-31` or `2027-01-31T12:00:00Z`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Moment>")]
-    pub expires: Option<SpannedText>,
+    pub(crate) expires: Option<SpannedText>,
 }
 
 /// A file of API keys.
@@ -176,7 +176,7 @@ pub struct ApiKeySpec {
 pub struct ApiKeyFile {
     /// The keys.
     #[schemars(with = "Vec<ApiKeySpec>")]
-    pub keys: Vec<Spanned<ApiKeySpec>>,
+    pub(crate) keys: Vec<Spanned<ApiKeySpec>>,
 }
 
 /// What has to be true of a caller. Each key that is written has to hold.
@@ -185,13 +185,13 @@ pub struct ApiKeyFile {
 pub struct RequireSpec {
     /// Claims of its token: each has to be, or hold, one of the values. A dot steps into an object.
     #[schemars(with = "BTreeMap<String, kind::ScalarOrListKind<kind::Text>>")]
-    pub claims: BTreeMap<String, Spanned<ScalarOrList>>,
+    pub(crate) claims: BTreeMap<String, Spanned<ScalarOrList>>,
     /// Scopes, all of them.
     #[schemars(with = "Vec<kind::Text>")]
-    pub scopes: Vec<SpannedText>,
+    pub(crate) scopes: Vec<SpannedText>,
     /// Tenants, one of them.
     #[schemars(with = "Vec<kind::Text>")]
-    pub tenants: Vec<SpannedText>,
+    pub(crate) tenants: Vec<SpannedText>,
 }
 
 /// How large and long one run may get; over it the run ends with `RUN_ERROR`. No limits unless set.
@@ -201,15 +201,15 @@ pub struct RunLimitsSpec {
     /// Events for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub events: Option<SpannedText>,
+    pub(crate) events: Option<SpannedText>,
     /// Bytes for the client.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Size>")]
-    pub bytes: Option<SpannedText>,
+    pub(crate) bytes: Option<SpannedText>,
     /// From the request to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Duration>")]
-    pub duration: Option<SpannedText>,
+    pub(crate) duration: Option<SpannedText>,
 }
 
 /// Pages of which origins may call.
@@ -219,15 +219,15 @@ pub struct CorsSpec {
     /// Such as `https://app.example.com`, or `*` for any. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::ScalarOrListKind<kind::WebOrigin>")]
-    pub origins: Option<Spanned<ScalarOrList>>,
+    pub(crate) origins: Option<Spanned<ScalarOrList>>,
     /// Whether browsers send cookies along: `true` or `false`. Never with `*`.
     #[serde(default = "credentials")]
     #[schemars(with = "kind::Truth")]
-    pub credentials: SpannedText,
+    pub(crate) credentials: SpannedText,
     /// How long a browser may keep the answer to a preflight.
     #[serde(default = "max_age")]
     #[schemars(with = "kind::Duration")]
-    pub max_age: SpannedText,
+    pub(crate) max_age: SpannedText,
 }
 
 fn credentials() -> SpannedText {
@@ -255,11 +255,11 @@ pub struct UpstreamHeaderMapping {
     /// What stands before the content.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub prefix: Option<SpannedText>,
+    pub(crate) prefix: Option<SpannedText>,
     /// The file; white space at its end is not part of the value, and it is read again when it changes. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::FileName")]
-    pub file: Option<SpannedText>,
+    pub(crate) file: Option<SpannedText>,
 }
 
 /// A rate limit.
@@ -269,32 +269,32 @@ pub struct RateLimitSpec {
     /// The limit in routes, metrics, logs and answers. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Text")]
-    pub name: Option<SpannedText>,
+    pub(crate) name: Option<SpannedText>,
     /// Whose requests are counted together: `caller` (a subject of a tenant; the address where nobody has to say who it
     /// is), `tenant`, `claim:<name>`, `address` (of IPv6 the /64 network), `header:<name>`, or `route`.
     #[serde(default = "limit_key")]
     #[schemars(with = "kind::LimitKey")]
-    pub key: SpannedText,
+    pub(crate) key: SpannedText,
     /// How many requests come back in `per`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Count")]
-    pub requests: Option<SpannedText>,
+    pub(crate) requests: Option<SpannedText>,
     /// In what time. A duration of at most a day.
     #[serde(default = "per")]
     #[schemars(with = "kind::Duration")]
-    pub per: SpannedText,
+    pub(crate) per: SpannedText,
     /// How many may come at once; `requests` when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub burst: Option<SpannedText>,
+    pub(crate) burst: Option<SpannedText>,
     /// Other quotas for callers of a tier, by its name.
     #[serde(default)]
     #[schemars(with = "BTreeMap<String, TierSpec>")]
-    pub tiers: BTreeMap<String, Spanned<TierSpec>>,
+    pub(crate) tiers: BTreeMap<String, Spanned<TierSpec>>,
     /// Whether replicas count together, in `redis`: `true` or `false`.
     #[serde(default = "shared")]
     #[schemars(with = "kind::Truth")]
-    pub shared: SpannedText,
+    pub(crate) shared: SpannedText,
 }
 
 fn limit_key() -> SpannedText {
@@ -316,11 +316,11 @@ pub struct TierSpec {
     /// How many requests come back in `per` of the rate limit. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Count")]
-    pub requests: Option<SpannedText>,
+    pub(crate) requests: Option<SpannedText>,
     /// How many may come at once. When left out, the `burst` of the rate limit where that is written, else `requests`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Count>")]
-    pub burst: Option<SpannedText>,
+    pub(crate) burst: Option<SpannedText>,
 }
 
 /// A Redis or Valkey.
@@ -330,23 +330,23 @@ pub struct RedisSpec {
     /// `redis://host:6379/0`, or `rediss://` for TLS. Put a password in through a variable or `password_file`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::RedisUrl")]
-    pub url: Option<SpannedText>,
+    pub(crate) url: Option<SpannedText>,
     /// A file with the password.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub password_file: Option<SpannedText>,
+    pub(crate) password_file: Option<SpannedText>,
     /// What the names of our keys begin with.
     #[serde(default = "prefix")]
     #[schemars(with = "kind::Text")]
-    pub prefix: SpannedText,
+    pub(crate) prefix: SpannedText,
     /// How long an answer may take before it is done without.
     #[serde(default = "deadline")]
     #[schemars(with = "kind::Duration")]
-    pub deadline: SpannedText,
+    pub(crate) deadline: SpannedText,
     /// What is done then: each replica counts by itself (`local`), everybody may call (`allow`), or nobody (`deny`).
     #[serde(default = "on_error")]
     #[schemars(with = "kind::OnError")]
-    pub on_error: SpannedText,
+    pub(crate) on_error: SpannedText,
 }
 
 fn prefix() -> SpannedText {

@@ -7,9 +7,9 @@ use super::{ListenersSpec, SpannedText};
 /// Of a whole file these keys alone; whatever else stands there may be wrong, or unknown to this version.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub struct AdminEndpointsSpec {
+pub(crate) struct AdminEndpointsSpec {
     /// As in [`super::File`].
-    pub listeners: ListenersSpec,
+    pub(crate) listeners: ListenersSpec,
     /// As in [`super::File`].
-    pub run_dir: Option<SpannedText>,
+    pub(crate) run_dir: Option<SpannedText>,
 }

@@ -14,14 +14,14 @@ use super::{SpannedText, kind, synthetic_text};
 /// such as `unix:/run/diglot/data.sock`, or a mapping with one of them as its `address`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub struct ListenersSpec {
+pub(crate) struct ListenersSpec {
     /// The data plane: what clients connect to. One listener or a list.
     #[schemars(with = "SocketListSpec")]
-    pub data: Spanned<SocketListSpec>,
+    pub(crate) data: Spanned<SocketListSpec>,
     /// Liveness, readiness and metrics, and nothing else. One listener or a list; `[]` turns it off. Loopback unless
     /// set: a deployment puts it on the wildcard (`0.0.0.0:8788`), where kubelet and Prometheus reach it.
     #[schemars(with = "SocketListSpec")]
-    pub status: Spanned<SocketListSpec>,
+    pub(crate) status: Spanned<SocketListSpec>,
 }
 
 impl Default for ListenersSpec {
@@ -37,7 +37,7 @@ impl Default for ListenersSpec {
 /// One listener or a list of them.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum SocketListSpec {
+pub(crate) enum SocketListSpec {
     /// `data: 127.0.0.1:8787`, or a mapping
     One(SocketSpec),
     /// `data: [127.0.0.1:8787, {address: 0.0.0.0:8443, tls: …}]`
@@ -47,7 +47,7 @@ pub enum SocketListSpec {
 /// A listener: its address alone, or a mapping.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(untagged)]
-pub enum SocketSpec {
+pub(crate) enum SocketSpec {
     /// `127.0.0.1:8787`
     Address(#[schemars(with = "kind::Address")] String),
     /// `{address: 0.0.0.0:8443, tls: {cert: tls.crt, key: tls.key}}`
@@ -57,47 +57,47 @@ pub enum SocketSpec {
 /// The mapping form of a listener.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct SocketMapping {
+pub(crate) struct SocketMapping {
     /// An IP address and a port, or `unix:` and the absolute path of a socket. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Address")]
-    pub address: Option<SpannedText>,
+    pub(crate) address: Option<SpannedText>,
     /// Who may open a Unix socket, as its file's permissions in octal.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Mode>")]
-    pub mode: Option<SpannedText>,
+    pub(crate) mode: Option<SpannedText>,
     /// A certificate: then the listener speaks TLS, and nothing else.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<ListenerTlsSpec>")]
-    pub tls: Option<Spanned<ListenerTlsSpec>>,
+    pub(crate) tls: Option<Spanned<ListenerTlsSpec>>,
     /// Whether each connection has to begin with a header of the PROXY protocol, version 1 or 2: `true` or `false`. The
     /// address that it names is that of the client if the connection comes from one of `trusted_proxies`.
     #[serde(default = "proxy_protocol")]
     #[schemars(with = "kind::Truth")]
-    pub proxy_protocol: SpannedText,
+    pub(crate) proxy_protocol: SpannedText,
 }
 
 /// What a listener shows and asks for in TLS. The files are read again when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct ListenerTlsSpec {
+pub(crate) struct ListenerTlsSpec {
     /// A file with the certificate in PEM, and behind it those of the authorities between it and the root. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::FileName")]
-    pub cert: Option<SpannedText>,
+    pub(crate) cert: Option<SpannedText>,
     /// A file with its private key in PEM. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::FileName")]
-    pub key: Option<SpannedText>,
+    pub(crate) key: Option<SpannedText>,
     /// A file with the authorities in PEM whose certificates clients show. Clients need none when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub client_ca: Option<SpannedText>,
+    pub(crate) client_ca: Option<SpannedText>,
     /// Whether a client without a certificate is turned away (`required`, what counts when left out) or not (`optional`);
     /// one with a certificate of somebody else always is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::ClientAuth>")]
-    pub client_auth: Option<SpannedText>,
+    pub(crate) client_auth: Option<SpannedText>,
 }
 
 fn proxy_protocol() -> SpannedText {

@@ -37,16 +37,16 @@ pub struct UpstreamMapping {
     /// An `http` or `https` URL, or `unix:/run/agent.sock:/chat`. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::AgentUrl")]
-    pub url: Option<SpannedText>,
+    pub(crate) url: Option<SpannedText>,
     /// Its share of the runs beside the other upstreams of the route, from 1 to 1000.
     #[serde(default = "weight")]
     #[schemars(with = "kind::Weight")]
-    pub weight: SpannedText,
+    pub(crate) weight: SpannedText,
     /// Which HTTP it is spoken to in: `1`, `2` (by prior knowledge, over TLS by ALPN), or `auto`: HTTP/1.1, and over TLS
     /// what it prefers.
     #[serde(default = "http")]
     #[schemars(with = "kind::Http")]
-    pub http: SpannedText,
+    pub(crate) http: SpannedText,
 }
 
 fn weight() -> SpannedText {
@@ -64,19 +64,19 @@ pub struct UpstreamTlsSpec {
     /// A file with the certificates that an agent's one has to come from, in PEM. Those of the system when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub ca: Option<SpannedText>,
+    pub(crate) ca: Option<SpannedText>,
     /// A file with the gateway's own certificate, and those between it and its root, in PEM; with `key`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub cert: Option<SpannedText>,
+    pub(crate) cert: Option<SpannedText>,
     /// A file with the key of `cert`, in PEM.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::FileName>")]
-    pub key: Option<SpannedText>,
+    pub(crate) key: Option<SpannedText>,
     /// The name that an agent's certificate has to be for. The host of its URL when left out.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
-    pub server_name: Option<SpannedText>,
+    pub(crate) server_name: Option<SpannedText>,
 }
 
 /// How agents are asked whether they are well.
@@ -86,19 +86,19 @@ pub struct HealthCheckSpec {
     /// What is asked for with GET; an answer of 2xx means that the agent is well. Without it a connection is enough.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Path>")]
-    pub path: Option<SpannedText>,
+    pub(crate) path: Option<SpannedText>,
     /// How long after one check the next one comes.
     #[schemars(with = "kind::Duration")]
-    pub interval: SpannedText,
+    pub(crate) interval: SpannedText,
     /// How long an agent may take to answer.
     #[schemars(with = "kind::Duration")]
-    pub timeout: SpannedText,
+    pub(crate) timeout: SpannedText,
     /// How many checks in a row have to pass until an agent that failed gets runs again.
     #[schemars(with = "kind::Count")]
-    pub healthy: SpannedText,
+    pub(crate) healthy: SpannedText,
     /// How many have to fail until it gets none.
     #[schemars(with = "kind::Count")]
-    pub unhealthy: SpannedText,
+    pub(crate) unhealthy: SpannedText,
 }
 
 impl Default for HealthCheckSpec {
@@ -119,11 +119,11 @@ impl Default for HealthCheckSpec {
 pub struct EjectionSpec {
     /// How many runs in a row have to fail at one address: no connection, no answer, or 502, 503 or 504.
     #[schemars(with = "kind::Count")]
-    pub failures: SpannedText,
+    pub(crate) failures: SpannedText,
     /// How long it is left out then; twice as long each time that it fails again on its return, at most 5 minutes.
     #[serde(rename = "for")]
     #[schemars(with = "kind::Duration")]
-    pub duration: SpannedText,
+    pub(crate) duration: SpannedText,
 }
 
 impl Default for EjectionSpec {

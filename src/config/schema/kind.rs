@@ -24,7 +24,7 @@ macro_rules! scalars {
     ($($(#[doc = $doc:literal])+ $name:ident $word:literal: $types:expr, $pattern:expr;)+) => {
         $(
             $(#[doc = $doc])+
-            pub struct $name;
+            pub(crate) struct $name;
 
             impl JsonSchema for $name {
                 fn schema_name() -> Cow<'static, str> {
@@ -98,7 +98,7 @@ macro_rules! choices {
     ($($(#[doc = $doc:literal])+ $name:ident: $words:expr;)+) => {
         $(
             $(#[doc = $doc])+
-            pub struct $name;
+            pub(crate) struct $name;
 
             impl JsonSchema for $name {
                 fn inline_schema() -> bool {
@@ -167,7 +167,7 @@ fn enum_or_reference(known: &[Value]) -> Schema {
 }
 
 /// A dialect: a built-in one, one of `dialects`, or `auto`.
-pub struct DialectRefKind;
+pub(crate) struct DialectRefKind;
 
 impl JsonSchema for DialectRefKind {
     fn schema_name() -> Cow<'static, str> {
@@ -184,7 +184,7 @@ impl JsonSchema for DialectRefKind {
 }
 
 /// Whose requests a rate limit counts together.
-pub struct LimitKey;
+pub(crate) struct LimitKey;
 
 impl JsonSchema for LimitKey {
     fn inline_schema() -> bool {
@@ -201,7 +201,7 @@ impl JsonSchema for LimitKey {
 }
 
 /// One scalar or a list of scalars.
-pub struct ScalarOrListKind<K>(PhantomData<K>);
+pub(crate) struct ScalarOrListKind<K>(PhantomData<K>);
 
 impl<K: JsonSchema> JsonSchema for ScalarOrListKind<K> {
     fn inline_schema() -> bool {
@@ -217,7 +217,7 @@ impl<K: JsonSchema> JsonSchema for ScalarOrListKind<K> {
 }
 
 /// A list that is not empty.
-pub struct NonEmptyListKind<K>(PhantomData<K>);
+pub(crate) struct NonEmptyListKind<K>(PhantomData<K>);
 
 impl<K: JsonSchema> JsonSchema for NonEmptyListKind<K> {
     fn inline_schema() -> bool {

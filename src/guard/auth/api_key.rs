@@ -19,7 +19,7 @@ const MAX_KEY_BYTES: usize = 512;
 
 /// Every source of API keys.
 #[derive(Debug)]
-pub struct ApiKeys {
+pub(crate) struct ApiKeys {
     sources: Vec<ApiKeySource>,
 }
 
@@ -44,7 +44,7 @@ impl ApiKeys {
     ///
     /// # Errors
     /// What is wrong with a file.
-    pub fn new(sources: &[ApiKeyListConfig]) -> Result<ApiKeys, String> {
+    pub(crate) fn new(sources: &[ApiKeyListConfig]) -> Result<ApiKeys, String> {
         let source = |written: &ApiKeyListConfig| {
             let name: Arc<str> = written.name.as_str().into();
             let (source, fixed) = (Arc::clone(&name), written.keys.clone());
@@ -63,7 +63,7 @@ impl ApiKeys {
 
     /// The field that keys of a source come in.
     #[must_use]
-    pub fn header(&self, source: &str) -> Option<&HeaderName> {
+    pub(crate) fn header(&self, source: &str) -> Option<&HeaderName> {
         Some(&self.source(source)?.header)
     }
 
@@ -71,7 +71,7 @@ impl ApiKeys {
     ///
     /// # Errors
     /// Why it is not believed.
-    pub fn check(&self, source: &str, presented: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
+    pub(crate) fn check(&self, source: &str, presented: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
         // Nobody hashes a megabyte for a stranger.
         if presented.len() > MAX_KEY_BYTES {
             return Err(AuthReason::TooLarge);
@@ -90,7 +90,7 @@ impl ApiKeys {
     }
 
     /// Reads files again when they change: never returns.
-    pub async fn watch_files(&self) {
+    pub(crate) async fn watch_files(&self) {
         join_all(self.sources.iter().map(|source| async {
             if let ApiKeyList::Watched(file) = &source.keys {
                 file.watch().await;

@@ -25,7 +25,11 @@ pub(super) struct ProtectedResource {
 
 impl ProtectedResource {
     /// `issuers` gives what is known of an issuer by its name in the configuration.
-    pub fn new<'c>(url: &str, routes: &[RouteConfig], issuer: impl Fn(&str) -> Option<&'c str>) -> ProtectedResource {
+    pub(crate) fn new<'c>(
+        url: &str,
+        routes: &[RouteConfig],
+        issuer: impl Fn(&str) -> Option<&'c str>,
+    ) -> ProtectedResource {
         let authority = url.find("://").map_or(0, |scheme| scheme + "://".len());
         let path = url[authority..].find('/').map_or(url.len(), |slash| authority + slash);
         let (origin, base) = (url[..path].to_owned(), url[path..].trim_end_matches('/').to_owned());
@@ -73,14 +77,14 @@ impl ProtectedResource {
     }
 
     /// The document at a path.
-    pub fn document(&self, path: &str) -> Option<&str> {
+    pub(crate) fn document(&self, path: &str) -> Option<&str> {
         self.documents.get(path).map(String::as_str)
     }
 }
 
 impl Authenticator {
     /// What a caller who is not believed is answered. Nothing of what it sent is repeated, here or in the log.
-    pub fn rejection_for(&self, matched: &RouteMatch, method: AuthMethod, reason: AuthReason) -> Rejection {
+    pub(crate) fn rejection_for(&self, matched: &RouteMatch, method: AuthMethod, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
             let mut rejection = Rejection::from(RejectionKind::KeysUnavailable).with_cause(reason.label());
             rejection.retry_after = Some(self.retry_after(matched).to_string());

@@ -20,7 +20,7 @@ impl<'r> Credential<'r> {
     ///
     /// # Errors
     /// When there is more than one, or one that cannot be read.
-    pub fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
+    pub(crate) fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
         let (mut found, mut seen) = (Credential::None, 0);
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| ***field != header::AUTHORIZATION) {
             // Two lists of keys may share a field.

@@ -45,7 +45,7 @@ impl FetchUrl {
     ///
     /// # Errors
     /// Why nothing is fetched from there.
-    pub fn parse(text: &str) -> Result<FetchUrl, String> {
+    pub(crate) fn parse(text: &str) -> Result<FetchUrl, String> {
         let uri: Uri = text.parse().map_err(|_| "is no URL")?;
         let authority = uri.authority().ok_or("is no absolute URL")?;
         if authority.as_str().contains('@') {
@@ -71,7 +71,7 @@ impl FetchUrl {
     }
 
     /// Whether this machine itself is asked.
-    pub fn is_loopback(&self) -> bool {
+    pub(crate) fn is_loopback(&self) -> bool {
         self.host == "localhost" || self.host.parse().is_ok_and(|ip: IpAddr| ip.is_loopback())
     }
 }
@@ -79,8 +79,8 @@ impl FetchUrl {
 /// A document, and for how long it may be kept.
 #[derive(Debug)]
 pub(super) struct FetchedDocument {
-    pub body: Bytes,
-    pub max_age: Option<Duration>,
+    pub(crate) body: Bytes,
+    pub(crate) max_age: Option<Duration>,
 }
 
 /// Fetches documents.
@@ -101,7 +101,7 @@ impl HttpFetcher {
     ///
     /// # Errors
     /// Why there is none.
-    pub async fn get(&self, url: &FetchUrl) -> Result<FetchedDocument, String> {
+    pub(crate) async fn get(&self, url: &FetchUrl) -> Result<FetchedDocument, String> {
         let fetched = tokio::time::timeout(FETCH_DEADLINE, self.fetch(url)).await;
         fetched.unwrap_or_else(|_| Err(format!("no whole answer within {} s", FETCH_DEADLINE.as_secs())))
     }

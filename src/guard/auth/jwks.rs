@@ -45,9 +45,9 @@ const FETCH_WAIT: Duration = Duration::from_millis(1200);
 #[derive(Debug)]
 pub(super) struct TokenIssuer {
     /// its name in the configuration
-    pub name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// what it is configured to be
-    pub settings: Settings,
+    pub(crate) settings: Settings,
     source: IssuerKeySource,
 }
 
@@ -109,8 +109,8 @@ fn retry_delay(failures: u32) -> Duration {
 /// What can be said about the keys of an issuer.
 #[derive(Debug)]
 pub(super) struct IssuerHealth {
-    pub keys: usize,
-    pub failure: Option<String>,
+    pub(crate) keys: usize,
+    pub(crate) failure: Option<String>,
 }
 
 impl TokenIssuer {
@@ -118,7 +118,7 @@ impl TokenIssuer {
     ///
     /// # Errors
     /// What of a file or a URL cannot be used.
-    pub fn new(settings: &Settings, fetcher: &HttpFetcher, metrics: &Metrics) -> Result<TokenIssuer, String> {
+    pub(crate) fn new(settings: &Settings, fetcher: &HttpFetcher, metrics: &Metrics) -> Result<TokenIssuer, String> {
         let name: Arc<str> = settings.name.as_str().into();
         let metrics = metrics.issuer(&name);
         let source = match &settings.keys {
@@ -147,7 +147,7 @@ impl TokenIssuer {
     }
 
     /// Keeps the keys fresh: never returns.
-    pub async fn keep_fresh(&self) {
+    pub(crate) async fn keep_fresh(&self) {
         match &self.source {
             IssuerKeySource::Fixed(_) => std::future::pending().await,
             IssuerKeySource::File(file) => file.watch().await,
@@ -159,7 +159,7 @@ impl TokenIssuer {
     ///
     /// # Errors
     /// Why it is not believed.
-    pub async fn verify(&self, token: UnverifiedToken<'_>, now: SystemTime) -> Result<Identity, AuthReason> {
+    pub(crate) async fn verify(&self, token: UnverifiedToken<'_>, now: SystemTime) -> Result<Identity, AuthReason> {
         token.check_header(&self.settings)?;
         match (&self.source, self.check_signature(&token)) {
             (IssuerKeySource::Remote(remote), Err(_))
@@ -186,7 +186,7 @@ impl TokenIssuer {
     }
 
     /// How many keys there are, and what is wrong with more.
-    pub fn health(&self) -> IssuerHealth {
+    pub(crate) fn health(&self) -> IssuerHealth {
         let failure = match &self.source {
             IssuerKeySource::Remote(remote) => remote.state.borrow().failure.clone(),
             IssuerKeySource::Fixed(_) | IssuerKeySource::File(_) => None,
@@ -195,7 +195,7 @@ impl TokenIssuer {
     }
 
     /// When keys may be there, where there are none, in whole seconds.
-    pub fn retry_after(&self) -> u64 {
+    pub(crate) fn retry_after(&self) -> u64 {
         let IssuerKeySource::Remote(remote) = &self.source else { return 1 };
         let wait = remote.state.borrow().next_fetch.saturating_duration_since(Instant::now());
         wait.as_secs() + 1
@@ -214,7 +214,11 @@ const PEM_HINT: &str = "put public keys or certificates in PEM there, each for o
 ///
 /// # Errors
 /// Why not.
-pub fn check_key_file(keys: &IssuerKeysConfig, content: &[u8], allowed: &[Algorithm]) -> Result<(), KeyMismatch> {
+pub(crate) fn check_key_file(
+    keys: &IssuerKeysConfig,
+    content: &[u8],
+    allowed: &[Algorithm],
+) -> Result<(), KeyMismatch> {
     let (read, hint) = match keys {
         IssuerKeysConfig::JwksFile(_) => (KeySet::from_jwks(content, allowed), JWKS_HINT),
         IssuerKeysConfig::PemFile(_) => (KeySet::from_pem(content, allowed), PEM_HINT),

@@ -33,13 +33,13 @@ const END_OF_TIME: f64 = 253_402_300_800.0;
 /// A token that was read. Nothing in it is to be believed before its signature was checked.
 pub(super) struct UnverifiedToken<'t> {
     /// What the signature is over.
-    pub signing_input: &'t [u8],
+    pub(crate) signing_input: &'t [u8],
     /// The signature.
-    pub signature: Vec<u8>,
+    pub(crate) signature: Vec<u8>,
     /// What it says it is signed with.
-    pub algorithm: Algorithm,
+    pub(crate) algorithm: Algorithm,
     /// Which key it says it is signed with. A name to compare, nothing to open or to look up.
-    pub key_id: Option<String>,
+    pub(crate) key_id: Option<String>,
     typ: Option<String>,
     claims: Map<String, Value>,
 }
@@ -56,7 +56,7 @@ impl<'t> UnverifiedToken<'t> {
     ///
     /// # Errors
     /// Why it is none that could be believed.
-    pub fn parse(text: &'t [u8]) -> Result<UnverifiedToken<'t>, AuthReason> {
+    pub(crate) fn parse(text: &'t [u8]) -> Result<UnverifiedToken<'t>, AuthReason> {
         if text.len() > MAX_TOKEN_BYTES {
             return Err(AuthReason::TooLarge);
         }
@@ -93,7 +93,7 @@ impl<'t> UnverifiedToken<'t> {
     ///
     /// # Errors
     /// When it does not say.
-    pub fn issuer(&self) -> Result<&str, AuthReason> {
+    pub(crate) fn issuer(&self) -> Result<&str, AuthReason> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(AuthReason::Claims)
     }
 
@@ -101,7 +101,7 @@ impl<'t> UnverifiedToken<'t> {
     ///
     /// # Errors
     /// What it is in place of that.
-    pub fn check_header(&self, issuer: &IssuerConfig) -> Result<(), AuthReason> {
+    pub(crate) fn check_header(&self, issuer: &IssuerConfig) -> Result<(), AuthReason> {
         if !issuer.algorithms.contains(&self.algorithm) {
             return Err(AuthReason::Algorithm);
         }
@@ -120,7 +120,7 @@ impl<'t> UnverifiedToken<'t> {
     ///
     /// # Errors
     /// What of its claims is wrong.
-    pub fn into_identity(
+    pub(crate) fn into_identity(
         self,
         issuer: &IssuerConfig,
         name: &Arc<str>,

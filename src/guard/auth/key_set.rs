@@ -42,7 +42,7 @@ const ORDER_PROBES: u8 = 32;
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
     /// what was left out, and why: for the log
-    pub ignored: Option<String>,
+    pub(crate) ignored: Option<String>,
 }
 
 /// One key, with every algorithm that it may be used with.
@@ -65,7 +65,7 @@ impl KeySet {
     ///
     /// # Errors
     /// Why there is none.
-    pub fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
+    pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
         // What the parser says may quote the text, which is somebody else's.
         let document: Value = serde_json::from_slice(text).map_err(|_| "is no JSON")?;
         let listed = document.get("keys").and_then(Value::as_array).ok_or("is no JWKS: it has no list `keys`")?;
@@ -91,7 +91,7 @@ impl KeySet {
     ///
     /// # Errors
     /// What is wrong with the file.
-    pub fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
+    pub(crate) fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
         let blocks = pem::parse_many(text).map_err(|_| "holds a PEM block with a broken frame or that is no base64")?;
         // The parser passes over a block that does not end.
         if String::from_utf8_lossy(text).matches("-----BEGIN ").count() != blocks.len() {
@@ -111,7 +111,7 @@ impl KeySet {
     ///
     /// # Errors
     /// When it is too short.
-    pub fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
+    pub(crate) fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
         if secret.len() < MIN_SECRET_BYTES {
             return Err(format!("is shorter than the {MIN_SECRET_BYTES} bytes that a secret needs"));
         }
@@ -121,12 +121,12 @@ impl KeySet {
     }
 
     /// How many keys there are.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
     /// Whether the very key that a token names is here. Where none is, keys that came later may have it.
-    pub fn has_named_key(&self, token: &UnverifiedToken<'_>) -> bool {
+    pub(crate) fn has_named_key(&self, token: &UnverifiedToken<'_>) -> bool {
         token.key_id.is_some() && self.keys.iter().any(|key| key.id.as_deref() == token.key_id.as_deref())
     }
 
@@ -134,7 +134,7 @@ impl KeySet {
     ///
     /// # Errors
     /// Why it is not good.
-    pub fn verify(&self, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
+    pub(crate) fn verify(&self, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
         // RFC 7517, section 4.5: a key without an id cannot be told from the one that a token names.
         let may_be = |key: &&VerifyingKey| {
             token.key_id.is_none() || key.id.is_none() || key.id.as_deref() == token.key_id.as_deref()

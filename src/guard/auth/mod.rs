@@ -15,7 +15,7 @@ mod jwks;
 mod jwt;
 mod key_set;
 
-pub use jwks::check_key_file;
+pub(crate) use jwks::check_key_file;
 
 use self::api_key::ApiKeys;
 use self::challenge::ProtectedResource;
@@ -36,7 +36,7 @@ use std::time::SystemTime;
 
 /// Checks credentials.
 #[derive(Debug)]
-pub struct Authenticator {
+pub(crate) struct Authenticator {
     issuers: Vec<Arc<TokenIssuer>>,
     /// where an issuer stands in `issuers`, by what its tokens call it
     by_issuer: HashMap<String, usize>,
@@ -48,11 +48,11 @@ pub struct Authenticator {
 
 /// One line of a report on readiness.
 #[derive(Debug)]
-pub struct ReadinessCheck {
+pub(crate) struct ReadinessCheck {
     /// whether it is as it should be
-    pub good: bool,
+    pub(crate) good: bool,
     /// what it is about, and what is wrong with it
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Why a request is refused, and how its caller tried to show who it is.
@@ -63,7 +63,7 @@ impl Authenticator {
     ///
     /// # Errors
     /// What of a file cannot be read or used.
-    pub fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
+    pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
         let auth = &config.auth;
         let fetcher = HttpFetcher::default();
         let issuers = auth.issuers.iter().map(|settings| {
@@ -96,13 +96,13 @@ impl Authenticator {
 
     /// What stands at a path of protected resource metadata (RFC 9728), if one is.
     #[must_use]
-    pub fn resource_metadata(&self, path: &str) -> Option<&str> {
+    pub(crate) fn resource_metadata(&self, path: &str) -> Option<&str> {
         self.resource.as_ref()?.document(path)
     }
 
     /// Whether every route can tell who calls, and a line for each issuer. Keys that are old are keys.
     #[must_use]
-    pub fn readiness_checks(&self) -> Vec<ReadinessCheck> {
+    pub(crate) fn readiness_checks(&self) -> Vec<ReadinessCheck> {
         let issuer = |issuer: &Arc<TokenIssuer>| {
             let (name, IssuerHealth { keys, failure }) = (&issuer.name, issuer.health());
             let text = match (keys, failure) {
@@ -117,7 +117,7 @@ impl Authenticator {
 
     /// Routes that nobody could call now, since no key of theirs is there.
     #[must_use]
-    pub fn routes_without_keys(&self) -> Vec<&str> {
+    pub(crate) fn routes_without_keys(&self) -> Vec<&str> {
         let usable = |name: &String| {
             let issuer = self.issuers.iter().find(|issuer| *issuer.name == **name);
             issuer.is_none_or(|issuer| issuer.health().keys > 0)
@@ -184,7 +184,7 @@ impl Authenticator {
 
 /// The gate.
 #[derive(Clone, Debug)]
-pub struct AuthenticationGate(pub Arc<RequestPolicy>);
+pub(crate) struct AuthenticationGate(pub(crate) Arc<RequestPolicy>);
 
 impl Gate for AuthenticationGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {

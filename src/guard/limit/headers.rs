@@ -11,9 +11,9 @@ use std::time::Duration;
 
 /// What a limit says of itself, written out once.
 #[derive(Debug)]
-pub struct LimitDescriptor {
+pub(crate) struct LimitDescriptor {
     /// the limit, by its name in the configuration
-    pub name: Arc<str>,
+    pub(crate) name: Arc<str>,
     /// `"name"`
     item: String,
     /// `"name";q=60;w=60`
@@ -23,7 +23,7 @@ pub struct LimitDescriptor {
 
 impl LimitDescriptor {
     /// Of a rate.
-    pub fn for_rate(name: &Arc<str>, quota: RateLimitQuota) -> LimitDescriptor {
+    pub(crate) fn for_rate(name: &Arc<str>, quota: RateLimitQuota) -> LimitDescriptor {
         let item = quote_string(name);
         let requests = quota.requests.get();
         // "Subsecond precision is not supported"; the window is optional.
@@ -34,7 +34,7 @@ impl LimitDescriptor {
     }
 
     /// Of a number of runs at once.
-    pub fn for_streams(name: &Arc<str>, most: NonZeroUsize) -> LimitDescriptor {
+    pub(crate) fn for_streams(name: &Arc<str>, most: NonZeroUsize) -> LimitDescriptor {
         let item = quote_string(name);
         let policy = format!("{item};q={most};qu=\"concurrent-requests\"");
         LimitDescriptor { name: Arc::clone(name), item, policy, quota: most.get() as u64 }
@@ -53,33 +53,33 @@ fn quote_string(text: &str) -> String {
 
 /// How a request stands with one limit.
 #[derive(Clone, Debug)]
-pub struct LimitStatus {
+pub(crate) struct LimitStatus {
     /// the limit
-    pub descriptor: Arc<LimitDescriptor>,
+    pub(crate) descriptor: Arc<LimitDescriptor>,
     /// how many more may come at once; not known where the limit could not be asked
-    pub remaining: Option<u32>,
+    pub(crate) remaining: Option<u32>,
     /// until something changes: where none remain, until one does; else until all do
-    pub reset: Duration,
+    pub(crate) reset: Duration,
 }
 
 /// How a request stands with all limits that were asked so far. Among its extensions.
 #[derive(Clone, Debug, Default)]
-pub struct RateLimitHeaders {
+pub(crate) struct RateLimitHeaders {
     /// in the order of asking
-    pub statuses: Vec<LimitStatus>,
+    pub(crate) statuses: Vec<LimitStatus>,
     /// whether `X-RateLimit-*` are wanted
-    pub x_ratelimit: bool,
+    pub(crate) x_ratelimit: bool,
 }
 
 impl RateLimitHeaders {
     /// The fields that say so of a request whose extensions these are; none where no limit was asked.
     #[must_use]
-    pub fn fields_from(extensions: &Extensions) -> Vec<(HeaderName, HeaderValue)> {
+    pub(crate) fn fields_from(extensions: &Extensions) -> Vec<(HeaderName, HeaderValue)> {
         extensions.get::<RateLimitHeaders>().map(RateLimitHeaders::to_fields).unwrap_or_default()
     }
 
     /// A refusal that is answered with the fields.
-    pub fn add_to(&self, mut rejection: Rejection) -> Rejection {
+    pub(crate) fn add_to(&self, mut rejection: Rejection) -> Rejection {
         rejection.headers.extend(self.to_fields());
         rejection
     }
@@ -110,6 +110,6 @@ impl RateLimitHeaders {
 }
 
 /// Whole seconds, rounded up: whoever waits that long has waited long enough.
-pub fn ceil_seconds(duration: Duration) -> u64 {
+pub(crate) fn ceil_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

@@ -16,7 +16,7 @@ const REDIS_KEY_BYTES: usize = 16;
 
 /// What a request is counted by under one policy.
 #[derive(Clone, Copy, Debug)]
-pub struct LimitKeySource<'r> {
+pub(crate) struct LimitKeySource<'r> {
     key: &'r RateLimitKey,
     head: &'r Parts,
     route: &'r RouteMatch,
@@ -29,19 +29,19 @@ trait KeyPartSink {
 
 impl<'r> LimitKeySource<'r> {
     /// What `head`, a request for `route`, is counted by.
-    pub fn new(key: &'r RateLimitKey, head: &'r Parts, route: &'r RouteMatch) -> Self {
+    pub(crate) fn new(key: &'r RateLimitKey, head: &'r Parts, route: &'r RouteMatch) -> Self {
         LimitKeySource { key, head, route }
     }
 
     /// The name in memory. The hash is keyed, so nobody outside can look for two callers with one name.
-    pub fn local_key(&self, seed: &RandomState) -> QuotaKey {
+    pub(crate) fn local_key(&self, seed: &RandomState) -> QuotaKey {
         let mut hasher = seed.build_hasher();
         let known = self.write_parts(&mut HasherSink(&mut hasher));
         if known { QuotaKey::Vouched(hasher.finish()) } else { QuotaKey::Unvouched(hasher.finish()) }
     }
 
     /// The name in Redis. Replicas have to find the same, and whoever reads it there does not learn who called.
-    pub fn redis_key(&self) -> String {
+    pub(crate) fn redis_key(&self) -> String {
         let mut digest = Context::new(&SHA256);
         self.write_parts(&mut digest);
         let digest = digest.finish();

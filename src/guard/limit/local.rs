@@ -23,7 +23,7 @@ const SHARED_BUCKETS: u64 = 1 << 16;
 
 /// Whose requests are counted together, hashed: a name takes as much memory as any other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum QuotaKey {
+pub(crate) enum QuotaKey {
     /// somebody vouches for who it is
     Vouched(u64),
     /// anybody could have said so
@@ -31,7 +31,7 @@ pub enum QuotaKey {
 }
 
 /// One quota, counted for each key: GCRA.
-pub struct LocalLimiter<C: Clock = DefaultClock> {
+pub(crate) struct LocalLimiter<C: Clock = DefaultClock> {
     limiter: RateLimiter<QuotaKey, QuotaStore, C, StateInformationMiddleware>,
     store: QuotaStore,
     interval: Duration,
@@ -42,28 +42,28 @@ pub struct LocalLimiter<C: Clock = DefaultClock> {
 
 /// A request that was counted.
 #[derive(Clone, Copy, Debug)]
-pub struct LocalCount<I> {
+pub(crate) struct LocalCount<I> {
     /// how many more may come at once
-    pub remaining: u32,
+    pub(crate) remaining: u32,
     counted_at: I,
 }
 
 /// The time in which one request comes back. Rounded up, so that never more than the quota do.
-pub fn interval(quota: RateLimitQuota) -> Duration {
+pub(crate) fn interval(quota: RateLimitQuota) -> Duration {
     let nanos = quota.per.as_nanos().div_ceil(u128::from(quota.requests.get())).max(1);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 impl LocalLimiter {
     /// Counts by the clock of the machine, which no change of the time of day moves.
-    pub fn new(quota: RateLimitQuota) -> LocalLimiter {
+    pub(crate) fn new(quota: RateLimitQuota) -> LocalLimiter {
         LocalLimiter::with_clock(quota, DefaultClock::default())
     }
 }
 
 impl<C: Clock> LocalLimiter<C> {
     /// Counts by a clock.
-    pub fn with_clock(quota: RateLimitQuota, clock: C) -> LocalLimiter<C> {
+    pub(crate) fn with_clock(quota: RateLimitQuota, clock: C) -> LocalLimiter<C> {
         let (interval, burst) = (interval(quota), quota.burst);
         // None comes back in no time at all; an interval is never that short.
         let governors = governor::Quota::with_period(interval).unwrap_or(governor::Quota::per_second(burst));
@@ -77,7 +77,7 @@ impl<C: Clock> LocalLimiter<C> {
     ///
     /// # Errors
     /// How long to wait before one is.
-    pub fn take(&self, key: QuotaKey) -> Result<LocalCount<C::Instant>, Duration> {
+    pub(crate) fn take(&self, key: QuotaKey) -> Result<LocalCount<C::Instant>, Duration> {
         let at = self.limiter.clock().now();
         match self.limiter.check_key(&key) {
             Ok(now) => Ok(LocalCount { remaining: now.remaining_burst_capacity(), counted_at: at }),
@@ -87,7 +87,7 @@ impl<C: Clock> LocalLimiter<C> {
 
     /// Takes back that a request was counted, which was then refused for another reason. What was taken longer ago than it
     /// takes to come back has come back by itself.
-    pub fn refund(&self, key: QuotaKey, taken: LocalCount<C::Instant>) {
+    pub(crate) fn refund(&self, key: QuotaKey, taken: LocalCount<C::Instant>) {
         if Duration::from(self.limiter.clock().now().duration_since(taken.counted_at)) < self.interval {
             let less = |arrival: Option<Nanos>| match arrival {
                 Some(arrival) => Ok(((), arrival.saturating_sub(self.interval.into()))),
@@ -99,7 +99,7 @@ impl<C: Clock> LocalLimiter<C> {
     }
 
     /// Learns what is left of a quota that is counted elsewhere too: here no more than that is left from now on.
-    pub fn sync_remaining(&self, key: QuotaKey, remaining: u32) {
+    pub(crate) fn sync_remaining(&self, key: QuotaKey, remaining: u32) {
         let used = self.burst.get().saturating_sub(remaining);
         let now = self.limiter.clock().now().duration_since(self.start);
         let due = now + Nanos::from(self.interval.saturating_mul(used));
@@ -112,13 +112,13 @@ impl<C: Clock> LocalLimiter<C> {
     }
 
     /// Forgets those whose quota is whole, and gives their memory back.
-    pub fn evict_idle(&self) {
+    pub(crate) fn evict_idle(&self) {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();
     }
 
     /// For how many keys it counts.
-    pub fn key_count(&self) -> usize {
+    pub(crate) fn key_count(&self) -> usize {
         self.limiter.len()
     }
 }

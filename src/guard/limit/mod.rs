@@ -13,8 +13,8 @@ mod remote;
 #[cfg(test)]
 mod tests;
 
-pub use headers::{LimitDescriptor, LimitStatus, RateLimitHeaders};
-pub use local::QuotaKey;
+pub(crate) use headers::{LimitDescriptor, LimitStatus, RateLimitHeaders};
+pub(crate) use local::QuotaKey;
 
 use self::headers::ceil_seconds;
 use self::key::LimitKeySource;
@@ -41,7 +41,7 @@ const DEPENDS_ON_COUNT: &str = "how much of it is used up";
 
 /// The rate limits of the gateway.
 #[derive(Debug)]
-pub struct RequestLimiter {
+pub(crate) struct RequestLimiter {
     policies: Vec<Arc<LimitPolicy>>,
     remote: Option<RemoteLimiter>,
     on_error: OnError,
@@ -94,7 +94,7 @@ struct QuotaDecision<'l> {
 impl RequestLimiter {
     /// As configured. Nothing is connected to yet. A policy that was configured like that before goes on counting.
     #[must_use]
-    pub fn new(
+    pub(crate) fn new(
         limits: &RateLimitsConfig,
         metrics: &Arc<Metrics>,
         redis: Option<Arc<RedisClient>>,
@@ -116,7 +116,7 @@ impl RequestLimiter {
     }
 
     /// Forgets callers that were quiet for long: never returns.
-    pub async fn evict_loop(&self) {
+    pub(crate) async fn evict_loop(&self) {
         loop {
             tokio::time::sleep(EVICT_INTERVAL).await;
             for tier in self.tiers() {
@@ -143,7 +143,7 @@ impl RequestLimiter {
     }
 
     /// Says in the metrics how many callers are counted now.
-    pub fn update_gauges(&self) {
+    pub(crate) fn update_gauges(&self) {
         self.metrics.set_limit_keys(self.tiers().map(|tier| tier.local.key_count()).sum());
     }
 
@@ -284,7 +284,7 @@ impl QuotaDecision<'_> {
 }
 
 /// What a request is counted by under `key`; see [`PolicyKey`].
-pub fn local_key(key: &RateLimitKey, head: &Parts, route: &RouteMatch, seed: &RandomState) -> QuotaKey {
+pub(crate) fn local_key(key: &RateLimitKey, head: &Parts, route: &RouteMatch, seed: &RandomState) -> QuotaKey {
     LimitKeySource::new(key, head, route).local_key(seed)
 }
 
@@ -324,7 +324,7 @@ impl QuotaDecision<'_> {
 
 /// The gate of the limits that need not know who calls: by address, header and route, without tiers.
 #[derive(Clone, Debug)]
-pub struct PreAuthLimitGate(pub Arc<RequestPolicy>);
+pub(crate) struct PreAuthLimitGate(pub(crate) Arc<RequestPolicy>);
 
 impl Gate for PreAuthLimitGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
@@ -338,7 +338,7 @@ impl Gate for PreAuthLimitGate {
 
 /// The gate of all other limits.
 #[derive(Clone, Debug)]
-pub struct PostAuthLimitGate(pub Arc<RequestPolicy>);
+pub(crate) struct PostAuthLimitGate(pub(crate) Arc<RequestPolicy>);
 
 impl Gate for PostAuthLimitGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {

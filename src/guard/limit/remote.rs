@@ -8,26 +8,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Counts in Redis.
-pub struct RemoteLimiter {
+pub(crate) struct RemoteLimiter {
     redis: Arc<RedisClient>,
     script: Script,
 }
 
 /// One quota that a request is counted against.
 #[derive(Debug)]
-pub struct RemoteCheck {
+pub(crate) struct RemoteCheck {
     /// behind the prefix of all keys
-    pub name: String,
+    pub(crate) name: String,
     /// how often
-    pub quota: RateLimitQuota,
+    pub(crate) quota: RateLimitQuota,
 }
 
 /// How many more may come at once, or how long to wait.
-pub type QuotaVerdict = Result<u32, Duration>;
+pub(crate) type QuotaVerdict = Result<u32, Duration>;
 
 impl RemoteLimiter {
     /// Counts over this connection.
-    pub fn new(redis: Arc<RedisClient>) -> RemoteLimiter {
+    pub(crate) fn new(redis: Arc<RedisClient>) -> RemoteLimiter {
         RemoteLimiter { redis, script: Script::new(include_str!("gcra.lua")) }
     }
 
@@ -36,7 +36,7 @@ impl RemoteLimiter {
     ///
     /// # Errors
     /// [`Away`] when there is no answer in time. It may have been counted then.
-    pub async fn take(&self, checks: &[RemoteCheck]) -> Result<Vec<QuotaVerdict>, RedisQueryFailed> {
+    pub(crate) async fn take(&self, checks: &[RemoteCheck]) -> Result<Vec<QuotaVerdict>, RedisQueryFailed> {
         let mut call = self.script.prepare_invoke();
         for RemoteCheck { name, quota } in checks {
             let interval = quota.per.as_secs_f64() * 1e6 / f64::from(quota.requests.get());

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// The connections of a plane, whichever listener they came by.
 #[derive(Clone, Debug)]
-pub struct ConnectionLimit(Arc<ConnectionLimitState>);
+pub(crate) struct ConnectionLimit(Arc<ConnectionLimitState>);
 
 #[derive(Debug)]
 struct ConnectionLimitState {
@@ -28,14 +28,14 @@ struct ConnectionLimitState {
 impl ConnectionLimit {
     /// As many as the configuration lets clients have, and as the process may open files for.
     #[must_use]
-    pub fn for_clients(config: &Config) -> Self {
+    pub(crate) fn for_clients(config: &Config) -> Self {
         let per_address = config.limits.connections_per_address;
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
     /// Any number: kubelet and Prometheus have to come through when clients do not.
     #[must_use]
-    pub fn unlimited() -> Self {
+    pub(crate) fn unlimited() -> Self {
         ConnectionLimit::new(usize::MAX, None, TrustedProxies::default())
     }
 

@@ -20,7 +20,7 @@ const BACKLOG: i32 = 4096;
 
 /// A bound socket, not yet served.
 #[derive(Debug)]
-pub struct Listener {
+pub(crate) struct Listener {
     socket: Socket,
     listen: ListenerConfig,
     pub(super) tls: Option<ListenerTls>,
@@ -29,7 +29,7 @@ pub struct Listener {
 
 /// Why a listener cannot be had.
 #[derive(Debug)]
-pub enum BindError {
+pub(crate) enum BindError {
     /// the address is taken, or not ours to take
     Socket(io::Error),
     /// its certificate cannot be used
@@ -41,7 +41,7 @@ impl Listener {
     ///
     /// # Errors
     /// Those of the operating system, and what is wrong with the certificate.
-    pub fn bind(listen: &ListenerConfig) -> Result<Self, BindError> {
+    pub(crate) fn bind(listen: &ListenerConfig) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let (socket, file) = match &listen.address {
             ListenAddress::Tcp(address) => (bind_tcp(*address).map_err(BindError::Socket)?, None),
@@ -57,7 +57,7 @@ impl Listener {
     ///
     /// # Errors
     /// Those of the operating system, and what is wrong with the certificate.
-    pub fn inherit(listen: &ListenerConfig, socket: OwnedFd) -> Result<Self, BindError> {
+    pub(crate) fn inherit(listen: &ListenerConfig, socket: OwnedFd) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let file = match &listen.address {
             ListenAddress::Tcp(_) => None,
@@ -76,7 +76,7 @@ impl Listener {
     /// What tells it apart from the other listeners of its plane, the same in each process with this configuration: its
     /// address as configured.
     #[must_use]
-    pub fn key(&self) -> String {
+    pub(crate) fn key(&self) -> String {
         self.listen.address.to_string()
     }
 
@@ -84,25 +84,25 @@ impl Listener {
     ///
     /// # Errors
     /// Those of the operating system.
-    pub fn clone_fd(&self) -> io::Result<OwnedFd> {
+    pub(crate) fn clone_fd(&self) -> io::Result<OwnedFd> {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
     /// As configured.
     #[must_use]
-    pub fn listen_config(&self) -> &ListenerConfig {
+    pub(crate) fn listen_config(&self) -> &ListenerConfig {
         &self.listen
     }
 
     /// Its file, for a Unix socket: to leave it in place when another process goes on with the socket.
     #[must_use]
-    pub fn file(&self) -> Option<Arc<SocketFile>> {
+    pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
         self.file.clone()
     }
 
     /// Where it is bound, on the network; the port is the real one.
     #[must_use]
-    pub fn bound_address(&self) -> Option<SocketAddr> {
+    pub(crate) fn bound_address(&self) -> Option<SocketAddr> {
         self.listen.tcp_address().map(|configured| {
             let bound = self.socket.local_addr().ok().and_then(|address| address.as_socket());
             bound.unwrap_or(configured)
@@ -111,7 +111,7 @@ impl Listener {
 
     /// Where it is bound, for people.
     #[must_use]
-    pub fn display_address(&self) -> String {
+    pub(crate) fn display_address(&self) -> String {
         self.bound_address().map_or_else(|| self.key(), |address| address.to_string())
     }
 
@@ -154,7 +154,7 @@ impl ListeningSocket {
 
 /// The file of a Unix socket. It is removed at the end, if it is still ours.
 #[derive(Debug)]
-pub struct SocketFile {
+pub(crate) struct SocketFile {
     path: PathBuf,
     /// device and inode
     identity: (u64, u64),
@@ -167,17 +167,17 @@ impl SocketFile {
     }
 
     /// Leaves the file where it is, for whoever goes on with the socket.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         self.released.store(true, Ordering::Relaxed);
     }
 
     /// Takes the file over from whoever has left it.
-    pub fn take_ownership(&self) {
+    pub(crate) fn take_ownership(&self) {
         self.released.store(false, Ordering::Relaxed);
     }
 
     /// Removes the file, unless it was left to somebody. For who ends the process: it does not wait for what is dropped.
-    pub fn remove(&self) {
+    pub(crate) fn remove(&self) {
         // Another process may have put its own there since.
         let is_ours = file_identity(&self.path).is_ok_and(|identity| identity == self.identity);
         if is_ours && !self.released.swap(true, Ordering::Relaxed) {

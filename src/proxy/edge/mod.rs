@@ -19,9 +19,9 @@ mod read_ahead;
 mod transport;
 mod write_timeout;
 
-pub use connection_limit::ConnectionLimit;
-pub use listener::{BindError, Listener, SocketFile};
-pub use plane::{PlaneConfig, plane_service};
+pub(crate) use connection_limit::ConnectionLimit;
+pub(crate) use listener::{BindError, Listener, SocketFile};
+pub(crate) use plane::{PlaneConfig, plane_service};
 
 use crate::config::LimitsConfig;
 use crate::guard::client_addr::PeerInfo;
@@ -68,7 +68,7 @@ const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 /// with a bare 431, ends a CONTINUATION without end (so many frames as the list may fill, and a few) and a flood of empty
 /// DATA with GOAWAY, and holds back PING and SETTINGS until their answers are written.
 #[derive(Clone, Debug)]
-pub struct EdgeServer<S> {
+pub(crate) struct EdgeServer<S> {
     service: S,
     timeouts: ConnectionTimeouts,
     http1: http1::Builder,
@@ -76,7 +76,7 @@ pub struct EdgeServer<S> {
 }
 
 /// What answers requests on a connection.
-pub trait HttpService:
+pub(crate) trait HttpService:
     Service<
         Request<Incoming>,
         Response = Response<Self::Body>,
@@ -111,7 +111,7 @@ impl<S> EdgeServer<S> {
     /// `head_timeout` runs from the accepted connection to what tells its version, and from there to the end of the first
     /// request head: two clocks, so a peer that is late with both takes up to twice as long. Then it runs from the first
     /// byte of each head, and `idle_timeout` in between.
-    pub fn new(service: S, limits: &LimitsConfig) -> Self {
+    pub(crate) fn new(service: S, limits: &LimitsConfig) -> Self {
         let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
         http1
             // One clock for the pause and the head; ours are two.

@@ -40,21 +40,21 @@ const RESPONSE_503: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: cl
 
 /// A plane, before it is served.
 #[derive(Debug)]
-pub struct PlaneConfig {
+pub(crate) struct PlaneConfig {
     /// data or status
-    pub name: &'static str,
+    pub(crate) name: &'static str,
     /// worker threads
-    pub threads: usize,
+    pub(crate) threads: usize,
     /// where it listens
-    pub listeners: Vec<Listener>,
+    pub(crate) listeners: Vec<Listener>,
     /// how many connections it may have
-    pub connection_limit: ConnectionLimit,
+    pub(crate) connection_limit: ConnectionLimit,
     /// whom the PROXY protocol is believed of
-    pub trusted_proxies: TrustedProxies,
+    pub(crate) trusted_proxies: TrustedProxies,
 }
 
 /// Serves `edge` on the listeners of a plane, until its door is closed.
-pub fn plane_service<S: HttpService>(
+pub(crate) fn plane_service<S: HttpService>(
     plane: PlaneConfig,
     edge: EdgeServer<S>,
     metrics: &Metrics,

@@ -45,7 +45,7 @@ const MAX_STALE: usize = 64;
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
 /// The connections to all agents.
-pub struct Connector(Arc<PingoraConnector>);
+pub(crate) struct Connector(Arc<PingoraConnector>);
 
 impl std::fmt::Debug for Connector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -61,10 +61,10 @@ impl Default for Connector {
 
 /// How the agents of a route are reached.
 pub(super) struct AgentDialer {
-    pub tls: Option<Arc<ClusterTls>>,
-    pub timeouts: TimeoutsConfig,
+    pub(crate) tls: Option<Arc<ClusterTls>>,
+    pub(crate) timeouts: TimeoutsConfig,
     /// for what connections are pooled apart from those of runs
-    pub for_checks: bool,
+    pub(crate) for_checks: bool,
 }
 
 /// A connection, or a place on one, and what is needed to give it back.

@@ -23,12 +23,12 @@ const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"), " (health
 
 /// Asks addresses of a route.
 pub(super) struct UpstreamHealthCheck {
-    pub upstream_set: Arc<UpstreamSet>,
-    pub connector: Arc<Connector>,
-    pub dialer: AgentDialer,
-    pub config: HealthCheckConfig,
+    pub(crate) upstream_set: Arc<UpstreamSet>,
+    pub(crate) connector: Arc<Connector>,
+    pub(crate) dialer: AgentDialer,
+    pub(crate) config: HealthCheckConfig,
     /// why the last check that failed did
-    pub cause: Mutex<String>,
+    pub(crate) cause: Mutex<String>,
 }
 
 impl UpstreamHealthCheck {

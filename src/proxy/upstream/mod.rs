@@ -24,7 +24,7 @@ mod upstream_endpoint;
 mod upstream_set;
 mod upstream_tls;
 
-pub use dialer::Connector;
+pub(crate) use dialer::Connector;
 pub(super) use session::{AgentOperation, EndpointRef, Session, UpstreamRequest, request_head};
 
 use self::balancer::WeightedBalancer;
@@ -60,7 +60,7 @@ const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 const RESOLVE_SOON: Duration = Duration::from_secs(2);
 
 /// The agents of one route.
-pub struct Cluster {
+pub(crate) struct Cluster {
     settings: ClusterSettings,
     upstream_set: Arc<UpstreamSet>,
     /// the addresses of the roster, and what the checks say of them
@@ -109,7 +109,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Which file of `upstream_tls` cannot be used, and why.
-    pub fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
+    pub(crate) fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
         let settings = ClusterSettings::from_route(route);
         let roster = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));
         let open = || settings.tls.as_ref().map(|files| ClusterTls::open(&roster.route, files)).transpose();
@@ -142,19 +142,19 @@ impl Cluster {
 
     /// Whether a cluster of `route` would be this one, so that it can go on in place of a new one, with all it has learnt.
     #[must_use]
-    pub fn is_reusable_for(&self, route: &RouteConfig) -> bool {
+    pub(crate) fn is_reusable_for(&self, route: &RouteConfig) -> bool {
         self.settings == ClusterSettings::from_route(route)
     }
 
     /// Resolves the hosts, now.
-    pub async fn resolve(&self) {
+    pub(crate) async fn resolve(&self) {
         // Discovery reports what it cannot resolve by itself and never fails for it.
         let _ = self.backends.update(|_| ()).await;
     }
 
     /// Resolves names, checks addresses and reads certificates again, from time to time: never returns. It is to run once,
     /// beside nobody else who calls [`Cluster::resolve`].
-    pub async fn watch(&self) {
+    pub(crate) async fn watch(&self) {
         let resolve = async {
             loop {
                 let known = self.upstream_set.is_resolved();
@@ -183,7 +183,7 @@ impl Cluster {
 
     /// How each upstream is: whether it is asked for runs, and in words.
     #[must_use]
-    pub fn report(&self) -> Vec<(bool, String)> {
+    pub(crate) fn report(&self) -> Vec<(bool, String)> {
         self.upstream_set.report()
     }
 

@@ -31,13 +31,13 @@ const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
 /// A request on its way to an agent.
 pub(in crate::proxy) struct UpstreamRequest<'a> {
     /// what is asked for
-    pub operation: AgentOperation<'a>,
+    pub(crate) operation: AgentOperation<'a>,
     /// the request's id, passed on
-    pub request_id: &'a str,
+    pub(crate) request_id: &'a str,
     /// what makes its span, which the agent is told of
-    pub spans: &'a UpstreamSpanBuilder,
+    pub(crate) spans: &'a UpstreamSpanBuilder,
     /// what the agent hears about the caller; fields of the request itself are not among it, or overruled
-    pub fields: &'a http::HeaderMap,
+    pub(crate) fields: &'a http::HeaderMap,
 }
 
 /// What an agent is asked for.

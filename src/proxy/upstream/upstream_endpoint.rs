@@ -24,12 +24,12 @@ const MAX_EJECTION: Duration = Duration::from_secs(300);
 /// One address of an upstream.
 pub(super) struct UpstreamEndpoint {
     /// which upstream of the route it belongs to
-    pub upstream_index: usize,
-    pub address: SocketAddr,
+    pub(crate) upstream_index: usize,
+    pub(crate) address: SocketAddr,
     /// what its share of the runs is measured against
-    pub weight: u32,
+    pub(crate) weight: u32,
     /// how far its turn has come; kept by [`super::balance`] under its lock
-    pub credit: AtomicI64,
+    pub(crate) credit: AtomicI64,
     in_flight: AtomicUsize,
     /// what the active checks say; true where there are none
     healthy: AtomicBool,

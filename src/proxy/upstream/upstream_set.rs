@@ -19,22 +19,22 @@ const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The upstreams of a route.
 pub(super) struct UpstreamSet {
-    pub route: Arc<str>,
-    pub entries: Vec<UpstreamEntry>,
+    pub(crate) route: Arc<str>,
+    pub(crate) entries: Vec<UpstreamEntry>,
     /// the addresses of each: what its name meant the last time that it could be looked up
     endpoints: Mutex<Vec<Vec<Arc<UpstreamEndpoint>>>>,
 }
 
 /// One upstream of the configuration.
 pub(super) struct UpstreamEntry {
-    pub upstream: UpstreamConfig,
+    pub(crate) upstream: UpstreamConfig,
     /// how metrics and logs call it
-    pub label: Arc<str>,
-    pub metrics: UpstreamMetrics,
+    pub(crate) label: Arc<str>,
+    pub(crate) metrics: UpstreamMetrics,
 }
 
 /// The same roster, as pingora asks for addresses.
-pub(super) struct UpstreamDiscovery(pub Arc<UpstreamSet>);
+pub(super) struct UpstreamDiscovery(pub(crate) Arc<UpstreamSet>);
 
 impl UpstreamSet {
     pub(super) fn new(route: &str, upstreams: &[UpstreamConfig], metrics: &Metrics) -> Self {

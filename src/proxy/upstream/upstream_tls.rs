@@ -36,9 +36,9 @@ pub(super) struct ClusterTls {
 #[derive(Default)]
 pub(super) struct ClusterTlsMaterial {
     /// tells connections that were made with it from others; zero where nothing is configured
-    pub id: u64,
-    pub ca: Option<Arc<CaType>>,
-    pub identity: Option<Arc<CertKey>>,
+    pub(crate) id: u64,
+    pub(crate) ca: Option<Arc<CaType>>,
+    pub(crate) identity: Option<Arc<CertKey>>,
 }
 
 /// What stands in each file, or why it cannot be read, with its name.

@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// Reads a log to copy it.
 #[derive(Debug)]
-pub struct LogMirror {
+pub(crate) struct LogMirror {
     log: Arc<RunLog>,
     offset: u64,
 }
 
 /// What a mirror sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MirrorEvent {
+pub(crate) enum MirrorEvent {
     /// frames that come next
     Frames {
         /// the number of the first
@@ -36,7 +36,7 @@ pub enum MirrorEvent {
 
 /// What the front of a log comes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MirrorSummary {
+pub(crate) enum MirrorSummary {
     /// nothing was said yet
     Empty,
     /// it was too large to be kept
@@ -49,13 +49,13 @@ pub enum MirrorSummary {
 impl LogMirror {
     /// A mirror that begins with what the log still has.
     #[must_use]
-    pub fn new(log: &Arc<RunLog>) -> LogMirror {
+    pub(crate) fn new(log: &Arc<RunLog>) -> LogMirror {
         LogMirror { log: Arc::clone(log), offset: 0 }
     }
 
     /// What the log cannot give any more as it was, in short. What the mirror sees next is behind that, or may overlap with it.
     #[must_use]
-    pub fn summarize(&self) -> MirrorSummary {
+    pub(crate) fn summarize(&self) -> MirrorSummary {
         let base = self.log.base();
         let LogBase::Recap(recap) = &*base else { return MirrorSummary::Discarded };
         let state = self.log.state();
@@ -80,7 +80,7 @@ impl LogMirror {
     }
 
     /// What comes next. May be dropped while waiting, and nothing is lost.
-    pub async fn next(&mut self) -> MirrorEvent {
+    pub(crate) async fn next(&mut self) -> MirrorEvent {
         loop {
             // Asked for before it is looked, so that what comes in between is not missed.
             let news = self.log.changed.notified();

@@ -14,7 +14,7 @@ const MAX_PRELUDES: usize = 2;
 
 /// Where a reader begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ReadFrom {
+pub(crate) enum ReadFrom {
     /// with everything, where it is still there; else with the prelude, at this time
     Start(i64),
     /// behind the event that it heard last
@@ -25,7 +25,7 @@ pub enum ReadFrom {
 
 /// Why somebody cannot join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum JoinError {
+pub(crate) enum JoinError {
     /// the cursor is of another run, behind what is kept, or ahead of what was said
     Cursor,
     /// as many read as may
@@ -36,19 +36,19 @@ pub enum JoinError {
 
 /// One reader. Dropped, it has left.
 #[derive(Debug)]
-pub struct LogReader {
+pub(crate) struct LogReader {
     log: Arc<RunLog>,
     number: u64,
 }
 
 /// The reader was cut off: it is too slow, or the run was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReaderCutOff;
+pub(crate) struct ReaderCutOff;
 
 impl RunLog {
     /// Whether anybody has read it.
     #[must_use]
-    pub fn had_readers(&self) -> bool {
+    pub(crate) fn had_readers(&self) -> bool {
         self.state().readers_total > 0
     }
 
@@ -58,7 +58,7 @@ impl RunLog {
     ///
     /// # Errors
     /// Why it cannot join.
-    pub fn join(
+    pub(crate) fn join(
         self: &Arc<Self>,
         from: ReadFrom,
         watched: bool,
@@ -149,7 +149,7 @@ impl LogState {
 
 impl LogReader {
     /// What comes next; `None` at the end.
-    pub fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReaderCutOff>>> {
+    pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReaderCutOff>>> {
         let mut state = self.log.state();
         let end = state.phase;
         if end == LogPhase::Cut || state.reader(self.number).is_none() {

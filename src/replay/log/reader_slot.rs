@@ -8,25 +8,25 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// What a reader holds for as long as it takes part.
-pub trait ReaderResource: Debug + Send {}
+pub(crate) trait ReaderResource: Debug + Send {}
 
 impl<T: Debug + Send> ReaderResource for T {}
 
 #[derive(Debug)]
 pub(super) struct ReaderSlot {
     /// which of the readers that there were
-    pub number: u64,
+    pub(crate) number: u64,
     /// how far it has read
-    pub offset: u64,
+    pub(crate) offset: u64,
     /// what it gets before it reads on
-    pub prelude: Bytes,
+    pub(crate) prelude: Bytes,
     /// whether a comment is due that keeps its connection alive
-    pub comment_due: bool,
+    pub(crate) comment_due: bool,
     /// somebody has to see that it takes something; when it was first seen to wait since it last did
-    pub stall_watch: StallWatch,
-    pub waker: Option<Waker>,
+    pub(crate) stall_watch: StallWatch,
+    pub(crate) waker: Option<Waker>,
     #[expect(dead_code, reason = "held, never read")]
-    pub resource: Box<dyn ReaderResource>,
+    pub(crate) resource: Box<dyn ReaderResource>,
 }
 
 /// Who sees that a reader takes something.
@@ -48,22 +48,22 @@ impl ReaderSlot {
 
 impl LogState {
     /// How far behind the fastest reader is; `None` without a reader.
-    pub fn min_backlog(&self) -> Option<usize> {
+    pub(crate) fn min_backlog(&self) -> Option<usize> {
         self.readers.iter().map(|seat| seat.backlog(self.end_offset)).min()
     }
 
     /// How far the fastest and the slowest reader are.
-    pub fn read_range(&self) -> (u64, u64) {
+    pub(crate) fn read_range(&self) -> (u64, u64) {
         let at = || self.readers.iter().map(|seat| seat.offset);
         (at().max().unwrap_or(self.end_offset), at().min().unwrap_or(self.end_offset))
     }
 
-    pub fn reader(&mut self, number: u64) -> Option<&mut ReaderSlot> {
+    pub(crate) fn reader(&mut self, number: u64) -> Option<&mut ReaderSlot> {
         self.readers.iter_mut().find(|seat| seat.number == number)
     }
 
     /// What leaves next to a reader, if it is there.
-    pub fn take_next(&mut self, number: u64, stall_timeout: Duration) -> Option<Bytes> {
+    pub(crate) fn take_next(&mut self, number: u64, stall_timeout: Duration) -> Option<Bytes> {
         let index = self.readers.iter().position(|seat| seat.number == number)?;
         let ReaderSlot { offset: at, stall_watch: watch, ref mut prelude, .. } = self.readers[index];
         let most = if watch == StallWatch::Connection { MAX_READ } else { MAX_WATCHED_READ };
@@ -86,7 +86,7 @@ impl LogState {
 
     /// Until when the next of the watched readers has to take something. Only whoever asks starts the clock, so that an event
     /// costs nothing. `None` without such readers.
-    pub fn next_stall(&mut self, patience: Duration) -> Option<Instant> {
+    pub(crate) fn next_stall(&mut self, patience: Duration) -> Option<Instant> {
         let ended = matches!(self.phase, LogPhase::Finished | LogPhase::Cut);
         let now = Instant::now();
         let mut next = None;
@@ -106,7 +106,7 @@ impl LogState {
     }
 
     /// Takes away readers for whom this is so. Their bodies end with an error if they are ever asked for again.
-    pub fn remove_readers(&mut self, is_over: impl Fn(&ReaderSlot) -> bool) -> Vec<ReaderSlot> {
+    pub(crate) fn remove_readers(&mut self, is_over: impl Fn(&ReaderSlot) -> bool) -> Vec<ReaderSlot> {
         let mut over = Vec::new();
         while let Some(index) = self.readers.iter().position(&is_over) {
             over.push(self.readers.swap_remove(index));
@@ -118,7 +118,7 @@ impl LogState {
     }
 
     /// The chunks that may go: what no reader needs any more, or too few to matter.
-    pub fn trim(&mut self, bound: usize, given_up: bool) -> Vec<LogChunk> {
+    pub(crate) fn trim(&mut self, bound: usize, given_up: bool) -> Vec<LogChunk> {
         let (fastest, slowest) = self.read_range();
         let mut held = self.retained_bytes();
         let mut trimmed = Vec::new();

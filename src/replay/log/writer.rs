@@ -12,7 +12,7 @@ use tokio::time::{Instant, Sleep, sleep_until};
 
 /// Why there is nothing more to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogStopReason {
+pub(crate) enum LogStopReason {
     /// nobody has listened for as long as the run goes on alone
     Abandoned,
     /// somebody stopped it
@@ -21,7 +21,7 @@ pub enum LogStopReason {
 
 /// The one writer of a log. Dropped, it ends the log.
 #[derive(Debug)]
-pub struct LogWriter {
+pub(crate) struct LogWriter {
     log: Arc<RunLog>,
     /// where the log is kept, if it is
     slot: Option<StoreSlot>,
@@ -34,7 +34,7 @@ impl LogWriter {
 
     /// The log, for whoever wants to read it.
     #[must_use]
-    pub fn log(&self) -> &Arc<RunLog> {
+    pub(crate) fn log(&self) -> &Arc<RunLog> {
         &self.log
     }
 
@@ -43,7 +43,7 @@ impl LogWriter {
     ///
     /// # Errors
     /// Nobody listens any more, or somebody stopped the run. What was not handed over is still there.
-    pub async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
+    pub(crate) async fn write(&self, frames: &mut Vec<u8>, last: u64) -> Result<(), LogStopReason> {
         std::future::poll_fn(|cx| self.poll_write(frames, last, cx)).await
     }
 
@@ -65,7 +65,7 @@ impl LogWriter {
     }
 
     /// Hands the last words over however far behind readers are, and leaves `frames` empty: there will be no time to wait.
-    pub fn push(&self, frames: &mut Vec<u8>, last: u64) {
+    pub(crate) fn push(&self, frames: &mut Vec<u8>, last: u64) {
         let mut state = self.log.state();
         if matches!(state.phase, LogPhase::Finished | LogPhase::Cut) || frames.is_empty() {
             frames.clear();
@@ -143,7 +143,7 @@ impl LogWriter {
     }
 
     /// Waits until nobody has listened for as long as the run goes on alone, or somebody stops it.
-    pub async fn wait_for_stop(&self) -> LogStopReason {
+    pub(crate) async fn wait_for_stop(&self) -> LogStopReason {
         let mut timer: Option<Pin<Box<Sleep>>> = None;
         std::future::poll_fn(|cx| {
             let mut state = self.log.state();
@@ -168,7 +168,7 @@ impl LogWriter {
     }
 
     /// A comment is due for readers who have nothing to read. It is no frame, and is not kept.
-    pub fn send_comment(&self) {
+    pub(crate) fn send_comment(&self) {
         let mut state = self.log.state();
         let head = state.end_offset;
         let idle = |seat: &&mut ReaderSlot| seat.offset == head && seat.prelude.is_empty();
@@ -182,12 +182,12 @@ impl LogWriter {
     }
 
     /// Gives up readers that have taken nothing for long while something waited for them.
-    pub fn remove_stalled(&self) {
+    pub(crate) fn remove_stalled(&self) {
         self.log.remove_stalled();
     }
 
     /// Gives them up as their time comes: never returns.
-    pub async fn remove_stalled_loop(&self) {
+    pub(crate) async fn remove_stalled_loop(&self) {
         loop {
             let patience = self.log.state().next_stall(self.log.limits.stall_timeout);
             let until = patience.unwrap_or_else(|| Instant::now() + self.log.limits.stall_timeout);
@@ -198,7 +198,7 @@ impl LogWriter {
     }
 
     /// The last word was said. Readers get what they have not read; the log is kept for those who come back.
-    pub fn finish(mut self) {
+    pub(crate) fn finish(mut self) {
         self.close(LogPhase::Finished);
         if let Some(place) = self.slot.take() {
             place.mark_ended();
@@ -206,13 +206,13 @@ impl LogWriter {
     }
 
     /// Ends the bodies of all readers with an error, at once. Nothing is kept.
-    pub fn cut(&mut self) {
+    pub(crate) fn cut(&mut self) {
         self.close(LogPhase::Cut);
         self.forget();
     }
 
     /// The run came to nothing: nobody who comes from now on finds it. Those who listen do so until its end.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         if let Some(place) = self.slot.take() {
             place.remove();
         }

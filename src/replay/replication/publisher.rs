@@ -22,18 +22,18 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 /// A run that is at home here.
 #[derive(Debug)]
 pub(super) struct OwnedRun {
-    pub log: Arc<RunLog>,
+    pub(crate) log: Arc<RunLog>,
     /// the processes that follow it, and when each was heard of last
     followers: Mutex<Vec<(String, Instant)>>,
 }
 
 impl OwnedRun {
-    pub fn new(log: Arc<RunLog>) -> OwnedRun {
+    pub(crate) fn new(log: Arc<RunLog>) -> OwnedRun {
         OwnedRun { log, followers: Mutex::default() }
     }
 
     /// Somebody listens at another process.
-    pub fn add_follower(&self, process: &str) {
+    pub(crate) fn add_follower(&self, process: &str) {
         self.log.reset_abandon_timer();
         let now = Instant::now();
         // Nothing panics while the lock is held.
@@ -82,13 +82,17 @@ enum PublishOutcome {
 }
 
 impl RunPublisher {
-    pub fn new(shared: Arc<ReplicatedRuns>, descriptor: RunDescriptor, owned_run: Arc<OwnedRun>) -> RunPublisher {
+    pub(crate) fn new(
+        shared: Arc<ReplicatedRuns>,
+        descriptor: RunDescriptor,
+        owned_run: Arc<OwnedRun>,
+    ) -> RunPublisher {
         let mirror = LogMirror::new(&owned_run.log);
         RunPublisher { shared, descriptor, owned_run, mirror, sent_through: 0, has_base: false, summed_through: 0 }
     }
 
     /// Copies until the run ends, or is another one's.
-    pub async fn publish_to_end(mut self, claimed: bool) {
+    pub(crate) async fn publish_to_end(mut self, claimed: bool) {
         self.has_base = claimed;
         self.copy_log(claimed).await;
         let mut homes = self.shared.owned_runs();

@@ -146,23 +146,23 @@ scripts! {
 pub(super) struct RedisKeys(String);
 
 impl RedisKeys {
-    pub fn new(prefix: &str) -> RedisKeys {
+    pub(crate) fn new(prefix: &str) -> RedisKeys {
         RedisKeys(prefix.to_owned())
     }
 
-    pub fn run(&self, run: &ReplayKey) -> String {
+    pub(crate) fn run(&self, run: &ReplayKey) -> String {
         format!("{}run:{{{}}}", self.0, to_hex(run))
     }
 
-    pub fn frames(&self, run: &ReplayKey, token: RunToken) -> String {
+    pub(crate) fn frames(&self, run: &ReplayKey, token: RunToken) -> String {
         format!("{}:{}", self.run(run), token.as_str())
     }
 
-    pub fn last(&self, thread: &ReplayKey) -> String {
+    pub(crate) fn last(&self, thread: &ReplayKey) -> String {
         format!("{}last:{}", self.0, to_hex(thread))
     }
 
-    pub fn process(&self, process: &str) -> String {
+    pub(crate) fn process(&self, process: &str) -> String {
         format!("{}home:{process}", self.0)
     }
 }
@@ -179,7 +179,7 @@ pub(super) enum ReplicaMessage<'a> {
 }
 
 impl<'a> ReplicaMessage<'a> {
-    pub fn parse(message: &'a [u8]) -> Option<ReplicaMessage<'a>> {
+    pub(crate) fn parse(message: &'a [u8]) -> Option<ReplicaMessage<'a>> {
         let mut words = std::str::from_utf8(message).ok()?.split(' ');
         let (what, run) = (words.next()?, parse_key(words.next()?)?);
         match (what, words.next()) {

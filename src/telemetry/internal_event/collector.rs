@@ -3,24 +3,24 @@
 use super::sanitize;
 
 /// The collector does not take spans: they are dropped and counted. Said once, until it takes some again.
-pub struct CollectorUnavailable {
+pub(crate) struct CollectorUnavailable {
     /// why
-    pub cause: String,
+    pub(crate) cause: String,
 }
 
 impl CollectorUnavailable {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::warn!(cause = sanitize(&self.cause), "the collector of traces takes no spans; they are dropped");
     }
 }
 
 /// The collector takes spans again.
-pub struct CollectorRecovered;
+pub(crate) struct CollectorRecovered;
 
 impl CollectorRecovered {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::info!("the collector of traces takes spans again");
     }
 }

@@ -5,33 +5,33 @@ use crate::telemetry::ListenerMetrics;
 use crate::telemetry::label::{CertificateReload, ConnectionRejectReason};
 
 /// A listener is open.
-pub struct ListenerStarted {
+pub(crate) struct ListenerStarted {
     /// data or status
-    pub plane: &'static str,
+    pub(crate) plane: &'static str,
     /// the bound address
-    pub address: String,
+    pub(crate) address: String,
     /// whether it speaks TLS
-    pub tls: bool,
+    pub(crate) tls: bool,
 }
 
 impl ListenerStarted {
     /// Logs it.
-    pub fn emit(&self) {
+    pub(crate) fn emit(&self) {
         tracing::info!(plane = self.plane, address = %self.address, tls = self.tls, "listening");
     }
 }
 
 /// Certificate files of a listener changed; new connections are shown what they hold now.
-pub struct CertificateReloaded<'a> {
+pub(crate) struct CertificateReloaded<'a> {
     /// its address, as configured
-    pub listener: &'a str,
+    pub(crate) listener: &'a str,
     /// when the certificate ends, in seconds since the epoch
-    pub not_after: i64,
+    pub(crate) not_after: i64,
 }
 
 impl CertificateReloaded<'_> {
     /// Logs and counts it.
-    pub fn emit(self, metrics: &ListenerMetrics) {
+    pub(crate) fn emit(self, metrics: &ListenerMetrics) {
         metrics.inc_reload(CertificateReload::Applied);
         metrics.set_not_after(self.not_after);
         tracing::info!(listener = self.listener, not_after = self.not_after, "certificate read again");
@@ -40,16 +40,16 @@ impl CertificateReloaded<'_> {
 
 /// Certificate files of a listener changed to what cannot be used; what they held before stays in use. Said once for each
 /// such change.
-pub struct CertificateReloadFailed<'a> {
+pub(crate) struct CertificateReloadFailed<'a> {
     /// its address, as configured
-    pub listener: &'a str,
+    pub(crate) listener: &'a str,
     /// what is wrong, without the files' content
-    pub cause: &'a str,
+    pub(crate) cause: &'a str,
 }
 
 impl CertificateReloadFailed<'_> {
     /// Logs and counts it.
-    pub fn emit(self, metrics: &ListenerMetrics) {
+    pub(crate) fn emit(self, metrics: &ListenerMetrics) {
         metrics.inc_reload(CertificateReload::Refused);
         let cause = sanitize(self.cause);
         tracing::error!(listener = self.listener, cause, "certificate cannot be used; the last good one stays");
@@ -57,33 +57,33 @@ impl CertificateReloadFailed<'_> {
 }
 
 /// A listener starts with a certificate that has ended. Clients that look will not connect.
-pub struct CertificateExpired<'a> {
+pub(crate) struct CertificateExpired<'a> {
     /// its address, as configured
-    pub listener: &'a str,
+    pub(crate) listener: &'a str,
     /// when it ended, in seconds since the epoch
-    pub not_after: i64,
+    pub(crate) not_after: i64,
 }
 
 impl CertificateExpired<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::warn!(listener = self.listener, not_after = self.not_after, "the certificate has expired");
     }
 }
 
 /// A connection was closed instead of a request being read from it.
-pub struct ConnectionRejected<'a> {
+pub(crate) struct ConnectionRejected<'a> {
     /// the listener's address, as configured
-    pub listener: &'a str,
+    pub(crate) listener: &'a str,
     /// why
-    pub reason: ConnectionRejectReason,
+    pub(crate) reason: ConnectionRejectReason,
     /// what the library said about it
-    pub cause: Option<&'a str>,
+    pub(crate) cause: Option<&'a str>,
 }
 
 impl ConnectionRejected<'_> {
     /// Counts it. Logged for who looks for it alone: strangers can make as many of them as they like.
-    pub fn emit(self, metrics: &ListenerMetrics) {
+    pub(crate) fn emit(self, metrics: &ListenerMetrics) {
         metrics.inc_rejected(self.reason);
         let ConnectionRejected { listener, reason: why, cause } = self;
         tracing::debug!(listener, reason = why.label(), cause = cause.map(sanitize), "connection turned away");
@@ -91,18 +91,18 @@ impl ConnectionRejected<'_> {
 }
 
 /// No connection can be accepted. Said once, until one can be again; each attempt is counted.
-pub struct AcceptFailed<'a> {
+pub(crate) struct AcceptFailed<'a> {
     /// the listener's address, as configured
-    pub listener: &'a str,
+    pub(crate) listener: &'a str,
     /// what the operating system said
-    pub error: &'a std::io::Error,
+    pub(crate) error: &'a std::io::Error,
     /// whether it was said already
-    pub already_logged: bool,
+    pub(crate) already_logged: bool,
 }
 
 impl AcceptFailed<'_> {
     /// Logs and counts it.
-    pub fn emit(self, metrics: &ListenerMetrics) {
+    pub(crate) fn emit(self, metrics: &ListenerMetrics) {
         metrics.inc_accept_failure();
         if !self.already_logged {
             tracing::error!(listener = self.listener, error = %self.error, "no connection can be accepted; trying again");
@@ -111,31 +111,31 @@ impl AcceptFailed<'_> {
 }
 
 /// Connections can be accepted again.
-pub struct AcceptRecovered<'a> {
+pub(crate) struct AcceptRecovered<'a> {
     /// the listener's address, as configured
-    pub listener: &'a str,
+    pub(crate) listener: &'a str,
 }
 
 impl AcceptRecovered<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::info!(listener = self.listener, "connections are accepted again");
     }
 }
 
 /// The process may open fewer files than its connections could need, so that it takes fewer connections.
-pub struct ConnectionLimitReduced {
+pub(crate) struct ConnectionLimitReduced {
     /// how many files it may open
-    pub limit: u64,
+    pub(crate) limit: u64,
     /// how many connections are configured
-    pub connections: usize,
+    pub(crate) connections: usize,
     /// how many it takes
-    pub allowed: usize,
+    pub(crate) allowed: usize,
 }
 
 impl ConnectionLimitReduced {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let ConnectionLimitReduced { limit, connections, allowed: room } = self;
         tracing::warn!(
             limit,

@@ -9,24 +9,24 @@ mod process;
 mod run;
 mod upstream;
 
-pub use collector::{CollectorRecovered, CollectorUnavailable};
-pub use guard::{
+pub(crate) use collector::{CollectorRecovered, CollectorUnavailable};
+pub(crate) use guard::{
     IssuerKeysFetchFailed, IssuerKeysFetched, IssuerKeysIgnored, RedisConnected, RedisConnectionLost,
     SecretFileReloadFailed, SecretFileReloaded,
 };
-pub use listener::{
+pub(crate) use listener::{
     AcceptFailed, AcceptRecovered, CertificateExpired, CertificateReloadFailed, CertificateReloaded,
     ConnectionLimitReduced, ConnectionRejected, ListenerStarted,
 };
-pub use process::{
+pub(crate) use process::{
     ConfigApplied, ConfigLintFound, ConfigRejected, DrainStarted, NoPreviousProcess, PanicCaught, ReloadUnsupported,
     RestartRequired, ShutdownStarted, TakeoverCompleted,
 };
-pub use run::{
+pub(crate) use run::{
     AgentStreamResumed, DialectDetected, PendingRunExpired, PreflightAnswered, ReaderJoined, RemoteRunFollowed,
     RemoteRunLost, RequestRejected, RunEnded, RunInfo, RunReplicationStopped, RunStopRequested, UpstreamResolveFailed,
 };
-pub use upstream::{
+pub(crate) use upstream::{
     AddressEjected, AddressHealthChanged, AddressRecovered, NoHealthyUpstream, UpstreamTlsReloadFailed,
     UpstreamTlsReloaded,
 };
@@ -36,23 +36,23 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 /// Longest text of a client or an agent in a log line, in characters.
-pub const MAX_TEXT_CHARS: usize = 200;
+pub(crate) const MAX_TEXT_CHARS: usize = 200;
 
 /// Who calls, as far as that is known. Never a credential.
 #[derive(Clone, Copy, Debug)]
-pub struct CallerInfo<'a> {
+pub(crate) struct CallerInfo<'a> {
     /// the client's address
-    pub address: Option<IpAddr>,
+    pub(crate) address: Option<IpAddr>,
     /// how it showed who it is
-    pub method: AuthMethod,
+    pub(crate) method: AuthMethod,
     /// the issuer, or the source of keys
-    pub source: Option<&'a str>,
+    pub(crate) source: Option<&'a str>,
     /// who
-    pub subject: Option<&'a str>,
+    pub(crate) subject: Option<&'a str>,
     /// on whose behalf
-    pub tenant: Option<&'a str>,
+    pub(crate) tenant: Option<&'a str>,
     /// the id of an API key
-    pub key_id: Option<&'a str>,
+    pub(crate) key_id: Option<&'a str>,
 }
 
 fn millis(duration: Duration) -> u64 {

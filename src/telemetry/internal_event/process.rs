@@ -10,78 +10,78 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 const MAX_PROBLEM_CHARS: usize = 16 << 10;
 
 /// The gateway is about to end. It still takes runs, and says everywhere that it should get no more.
-pub struct ShutdownStarted {
+pub(crate) struct ShutdownStarted {
     /// how long it takes them yet
-    pub grace: Duration,
+    pub(crate) grace: Duration,
     /// whether another process has its sockets
-    pub successor: bool,
+    pub(crate) successor: bool,
 }
 
 impl ShutdownStarted {
     /// Logs and counts it.
-    pub fn emit(self, metrics: &Metrics) {
+    pub(crate) fn emit(self, metrics: &Metrics) {
         metrics.set_draining(true);
         tracing::info!(grace_ms = millis(self.grace), successor = self.successor, "leaving");
     }
 }
 
 /// The gateway takes no more connections and no more runs.
-pub struct DrainStarted {
+pub(crate) struct DrainStarted {
     /// how long open runs may go on
-    pub timeout: Duration,
+    pub(crate) timeout: Duration,
     /// how many there are
-    pub runs: usize,
+    pub(crate) runs: usize,
 }
 
 impl DrainStarted {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::info!(timeout_ms = millis(self.timeout), runs = self.runs, "draining");
     }
 }
 
 /// Something in the configuration is probably not meant. Said at the start.
-pub struct ConfigLintFound<'a> {
+pub(crate) struct ConfigLintFound<'a> {
     /// where in the file
-    pub line: Option<u64>,
+    pub(crate) line: Option<u64>,
     /// which key
-    pub key: &'a str,
+    pub(crate) key: &'a str,
     /// what, without values of variables
-    pub message: &'a str,
+    pub(crate) message: &'a str,
     /// the way out
-    pub hint: Option<&'a str>,
+    pub(crate) hint: Option<&'a str>,
 }
 
 impl ConfigLintFound<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let (key, what, hint) = (sanitize(self.key), sanitize(self.message), self.hint.map(sanitize));
         tracing::warn!(line = self.line, key, what, hint, "the configuration is doubtful");
     }
 }
 
 /// There is no process to take over from.
-pub struct NoPreviousProcess<'a> {
+pub(crate) struct NoPreviousProcess<'a> {
     /// where it would listen
-    pub run_dir: &'a Path,
+    pub(crate) run_dir: &'a Path,
 }
 
 impl NoPreviousProcess<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::info!(run_dir = %self.run_dir.display(), "no gateway to take over from; starting as usual");
     }
 }
 
 /// The process serves on the sockets of the one before.
-pub struct TakeoverCompleted {
+pub(crate) struct TakeoverCompleted {
     /// why that one could not be told so; it may go on accepting
-    pub failure: Option<String>,
+    pub(crate) failure: Option<String>,
 }
 
 impl TakeoverCompleted {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         match self.failure {
             None => tracing::info!("taken over"),
             Some(failure) => tracing::error!(failure, "taken over, but the gateway before could not be told"),
@@ -90,16 +90,16 @@ impl TakeoverCompleted {
 }
 
 /// A configuration is in use from now on.
-pub struct ConfigApplied<'a> {
+pub(crate) struct ConfigApplied<'a> {
     /// the beginning of the digest of its file
-    pub hash: &'a str,
+    pub(crate) hash: &'a str,
     /// what differs from the one before; none at the start
-    pub changes: Option<&'a dyn fmt::Display>,
+    pub(crate) changes: Option<&'a dyn fmt::Display>,
 }
 
 impl ConfigApplied<'_> {
     /// Logs and counts it.
-    pub fn emit(self, metrics: &Metrics) {
+    pub(crate) fn emit(self, metrics: &Metrics) {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         metrics.set_config_applied(self.hash, i64::try_from(now).unwrap_or(i64::MAX));
         if let Some(changes) = self.changes {
@@ -109,14 +109,14 @@ impl ConfigApplied<'_> {
 }
 
 /// A configuration cannot be used; the last good one stays in use.
-pub struct ConfigRejected<'a> {
+pub(crate) struct ConfigRejected<'a> {
     /// all that is wrong with it
-    pub problems: &'a str,
+    pub(crate) problems: &'a str,
 }
 
 impl ConfigRejected<'_> {
     /// Logs and counts it.
-    pub fn emit(self, metrics: &Metrics) {
+    pub(crate) fn emit(self, metrics: &Metrics) {
         metrics.set_config_rejected();
         let problems: String = self.problems.chars().take(MAX_PROBLEM_CHARS).collect();
         tracing::error!(problems, "configuration refused; the last good one stays in use");
@@ -124,24 +124,24 @@ impl ConfigRejected<'_> {
 }
 
 /// A configuration was to be read again that came from no file that lasts.
-pub struct ReloadUnsupported;
+pub(crate) struct ReloadUnsupported;
 
 impl ReloadUnsupported {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::warn!("the configuration came from no file that could be read again");
     }
 }
 
 /// Some of a configuration that is in use needs another process.
-pub struct RestartRequired<'a> {
+pub(crate) struct RestartRequired<'a> {
     /// the keys that still have their values from the start
-    pub keys: &'a [&'static str],
+    pub(crate) keys: &'a [&'static str],
 }
 
 impl RestartRequired<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::warn!(
             keys = self.keys.join(", "),
             "changed, but not in use before a restart or `diglot serve --upgrade`"
@@ -150,16 +150,16 @@ impl RestartRequired<'_> {
 }
 
 /// Something in the gateway went wrong that must not. What it was doing ends there, and everything else goes on.
-pub struct PanicCaught<'a> {
+pub(crate) struct PanicCaught<'a> {
     /// where in the sources
-    pub location: &'a dyn fmt::Display,
+    pub(crate) location: &'a dyn fmt::Display,
     /// what
-    pub cause: &'a str,
+    pub(crate) cause: &'a str,
 }
 
 impl PanicCaught<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::error!(place = %self.location, cause = sanitize(self.cause), "the gateway failed; report this line");
     }
 }

@@ -10,13 +10,13 @@ use std::time::Duration;
 
 /// Which run a line is about.
 #[derive(Clone, Copy, Debug)]
-pub struct RunInfo<'a> {
+pub(crate) struct RunInfo<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
     /// the id of the request that the line is about: the one that started the run, unless the line says otherwise
-    pub request_id: &'a str,
+    pub(crate) request_id: &'a str,
     /// what it is called
-    pub ids: &'a RunIds,
+    pub(crate) ids: &'a RunIds,
 }
 
 impl<'a> RunInfo<'a> {
@@ -35,26 +35,26 @@ impl<'a> RunInfo<'a> {
 }
 
 /// A request was refused before its stream began.
-pub struct RequestRejected<'a> {
+pub(crate) struct RequestRejected<'a> {
     /// the route's name, empty where none matched
-    pub route: &'a str,
+    pub(crate) route: &'a str,
     /// how it asked
-    pub method: RequestMethod,
+    pub(crate) method: RequestMethod,
     /// the request's id
-    pub request_id: &'a str,
+    pub(crate) request_id: &'a str,
     /// its trace
-    pub trace_id: Option<TraceId>,
+    pub(crate) trace_id: Option<TraceId>,
     /// who called
-    pub caller: CallerInfo<'a>,
+    pub(crate) caller: CallerInfo<'a>,
     /// why
-    pub rejection: &'a Rejection,
+    pub(crate) rejection: &'a Rejection,
     /// the status of the answer: 200 where the client hears of it in an event
-    pub response_status: u16,
+    pub(crate) response_status: u16,
 }
 
 impl RequestRejected<'_> {
     /// Logs and counts it, and ends its span. A request whose run was refused by its agent has none: the run has it.
-    pub fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
+    pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
         if let Some(trace) = trace {
             trace.finish_rejected(&self);
         }
@@ -82,16 +82,16 @@ impl RequestRejected<'_> {
 }
 
 /// A browser asked whether a page may call.
-pub struct PreflightAnswered<'a> {
+pub(crate) struct PreflightAnswered<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
     /// the status of the answer
-    pub response_status: u16,
+    pub(crate) response_status: u16,
 }
 
 impl PreflightAnswered<'_> {
     /// Logs and counts it, and ends its span. Quietly: browsers ask before every request of a page.
-    pub fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
+    pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
         let PreflightAnswered { route, response_status: answered } = self;
         if let Some(trace) = trace {
             trace.finish_response(answered);
@@ -102,20 +102,20 @@ impl PreflightAnswered<'_> {
 }
 
 /// What a run turned out to speak, on a route that leaves it open.
-pub struct DialectDetected<'a> {
+pub(crate) struct DialectDetected<'a> {
     /// the run
-    pub run: RunInfo<'a>,
+    pub(crate) run: RunInfo<'a>,
     /// client or agent
-    pub side: &'static str,
+    pub(crate) side: &'static str,
     /// the dialect
-    pub dialect: &'static str,
+    pub(crate) dialect: &'static str,
     /// what it was told by
-    pub because: &'static str,
+    pub(crate) because: &'static str,
 }
 
 impl DialectDetected<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let DialectDetected { run, side, dialect, because } = self;
         tracing::info!(
             route = run.route,
@@ -131,38 +131,38 @@ impl DialectDetected<'_> {
 }
 
 /// A run ended: the access log's line.
-pub struct RunEnded<'a> {
+pub(crate) struct RunEnded<'a> {
     /// the run
-    pub run: RunInfo<'a>,
+    pub(crate) run: RunInfo<'a>,
     /// who asked for it
-    pub caller: CallerInfo<'a>,
+    pub(crate) caller: CallerInfo<'a>,
     /// what its client and its agent spoke, or turned out to speak
-    pub dialects: (&'static str, &'static str),
+    pub(crate) dialects: (&'static str, &'static str),
     /// the upstream that answered, as in metrics; `None` where none did
-    pub upstream: Option<&'a str>,
+    pub(crate) upstream: Option<&'a str>,
     /// the status that its client was answered with
-    pub status: u16,
+    pub(crate) status: u16,
     /// how it ended
-    pub outcome: RunOutcome,
+    pub(crate) outcome: RunOutcome,
     /// why, when the gateway ended it
-    pub rejection: Option<&'a Rejection>,
+    pub(crate) rejection: Option<&'a Rejection>,
     /// from the request to the first event for the client
-    pub first_event: Option<Duration>,
+    pub(crate) first_event: Option<Duration>,
     /// from the request to the end
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// bytes of the agent's events, and for the client
-    pub bytes: (u64, u64),
+    pub(crate) bytes: (u64, u64),
     /// events, repairs, losses
-    pub totals: RunTotals,
+    pub(crate) totals: RunTotals,
     /// how often its agent's stream broke and went on
-    pub resumed: u32,
+    pub(crate) resumed: u32,
     /// how many streams read it, where it outlives its client
-    pub readers: Option<u64>,
+    pub(crate) readers: Option<u64>,
 }
 
 impl RunEnded<'_> {
     /// Logs and counts it, and ends its span.
-    pub fn emit(self, metrics: &RouteMetrics, trace: RequestSpan) {
+    pub(crate) fn emit(self, metrics: &RouteMetrics, trace: RequestSpan) {
         metrics.record_end(self.outcome, self.duration);
         let trace_id = trace.id();
         trace.finish_run(&self);
@@ -228,16 +228,16 @@ impl RunEnded<'_> {
 }
 
 /// The stream of an agent broke, and goes on over another connection.
-pub struct AgentStreamResumed<'a> {
+pub(crate) struct AgentStreamResumed<'a> {
     /// the run
-    pub run: RunInfo<'a>,
+    pub(crate) run: RunInfo<'a>,
     /// the id behind which it goes on
-    pub last_event_id: &'a str,
+    pub(crate) last_event_id: &'a str,
 }
 
 impl AgentStreamResumed<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let AgentStreamResumed { run, last_event_id } = self;
         tracing::info!(
             route = run.route,
@@ -251,18 +251,18 @@ impl AgentStreamResumed<'_> {
 }
 
 /// Somebody reads a run that another request started.
-pub struct ReaderJoined<'a> {
+pub(crate) struct ReaderJoined<'a> {
     /// the run, and the request that joins it
-    pub run: RunInfo<'a>,
+    pub(crate) run: RunInfo<'a>,
     /// what the ids of the run's events begin with
-    pub token: &'a str,
+    pub(crate) token: &'a str,
     /// the number of the event behind which it is read; `None` from a snapshot, or from the start
-    pub after_number: Option<u64>,
+    pub(crate) after_number: Option<u64>,
 }
 
 impl ReaderJoined<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let ReaderJoined { run, token, after_number: behind } = self;
         tracing::info!(
             route = run.route,
@@ -277,16 +277,16 @@ impl ReaderJoined<'_> {
 }
 
 /// The caller of a run wants it to end.
-pub struct RunStopRequested<'a> {
+pub(crate) struct RunStopRequested<'a> {
     /// the run, and the request that stops it
-    pub run: RunInfo<'a>,
+    pub(crate) run: RunInfo<'a>,
     /// what the ids of the run's events begin with
-    pub token: &'a str,
+    pub(crate) token: &'a str,
 }
 
 impl RunStopRequested<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let RunStopRequested { run, token } = self;
         tracing::info!(
             route = run.route,
@@ -300,14 +300,14 @@ impl RunStopRequested<'_> {
 }
 
 /// Nobody came for the events of a run that was started; the run is ended.
-pub struct PendingRunExpired<'a> {
+pub(crate) struct PendingRunExpired<'a> {
     /// the run
-    pub run: RunInfo<'a>,
+    pub(crate) run: RunInfo<'a>,
 }
 
 impl PendingRunExpired<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let PendingRunExpired { run } = self;
         tracing::info!(
             route = run.route,
@@ -320,35 +320,35 @@ impl PendingRunExpired<'_> {
 }
 
 /// The name of an agent's host could not be resolved; the addresses known before stay in use.
-pub struct UpstreamResolveFailed<'a> {
+pub(crate) struct UpstreamResolveFailed<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
     /// why
-    pub cause: String,
+    pub(crate) cause: String,
 }
 
 impl UpstreamResolveFailed<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::warn!(route = self.route, cause = sanitize(&self.cause), "upstream not resolved");
     }
 }
 
 /// A run of another replica is read here from now on.
-pub struct RemoteRunFollowed<'a> {
+pub(crate) struct RemoteRunFollowed<'a> {
     /// what the run is called
-    pub ids: &'a RunIds,
+    pub(crate) ids: &'a RunIds,
     /// what the ids of the run's events begin with
-    pub token: &'a str,
+    pub(crate) token: &'a str,
     /// the process that runs it
-    pub owner: &'a str,
+    pub(crate) owner: &'a str,
     /// up to which event it is known in short
-    pub recap_until: u64,
+    pub(crate) recap_until: u64,
 }
 
 impl RemoteRunFollowed<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let RemoteRunFollowed { ids, token, owner: home, recap_until: behind } = self;
         let run = RunInfo::from_ids(ids);
         let (thread_id, run_id) = (run.thread_id(), run.run_id());
@@ -357,18 +357,18 @@ impl RemoteRunFollowed<'_> {
 }
 
 /// The process that ran a run is gone, and whoever reads it is told so.
-pub struct RemoteRunLost<'a> {
+pub(crate) struct RemoteRunLost<'a> {
     /// what the run was called
-    pub ids: &'a RunIds,
+    pub(crate) ids: &'a RunIds,
     /// what the ids of the run's events begin with
-    pub token: &'a str,
+    pub(crate) token: &'a str,
     /// the process that ran it
-    pub owner: &'a str,
+    pub(crate) owner: &'a str,
 }
 
 impl RemoteRunLost<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let RemoteRunLost { ids, token, owner: home } = self;
         let run = RunInfo::from_ids(ids);
         tracing::warn!(
@@ -383,16 +383,16 @@ impl RemoteRunLost<'_> {
 }
 
 /// A run of this replica cannot be followed elsewhere any more: it was taken for lost, or another one has its place.
-pub struct RunReplicationStopped<'a> {
+pub(crate) struct RunReplicationStopped<'a> {
     /// what the run is called
-    pub ids: &'a RunIds,
+    pub(crate) ids: &'a RunIds,
     /// what the ids of the run's events begin with
-    pub token: &'a str,
+    pub(crate) token: &'a str,
 }
 
 impl RunReplicationStopped<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let run = RunInfo::from_ids(self.ids);
         let (thread_id, run_id) = (run.thread_id(), run.run_id());
         tracing::warn!(thread_id, run_id, token = self.token, "run shared no longer");

@@ -6,22 +6,22 @@ use std::fmt::Display;
 use std::time::Duration;
 
 /// An address of an upstream failed so often that it is left out for a while.
-pub struct AddressEjected<'a> {
+pub(crate) struct AddressEjected<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
     /// the upstream, as in metrics
-    pub upstream: &'a str,
+    pub(crate) upstream: &'a str,
     /// which of its addresses
-    pub address: &'a dyn Display,
+    pub(crate) address: &'a dyn Display,
     /// for how long
-    pub duration: Duration,
+    pub(crate) duration: Duration,
     /// the last failure
-    pub cause: &'a str,
+    pub(crate) cause: &'a str,
 }
 
 impl AddressEjected<'_> {
     /// Logs and counts it.
-    pub fn emit(self, metrics: &UpstreamMetrics) {
+    pub(crate) fn emit(self, metrics: &UpstreamMetrics) {
         metrics.inc_ejection();
         let AddressEjected { route, upstream, address, duration, cause } = self;
         let for_ms = super::millis(duration);
@@ -30,40 +30,40 @@ impl AddressEjected<'_> {
 }
 
 /// An address that was left out has answered again.
-pub struct AddressRecovered<'a> {
+pub(crate) struct AddressRecovered<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
     /// the upstream, as in metrics
-    pub upstream: &'a str,
+    pub(crate) upstream: &'a str,
     /// which of its addresses
-    pub address: &'a dyn Display,
+    pub(crate) address: &'a dyn Display,
 }
 
 impl AddressRecovered<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let AddressRecovered { route, upstream, address } = self;
         tracing::info!(route, upstream, %address, "upstream answers again");
     }
 }
 
 /// The health checks of an address have come to another result.
-pub struct AddressHealthChanged<'a> {
+pub(crate) struct AddressHealthChanged<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
     /// the upstream, as in metrics
-    pub upstream: &'a str,
+    pub(crate) upstream: &'a str,
     /// which of its addresses
-    pub address: &'a dyn Display,
+    pub(crate) address: &'a dyn Display,
     /// whether it is well now
-    pub healthy: bool,
+    pub(crate) healthy: bool,
     /// why it is not
-    pub cause: &'a str,
+    pub(crate) cause: &'a str,
 }
 
 impl AddressHealthChanged<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let AddressHealthChanged { route, upstream, address, healthy, cause } = self;
         if healthy {
             tracing::info!(route, upstream, %address, "upstream healthy");
@@ -74,43 +74,43 @@ impl AddressHealthChanged<'_> {
 }
 
 /// No address of a route is fit to be asked, so all of them are tried. Said once, until one is fit again.
-pub struct NoHealthyUpstream<'a> {
+pub(crate) struct NoHealthyUpstream<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
 }
 
 impl NoHealthyUpstream<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::error!(route = self.route, "every upstream is unhealthy or left out; all are tried");
     }
 }
 
 /// Files of certificates or keys for agents changed; what they say now is used for new connections.
-pub struct UpstreamTlsReloaded<'a> {
+pub(crate) struct UpstreamTlsReloaded<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
 }
 
 impl UpstreamTlsReloaded<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         tracing::info!(route = self.route, "certificates for upstreams read again");
     }
 }
 
 /// Files of certificates or keys for agents are gone, broken or do not fit; what they said before stays in use. Said once
 /// for each such change.
-pub struct UpstreamTlsReloadFailed<'a> {
+pub(crate) struct UpstreamTlsReloadFailed<'a> {
     /// the route's name
-    pub route: &'a str,
+    pub(crate) route: &'a str,
     /// which file, and what is wrong with it, without its content
-    pub cause: &'a str,
+    pub(crate) cause: &'a str,
 }
 
 impl UpstreamTlsReloadFailed<'_> {
     /// Logs it.
-    pub fn emit(self) {
+    pub(crate) fn emit(self) {
         let UpstreamTlsReloadFailed { route, cause } = self;
         let cause = sanitize(cause);
         tracing::error!(route, cause, "certificates for upstreams cannot be used; the last good ones stay");

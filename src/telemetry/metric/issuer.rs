@@ -19,7 +19,7 @@ pub(super) struct IssuerFamilies {
 
 /// The handles of one issuer.
 #[derive(Debug)]
-pub struct IssuerMetrics {
+pub(crate) struct IssuerMetrics {
     keys: Gauge,
     last_success: Gauge,
     refreshes: Vec<Counter>,
@@ -57,7 +57,7 @@ impl IssuerFamilies {
 impl IssuerMetrics {
     /// Counts an attempt to fetch keys. Of one that brought some: how many are in use, and when that was, in seconds since
     /// the epoch.
-    pub fn record_refresh(&self, brought: Option<(usize, i64)>) {
+    pub(crate) fn record_refresh(&self, brought: Option<(usize, i64)>) {
         let result = if let Some((keys, at)) = brought {
             self.keys.set(i64::try_from(keys).unwrap_or(i64::MAX));
             self.last_success.set(at);

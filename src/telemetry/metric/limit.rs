@@ -19,7 +19,7 @@ pub(super) struct LimitFamilies {
 
 /// The handles of one limit.
 #[derive(Debug)]
-pub struct LimitMetrics {
+pub(crate) struct LimitMetrics {
     decisions: Vec<Counter>,
     _lease: SeriesLease,
 }
@@ -55,7 +55,7 @@ impl LimitFamilies {
 
 impl LimitMetrics {
     /// Counts what became of a request.
-    pub fn inc_decision(&self, decision: LimitDecision) {
+    pub(crate) fn inc_decision(&self, decision: LimitDecision) {
         self.decisions[decision as usize].inc();
     }
 }

@@ -61,29 +61,29 @@ impl ListenerFamilies {
 
 impl ListenerMetrics {
     /// Counts a connection as open, or as closed again.
-    pub fn set_connection_open(&self, open: bool) {
+    pub(crate) fn set_connection_open(&self, open: bool) {
         if open { self.active.inc() } else { self.active.dec() }
     }
 
     /// Counts a connection that was closed before a request came on it.
-    pub fn inc_rejected(&self, why: ConnectionRejectReason) {
+    pub(crate) fn inc_rejected(&self, why: ConnectionRejectReason) {
         self.rejected[why as usize].inc();
     }
 
     /// Counts that no connection could be accepted.
-    pub fn inc_accept_failure(&self) {
+    pub(crate) fn inc_accept_failure(&self) {
         self.accept_failures.inc();
     }
 
     /// Says when the certificate in use ends, in seconds since the epoch.
-    pub fn set_not_after(&self, at: i64) {
+    pub(crate) fn set_not_after(&self, at: i64) {
         if let Some(tls) = &self.tls {
             tls.not_after.set(at);
         }
     }
 
     /// Counts a change of certificate files.
-    pub fn inc_reload(&self, result: CertificateReload) {
+    pub(crate) fn inc_reload(&self, result: CertificateReload) {
         if let Some(tls) = &self.tls {
             tls.reloads[result as usize].inc();
         }

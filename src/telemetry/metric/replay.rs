@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The handles of runs that are kept.
 #[derive(Clone, Debug)]
-pub struct ReplayMetrics {
+pub(crate) struct ReplayMetrics {
     runs: Gauge,
     bytes: Gauge,
     evictions: Arc<[Counter]>,
@@ -30,32 +30,32 @@ impl ReplayMetrics {
     }
 
     /// Says how many runs are kept.
-    pub fn set_runs(&self, count: usize) {
+    pub(crate) fn set_runs(&self, count: usize) {
         self.runs.set(i64::try_from(count).unwrap_or(i64::MAX));
     }
 
     /// Says how much they take, in bytes.
-    pub fn set_bytes(&self, bytes: usize) {
+    pub(crate) fn set_bytes(&self, bytes: usize) {
         self.bytes.set(i64::try_from(bytes).unwrap_or(i64::MAX));
     }
 
     /// Counts a run that is kept no longer.
-    pub fn inc_eviction(&self, reason: EvictionReason) {
+    pub(crate) fn inc_eviction(&self, reason: EvictionReason) {
         self.evictions[reason as usize].inc();
     }
 
     /// A run of another replica is read here.
-    pub fn inc_followed(&self) {
+    pub(crate) fn inc_followed(&self) {
         self.followed.inc();
     }
 
     /// It is not any more.
-    pub fn dec_followed(&self) {
+    pub(crate) fn dec_followed(&self) {
         self.followed.dec();
     }
 
     /// Counts a question that had no answer.
-    pub fn inc_backend_error(&self) {
+    pub(crate) fn inc_backend_error(&self) {
         self.backend_errors.inc();
     }
 }

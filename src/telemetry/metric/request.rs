@@ -69,17 +69,17 @@ impl RequestFamilies {
 
 impl RequestMetrics {
     /// Counts an answered request.
-    pub fn inc_response(&self, method: RequestMethod, status: u16) {
+    pub(crate) fn inc_response(&self, method: RequestMethod, status: u16) {
         self.response_counter(method, status).inc();
     }
 
     /// Notes how long its answer took, up to the head.
-    pub fn observe_head_latency(&self, head: Duration) {
+    pub(crate) fn observe_head_latency(&self, head: Duration) {
         self.head_latency.observe(head);
     }
 
     /// Counts a request that was refused.
-    pub fn inc_rejection(&self, why: error::RejectionKind) {
+    pub(crate) fn inc_rejection(&self, why: error::RejectionKind) {
         self.rejections.series_at(why as usize).inc();
     }
 

@@ -206,40 +206,40 @@ impl TranslationTimes {
 
 /// What a run said in all, for its line in the log.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct RunTotals {
+pub(crate) struct RunTotals {
     /// events of the agent
-    pub events_in: u64,
+    pub(crate) events_in: u64,
     /// events for the client
-    pub events_out: u64,
+    pub(crate) events_out: u64,
     /// repairs of the run guard
-    pub repairs: u64,
+    pub(crate) repairs: u64,
     /// events left out on purpose
-    pub losses: u64,
+    pub(crate) losses: u64,
     /// events of another dialect than the agent's
-    pub foreign: u64,
+    pub(crate) foreign: u64,
 }
 
 impl RouteMetrics {
     /// The handles of its requests.
     #[must_use]
-    pub fn requests(&self) -> &RequestMetrics {
+    pub(crate) fn requests(&self) -> &RequestMetrics {
         &self.requests
     }
 
     /// Counts a run as open until the returned value is dropped.
     #[must_use]
-    pub fn open_run(self: &Arc<Self>) -> OpenRunGuard {
+    pub(crate) fn open_run(self: &Arc<Self>) -> OpenRunGuard {
         self.active.inc();
         OpenRunGuard(Arc::clone(self))
     }
 
     /// Counts what of a request the agent's dialect cannot take.
-    pub fn inc_downgraded(&self, count: u64) {
+    pub(crate) fn inc_downgraded(&self, count: u64) {
         self.losses.series_at(EventLoss::Downgraded as usize).inc_by(count);
     }
 
     /// Counts a caller that was let in, or not.
-    pub fn inc_auth(&self, method: AuthMethod, reason: AuthReason) {
+    pub(crate) fn inc_auth(&self, method: AuthMethod, reason: AuthReason) {
         let auth = &self.auth[method as usize];
         let count =
             if reason == AuthReason::Accepted { &auth.accepted } else { auth.refused.series_at(reason as usize) };
@@ -247,39 +247,39 @@ impl RouteMetrics {
     }
 
     /// Counts how a run ended, and how long it took.
-    pub fn record_end(&self, outcome: RunOutcome, took: Duration) {
+    pub(crate) fn record_end(&self, outcome: RunOutcome, took: Duration) {
         self.ended_runs[outcome as usize].inc();
         self.duration.series_at(outcome as usize).observe(took);
     }
 
     /// Notes how long the client waited for its first event.
-    pub fn observe_first_event(&self, after: Duration) {
+    pub(crate) fn observe_first_event(&self, after: Duration) {
         self.first_event.observe(after);
     }
 
     /// Notes how long the agent took for what it said next.
-    pub fn observe_gap(&self, waited: Duration) {
+    pub(crate) fn observe_gap(&self, waited: Duration) {
         self.gap.observe(waited);
     }
 
     /// Notes how long it took to translate what was read, as `report` says from what and into what.
-    pub fn observe_translation(&self, report: &TranslationReport, took: Duration) {
+    pub(crate) fn observe_translation(&self, report: &TranslationReport, took: Duration) {
         self.translate.observe(report.client, report.agent, took);
     }
 
     /// Counts bytes that came from the agent.
-    pub fn inc_bytes_read(&self, bytes: usize) {
+    pub(crate) fn inc_bytes_read(&self, bytes: usize) {
         self.bytes_read.inc_by(bytes as u64);
     }
 
     /// Counts bytes that are for the client.
-    pub fn inc_bytes_written(&self, bytes: usize) {
+    pub(crate) fn inc_bytes_written(&self, bytes: usize) {
         self.bytes_written.inc_by(bytes as u64);
     }
 
     /// Counts what `report` says, takes it out of there, and adds it to `totals`. Gives the sign by which the agent turned out
     /// to speak another dialect, if it did since.
-    pub fn count_report(
+    pub(crate) fn count_report(
         &self,
         report: &mut TranslationReport,
         totals: &mut RunTotals,
@@ -314,7 +314,7 @@ fn drain_counts<N: LabelList>(counts: &mut [u64], counters: &LazySeries<N, Count
 
 /// A run that is counted as open.
 #[derive(Debug)]
-pub struct OpenRunGuard(Arc<RouteMetrics>);
+pub(crate) struct OpenRunGuard(Arc<RouteMetrics>);
 
 impl Drop for OpenRunGuard {
     fn drop(&mut self) {

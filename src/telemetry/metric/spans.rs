@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// The handles of what becomes of spans.
 #[derive(Clone, Debug)]
-pub struct SpanMetrics {
+pub(crate) struct SpanMetrics {
     exported: Counter,
     dropped: Arc<[Counter]>,
 }
@@ -24,12 +24,12 @@ impl SpanMetrics {
     }
 
     /// Counts spans that the collector took.
-    pub fn inc_exported(&self, count: u64) {
+    pub(crate) fn inc_exported(&self, count: u64) {
         self.exported.inc_by(count);
     }
 
     /// Counts spans that it never gets.
-    pub fn inc_dropped(&self, why: SpanLoss, count: u64) {
+    pub(crate) fn inc_dropped(&self, why: SpanLoss, count: u64) {
         self.dropped[why as usize].inc_by(count);
     }
 }

@@ -78,22 +78,22 @@ impl UpstreamFamilies {
 
 impl UpstreamMetrics {
     /// Says whether runs are sent to it.
-    pub fn set_up(&self, up: bool) {
+    pub(crate) fn set_up(&self, up: bool) {
         self.up.set(i64::from(up));
     }
 
     /// Counts that one of its addresses is left out for a while.
-    pub fn inc_ejection(&self) {
+    pub(crate) fn inc_ejection(&self) {
         self.ejections.inc();
     }
 
     /// Notes how long a new connection took, TLS included.
-    pub fn observe_connect(&self, took: Duration) {
+    pub(crate) fn observe_connect(&self, took: Duration) {
         self.connect.observe(took);
     }
 
     /// Counts what became of a request.
-    pub fn inc_outcome(&self, outcome: UpstreamOutcome) {
+    pub(crate) fn inc_outcome(&self, outcome: UpstreamOutcome) {
         self.requests[outcome as usize].inc();
     }
 }
@@ -107,7 +107,7 @@ pub struct NoHealthyUpstreamCounter {
 
 impl NoHealthyUpstreamCounter {
     /// Counts one.
-    pub fn inc(&self) {
+    pub(crate) fn inc(&self) {
         self.count.inc();
     }
 }

@@ -22,7 +22,11 @@ impl SpanRecorder {
         Ok(None)
     }
 
-    pub(super) fn start_server_span(&self, _: Option<&TraceParent>, _: RequestAttributes<'_>) -> (TraceContext, SpanRecording) {
+    pub(super) fn start_server_span(
+        &self,
+        _: Option<&TraceParent>,
+        _: RequestAttributes<'_>,
+    ) -> (TraceContext, SpanRecording) {
         match *self {}
     }
 

@@ -17,11 +17,11 @@ use tokio::runtime::{Builder, Runtime};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BatchConfig {
     /// how long a span may wait for others
-    pub schedule_delay: Duration,
+    pub(crate) schedule_delay: Duration,
     /// how many may wait
-    pub max_queue_size: usize,
+    pub(crate) max_queue_size: usize,
     /// how many are sent at once
-    pub max_export_batch_size: usize,
+    pub(crate) max_export_batch_size: usize,
 }
 
 /// The queue.

@@ -30,26 +30,26 @@ const MEMBER_LIMIT: usize = 128;
 
 /// Which trace: 16 bytes, not all of them 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceId(pub(super) u128);
+pub(crate) struct TraceId(pub(super) u128);
 
 /// Which span of a trace: 8 bytes, not all of them 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SpanId(pub(super) u64);
+pub(crate) struct SpanId(pub(super) u64);
 
 /// A span's place, as others are told of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TraceContext {
+pub(crate) struct TraceContext {
     /// its trace
-    pub trace_id: TraceId,
+    pub(crate) trace_id: TraceId,
     /// itself
-    pub span_id: SpanId,
+    pub(crate) span_id: SpanId,
     /// the flags that are known
     pub(super) flags: u8,
 }
 
 /// What a request says of the trace that it belongs to.
 #[derive(Clone, Debug)]
-pub struct TraceParent {
+pub(crate) struct TraceParent {
     /// the span that it came from
     pub(super) context: TraceContext,
     /// what the systems on its way say of it, for those that come after
@@ -147,7 +147,7 @@ impl TraceContext {
 impl TraceParent {
     /// Reads what a request says in the lines of `traceparent` and `tracestate`. `None` where a trace begins with it: nothing
     /// is said, or what is said means nothing.
-    pub fn from_headers<'h>(
+    pub(crate) fn from_headers<'h>(
         parents: impl IntoIterator<Item = &'h HeaderValue>,
         states: impl IntoIterator<Item = &'h HeaderValue>,
     ) -> Option<TraceParent> {

@@ -24,18 +24,18 @@ pub(in crate::translate) struct BlockCounts(HashMap<Box<str>, u32>);
 /// A block, taken apart.
 pub(in crate::translate) struct OutputBlock<'a> {
     /// its type
-    pub kind: Json<'a>,
+    pub(crate) kind: Json<'a>,
     /// its other members
-    pub members: Members<'a>,
+    pub(crate) members: Members<'a>,
     /// members of the delta beside it
-    pub delta_members: Members<'a>,
+    pub(crate) delta_members: Members<'a>,
 }
 
 /// What a block is called and says as an activity.
 pub(in crate::translate) struct BlockActivity {
-    pub id: Json<'static>,
-    pub activity_type: Json<'static>,
-    pub content: Json<'static>,
+    pub(crate) id: Json<'static>,
+    pub(crate) activity_type: Json<'static>,
+    pub(crate) content: Json<'static>,
     /// whether the content is the whole block
     is_whole_block: bool,
 }
@@ -66,7 +66,7 @@ pub(in crate::translate) fn is_opaque_content(members: &Members<'_>) -> bool {
 impl BlockCounts {
     /// What a block of `message` is as an activity; `own` are the members of the event beside it.
     #[must_use]
-    pub fn to_activity(
+    pub(crate) fn to_activity(
         &self,
         message: &Json<'_>,
         one: &OutputBlock<'_>,
@@ -92,7 +92,7 @@ impl BlockCounts {
     }
 
     /// Takes a block into account.
-    pub fn count_block(&mut self, message: &Json<'_>, own: &Members<'_>) {
+    pub(crate) fn count_block(&mut self, message: &Json<'_>, own: &Members<'_>) {
         if block_id(own).is_none() {
             let count = self.0.entry(message_key(message)).or_default();
             *count = count.saturating_add(1);
@@ -100,7 +100,7 @@ impl BlockCounts {
     }
 
     /// The activity that a block is, and what has to be carried with it. `own` are the members of the event beside it.
-    pub fn read(
+    pub(crate) fn read(
         &mut self,
         message: Json<'static>,
         one: OutputBlock<'_>,
@@ -120,7 +120,7 @@ impl BlockCounts {
 
 impl BlockActivity {
     /// The event that says it.
-    pub fn into_event<'a>(self, mut event: Event<'a>, own: Members<'_>, dialect: &Dialect) -> Event<'a> {
+    pub(crate) fn into_event<'a>(self, mut event: Event<'a>, own: Members<'_>, dialect: &Dialect) -> Event<'a> {
         event.kind = EventType::ActivitySnapshot;
         event.set(Field::MessageId, self.id);
         event.set(Field::ActivityType, self.activity_type);
@@ -135,7 +135,11 @@ impl BlockWriter {
     ///
     /// # Errors
     /// The event, when it is none.
-    pub fn try_block<'a>(&mut self, event: Event<'a>, dialect: &Dialect) -> Result<OutgoingEvent<'a>, Event<'a>> {
+    pub(crate) fn try_block<'a>(
+        &mut self,
+        event: Event<'a>,
+        dialect: &Dialect,
+    ) -> Result<OutgoingEvent<'a>, Event<'a>> {
         self.match_block(&event, dialect).ok_or(event)
     }
 
@@ -177,7 +181,11 @@ impl BlockWriter {
     /// An activity as a block that shows it, noted, and whether it needs a message of its own: a client may look at the
     /// last message alone (seed §4.1), so a block goes into the one that is open.
     #[must_use]
-    pub fn render_block<'a>(&self, event: Event<'a>, dialect: &Dialect) -> (OutgoingEvent<'a>, Option<Json<'static>>) {
+    pub(crate) fn render_block<'a>(
+        &self,
+        event: Event<'a>,
+        dialect: &Dialect,
+    ) -> (OutgoingEvent<'a>, Option<Json<'static>>) {
         let id = crate::event::message_id(&event.members);
         let value = |field| event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let named = value(Field::ActivityType);

@@ -57,7 +57,7 @@ enum StartState {
 
 impl BlockReader {
     /// BUSINESS_DATA_START and the like.
-    pub fn start_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
+    pub(crate) fn start_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
         let id = message_id(&event.members);
         if self.position(&id).is_some() {
             return sink.report().count_loss(EventLoss::StrayBoundary);
@@ -91,7 +91,7 @@ impl BlockReader {
     ///
     /// # Errors
     /// When it is nothing that a block or a text says: the message is open then, and the piece has to travel whole.
-    pub fn read_content(
+    pub(crate) fn read_content(
         &mut self,
         parts: IncomingEvent<'_>,
         of: &Dialect,
@@ -166,7 +166,7 @@ impl BlockReader {
     }
 
     /// BUSINESS_DATA_END and the like.
-    pub fn end_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
+    pub(crate) fn end_message(&mut self, event: Event<'_>, sink: &mut impl EventSink) {
         if let Some(at) = self.position(&message_id(&event.members)) {
             let mut message = self.open_messages.remove(at);
             message.send_start(sink);
@@ -178,7 +178,7 @@ impl BlockReader {
     }
 
     /// An end that says the role of its start again says nothing: writing adds it back.
-    pub fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
+    pub(crate) fn drop_repeated_role(&self, parts: &mut IncomingEvent<'_>) {
         let start = self.position(&message_id(&parts.event.members)).map(|at| self.open_messages[at].role.clone());
         let said = start.map(|role| role.unwrap_or_else(|| Json::string(ASSISTANT)));
         if said.is_some() && said.as_ref() == get(&parts.extensions, Field::Role) {
@@ -187,7 +187,7 @@ impl BlockReader {
     }
 
     /// Says every start that an event would overtake, unless it is an event of the message `but` itself.
-    pub fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut impl EventSink) {
+    pub(crate) fn send_deferred_starts(&mut self, but: Option<&Json<'_>>, sink: &mut impl EventSink) {
         for message in &mut self.open_messages {
             if matches!(message.start, StartState::Deferred(_)) && !but.is_some_and(|but| message.id.is_same(but)) {
                 message.send_start(sink);
@@ -196,7 +196,7 @@ impl BlockReader {
     }
 
     /// Says every start that is still held; the run guard closes the messages.
-    pub fn finish(&mut self, sink: &mut impl EventSink) {
+    pub(crate) fn finish(&mut self, sink: &mut impl EventSink) {
         for mut message in self.open_messages.drain(..) {
             message.send_start(sink);
         }

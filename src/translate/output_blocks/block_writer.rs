@@ -23,7 +23,7 @@ pub(in crate::translate) struct BlockWriter {
 
 impl BlockWriter {
     /// Notes the start of a message; `false` when it is open already because thinking opened it.
-    pub fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) -> bool {
+    pub(crate) fn start_message(&mut self, parts: &mut OutgoingEvent<'_>) -> bool {
         let id = message_id(&parts.members);
         let role = get(&parts.members, Field::Role).cloned().map_or_else(|| Json::string(ASSISTANT), Json::into_owned);
         crate::event::set(&mut parts.members, MemberKey::Known(Field::Role), role.clone());
@@ -35,7 +35,7 @@ impl BlockWriter {
     }
 
     /// Puts the text of one piece of content into the form that the route asks for, or that it came in.
-    pub fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
+    pub(crate) fn write_content(&self, parts: &mut OutgoingEvent<'_>, content: TextFormat) {
         let blocks = parts
             .extensions
             .iter()
@@ -56,7 +56,7 @@ impl BlockWriter {
     }
 
     /// Takes note of a piece of content that is written.
-    pub fn mark_nonempty(&mut self, parts: &OutgoingEvent<'_>) {
+    pub(crate) fn mark_nonempty(&mut self, parts: &OutgoingEvent<'_>) {
         if let Some(id) = get(&parts.members, Field::MessageId)
             && !self.nonempty_messages.iter().any(|own| own.is_same(id))
         {
@@ -66,14 +66,14 @@ impl BlockWriter {
 
     /// Whether a message is about to end with nothing in it. The component that the seed prints (§4.1) takes the content
     /// apart as blocks when the message ends, and fails on one that has none.
-    pub fn is_empty_end(&self, end: &Event<'_>) -> bool {
+    pub(crate) fn is_empty_end(&self, end: &Event<'_>) -> bool {
         let id = message_id(&end.members);
         self.open_messages.iter().any(|(own, _)| own.is_same(&id))
             && !self.nonempty_messages.iter().any(|own| own.is_same(&id))
     }
 
     /// Adds the role to the end of a message, as its start said it.
-    pub fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
+    pub(crate) fn end_message(&mut self, parts: &mut OutgoingEvent<'_>) {
         let id = message_id(&parts.members);
         self.nonempty_messages.retain(|own| !own.is_same(&id));
         let Some(at) = self.open_messages.iter().position(|(own, _)| own.is_same(&id)) else {
@@ -87,7 +87,11 @@ impl BlockWriter {
 
     /// Whether the dialect itself said this reasoning: the message it stands in, and the start that has to be written
     /// first.
-    pub fn adopt_native(&mut self, reasoning: &Json<'_>, own: &mut Members<'static>) -> Option<Option<Event<'static>>> {
+    pub(crate) fn adopt_native(
+        &mut self,
+        reasoning: &Json<'_>,
+        own: &mut Members<'static>,
+    ) -> Option<Option<Event<'static>>> {
         // Only what reading names so came from over there.
         let message = get(own, Field::MessageId).filter(|message| is_span_of(reasoning, message)).cloned()?;
         remove(own, Field::MessageId);
@@ -101,17 +105,17 @@ impl BlockWriter {
     }
 
     /// The message that native reasoning stands in.
-    pub fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
+    pub(crate) fn message_of_reasoning(&self, reasoning: &Json<'_>) -> Option<&Json<'static>> {
         self.native_reasoning.iter().find(|(id, _)| id.is_same(reasoning)).map(|(_, message)| message)
     }
 
     /// The span of native reasoning has ended.
-    pub fn forget_span(&mut self, reasoning: &Json<'_>) {
+    pub(crate) fn forget_span(&mut self, reasoning: &Json<'_>) {
         self.native_reasoning.retain(|(id, _)| !id.is_same(reasoning));
     }
 
     /// A thinking block. `own` gives what the dialect said about it; without that it is rendered from scratch.
-    pub fn build_thinking(&mut self, text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
+    pub(crate) fn build_thinking(&mut self, text: &Json<'_>, own: &mut Members<'_>) -> Json<'static> {
         let rest = carry::take(own, DATA).map(Json::into_owned);
         let data = json::build_object(|object| {
             object.member(block::CONTENT, text.as_str());
@@ -132,7 +136,7 @@ impl BlockWriter {
     }
 
     /// The members of a rendered thinking block: how long it took so far, and whether it goes on.
-    pub fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
+    pub(crate) fn rendered_members(&mut self, reasoning: &Json<'_>, kind: EventType, now: i64) -> Members<'static> {
         let at = match self.rendered_since.iter().position(|(id, _)| id.is_same(reasoning)) {
             Some(at) => at,
             None => {

@@ -33,14 +33,14 @@ pub(super) struct MessageList {
 
 /// The list as a snapshot says it.
 pub(super) struct ListSnapshot {
-    pub messages: Json<'static>,
+    pub(crate) messages: Json<'static>,
     /// whether there are activities in it, all of which the run made itself
-    pub shares_activities: bool,
+    pub(crate) shares_activities: bool,
 }
 
 impl MessageList {
     /// What the conversation held before the run.
-    pub fn from_input(side: PeerDialect, messages: Option<Box<str>>) -> Self {
+    pub(crate) fn from_input(side: PeerDialect, messages: Option<Box<str>>) -> Self {
         let list = messages.map(|messages| Json::from_trusted(String::from(messages)));
         let elements = list.as_ref().and_then(json::parse_elements).unwrap_or_default();
         let canonical = elements.iter().filter_map(json::parse_message).collect();
@@ -68,7 +68,7 @@ impl MessageList {
     }
 
     /// Whether something open is still in the list; a snapshot of the agent's may have taken it out.
-    pub fn contains(&self, open: &RecapItem) -> bool {
+    pub(crate) fn contains(&self, open: &RecapItem) -> bool {
         match open.kind {
             RecapItemKind::Span => true,
             RecapItemKind::Text | RecapItemKind::Reasoning => self.position(&open.id).is_some(),
@@ -79,7 +79,7 @@ impl MessageList {
     }
 
     /// "RUN_STARTED.input.messages with unknown ids are appended."
-    pub fn append_input(&mut self, input: Option<&Json<'_>>, side: PeerDialect) {
+    pub(crate) fn append_input(&mut self, input: Option<&Json<'_>>, side: PeerDialect) {
         let input = input.and_then(json::parse_message);
         for message in
             input.as_ref().and_then(|input| get(input, Field::Messages)).map(parse_messages).unwrap_or_default()
@@ -92,7 +92,7 @@ impl MessageList {
     }
 
     /// The start of something makes its message, if there is none of its id.
-    pub fn open_item(&mut self, what: RecapItemKind, event: &Event<'_>, side: PeerDialect) {
+    pub(crate) fn open_item(&mut self, what: RecapItemKind, event: &Event<'_>, side: PeerDialect) {
         match what {
             RecapItemKind::Span => {}
             RecapItemKind::Call => self.open_call(event),
@@ -152,7 +152,7 @@ impl MessageList {
     }
 
     /// What was open has ended: what it said is its message's.
-    pub fn close_item(&mut self, open: &RecapItem, side: PeerDialect) {
+    pub(crate) fn close_item(&mut self, open: &RecapItem, side: PeerDialect) {
         let mut metadata = None;
         let mut text = String::new();
         for (said, more) in open.text_frames().map(|kept| kept.added_text(side)) {
@@ -187,7 +187,7 @@ impl MessageList {
 
     /// "TOOL_CALL_RESULT → tool message inserted right after the assistant message owning the call (after its other tool
     /// messages), else appended."
-    pub fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
+    pub(crate) fn insert_result(&mut self, event: &Event<'_>, side: PeerDialect) {
         let call = event.get(Field::ToolCallId).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         // As reading has it: an empty id is none where results have no messages of their own.
         let named = |id: &&Json<'_>| side.dialect.carry_location == CarryLocation::Native || !id.is_str("");
@@ -215,7 +215,7 @@ impl MessageList {
     }
 
     /// An activity as a whole.
-    pub fn set_activity(&mut self, event: &Event<'_>) {
+    pub(crate) fn set_activity(&mut self, event: &Event<'_>) {
         let id = message_id(&event.members);
         let replaces = event.get(Field::Replace).is_none_or(|replace| replace.as_str() != "false");
         let metadata = event.get(Field::Metadata).cloned().map(Json::into_owned);
@@ -247,7 +247,7 @@ impl MessageList {
     }
 
     /// A change of an activity.
-    pub fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
+    pub(crate) fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
         let Some(entry) = self.find_entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
         let shown = match &entry.content {
@@ -272,12 +272,12 @@ impl MessageList {
     }
 
     /// The changes of activities since they were said as a whole.
-    pub fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
+    pub(crate) fn activity_changes(&self) -> impl Iterator<Item = &RecapFrame> {
         self.entries.iter().flat_map(|entry| &entry.changes)
     }
 
     /// An encrypted value, which is told to a message or to a call.
-    pub fn set_encrypted(&mut self, event: &Event<'_>) {
+    pub(crate) fn set_encrypted(&mut self, event: &Event<'_>) {
         let (Some(id), Some(value)) = (event.get(Field::EntityId), event.get(Field::EncryptedValue)) else { return };
         let value = (MemberKey::Known(Field::EncryptedValue), value.clone().into_owned());
         if event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call")) {
@@ -293,7 +293,7 @@ impl MessageList {
     /// `activity` (unless the snapshot carries any activity) and `reasoning` (unless it carries any reasoning)."
     ///
     /// Gives the ids of those that stay as they were.
-    pub fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> Vec<Json<'static>> {
+    pub(crate) fn replace(&mut self, event: &Event<'_>, side: PeerDialect) -> Vec<Json<'static>> {
         let Some(list) = event.get(Field::Messages) else { return Vec::new() };
         let mut new: Vec<Option<RecapMessage>> =
             parse_messages(list).into_iter().map(|message| Some(RecapMessage::from_members(message, side))).collect();
@@ -330,7 +330,7 @@ impl MessageList {
     }
 
     /// The list without what is open. What is made again by what opens that is left out, unless something stands behind it.
-    pub fn snapshot(&self, side: PeerDialect, opens: &RecapItems) -> ListSnapshot {
+    pub(crate) fn snapshot(&self, side: PeerDialect, opens: &RecapItems) -> ListSnapshot {
         let settled = self.entries.iter().rposition(|entry| entry.has_closed_content).map_or(0, |last| last + 1);
         // Chunks are said behind everything that was started: what they make holds its place before that.
         let rest = &self.entries[settled..];
@@ -345,7 +345,7 @@ impl MessageList {
     }
 
     /// What is held, in bytes.
-    pub fn byte_size(&self) -> usize {
+    pub(crate) fn byte_size(&self) -> usize {
         self.entries.iter().map(RecapMessage::byte_size).sum()
     }
 }

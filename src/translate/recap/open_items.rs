@@ -31,8 +31,8 @@ pub(super) enum RecapItemKind {
 /// Something open.
 #[derive(Clone, Debug)]
 pub(super) struct RecapItem {
-    pub kind: RecapItemKind,
-    pub id: Json<'static>,
+    pub(crate) kind: RecapItemKind,
+    pub(crate) id: Json<'static>,
     /// the start, or the first chunk with all that came since
     opener: RecapFrame,
     content: Vec<RecapFrame>,
@@ -61,7 +61,7 @@ pub(super) struct RecapItems {
 
 impl RecapItemKind {
     /// What an event of this kind is about.
-    pub const fn from_event(kind: EventType) -> Option<RecapItemKind> {
+    pub(crate) const fn from_event(kind: EventType) -> Option<RecapItemKind> {
         Some(match kind {
             EventType::TextMessageStart | EventType::TextMessageContent | EventType::TextMessageEnd => {
                 RecapItemKind::Text
@@ -76,7 +76,7 @@ impl RecapItemKind {
     }
 
     /// What a chunk is a piece of.
-    pub const fn from_chunk(piece: ChunkStreamKind) -> RecapItemKind {
+    pub(crate) const fn from_chunk(piece: ChunkStreamKind) -> RecapItemKind {
         match piece {
             ChunkStreamKind::Text => RecapItemKind::Text,
             ChunkStreamKind::Reasoning => RecapItemKind::Reasoning,
@@ -94,7 +94,7 @@ impl RecapItemKind {
     }
 
     /// Its id, as an event says it.
-    pub fn event_id(self, event: &Event<'_>) -> Json<'static> {
+    pub(crate) fn event_id(self, event: &Event<'_>) -> Json<'static> {
         let field = if self == RecapItemKind::Call { Field::ToolCallId } else { Field::MessageId };
         event.get(field).cloned().map_or_else(|| Json::string(""), Json::into_owned)
     }
@@ -102,17 +102,17 @@ impl RecapItemKind {
 
 impl RecapItem {
     /// The frame that opens it.
-    pub fn opener(&self) -> &RecapFrame {
+    pub(crate) fn opener(&self) -> &RecapFrame {
         &self.opener
     }
 
     /// Whether it goes on in chunks.
-    pub fn is_chunk(&self) -> bool {
+    pub(crate) fn is_chunk(&self) -> bool {
         matches!(self.stage, ItemStage::Chunk { .. })
     }
 
     /// Everything that was said of it.
-    pub fn frames(&self) -> impl Iterator<Item = &RecapFrame> {
+    pub(crate) fn frames(&self) -> impl Iterator<Item = &RecapFrame> {
         let end = match &self.stage {
             ItemStage::Ended(end) => Some(end),
             ItemStage::Open { .. } | ItemStage::Chunk { .. } => None,
@@ -121,14 +121,14 @@ impl RecapItem {
     }
 
     /// The same without what is no piece of it.
-    pub fn text_frames(&self) -> impl Iterator<Item = &RecapFrame> {
+    pub(crate) fn text_frames(&self) -> impl Iterator<Item = &RecapFrame> {
         std::iter::once(&self.opener).chain(&self.content)
     }
 }
 
 impl RecapItems {
     /// All of them, in the order of opening.
-    pub fn iter(&self) -> impl Iterator<Item = &RecapItem> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &RecapItem> {
         self.items.iter()
     }
 
@@ -138,7 +138,7 @@ impl RecapItems {
     }
 
     /// Something is started.
-    pub fn open_item(
+    pub(crate) fn open_item(
         &mut self,
         what: RecapItemKind,
         event: &Event<'_>,
@@ -161,7 +161,7 @@ impl RecapItems {
     }
 
     /// A piece of something that was started.
-    pub fn add_content(&mut self, event: &Event<'_>, piece: RecapFrame) {
+    pub(crate) fn add_content(&mut self, event: &Event<'_>, piece: RecapFrame) {
         let open = RecapItemKind::from_event(event.kind).and_then(|what| self.position(what, &what.event_id(event)));
         if let Some(at) = open {
             push_merged(&mut self.items[at].content, piece);
@@ -169,7 +169,7 @@ impl RecapItems {
     }
 
     /// Something that was started ends. `waits`: a call is said again until its result has come.
-    pub fn end_item(
+    pub(crate) fn end_item(
         &mut self,
         event: &Event<'_>,
         end: RecapFrame,
@@ -192,7 +192,7 @@ impl RecapItems {
     }
 
     /// The result of a call has come.
-    pub fn mark_answered(&mut self, id: Option<&Json<'_>>, list: &mut MessageList, side: PeerDialect) {
+    pub(crate) fn mark_answered(&mut self, id: Option<&Json<'_>>, list: &mut MessageList, side: PeerDialect) {
         let Some(at) = id.and_then(|id| self.position(RecapItemKind::Call, id)) else { return };
         match &mut self.items[at].stage {
             ItemStage::Open { answered } | ItemStage::Chunk { answered } => *answered = true,
@@ -201,12 +201,12 @@ impl RecapItems {
     }
 
     /// Whether chunks of it go on.
-    pub fn is_chunked(&self, what: RecapItemKind, id: &Json<'_>) -> bool {
+    pub(crate) fn is_chunked(&self, what: RecapItemKind, id: &Json<'_>) -> bool {
         self.position(what, id).is_some_and(|at| self.items[at].is_chunk())
     }
 
     /// A chunk, the first of its stream or one more.
-    pub fn add_chunk(
+    pub(crate) fn add_chunk(
         &mut self,
         what: RecapItemKind,
         event: &Event<'_>,
@@ -225,14 +225,14 @@ impl RecapItems {
     }
 
     /// Whether a message, or one of the calls in it, is made by chunks that go on.
-    pub fn has_chunks_of<'c>(&self, id: &Json<'_>, mut calls: impl Iterator<Item = &'c Json<'static>>) -> bool {
+    pub(crate) fn has_chunks_of<'c>(&self, id: &Json<'_>, mut calls: impl Iterator<Item = &'c Json<'static>>) -> bool {
         self.is_chunked(RecapItemKind::Text, id)
             || self.is_chunked(RecapItemKind::Reasoning, id)
             || calls.any(|call| self.is_chunked(RecapItemKind::Call, call))
     }
 
     /// Ends the chunks whose lanes are closed.
-    pub fn close_chunks(&mut self, lanes: &ChunkLanes, list: &mut MessageList, side: PeerDialect) {
+    pub(crate) fn close_chunks(&mut self, lanes: &ChunkLanes, list: &mut MessageList, side: PeerDialect) {
         let mut at = 0;
         while at < self.items.len() {
             let open = &self.items[at];
@@ -256,7 +256,7 @@ impl RecapItems {
     }
 
     /// A value that is told to something open.
-    pub fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame) {
+    pub(crate) fn add_encrypted(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let Some(id) = event.get(Field::EntityId) else { return };
         let calls = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
         let is_it = |open: &&mut RecapItem| {
@@ -269,7 +269,7 @@ impl RecapItems {
 
     /// A snapshot of the agent's tells what messages hold now: what was said before is in there, or is gone, but for messages
     /// that it does not speak of.
-    pub fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
+    pub(crate) fn drop_content(&mut self, list: &MessageList, unchanged: &[Json<'_>]) {
         self.items.retain(|open| !matches!(open.stage, ItemStage::Ended(_)) || list.contains(open));
         let stays =
             |open: &RecapItem| open.kind == RecapItemKind::Reasoning && unchanged.iter().any(|id| id.is_same(&open.id));
@@ -288,7 +288,7 @@ impl RecapItems {
     }
 
     /// What is held, in bytes.
-    pub fn byte_size(&self) -> usize {
+    pub(crate) fn byte_size(&self) -> usize {
         let frames = self.items.iter().flat_map(RecapItem::frames).map(RecapFrame::byte_size).sum::<usize>();
         frames + self.items.iter().map(|open| size_of::<RecapItem>() + open.id.as_str().len()).sum::<usize>()
     }

@@ -33,12 +33,12 @@ pub(super) struct PatchNotApplied;
 
 impl JsonTree {
     /// A document.
-    pub fn new(value: &Json<'_>) -> Self {
+    pub(crate) fn new(value: &Json<'_>) -> Self {
         JsonTree::Text(value.as_str().into())
     }
 
     /// Applies a patch, all of it or nothing.
-    pub fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
+    pub(crate) fn apply(&mut self, patch: &Json<'_>) -> Result<(), PatchNotApplied> {
         let operations = json::parse_elements(patch).ok_or(PatchNotApplied)?;
         if let [operation] = operations.as_slice() {
             return self.apply_operation(operation).ok_or(PatchNotApplied);
@@ -50,7 +50,7 @@ impl JsonTree {
     }
 
     /// The document.
-    pub fn to_json(&self) -> Json<'static> {
+    pub(crate) fn to_json(&self) -> Json<'static> {
         let mut out = String::new();
         self.write(&mut out);
         Json::from_trusted(out)
@@ -81,7 +81,7 @@ impl JsonTree {
     }
 
     /// What is held, in bytes.
-    pub fn byte_size(&self) -> usize {
+    pub(crate) fn byte_size(&self) -> usize {
         let inner = match self {
             JsonTree::Text(text) => text.len(),
             JsonTree::Array(elements) => elements.iter().map(JsonTree::byte_size).sum(),

@@ -43,12 +43,12 @@ pub(super) struct MergedText {
 
 impl RecapFrame {
     /// A frame as it was.
-    pub fn verbatim(wire: &str, data: &str) -> Self {
+    pub(crate) fn verbatim(wire: &str, data: &str) -> Self {
         RecapFrame::Verbatim(wire.into(), data.into())
     }
 
     /// The frame of an event.
-    pub fn from_event(row: &'static EventRow, event: &Event<'_>, data: &str, side: PeerDialect) -> Self {
+    pub(crate) fn from_event(row: &'static EventRow, event: &Event<'_>, data: &str, side: PeerDialect) -> Self {
         match MergedText::from_event(row, event, side) {
             Some(text) => RecapFrame::Text(Box::new(text)),
             None => RecapFrame::verbatim(row.wire, data),
@@ -56,7 +56,7 @@ impl RecapFrame {
     }
 
     /// The value of `type`.
-    pub fn wire(&self) -> &str {
+    pub(crate) fn wire(&self) -> &str {
         match self {
             RecapFrame::Verbatim(wire, _) => wire,
             RecapFrame::Text(text) => text.row.wire,
@@ -64,7 +64,7 @@ impl RecapFrame {
     }
 
     /// The JSON text.
-    pub fn data(&self) -> Cow<'_, str> {
+    pub(crate) fn data(&self) -> Cow<'_, str> {
         match self {
             RecapFrame::Verbatim(_, data) => Cow::Borrowed(data),
             RecapFrame::Text(text) => Cow::Owned(text.data()),
@@ -72,7 +72,7 @@ impl RecapFrame {
     }
 
     /// What it costs to hold it, in bytes.
-    pub fn byte_size(&self) -> usize {
+    pub(crate) fn byte_size(&self) -> usize {
         ENTRY_OVERHEAD
             + match self {
                 RecapFrame::Verbatim(wire, data) => wire.len() + data.len(),
@@ -89,7 +89,7 @@ impl RecapFrame {
     }
 
     /// The same for a chunk, which need not say again what the first one of its stream said.
-    pub fn merge_chunk(&mut self, next: RecapFrame) {
+    pub(crate) fn merge_chunk(&mut self, next: RecapFrame) {
         if let (RecapFrame::Text(text), RecapFrame::Text(next)) = (self, next) {
             text.text.push_str(&next.text);
             text.metadata = merge_metadata(text.metadata.take(), next.metadata);
@@ -97,7 +97,7 @@ impl RecapFrame {
     }
 
     /// What the frame adds to the text of its message, as the inside of a JSON string, and its metadata.
-    pub fn added_text(&self, side: PeerDialect) -> (Cow<'_, str>, Option<Json<'static>>) {
+    pub(crate) fn added_text(&self, side: PeerDialect) -> (Cow<'_, str>, Option<Json<'static>>) {
         match self {
             RecapFrame::Text(text) => {
                 let said = match text.block_delta() {

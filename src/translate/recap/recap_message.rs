@@ -9,18 +9,18 @@ use crate::translate::{aliases, carry};
 /// A message.
 #[derive(Clone, Debug)]
 pub(super) struct RecapMessage {
-    pub id: Json<'static>,
+    pub(crate) id: Json<'static>,
     /// canonical
-    pub role: String,
-    pub content: MessageContent,
-    pub calls: Option<Vec<RecapCall>>,
-    pub metadata: Option<Json<'static>>,
+    pub(crate) role: String,
+    pub(crate) content: MessageContent,
+    pub(crate) calls: Option<Vec<RecapCall>>,
+    pub(crate) metadata: Option<Json<'static>>,
     /// every other member
-    pub rest: Members<'static>,
+    pub(crate) rest: Members<'static>,
     /// changes of an activity, since it was said as a whole
-    pub changes: Vec<RecapFrame>,
+    pub(crate) changes: Vec<RecapFrame>,
     /// Whether it holds anything but what is open now. What does not is made again by what opens that.
-    pub has_closed_content: bool,
+    pub(crate) has_closed_content: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -36,18 +36,18 @@ pub(super) enum MessageContent {
 /// A tool call of a message.
 #[derive(Clone, Debug)]
 pub(super) struct RecapCall {
-    pub id: Json<'static>,
+    pub(crate) id: Json<'static>,
     /// As a message said it, until an event is about it. What is below says nothing until then.
-    pub original: Option<Json<'static>>,
-    pub name: Json<'static>,
+    pub(crate) original: Option<Json<'static>>,
+    pub(crate) name: Json<'static>,
     /// the inside of a JSON string
-    pub args: String,
+    pub(crate) args: String,
     /// every other member
-    pub rest: Members<'static>,
+    pub(crate) rest: Members<'static>,
     /// whether it holds anything but what is open now
-    pub has_closed_content: bool,
+    pub(crate) has_closed_content: bool,
     /// whether its start names the message it is in
-    pub names_message: bool,
+    pub(crate) names_message: bool,
 }
 
 /// The value itself where it is a string, and its JSON text where it is none.
@@ -60,7 +60,7 @@ pub(super) fn to_json_string(value: &Json<'_>) -> Json<'static> {
 
 impl MessageContent {
     /// What a member of a message or an event holds.
-    pub fn from_value(value: &Json<'_>) -> Self {
+    pub(crate) fn from_value(value: &Json<'_>) -> Self {
         match value.json_type() {
             JsonType::String => MessageContent::Text(string_inner(value).to_owned()),
             _ => MessageContent::Value(value.clone().into_owned()),
@@ -70,7 +70,7 @@ impl MessageContent {
 
 impl RecapMessage {
     /// A message that holds nothing yet.
-    pub fn new(id: Json<'static>, role: &str) -> Self {
+    pub(crate) fn new(id: Json<'static>, role: &str) -> Self {
         RecapMessage {
             id,
             role: role.to_owned(),
@@ -84,7 +84,7 @@ impl RecapMessage {
     }
 
     /// A message as the side says it.
-    pub fn from_members(message: Members<'_>, side: PeerDialect) -> Self {
+    pub(crate) fn from_members(message: Members<'_>, side: PeerDialect) -> Self {
         let mut members = into_owned_members(message);
         aliases::read_field_names(side.dialect.field_aliases, &mut members);
         let mut take = |field| remove(&mut members, field);
@@ -106,7 +106,7 @@ impl RecapMessage {
     }
 
     /// The message as the side says it.
-    pub fn to_json(&self, side: PeerDialect) -> Json<'static> {
+    pub(crate) fn to_json(&self, side: PeerDialect) -> Json<'static> {
         let mut members: Members<'_> = vec![(MemberKey::Known(Field::Id), self.id.as_borrowed())];
         members.push((MemberKey::Known(Field::Role), Json::string(&self.role)));
         match &self.content {
@@ -137,7 +137,7 @@ impl RecapMessage {
     }
 
     /// What is held, in bytes.
-    pub fn byte_size(&self) -> usize {
+    pub(crate) fn byte_size(&self) -> usize {
         let content = match &self.content {
             MessageContent::None => 0,
             MessageContent::Text(text) => text.capacity(),
@@ -161,7 +161,7 @@ const ARGUMENTS: &str = "arguments";
 
 impl RecapCall {
     /// A call as a message says it.
-    pub fn from_message(call: &Json<'_>) -> Self {
+    pub(crate) fn from_message(call: &Json<'_>) -> Self {
         let members = json::parse_message(call).unwrap_or_default();
         let id = get(&members, Field::Id).cloned().map_or_else(|| Json::string(""), Json::into_owned);
         let original = Some(call.clone().into_owned());
@@ -177,7 +177,7 @@ impl RecapCall {
     }
 
     /// The call taken apart, for an event that is about it.
-    pub fn expand(&mut self) -> &mut Self {
+    pub(crate) fn expand(&mut self) -> &mut Self {
         if let Some(call) = self.original.take() {
             let mut rest = json::parse_message(&call).map(into_owned_members).unwrap_or_default();
             remove(&mut rest, Field::Id);
@@ -192,7 +192,7 @@ impl RecapCall {
     }
 
     /// The call as a message says it.
-    pub fn to_json(&self) -> Json<'static> {
+    pub(crate) fn to_json(&self) -> Json<'static> {
         if let Some(call) = &self.original {
             return call.clone();
         }
@@ -209,7 +209,7 @@ impl RecapCall {
     }
 
     /// What is held, in bytes.
-    pub fn byte_size(&self) -> usize {
+    pub(crate) fn byte_size(&self) -> usize {
         let told = self.original.as_ref().map_or(0, |call| call.as_str().len());
         let made = self.name.as_str().len() + self.args.capacity() + members_size(&self.rest);
         size_of::<Self>() + self.id.as_str().len() + told + made

@@ -28,7 +28,7 @@ struct LastSnapshot {
 
 impl RecapState {
     /// A snapshot: what was said before is over.
-    pub fn set_snapshot(&mut self, row: &'static EventRow, event: &Event<'_>) {
+    pub(crate) fn set_snapshot(&mut self, row: &'static EventRow, event: &Event<'_>) {
         let mut rest = into_owned_members(event.members.clone());
         // What the producer said in its own words is about another state as soon as this one changes.
         remove(&mut rest, Field::RawEvent);
@@ -38,7 +38,7 @@ impl RecapState {
     }
 
     /// A change.
-    pub fn add_change(&mut self, event: &Event<'_>, frame: RecapFrame) {
+    pub(crate) fn add_change(&mut self, event: &Event<'_>, frame: RecapFrame) {
         let document = self.snapshot.as_mut().filter(|_| self.changes.is_empty());
         let patch = event.get(Field::Delta);
         let applied = document.zip(patch).is_some_and(|(snapshot, patch)| snapshot.document.apply(patch).is_ok());
@@ -48,12 +48,12 @@ impl RecapState {
     }
 
     /// The frames that say all of it.
-    pub fn frames(&self, side: PeerDialect) -> impl Iterator<Item = RecapFrame> {
+    pub(crate) fn frames(&self, side: PeerDialect) -> impl Iterator<Item = RecapFrame> {
         self.snapshot.iter().map(move |snapshot| snapshot.to_frame(side)).chain(self.changes.iter().cloned())
     }
 
     /// What is held, in bytes.
-    pub fn byte_size(&self) -> usize {
+    pub(crate) fn byte_size(&self) -> usize {
         let rest = |snapshot: &LastSnapshot| {
             snapshot.rest.iter().map(|(_, value)| ENTRY_OVERHEAD + value.as_str().len()).sum::<usize>()
         };

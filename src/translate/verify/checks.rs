@@ -33,7 +33,7 @@ pub(super) struct EventChecks {
     reported_line_endings: bool,
     /// the line of the last frame
     last_line: u64,
-    pub summary: VerifySummary,
+    pub(crate) summary: VerifySummary,
 }
 
 /// What the reader says while it reads one frame.
@@ -61,7 +61,7 @@ struct FindingLocation<'p> {
 }
 
 impl EventChecks {
-    pub fn new(side: PeerDialect) -> Self {
+    pub(crate) fn new(side: PeerDialect) -> Self {
         let dialect = side.dialect;
         // What need not say its ids need not stand at all, as the run guard has it.
         let start = dialect.rows.iter().find(|row| row.kind == EventType::RunStarted).map(|row| row.shape);
@@ -84,7 +84,7 @@ impl EventChecks {
     }
 
     /// A block of the client: its data is one event, or the producer used another separator.
-    pub fn check_block(&mut self, block: &ClientBlock, out: &mut Vec<Finding>) {
+    pub(crate) fn check_block(&mut self, block: &ClientBlock, out: &mut Vec<Finding>) {
         let carriage = block.text.contains('\r');
         let Some((data, line, count)) = frame::block_data(block) else {
             return;
@@ -117,7 +117,7 @@ impl EventChecks {
     }
 
     /// The data of one frame.
-    pub fn check_frame(&mut self, data: &str, line: u64, out: &mut Vec<Finding>) {
+    pub(crate) fn check_frame(&mut self, data: &str, line: u64, out: &mut Vec<Finding>) {
         self.summary.events += 1;
         self.last_line = line;
         let object = json::parse_open_object(data);
@@ -225,7 +225,7 @@ impl EventChecks {
     }
 
     /// The input has ended.
-    pub fn finish(&mut self, broken: bool, out: &mut Vec<Finding>) {
+    pub(crate) fn finish(&mut self, broken: bool, out: &mut Vec<Finding>) {
         let line = self.last_line;
         if let Some(reader) = &mut self.reader {
             reader.finish(&mut self.reader_output);
@@ -245,7 +245,7 @@ impl EventChecks {
     }
 
     /// Reports what concerns no single event.
-    pub fn report_stream_problem(&mut self, rule: Rule, line: u64, found: &str, out: &mut Vec<Finding>) {
+    pub(crate) fn report_stream_problem(&mut self, rule: Rule, line: u64, found: &str, out: &mut Vec<Finding>) {
         let place = FindingLocation { line, event: 0, kind: Cow::Borrowed("") };
         self.report_problems(&place, vec![VerifyProblem { rule, path: String::new(), found: found.to_owned() }], out);
     }

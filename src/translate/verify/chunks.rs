@@ -31,7 +31,7 @@ pub(super) struct ChunkExpander(Vec<OpenChunkStream>);
 
 impl ChunkExpander {
     /// Hands over what `event` stands for: the ends of the chunk streams that it closes, and itself or its parts.
-    pub fn expand(
+    pub(crate) fn expand(
         &mut self,
         event: &Event<'_>,
         problems: &mut Vec<VerifyProblem>,

@@ -10,15 +10,15 @@ pub struct Finding {
     /// which rule
     pub rule: Rule,
     /// line of the input, from 1: the event's first `data:` line, or the last line for what concerns the whole stream
-    pub line: u64,
+    pub(crate) line: u64,
     /// number of the event, from 1; 0 for what concerns the whole stream
-    pub event: u64,
+    pub(crate) event: u64,
     /// its `type` as it came, cut and without control characters; empty where it has none
-    pub kind: String,
+    pub(crate) kind: String,
     /// JSON Pointer to the member; empty for the event as a whole
-    pub path: String,
+    pub(crate) path: String,
     /// what was found, in words
-    pub found: String,
+    pub(crate) found: String,
 }
 
 /// Characters of an outside text that a finding shows.

@@ -16,11 +16,11 @@ const SEPARATOR: &[u8] = b"\n\n";
 #[derive(Debug)]
 pub(super) struct ClientBlock {
     /// everything between two separators
-    pub text: String,
+    pub(crate) text: String,
     /// the line on which it begins
-    pub line: u64,
+    pub(crate) line: u64,
     /// whether the separator stood behind it
-    pub is_terminated: bool,
+    pub(crate) is_terminated: bool,
 }
 
 /// A frame is larger than the client takes; nothing behind it can be read.
@@ -49,7 +49,7 @@ impl Default for BlockSplitter {
 
 impl BlockSplitter {
     /// Takes bytes and hands over the blocks that are whole.
-    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(ClientBlock)) -> Result<(), BlockTooLarge> {
+    pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(ClientBlock)) -> Result<(), BlockTooLarge> {
         self.tail.extend_from_slice(bytes);
         if self.may_have_bom && self.tail.len() >= BOM.len() {
             self.may_have_bom = false;
@@ -79,14 +79,14 @@ impl BlockSplitter {
     }
 
     /// The input has ended: what is left is a block too.
-    pub fn finish(&mut self) -> Option<ClientBlock> {
+    pub(crate) fn finish(&mut self) -> Option<ClientBlock> {
         self.may_have_bom = false;
         let all = self.tail.len();
         (all > 0).then(|| self.take_block(0, all, false))
     }
 
     /// Goes past what is held, without handing it over; gives the line behind it.
-    pub fn skip_partial(&mut self) -> u64 {
+    pub(crate) fn skip_partial(&mut self) -> u64 {
         self.line += count_lines(&self.tail);
         self.tail.clear();
         (self.searched, self.units, self.may_have_bom) = (0, 0, false);
@@ -94,7 +94,7 @@ impl BlockSplitter {
     }
 
     /// The line on which the block begins that is not whole yet.
-    pub fn current_line(&self) -> u64 {
+    pub(crate) fn current_line(&self) -> u64 {
         self.line
     }
 
@@ -154,12 +154,12 @@ pub(super) struct StandardSplitter {
 
 impl StandardSplitter {
     /// A stream whose first line has this number.
-    pub fn from_line(line: u64) -> Self {
+    pub(crate) fn from_line(line: u64) -> Self {
         StandardSplitter { decoder: SseDecoder::default(), line, data_line: None, line_prefix: Vec::new() }
     }
 
     /// Takes bytes and hands over the data of the frames that are whole, with their lines.
-    pub fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&str, u64)) -> Result<(), BlockTooLarge> {
+    pub(crate) fn push(&mut self, bytes: &[u8], each: &mut impl FnMut(&str, u64)) -> Result<(), BlockTooLarge> {
         // A carriage return alone ends a line as well, but no editor counts it.
         for mut part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             let room = b"data".len() - self.line_prefix.len().min(b"data".len());
@@ -186,14 +186,14 @@ impl StandardSplitter {
     }
 
     /// The input has ended: a frame without its empty line is one too.
-    pub fn finish(&mut self, each: &mut impl FnMut(&str, u64)) {
+    pub(crate) fn finish(&mut self, each: &mut impl FnMut(&str, u64)) {
         while let SseStep::Frame(frame) = self.decoder.finish() {
             each(&frame.data, self.data_line.take().unwrap_or(self.line));
         }
     }
 
     /// The line on which the stream stands.
-    pub fn current_line(&self) -> u64 {
+    pub(crate) fn current_line(&self) -> u64 {
         self.line
     }
 }

@@ -20,7 +20,7 @@ mod rule;
 mod tests;
 mod value;
 
-pub use finding::Finding;
+pub(crate) use finding::Finding;
 pub use rule::{Rule, RuleSeverity};
 
 use crate::codec::json;
@@ -32,13 +32,13 @@ use frame::{BlockSplitter, BlockTooLarge, StandardSplitter};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VerifySummary {
     /// frames with data, or lines of NDJSON
-    pub events: u64,
+    pub(crate) events: u64,
     /// findings that make the real client reject the run
-    pub violations: u64,
+    pub(crate) violations: u64,
     /// all others
-    pub warnings: u64,
+    pub(crate) warnings: u64,
     /// the line and the rule of the first violation: from there on the client hears nothing
-    pub first_violation: Option<(u64, Rule)>,
+    pub(crate) first_violation: Option<(u64, Rule)>,
 }
 
 impl VerifySummary {
@@ -110,7 +110,7 @@ impl Verifier {
     }
 
     /// A frame is too large, so that nothing behind it can be read.
-    pub fn report_too_large(&mut self, out: &mut Vec<Finding>) {
+    pub(crate) fn report_too_large(&mut self, out: &mut Vec<Finding>) {
         if !matches!(self.splitter, InputSplitter::Failed { .. }) {
             let line = self.current_line();
             self.splitter = InputSplitter::Failed { line };
@@ -119,7 +119,7 @@ impl Verifier {
     }
 
     /// Takes one message of protobuf as JSON. It counts as a line.
-    pub fn push_message(&mut self, text: &str, out: &mut Vec<Finding>) {
+    pub(crate) fn push_message(&mut self, text: &str, out: &mut Vec<Finding>) {
         let line = match self.splitter {
             InputSplitter::Lines { line } => line + 1,
             _ => 1,
@@ -129,7 +129,7 @@ impl Verifier {
     }
 
     /// Takes one line of NDJSON, without its line end.
-    pub fn push_line(&mut self, text: &str, out: &mut Vec<Finding>) {
+    pub(crate) fn push_line(&mut self, text: &str, out: &mut Vec<Finding>) {
         let line = match &mut self.splitter {
             InputSplitter::Client(blocks) => blocks.skip_partial(),
             InputSplitter::Standard(frames) => frames.current_line(),

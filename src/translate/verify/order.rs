@@ -65,12 +65,12 @@ pub(super) struct OrderCheck {
 
 impl OrderCheck {
     /// For a dialect that may begin without a start, or may not.
-    pub fn new(start_optional: bool) -> Self {
+    pub(crate) fn new(start_optional: bool) -> Self {
         OrderCheck { start_optional, ..OrderCheck::default() }
     }
 
     /// Takes an event into account, whose values were checked, and says what is wrong with its coming now.
-    pub fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
+    pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         if let Err((rule, found)) = self.advance_phase(event.kind) {
             problems.push(order_problem(rule, found));
         }
@@ -102,7 +102,7 @@ impl OrderCheck {
     }
 
     /// Whether the terminal event of the last run came.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         !matches!(self.phase, StreamPhase::Waiting | StreamPhase::Active)
     }
 

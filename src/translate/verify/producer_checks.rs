@@ -40,12 +40,12 @@ pub(super) struct ProducerChecks {
 
 impl ProducerChecks {
     /// For a stream of the canonical dialect, or of another one.
-    pub fn new(is_foreign: bool) -> Self {
+    pub(crate) fn new(is_foreign: bool) -> Self {
         ProducerChecks { is_foreign, ..ProducerChecks::default() }
     }
 
     /// Takes an event into account: one that came, or what a chunk stands for.
-    pub fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
+    pub(crate) fn check(&mut self, event: &Event<'_>, problems: &mut Vec<VerifyProblem>) {
         let mut say = |rule, field: Field, found| {
             problems.push(VerifyProblem { rule, path: format!("/{}", field.camel()), found });
         };

@@ -12,7 +12,7 @@ pub enum RuleSeverity {
 impl RuleSeverity {
     /// The word in reports.
     #[must_use]
-    pub const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             RuleSeverity::Violation => "violation",
             RuleSeverity::Warning => "warning",

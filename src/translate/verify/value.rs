@@ -16,9 +16,9 @@ const SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 /// One thing that a value is or has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct VerifyProblem {
-    pub rule: Rule,
-    pub path: String,
-    pub found: String,
+    pub(crate) rule: Rule,
+    pub(crate) path: String,
+    pub(crate) found: String,
 }
 
 /// Whether the client leaves a value where it is.

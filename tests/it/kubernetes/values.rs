@@ -165,7 +165,8 @@ fn replaces_pods_when_a_reload_cannot_apply_the_change() {
     }
     // The list of the code is one that no row is missing for: its text names as many keys.
     let source = read("src/config/reload.rs");
-    let list = source.split("fn keys_needing_restart").nth(1).and_then(|rest| rest.split("];").next()).expect("the list");
+    let list =
+        source.split("fn keys_needing_restart").nth(1).and_then(|rest| rest.split("];").next()).expect("the list");
     assert_eq!(keys.len(), list.matches(" != ").count(), "{keys:?}");
 }
 
