@@ -21,8 +21,7 @@ use std::fmt;
 
 pub use decode::{SseDecoder, SseFrame, SseStep};
 pub(crate) use encode::{
-    InvalidSseField, OpenFrame, begin_frame, end_frame, write_comment, write_fields, write_frame, write_frame_with,
-    write_id,
+    InvalidSseField, write_comment, write_fields, write_frame, write_frame_with, write_id,
 };
 
 /// The longest line in bytes, without its line end: 10 MiB, the bound of `@ag-ui/client`.
@@ -64,16 +63,6 @@ pub enum SseError {
         /// The limit that was passed, in bytes.
         limit: usize,
     },
-}
-
-impl SseError {
-    /// Whether the next frame of the same stream can still be read: never, because the bytes
-    /// that would tell where it starts were not kept.
-    pub(crate) fn may_continue(self) -> bool {
-        match self {
-            Self::LineTooLong { .. } | Self::FrameTooLarge { .. } => false,
-        }
-    }
 }
 
 impl fmt::Display for SseError {
