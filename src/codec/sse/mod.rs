@@ -20,9 +20,7 @@ mod tests;
 use std::fmt;
 
 pub use decode::{SseDecoder, SseFrame, SseStep};
-pub(crate) use encode::{
-    InvalidSseField, write_comment, write_fields, write_frame, write_frame_with, write_id,
-};
+pub(crate) use encode::{write_comment, write_fields, write_frame, write_frame_with, write_id};
 
 /// The longest line in bytes, without its line end: 10 MiB, the bound of `@ag-ui/client`.
 pub(crate) const LINE_LIMIT: usize = 10 << 20;
