@@ -13,7 +13,7 @@ use super::{SseError, SseLimits};
 /// Reads one body: push bytes with [`SseDecoder::next`], end it with [`SseDecoder::finish`].
 ///
 /// ```text
-/// Reading --a limit is passed--> Broken
+/// Reading --a limit is exceeded--> Failed
 /// ```
 ///
 /// Between two frames the decoder owns no heap memory, unless an `id` waits for its frame.
