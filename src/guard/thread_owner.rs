@@ -20,9 +20,10 @@ use crate::telemetry::label::AuthReason;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use redis::Script;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -213,7 +214,7 @@ impl ThreadOwners {
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<Sha256Digest, OwnerEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

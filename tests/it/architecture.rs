@@ -89,6 +89,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("opentelemetry-http", "telemetry"),
     ("opentelemetry-otlp", "telemetry"),
     ("opentelemetry_sdk", "telemetry"),
+    ("parking_lot", "telemetry config guard replay proxy app"),
     ("pem", "guard"),
     ("pingora-core", "proxy admin app"),
     ("pingora-http", "proxy app"),
