@@ -10,7 +10,8 @@ pub(crate) use reload::ConfigSource;
 use crate::admin::{self, AdminSocket, AdminState, ProcessHandle};
 use crate::config::Config;
 use crate::config::listen::ListenerConfig;
-use crate::guard::{RequestPolicy, SwapCell};
+use crate::guard::RequestPolicy;
+use crate::net::SwapCell;
 use crate::proxy::{
     BindError, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService, SocketFile,
     plane_service, stack,

@@ -8,13 +8,13 @@
 //! Each replica remembers what it saw. With `redis`, what stands there decides. Where that is nothing, because it lost its
 //! data or was away when the thread was opened, and where it does not answer, the memory does.
 
-use super::digest::{self, Sha256Digest};
-use super::redis_client::{RedisClient, RedisQueryFailed};
 use super::{Identity, RouteMatch};
 use crate::config::Config;
 use crate::config::access::OnError;
 use crate::error::{Rejection, RejectionKind};
 use crate::event::Json;
+use crate::net::digest::{self, Sha256Digest};
+use crate::net::redis_client::{RedisClient, RedisQueryFailed};
 use crate::telemetry::Metrics;
 use crate::telemetry::label::AuthReason;
 use base64::Engine;

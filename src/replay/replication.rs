@@ -19,7 +19,7 @@ use super::log::ReaderResource;
 use super::store::{ReplayKey, RunStore, StoredRun};
 use super::{Cursor, RunToken};
 use crate::dialect::{PeerDialect, TextFormat};
-use crate::guard::redis_client::RedisClient;
+use crate::net::redis_client::RedisClient;
 use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use futures_util::StreamExt;

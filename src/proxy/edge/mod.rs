@@ -14,7 +14,6 @@ mod http_version;
 mod listener;
 mod listener_tls;
 mod plane;
-mod proxy_protocol;
 mod read_ahead;
 mod transport;
 mod write_timeout;
