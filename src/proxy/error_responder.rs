@@ -9,7 +9,7 @@ use crate::codec::Framing;
 use crate::config::access::RouteErrorFormat;
 use crate::config::header_names::REQUEST_ID;
 use crate::dialect::PeerDialect;
-use crate::error::{Rejection, RejectionKind};
+use crate::error::Rejection;
 use crate::guard::{CallerContext, RouteMatch};
 use crate::telemetry::trace::TraceExtension;
 use crate::telemetry::{internal_event, label};
@@ -66,7 +66,7 @@ where
                 Ok(response) => response,
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
-                    let response = match listener.filter(|_| can_be_run_error(&rejection)) {
+                    let response = match listener.filter(|_| rejection.is_run_error()) {
                         Some(listener) => responses::run_error_stream(
                             &rejection,
                             listener.run_error(&rejection, request_id),
@@ -103,13 +103,6 @@ where
             Ok(response)
         })
     }
-}
-
-/// Whether a refusal is the affair of who wanted a run. What is no proper HTTP, or a page of a stranger, hears of it in
-/// HTTP, whatever the route says.
-fn can_be_run_error(rejection: &Rejection) -> bool {
-    let improper = rejection.headers.iter().any(|(name, _)| *name == header::CONNECTION);
-    !improper && !matches!(rejection.kind, RejectionKind::OriginNotAllowed | RejectionKind::HeadersTooLarge)
 }
 
 /// A client that hears of refusals as it hears of everything else: in events.

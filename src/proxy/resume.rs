@@ -268,7 +268,7 @@ impl Gateway {
 
 /// The refusal of somebody who asks for a run that may be another replica's.
 pub(super) fn unavailable_rejection(ReplicationUnavailable: ReplicationUnavailable) -> Rejection {
-    Rejection { retry_after: Some("1".to_owned()), ..RejectionKind::ReplayUnavailable.into() }
+    RejectionKind::ReplayUnavailable.into()
 }
 
 /// What a GET of events may be, and from where on it reads.
