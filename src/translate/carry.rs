@@ -182,10 +182,7 @@ pub(super) fn wrap_canonical(
 /// Whether `key` is written `name`.
 #[must_use]
 pub(super) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
-    match key {
-        MemberKey::Known(field) => field.camel() == name,
-        MemberKey::Other(own) => own == name,
-    }
+    key.name() == name
 }
 
 /// Takes the member called `name` out of `members`.

@@ -8,7 +8,7 @@ use super::report::{EventRepair, TranslationReport};
 use super::{carry, json_patch, message, nested_values, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
-use crate::event::schema::{self, RESULT_CONTENT};
+use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
 
 /// Key in `metadata` under which the gateway carries what it had to take out.
@@ -19,9 +19,6 @@ const INVALID_SOURCE: &str = "diglot.invalid";
 
 /// What RUN_ERROR says when the agent gave no reason.
 pub(super) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
-
-/// Integers beyond this are no integers to a JavaScript client.
-const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// Mends `event`, or wraps it.
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
