@@ -18,7 +18,7 @@ const DISCARD_LIMIT: usize = 64 << 10;
 
 /// Why waiting for the agent stopped.
 pub(super) enum RunInterrupt {
-    Lost(LogStopReason),
+    Stopped(LogStopReason),
     Cut,
     DeadlineExpired(DeadlineKind),
 }
@@ -70,7 +70,7 @@ impl RunEndReason {
 
     pub(super) fn from_interrupt(interrupt: RunInterrupt, context: &RunContext) -> RunEndReason {
         match interrupt {
-            RunInterrupt::Lost(lost) => lost.into(),
+            RunInterrupt::Stopped(reason) => reason.into(),
             RunInterrupt::Cut => RunEndReason::Drained,
             RunInterrupt::DeadlineExpired(over) => RunEndReason::from_deadline(over, context),
         }

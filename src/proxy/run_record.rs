@@ -27,8 +27,9 @@ pub(super) struct RunRecord {
     pub(crate) caller: CallerContext,
     pub(crate) started_at: Instant,
     pub(crate) metrics: Arc<RouteMetrics>,
-    /// what its client and its agent speak, as far as that is known
-    pub(crate) dialects: (&'static str, &'static str),
+    pub(crate) client_dialect: &'static str,
+    /// the detected one, once it is known
+    pub(crate) agent_dialect: &'static str,
     /// the upstream that answered last
     pub(crate) upstream: Option<Arc<str>>,
     /// what its client is answered with
@@ -36,8 +37,10 @@ pub(super) struct RunRecord {
     /// from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
     pub(crate) totals: RunTotals,
-    /// of the agent's events, and for the client
-    pub(crate) bytes: (u64, u64),
+    /// of the agent's events
+    pub(crate) bytes_read: u64,
+    /// for the client
+    pub(crate) bytes_written: u64,
     /// how often its agent's stream went on
     pub(crate) reconnects: u32,
     /// how many streams have read it, where it outlives its client
@@ -66,7 +69,7 @@ impl RunRecord {
         internal_event::RunEnded {
             run: self.log_fields(),
             caller: self.caller.caller(),
-            dialects: self.dialects,
+            dialects: (self.client_dialect, self.agent_dialect),
             upstream: self.upstream.as_deref(),
             status: self.status,
             outcome,
@@ -74,7 +77,7 @@ impl RunRecord {
             first_event: self.first_event,
             duration: self.started_at.elapsed(),
             totals: self.totals,
-            bytes: self.bytes,
+            bytes: (self.bytes_read, self.bytes_written),
             resumed: self.reconnects,
             readers: self.reader_count,
         }
@@ -110,12 +113,14 @@ mod tests {
             caller: CallerContext::default(),
             started_at: Instant::now(),
             metrics: metrics.route("r", PeerDialect::new(&AG_UI), PeerDialect::new(&HAI)),
-            dialects: ("ag-ui", "hai"),
+            client_dialect: "ag-ui",
+            agent_dialect: "hai",
             upstream: None,
             status: 200,
             first_event: None,
             totals: RunTotals::default(),
-            bytes: (0, 0),
+            bytes_read: 0,
+            bytes_written: 0,
             reconnects: 0,
             reader_count: None,
             state: RunRecordState::Pending(TraceProvider::default().begin(None, arrival)),

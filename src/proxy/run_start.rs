@@ -16,7 +16,7 @@ use super::pipe::pipe;
 use super::request_body;
 use super::responses;
 use super::resume::{self, ResumeRoutes, RunKeys};
-use super::run::{RunTask, StartResult};
+use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::{RunRecord, RunRecordState};
@@ -91,7 +91,7 @@ pub(super) struct RunPreview {
 /// A run, and what it is answered from.
 struct SpawnedRun {
     task: JoinHandle<()>,
-    start_rx: oneshot::Receiver<StartResult>,
+    start_rx: oneshot::Receiver<Result<(), Rejection>>,
 }
 
 impl Gateway {
@@ -336,12 +336,14 @@ impl Gateway {
             caller: run_request.caller,
             started_at: run_request.started_at,
             metrics: Arc::clone(&route.metrics),
-            dialects: (client.dialect.name, agent.dialect.name),
+            client_dialect: client.dialect.name,
+            agent_dialect: agent.dialect.name,
             upstream: None,
             status: if route.two_step.is_some() { 202 } else { 200 },
             first_event: None,
             totals: RunTotals::default(),
-            bytes: (0, 0),
+            bytes_read: 0,
+            bytes_written: 0,
             reconnects: 0,
             reader_count: None,
             state: RunRecordState::Pending(trace),
@@ -355,9 +357,9 @@ impl Gateway {
             access: Arc::clone(access),
             record: account,
         };
-        let (answer, answered) = oneshot::channel();
-        let run = tokio::spawn(Box::new(RunTask::new(plan, stream, output, answer)).run(Box::new(question)));
-        SpawnedRun { task: run, start_rx: answered }
+        let (start_tx, start_rx) = oneshot::channel();
+        let run = Box::new(RunTask::new(plan, stream, output)).run(Box::new(question), start_tx);
+        SpawnedRun { task: tokio::spawn(run), start_rx }
     }
 
     /// The span of a request, which is its run's from now on.
@@ -373,7 +375,7 @@ impl Gateway {
     async fn await_start(
         &self,
         route: &RouteEntry,
-        mut answered: oneshot::Receiver<StartResult>,
+        mut answered: oneshot::Receiver<Result<(), Rejection>>,
         wait_limit: Duration,
     ) -> Result<(), Rejection> {
         let head = match tokio::time::timeout(wait_limit, &mut answered).await {
