@@ -8,21 +8,22 @@
 //! Each replica remembers what it saw. With `redis`, what stands there decides. Where that is nothing, because it lost its
 //! data or was away when the thread was opened, and where it does not answer, the memory does.
 
-use super::digest::{self, Sha256Digest};
-use super::redis_client::{RedisClient, RedisQueryFailed};
 use super::{Identity, RouteMatch};
 use crate::config::Config;
 use crate::config::access::OnError;
 use crate::error::{Rejection, RejectionKind};
 use crate::event::Json;
+use crate::net::digest::{self, Sha256Digest};
+use crate::net::redis_client::{RedisClient, RedisQueryFailed};
 use crate::telemetry::Metrics;
 use crate::telemetry::label::AuthReason;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use redis::Script;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -213,7 +214,7 @@ impl ThreadOwners {
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<Sha256Digest, OwnerEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

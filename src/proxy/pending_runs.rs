@@ -9,8 +9,9 @@
 
 use super::lifecycle::LifecycleWatch;
 use crate::error::RejectionKind;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::JoinHandle;
@@ -98,8 +99,7 @@ impl<T> PendingRuns<T> {
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<String, PendingEntry<T>>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

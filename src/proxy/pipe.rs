@@ -10,8 +10,9 @@ use super::edge::SEND_TIMEOUT;
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::time::{Instant, sleep_until};
 
@@ -109,8 +110,7 @@ pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReade
 
 impl<T> PipeShared<T> {
     fn state(&self) -> MutexGuard<'_, PipeState<T>> {
-        // Nothing panics while the lock is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Lets go of everything; what is written from now on is for nobody.

@@ -1,6 +1,6 @@
 //! The stack that requests go through now: another one from the moment on that the configuration is another.
 
-use crate::guard::SwapCell;
+use crate::net::SwapCell;
 use std::task::{Context, Poll};
 use tower::Service;
 

@@ -19,7 +19,8 @@ use crate::config::PathTemplate;
 use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID};
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::{CallerContext, RouteMatch, digest};
+use crate::guard::{CallerContext, RouteMatch};
+use crate::net::digest;
 use crate::replay::{
     Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunLookupError, RunQuery, RunToken, StoredRun,
 };

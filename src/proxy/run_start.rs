@@ -26,7 +26,8 @@ use crate::codec::sse::SseLimits as FrameLimits;
 use crate::config::header_names::REQUEST_ID;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::{CallerContext, StreamPermit, digest};
+use crate::guard::{CallerContext, StreamPermit};
+use crate::net::digest;
 use crate::replay::{
     ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunToken,
     StoredRun,

@@ -15,9 +15,10 @@ use crate::telemetry::label::EvictionReason;
 use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use crate::translate::recap::Recap;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
@@ -127,12 +128,11 @@ impl RunStore {
     /// Other bounds, for a configuration that changed. What is kept beyond them goes as others come; runs that began keep those
     /// that they began with.
     pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
-        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = StoreBounds { replay, backlog };
+        *self.bounds.lock() = StoreBounds { replay, backlog };
     }
 
     fn bounds(&self) -> StoreBounds {
-        // Nothing panics while the lock is held.
-        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.bounds.lock()
     }
 
     /// The run of a key.
@@ -239,8 +239,7 @@ impl RunStore {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, StoredRuns> {
-        // Nothing panics while the lock is held.
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock()
     }
 }
 

@@ -11,8 +11,9 @@
 //! It rings as often as the shorter of the two times passes, so that it is never late for a phase that began meanwhile.
 
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -113,7 +114,7 @@ impl ConnectionActivity {
     }
 
     fn phase(&self) -> MutexGuard<'_, ConnectionPhase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        self.phase.lock()
     }
 }
 

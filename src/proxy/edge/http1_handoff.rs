@@ -20,12 +20,13 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use pingora_core::server::ShutdownWatch;
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
@@ -185,8 +186,7 @@ impl<B> Clone for HandoffCell<B> {
 
 impl<B> HandoffCell<B> {
     fn state(&self) -> MutexGuard<'_, HandoffState<B>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
     /// Takes the body of a stream, if it can be taken.

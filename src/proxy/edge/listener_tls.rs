@@ -7,7 +7,7 @@ use super::transport::RawStream;
 use super::write_timeout::WriteTimeoutStream;
 use crate::config::certificate;
 use crate::config::listen;
-use crate::guard::file_watcher::Watched;
+use crate::net::file_watcher::Watched;
 use crate::telemetry::ListenerMetrics;
 use crate::telemetry::internal_event::{CertificateExpired, CertificateReloadFailed, CertificateReloaded};
 use crate::telemetry::label::ConnectionRejectReason;

@@ -14,7 +14,6 @@ mod http_version;
 mod listener;
 mod listener_tls;
 mod plane;
-mod proxy_protocol;
 mod read_ahead;
 mod transport;
 mod write_timeout;
@@ -256,8 +255,8 @@ mod tests {
     use super::write_timeout::WriteTimeoutStream;
     use super::*;
     use http_body_util::{BodyExt, Empty};
+    use parking_lot::Mutex;
     use std::convert::Infallible;
-    use std::sync::Mutex;
     use tokio::io::AsyncWriteExt;
     use tokio::sync::watch;
     use tokio::time::{Instant, timeout};
@@ -287,7 +286,7 @@ mod tests {
         let (writer, reader) = pipe(1 << 10, ());
         let body = Arc::new(Mutex::new(Some(reader)));
         let service = service_fn(move |_| {
-            let body = body.lock().expect("nobody panics").take().expect("one request");
+            let body = body.lock().take().expect("one request");
             async move { Ok::<_, Infallible>(Response::new(body)) }
         });
         let edge = Arc::new(EdgeServer::new(service, &limits()));
@@ -313,7 +312,7 @@ mod tests {
         let (writer, reader) = pipe(1 << 10, Arc::clone(&held));
         let body = Arc::new(Mutex::new(Some(reader)));
         let service = service_fn(move |request: Request<Incoming>| {
-            let body = body.lock().expect("nobody panics").take().expect("one request");
+            let body = body.lock().take().expect("one request");
             body.attach(request.version());
             async move { Ok::<_, Infallible>(Response::new(body)) }
         });

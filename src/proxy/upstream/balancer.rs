@@ -5,8 +5,9 @@
 //! looking for the least of all would send every run of a rush to an address that has just come back.
 
 use super::upstream_endpoint::UpstreamEndpoint;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Takes turns. All addresses that are chosen from by one of these are chosen from by no other.
 #[derive(Debug, Default)]
@@ -19,8 +20,7 @@ impl WeightedBalancer {
         if rest.is_empty() {
             return Some(first);
         }
-        // Nothing panics while the lock is held.
-        let mut drawn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drawn = self.0.lock();
         // Smooth weighted turns: everybody is credited with its weight, whoever is chosen pays for all.
         let mut total = 0;
         let (mut due, mut most) = (0, i64::MIN);

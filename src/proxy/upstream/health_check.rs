@@ -8,11 +8,12 @@ use crate::config::HealthCheckConfig;
 use crate::telemetry::internal_event;
 use async_trait::async_trait;
 use http::header;
+use parking_lot::Mutex;
 use pingora_core::{BError, Error, ErrorType};
 use pingora_http::RequestHeader;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::health_check::HealthCheck;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::time::timeout;
 
 /// Most bytes of the answer to a check that are read.
@@ -65,7 +66,7 @@ impl HealthCheck for UpstreamHealthCheck {
         let Some(target) = backend.ext.get::<Arc<UpstreamEndpoint>>() else { return Ok(()) };
         let asked = timeout(self.config.timeout, self.probe(self.upstream_set.entry(target), target)).await;
         asked.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.config.timeout))).map_err(|cause| {
-            self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&cause);
+            self.cause.lock().clone_from(&cause);
             Error::explain(ErrorType::Custom("UpstreamUnhealthy"), cause)
         })
     }
@@ -74,7 +75,7 @@ impl HealthCheck for UpstreamHealthCheck {
         let Some(target) = backend.ext.get::<Arc<UpstreamEndpoint>>() else { return };
         target.set_healthy(healthy);
         let (route, upstream) = (&*self.upstream_set.route, &*self.upstream_set.entry(target).label);
-        let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let cause = self.cause.lock().clone();
         internal_event::AddressHealthChanged { route, upstream, address: &target.address, healthy, cause: &cause }
             .emit();
         self.upstream_set.update_metrics();

@@ -40,10 +40,11 @@ use crate::config::{
 };
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::{Metrics, NoHealthyUpstreamCounter, internal_event};
+use parking_lot::Mutex;
 use pingora_load_balancing::Backends;
 use std::future::pending;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 

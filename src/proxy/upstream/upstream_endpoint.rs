@@ -11,10 +11,10 @@
 //! Beside that stand the active checks, whose thresholds pingora keeps: an address is asked when both find it fit.
 
 use crate::config::EjectionConfig;
+use parking_lot::{Mutex, MutexGuard};
 use pingora_core::protocols::l4::socket::SocketAddr;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -161,8 +161,7 @@ impl UpstreamEndpoint {
     }
 
     fn outlier_state(&self) -> MutexGuard<'_, OutlierState> {
-        // Nothing panics while the lock is held.
-        self.outlier_state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outlier_state.lock()
     }
 }
 

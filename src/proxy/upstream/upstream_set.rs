@@ -5,12 +5,13 @@ use crate::config::{UpstreamAddress, UpstreamConfig};
 use crate::telemetry::{Metrics, UpstreamMetrics, internal_event};
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::discovery::ServiceDiscovery;
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::net::SocketAddr as UnixAddress;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -112,8 +113,7 @@ impl UpstreamSet {
     }
 
     fn endpoints(&self) -> MutexGuard<'_, Vec<Vec<Arc<UpstreamEndpoint>>>> {
-        // Nothing panics while the lock is held.
-        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
+        self.endpoints.lock()
     }
 }
 

@@ -31,7 +31,7 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
             let body: TestBody = if path == "/stream" {
                 let (writer, reader) = pipe(1 << 20, ());
                 writer.write(&mut format!("{number};").into_bytes()).await.expect("room");
-                kept.lock().expect("nobody panics").push(writer);
+                kept.lock().push(writer);
                 reader.boxed_unsync()
             } else {
                 Full::from("whole").map_err(|never| match never {}).boxed_unsync()
@@ -66,7 +66,7 @@ fn finish_body(writer: Writer) {
 }
 
 fn last_writer(writers: &Mutex<Vec<Writer>>) -> Writer {
-    writers.lock().expect("nobody panics").pop().expect("a stream")
+    writers.lock().pop().expect("a stream")
 }
 
 const ASK: &[u8] = b"POST /stream HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}";
@@ -139,7 +139,7 @@ async fn releases_the_run_when_the_client_disconnects() {
         drop(client);
         writer.wait_closed().await;
         served.await.expect("the connection has ended");
-        assert!(writers.lock().expect("nobody panics").is_empty(), "another run began for a client that left");
+        assert!(writers.lock().is_empty(), "another run began for a client that left");
     }
 }
 
