@@ -1,4 +1,4 @@
-//! Answers that are not the stream itself: its head, and refusals.
+//! Responses: the head of a stream, JSON, and rejections.
 
 use crate::codec::Framing;
 use crate::error::Rejection;
@@ -9,7 +9,7 @@ use http_body_util::Full;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// The head of a stream of events. Nothing between here and the client may store, compress or gather it.
+/// Returns the head of an event stream. No intermediary may store, compress or buffer it.
 pub(super) fn event_stream<B>(body: B, framing: Framing) -> Response<B> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -19,7 +19,7 @@ pub(super) fn event_stream<B>(body: B, framing: Framing) -> Response<B> {
     response
 }
 
-/// The answer to the first of two steps: what the run is called, and where its events are.
+/// Returns the response to the first step of a two-step run: its ids and the location of its events.
 pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<Full<Bytes>> {
     // Ids are JSON strings already.
     let body = format!(r#"{{"threadId":{},"runId":{}}}"#, ids.thread_id.as_str(), ids.run_id.as_str());
@@ -34,7 +34,6 @@ pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<Full<Bytes>> 
     response
 }
 
-/// The answer to whoever stopped a run.
 pub(super) fn run_stopped() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -42,7 +41,7 @@ pub(super) fn run_stopped() -> Response<Full<Bytes>> {
     response
 }
 
-/// Protected resource metadata (RFC 9728, section 3.2). Public, so pages of any origin may read it.
+/// Returns the protected resource metadata (RFC 9728, section 3.2). Public, so pages of any origin may read it.
 pub(super) fn resource_metadata(document: &str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(document.to_owned()));
     let headers = response.headers_mut();
@@ -52,7 +51,7 @@ pub(super) fn resource_metadata(document: &str) -> Response<Full<Bytes>> {
     response
 }
 
-/// A refusal as a problem document (RFC 9457).
+/// Returns a rejection as a problem document (RFC 9457).
 pub(super) fn problem(rejection: &Rejection, request_id: &HeaderValue) -> Response<Full<Bytes>> {
     let id = request_id.to_str().unwrap_or_default();
     let mut response = Response::new(Full::from(rejection.problem_document(id)));
@@ -64,7 +63,7 @@ pub(super) fn problem(rejection: &Rejection, request_id: &HeaderValue) -> Respon
     response
 }
 
-/// A refusal as a stream of one event, for a client that shows nothing else properly.
+/// Returns a rejection as a stream of one event.
 pub(super) fn run_error_stream(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<Full<Bytes>> {
     let mut response = event_stream(Full::from(event), framing);
     rejection.add_headers(response.headers_mut());
