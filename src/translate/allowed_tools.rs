@@ -9,7 +9,7 @@
 //! What the gateway itself asks a client's user by ([`Side::asks_by`]) is no call of the agent's: it becomes one behind this
 //! place, and such a client may always offer that tool.
 
-use super::request::RequestRefusal;
+use super::request_refusal::RequestRefusal;
 use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::input::MessageMembers;

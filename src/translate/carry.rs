@@ -15,6 +15,12 @@ use crate::event::kind::MemberType;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
 
+/// Prefix of the CUSTOM name under which a canonical event travels through a dialect that has no word for it.
+pub(super) const CANONICAL_PREFIX: &str = "ag-ui.";
+
+/// Key in `metadata` under which the gateway carries what it had to take out.
+pub(super) const GATEWAY_KEY: &str = "diglot";
+
 /// Note: these members are JSON texts of values that were no strings.
 pub(super) const AS_JSON_NOTE: &str = "$json";
 

@@ -10,8 +10,7 @@
 //! noted beside it.
 
 use super::carry;
-use super::reader::IncomingEvent;
-use super::writer::OutgoingEvent;
+use super::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::codec::json;
 use crate::dialect::{CollaborationStep, Dialect, collaboration as words};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};

@@ -1,9 +1,10 @@
 //! JSON Patch (RFC 6902) as producers really write it, brought into the form that the real client checks.
 
 use super::carry;
-use super::reader::IncomingEvent;
-use super::report::{EventRepair, TranslationReport};
-use super::writer::OutgoingEvent;
+use super::event_parts::IncomingEvent;
+use super::event_parts::OutgoingEvent;
+use super::event_repair::EventRepair;
+use super::report::TranslationReport;
 use crate::codec::json;
 use crate::event::schema::is_pointer;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member};

@@ -5,9 +5,10 @@
 //! reading is converted, a required one that is missing gets the empty value, and what is left is carried: under
 //! `metadata.diglot` of the nearest thing that has metadata.
 
-use super::conform::GATEWAY_KEY;
-use super::report::{EventRepair, TranslationReport};
-use super::{carry, content_parts, message};
+use super::carry::GATEWAY_KEY;
+use super::event_repair::EventRepair;
+use super::report::TranslationReport;
+use super::{carry, content_parts};
 use crate::codec::json;
 use crate::event::schema::{MemberPresence, MemberSchema, ObjectSchema, UnionSchema, ValueSchema};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, set};
@@ -241,7 +242,7 @@ fn repair_member(
     let is_structured = matches!(value.json_type(), JsonType::Array | JsonType::Object);
     match member.schema {
         // Parts where a text must stand are the text of those that have one.
-        ValueSchema::Str if member.name == CONTENT && message::is_parts(value) => {
+        ValueSchema::Str if member.name == CONTENT && content_parts::is_parts(value) => {
             report.count_repair(EventRepair::TypeConverted);
             carry_value(carried, CONTENT, value, report);
             Some(Json::string(&content_parts::joined_text(value)))

@@ -4,8 +4,10 @@
 //! of keys does not count, and every digit does. Events may be added where a dialect supplies them (a start, what opens, what
 //! closes, an error at the end). What is left out on purpose is told apart from what is missing.
 
-use super::report::{EventLoss, EventRepair, TranslationReport};
-use super::request::{self, RequestRefusal};
+use super::event_repair::{EventLoss, EventRepair};
+use super::report::TranslationReport;
+use super::request;
+use super::request_refusal::RequestRefusal;
 use super::{RunIds, Stream, carry};
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};

@@ -4,7 +4,8 @@ use super::{DEFAULT_IDS, RunGuard, UNKNOWN_TOOL, carry_member, memory_limits, su
 use crate::event::lane::{ChunkStream, ChunkStreamKind};
 use crate::event::run::{ItemAction, RunItem};
 use crate::event::{Event, EventType, Field, Json};
-use crate::translate::report::{EventRepair, TranslationReport};
+use crate::translate::event_repair::EventRepair;
+use crate::translate::report::TranslationReport;
 
 impl RunGuard {
     /// Brings a chunk into the form in which the real client can tell what it is a piece of.
