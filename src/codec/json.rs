@@ -155,7 +155,9 @@ fn exceeds_depth(text: &str) -> bool {
     if memchr::memchr2_iter(b'{', b'[', bytes).nth(DEPTH_LIMIT).is_none() {
         return false;
     }
-    let (mut depth, mut in_string, mut escaped) = (0usize, false, false);
+    let mut depth = 0usize;
+    let mut in_string = false;
+    let mut escaped = false;
     for &byte in bytes {
         match byte {
             _ if escaped => escaped = false,
@@ -242,7 +244,8 @@ impl<'de> Visitor<'de> for ArrayVisitor {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let (mut elements, mut count) = (Vec::new(), 0);
+        let mut elements = Vec::new();
+        let mut count = 0;
         while let Some(value) = seq.next_element::<&'de RawValue>()? {
             if count < self.limit {
                 elements.push(Json::from_trusted(value.get()));

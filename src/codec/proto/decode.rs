@@ -77,8 +77,11 @@ impl JsonBuffer {
 
 /// Decodes one `ag_ui.Event`, whose JSON text may have up to `limit` bytes.
 pub(super) fn decode_event(message: &[u8], limit: usize) -> Result<DecodedMessage, MessageError> {
-    let (mut arm, mut pieces) = (None, Vec::new());
-    let (mut future, mut opaque, mut broken) = (0usize, false, false);
+    let mut arm = None;
+    let mut pieces = Vec::new();
+    let mut future = 0usize;
+    let mut opaque = false;
+    let mut broken = false;
     let mut fields = FieldReader::new(message);
     while let Some((number, payload)) = fields.next()? {
         match (table::event_for_arm(number), payload) {
@@ -139,15 +142,16 @@ fn decode_body(kind: EventType, message: &[u8], limit: usize) -> Result<DecodedM
 
 /// Joins the pieces of `base_event`, and finds the number of its type.
 fn read_base(message: &[u8]) -> Result<(Vec<u8>, Option<u64>), MessageError> {
-    let (mut whole, mut stands) = (Vec::new(), false);
+    let mut whole = Vec::new();
+    let mut is_present = false;
     let mut fields = FieldReader::new(message);
     while let Some((number, payload)) = fields.next()? {
         if let (table::BASE_NUMBER, WireValue::Bytes(piece)) = (number, payload) {
             whole.extend_from_slice(piece);
-            stands = true;
+            is_present = true;
         }
     }
-    let mut kind = stands.then_some(0);
+    let mut kind = is_present.then_some(0);
     let mut fields = FieldReader::new(&whole);
     while let Some((number, payload)) = fields.next()? {
         if let (table::BASE_TYPE, WireValue::Varint(value)) = (number, payload) {
@@ -165,8 +169,8 @@ fn restore_exact_text(kind: EventType, base: &str, limit: usize) -> Option<Strin
     }
     let object = format!("{{{}}}", base.strip_prefix(',')?);
     let members = json::parse_open_object(&object).ok()?.members;
-    let held = exact_text(crate::event::get(&members, Field::Metadata)?)?;
-    let text = held.text()?.into_owned();
+    let exact = exact_text(crate::event::get(&members, Field::Metadata)?)?;
+    let text = exact.text()?.into_owned();
     let same = json::parse_object(&text).ok()?.kind.is_some_and(|own| own.is_str(kind.wire()));
     (same && text.len() <= limit).then_some(text)
 }
@@ -275,18 +279,18 @@ fn write_member(
     absent: AbsentField,
     depth: usize,
 ) -> Result<(), MessageError> {
-    let stands = own.number.is_some() || !own.pieces.is_empty();
+    let is_present = own.number.is_some() || !own.pieces.is_empty();
     let has_default = matches!(
         row.field_type,
         FieldType::Text | FieldType::Enum(_) | FieldType::Repeated(_) | FieldType::RepeatedText
     );
-    if !stands && (absent == AbsentField::Omitted || !has_default) {
+    if !is_present && (absent == AbsentField::Omitted || !has_default) {
         return Ok(());
     }
     let before = out.len();
     out.write_name(name)?;
     let number = own.number.unwrap_or_default();
-    let said = match row.field_type {
+    let has_value = match row.field_type {
         FieldType::Text => out.string(parse_utf8(own.pieces.last().copied().unwrap_or_default())?).map(|()| true),
         FieldType::Int64 => out.push(&number.cast_signed().to_string()).map(|()| true),
         FieldType::Bool => out.push(if number == 0 { "false" } else { "true" }).map(|()| true),
@@ -302,7 +306,7 @@ fn write_member(
             write_list(out, &row.field_type, &own.pieces, depth).map(|()| true)
         }
     }?;
-    if !said {
+    if !has_value {
         out.truncate(before);
     }
     Ok(())

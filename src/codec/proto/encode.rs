@@ -86,15 +86,15 @@ fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'stati
         let taken = at.map(|at| all.remove(at).1);
         (all, taken)
     };
-    let (rest, home) = others(metadata, CARRY_KEY);
-    let (own, _) = others(home.as_ref(), EXACT_TEXT_KEY);
-    let home = json::build_object(|object| {
+    let (rest, carried) = others(metadata, CARRY_KEY);
+    let (own, _) = others(carried.as_ref(), EXACT_TEXT_KEY);
+    let carried = json::build_object(|object| {
         own.iter().for_each(|member| object.copy_member(member, false));
         object.member(EXACT_TEXT_KEY, text.as_str());
     });
     json::build_object(|object| {
         rest.iter().for_each(|member| object.copy_member(member, false));
-        object.member(CARRY_KEY, home.as_str());
+        object.member(CARRY_KEY, carried.as_str());
     })
 }
 
@@ -164,8 +164,9 @@ impl<'m> OutcomeParts<'m> {
             JsonType::String => unescape(word.as_str()),
             _ => return None,
         };
-        let (word, taken) = (word.into_owned(), usize::from(exact));
-        (!word.is_empty()).then_some(OutcomeParts { members, type_value: word, written_members: taken })
+        let type_value = word.into_owned();
+        let written_members = usize::from(exact);
+        (!type_value.is_empty()).then_some(OutcomeParts { members, type_value, written_members })
     }
 }
 
@@ -324,12 +325,13 @@ impl ProtoWriter<'_> {
 /// Converts a `binary` part of AG-UI 0.x to the document that the real encoder makes of it [`toProtoContentPart`].
 fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
     let named = |name: &str| find_member(members, name);
-    let said = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());
+    let present = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());
     if !named(json::TYPE)?.is_str(BINARY_PART) {
         return None;
     }
     let id = Field::Id.camel();
-    let (kind, value) = said("data").map(|data| ("data", data)).or(said("url").or(said(id)).map(|url| ("url", url)))?;
+    let (kind, value) =
+        present("data").map(|data| ("data", data)).or(present("url").or(present(id)).map(|url| ("url", url)))?;
     let source = json::build_object(|source| {
         source.string_member(json::TYPE, kind);
         source.member(Field::Value.camel(), value.as_str());

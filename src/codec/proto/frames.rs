@@ -117,7 +117,8 @@ impl ProtoDecoder {
 
     fn fail_too_large(&mut self) -> ProtoStep {
         let fault = ProtoError::FrameTooLarge { limit: self.limit };
-        (self.error, self.buffer) = (Some(fault), Vec::new());
+        self.error = Some(fault);
+        self.buffer = Vec::new();
         ProtoStep::Failed(fault)
     }
 

@@ -39,7 +39,8 @@ fn write<'t>(
     json: &'t str,
     part: impl FnOnce(&mut JsonScanner<'t>, &mut Vec<u8>, usize) -> Option<()>,
 ) -> bool {
-    let (start, mut scanner) = (out.len(), JsonScanner { text: json, position: 0, exact: true });
+    let start = out.len();
+    let mut scanner = JsonScanner { text: json, position: 0, exact: true };
     if part(&mut scanner, out, 0).is_none() {
         // Remove an incomplete message.
         out.truncate(start);
@@ -323,7 +324,8 @@ pub(super) fn read_struct(out: &mut JsonBuffer, bytes: &[u8], depth: usize) -> R
     let mut fields = FieldReader::new(bytes);
     while let Some((number, payload)) = fields.next()? {
         let (ITEMS, WireValue::Bytes(entry)) = (number, payload) else { continue };
-        let (mut key, mut values) = ("", Vec::new());
+        let mut key = "";
+        let mut values = Vec::new();
         let mut parts = FieldReader::new(entry);
         while let Some((number, payload)) = parts.next()? {
             match (number, payload) {

@@ -41,7 +41,8 @@ impl<'a> FieldReader<'a> {
                 return if groups == 0 { Ok(None) } else { Err(MessageError::Wire) };
             }
             let tag = u32::try_from(self.read_varint()?).map_err(|_| MessageError::Wire)?;
-            let (number, wire_type) = (tag >> 3, tag & 7);
+            let number = tag >> 3;
+            let wire_type = tag & 7;
             if number == 0 {
                 return Err(MessageError::Wire);
             }
@@ -143,9 +144,10 @@ pub(super) struct LengthPrefix {
 /// nothing moves in [`end_message`].
 pub(super) fn begin_message(out: &mut Vec<u8>, field: u32, hint: usize) -> LengthPrefix {
     write_tag(out, field, BYTES);
-    let (at, room) = (out.len(), varint_len(hint));
-    out.resize(at + room, 0);
-    LengthPrefix { position: at, reserved: room }
+    let position = out.len();
+    let reserved = varint_len(hint);
+    out.resize(position + reserved, 0);
+    LengthPrefix { position, reserved }
 }
 
 /// Ends a message and writes its length.

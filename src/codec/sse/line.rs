@@ -86,11 +86,11 @@ impl LineSplitter {
     /// Takes the rest of a line whose first byte does not begin a comment.
     fn take_line<'a>(&mut self, input: &mut &'a [u8], limit: usize) -> Result<Option<Cow<'a, [u8]>>, SseError> {
         let (part, end) = split_line(input);
-        let held = match self {
-            Self::InLine(held) => held.len(),
+        let gathered = match self {
+            Self::InLine(gathered) => gathered.len(),
             _ => 0,
         };
-        if held + part.len() > limit {
+        if gathered + part.len() > limit {
             return Err(SseError::LineTooLong { limit });
         }
         let before = match end {
@@ -98,9 +98,9 @@ impl LineSplitter {
             None => mem::replace(self, Self::LineStart),
         };
         let line = match before {
-            Self::InLine(mut held) => {
-                append_bounded(&mut held, part, limit);
-                Cow::Owned(held)
+            Self::InLine(mut gathered) => {
+                append_bounded(&mut gathered, part, limit);
+                Cow::Owned(gathered)
             }
             _ => Cow::Borrowed(part),
         };

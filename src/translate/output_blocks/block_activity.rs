@@ -9,7 +9,7 @@
 use super::{BlockWriter, DeltaContent, build_delta, carry_members, check_thinking_text, has_text_member, parse_delta};
 use crate::codec::json;
 use crate::dialect::{Dialect, block, collaboration};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::{carry, placeholder};
 use std::collections::HashMap;
@@ -48,9 +48,9 @@ pub(in crate::translate) fn is_activity_block(kind: &Json<'_>) -> bool {
 /// Returns true if reading converts content with these members to nothing but the event itself.
 #[must_use]
 pub(in crate::translate) fn is_opaque_content(members: &Members<'_>) -> bool {
-    let said = get(members, Field::Delta);
-    match parse_delta(said) {
-        DeltaContent::Plain => said.is_none_or(|delta| delta.json_type() != JsonType::String),
+    let delta = get(members, Field::Delta);
+    match parse_delta(delta) {
+        DeltaContent::Plain => delta.is_none_or(|delta| delta.json_type() != JsonType::String),
         DeltaContent::Block { kind, output, .. } if kind.is_str(block::TEXT) => {
             !has_text_member(&output, block::CONTENT)
         }
@@ -105,14 +105,14 @@ impl BlockCounts {
         own: &mut Members<'_>,
         dialect: &Dialect,
     ) -> BlockActivity {
-        let shown = self.to_activity(&message, &one, own, dialect);
+        let activity = self.to_activity(&message, &one, own, dialect);
         self.count_block(&message, own);
         carry_members(own, &[block::LAYOUT], &one.delta_members, super::DELTA);
         own.push((MemberKey::Known(Field::MessageId), message));
-        if shown.is_whole_block {
+        if activity.is_whole_block {
             own.push((carry::extension_key(WHOLE_BLOCK), Json::from_trusted("true")));
         }
-        shown
+        activity
     }
 }
 
@@ -144,12 +144,12 @@ impl BlockWriter {
     fn match_block<'a>(&mut self, event: &Event<'a>, dialect: &Dialect) -> Option<OutgoingEvent<'a>> {
         let kind = block_type(event.get(Field::ActivityType)?, dialect).filter(is_activity_block)?;
         let content = event.get(Field::Content).filter(|_| event.kind == EventType::ActivitySnapshot)?;
-        let mut said = crate::translate::collaboration::split_members(event, dialect, &[]);
-        let message = remove(&mut said.extensions, Field::MessageId)?;
+        let mut outgoing = crate::translate::collaboration::split_members(event, dialect, &[]);
+        let message = remove(&mut outgoing.extensions, Field::MessageId)?;
         if !self.open_messages.iter().any(|(own, _)| own.is_same(&message)) {
             return None;
         }
-        let output = match carry::take(&mut said.extensions, WHOLE_BLOCK) {
+        let output = match carry::take(&mut outgoing.extensions, WHOLE_BLOCK) {
             Some(_) => json::parse_members(content)?,
             None => vec![(carry::extension_key(block::DATA), content.as_borrowed())],
         };
@@ -157,23 +157,23 @@ impl BlockWriter {
             return None;
         }
         let one = OutputBlock { kind, members: output, delta_members: Members::new() };
-        let shown = self.blocks.to_activity(&message, &one, &said.extensions, dialect);
-        let noted = crate::translate::collaboration::carried_member(event, dialect, WHOLE_BLOCK);
-        if event.get(Field::MessageId) != Some(&shown.id)
-            || *content != shown.content
-            || noted != shown.is_whole_block.then(|| Json::from_trusted("true"))
+        let activity = self.blocks.to_activity(&message, &one, &outgoing.extensions, dialect);
+        let note = crate::translate::collaboration::carried_member(event, dialect, WHOLE_BLOCK);
+        if event.get(Field::MessageId) != Some(&activity.id)
+            || *content != activity.content
+            || note != activity.is_whole_block.then(|| Json::from_trusted("true"))
         {
             return None;
         }
-        self.blocks.count_block(&message, &said.extensions);
+        self.blocks.count_block(&message, &outgoing.extensions);
         let output = json::build_object(|object| {
             object.member(json::TYPE, one.kind.as_str());
             one.members.iter().for_each(|member| object.copy_member(member, false));
         });
-        let delta = build_delta(&mut said.extensions, &output);
-        said.members.push((MemberKey::Known(Field::MessageId), message));
-        said.members.push((MemberKey::Known(Field::Delta), delta));
-        Some(said)
+        let delta = build_delta(&mut outgoing.extensions, &output);
+        outgoing.members.push((MemberKey::Known(Field::MessageId), message));
+        outgoing.members.push((MemberKey::Known(Field::Delta), delta));
+        Some(outgoing)
     }
 
     /// Renders an activity as a block with a note, and returns the id of a message to open for it, if any: a client may
@@ -196,8 +196,8 @@ impl BlockWriter {
         let open = self.open_messages.last().map(|(message, _)| message.clone());
         let message = open.clone().unwrap_or_else(|| id.clone());
         let members = vec![(MemberKey::Known(Field::MessageId), message), (MemberKey::Known(Field::Delta), delta)];
-        let shown = vec![(carry::extension_key(block::BLOCK_ID), id.clone())];
-        (placeholder::write_placeholder(event, members, shown), open.is_none().then_some(id))
+        let carried = vec![(carry::extension_key(block::BLOCK_ID), id.clone())];
+        (placeholder::write_placeholder(event, members, carried), open.is_none().then_some(id))
     }
 }
 
@@ -209,8 +209,7 @@ fn block_type(activity_type: &Json<'_>, dialect: &Dialect) -> Option<Json<'stati
 
 /// Returns the id of a block: a string that is not empty, or a number.
 fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
-    let named = |(key, _): &&(MemberKey<'a>, Json<'a>)| carry::is_named(key, block::BLOCK_ID);
-    let (_, id) = own.iter().find(named)?;
+    let id = find_member(own, block::BLOCK_ID)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))
 }
 

@@ -101,9 +101,12 @@ impl MessageList {
                 if self.position(&id).is_some() {
                     return;
                 }
-                let said = event.text(Field::Role).unwrap_or_else(|| ASSISTANT.into());
-                let role =
-                    if what == RecapItemKind::Reasoning { REASONING } else { aliases::canonical_role(side, &said) };
+                let role_name = event.text(Field::Role).unwrap_or_else(|| ASSISTANT.into());
+                let role = if what == RecapItemKind::Reasoning {
+                    REASONING
+                } else {
+                    aliases::canonical_role(side, &role_name)
+                };
                 let mut entry = RecapMessage::new(id, role);
                 entry.content = MessageContent::Text(String::new());
                 entry.rest = pick_members(event, &[Field::Name, Field::SubagentRunId]);
@@ -155,9 +158,9 @@ impl MessageList {
     pub(crate) fn close_item(&mut self, open: &RecapItem, side: PeerDialect) {
         let mut metadata = None;
         let mut text = String::new();
-        for (said, more) in open.text_frames().map(|kept| kept.added_text(side)) {
-            text.push_str(&said);
-            metadata = merge_metadata(metadata, message_metadata(more, side));
+        for (added, added_metadata) in open.text_frames().map(|kept| kept.added_text(side)) {
+            text.push_str(&added);
+            metadata = merge_metadata(metadata, message_metadata(added_metadata, side));
         }
         match open.kind {
             RecapItemKind::Span => {}
@@ -209,8 +212,10 @@ impl MessageList {
             .iter()
             .position(|entry| entry.role == ASSISTANT && entry.calls.iter().flatten().any(|own| own.id.is_same(&call)));
         entry.rest.insert(0, (MemberKey::Known(Field::ToolCallId), call));
-        let behind = |owner: usize| owner + 1 + self.entries[owner + 1..].iter().take_while(|e| e.role == TOOL).count();
-        let at = owner.map_or(self.entries.len(), behind);
+        let at = match owner {
+            Some(owner) => owner + 1 + self.entries[owner + 1..].iter().take_while(|entry| entry.role == TOOL).count(),
+            None => self.entries.len(),
+        };
         self.entries.insert(at, entry);
     }
 
@@ -223,7 +228,7 @@ impl MessageList {
         entry.has_closed_content = true;
         entry.content = event
             .get(Field::Content)
-            .map_or(MessageContent::None, |shown| MessageContent::Value(shown.clone().into_owned()));
+            .map_or(MessageContent::None, |content| MessageContent::Value(content.clone().into_owned()));
         entry.rest = pick_members(event, &[Field::ActivityType, Field::SubagentRunId]);
         match self.entries.iter_mut().find(|own| own.id.is_same(&entry.id)) {
             None => {
@@ -250,17 +255,17 @@ impl MessageList {
     pub(crate) fn patch_activity(&mut self, event: &Event<'_>, frame: RecapFrame, side: PeerDialect) {
         let id = message_id(&event.members);
         let Some(entry) = self.find_entry(&id).filter(|entry| entry.role == ACTIVITY) else { return };
-        let shown = match &entry.content {
-            MessageContent::Value(shown) if entry.changes.is_empty() => Some(JsonTree::new(shown)),
+        let tree = match &entry.content {
+            MessageContent::Value(content) if entry.changes.is_empty() => Some(JsonTree::new(content)),
             _ => None,
         };
-        let patched = shown.zip(event.get(Field::Patch)).and_then(|(mut shown, patch)| {
-            shown.apply(patch).ok()?;
-            Some(shown.to_json())
+        let patched = tree.zip(event.get(Field::Patch)).and_then(|(mut tree, patch)| {
+            tree.apply(patch).ok()?;
+            Some(tree.to_json())
         });
         match patched {
-            Some(shown) => {
-                entry.content = MessageContent::Value(shown);
+            Some(tree) => {
+                entry.content = MessageContent::Value(tree);
                 let metadata = message_metadata(event.get(Field::Metadata).cloned(), side);
                 entry.metadata = merge_metadata(entry.metadata.take(), metadata);
                 for (key, value) in pick_members(event, &[Field::ActivityType]) {
@@ -298,35 +303,37 @@ impl MessageList {
         let mut new: Vec<Option<RecapMessage>> =
             parse_messages(list).into_iter().map(|message| Some(RecapMessage::from_members(message, side))).collect();
         let has = |role: &str| new.iter().flatten().any(|entry| entry.role == role);
-        let (activity, reasoning) = (has(ACTIVITY), has(REASONING));
+        let has_activity = has(ACTIVITY);
+        let has_reasoning = has(REASONING);
         let owned = owned_activities(event);
-        let stays = |entry: &RecapMessage| match &*entry.role {
+        let is_kept = |entry: &RecapMessage| match &*entry.role {
             ACTIVITY => match &owned {
-                ActivityOwnership::Unspecified => !activity,
+                ActivityOwnership::Unspecified => !has_activity,
                 ActivityOwnership::All => false,
                 ActivityOwnership::Types(types) => {
                     let own = get(&entry.rest, Field::ActivityType);
                     !types.iter().any(|one| own.is_some_and(|own| own.is_same(one)))
                 }
             },
-            REASONING => !reasoning,
+            REASONING => !has_reasoning,
             _ => false,
         };
-        let (mut entries, mut same_as_before) = (Vec::with_capacity(new.len()), Vec::new());
+        let mut entries = Vec::with_capacity(new.len());
+        let mut unchanged = Vec::new();
         for entry in std::mem::take(&mut self.entries) {
-            let same = |one: &mut Option<RecapMessage>| one.as_ref().is_some_and(|one| one.id.is_same(&entry.id));
-            match new.iter_mut().rev().find_map(|one| if same(one) { one.take() } else { None }) {
-                Some(told) => entries.push(told),
-                None if stays(&entry) => {
-                    same_as_before.push(entry.id.clone());
+            match new.iter_mut().rev().find_map(|one| one.take_if(|one| one.id.is_same(&entry.id))) {
+                Some(replacement) => entries.push(replacement),
+                None if is_kept(&entry) => {
+                    unchanged.push(entry.id.clone());
                     entries.push(entry);
                 }
                 None => {}
             }
         }
         entries.extend(new.into_iter().flatten());
-        (self.entries, self.is_replaced) = (entries, true);
-        same_as_before
+        self.entries = entries;
+        self.is_replaced = true;
+        unchanged
     }
 
     /// Builds the list without open items. A message that consists of open items only is omitted, because their openers
@@ -339,9 +346,9 @@ impl MessageList {
             |entry: &RecapMessage| opens.has_chunks_of(&entry.id, entry.calls.iter().flatten().map(|call| &call.id));
         let started = rest.iter().rposition(|entry| !in_chunks(entry)).unwrap_or(0);
         let count = settled + rest[..started].iter().rposition(in_chunks).map_or(0, |at| at + 1);
-        let told = &self.entries[..count];
-        let messages: Vec<_> = told.iter().map(|entry| entry.to_json(side)).collect();
-        let shares_activities = !self.is_replaced && told.iter().any(|entry| entry.role == ACTIVITY);
+        let listed = &self.entries[..count];
+        let messages: Vec<_> = listed.iter().map(|entry| entry.to_json(side)).collect();
+        let shares_activities = !self.is_replaced && listed.iter().any(|entry| entry.role == ACTIVITY);
         ListSnapshot { messages: json::to_array(&messages), shares_activities }
     }
 
@@ -390,6 +397,8 @@ fn parse_messages(list: &Json<'_>) -> Vec<Members<'static>> {
 
 /// Copies these members of an event, if present.
 fn pick_members(event: &Event<'_>, fields: &[Field]) -> Members<'static> {
-    let said = |field: &Field| Some((MemberKey::Known(*field), event.get(*field)?.clone().into_owned()));
-    fields.iter().filter_map(said).collect()
+    fields
+        .iter()
+        .filter_map(|field| Some((MemberKey::Known(*field), event.get(*field)?.clone().into_owned())))
+        .collect()
 }

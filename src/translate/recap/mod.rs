@@ -147,16 +147,16 @@ impl Recap {
             return;
         };
         let snake = self.client.member_case == crate::dialect::MemberCase::Snake;
-        let said = self.messages.snapshot(self.client, &self.open_items);
+        let snapshot = self.messages.snapshot(self.client, &self.open_items);
         let data = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
             self.common_members.iter().for_each(|(field, value)| object.member(field.wire_name(snake), value.as_str()));
-            object.member(row.field_name(Field::Messages, snake), said.messages.as_str());
+            object.member(row.field_name(Field::Messages, snake), snapshot.messages.as_str());
             object.member(
                 row.field_name(Field::Timestamp, snake),
                 super::aliases::timestamp_in_unit(self.client, now).as_str(),
             );
-            if self.client.dialect.is_canonical() && said.shares_activities {
+            if self.client.dialect.is_canonical() && snapshot.shares_activities {
                 object.member(Field::Metadata.camel(), message_list::SHARED_ACTIVITIES);
             }
         });
@@ -178,8 +178,8 @@ impl Recap {
         match event.kind {
             EventType::RunStarted => {
                 for (field, value) in &mut self.common_members {
-                    if let Some(said) = event.get(*field) {
-                        *value = said.clone().into_owned();
+                    if let Some(sent) = event.get(*field) {
+                        *value = sent.clone().into_owned();
                     }
                 }
                 self.messages.append_input(event.get(Field::Input), self.client);
@@ -192,8 +192,8 @@ impl Recap {
                 push_merged(&mut self.verbatim, RecapFrame::from_event(row, &event, data, self.client))
             }
             EventType::MessagesSnapshot => {
-                let untold = self.messages.replace(&event, self.client);
-                self.open_items.drop_content(&self.messages, &untold);
+                let unchanged = self.messages.replace(&event, self.client);
+                self.open_items.drop_content(&self.messages, &unchanged);
             }
             _ => self.fold_message(row, &event, data),
         }
@@ -233,7 +233,7 @@ impl Recap {
 
     /// Folds an event that starts or continues a message.
     fn fold_message(&mut self, row: &'static EventRow, event: &Event<'_>, data: &str) {
-        let spoken = self.lane_event(event);
+        let in_lane = self.lane_event(event);
         let Recap { client: side, messages: list, open_items: opens, lanes, .. } = self;
         let kept = || RecapFrame::from_event(row, event, data, *side);
         match event.kind {
@@ -257,9 +257,9 @@ impl Recap {
                 opens.end_item(event, kept(), waits, list, *side);
             }
             EventType::TextMessageChunk | EventType::ReasoningMessageChunk | EventType::ToolCallChunk => {
-                if let Some(stream) = find_stream(&spoken, lanes) {
-                    let (what, id) = (RecapItemKind::from_chunk(stream.kind), stream.id.clone());
-                    let named = event.clone().with(stream.kind.id_field(), id);
+                if let Some(stream) = find_stream(&in_lane, lanes) {
+                    let what = RecapItemKind::from_chunk(stream.kind);
+                    let named = event.clone().with(stream.kind.id_field(), stream.id.clone());
                     if !opens.is_chunked(what, &stream.id) {
                         list.open_item(what, &named, *side);
                     }
@@ -288,12 +288,12 @@ impl Recap {
 fn find_stream(event: &Event<'_>, lanes: &ChunkLanes) -> Option<ChunkStream> {
     let piece = ChunkStreamKind::from_event(event.kind)?;
     let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
-    let said = event.get(piece.id_field()).cloned().map(Json::into_owned);
-    let mut open = lanes.open_streams(piece).filter(|stream| match &said {
+    let id = event.get(piece.id_field()).cloned().map(Json::into_owned);
+    let mut open = lanes.open_streams(piece).filter(|stream| match &id {
         Some(id) => stream.id.is_same(id),
         None => owner.is_none() || stream.owner == owner,
     });
-    match (open.next_back().cloned(), said) {
+    match (open.next_back().cloned(), id) {
         (Some(stream), _) => Some(stream),
         (None, Some(id)) => Some(ChunkStream { kind: piece, id, owner, fixed_fields: Vec::new() }),
         (None, None) => None,

@@ -230,8 +230,8 @@ impl RecapItems {
         let mut at = 0;
         while at < self.items.len() {
             let open = &self.items[at];
-            let goes_on = |piece| lanes.open_streams(piece).any(|stream| stream.id.is_same(&open.id));
-            if !open.is_chunk() || open.kind.chunk_kind().is_some_and(goes_on) {
+            let continues = |piece| lanes.open_streams(piece).any(|stream| stream.id.is_same(&open.id));
+            if !open.is_chunk() || open.kind.chunk_kind().is_some_and(continues) {
                 at += 1;
                 continue;
             }
@@ -241,7 +241,9 @@ impl RecapItems {
             match started.flatten() {
                 Some((start, args, end)) => {
                     let open = &mut self.items[at];
-                    (open.opener, open.content, open.stage) = (start, vec![args], ItemStage::Ended(end));
+                    open.opener = start;
+                    open.content = vec![args];
+                    open.stage = ItemStage::Ended(end);
                     at += 1;
                 }
                 None => self.fold_item(at, list, side),
@@ -310,6 +312,7 @@ fn expand_call(open: &RecapItem, side: PeerDialect) -> Option<(RecapFrame, Recap
     };
     let mut args = named();
     args.push((crate::event::MemberKey::Known(Field::Delta), delta));
-    let (args, end) = (frame(EventType::ToolCallArgs, args)?, frame(EventType::ToolCallEnd, named())?);
+    let args = frame(EventType::ToolCallArgs, args)?;
+    let end = frame(EventType::ToolCallEnd, named())?;
     Some((frame(EventType::ToolCallStart, members.clone())?, args, end))
 }

@@ -98,17 +98,17 @@ impl RecapFrame {
     pub(crate) fn added_text(&self, side: PeerDialect) -> (Cow<'_, str>, Option<Json<'static>>) {
         match self {
             RecapFrame::Text(text) => {
-                let said = match text.block_delta() {
+                let added = match text.block_delta() {
                     None => Cow::Borrowed(text.text.as_str()),
                     Some(block) => Cow::Owned(string_inner(&Json::string(&block)).to_owned()),
                 };
-                (said, text.metadata.clone())
+                (added, text.metadata.clone())
             }
             RecapFrame::Verbatim(wire, data) => {
                 let mut members = json::parse_object(data).map(|object| object.members).unwrap_or_default();
                 let row = side.dialect.row_for_wire(wire).map(|(_, row)| row);
                 row.into_iter().for_each(|row| aliases::read_field_names(row.field_aliases, &mut members));
-                let said = match row {
+                let added = match row {
                     Some(row) if row.shape == EventShape::StartWithArgs => {
                         carry::take(&mut members, buffered_calls::ARGS_MEMBER)
                     }
@@ -116,8 +116,8 @@ impl RecapFrame {
                     Some(row) if is_content(row.kind) => get(&members, Field::Delta).cloned(),
                     _ => None,
                 };
-                let said = said.as_ref().map_or_else(String::new, to_string_inner);
-                (Cow::Owned(said), get(&members, Field::Metadata).cloned().map(Json::into_owned))
+                let added = added.as_ref().map_or_else(String::new, to_string_inner);
+                (Cow::Owned(added), get(&members, Field::Metadata).cloned().map(Json::into_owned))
             }
         }
     }
@@ -181,7 +181,8 @@ impl MergedText {
         let mut taken = [Field::Timestamp, Field::Metadata, Field::RawEvent, Field::Delta]
             .map(|field| remove(&mut members, field).map(Json::into_owned))
             .into_iter();
-        let (timestamp, metadata) = (taken.next().flatten(), taken.next().flatten());
+        let timestamp = taken.next().flatten();
+        let metadata = taken.next().flatten();
         let head = json::build_object(|object| {
             object.string_member(json::TYPE, row.wire);
             for (key, value) in &members {

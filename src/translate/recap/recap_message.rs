@@ -86,9 +86,9 @@ impl RecapMessage {
         aliases::read_field_names(side.dialect.field_aliases, &mut members);
         let mut take = |field| remove(&mut members, field);
         let id = take(Field::Id).unwrap_or_else(|| Json::string(""));
-        let said = take(Field::Role);
-        let said = said.as_ref().and_then(Json::text).unwrap_or_default();
-        let mut entry = RecapMessage::new(id, aliases::canonical_role(side, &said));
+        let role = take(Field::Role);
+        let role = role.as_ref().and_then(Json::text).unwrap_or_default();
+        let mut entry = RecapMessage::new(id, aliases::canonical_role(side, &role));
         entry.has_closed_content = true;
         entry.content =
             take(Field::Content).map_or(MessageContent::None, |content| MessageContent::from_value(&content));
@@ -120,8 +120,8 @@ impl RecapMessage {
                 .rposition(|call| call.has_closed_content || !call.names_message)
                 .map_or(0, |last| last + 1);
             if count > 0 || calls.is_empty() {
-                let said: Vec<_> = calls[..count].iter().map(RecapCall::to_json).collect();
-                members.push((MemberKey::Known(Field::ToolCalls), json::to_array(&said)));
+                let closed: Vec<_> = calls[..count].iter().map(RecapCall::to_json).collect();
+                members.push((MemberKey::Known(Field::ToolCalls), json::to_array(&closed)));
             }
         }
         members.extend(self.rest.iter().map(|(key, value)| (key.clone(), value.as_borrowed())));
@@ -207,8 +207,8 @@ impl RecapCall {
 
     /// Returns the memory in bytes.
     pub(crate) fn byte_size(&self) -> usize {
-        let told = self.original.as_ref().map_or(0, |call| call.as_str().len());
-        let made = self.name.as_str().len() + self.args.capacity() + members_size(&self.rest);
-        size_of::<Self>() + self.id.as_str().len() + told + made
+        let original = self.original.as_ref().map_or(0, |call| call.as_str().len());
+        let parsed = self.name.as_str().len() + self.args.capacity() + members_size(&self.rest);
+        size_of::<Self>() + self.id.as_str().len() + original + parsed
     }
 }

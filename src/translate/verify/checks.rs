@@ -164,20 +164,20 @@ impl EventChecks {
     /// "Translated with minted UUIDs … CONTENT/END without opener: minted id, run rejected" (§1.3).
     fn convert_retired<'a>(&mut self, retired: &retired::RetiredEvent, mut event: Event<'a>) -> Event<'a> {
         event.members.retain(|(key, _)| !matches!(key, MemberKey::Other(name) if name == "title"));
-        let held = &mut self.thinking[usize::from(retired.in_message)];
-        if retired.action == ItemAction::Open || held.is_none() {
+        let id_slot = &mut self.thinking[usize::from(retired.in_message)];
+        if retired.action == ItemAction::Open || id_slot.is_none() {
             self.minted_ids += 1;
             // No producer writes such an id, as none guesses a UUID.
             let minted = Json::string(&format!("\0thinking {}", self.minted_ids));
             event.set(Field::MessageId, minted.clone());
             if retired.action == ItemAction::Open {
-                *held = Some(minted);
+                *id_slot = Some(minted);
             }
-        } else if let Some(id) = held.clone() {
+        } else if let Some(id) = id_slot.clone() {
             event.set(Field::MessageId, id);
         }
         if retired.action == ItemAction::Close {
-            *held = None;
+            *id_slot = None;
         }
         if retired.kind == EventType::ReasoningMessageStart {
             event.set(Field::Role, Json::string(input::REASONING));

@@ -88,14 +88,14 @@ impl ChunkExpander {
                 parts.extend(self.close_lane(lane.as_deref()));
                 let open = OpenChunkStream::from_first_chunk(event, piece, lane)?;
                 parts.push(open.start_event());
-                let said = (open.id.clone(), open.owner.clone());
+                let opened = (open.id.clone(), open.owner.clone());
                 self.0.push(open);
-                said
+                opened
             }
         };
-        let says = |field| event.get(field).is_some();
-        let alone = parts.is_empty() && says(Field::Metadata);
-        if says(Field::Delta) || says(Field::RawEvent) || alone {
+        let has = |field| event.get(field).is_some();
+        let alone = parts.is_empty() && has(Field::Metadata);
+        if has(Field::Delta) || has(Field::RawEvent) || alone {
             let delta = event.get(Field::Delta).cloned().map_or_else(|| Json::string(""), Json::into_owned);
             let content =
                 Event::new(piece.content_event()).with(piece.id_field(), Json::string(&id)).with(Field::Delta, delta);
@@ -169,10 +169,10 @@ impl OpenChunkStream {
     /// "A value first appearing on a continuation conflicts with absent."
     fn check_continuation(&self, event: &Event<'_>) -> Result<(), VerifyProblem> {
         for (field, settled) in &self.fixed_fields {
-            if let Some(said) = event.owned_text(*field).filter(|said| Some(said) != settled.as_ref()) {
-                let before =
+            if let Some(own) = event.owned_text(*field).filter(|own| Some(own) != settled.as_ref()) {
+                let first =
                     settled.as_ref().map_or_else(|| "nothing".to_owned(), |text| format!("\"{}\"", sanitize(text)));
-                let found = format!("\"{}\", while the first chunk said {before}", sanitize(&said));
+                let found = format!("\"{}\", but the first chunk has {first}", sanitize(&own));
                 return Err(chunk_problem(Rule::ChunkConflict, *field, found));
             }
         }

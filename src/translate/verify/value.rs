@@ -134,8 +134,8 @@ impl ValueChecker<'_> {
     fn check_binary(&mut self, members: &Members<'_>) -> MemberVerdict {
         let is_text =
             |name: &str| find_member(members, name).is_some_and(|value| value.json_type() == JsonType::String);
-        let said = ["data", "url"].into_iter().find(|name| find_member(members, name).is_some_and(is_truthy));
-        let Some(name) = said.filter(|_| is_text("mimeType")) else {
+        let source = ["data", "url"].into_iter().find(|name| find_member(members, name).is_some_and(is_truthy));
+        let Some(name) = source.filter(|_| is_text("mimeType")) else {
             return MemberVerdict::Removed;
         };
         self.report(Rule::RetiredShape, "a part of type `binary`".to_owned());
