@@ -175,7 +175,7 @@ impl EventType {
         matches!(self, EventType::RunFinished | EventType::RunError)
     }
 
-    /// Whether this is an event of a reasoning span or of a message in it; chunks are neither.
+    /// Returns true for an event of a reasoning span or of a message in it, except a chunk.
     pub(crate) const fn is_reasoning(self) -> bool {
         matches!(
             self,

@@ -13,7 +13,7 @@
 //! | `decode.rs` | a message to the text of an event, by the table |
 //! | `frames.rs` | bytes, cut anywhere, to messages |
 //!
-//! # What the wire cannot say
+//! # Limits of the wire
 //! The schema cannot express unknown members, numbers beyond doubles or in their own spelling (`1.10`,
 //! `9007199254740993`), the difference between an empty list and none, and more that `specs/ag-ui-1.0.md` §4.5 lists.
 //! An event that would not be restored exactly, digits included, carries its JSON text in its own metadata:
