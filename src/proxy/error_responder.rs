@@ -93,7 +93,7 @@ where
             if let Some(trace) = traced.as_ref().and_then(TraceExtension::take) {
                 trace.finish_response(status);
             }
-            metrics.observe_head_latency(began.elapsed());
+            metrics.head_latency.observe(began.elapsed());
             response.headers_mut().insert(REQUEST_ID, id);
             // Who is told so goes elsewhere with the next request, before this process closes the connection by itself and
             // perhaps under a request that is on its way.

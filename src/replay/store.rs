@@ -188,7 +188,7 @@ impl RunStore {
         });
         runs.by_key.insert(run, Arc::clone(&kept));
         runs.last_of_thread.insert(thread, run);
-        self.metrics.set_runs(runs.by_key.len());
+        self.metrics.runs.set_count(runs.by_key.len());
         drop(runs);
         let place = StoreSlot { store: Arc::clone(self), run: kept };
         // Whether there is room for what the conversation held is seen with the first event.
@@ -215,10 +215,10 @@ impl RunStore {
             runs.last_of_thread.remove(&gone.thread);
         }
         self.used.fetch_sub(gone.counted_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
-        self.metrics.set_runs(runs.by_key.len());
-        self.metrics.set_bytes(self.used.load(Ordering::Relaxed));
+        self.metrics.runs.set_count(runs.by_key.len());
+        self.metrics.bytes.set_count(self.used.load(Ordering::Relaxed));
         if let Some(why) = why {
-            self.metrics.inc_eviction(why);
+            self.metrics.evictions.get(why).inc();
         }
         true
     }
@@ -268,7 +268,7 @@ impl StoreSlot {
             used.fetch_sub(before - bytes, Ordering::Relaxed);
         }
         let used = used.load(Ordering::Relaxed);
-        self.store.metrics.set_bytes(used);
+        self.store.metrics.bytes.set_count(used);
         used
     }
 
@@ -289,7 +289,7 @@ impl StoreSlot {
 
     /// Nobody can come back to the run any more, although it goes on.
     pub(crate) fn record_discarded(&self, why: EvictionReason) {
-        self.store.metrics.inc_eviction(why);
+        self.store.metrics.evictions.get(why).inc();
     }
 
     /// The run came to nothing.

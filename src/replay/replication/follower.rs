@@ -229,7 +229,7 @@ impl RunFollower {
         ready: oneshot::Sender<Result<(), ReplicationUnavailable>>,
         cut: BoxFuture<'static, ()>,
     ) {
-        self.shared.metrics.inc_followed();
+        self.shared.metrics.followed.inc();
         let (token, home) = (self.token.as_str(), self.owner.as_str());
         internal_event::RemoteRunFollowed { ids: &self.ids, token, owner: home, recap_until: self.last_read }.emit();
         let end = tokio::select! {
@@ -249,7 +249,7 @@ impl RunFollower {
             followed.remove(&run);
         }
         drop(followed);
-        shared.metrics.dec_followed();
+        shared.metrics.followed.dec();
     }
 
     async fn follow_loop(&mut self, ready: oneshot::Sender<Result<(), ReplicationUnavailable>>) -> FollowEnd {
