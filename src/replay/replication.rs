@@ -395,7 +395,7 @@ impl ReplicatedRuns {
     }
 
     fn count_unavailable(&self) -> ReplicationUnavailable {
-        self.metrics.inc_backend_error();
+        self.metrics.backend_errors.inc();
         ReplicationUnavailable
     }
 

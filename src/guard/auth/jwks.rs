@@ -17,6 +17,7 @@ use crate::guard::identity::Identity;
 use crate::net::file_watcher::Watched;
 use crate::net::http_client::{FetchUrl, HttpFetcher};
 use crate::telemetry::label::AuthReason;
+use crate::telemetry::label::JwksRefresh;
 use crate::telemetry::metric::IssuerMetrics;
 use crate::telemetry::{Metrics, internal_event};
 use arc_swap::ArcSwapOption;
@@ -254,10 +255,13 @@ fn watch_key_file(
     Watched::open(path, parse).map(IssuerKeySource::File)
 }
 
-/// Counts what an attempt to have keys brought.
+/// Counts an attempt to fetch keys; `None` is a failure.
 fn record_refresh(metrics: &IssuerMetrics, keys: Option<&KeySet>) {
+    let Some(keys) = keys else { return metrics.refreshes.get(JwksRefresh::Failed).inc() };
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    metrics.record_refresh(keys.map(|keys| (keys.len(), i64::try_from(now).unwrap_or(i64::MAX))));
+    metrics.keys.set_count(keys.len());
+    metrics.last_success.set(i64::try_from(now).unwrap_or(i64::MAX));
+    metrics.refreshes.get(JwksRefresh::Fetched).inc();
 }
 
 impl RemoteJwks {

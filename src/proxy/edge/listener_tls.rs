@@ -60,7 +60,9 @@ impl ListenerTls {
     /// Reports the first certificate.
     pub(super) fn report_certificate(&self, listener: &str, metrics: &ListenerMetrics) {
         let not_after = self.material.get().not_after;
-        metrics.set_not_after(not_after);
+        if let Some(tls) = &metrics.tls {
+            tls.not_after.set(not_after);
+        }
         if not_after <= unix_seconds() {
             CertificateExpired { listener, not_after }.emit();
         }
