@@ -34,8 +34,8 @@ pub(crate) use writer::{LogStopReason, LogWriter};
 use self::reader_slot::ReaderSlot;
 use super::RunToken;
 use crate::translate::recap::Recap;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
@@ -215,13 +215,12 @@ impl RunLog {
     }
 
     fn state(&self) -> MutexGuard<'_, LogState> {
-        // Nothing panics while the lock is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn base(&self) -> MutexGuard<'_, LogBase> {
         // A recap that panicked while it was folded can still be read.
-        self.base.lock().unwrap_or_else(PoisonError::into_inner)
+        self.base.lock()
     }
 }
 

@@ -19,15 +19,16 @@ use super::log::ReaderResource;
 use super::store::{ReplayKey, RunStore, StoredRun};
 use super::{Cursor, RunToken};
 use crate::dialect::{PeerDialect, TextFormat};
-use crate::guard::redis_client::RedisClient;
+use crate::net::redis_client::RedisClient;
 use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue, ScriptInvocation};
 use redis_protocol::{RedisKeys, ReplicaMessage};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
@@ -408,12 +409,11 @@ impl ReplicatedRuns {
     }
 
     fn owned_runs(&self) -> MutexGuard<'_, HashMap<ReplayKey, Arc<OwnedRun>>> {
-        // Nothing panics while the lock is held.
-        self.owned_runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owned_runs.lock()
     }
 
     fn followed_runs(&self) -> MutexGuard<'_, HashMap<ReplayKey, Arc<Notify>>> {
-        self.followed_runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followed_runs.lock()
     }
 }
 

@@ -15,9 +15,10 @@ use crate::telemetry::label::EvictionReason;
 use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use crate::translate::recap::Recap;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
@@ -116,12 +117,11 @@ impl RunStore {
 
     /// Applies the bounds of a reloaded configuration. Excess runs are evicted as others come; running logs keep their limits.
     pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
-        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = StoreBounds { replay, backlog };
+        *self.bounds.lock() = StoreBounds { replay, backlog };
     }
 
     fn bounds(&self) -> StoreBounds {
-        // Nothing panics while the lock is held.
-        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.bounds.lock()
     }
 
     #[must_use]
@@ -226,8 +226,7 @@ impl RunStore {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, StoredRuns> {
-        // Nothing panics while the lock is held.
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock()
     }
 }
 

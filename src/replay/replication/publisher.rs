@@ -12,7 +12,8 @@ use super::redis_protocol::{self, ReplicaMessage};
 use super::{ClaimResult, LEASE_TTL, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, millis};
 use crate::telemetry::internal_event;
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
@@ -36,14 +37,13 @@ impl OwnedRun {
     pub(crate) fn add_follower(&self, process: &str) {
         self.log.reset_abandon_timer();
         let now = Instant::now();
-        // Nothing panics while the lock is held.
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut followers = self.followers.lock();
         followers.retain(|(known, last_seen)| known != process && now < *last_seen + LEASE_TTL);
         followers.push((process.to_owned(), now));
     }
 
     fn followers(&self) -> Vec<String> {
-        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let followers = self.followers.lock();
         followers.iter().map(|(process, _)| process.clone()).collect()
     }
 }
