@@ -1,5 +1,5 @@
-//! Active checks: asks each address of a route from time to time whether it is well. pingora runs them and keeps the
-//! thresholds; the question is ours, because its own check has one host and one certificate for all addresses.
+//! Active health checks of a route's endpoints. pingora schedules them and keeps the thresholds; the request is our
+//! own, because pingora's has one host and one certificate for all endpoints.
 
 use super::dialer::{AgentDialer, Connector};
 use super::upstream_endpoint::UpstreamEndpoint;
@@ -16,19 +16,17 @@ use pingora_load_balancing::health_check::HealthCheck;
 use std::sync::Arc;
 use tokio::time::timeout;
 
-/// Most bytes of the answer to a check that are read.
+/// Most bytes that are read of a check's response.
 const RESPONSE_LIMIT: usize = 64 << 10;
 
-/// What a request of a check says about the sender.
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"), " (health check)");
 
-/// Asks addresses of a route.
 pub(super) struct UpstreamHealthCheck {
     pub(crate) upstream_set: Arc<UpstreamSet>,
     pub(crate) connector: Arc<Connector>,
     pub(crate) dialer: AgentDialer,
     pub(crate) config: HealthCheckConfig,
-    /// why the last check that failed did
+    /// of the last failed check
     pub(crate) cause: Mutex<String>,
 }
 
@@ -48,7 +46,7 @@ impl UpstreamHealthCheck {
         if !(200..300).contains(&status) {
             return Err(format!("it answered {status} to GET {path}"));
         }
-        // An answer that has an end is heard to it, which agents like better than a connection that breaks.
+        // A response is read to its end, which agents handle better than a reset.
         let mut left = RESPONSE_LIMIT;
         while left > 0 {
             match session.read_response_body().await.map_err(told)? {
