@@ -32,7 +32,6 @@ pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
     Ok(())
 }
 
-///
 /// # Errors
 /// `body_too_large`.
 pub(super) fn check_length(limits: &LimitsConfig, length: usize) -> Result<(), Rejection> {

@@ -79,7 +79,6 @@ impl ListenerTls {
         }
     }
 
-    ///
     /// # Errors
     /// The peer failed the handshake or disconnected.
     pub(super) async fn handshake(
