@@ -171,7 +171,7 @@ fn format_text(explained: &RouteExplanation) -> String {
 
 fn format_route(out: &mut String, leads: &ExplainedRoute, line: &impl Fn(&mut String, &str, &str)) {
     line(out, "route", &format!("{}, at {}", leads.name, leads.path));
-    line(out, "wants", leads.errand);
+    line(out, "wants", leads.purpose);
     line(out, "client", &format_dialect(&leads.client));
     line(out, "agent", &format_dialect(&leads.agent));
     if let Some(answer) = leads.answer {
@@ -222,8 +222,8 @@ fn format_verdict(gate: &GateReport) -> String {
 }
 
 fn format_dialect(speaks: &ExplainedDialect) -> String {
-    match (speaks.told, speaks.told_by) {
-        (Some(told), Some(by)) => format!("{}: {told}, since {by}", speaks.configured),
+    match (speaks.detected, speaks.detected_by) {
+        (Some(dialect), Some(by)) => format!("{}: {dialect}, since {by}", speaks.configured),
         _ if speaks.configured == crate::dialect::AUTO => format!("{}: what is said tells it", speaks.configured),
         _ => speaks.configured.to_owned(),
     }
