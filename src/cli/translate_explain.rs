@@ -89,7 +89,7 @@ impl TranslateExplainer {
                     sorted.canonical.push(kind.wire());
                     self.add_carried(names, home, &mut sorted);
                 }
-                TraceEntry::Guarded(_, names, home) => self.add_carried(names, home, &mut sorted),
+                TraceEntry::Guarded(names, home) => self.add_carried(names, home, &mut sorted),
                 TraceEntry::Written(wire, names, home) => {
                     self.written += 1;
                     sorted.written.push(printable(wire));

@@ -4,11 +4,9 @@
 //! The piece that says something is marked with the chunk it stands for, so that reading gives the chunk back; the start
 //! and the end that make it legal over there are marked as standing for nothing.
 
+use super::event_shapes::ABSENT_FIELDS;
 use crate::event::{Event, EventType, Field, Json, MemberKey};
 use std::borrow::Cow;
-
-/// Under `extra["ag-ui"]`: this member was not said by the chunk.
-const ABSENT_FIELDS: &str = "$absent";
 
 /// An event to write, and what it stands for: `None` for itself, the empty text for nothing.
 pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
@@ -120,18 +118,5 @@ impl ChunkUnfolder {
         }
         event.kind = content;
         (opener, (event, Some(chunk)))
-    }
-}
-
-/// Takes out again what unfolding had to add to a chunk.
-pub(super) fn restore_absent(event: &mut Event<'_>) {
-    let Some(at) = event.members.iter().position(|(key, _)| super::carry::is_named(key, ABSENT_FIELDS)) else {
-        return;
-    };
-    let (_, list) = event.members.remove(at);
-    for name in crate::codec::json::parse_elements(&list).unwrap_or_default() {
-        if let Some(field) = name.text().and_then(|name| Field::from_wire(&name)) {
-            event.remove(field);
-        }
     }
 }

@@ -30,9 +30,9 @@ const fn server(name: &'static str, may_use: &'static str, why: &'static str) ->
 #[rustfmt::skip]
 const MODULES: &[Module] = &[
     core("event", "", "the vocabulary is what everything else is said in"),
-    core("dialect", "event", "a dialect is data about the vocabulary"),
-    core("codec", "event dialect", "bytes and frames know no rule between two dialects"),
-    core("translate", "event dialect codec", "the engine is bytes in, bytes out"),
+    core("codec", "event", "bytes and frames know no dialect"),
+    core("dialect", "event codec", "a dialect is described against the vocabulary, without the engine"),
+    core("translate", "event codec dialect", "the engine is bytes in, bytes out"),
     server("error", "event dialect codec translate", "the rejection table words what the core reports, and nothing built on it"),
     server("telemetry", "event dialect codec translate error", "an occurrence describes, it does not act"),
     server("config", "event dialect codec translate error", "a configuration is checked before what runs on it exists"),
