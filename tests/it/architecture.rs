@@ -3,6 +3,7 @@
 //! architecture changes. Each violation names the place, the rule and the fix.
 
 mod doc_comments;
+mod documents;
 mod imports;
 mod names;
 mod planted;
