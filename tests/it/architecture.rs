@@ -4,6 +4,7 @@
 
 mod doc_comments;
 mod documents;
+mod functions;
 mod imports;
 mod names;
 mod planted;
@@ -133,7 +134,11 @@ const EMPTY_NAMES: &[&str] = &["utils", "util", "common", "helpers", "helper", "
 const LONGEST_FILE: usize = 500;
 
 /// Files that are still longer. Add no rows; remove the row of a file that is short enough.
-const STILL_LONG: &[&str] = &["src/config/check/auth.rs", "src/config/file.rs", "src/proxy/run.rs"];
+const STILL_LONG: &[&str] = &[
+    "src/config/check/auth.rs",
+    "src/config/file.rs",
+    "src/proxy/run.rs",
+];
 
 /// Parts of a host name that only package registries and their mirrors have.
 const REGISTRY_WORDS: &[&str] = &[
@@ -159,6 +164,11 @@ fn tree_follows_the_architecture_rules() {
 #[test]
 fn files_have_one_purpose() {
     assert_none(length_violations(&TREE, STILL_LONG));
+}
+
+#[test]
+fn functions_are_short_and_name_their_parameters() {
+    assert_none(functions::function_violations(&SHIPPED, functions::STILL_IRREGULAR));
 }
 
 #[test]
