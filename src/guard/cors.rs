@@ -44,7 +44,7 @@ const EXPOSED_FIELDS: [HeaderName; 10] = [
     header_names::LEGACY_REMAINING,
     header_names::LEGACY_RESET,
     header::WWW_AUTHENTICATE,
-    header_names::PROXY_STATUS,
+    crate::error::PROXY_STATUS,
     header::LOCATION,
 ];
 
