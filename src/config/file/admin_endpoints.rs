@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{ListenersSpec, SpannedText};
+use super::{ListenersSpec, Scalar, kind};
 
 /// Of a whole file these keys alone; whatever else stands there may be wrong, or unknown to this version.
 #[derive(Debug, Default, Deserialize)]
@@ -11,5 +11,5 @@ pub(crate) struct AdminEndpointsSpec {
     /// As in [`super::File`].
     pub(crate) listeners: ListenersSpec,
     /// As in [`super::File`].
-    pub(crate) run_dir: Option<SpannedText>,
+    pub(crate) run_dir: Option<Scalar<kind::FileName>>,
 }
