@@ -8,7 +8,8 @@
 //! Each replica remembers what it saw. With `redis`, what stands there decides. Where that is nothing, because it lost its
 //! data or was away when the thread was opened, and where it does not answer, the memory does.
 
-use super::{Identity, RouteMatch};
+use super::identity::Identity;
+use super::route_match::RouteMatch;
 use crate::config::Config;
 use crate::config::access::OnError;
 use crate::error::{Rejection, RejectionKind};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::client::WantsClientCert;
 use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::pem::{Error as PemParserError, PemObject};
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::{ClientConfig, ConfigBuilder, Error, RootCertStore, WantsVerifier};
 
@@ -54,7 +54,7 @@ pub(crate) fn parse_certificates(pem: &[u8]) -> Result<Vec<CertificateDer<'stati
 /// Reads the first private key of a PEM file.
 pub(crate) fn parse_private_key(pem: &[u8]) -> Result<PrivateKeyDer<'static>, PemError> {
     PrivateKeyDer::from_pem_slice(pem).map_err(|error| match error {
-        pem::Error::NoItemsFound => PemError::NoPrivateKey,
+        PemParserError::NoItemsFound => PemError::NoPrivateKey,
         _ => PemError::Malformed,
     })
 }

@@ -102,7 +102,7 @@ impl Gateway {
         };
         head.extensions.insert(Arc::clone(found.route_match()));
         head.extensions.insert(CallerContext::default());
-        let preflight = self.guard.preflight_headers(&mut head, found.route_match());
+        let preflight = self.guard.cors().preflight_headers(&mut head, found.route_match());
         let gates = if preflight.is_some() { Vec::new() } else { self.gate_reports(&head) };
         let (refusal, preview) = match self.check_leaf(&found, &head, body) {
             Ok(preview) => (None, preview),

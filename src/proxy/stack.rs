@@ -8,10 +8,10 @@
 use super::error_responder::ErrorResponder;
 use super::gateway::{Gateway, ResponseBody};
 use crate::config::header_names::{REQUEST_ID, TRACEPARENT, TRACESTATE};
-use crate::guard::client_addr::PeerInfo;
 use crate::guard::cors::CorsService;
 use crate::guard::upstream_fields::is_nominated;
 use crate::guard::{self, CallerContext, RouteMatch};
+use crate::net::peer_addr::PeerInfo;
 use crate::telemetry::label;
 use crate::telemetry::trace::{RequestAttributes, RequestSpan, TraceExtension, TraceParent, TraceProvider};
 use http::{Extensions, HeaderMap, HeaderName, HeaderValue, Method, Request, Response};
@@ -40,7 +40,7 @@ pub(crate) fn stack(
     let responder = Arc::clone(&gateway);
     let tracing = gateway.tracing.clone();
     let guard = Arc::clone(&gateway.guard);
-    let cors = Arc::clone(&guard);
+    let cors = guard.cors();
     // The leaf: body, translation, run.
     let leaf = service_fn(move |request| {
         let gateway = Arc::clone(&gateway);
@@ -54,7 +54,7 @@ pub(crate) fn stack(
         // Then the trace, which contains the route and covers rejections.
         .map_request(move |request| with_trace(&tracing, request))
         // CORS outside of the next layer, so that pages can read rejections.
-        .layer_fn(move |inner| CorsService { guard: Arc::clone(&cors), inner })
+        .layer_fn(move |inner| CorsService { policy: cors.clone(), inner })
         // The one place where a rejection becomes a response, is logged and counted.
         .layer_fn(move |inner| ErrorResponder { inner, gateway: Arc::clone(&responder) })
         // Policy, gate by gate; the order and its reasons are there.

@@ -6,6 +6,7 @@
 //! so one open stream is enough here.
 
 use super::event_shapes::ABSENT_FIELDS;
+use crate::codec::json;
 use crate::event::lane::{ChunkStreamKind, ClosedStreams};
 use crate::event::{Event, Field, Json, MemberKey};
 use std::borrow::Cow;

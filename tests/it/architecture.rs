@@ -84,7 +84,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("clap_complete", "cli"),
     ("futures-util", "net guard replay proxy admin demo app"),
     ("governor", "guard"),
-    ("hex", "config replay app cli"),
+    ("hex", "config guard replay app cli"),
     ("http", "net error telemetry config guard proxy admin demo cli"),
     ("http-body", "guard proxy admin demo"),
     ("http-body-util", "net proxy admin demo"),

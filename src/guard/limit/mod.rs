@@ -7,8 +7,8 @@
 //! refused later.
 
 mod headers;
-mod key;
 mod local;
+mod key;
 mod remote;
 #[cfg(test)]
 mod tests;
@@ -20,7 +20,10 @@ use self::headers::ceil_seconds;
 use self::key::LimitKeySource;
 use self::local::{LocalCount, LocalLimiter};
 use self::remote::{QuotaVerdict, RemoteCheck, RemoteLimiter};
-use super::{CallerContext, Gate, GateReport, Identity, RequestKind, RequestPolicy, RouteMatch};
+use super::dry_run::GateReport;
+use super::gate::Gate;
+use super::identity::{CallerContext, Identity};
+use super::route_match::{RequestKind, RouteMatch};
 use crate::config::access::{self, OnError, RateLimitKey, RateLimitQuota, RateLimitsConfig};
 use crate::error::{Rejection, RejectionKind};
 use crate::net::redis_client::{RedisClient, RedisQueryFailed};
@@ -324,28 +327,28 @@ impl QuotaDecision<'_> {
 
 /// The gate of the limits that need not know who calls: by address, header and route, without tiers.
 #[derive(Clone, Debug)]
-pub(crate) struct PreAuthLimitGate(pub(crate) Arc<RequestPolicy>);
+pub(crate) struct PreAuthLimitGate(pub(crate) Arc<RequestLimiter>);
 
 impl Gate for PreAuthLimitGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        self.0.limits.pass(head, true).await
+        self.0.pass(head, true).await
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        GateReport::depends_on("limits of anybody", self.0.limits.describe(head, true), DEPENDS_ON_COUNT)
+        GateReport::depends_on("limits of anybody", self.0.describe(head, true), DEPENDS_ON_COUNT)
     }
 }
 
 /// The gate of all other limits.
 #[derive(Clone, Debug)]
-pub(crate) struct PostAuthLimitGate(pub(crate) Arc<RequestPolicy>);
+pub(crate) struct PostAuthLimitGate(pub(crate) Arc<RequestLimiter>);
 
 impl Gate for PostAuthLimitGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        self.0.limits.pass(head, false).await
+        self.0.pass(head, false).await
     }
 
     fn dry_run(&self, head: &Parts) -> GateReport {
-        GateReport::depends_on("limits of callers", self.0.limits.describe(head, false), DEPENDS_ON_COUNT)
+        GateReport::depends_on("limits of callers", self.0.describe(head, false), DEPENDS_ON_COUNT)
     }
 }

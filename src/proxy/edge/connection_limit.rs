@@ -3,7 +3,7 @@
 use super::descriptors;
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
-use crate::guard::client_addr::{PeerAddr, client_network};
+use crate::net::peer_addr::{PeerAddr, client_network};
 use crate::telemetry::ListenerMetrics;
 use parking_lot::Mutex;
 use std::collections::HashMap;

@@ -3,7 +3,7 @@
 use super::listener_tls::ListenerTls;
 use super::transport::RawStream;
 use crate::config::listen::{ListenAddress, ListenerConfig};
-use crate::guard::client_addr::PeerAddr;
+use crate::net::peer_addr::PeerAddr;
 use socket2::{Domain, SockAddr, Socket, Type};
 use std::fs;
 use std::io;

@@ -25,7 +25,7 @@ pub(crate) use listener::{BindError, Listener, SocketFile};
 pub(crate) use plane::{PlaneConfig, plane_service};
 
 use crate::config::LimitsConfig;
-use crate::guard::client_addr::PeerInfo;
+use crate::net::peer_addr::PeerInfo;
 use crate::telemetry::label::ConnectionRejectReason;
 use activity::{ConnectionActivity, ConnectionTimeouts, TrackedBody};
 use bytes::Bytes;

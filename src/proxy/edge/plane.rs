@@ -11,7 +11,7 @@ use super::transport::{EdgeTransport, RawStream};
 use super::write_timeout::WriteTimeoutStream;
 use super::{EdgeServer, HttpService, SEND_TIMEOUT};
 use crate::config::access::TrustedProxies;
-use crate::guard::client_addr::{PeerAddr, PeerInfo};
+use crate::net::peer_addr::{PeerAddr, PeerInfo};
 use crate::net::proxy_protocol::{self, ProxySource};
 use crate::proxy::drain_signal::DrainSignal;
 use crate::telemetry::internal_event::{AcceptFailed, AcceptRecovered, ConnectionRejected};
