@@ -201,13 +201,14 @@ impl OpenItems {
 
     fn apply(
         &mut self,
-        (item, step): (RunItem, ItemAction),
+        item: RunItem,
+        action: ItemAction,
         id: &Json<'_>,
         event: &Event<'_>,
     ) -> Result<(), RunViolation> {
         let owner = event.get(Field::SubagentRunId).filter(|_| item != RunItem::Subagent);
         let at = self.position(item, id, owner);
-        match (step, at) {
+        match (action, at) {
             (ItemAction::Open, Some(_)) => return Err(RunViolation::AlreadyOpen(item)),
             (ItemAction::Open, None) if item == RunItem::Subagent && self.has_subagent(id) => {
                 return Err(RunViolation::AlreadyOpen(item));
@@ -267,9 +268,9 @@ impl RunStateMachine {
             }
             (RunStateMachine::Active(_), EventType::RunFinished) => return Err(RunViolation::StillOpen),
             (RunStateMachine::Active(open), kind) => {
-                if let Some((item, step, field)) = RunItem::action_for(kind) {
+                if let Some((item, action, field)) = RunItem::action_for(kind) {
                     let nameless = Json::from_trusted("\"\"");
-                    open.apply((item, step), event.get(field).unwrap_or(&nameless), event)?;
+                    open.apply(item, action, event.get(field).unwrap_or(&nameless), event)?;
                 }
             }
         }

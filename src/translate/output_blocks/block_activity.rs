@@ -1,10 +1,10 @@
-//! Output blocks that are neither text nor thinking: activities on the other side (`translation.md` §3).
+//! Output blocks other than text and thinking: activities in canonical AG-UI (`translation.md` §3).
 //!
 //! ```text
 //! content {blockId, delta: {output: {type: T, data}}} of message M ⇄ snapshot M:block:<blockId or n> hai.T data
 //! ```
-//! `n` counts the blocks of `M` without an id. A block that is no plain `{type, data: {…}}` has all its members in the
-//! content, and a note says so. A block whose type is the last part of another activity's stays a block.
+//! `n` counts the blocks of `M` without an id. A block other than a plain `{type, data: {…}}` becomes content with all
+//! its members, which a note records. A block whose type is the last part of another activity's stays a block.
 
 use super::{BlockWriter, DeltaContent, build_delta, carry_members, check_thinking_text, has_text_member, parse_delta};
 use crate::codec::json;
@@ -14,40 +14,38 @@ use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::{carry, placeholder};
 use std::collections::HashMap;
 
-/// Note: the content is the whole block, its type apart.
+/// Note: the content is the whole block without its type.
 const WHOLE_BLOCK: &str = "$block";
 
-/// How many blocks without an id each message had so far.
+/// Counts the blocks without an id in each message.
 #[derive(Debug, Default)]
 pub(in crate::translate) struct BlockCounts(HashMap<Box<str>, u32>);
 
-/// A block, taken apart.
+/// A parsed block.
 pub(in crate::translate) struct OutputBlock<'a> {
-    /// its type
     pub(crate) kind: Json<'a>,
     /// its other members
     pub(crate) members: Members<'a>,
-    /// members of the delta beside it
+    /// siblings of the block in the delta
     pub(crate) delta_members: Members<'a>,
 }
 
-/// What a block is called and says as an activity.
+/// The id, type and content of a block as an activity.
 pub(in crate::translate) struct BlockActivity {
     pub(crate) id: Json<'static>,
     pub(crate) activity_type: Json<'static>,
     pub(crate) content: Json<'static>,
-    /// whether the content is the whole block
     is_whole_block: bool,
 }
 
-/// Whether a block of this type is an activity.
+/// Returns true if a block of this type is an activity.
 #[must_use]
 pub(in crate::translate) fn is_activity_block(kind: &Json<'_>) -> bool {
     let others = [block::TEXT, block::THINKING, collaboration::NAME];
     kind.json_type() == JsonType::String && !others.iter().any(|other| kind.is_str(other))
 }
 
-/// Whether reading makes nothing of content with these members but the event itself.
+/// Returns true if reading converts content with these members to nothing but the event itself.
 #[must_use]
 pub(in crate::translate) fn is_opaque_content(members: &Members<'_>) -> bool {
     let said = get(members, Field::Delta);
@@ -64,7 +62,7 @@ pub(in crate::translate) fn is_opaque_content(members: &Members<'_>) -> bool {
 }
 
 impl BlockCounts {
-    /// What a block of `message` is as an activity; `own` are the members of the event beside it.
+    /// Converts a block of `message` to an activity; `own` are the other members of the event.
     #[must_use]
     pub(crate) fn to_activity(
         &self,
@@ -91,7 +89,7 @@ impl BlockCounts {
         }
     }
 
-    /// Takes a block into account.
+    /// Counts a block.
     pub(crate) fn count_block(&mut self, message: &Json<'_>, own: &Members<'_>) {
         if block_id(own).is_none() {
             let count = self.0.entry(message_key(message)).or_default();
@@ -99,7 +97,7 @@ impl BlockCounts {
         }
     }
 
-    /// The activity that a block is, and what has to be carried with it. `own` are the members of the event beside it.
+    /// Converts a block to an activity and adds the members to carry to `own`, the other members of the event.
     pub(crate) fn read(
         &mut self,
         message: Json<'static>,
@@ -119,7 +117,7 @@ impl BlockCounts {
 }
 
 impl BlockActivity {
-    /// The event that says it.
+    /// Builds the event of the activity.
     pub(crate) fn into_event<'a>(self, mut event: Event<'a>, own: Members<'_>, dialect: &Dialect) -> Event<'a> {
         event.kind = EventType::ActivitySnapshot;
         event.set(Field::MessageId, self.id);
@@ -131,10 +129,10 @@ impl BlockActivity {
 }
 
 impl BlockWriter {
-    /// An activity that reads back as it is when it is written as the block that it was.
+    /// Writes an activity as the block that it was, if the result reads back unchanged.
     ///
     /// # Errors
-    /// The event, when it is none.
+    /// Returns the event if it does not.
     pub(crate) fn try_block<'a>(
         &mut self,
         event: Event<'a>,
@@ -178,8 +176,8 @@ impl BlockWriter {
         Some(said)
     }
 
-    /// An activity as a block that shows it, noted, and whether it needs a message of its own: a client may look at the
-    /// last message alone (seed §4.1), so a block goes into the one that is open.
+    /// Renders an activity as a block with a note, and returns the id of a message to open for it, if any: a client may
+    /// display only the last message (seed §4.1), so a block goes into the open one.
     #[must_use]
     pub(crate) fn render_block<'a>(
         &self,
@@ -203,20 +201,20 @@ impl BlockWriter {
     }
 }
 
-/// The type of the block that an activity of this type was.
+/// Returns the type of the block from which an activity of this type came.
 fn block_type(activity_type: &Json<'_>, dialect: &Dialect) -> Option<Json<'static>> {
     let inner = activity_type.as_str().strip_prefix('"')?.strip_prefix(dialect.name)?.strip_prefix('.')?;
     Some(Json::from_trusted(format!("\"{inner}")))
 }
 
-/// The id of a block: a text that is not empty, or a number.
+/// Returns the id of a block: a string that is not empty, or a number.
 fn block_id<'m, 'a>(own: &'m Members<'a>) -> Option<&'m Json<'a>> {
     let named = |(key, _): &&(MemberKey<'a>, Json<'a>)| carry::is_named(key, block::BLOCK_ID);
     let (_, id) = own.iter().find(named)?;
     matches!(id.json_type(), JsonType::String | JsonType::Number).then_some(id).filter(|id| !id.is_str(""))
 }
 
-/// Ids are the same however their characters are escaped.
+/// Ids are equal however their characters are escaped.
 fn message_key(message: &Json<'_>) -> Box<str> {
     message.text().map_or_else(|| message.as_str().into(), |text| Box::from(&*text))
 }
