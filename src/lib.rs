@@ -67,6 +67,9 @@ pub mod codec;
 pub mod translate;
 
 #[cfg(feature = "server")]
+pub mod net;
+
+#[cfg(feature = "server")]
 pub mod error;
 
 #[cfg(feature = "server")]
@@ -74,9 +77,6 @@ pub mod telemetry;
 
 #[cfg(feature = "server")]
 pub mod config;
-
-#[cfg(feature = "server")]
-pub mod net;
 
 #[cfg(feature = "server")]
 pub mod guard;

@@ -1,4 +1,4 @@
-//! Who said what: the owner of each message and call, as the real client keeps it.
+//! Ownership: the subagent that each message and call belongs to, as the real client records it.
 //!
 //! "Any continuation/close/reopen … whose `subagentRunId` differs from the recorded owner" rejects the run; "untagged is
 //! always fine" (`specs/ag-ui-1.0.md` §3.2 "Ownership").
@@ -6,38 +6,37 @@
 use super::{Event, EventType, Field, Json};
 use std::collections::HashMap;
 
-/// Most messages and calls of one run whose owners are kept. Beyond, nobody owns what is new: no agent has so many, and one
-/// that means harm must not fill the memory.
+/// Limits the messages and calls of one run whose owners are recorded, against a malicious agent. Later ones have no
+/// owner.
 const OWNERS_LIMIT: usize = 100_000;
 
-/// Longest id whose owner is kept, in bytes: nobody calls a message so.
+/// Limits the length of an id whose owner is recorded, in bytes.
 const ID_LIMIT: usize = 1 << 10;
 
-/// What is owned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum OwnerNamespace {
     Message,
     ToolCall,
 }
 
-/// The owners of a run's messages and calls; nobody is the agent itself.
+/// Records the owners of a run's messages and calls; `None` is the agent itself.
 #[derive(Debug, Default)]
 pub(crate) struct ItemOwners(HashMap<(OwnerNamespace, Box<str>), Option<Box<str>>>);
 
-/// Which member of an event does not agree with an owner.
+/// The member of an event that contradicts an owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OwnerConflict {
-    /// the event says another owner than the recorded one
+    /// the event names an owner other than the recorded one
     Tag,
-    /// a call belongs to another owner than its parent message
+    /// a call belongs to an owner other than that of its parent message
     Parent,
 }
 
 impl ItemOwners {
-    /// Checks what an event says about owners; the first event about something settles its owner.
+    /// Checks an event against the recorded owners; the first event about an item sets its owner.
     ///
     /// # Errors
-    /// The member that has to go.
+    /// Returns the member that has to be removed.
     pub(crate) fn admit(&mut self, event: &Event<'_>) -> Result<(), OwnerConflict> {
         let tag = event.text(Field::SubagentRunId);
         let named = |space, field| event.text(field).map(|id| (space, Box::from(&*id)));
@@ -59,7 +58,7 @@ impl ItemOwners {
                 let call = event.get(Field::Subtype).is_some_and(|subtype| subtype.is_str("tool-call"));
                 (named(if call { OwnerNamespace::ToolCall } else { OwnerNamespace::Message }, Field::EntityId), None)
             }
-            // What goes on is asked only where it says who speaks.
+            // A continuation is checked only if it names a subagent.
             EventType::TextMessageContent
             | EventType::TextMessageEnd
             | EventType::ReasoningEnd
@@ -81,7 +80,7 @@ impl ItemOwners {
         }
         let mut speaker = known.clone().unwrap_or_else(|| tag.as_deref().map(Box::from));
         if let Some(parent) = parent {
-            // A parent that nobody opened is nobody's: whoever starts it says whose it is.
+            // A parent without an owner takes that of the first call that names it.
             let owner = self.0.get(&parent).cloned().unwrap_or_else(|| speaker.clone());
             // "A tool call belongs to the message that carries it."
             match (agrees(&owner), known) {
@@ -101,7 +100,7 @@ impl ItemOwners {
             | EventType::ReasoningMessageEnd
             | EventType::ToolCallArgs
             | EventType::ToolCallEnd => {}
-            // Activities and results say whose they are each time, and are believed.
+            // Activities and results name their owner each time, and the latest one counts.
             EventType::ActivitySnapshot | EventType::ToolCallResult
                 if self.0.contains_key(&key) && event.get(Field::Replace).is_none_or(|it| it.as_str() != "false") =>
             {
@@ -118,7 +117,7 @@ impl ItemOwners {
         }
     }
 
-    /// A message of a list, or a call in one, has the owner that the message says. `field` names which it is:
+    /// Sets the owner of a message from a list, or of a call in one. `field` selects the namespace:
     /// [`Field::MessageId`] or [`Field::ToolCallId`].
     pub(crate) fn seed_owner(&mut self, field: Field, id: Option<&Json<'_>>, owner: Option<&Json<'_>>) {
         let space = if field == Field::ToolCallId { OwnerNamespace::ToolCall } else { OwnerNamespace::Message };

@@ -173,7 +173,7 @@ impl ConcurrencyLimiter {
         permit: Option<T>,
     ) -> Result<T, CapExceeded<'s>> {
         let decision = if permit.is_some() { LimitDecision::Allowed } else { LimitDecision::Refused };
-        self.metrics[scope as usize].inc_decision(decision);
+        self.metrics[scope as usize].decisions.get(decision).inc();
         permit.ok_or(CapExceeded { scope, descriptor: terms })
     }
 }

@@ -38,7 +38,8 @@ use crate::config::Config;
 use crate::config::access::{self, AccessConfig};
 use crate::error::Rejection;
 use crate::net::BackgroundTask;
-use crate::net::redis_client::RedisClient;
+use crate::net::redis_client::{RedisClient, RedisSettings};
+use crate::telemetry::internal_event::report_redis_link;
 use crate::telemetry::{Metrics, RouteMetrics};
 use http::request::Parts;
 use http::{Request, Response};
@@ -122,7 +123,7 @@ impl RequestPolicy {
         let known = before.and_then(|guard| guard.redis.as_ref());
         let redis = match (&config.rate_limits.redis, known) {
             (Some(settings), Some((known, redis))) if settings == known => Some((settings.clone(), Arc::clone(redis))),
-            (Some(settings), _) => Some((settings.clone(), Arc::new(RedisClient::new(settings)?))),
+            (Some(settings), _) => Some((settings.clone(), Arc::new(open_redis(settings)?))),
             (None, _) => None,
         };
         let connection = redis.as_ref().map(|(_, redis)| Arc::clone(redis));
@@ -150,11 +151,11 @@ impl RequestPolicy {
         let mut all = self.auth.background_tasks();
         all.push(BackgroundTask::new(&self.upstream, |fields| async move { fields.watch_files().await }));
         all.push(BackgroundTask::new(&self.limits, |limits| async move { limits.evict_loop().await }));
-        all.extend(
-            self.redis
-                .iter()
-                .map(|(_, redis)| BackgroundTask::new(redis, |redis| async move { redis.keep_connected().await })),
-        );
+        all.extend(self.redis.iter().map(|(_, redis)| {
+            BackgroundTask::new(redis, |redis| async move {
+                redis.keep_connected(|change| report_redis_link(redis.display_url(), change)).await;
+            })
+        }));
         all
     }
 
@@ -182,6 +183,13 @@ impl RequestPolicy {
     pub(crate) fn authenticator(&self) -> &auth::Authenticator {
         &self.auth
     }
+}
+
+fn open_redis(config: &access::RedisConfig) -> Result<RedisClient, String> {
+    let access::RedisConfig { display_url, prefix, deadline, .. } = config.clone();
+    let settings = RedisSettings { display_url, prefix, deadline };
+    RedisClient::new(config.url.expose(), settings)
+        .map_err(|error| format!("redis.url: {} cannot be used: {error}", config.display_url))
 }
 
 /// The gates in front of `leaf`, outermost first.

@@ -136,7 +136,7 @@ impl ThreadOwnership {
         match (asked.await, on_error) {
             (Ok(true), _) => return Ok(ClaimAnswer::Owned),
             (Ok(false), _) => return Ok(ClaimAnswer::OwnedByOther),
-            (Err(RedisQueryFailed), _) => self.metrics.inc_limit_backend_error(),
+            (Err(RedisQueryFailed), _) => self.metrics.process().limit_backend_errors.inc(),
         }
         match on_error {
             OnError::Local => Ok(ClaimAnswer::UseMemory),

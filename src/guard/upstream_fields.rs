@@ -10,6 +10,7 @@ use crate::config::header_names::{
     METHOD, SCOPES, SUBJECT, TENANT, TIER, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
 };
 use crate::net::file_watcher::Watched;
+use crate::telemetry::internal_event::report_watched_files;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};
@@ -54,7 +55,8 @@ impl UpstreamFields {
 
     /// Reads files again when they change: never returns, unless there are none.
     pub(crate) async fn watch_files(&self) {
-        futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch())).await;
+        futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch(report_watched_files)))
+            .await;
     }
 
     /// The fields that a caller of the route puts its API key in.

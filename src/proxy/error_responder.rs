@@ -92,7 +92,7 @@ where
             if let Some(trace) = traced.as_ref().and_then(TraceExtension::take) {
                 trace.finish_response(status);
             }
-            metrics.observe_head_latency(began.elapsed());
+            metrics.head_latency.observe(began.elapsed());
             response.headers_mut().insert(REQUEST_ID, id);
             // So that the client sends its next request elsewhere, before this process closes the connection, perhaps
             // under a request in flight.

@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use super::{ConfigChecker, SourcePosition, position, quote_value};
 use crate::config::file::SpannedText;
-use crate::config::load;
 use crate::config::scalar::{self, ScalarError};
 use crate::config::substitution::{SubstitutionError, expand};
+use crate::net::read_file::read_regular_file;
 
 impl ConfigChecker<'_> {
     /// A text that is shown to nobody.
@@ -49,7 +49,7 @@ impl ConfigChecker<'_> {
     /// A file that the configuration names, and what is in it now. A relative name starts at the configuration's folder.
     pub(super) fn read_named_file(&mut self, text: &SpannedText, path: &str) -> Option<(PathBuf, Vec<u8>)> {
         let file = self.resolve_file_name(text, path)?;
-        match load::read_regular_file(&file) {
+        match read_regular_file(&file) {
             Ok(bytes) => Some((file, bytes)),
             Err(why) => {
                 let shown = quote_value(&text.value, text.value.contains("${"));

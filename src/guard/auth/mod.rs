@@ -10,6 +10,7 @@
 mod api_key;
 mod challenge;
 mod credential;
+mod document;
 mod jwks;
 mod jwt;
 mod key_set;
@@ -19,13 +20,13 @@ pub(crate) use jwks::check_key_file;
 use self::api_key::ApiKeys;
 use self::challenge::ProtectedResource;
 use self::credential::Credential;
+use self::document::DocumentFetcher;
 use self::jwks::{IssuerHealth, TokenIssuer};
 use self::jwt::UnverifiedToken;
 use super::{CallerContext, Gate, GateReport, Identity, RequestPolicy, RouteMatch};
 use crate::config::Config;
 use crate::error::Rejection;
 use crate::net::BackgroundTask;
-use crate::net::http_client::HttpFetcher;
 use crate::telemetry::Metrics;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::request::Parts;
@@ -65,7 +66,7 @@ impl Authenticator {
     /// What of a file cannot be read or used.
     pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
         let auth = &config.auth;
-        let fetcher = HttpFetcher::default();
+        let fetcher = DocumentFetcher::new();
         let issuers = auth.issuers.iter().map(|settings| {
             let known = before.and_then(|before| before.issuers.iter().find(|issuer| issuer.settings == *settings));
             known.map_or_else(

@@ -144,7 +144,7 @@ impl RequestLimiter {
 
     /// Says in the metrics how many callers are counted now.
     pub(crate) fn update_gauges(&self) {
-        self.metrics.set_limit_keys(self.tiers().map(|tier| tier.local.key_count()).sum());
+        self.metrics.process().limit_keys.set_count(self.tiers().map(|tier| tier.local.key_count()).sum());
     }
 
     fn tiers(&self) -> impl Iterator<Item = &PolicyTier> {
@@ -181,7 +181,7 @@ impl RequestLimiter {
                 said.extend(verdicts.map(|(asked, verdict)| asked.apply_remote(verdict)));
             }
             Err(RedisQueryFailed) => {
-                self.metrics.inc_limit_backend_error();
+                self.metrics.process().limit_backend_errors.inc();
                 said.extend(shared.into_iter().map(|asked| asked.apply_on_error(self.on_error)));
             }
         }
@@ -295,7 +295,7 @@ fn settle_decisions(decisions: Vec<QuotaDecision<'_>>, headers: &mut RateLimitHe
         match one.local_count {
             Some(taken) if refused => one.check.tier.local.refund(one.check.key, taken),
             _ if refused && one.verdict.is_ok() => {}
-            _ => one.check.policy.metrics.inc_decision(one.decision),
+            _ => one.check.policy.metrics.decisions.get(one.decision).inc(),
         }
         headers.statuses.push(one.status(refused));
     }

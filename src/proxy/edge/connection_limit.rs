@@ -48,7 +48,7 @@ impl ConnectionLimit {
     pub(super) fn try_acquire(&self, metrics: &Arc<ListenerMetrics>) -> Option<ConnectionPermit> {
         let one_more = |open: usize| (open < self.0.max).then_some(open + 1);
         self.0.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
-        metrics.set_connection_open(true);
+        metrics.connections.active.inc();
         Some(ConnectionPermit { shared: Arc::clone(&self.0), metrics: Arc::clone(metrics), address: None })
     }
 }
@@ -84,7 +84,7 @@ impl ConnectionPermit {
 impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.shared.open.fetch_sub(1, Ordering::AcqRel);
-        self.metrics.set_connection_open(false);
+        self.metrics.connections.active.dec();
         let Some(address) = self.address else { return };
         let mut addresses = self.shared.addresses.lock();
         if let Some(count) = addresses.get_mut(&address) {

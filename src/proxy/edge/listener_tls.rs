@@ -53,14 +53,16 @@ impl ListenerTls {
                 return Err("the certificate has expired".to_owned());
             }
             Ok(material)
-        })?;
-        Ok(ListenerTls { material })
+        });
+        Ok(ListenerTls { material: material.map_err(|error| error.in_file(&files.cert))? })
     }
 
     /// Reports the first certificate.
     pub(super) fn report_certificate(&self, listener: &str, metrics: &ListenerMetrics) {
         let not_after = self.material.get().not_after;
-        metrics.set_not_after(not_after);
+        if let Some(tls) = &metrics.tls {
+            tls.not_after.set(not_after);
+        }
         if not_after <= unix_seconds() {
             CertificateExpired { listener, not_after }.emit();
         }
@@ -68,15 +70,12 @@ impl ListenerTls {
 
     /// Reloads the certificate when its files change. Never returns.
     pub(super) async fn watch(&self, listener: &str, metrics: &ListenerMetrics) {
-        loop {
-            match self.material.changed().await {
-                Ok(()) => {
-                    let not_after = self.material.get().not_after;
-                    CertificateReloaded { listener, not_after }.emit(metrics);
-                }
+        self.material
+            .watch(|_, result| match result {
+                Ok(()) => CertificateReloaded { listener, not_after: self.material.get().not_after }.emit(metrics),
                 Err(cause) => CertificateReloadFailed { listener, cause: &cause }.emit(metrics),
-            }
-        }
+            })
+            .await;
     }
 
     ///

@@ -95,7 +95,7 @@ impl AgentDialer {
                 Err(error) if left > 0 && error.etype == ErrorType::H2Error => {}
                 Ok((session, false)) => {
                     if !self.for_checks {
-                        member.metrics.observe_connect(began.elapsed());
+                        member.metrics.overall.connect.observe(began.elapsed());
                     }
                     break (session, false);
                 }

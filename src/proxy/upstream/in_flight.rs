@@ -59,7 +59,7 @@ impl InFlightGuard {
     pub(super) fn on_failure(&mut self, rejection: &Rejection, blameless: bool) {
         let outcome = pingora_errors::upstream_outcome(rejection);
         if blameless {
-            self.metrics().inc_outcome(outcome);
+            self.metrics().overall.requests.get(outcome).inc();
             self.endpoint.on_unknown(Instant::now());
             self.state = InFlightState::Reported;
             return;
@@ -70,7 +70,7 @@ impl InFlightGuard {
 
     fn report(&mut self, outcome: UpstreamOutcome, failed: Option<&str>) {
         self.state = InFlightState::Reported;
-        self.metrics().inc_outcome(outcome);
+        self.metrics().overall.requests.get(outcome).inc();
         let change = match failed {
             Some(_) => self.endpoint.on_failure(&self.ejection, Instant::now()),
             None => self.endpoint.on_success(),
@@ -101,7 +101,7 @@ impl Drop for InFlightGuard {
             if since.elapsed() >= patience.mul_f32(0.9) {
                 self.report(UpstreamOutcome::TimedOut, Some("no answer in time"));
             } else {
-                self.metrics().inc_outcome(UpstreamOutcome::Abandoned);
+                self.metrics().overall.requests.get(UpstreamOutcome::Abandoned).inc();
                 self.endpoint.on_unknown(Instant::now());
             }
         }

@@ -39,7 +39,7 @@ use crate::config::{
     EjectionConfig, HealthCheckConfig, PathTemplate, RouteConfig, TimeoutsConfig, UpstreamConfig, UpstreamTlsConfig,
 };
 use crate::error::{Rejection, RejectionKind};
-use crate::telemetry::{Metrics, NoHealthyUpstreamCounter, internal_event};
+use crate::telemetry::{Metrics, UpstreamSetMetrics, internal_event};
 use parking_lot::Mutex;
 use pingora_load_balancing::Backends;
 use std::future::pending;
@@ -67,7 +67,7 @@ pub(crate) struct Cluster {
     backends: Backends,
     balancer: WeightedBalancer,
     dialer: AgentDialer,
-    none_fit: NoHealthyUpstreamCounter,
+    none_fit: UpstreamSetMetrics,
     /// whether the log has a line about it since the last healthy endpoint
     none_fit_logged: AtomicBool,
 }
@@ -127,7 +127,7 @@ impl Cluster {
             };
             backends.set_health_check(Box::new(checks));
         }
-        let (dial, none_fit) = (dial(false), metrics.no_healthy_upstream(&route.name));
+        let (dial, none_fit) = (dial(false), metrics.upstream_set(&route.name));
         let (turns, desperate) = (WeightedBalancer::default(), AtomicBool::new(false));
         Ok(Cluster {
             settings,
@@ -314,7 +314,7 @@ impl Cluster {
         }
         let rest: Vec<_> = all().filter(fresh).collect();
         if tried.is_empty() && !rest.is_empty() {
-            self.none_fit.inc();
+            self.none_fit.no_healthy.inc();
             if !self.none_fit_logged.swap(true, Ordering::Relaxed) {
                 internal_event::NoHealthyUpstream { route: &self.upstream_set.route }.emit();
             }

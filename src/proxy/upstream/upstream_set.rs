@@ -57,7 +57,7 @@ impl UpstreamSet {
 
     pub(super) fn update_metrics(&self) {
         for (member, targets) in self.entries.iter().zip(self.endpoints().iter()) {
-            member.metrics.set_up(targets.iter().any(|target| target.is_available()));
+            member.metrics.on_route.up.set(targets.iter().any(|target| target.is_available()).into());
         }
     }
 
