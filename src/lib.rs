@@ -60,9 +60,9 @@
 
 pub mod event;
 
-pub mod dialect;
-
 pub mod codec;
+
+pub mod dialect;
 
 pub mod translate;
 

@@ -38,9 +38,9 @@ const fn server(name: &'static str, may_use: &'static str, why: &'static str) ->
 #[rustfmt::skip]
 const MODULES: &[Module] = &[
     core("event", "", "every other module uses the vocabulary"),
-    core("dialect", "event", "a dialect is a table about the vocabulary"),
-    core("codec", "event dialect", "framing is independent of the dialects on both sides"),
-    core("translate", "event dialect codec", "the engine turns bytes into bytes"),
+    core("codec", "event", "framing is independent of the dialects on both sides"),
+    core("dialect", "event codec", "a dialect is described against the vocabulary, without the engine"),
+    core("translate", "event codec dialect", "the engine turns bytes into bytes"),
     server("net", "", "connections to other machines and files are independent of configuration and policy"),
     server("error", "event dialect codec translate", "the rejection table describes errors of the core, and nothing that is built on it"),
     server("telemetry", "event dialect codec translate net error", "an internal event describes what happened and does not act"),

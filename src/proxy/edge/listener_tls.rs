@@ -12,7 +12,6 @@ use crate::telemetry::ListenerMetrics;
 use crate::telemetry::internal_event::{CertificateExpired, CertificateReloadFailed, CertificateReloaded};
 use crate::telemetry::label::ConnectionRejectReason;
 use std::io;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -42,8 +41,8 @@ impl ListenerTls {
     /// A file cannot be read or used.
     pub(super) fn open(files: &listen::ListenerTlsConfig) -> Result<Self, String> {
         let client = files.client.as_ref();
-        let paths: Vec<PathBuf> =
-            [&files.cert, &files.key].into_iter().chain(client.map(|client| &client.ca)).cloned().collect();
+        let mut paths = vec![files.cert.clone(), files.key.clone()];
+        paths.extend(client.map(|client| client.ca.clone()));
         let required = client.is_some_and(|client| client.required);
         let replaces = AtomicBool::new(false);
         let material = Watched::open_all(paths, move |contents| {
@@ -78,7 +77,6 @@ impl ListenerTls {
             .await;
     }
 
-    ///
     /// # Errors
     /// The peer failed the handshake or disconnected.
     pub(super) async fn handshake(
