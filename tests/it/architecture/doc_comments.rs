@@ -13,14 +13,14 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
     ("cli", 1),
     ("config", 330),
     ("demo", 14),
-    ("dialect", 31),
+    ("dialect", 55),
     ("event", 1),
     ("guard", 100),
     ("net", 8),
     ("proxy", 6),
     ("replay", 6),
     ("telemetry", 43),
-    ("translate", 188),
+    ("translate", 164),
 ];
 
 /// The largest number of identifiers with a banned word (`names.rs`) for each module, locals included. Lower the numbers as
@@ -29,14 +29,14 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
 pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("admin", 14),
     ("app", 25),
-    ("cli", 3),
     ("codec", 10),
     ("config", 51),
     ("demo", 26),
+    ("dialect", 45),
     ("guard", 77),
-    ("proxy", 106),
+    ("proxy", 13),
     ("telemetry", 14),
-    ("translate", 349),
+    ("translate", 304),
 ];
 
 /// Returns the lines on which a doc comment of shipped code begins with a noun clause.
