@@ -42,7 +42,7 @@ pub(crate) struct ReleasedEvents<'a> {
 }
 
 impl<'a> ReleasedEvents<'a> {
-    pub(crate) const fn none() -> Self {
+    pub(crate) const fn empty() -> Self {
         ReleasedEvents { earlier: Vec::new(), current: None }
     }
 

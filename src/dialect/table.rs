@@ -169,7 +169,7 @@ pub enum CollaborationStep {
 impl EventShape {
     /// The properties of an own form.
     #[must_use]
-    pub const fn own(self) -> Option<&'static OwnShape> {
+    pub const fn own_shape(self) -> Option<&'static OwnShape> {
         match self {
             EventShape::Own(own) => Some(own),
             _ => None,
@@ -323,7 +323,7 @@ impl Dialect {
     /// Whether a message is one event, so that a snapshot cannot continue it.
     #[must_use]
     pub(crate) fn has_whole_messages(&self) -> bool {
-        self.rows.iter().any(|row| row.shape.own().is_some_and(|own| own.is_whole_message))
+        self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))
     }
 
     fn plain_row(&self, kind: EventType) -> Option<(usize, &'static EventRow)> {

@@ -111,7 +111,7 @@ pub(super) fn read_nulls(dialect: &Dialect, parts: &mut IncomingEvent<'_>) {
     }
     let kind = parts.event.kind;
     let in_values =
-        dialect.rows.iter().any(|row| row.kind == kind && row.shape.own().is_some_and(|own| own.null_is_absent));
+        dialect.rows.iter().any(|row| row.kind == kind && row.shape.own_shape().is_some_and(|own| own.null_is_absent));
     let is_null = |(key, value): &Member<'_>| match key {
         MemberKey::Known(field) if value.is_null() => kind
             .slot(*field)

@@ -100,7 +100,7 @@ const DEPENDENCY_MODULES: &[(&str, &str)] = &[
     ("opentelemetry-otlp", "telemetry"),
     ("opentelemetry_sdk", "telemetry"),
     ("parking_lot", "net telemetry config guard replay proxy app"),
-    ("pem", "guard"),
+    ("pem", "net guard"),
     ("pingora-core", "proxy admin app"),
     ("pingora-http", "proxy app"),
     ("pingora-load-balancing", "proxy app"),

@@ -57,7 +57,7 @@ impl DialectAdapter for CloudbaseAdapter {
         let Some(mut start) = self.pending_start.take() else {
             if in_start && event.kind == EventType::ToolCallStart {
                 self.pending_start = Some(event.into_owned());
-                return ReleasedEvents::none();
+                return ReleasedEvents::empty();
             }
             return ReleasedEvents::pass(event);
         };

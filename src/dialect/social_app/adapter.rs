@@ -74,14 +74,14 @@ impl DialectAdapter for SocialAppAdapter {
             return ReleasedEvents { earlier, current: Some(event) };
         }
         let event = match self.message_buffer.buffer_event(event, canonical_type) {
-            BufferResult::Buffered => return ReleasedEvents::none(),
+            BufferResult::Buffered => return ReleasedEvents::empty(),
             BufferResult::Complete(whole) => return ReleasedEvents::merged(whole),
             BufferResult::PassThrough(event) => event,
         };
         match event.kind {
             EventType::ToolCallArgs => {
                 self.args_buffer.push(call_id(&event), restore_chunk(event, canonical_type));
-                ReleasedEvents::none()
+                ReleasedEvents::empty()
             }
             // A result may come before the end, and no result before the arguments.
             EventType::ToolCallEnd | EventType::ToolCallResult => {

@@ -17,17 +17,8 @@ pub(super) const STILL_IRREGULAR: &[&str] = &[
     "src/event/owner.rs::admit",
     "src/event/owner.rs::record_owner",
     "src/event/run.rs::apply",
-    "src/proxy/edge/plane.rs::establish",
-    "src/proxy/edge/plane.rs::handle_connection",
-    "src/proxy/run_start.rs::start_logged",
-    "src/proxy/two_step.rs::offer",
-    "src/proxy/upstream/upstream_tls.rs::parse_authorities",
-    "src/proxy/upstream/upstream_tls.rs::parse_certificates",
-    "src/proxy/upstream/upstream_tls.rs::parse_identity",
-    "src/telemetry/metric/route.rs::for_route",
     "src/translate/message.rs::write_message",
     "src/translate/output_blocks/block_reader.rs::read_content",
-    "src/translate/verify/order.rs::insert_open",
     "src/translate/writer/frames.rs::commit_frame",
 ];
 
