@@ -7,17 +7,17 @@ use crate::event::{EventType, Field};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectOverrides {
     /// its own name
-    pub(crate) name: String,
+    pub name: String,
     /// what it extends
-    pub(crate) base: &'static Dialect,
+    pub base: &'static Dialect,
     /// types of events: what the base calls them, and what it calls them
-    pub(crate) events: Vec<(String, String)>,
+    pub events: Vec<(String, String)>,
     /// members of events, messages and requests: what AG-UI calls them, and what it calls them
-    pub(crate) fields: Vec<(Field, String)>,
+    pub fields: Vec<(Field, String)>,
     /// values: the member, what AG-UI says, and what it says
-    pub(crate) values: Vec<(Field, String, String)>,
+    pub values: Vec<(Field, String, String)>,
     /// members of events that must not leave the gateway, besides those of the base
-    pub(crate) strip: Vec<String>,
+    pub strip: Vec<String>,
 }
 
 impl DialectOverrides {

@@ -90,7 +90,7 @@ pub struct ValueAlias {
     /// what the dialect says
     pub wire: &'static str,
     /// Whether the word is read as the canonical value. Where several values share a word it is not: the value is carried.
-    pub(crate) is_reversible: bool,
+    pub is_reversible: bool,
 }
 
 /// One event of a dialect.

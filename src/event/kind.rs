@@ -179,6 +179,18 @@ impl EventType {
     pub const fn is_terminal(self) -> bool {
         matches!(self, EventType::RunFinished | EventType::RunError)
     }
+
+    /// Whether this is an event of a reasoning span or of a message in it; chunks are neither.
+    pub(crate) const fn is_reasoning(self) -> bool {
+        matches!(
+            self,
+            EventType::ReasoningStart
+                | EventType::ReasoningMessageStart
+                | EventType::ReasoningMessageContent
+                | EventType::ReasoningMessageEnd
+                | EventType::ReasoningEnd
+        )
+    }
 }
 
 #[cfg(test)]

@@ -247,8 +247,7 @@ impl CapExceeded<'_> {
                 (RejectionKind::Overloaded, "The gateway has as many runs open as streams:all lets it have.")
             }
         };
-        let rejection = Rejection::from(kind).with_detail(detail).with_policy(&self.descriptor.name);
-        headers.add_to(Rejection { retry_after: Some(RETRY_AFTER.as_secs().to_string()), ..rejection })
+        headers.add_to(Rejection::from(kind).with_detail(detail).with_policy(&self.descriptor.name))
     }
 }
 

@@ -141,9 +141,7 @@ impl ThreadOwnership {
         match on_error {
             OnError::Local => Ok(ClaimAnswer::UseMemory),
             OnError::Allow => Ok(ClaimAnswer::Unchecked),
-            OnError::Deny => {
-                Err(Rejection { retry_after: Some("1".to_owned()), ..RejectionKind::ThreadsUnavailable.into() })
-            }
+            OnError::Deny => Err(RejectionKind::ThreadsUnavailable.into()),
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::codec::Framing;
 use crate::config::access::RouteErrorFormat;
 use crate::config::header_names::REQUEST_ID;
 use crate::dialect::PeerDialect;
-use crate::error::{Rejection, RejectionKind};
+use crate::error::Rejection;
 use crate::guard::{CallerContext, RouteMatch};
 use crate::telemetry::trace::TraceExtension;
 use crate::telemetry::{internal_event, label};
@@ -67,7 +67,7 @@ where
                 Ok(response) => response,
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
-                    let response = match run_error_writer.filter(|_| can_be_run_error(&rejection)) {
+                    let response = match run_error_writer.filter(|_| rejection.is_run_error()) {
                         Some(writer) => responses::run_error_stream(
                             &rejection,
                             writer.run_error(&rejection, request_id),
@@ -104,13 +104,6 @@ where
             Ok(response)
         })
     }
-}
-
-/// Returns whether a rejection may be sent as RUN_ERROR. Invalid HTTP and foreign origins get an HTTP error, whatever
-/// the route's `errors`.
-fn can_be_run_error(rejection: &Rejection) -> bool {
-    let is_invalid_http = rejection.headers.iter().any(|(name, _)| *name == header::CONNECTION);
-    !is_invalid_http && !matches!(rejection.kind, RejectionKind::OriginNotAllowed | RejectionKind::HeadersTooLarge)
 }
 
 /// Writes a rejection as RUN_ERROR, for clients that show nothing else.

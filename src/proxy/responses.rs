@@ -1,11 +1,10 @@
 //! Responses: the head of a stream, JSON, and rejections.
 
 use crate::codec::Framing;
-use crate::config::header_names::PROXY_STATUS;
-use crate::error::{Rejection, RejectionKind};
+use crate::error::Rejection;
 use crate::translate::RunIds;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
@@ -29,7 +28,9 @@ pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<Full<Bytes>> 
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    insert_header(headers, header::LOCATION, events.to_owned());
+    if let Ok(location) = HeaderValue::from_str(events) {
+        headers.insert(header::LOCATION, location);
+    }
     response
 }
 
@@ -58,45 +59,15 @@ pub(super) fn problem(rejection: &Rejection, request_id: &HeaderValue) -> Respon
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    add_error_headers(rejection, headers);
+    rejection.add_headers(headers);
     response
 }
 
 /// Returns a rejection as a stream of one event.
 pub(super) fn run_error_stream(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<Full<Bytes>> {
     let mut response = event_stream(Full::from(event), framing);
-    add_error_headers(rejection, response.headers_mut());
+    rejection.add_headers(response.headers_mut());
     // A challenge belongs to 401 [RFC 9110 §11.6.1].
     response.headers_mut().remove(header::WWW_AUTHENTICATE);
     response
-}
-
-fn add_error_headers(rejection: &Rejection, headers: &mut HeaderMap) {
-    if let Some(token) = rejection.kind.proxy_status() {
-        insert_header(headers, PROXY_STATUS, format!("diglot; error={token}"));
-    }
-    if let Some(seconds) = &rejection.retry_after {
-        insert_header(headers, header::RETRY_AFTER, seconds.clone());
-    }
-    for (name, value) in &rejection.headers {
-        headers.append(name, value.clone());
-    }
-    match rejection.kind {
-        RejectionKind::MethodNotAllowed => insert_header(headers, header::ALLOW, "POST".to_owned()),
-        RejectionKind::EventsMethodNotAllowed => insert_header(headers, header::ALLOW, "GET".to_owned()),
-        RejectionKind::TooManyWaiting | RejectionKind::TooManyReaders => {
-            insert_header(headers, header::RETRY_AFTER, "1".to_owned())
-        }
-        // The rest of the body is unread, so the connection cannot be reused.
-        RejectionKind::BodyTooLarge | RejectionKind::RequestTimeout | RejectionKind::Draining => {
-            insert_header(headers, header::CONNECTION, "close".to_owned());
-        }
-        _ => {}
-    }
-}
-
-fn insert_header(headers: &mut HeaderMap, name: HeaderName, value: String) {
-    if let Ok(value) = HeaderValue::from_str(&value) {
-        headers.insert(name, value);
-    }
 }

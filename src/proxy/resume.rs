@@ -270,7 +270,7 @@ impl Gateway {
 
 /// The run may be another replica's.
 pub(super) fn unavailable_rejection(ReplicationUnavailable: ReplicationUnavailable) -> Rejection {
-    Rejection { retry_after: Some("1".to_owned()), ..RejectionKind::ReplayUnavailable.into() }
+    RejectionKind::ReplayUnavailable.into()
 }
 
 /// Returns the cursor of a GET of events.

@@ -5,9 +5,10 @@
 
 use super::RunIds;
 use super::carry;
-use super::reader::IncomingEvent;
-use super::report::{EventLoss, TranslationReport};
-use super::writer::OutgoingEvent;
+use super::event_parts::IncomingEvent;
+use super::event_parts::OutgoingEvent;
+use super::event_repair::EventLoss;
+use super::report::TranslationReport;
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, EventRow, EventShape, PeerDialect, TimestampUnit, ValueAlias};
 use crate::event::kind::{MemberType, TEXT_ROLES};

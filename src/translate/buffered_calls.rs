@@ -4,8 +4,9 @@
 //! [`Shape::StartWithArgs`]: crate::dialect::Shape::StartWithArgs
 //! [`Shape::CallStart`]: crate::dialect::Shape::CallStart
 
-use super::reader::{IncomingEvent, stringify_value};
-use super::writer::OutgoingEvent;
+use super::event_parts::IncomingEvent;
+use super::event_parts::OutgoingEvent;
+use super::event_shapes::stringify_value;
 use super::{EventSink, carry, memory_limits, tool_result_id};
 use crate::codec::json;
 use crate::dialect::{Dialect, tool_call};

@@ -8,7 +8,7 @@
 //! How the text was cut is noted, so that the way back gives the same pieces; that other events came in between is not.
 
 use super::buffered_calls::{self, FILLED_MEMBERS};
-use super::reader::IncomingEvent;
+use super::event_parts::IncomingEvent;
 use super::{EventSink, carry, memory_limits};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, text_end};
@@ -310,7 +310,7 @@ fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
 }
 
 /// Takes the dialect's own members out of a whole message that is written, and adds what it always says.
-pub(super) fn write(outgoing: &mut super::writer::OutgoingEvent<'_>) {
+pub(super) fn write(outgoing: &mut super::event_parts::OutgoingEvent<'_>) {
     if let Some(own) = carry::take(&mut outgoing.canonical, EXTENSIONS) {
         for (key, value) in json::parse_message(&own).map(crate::event::into_owned_members).unwrap_or_default() {
             if key == MemberKey::Known(Field::Role) && get(&outgoing.extensions, Field::Role).is_some() {

@@ -1,9 +1,10 @@
 //! Tool calls of a run, and what the end of the run may say about them: rules that the specification states and no client
 //! enforces yet (`specs/ag-ui-1.0.md` §3.3).
 
-use super::conform::GATEWAY_KEY;
+use super::carry::GATEWAY_KEY;
+use super::event_repair::EventRepair;
 use super::message_ids::IDS_LIMIT;
-use super::report::{EventRepair, TranslationReport};
+use super::report::TranslationReport;
 use super::{carry, memory_limits};
 use crate::codec::json;
 use crate::event::input::MessageMembers;

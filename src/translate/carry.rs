@@ -15,6 +15,12 @@ use crate::event::kind::MemberType;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
 
+/// Prefix of the CUSTOM name under which a canonical event travels through a dialect that has no word for it.
+pub(super) const CANONICAL_PREFIX: &str = "ag-ui.";
+
+/// Key in `metadata` under which the gateway carries what it had to take out.
+pub(super) const GATEWAY_KEY: &str = "diglot";
+
 /// Note: these members are JSON texts of values that were no strings.
 pub(super) const AS_JSON_NOTE: &str = "$json";
 
@@ -182,10 +188,7 @@ pub(super) fn wrap_canonical(
 /// Whether `key` is written `name`.
 #[must_use]
 pub(super) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
-    match key {
-        MemberKey::Known(field) => field.camel() == name,
-        MemberKey::Other(own) => own == name,
-    }
+    key.name() == name
 }
 
 /// Takes the member called `name` out of `members`.

@@ -4,24 +4,16 @@
 //! reading is converted, an optional one without is carried under `metadata.diglot`, and an event that cannot be mended
 //! leaves as RAW: nothing is lost, and nothing breaks the run.
 
-use super::report::{EventRepair, TranslationReport};
-use super::{carry, json_patch, message, nested_values, tool_result_id};
+use super::event_repair::EventRepair;
+use super::report::TranslationReport;
+use super::{carry, json_patch, message, nested_values, run_error, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
-use crate::event::schema::{self, RESULT_CONTENT};
+use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
-
-/// Key in `metadata` under which the gateway carries what it had to take out.
-pub(super) const GATEWAY_KEY: &str = "diglot";
 
 /// `source` of the RAW event in which an event leaves that cannot be mended.
 const INVALID_SOURCE: &str = "diglot.invalid";
-
-/// What RUN_ERROR says when the agent gave no reason.
-pub(super) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
-
-/// Integers beyond this are no integers to a JavaScript client.
-const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// Mends `event`, or wraps it.
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {
@@ -41,7 +33,7 @@ pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) 
     for slot in broken {
         repair_member(&mut event, slot, &mut carried, report);
     }
-    carry::pack(&mut event, GATEWAY_KEY, carried);
+    carry::pack(&mut event, carry::GATEWAY_KEY, carried);
     let missing = kind.slots().iter().filter(|slot| slot.required && event.get(slot.field).is_none());
     for slot in missing.collect::<Vec<&Slot>>() {
         match default_value(&event, slot) {
@@ -240,7 +232,7 @@ fn default_value(event: &Event<'_>, slot: &Slot) -> Option<Json<'static>> {
     Some(match (event.kind, slot.field) {
         (EventType::ToolCallResult, Field::MessageId) => tool_result_id(event.get(Field::ToolCallId)?),
         (EventType::ReasoningMessageStart, Field::Role) => Json::string(crate::event::input::REASONING),
-        (EventType::RunError, Field::Message) => Json::string(DEFAULT_ERROR_MESSAGE),
+        (EventType::RunError, Field::Message) => Json::string(run_error::DEFAULT_ERROR_MESSAGE),
         // The guard gives run boundaries their ids.
         (EventType::RunStarted | EventType::RunFinished, Field::ThreadId | Field::RunId) => Json::string(""),
         (_, Field::Delta) if slot.member_type == MemberType::Str => Json::string(""),

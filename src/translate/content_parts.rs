@@ -184,3 +184,13 @@ pub(super) fn joined_text(value: &Json<'_>) -> String {
         .collect();
     texts.join(SEPARATOR)
 }
+
+/// Whether this is a list of content parts.
+#[must_use]
+pub(super) fn is_parts(value: &Json<'_>) -> bool {
+    value.json_type() == JsonType::Array
+        && json::parse_elements(value).is_some_and(|parts| {
+            !parts.is_empty()
+                && parts.iter().all(|part| json::parse_object(part.as_str()).is_ok_and(|part| part.kind.is_some()))
+        })
+}

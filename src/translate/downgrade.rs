@@ -3,8 +3,7 @@
 //! An event without a word leaves whole, as CUSTOM. A piece of text that is empty leaves as RAW: it is the one event that even
 //! 0.0.35 takes while a message is open, so that nothing has to be ended for a piece that shows nothing.
 
-use super::outgoing_shape::{event_to_value, restore_chunk};
-use super::writer::{EventWriter, OutgoingEvent, OutputContext};
+use super::event_parts::OutgoingEvent;
 use super::{CANONICAL_PREFIX, carry};
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, EventShape, PeerDialect, PeerVersion};
@@ -34,29 +33,6 @@ pub(super) fn is_unsupported(side: PeerDialect, shape: EventShape, event: &Event
 pub(super) fn is_empty_content(event: &Event<'_>) -> bool {
     matches!(event.kind, EventType::TextMessageContent | EventType::ReasoningMessageContent)
         && event.get(Field::Delta).is_some_and(|delta| delta.is_str(""))
-}
-
-impl EventWriter {
-    /// An event that the peer cannot be told in its own word. What stands for nothing need not be said at all.
-    pub(super) fn write_unsupported(
-        &mut self,
-        event: Event<'_>,
-        canonical_type: Option<&'static str>,
-        to: &mut OutputContext<'_>,
-    ) {
-        match canonical_type {
-            Some("") => {}
-            None if is_empty_content(&event) => self.write_as_raw(&event, to),
-            _ => self.write_as_custom(restore_chunk(event, canonical_type), to),
-        }
-    }
-
-    /// RAW with the whole event, its source saying which it is.
-    fn write_as_raw(&mut self, event: &Event<'_>, to: &mut OutputContext<'_>) {
-        let source = Json::string(&format!("{CANONICAL_PREFIX}{}", event.kind.wire()));
-        let raw = Event::new(EventType::Raw).with(Field::Event, event_to_value(event)).with(Field::Source, source);
-        self.write_by_row(raw, None, to);
-    }
 }
 
 /// The empty piece of text that a RAW event holds.

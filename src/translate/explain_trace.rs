@@ -3,12 +3,12 @@
 //! The notes are taken where an event passes from one stage to the next, by looking at it, so that no stage knows of them.
 
 use super::carry;
-use super::conform::GATEWAY_KEY;
-use super::report::{EventLoss, EventRepair};
+use super::carry::GATEWAY_KEY;
+use super::event_repair::{EventLoss, EventRepair};
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseStep};
 use crate::dialect::{Dialect, EventRow};
-use crate::event::{Event, EventType, Field, JsonType, MemberKey, Members, get};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get};
 
 /// One thing that happened.
 #[derive(Clone, Debug)]
@@ -38,7 +38,7 @@ impl ExplainTrace {
     /// A frame of the agent's, before it is read.
     pub(super) fn record_frame(&mut self, data: &str, agent: &'static Dialect) {
         let kind = json::parse_object(data).ok().and_then(|object| object.kind);
-        if let Some(wire) = kind.as_ref().and_then(super::Json::text) {
+        if let Some(wire) = kind.as_ref().and_then(Json::text) {
             let row = agent.row_for_wire(&wire).map(|(_, row)| row);
             self.entries.push(TraceEntry::Read(wire.into_owned(), row));
         }
@@ -70,7 +70,7 @@ impl ExplainTrace {
         let (mut decoder, mut rest) = (SseDecoder::default(), frames);
         while let SseStep::Frame(frame) = decoder.next(&mut rest) {
             let Ok(object) = json::parse_object(&frame.data) else { continue };
-            let wire = object.kind.as_ref().and_then(super::Json::text).unwrap_or_default().into_owned();
+            let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default().into_owned();
             let (names, home) = match client.carry_location.carry_member() {
                 None => (Vec::new(), String::new()),
                 Some((member, key)) => (nested_names(&object.members, member, key), format!("{member}[\"{key}\"]")),

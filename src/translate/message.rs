@@ -1,8 +1,9 @@
 //! Messages in requests and snapshots: the same rules in both places, so that ids and carried material agree.
 
-use super::conform::GATEWAY_KEY;
-use super::report::{EventRepair, TranslationReport};
-use super::writer::OutgoingEvent;
+use super::carry::GATEWAY_KEY;
+use super::event_parts::OutgoingEvent;
+use super::event_repair::EventRepair;
+use super::report::TranslationReport;
 use super::{aliases, block_storage, carry, content_parts, nested_values};
 use crate::codec::json;
 use crate::dialect::{
@@ -109,7 +110,8 @@ pub(super) fn read(message: Members<'_>, side: PeerDialect, out: &mut Vec<Messag
         set(&mut canonical, MemberKey::Known(Field::Content), parts);
     }
     let takes = |content: &&Json<'_>| {
-        form.parts != ContentParts::Never && (is_parts(content) || content.json_type() == JsonType::Object)
+        form.parts != ContentParts::Never
+            && (content_parts::is_parts(content) || content.json_type() == JsonType::Object)
     };
     if let Some(content) = get(&canonical, Field::Content).filter(|content| is_structured(content) && !takes(content)) {
         let text = Json::string(content.as_str());
@@ -280,7 +282,7 @@ fn write_message<'a>(
                     CarryLocation::Extra | CarryLocation::Native => canonical.extend(rest),
                 }
             }
-            MemberKey::Known(Field::Content) if is_parts(&value) || is_empty_list(side, &value) => {
+            MemberKey::Known(Field::Content) if content_parts::is_parts(&value) || is_empty_list(side, &value) => {
                 let (content, whole) =
                     content_parts::write(&value, side, carries == &CarryPolicy::Always, get(&said, Field::Role));
                 said.push((key.clone(), content));
@@ -470,14 +472,4 @@ fn repair_calls(calls: &Json<'_>) -> Option<Json<'static>> {
         })
         .collect();
     mended.filter(|_| changed).map(|all| json::to_array(&all)).or(clean)
-}
-
-/// Whether this is a list of content parts.
-#[must_use]
-pub(super) fn is_parts(value: &Json<'_>) -> bool {
-    value.json_type() == JsonType::Array
-        && json::parse_elements(value).is_some_and(|parts| {
-            !parts.is_empty()
-                && parts.iter().all(|part| json::parse_object(part.as_str()).is_ok_and(|part| part.kind.is_some()))
-        })
 }

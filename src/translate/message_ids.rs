@@ -5,9 +5,10 @@
 //! an id keeps it; a later one is called `<id>:<kind>` from then on, on the stream and in snapshots, and the agent's own id
 //! rides in `metadata.diglot.id`. The client stores that on the message and sends it back, and the request restores it.
 
-use super::conform::GATEWAY_KEY;
+use super::carry::GATEWAY_KEY;
+use super::event_repair::EventRepair;
 use super::message::to_array;
-use super::report::{EventRepair, TranslationReport};
+use super::report::TranslationReport;
 use super::{carry, memory_limits};
 use crate::codec::json;
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};

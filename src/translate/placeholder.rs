@@ -6,8 +6,7 @@
 //! ```
 
 use super::carry;
-use super::reader::IncomingEvent;
-use super::writer::OutgoingEvent;
+use super::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::{block, collaboration};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, remove};
 

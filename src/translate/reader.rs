@@ -8,14 +8,16 @@ use super::buffered_messages;
 use super::carry::{self, CarriedMembers};
 use super::collaboration::CollaborationState;
 use super::detect::DialectDetector;
+use super::event_parts::IncomingEvent;
+use super::event_repair::{EventLoss, EventRepair};
+use super::event_shapes::{stringify_value, supply_result_id, supply_run_ids};
 use super::output_blocks::{BlockReader, UnreadableContent};
 use super::reasoning::{self, ReasoningIds};
-use super::report::{EventLoss, EventRepair, TranslationReport};
-use super::run_error;
-use super::{EventSink, downgrade, json_patch, message, placeholder};
+use super::report::TranslationReport;
+use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
 use crate::codec::json::{self, JsonObject};
 use crate::dialect::{ASSISTANT, CarryLocation, Dialect, EventRow, EventShape, PeerDialect};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
+use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
 
 /// What some producers say at the end; not a frame of any dialect here.
 const DONE_MARKER: &str = "[DONE]";
@@ -40,16 +42,6 @@ pub(super) struct EventReader {
     has_begun: bool,
     /// what tells the dialect, where nobody else does
     detector: Option<DialectDetector>,
-}
-
-/// An event of the dialect, taken apart by its row.
-pub(super) struct IncomingEvent<'a> {
-    /// the canonical event as far as the row says it
-    pub(crate) event: Event<'a>,
-    /// the dialect's own members
-    pub(crate) extensions: Members<'a>,
-    /// members of the event that `extra` held: canonical already, whatever the dialect makes of such a value
-    pub(crate) restored_fields: Vec<Field>,
 }
 
 impl EventReader {
@@ -406,15 +398,6 @@ fn parse_canonical_type(note: &str, event: &Event<'_>) -> Option<Option<EventTyp
     EventType::from_wire(note).filter(|kind| !kind.is_run_boundary()).map(Some)
 }
 
-/// Takes the absence of a run's ids for what it is where the dialect need not say them: no fault that anybody has to mend.
-fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
-    for field in [Field::ThreadId, Field::RunId] {
-        if parts.event.get(field).is_none() {
-            parts.event.set(field, Json::string(""));
-        }
-    }
-}
-
 /// Takes events that were heard before.
 struct DiscardingSink(TranslationReport);
 
@@ -423,44 +406,5 @@ impl EventSink for DiscardingSink {
 
     fn report(&mut self) -> &mut TranslationReport {
         &mut self.0
-    }
-}
-
-/// Note: the message of this result had an empty id.
-pub(super) const EMPTY_ID_NOTE: &str = "$unnamed";
-
-/// A result needs no message of its own here, so its absence is no fault that anybody has to mend. An empty id is none: two
-/// results would be one message to a client that keeps messages by their ids.
-fn supply_result_id(parts: &mut IncomingEvent<'_>) {
-    let said = parts.event.get(Field::MessageId);
-    let unnamed = said.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
-    if unnamed {
-        parts.extensions.push((carry::extension_key(EMPTY_ID_NOTE), Json::from_trusted("true")));
-    }
-    if unnamed || said.is_none() {
-        let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));
-        parts.event.set(Field::MessageId, super::tool_result_id(&call));
-    }
-}
-
-/// A value that is no string becomes its JSON text, and the note says so.
-pub(super) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
-    match parts.event.get(field) {
-        Some(value) if !parts.restored_fields.contains(&field) && needs_json_text(field, value) => {
-            let text = Json::string(value.as_str());
-            parts.event.set(field, text);
-            carry::note_json(&mut parts.extensions, field);
-        }
-        _ => {}
-    }
-}
-
-/// Whether a value has to become its JSON text. A piece of text that is null adds nothing, whereas a call may well have
-/// returned null.
-fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
-    match value.json_type() {
-        JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool => true,
-        JsonType::Null => field == Field::Content,
-        JsonType::String => false,
     }
 }

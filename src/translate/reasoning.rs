@@ -8,9 +8,7 @@
 //! Writing folds a span into its message where both say the same, which takes one event of patience: the start of a span
 //! waits for the message, the end of a message for the end of the span. Whatever else comes sends them out first.
 
-use super::fallback_events::is_reasoning;
-use super::reader::IncomingEvent;
-use super::writer::OutgoingEvent;
+use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::{EventSink, aliases, carry};
 use crate::codec::json;
 use crate::dialect::{Dialect, EventRow, EventShape, PeerDialect, PeerVersion};
@@ -240,7 +238,7 @@ impl SpanWrapper {
     /// the agent said it so: from the start of a span or a message on, until that has ended.
     pub(crate) fn admits(&self, event: &Event<'_>, side: PeerDialect) -> bool {
         let nameless = |(_, row): (usize, &EventRow)| row.shape == EventShape::ThinkingWithoutIds;
-        if !is_reasoning(event.kind) || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)
+        if !event.kind.is_reasoning() || !side.dialect.row_for_kind(event.kind, side.peer_version).is_some_and(nameless)
         {
             return true;
         }

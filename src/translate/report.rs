@@ -1,104 +1,10 @@
 //! What the engine did besides translating: repairs and losses, each with a name from a closed list, and the rule that the
 //! agent broke where it broke one.
 
+use super::event_repair::{EventLoss, EventRepair};
 use super::explain_trace::{ExplainTrace, TraceEntry};
 use crate::dialect::DetectionRule;
-
-macro_rules! label_enum {
-    ($(#[$meta:meta])* $name:ident { $($(#[$doc:meta])* $variant:ident = $label:literal $(breaks $rule:literal)?,)+ }) => {
-        $(#[$meta])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub enum $name { $($(#[$doc])* $variant,)+ }
-
-        impl $name {
-            /// Every value, in the order of the table.
-            pub const ALL: &'static [$name] = &[$($name::$variant,)+];
-
-            /// The label in metrics and reports.
-            #[must_use]
-            pub const fn label(self) -> &'static str {
-                match self { $($name::$variant => $label,)+ }
-            }
-
-            /// The rule that an agent breaks who makes this necessary. `None` where nobody is to blame: what the real client
-            /// takes, what the specification does not forbid, and what is the dialect's own form.
-            #[must_use]
-            pub const fn rule(self) -> Option<&'static str> {
-                match self { $($name::$variant => label_enum!(@rule $($rule)?),)+ }
-            }
-        }
-    };
-    (@rule) => { None };
-    (@rule $rule:literal) => { Some($rule) };
-}
-
-label_enum! {
-    /// Something that was mended so that the real client accepts the stream. Nothing is lost by one.
-    EventRepair {
-        /// the stream did not begin with RUN_STARTED
-        RunStartedSupplied = "run_started_supplied" breaks "the first event of a run is its start, or an error",
-        /// the agent's ids of thread or run gave way to the request's, and were carried
-        IdsReplaced = "ids_replaced",
-        /// the end of the run named another thread or run than its start; the ids were carried
-        IdsDisagree = "ids_disagree" breaks "the end of a run names the thread and the run that its start named",
-        /// a use of a message, call or step that nobody had opened
-        OpenerSupplied = "opener_supplied" breaks "what is used was opened before",
-        /// something was still open at RUN_FINISHED
-        CloserSupplied = "closer_supplied" breaks "nothing is open when a run finishes",
-        /// an optional member was null as a whole
-        NullDropped = "null_dropped" breaks "an optional member is left out rather than null",
-        /// a required member was missing and has one obvious value
-        MemberSupplied = "member_supplied" breaks "a required member is there",
-        /// a value of the wrong JSON type had one obvious reading
-        TypeConverted = "type_converted" breaks "a member has the type that the specification gives it",
-        /// a value that the real client would refuse went to `metadata.diglot`
-        ValueCarried = "value_carried" breaks "a member has a value that the specification admits there",
-        /// an operation of a JSON Patch was brought into form
-        PatchMended = "patch_mended" breaks "a JSON Patch is one by RFC 6902",
-        /// a message had the id of a message of another kind and got one of its own, `<id>:<kind>`
-        IdNamespaced = "id_namespaced",
-        /// two interrupts of a run had one id; the later one was carried
-        InterruptRepeated = "interrupt_repeated" breaks "the ids of a run's interrupts are unique",
-        /// a call was listed as pending that nobody made or that was answered; the id was carried
-        PendingUnknown = "pending_unknown" breaks "a pending tool call was made and not answered",
-        /// a result of a call that nobody made; it passes as it is
-        ResultUnknown = "result_unknown",
-        /// a type that the agent's dialect does not have left as CUSTOM
-        UnknownType = "unknown_type",
-        /// the same, and the type is one of another dialect: the route names the wrong one
-        ForeignType = "foreign_type",
-        /// a frame that is no event left as RAW
-        MalformedFrame = "malformed_frame" breaks "a frame is an event: a JSON object with a type and what that type needs",
-        /// a member stood in snake_case or twice
-        KeyNormalized = "respelt",
-    }
-}
-
-label_enum! {
-    /// Something that was left out on purpose. The list is short, and every entry is counted.
-    EventLoss {
-        /// an event after the terminal one
-        AfterTerminal = "after_terminal" breaks "nothing follows the end of a run",
-        /// RUN_STARTED while the run was active
-        SecondStart = "second_start" breaks "a run starts once",
-        /// the start of something open, or the end of something that is not
-        StrayBoundary = "stray_boundary" breaks "what starts is not open, and what ends is",
-        /// `data: [DONE]`
-        DoneMarker = "done_marker",
-        /// a member that the dialect or the route does not let out
-        Stripped = "stripped",
-        /// something that an older peer cannot take and has no place for
-        Downgraded = "downgraded",
-        /// a content part that came in protobuf, of a kind that a later protocol defines
-        UnknownPart = "unknown_part",
-        /// what protobuf cannot say, in an event too large to carry it (`codec::proto`)
-        Rounded = "rounded",
-        /// a frame of another run, in a stream that outlives runs
-        OtherRun = "other_run",
-        /// a frame that was heard before, in a stream that was asked to go on
-        Repeated = "repeated",
-    }
-}
+use crate::event::Event;
 
 /// The first rule that the agent broke.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -181,4 +87,12 @@ impl TranslationReport {
             trace.entries.push(note);
         }
     }
+}
+
+/// Takes canonical events one after another.
+pub(super) trait EventSink {
+    /// The next event.
+    fn emit(&mut self, event: Event<'_>);
+    /// Where repairs and losses are counted.
+    fn report(&mut self) -> &mut TranslationReport;
 }

@@ -1,13 +1,14 @@
 //! One request, translated: client dialect → `RunInput` → agent dialect.
 
 use super::message::CarryPolicy;
+pub use super::request_refusal::RequestRefusal;
+use super::request_refusal::refuse;
 use super::run_guard::ConversationState;
 use super::{AllowedTools, RunIds, aliases, allowed_tools, carry, content_parts, interrupt, message, message_ids};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, MemberCase, PeerDialect, PeerVersion, RunInputFormat};
 use crate::event::input::MessageMembers;
 use crate::event::{Field, Json, JsonType, MemberKey, Members, PROTOCOL_VERSION, RunAgentInput, get, remove, set};
-use std::fmt;
 
 /// `description` of the one context entry that a context sent as plain text becomes.
 const CONTEXT_DESCRIPTION: &str = "context";
@@ -28,36 +29,6 @@ pub struct TranslatedRequest {
     pub conversation: ConversationState,
     /// the canonical messages of the input with the ids that the client has for them, a JSON array, where they were to be kept
     pub(crate) messages: Option<Box<str>>,
-}
-
-/// Why a request is refused: what is wrong, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RequestRefusal {
-    /// JSON Pointer to the culprit; empty for the whole body
-    pub(crate) pointer: String,
-    /// what is wrong with it
-    pub(crate) reason: String,
-    /// whether it can be read, and offers a tool that is not allowed
-    pub is_forbidden_tool: bool,
-}
-
-impl RequestRefusal {
-    /// A tool that is not allowed.
-    pub(super) fn forbidden_tool(pointer: impl Into<String>, reason: impl Into<String>) -> Self {
-        RequestRefusal { pointer: pointer.into(), reason: reason.into(), is_forbidden_tool: true }
-    }
-}
-
-impl fmt::Display for RequestRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.pointer.is_empty() { f.write_str(&self.reason) } else { write!(f, "{}: {}", self.pointer, self.reason) }
-    }
-}
-
-impl std::error::Error for RequestRefusal {}
-
-fn refuse<T>(pointer: impl Into<String>, reason: impl Into<String>) -> Result<T, RequestRefusal> {
-    Err(RequestRefusal { pointer: pointer.into(), reason: reason.into(), is_forbidden_tool: false })
 }
 
 /// Translates a request body. `fresh` gives ids where the request has none; the agent hears them, and every event of the

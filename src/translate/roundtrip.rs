@@ -4,8 +4,10 @@
 //! of keys does not count, and every digit does. Events may be added where a dialect supplies them (a start, what opens, what
 //! closes, an error at the end). What is left out on purpose is told apart from what is missing.
 
-use super::report::{EventLoss, EventRepair, TranslationReport};
-use super::request::{self, RequestRefusal};
+use super::event_repair::{EventLoss, EventRepair};
+use super::report::TranslationReport;
+use super::request;
+use super::request_refusal::RequestRefusal;
 use super::{RunIds, Stream, carry};
 use crate::codec::json;
 use crate::codec::sse::{SseDecoder, SseLimits, SseStep};
@@ -282,7 +284,7 @@ fn compare_object(
     };
     for (key, old) in &said {
         let new = heard.iter().find(|(own, _)| own == key).map(|(_, value)| value);
-        at_step(path, key_name(key), |path| match key {
+        at_step(path, key.name(), |path| match key {
             // Said by whoever writes.
             MemberKey::Known(Field::ProtocolVersion) => {}
             MemberKey::Known(Field::Messages) => compare_list(path, old, new, location, out),
@@ -375,14 +377,7 @@ fn compare_members(
     }
     for (key, value_before) in old {
         let value_after = new.iter().find(|(own, _)| own == key).map(|(_, value)| value);
-        at_step(path, key_name(key), |path| compare_value(path, value_before, value_after, room, out));
-    }
-}
-
-fn key_name<'k>(key: &'k MemberKey<'_>) -> &'k str {
-    match key {
-        MemberKey::Known(field) => field.camel(),
-        MemberKey::Other(name) => name,
+        at_step(path, key.name(), |path| compare_value(path, value_before, value_after, room, out));
     }
 }
 

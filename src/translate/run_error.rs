@@ -1,13 +1,16 @@
 //! Errors of a run in dialects that say them in another way: nested in an `error` member (`Shape::NestedFailure`), nested now
 //! and then (`Shape::Failure`), or as a CUSTOM event that the route takes for one.
 
-use super::conform::DEFAULT_ERROR_MESSAGE;
-use super::reader::{IncomingEvent, stringify_value};
-use super::writer::OutgoingEvent;
+use super::event_parts::IncomingEvent;
+use super::event_parts::OutgoingEvent;
+use super::event_shapes::stringify_value;
 use super::{aliases, carry};
 use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::{EventType, Field, Json, JsonType, MemberKey, get, remove};
+
+/// What RUN_ERROR says when the agent gave no reason.
+pub(super) const DEFAULT_ERROR_MESSAGE: &str = "The agent reported an error without a message.";
 
 /// Note: these members stood flat, as AG-UI has them, where the dialect nests them.
 const FLAT_NOTE: &str = "$flat";

@@ -8,10 +8,11 @@ mod chunks;
 
 use super::allowed_tools::PriorCalls;
 use super::call_tracker::CallTracker;
-use super::conform::{self, GATEWAY_KEY};
+use super::carry::GATEWAY_KEY;
+use super::event_repair::{EventLoss, EventRepair};
 use super::message_ids::{self, MessageIdMap};
-use super::report::{BrokenRule, EventLoss, EventRepair, TranslationReport};
-use super::{RunIds, carry, memory_limits};
+use super::report::{BrokenRule, TranslationReport};
+use super::{RunIds, carry, conform, memory_limits};
 use crate::codec::json;
 use crate::dialect::{CarryLocation, Dialect, EventShape};
 use crate::event::input::MessageMembers;

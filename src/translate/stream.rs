@@ -1,11 +1,13 @@
 //! One run's event stream, translated as it comes.
 
 use super::allowed_tools::{AllowedTools, ToolCallFilter};
-use super::budget::{BudgetLimit, OutputBudget};
+use super::budget::OutputBudget;
+use super::event_repair::EventLoss;
 use super::frame_reader::{AgentFrame, FrameReader};
 use super::reader::EventReader;
-use super::report::{EventLoss, TranslationReport};
+use super::report::TranslationReport;
 use super::run_guard::{ConversationState, GuardMode, RunGuard, StrictViolation};
+use super::stream_error::StreamError;
 use super::stream_follower::StreamFollower;
 use super::writer::{EventWriter, FrameIds, OutputContext};
 use super::{EventSink, RunIds, memory_limits};
@@ -48,36 +50,6 @@ const CANCELLED_ERROR: (&str, &str) = ("cancelled", "The run was stopped.");
 
 /// The agent's dialect and the client's.
 type DialectPair = (&'static Dialect, &'static Dialect);
-
-/// Why the stream of an agent cannot be read to a good end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StreamError {
-    /// The bytes are beyond a limit of the framing.
-    Framing(sse::SseError),
-    /// The stream ended without a terminal event.
-    Truncated,
-    /// The agent broke a rule, and the route is strict; [`Stream::offence`] says which.
-    Violation,
-    /// The agent called a tool that is not allowed; [`Stream::stranger`] says which.
-    ForbiddenTool,
-    /// The run would get larger for its client than it may.
-    OverBudget(BudgetLimit),
-}
-
-impl std::fmt::Display for StreamError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            StreamError::Framing(fault) => fault.fmt(f),
-            StreamError::Truncated => f.write_str("the stream ended without a terminal event"),
-            StreamError::Violation => f.write_str("the agent broke a rule of the protocol"),
-            StreamError::ForbiddenTool => f.write_str("the agent called a tool that is not allowed"),
-            StreamError::OverBudget(BudgetLimit::Events) => f.write_str("the run has as many events as it may have"),
-            StreamError::OverBudget(BudgetLimit::Bytes) => f.write_str("the run has as many bytes as it may have"),
-        }
-    }
-}
-
-impl std::error::Error for StreamError {}
 
 impl Stream {
     /// A stream from `agent` to `client`. Without `ids` the run keeps those that the agent says.

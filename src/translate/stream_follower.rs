@@ -4,8 +4,8 @@
 //! it, and a reader that comes back with the id of the last frame gets those behind it. An agent that takes no notice of
 //! that id begins anew; what was heard is left out then.
 
+use super::event_repair::EventLoss;
 use super::frame_reader::AgentFrame;
-use super::report::EventLoss;
 use crate::codec::json;
 use crate::event::{Field, get};
 use std::borrow::Cow;

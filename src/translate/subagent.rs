@@ -1,8 +1,8 @@
 //! Subagents, for a dialect in which agents tell each other what to do: the start of one is shown as a message to it with its
 //! one task, its end as the end of that message. The canonical events are noted beside what is shown.
 
+use super::event_parts::OutgoingEvent;
 use super::placeholder;
-use super::writer::OutgoingEvent;
 use crate::codec::json;
 use crate::dialect::{CollaborationStep, collaboration as words};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members};

@@ -10,7 +10,7 @@ use super::{BlockWriter, DeltaContent, build_delta, carry_members, check_thinkin
 use crate::codec::json;
 use crate::dialect::{Dialect, block, collaboration};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove};
-use crate::translate::writer::OutgoingEvent;
+use crate::translate::event_parts::OutgoingEvent;
 use crate::translate::{carry, placeholder};
 use std::collections::HashMap;
 

@@ -17,8 +17,8 @@ use super::{
 use crate::codec::json;
 use crate::dialect::{ASSISTANT, Dialect, block};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove};
-use crate::translate::reader::IncomingEvent;
-use crate::translate::report::{EventLoss, EventRepair};
+use crate::translate::event_parts::IncomingEvent;
+use crate::translate::event_repair::{EventLoss, EventRepair};
 use crate::translate::{EventSink, carry};
 
 /// A piece of content that is no string and no block.

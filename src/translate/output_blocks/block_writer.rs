@@ -5,7 +5,7 @@ use crate::codec::json;
 use crate::dialect::{ASSISTANT, TextFormat, block};
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove};
 use crate::translate::carry;
-use crate::translate::writer::OutgoingEvent;
+use crate::translate::event_parts::OutgoingEvent;
 
 /// The writing side: messages that are open over there.
 #[derive(Debug, Default)]

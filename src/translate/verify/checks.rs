@@ -10,8 +10,9 @@ use crate::dialect::{EventShape, PeerDialect};
 use crate::event::run::ItemAction;
 use crate::event::{Event, EventType, Field, Json, MemberKey, input, retired};
 use crate::translate::EventSink;
+use crate::translate::event_repair::EventRepair;
 use crate::translate::reader::EventReader;
-use crate::translate::report::{EventRepair, TranslationReport};
+use crate::translate::report::TranslationReport;
 use serde_json::value::RawValue;
 use std::borrow::Cow;
 

@@ -1,7 +1,7 @@
-//! How one event is shaped for the peer that takes it: members that it wants said in another way.
+//! Shapes that are one event in both dialects: members that a peer writes in another way, read and written.
 
-use super::writer::OutgoingEvent;
-use super::{carry, content_parts, message, reader};
+use super::event_parts::{IncomingEvent, OutgoingEvent};
+use super::{carry, content_parts};
 use crate::codec::json;
 use crate::dialect::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get};
@@ -52,7 +52,7 @@ pub(super) fn write_as_json(outgoing: &mut OutgoingEvent<'_>, field: Field) {
 /// A result whose message had no id over there has none again; an empty id that is canonical is not taken for that.
 pub(super) fn restore_empty_id(outgoing: &mut OutgoingEvent<'_>) {
     let empty = get(&outgoing.members, Field::MessageId).is_some_and(|id| id.is_str(""));
-    if carry::take(&mut outgoing.extensions, reader::EMPTY_ID_NOTE).is_some() {
+    if carry::take(&mut outgoing.extensions, EMPTY_ID_NOTE).is_some() {
         crate::event::set(&mut outgoing.members, MemberKey::Known(Field::MessageId), Json::string(""));
     } else if empty {
         outgoing.canonical.push((MemberKey::Known(Field::MessageId), Json::string("")));
@@ -65,10 +65,63 @@ pub(super) fn flatten_parts(outgoing: &mut OutgoingEvent<'_>) {
     else {
         return;
     };
-    if message::is_parts(parts) {
+    if content_parts::is_parts(parts) {
         let text = Json::string(&content_parts::joined_text(parts));
         let parts = parts.clone();
         outgoing.canonical.push((MemberKey::Known(Field::Content), parts));
         crate::event::set(&mut outgoing.members, MemberKey::Known(Field::Content), text);
     }
+}
+
+/// Takes the absence of a run's ids for what it is where the dialect need not say them: no fault that anybody has to mend.
+pub(super) fn supply_run_ids(parts: &mut IncomingEvent<'_>) {
+    for field in [Field::ThreadId, Field::RunId] {
+        if parts.event.get(field).is_none() {
+            parts.event.set(field, Json::string(""));
+        }
+    }
+}
+
+/// Note: the message of this result had an empty id.
+pub(super) const EMPTY_ID_NOTE: &str = "$unnamed";
+
+/// A result needs no message of its own here, so its absence is no fault that anybody has to mend. An empty id is none: two
+/// results would be one message to a client that keeps messages by their ids.
+pub(super) fn supply_result_id(parts: &mut IncomingEvent<'_>) {
+    let said = parts.event.get(Field::MessageId);
+    let unnamed = said.is_some_and(|id| id.is_str("")) && !parts.restored_fields.contains(&Field::MessageId);
+    if unnamed {
+        parts.extensions.push((carry::extension_key(EMPTY_ID_NOTE), Json::from_trusted("true")));
+    }
+    if unnamed || said.is_none() {
+        let call = parts.event.get(Field::ToolCallId).cloned().unwrap_or_else(|| Json::string(""));
+        parts.event.set(Field::MessageId, tool_result_id(&call));
+    }
+}
+
+/// A value that is no string becomes its JSON text, and the note says so.
+pub(super) fn stringify_value(parts: &mut IncomingEvent<'_>, field: Field) {
+    match parts.event.get(field) {
+        Some(value) if !parts.restored_fields.contains(&field) && needs_json_text(field, value) => {
+            let text = Json::string(value.as_str());
+            parts.event.set(field, text);
+            carry::note_json(&mut parts.extensions, field);
+        }
+        _ => {}
+    }
+}
+
+/// Whether a value has to become its JSON text. A piece of text that is null adds nothing, whereas a call may well have
+/// returned null.
+fn needs_json_text(field: Field, value: &Json<'_>) -> bool {
+    match value.json_type() {
+        JsonType::Object | JsonType::Array | JsonType::Number | JsonType::Bool => true,
+        JsonType::Null => field == Field::Content,
+        JsonType::String => false,
+    }
+}
+
+/// The id of the message that a tool result makes, when the agent named none: the same for the same call, always.
+pub(super) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
+    tool_call_id.with_suffix(":result")
 }

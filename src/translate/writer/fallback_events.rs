@@ -1,12 +1,11 @@
 //! Writing what a dialect has no event of its own for, by events that show it: activities, reasoning, subagents
 //! and interrupts.
 
-use super::writer::{EventWriter, OutputContext};
-use super::{carry, interrupt, placeholder};
+use super::{EventWriter, OutputContext};
 use crate::codec::json::JsonObject;
 use crate::dialect::{CollaborationStep, EventRow, EventShape, TextFormat};
 use crate::event::{Event, EventType, Field, Json, MemberKey, get, message_id};
-use crate::translate::output_blocks;
+use crate::translate::{carry, interrupt, output_blocks, placeholder};
 
 impl EventWriter {
     /// What a run was interrupted for is asked by calls of a tool, which stand for nothing canonical.
@@ -150,15 +149,4 @@ impl EventWriter {
             self.write_row(label, row, said, to);
         }
     }
-}
-
-pub(super) const fn is_reasoning(kind: EventType) -> bool {
-    matches!(
-        kind,
-        EventType::ReasoningStart
-            | EventType::ReasoningMessageStart
-            | EventType::ReasoningMessageContent
-            | EventType::ReasoningMessageEnd
-            | EventType::ReasoningEnd
-    )
 }

@@ -1,0 +1,136 @@
+//! What has to wait for later events, or needs others around it, before it is written.
+
+use super::{EventWriter, OutputContext};
+use crate::dialect::{CarryLocation, EventShape, PeerDialect, PeerVersion};
+use crate::event::{Event, EventType, Field};
+use crate::translate::buffered_calls;
+use crate::translate::buffered_messages::BufferResult;
+use crate::translate::event_shapes::restore_chunk;
+use crate::translate::reasoning::FoldOutput;
+use crate::translate::sequencer::SequencerOutput;
+
+/// What has to wait for later events, or needs others around it, on one side of a route.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum BufferingMode {
+    /// nothing: every event leaves as it comes
+    None,
+    /// the start of a call, for its arguments
+    CallStart,
+    /// text and arguments, until they are whole
+    WholeMessage,
+    /// a span of thinking, for its message
+    FoldSpans,
+    /// everything but what is open
+    Sequenced,
+    /// nothing, but thinking has a span
+    WrapSpans,
+}
+
+impl BufferingMode {
+    pub(super) fn for_peer(side: PeerDialect) -> Self {
+        let has = |shape| side.dialect.row_with_shape(shape).is_some();
+        match side.peer_version {
+            _ if has(EventShape::StartWithArgs) => BufferingMode::CallStart,
+            _ if has(EventShape::EndWithMessage) => BufferingMode::WholeMessage,
+            _ if has(EventShape::ThinkingWithoutSpan) => BufferingMode::FoldSpans,
+            PeerVersion::Any | PeerVersion::V0_1 | PeerVersion::V0_0_35 => BufferingMode::Sequenced,
+            PeerVersion::V0_0_39 | PeerVersion::V0_0_42 => BufferingMode::WrapSpans,
+            _ => BufferingMode::None,
+        }
+    }
+}
+
+impl EventWriter {
+    pub(super) fn write_mapped(
+        &mut self,
+        mut event: Event<'_>,
+        canonical_type: Option<&'static str>,
+        to: &mut OutputContext<'_>,
+    ) {
+        if event.kind == EventType::Custom && self.restore_custom(&event, to) {
+            return;
+        }
+        // What a hop speaks is said by whoever speaks on it.
+        if event.kind == EventType::RunStarted && self.peer.dialect.carry_location == CarryLocation::Metadata {
+            event.remove(Field::ProtocolVersion);
+        }
+        match self.buffering {
+            BufferingMode::None => self.write_by_row(event, canonical_type, to),
+            BufferingMode::CallStart => {
+                let (waited, now) = self.pending_start.push(event, self.peer.dialect.name);
+                waited.into_iter().for_each(|start| self.write_by_row(start, None, to));
+                now.into_iter().for_each(|event| self.write_by_row(event, canonical_type, to));
+            }
+            BufferingMode::WholeMessage => self.write_buffered(event, canonical_type, to),
+            BufferingMode::FoldSpans => self.write_folded(event, canonical_type, to),
+            BufferingMode::Sequenced => self.write_sequenced(event, canonical_type, to),
+            BufferingMode::WrapSpans => self.write_in_span(event, canonical_type, to),
+        }
+    }
+
+    /// Thinking without ids is only taken in spans.
+    fn write_in_span(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
+        if !self.span_wrapper.admits(&event, self.peer) {
+            return self.write_unsupported(event, canonical_type, to);
+        }
+        let (before, after) = self.span_wrapper.wrap_message(&event, self.peer);
+        before.into_iter().for_each(|made| self.write_by_row(made, Some(""), to));
+        self.write_by_row(event, canonical_type, to);
+        after.into_iter().for_each(|made| self.write_by_row(made, Some(""), to));
+    }
+
+    /// One thing at a time.
+    fn write_sequenced(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
+        let mut sequence = std::mem::take(&mut self.sequencer);
+        sequence.push(event, &mut |leaves| match leaves {
+            SequencerOutput::AsIs(event) => self.write_in_span(event, canonical_type, to),
+            SequencerOutput::Synthetic(event) => self.write_by_row(event, Some(""), to),
+            SequencerOutput::AsCustom(event) => self.write_as_custom(event, to),
+        });
+        self.sequencer = sequence;
+    }
+
+    /// Text and arguments wait until they are whole.
+    fn write_buffered(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
+        if event.kind.is_terminal() {
+            let rest = [self.message_buffer.drain(), self.args_buffer.drain()].concat();
+            rest.into_iter().for_each(|whole| self.write_by_row(whole, None, to));
+        }
+        let event = match self.message_buffer.buffer_event(event, canonical_type) {
+            BufferResult::Buffered => return,
+            BufferResult::Complete(whole) => return self.write_by_row(whole, None, to),
+            BufferResult::PassThrough(event) => event,
+        };
+        if event.kind == EventType::ToolCallArgs {
+            return self.args_buffer.push(buffered_calls::call_id(&event), restore_chunk(event, canonical_type));
+        }
+        // A result may come before the end, and no result before the arguments.
+        if matches!(event.kind, EventType::ToolCallEnd | EventType::ToolCallResult)
+            && let Some(whole) = self.args_buffer.finish(&buffered_calls::call_id(&event))
+        {
+            self.write_by_row(whole, None, to);
+        }
+        self.write_by_row(event, canonical_type, to);
+    }
+
+    /// A span of thinking is folded into its message.
+    fn write_folded(&mut self, event: Event<'_>, canonical_type: Option<&'static str>, to: &mut OutputContext<'_>) {
+        let mut fold = std::mem::take(&mut self.span_folder);
+        let mut out = |leaves: FoldOutput<'_>| match leaves {
+            FoldOutput::Native(event) => self.write_by_row(event, None, to),
+            FoldOutput::CanonicalOnly(event) => {
+                let stands_for = event.kind.wire();
+                self.write_by_row(event, Some(stands_for), to);
+            }
+            FoldOutput::AsCustom(event) => self.write_as_custom(event, to),
+        };
+        // What a chunk was unfolded to has no span.
+        if canonical_type.is_some() {
+            fold.flush(&mut out);
+            self.write_by_row(event, canonical_type, to);
+        } else {
+            fold.push(event, &mut out);
+        }
+        self.span_folder = fold;
+    }
+}

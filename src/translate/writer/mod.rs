@@ -1,0 +1,179 @@
+//! Writing: a canonical event becomes a frame of the client's dialect.
+//!
+//! ```text
+//!   event ─▶ chunk unfolded ─▶ buffering ─▶ rows ─▶ frames
+//!                                            └─ fallback_events, where the dialect has no row
+//! ```
+
+mod buffering;
+mod fallback_events;
+mod frames;
+mod rows;
+
+use self::buffering::BufferingMode;
+use super::RunIds;
+use super::aliases::RunStamps;
+use super::budget::OutputBudget;
+use super::buffered_calls::{ArgsBuffer, OpenToolCalls, PendingCallStart};
+use super::buffered_messages::MessageBuffer;
+use super::chunk::ChunkUnfolder;
+use super::collaboration::CollaborationState;
+use super::output_blocks::BlockWriter;
+use super::reasoning::{SpanFolder, SpanWrapper};
+use super::report::TranslationReport;
+use super::sequencer::EventSequencer;
+use super::subagent::SubagentNames;
+use crate::codec::{Framing, sse};
+use crate::dialect::{CarryLocation, EventRow, EventShape, PeerDialect, TextFormat};
+use crate::event::{Event, EventType, Field, Json, PROTOCOL_VERSION};
+
+/// Writes one side of a route.
+#[derive(Debug)]
+pub(super) struct EventWriter {
+    pub(super) peer: PeerDialect,
+    /// what writes each kind, by its number: the label of its row, looked up once. Streams are many, so it is a small number
+    labels: Box<[Option<u16>]>,
+    buffering: BufferingMode,
+    /// the row of content, where the dialect has output blocks
+    pub(super) content_row: Option<&'static EventRow>,
+    pub(super) text_writer: BlockWriter,
+    pub(super) collaborations: CollaborationState,
+    pub(super) subagent_names: SubagentNames,
+    chunk_unfolder: ChunkUnfolder,
+    span_folder: SpanFolder,
+    span_wrapper: SpanWrapper,
+    pending_start: PendingCallStart,
+    open_calls: OpenToolCalls,
+    args_buffer: ArgsBuffer,
+    message_buffer: MessageBuffer,
+    run_stamps: RunStamps,
+    sequencer: EventSequencer,
+    scratch: String,
+    /// how canonical events are framed; every other dialect has SSE alone
+    pub(crate) framing: Framing,
+    /// whether an event found no room in a frame: nothing is written any more
+    pub(crate) is_full: bool,
+    /// how much may still leave
+    pub(crate) budget: OutputBudget,
+    /// numbers the frames, on a route whose clients may come back
+    pub(crate) frame_ids: Option<Box<FrameIds>>,
+}
+
+/// The ids of frames: a token of the run, and a number that counts them.
+#[derive(Debug)]
+pub(super) struct FrameIds {
+    /// what tells this run's ids from any other's
+    pub(crate) token: Box<str>,
+    /// the number of the last frame that left; 0 before the first
+    pub(crate) last_number: u64,
+}
+
+/// Where frames go, and what else writing touches.
+pub(super) struct OutputContext<'o> {
+    /// bytes for the client
+    pub(crate) out: &'o mut Vec<u8>,
+    /// counts
+    pub(crate) report: &'o mut TranslationReport,
+    /// ms since the epoch, for durations that a dialect wants said
+    pub(crate) now_ms: i64,
+}
+
+/// The label of the row that writes `kind` for this side.
+fn row_label(side: PeerDialect, kind: EventType) -> Option<u16> {
+    let (label, _) = side.dialect.row_for_kind(kind, side.peer_version)?;
+    u16::try_from(label).ok()
+}
+
+impl EventWriter {
+    /// A writer for `side`, of a run whose ids may be known before it says them.
+    pub(crate) fn new(peer: PeerDialect, ids: Option<&RunIds>) -> Self {
+        let content = peer.dialect.row_for_kind(EventType::TextMessageContent, peer.peer_version).map(|(_, row)| row);
+        EventWriter {
+            peer,
+            labels: EventType::ALL.iter().map(|kind| row_label(peer, *kind)).collect(),
+            buffering: BufferingMode::for_peer(peer),
+            content_row: content.filter(|row| row.shape == EventShape::OutputBlock),
+            text_writer: BlockWriter::default(),
+            collaborations: CollaborationState::default(),
+            subagent_names: SubagentNames::default(),
+            chunk_unfolder: ChunkUnfolder::default(),
+            span_folder: SpanFolder::default(),
+            span_wrapper: SpanWrapper::default(),
+            pending_start: PendingCallStart::default(),
+            open_calls: OpenToolCalls::default(),
+            args_buffer: ArgsBuffer::default(),
+            message_buffer: MessageBuffer::default(),
+            run_stamps: RunStamps::from_ids(peer.dialect, ids),
+            sequencer: EventSequencer::default(),
+            scratch: String::new(),
+            framing: Framing::Sse,
+            is_full: false,
+            budget: OutputBudget::default(),
+            frame_ids: None,
+        }
+    }
+
+    /// What waits, and what is remembered of calls that have no result yet, in bytes.
+    pub(crate) fn buffered_bytes(&self) -> usize {
+        self.open_calls.retained_bytes()
+            + self.args_buffer.buffered_bytes()
+            + self.message_buffer.buffered_bytes()
+            + self.sequencer.buffered_bytes()
+    }
+
+    /// Writes one event.
+    pub(crate) fn write_event(&mut self, event: Event<'_>, to: &mut OutputContext<'_>) {
+        if self.peer.dialect.carry_location == CarryLocation::Native {
+            return self.write_canonical(event, to);
+        }
+        if let Some((closer, mark)) = self.chunk_unfolder.close_before(&event) {
+            self.write_mapped(closer, mark, to);
+        }
+        self.write_interrupt_calls(&event, to);
+        if !self.must_unfold(event.kind) {
+            return self.write_mapped(event, None, to);
+        }
+        let (opener, (event, mark)) = self.chunk_unfolder.unfold(event);
+        if let Some((opener, mark)) = opener {
+            self.write_mapped(opener, mark, to);
+        }
+        self.write_mapped(event, mark, to);
+    }
+
+    /// Whether a chunk has to become start, content and end.
+    fn must_unfold(&self, kind: EventType) -> bool {
+        match self.row_of(kind) {
+            Some((_, row)) => row.shape == EventShape::ExpandedChunk,
+            // Where text is written as strings there is no thinking block that a chunk could unfold to.
+            None => kind != EventType::ReasoningMessageChunk || self.peer.text_format == TextFormat::Blocks,
+        }
+    }
+
+    pub(super) fn row_of(&self, kind: EventType) -> Option<(usize, &'static EventRow)> {
+        let label = usize::from(self.labels[kind as usize]?);
+        Some((label, self.peer.dialect.row_at_label(label, kind)))
+    }
+
+    fn write_canonical(&mut self, mut event: Event<'_>, to: &mut OutputContext<'_>) {
+        if self.is_full {
+            return;
+        }
+        let (before, label) = (to.out.len(), self.peer.dialect.label_index(event.kind));
+        // "a proxy that forwards a run untranslated declares what the original producer spoke, and one that translates
+        // declares what it emits" [spec versioning]
+        if event.kind == EventType::RunStarted && to.report.agent != to.report.client {
+            event.set(Field::ProtocolVersion, Json::string(PROTOCOL_VERSION));
+        }
+        match event.source {
+            _ if self.framing == Framing::Proto => self.write_protobuf(&event, to),
+            Some(source) => {
+                self.write_frame_id(to.out);
+                sse::write_frame(to.out, source);
+            }
+            None => self.write_frame(to.out, event.kind.wire(), |object| {
+                event.members.iter().for_each(|member| object.copy_member(member, false));
+            }),
+        }
+        self.commit_frame((label, event.kind), before, to);
+    }
+}
