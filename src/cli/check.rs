@@ -1,9 +1,10 @@
-//! `diglot check`: everything that is wrong with configurations, and who may call each route of one that is right.
+//! `diglot check`: lists all problems of configurations, and the callers of each route of a valid one.
 
-use super::{CliExit, print_error, print_line};
+use super::output::{CliExit, print_error, print_line};
 use crate::config::load::{self, LoadedConfig};
 use crate::config::{Config, ConfigProblem, ProblemSeverity};
 use crate::guard::{self, RequestPolicy};
+use crate::net::read_file;
 use crate::proxy::Cluster;
 use crate::telemetry::Metrics;
 use serde_json::json;
@@ -13,28 +14,27 @@ use std::sync::Arc;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "What is wrong is found all at once, each mistake with its line, its column and the way out; what can be run on \
-                  and is\nprobably not meant is a warning. Files that a configuration names are read: certificates, keys, \
-                  secrets.\n\
+    after_help = "Lists all problems at once, each with its line, its column and a hint. A warning is a valid setting that is\n\
+                  probably not intended. Also reads the files that a configuration names: certificates, keys, secrets.\n\
                   \n\
-                  Formats: text, for people; json, a list of {file, line, column, path, severity, message, hint}; github, \
-                  annotations\nfor a workflow of GitHub Actions. How many problems there are is said on stderr.\n\
+                  Formats: text; json, a list of {file, line, column, path, severity, message, hint}; github, annotations for GitHub\n\
+                  Actions. The number of problems is printed to stderr.\n\
                   \n\
                   Examples:\n  \
                   diglot check diglot.yaml\n  \
                   diglot check --strict --format github deploy/*.yaml\n  \
                   diglot check - <diglot.yaml\n\
                   \n\
-                  In what `diglot config` prints secrets are masked: fill them in before it is checked.\n\
+                  Secrets in the output of `diglot config` are masked: fill them in before you check it.\n\
                   \n\
-                  Exit codes: 0 ok, 1 nothing but warnings with --strict, 2 usage, 78 bad configuration."
+                  Exit codes: 0 ok, 1 only warnings, with --strict, 2 usage, 78 invalid configuration."
 )]
 pub(super) struct CheckArgs {
     /// Configuration files, `-` for stdin
     #[arg(required = true, env = "DIGLOT_CONFIG", value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// How problems are printed
+    /// Format of the problems
     #[arg(long, value_enum, default_value_t = CheckFormat::Text)]
     format: CheckFormat,
 
@@ -51,24 +51,28 @@ enum CheckFormat {
 }
 
 pub(super) fn run(arguments: &CheckArgs) -> CliExit {
-    let (mut all, mut errors, mut warnings) = (Vec::new(), 0, 0);
+    let mut all = Vec::new();
+    let mut errors = 0;
+    let mut warnings = 0;
     for file in &arguments.files {
         let (problems, config) = check_file(file);
         let count = |severity| problems.iter().filter(|problem| problem.severity == severity).count();
-        let (wrong, doubtful) = (count(ProblemSeverity::Error), count(ProblemSeverity::Warning));
+        let file_errors = count(ProblemSeverity::Error);
+        let file_warnings = count(ProblemSeverity::Warning);
         if arguments.format == CheckFormat::Text {
             problems.iter().all(print_line);
             if let Some(config) = config {
                 print_summary(&file.display().to_string(), &config);
             }
         }
-        if wrong > 0 {
-            print_error(format_args!("{}: {wrong} problem(s)", file.display()));
+        if file_errors > 0 {
+            print_error(format_args!("{}: {file_errors} problem(s)", file.display()));
         }
-        if doubtful > 0 {
-            print_error(format_args!("{}: {doubtful} warning(s)", file.display()));
+        if file_warnings > 0 {
+            print_error(format_args!("{}: {file_warnings} warning(s)", file.display()));
         }
-        (errors, warnings) = (errors + wrong, warnings + doubtful);
+        errors += file_errors;
+        warnings += file_warnings;
         all.extend(problems);
     }
     match arguments.format {
@@ -88,7 +92,7 @@ pub(super) fn run(arguments: &CheckArgs) -> CliExit {
     }
 }
 
-/// What is wrong or doubtful about a file, and what it says if it can be run on.
+/// Returns the problems of a file, and the configuration if it is valid.
 fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
     let read = if file == Path::new("-") { read_stdin(file) } else { load::read_source(file) };
     match read.and_then(|bytes| load::load_bytes(file, &bytes, guard::auth::check_key_file)) {
@@ -102,19 +106,18 @@ fn check_file(file: &Path) -> (Vec<ConfigProblem>, Option<Config>) {
 
 fn read_stdin(file: &Path) -> Result<Vec<u8>, crate::config::ConfigProblems> {
     let mut bytes = Vec::new();
-    // What is larger than any configuration may be is refused with the rest.
-    let read = io::stdin().lock().take(load::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
+    // One byte above the limit is enough to detect an oversized input.
+    let read = io::stdin().lock().take(read_file::MAX_FILE_BYTES as u64 + 1).read_to_end(&mut bytes);
     match read {
-        Ok(length) if length > load::MAX_FILE_BYTES => {
-            Err(ConfigProblem::for_path(file, format!("is larger than {} bytes", load::MAX_FILE_BYTES)).into())
+        Ok(length) if length > read_file::MAX_FILE_BYTES => {
+            Err(ConfigProblem::for_path(file, format!("is larger than {} bytes", read_file::MAX_FILE_BYTES)).into())
         }
         Ok(_) => Ok(bytes),
         Err(error) => Err(ConfigProblem::for_path(file, format!("cannot be read: {error}")).into()),
     }
 }
 
-/// Whether `serve` could start with it. What it can say was found by the check before, with its line; this is the same
-/// code that `serve` runs, should there be more.
+/// Runs the checks of `serve` itself. Configuration problems were found before, with their lines; this covers the rest.
 fn check_startable(config: &Config) -> Result<(), String> {
     let metrics = Arc::new(Metrics::new().map_err(|error| error.to_string())?);
     RequestPolicy::new(config, &metrics)?;
@@ -122,12 +125,13 @@ fn check_startable(config: &Config) -> Result<(), String> {
     config.routes.iter().try_for_each(|route| Cluster::new(route, &connector, &metrics).map(drop))
 }
 
-/// Who may call each route.
+/// Prints each route with its callers.
 fn print_summary(file: &str, config: &Config) {
     print_line(format_args!("{file}: ok, {} route(s)", config.routes.len()));
     for route in &config.routes {
         let hosts: Vec<&str> = route.upstreams.iter().map(|upstream| upstream.url.as_str()).collect();
-        let (client, agent) = (route.client.name(), route.agent.name());
+        let client = route.client.name();
+        let agent = route.agent.name();
         let callers = &route.access.methods;
         let callers = if callers.is_empty() { "anybody".to_owned() } else { callers.join(", ") };
         print_line(format_args!(
@@ -154,22 +158,24 @@ fn as_json(problem: &ConfigProblem) -> serde_json::Value {
     })
 }
 
-/// A workflow command: `::error file=…,line=…,col=…,title=…::…`, one line whatever the problem says.
+/// Formats a workflow command, `::error file=…,line=…,col=…,title=…::…`, always one line.
 fn github_annotation(problem: &ConfigProblem) -> String {
     let ConfigProblem { severity, file, line, column, path, message, hint, .. } = problem;
     let place = line.zip(*column).map_or(String::new(), |(line, column)| format!(",line={line},col={column}"));
     let title = if path.is_empty() { "configuration" } else { path };
     let hint = hint.as_ref().map_or(String::new(), |hint| format!("\nhint: {hint}"));
-    let (file, title, text) = (escape_property(file), escape_property(title), escape_data(&format!("{message}{hint}")));
+    let file = escape_property(file);
+    let title = escape_property(title);
+    let text = escape_data(&format!("{message}{hint}"));
     format!("::{} file={file}{place},title={title}::{text}", severity_name(*severity))
 }
 
-/// As `escapeData` of GitHub's toolkit (`@actions/core`) writes it.
+/// Escapes like `escapeData` of GitHub's toolkit (`@actions/core`).
 fn escape_data(text: &str) -> String {
     text.replace('%', "%25").replace('\r', "%0D").replace('\n', "%0A")
 }
 
-/// As its `escapeProperty` does.
+/// Escapes like `escapeProperty` of the same toolkit.
 fn escape_property(text: &str) -> String {
     escape_data(text).replace(':', "%3A").replace(',', "%2C")
 }

@@ -1,22 +1,22 @@
-//! `diglot completions`: what a shell has to know to complete our command line.
+//! `diglot completions`: shell completion scripts.
 
-use super::{CliExit, print_line};
+use super::output::{CliExit, print_line};
 use clap_complete::{Shell, generate};
 
 #[derive(clap::Args)]
-#[command(after_help = "stdout is a script for that shell:\n  \
+#[command(after_help = "Prints the script to stdout:\n  \
                   diglot completions bash > ~/.local/share/bash-completion/completions/diglot\n  \
                   diglot completions zsh > \"${fpath[1]}/_diglot\"\n  \
                   diglot completions fish > ~/.config/fish/completions/diglot.fish")]
 pub(super) struct CompletionsArgs {
-    /// Whose command line
+    /// Shell of the script
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Prints the script for `command`, which is the whole command line.
+/// Prints the completion script of `command`, the command line of the binary.
 pub(super) fn run(arguments: &CompletionsArgs, mut command: clap::Command) -> CliExit {
-    // By way of memory: the generator panics where the reader of stdout has left.
+    // Into memory first: the generator panics when stdout is closed.
     let mut script = Vec::new();
     generate(arguments.shell, &mut command, "diglot", &mut script);
     print_line(String::from_utf8_lossy(&script).trim_end());

@@ -1,26 +1,26 @@
-//! `diglot config`: a configuration as it is in effect.
+//! `diglot config`: prints the effective configuration.
 
-use super::{CliExit, print_error, print_line};
+use super::output::{CliExit, print_error, print_line};
 use crate::config::effective;
 use std::path::PathBuf;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "stdout is YAML: what the file says and every default, in the order of config/diglot.yaml. Values stay as they\n\
-                  were written, ${NAME} too; secrets are shown as ***, of digests their beginning. So it can be read, compared\n\
-                  and sent to others, but what was masked has to be filled in before it can be used. Names of files are made\n\
-                  absolute, unless they hold a ${NAME}: those still start at the folder of the file.\n\
+    after_help = "Prints the file's values and all defaults as YAML, in the order of config/diglot.yaml. Values are printed as\n\
+                  written, including ${NAME}. Secrets are printed as ***, digests shortened, so that the output can be shared\n\
+                  and compared; fill in masked values before you use it. File names are made absolute, except those with a\n\
+                  ${NAME}, which stay relative to the folder of the file.\n\
                   \n  \
                   diglot config diglot.yaml | diff - <(diglot config next.yaml)\n  \
                   diglot config diglot.yaml --format json | jq '.routes[].upstream'\n\
                   \n\
-                  Exit codes: 0 ok, 2 usage, 78 bad configuration, with all that is wrong with it on stderr."
+                  Exit codes: 0 ok, 2 usage, 78 invalid configuration, with all problems on stderr."
 )]
 pub(super) struct ConfigArgs {
     /// Configuration file
     file: PathBuf,
 
-    /// How it is printed
+    /// Output format
     #[arg(long, value_enum, default_value_t = ConfigFormat::Yaml)]
     format: ConfigFormat,
 }

@@ -1,6 +1,7 @@
-//! `diglot demo`: a gateway with agents of its own, and what to type at it.
+//! `diglot demo`: runs a gateway with built-in agents, and prints requests to try.
 
-use super::{CliExit, print_error, print_line, serve};
+use super::output::{CliExit, print_error, print_line};
+use super::serve;
 use crate::app::{App, StartError, StartMode};
 use crate::config::load;
 use crate::demo::{self, DemoAgent};
@@ -10,18 +11,17 @@ use std::time::Duration;
 
 #[derive(clap::Args)]
 pub(super) struct DemoArgs {
-    /// Address of the gateway; port 0 takes a free one
+    /// Address of the gateway; port 0 chooses a free port
     #[arg(long, default_value = "127.0.0.1:8787", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// Address of /livez, /readyz and /metrics
     #[arg(long, default_value = "127.0.0.1:8788", value_name = "ADDRESS")]
     status: SocketAddr,
-    /// Milliseconds between two events of the agents
+    /// Milliseconds between two events of an agent
     #[arg(long, default_value_t = 40, value_name = "MS")]
     pace: u64,
 }
 
-/// One route of the demo.
 struct DemoRoute {
     name: &'static str,
     agent: DemoAgent,
@@ -116,7 +116,7 @@ fn bind_demo(arguments: &DemoArgs) -> Result<App, Box<dyn std::error::Error>> {
     Ok(App::bind(config, None, StartMode::NewSockets)?)
 }
 
-/// The demo has no configuration to change: an address that is taken is named by the option that moves it.
+/// Describes a failed start. The demo has no configuration file, so an occupied address is named by its option.
 fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
     let Some(StartError::Bind { plane, address, error }) = error.downcast_ref() else { return error.to_string() };
     let option = if *plane == "data" { "--listen" } else { "--status" };
@@ -126,7 +126,7 @@ fn describe_start_error(error: &(dyn std::error::Error + 'static)) -> String {
     )
 }
 
-/// Serves every agent on a free port of its own, on threads that end with the process.
+/// Serves each agent on its own free port, on threads that end with the process.
 fn spawn_agents(pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let mut addresses = Vec::new();
@@ -135,7 +135,7 @@ fn spawn_agents(pace: Duration) -> std::io::Result<Vec<SocketAddr>> {
         addresses.push(listener.local_addr()?);
         runtime.spawn(demo::serve(listener, demo::router(row.agent, pace), std::future::pending()));
     }
-    // The gateway blocks the main thread until the end, so the agents' runtime lives on one of its own.
+    // The gateway blocks the main thread, so the agents' runtime gets its own.
     std::thread::spawn(move || runtime.block_on(std::future::pending::<()>()));
     Ok(addresses)
 }
@@ -154,7 +154,7 @@ fn config_text(arguments: &DemoArgs, agents: &[SocketAddr]) -> String {
     text
 }
 
-/// Prints what runs where. `route NAME URL` and `status URL` are for programs too.
+/// Prints the addresses. Programs may parse the lines `route NAME URL` and `status URL`.
 fn print_routes(arguments: &DemoArgs, app: &App) {
     let data = app.data_address().unwrap_or(arguments.listen);
     print_line("diglot demo: a gateway and its agents on this machine. Ctrl-C ends it.\n");
@@ -171,7 +171,7 @@ fn print_routes(arguments: &DemoArgs, app: &App) {
     }
 }
 
-/// A command that can be pasted into a shell.
+/// Returns a shell command.
 fn curl_command(data: SocketAddr, name: &str) -> String {
     format!(
         "curl -N http://{data}/{name} -H 'Content-Type: application/json' -d \

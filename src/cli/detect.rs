@@ -1,13 +1,13 @@
-//! `diglot detect`: which dialect a recording is in.
+//! `diglot detect`: detects the dialect of a recording.
 
-use super::recording_reader::{EventPosition, ProtobufInput, RecordingReader};
-use super::{CliExit, print_error, print_line};
+use super::input;
+use super::input_framing::ProtobufInput;
+use super::output::{CliExit, print_error, print_line};
+use super::recording_reader::{EventPosition, RecordingReader};
 use crate::dialect::{MemberCase, PeerDialect, TextFormat};
 use crate::translate::detect;
 use std::convert::Infallible;
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(super) struct DetectArgs {
@@ -21,20 +21,14 @@ pub(super) struct DetectArgs {
 
 pub(super) fn run(arguments: &DetectArgs) -> CliExit {
     let file = arguments.file.display();
-    let mut bytes = Vec::new();
-    let read = if arguments.file == Path::new("-") {
-        io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        File::open(&arguments.file).and_then(|mut file| file.read_to_end(&mut bytes))
+    let bytes = match input::read_all(&arguments.file) {
+        Ok(bytes) => bytes,
+        Err(failure) => return failure.report(&arguments.file, CliExit::Ok),
     };
-    if let Err(error) = read {
-        print_error(format_args!("{file}: {error}"));
-        return CliExit::Unavailable;
-    }
     if arguments.request {
         let body = String::from_utf8_lossy(&bytes);
         if crate::codec::json::parse_object(body.trim()).is_err() {
-            print_error(format_args!("{file}: the request is no JSON object"));
+            print_error(format_args!("{file}: the request must be a JSON object"));
             return CliExit::Problems;
         }
         let found = detect::detect_request(body.trim());
@@ -51,26 +45,27 @@ pub(super) fn run(arguments: &DetectArgs) -> CliExit {
         print_error(format_args!("{file}: no event found: the input is neither an event stream nor NDJSON"));
         return CliExit::Problems;
     }
-    let (found, seen) = detect::detect_stream(events.iter().map(String::as_str));
+    let (found, signs) = detect::detect_stream(events.iter().map(String::as_str));
     if !print_line(format_args!("{}: {}", side_name(found.peer), found.evidence)) {
         return CliExit::Ok;
     }
-    for (at, sign) in seen {
-        if !print_line(format_args!("  event {}: {}: {}", at + 1, sign.dialect.name, sign.description)) {
+    for (index, sign) in signs {
+        if !print_line(format_args!("  event {}: {}: {}", index + 1, sign.dialect.name, sign.description)) {
             return CliExit::Ok;
         }
     }
     CliExit::Ok
 }
 
-/// The data of every event.
+/// Returns the data of every event.
 fn read_events(bytes: &[u8]) -> Vec<String> {
-    let (mut recording, mut events) = (RecordingReader::new(ProtobufInput::Never), Vec::new());
+    let mut recording = RecordingReader::new(ProtobufInput::Never);
+    let mut events = Vec::new();
     let mut each = |_: EventPosition, data: &str| -> Result<(), Infallible> {
         events.push(data.to_owned());
         Ok(())
     };
-    // What is behind a frame that is too large tells nothing.
+    // Nothing can be read after an oversized frame.
     if recording.push(bytes, &mut each).is_ok() {
         let _ = recording.finish(&mut each);
     }
@@ -78,7 +73,7 @@ fn read_events(bytes: &[u8]) -> Vec<String> {
     events
 }
 
-/// A side as the command line takes it.
+/// Formats a dialect with its options as command lines accept it.
 fn side_name(side: PeerDialect) -> String {
     let mut options = Vec::new();
     if side.text_format == TextFormat::Blocks {

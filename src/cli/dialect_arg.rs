@@ -1,21 +1,21 @@
-//! A dialect on the command line: `hai`, or with options `hai:blocks,snake`.
+//! Dialect arguments of the command line: `hai`, or with options `hai:blocks,snake`.
 
 use crate::dialect::{self, INTERRUPT_TOOL, OPTION_CHOICES, PeerDialect, ToolName};
 
-/// What `--help` says about a dialect argument.
+/// Returns the `--help` text of a dialect argument.
 #[must_use]
 pub(super) fn dialect_help() -> String {
     let names: Vec<&str> = dialect::ALL.iter().map(|dialect| dialect.name).collect();
     format!(
-        "{}; options behind a colon: hai:blocks,snake (or string, camel), ag-ui-0:pin=0.0.45, ag-ui-snake:timestamp=s, hai:{INTERRUPT_TOOL}=NAME",
+        "{}; options after a colon: hai:blocks,snake (or string, camel), ag-ui-0:pin=0.0.45, ag-ui-snake:timestamp=s, hai:{INTERRUPT_TOOL}=NAME",
         names.join(", ")
     )
 }
 
-/// Reads `NAME[:OPTION[,OPTION]]`, an option being a choice, or `NAME=CHOICE`.
+/// Parses `NAME[:OPTION[,OPTION]]`; an option is a choice or `NAME=CHOICE`.
 ///
 /// # Errors
-/// A sentence for the user.
+/// A message for clap to print.
 pub(super) fn parse_dialect(text: &str) -> Result<PeerDialect, String> {
     let (name, options) = text.split_once(':').unwrap_or((text, ""));
     let Some(dialect) = dialect::find_by_name(name) else {

@@ -1,6 +1,7 @@
-//! `diglot explain-route`: what would become of a request, and why.
+//! `diglot explain-route`: explains how the gateway would handle a request.
 
-use super::{CliExit, print_error, print_line};
+use super::input;
+use super::output::{CliExit, ReportFormat, print_error, print_line};
 use crate::config::load;
 use crate::guard::RequestPolicy;
 use crate::guard::dry_run::{GateReport, GateVerdict};
@@ -14,14 +15,13 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, header};
 use std::fmt::Write;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "Nothing is sent: no agent, issuer or Redis is asked, no quota is counted. What only they know is said to be open.\n\
-                  Secrets are shown as ***.\n\
+    after_help = "Sends nothing to agents, issuers or Redis, and counts no quota: results that depend on them are listed as open.\n\
+                  Secrets are printed as ***.\n\
                   \n  \
                   diglot explain-route diglot.yaml /agents/chat\n  \
                   diglot explain-route diglot.yaml /agents/chat --header 'authorization: Bearer x' --body run.json\n  \
@@ -29,38 +29,32 @@ use std::sync::Arc;
                   --header 'origin: https://app.example.com' --header 'access-control-request-method: POST'\n  \
                   diglot explain-route diglot.yaml /agents/chat/runs/r1/events --method GET --format json\n\
                   \n\
-                  Exit codes: 0 a route takes the request, even where it refuses it; 1 none does; 2 usage, 69 the body cannot be\n\
-                  read, 78 bad configuration."
+                  Exit codes: 0 a route matches the request, even if it refuses it; 1 no route matches; 2 usage; 69 the body cannot\n\
+                              be read; 78 invalid configuration."
 )]
 pub(super) struct ExplainRouteArgs {
     /// Configuration file
     #[arg(value_name = "FILE")]
     config: PathBuf,
 
-    /// The path that is asked for, such as /agents/chat
+    /// Path of the request, such as /agents/chat
     path: String,
 
-    /// The method that it is asked for with
+    /// Method of the request
     #[arg(long, short = 'X', default_value = "POST")]
     method: String,
 
-    /// A field of the request, such as 'origin: https://app.example.com'; may be repeated
+    /// Header of the request, such as 'origin: https://app.example.com'; may be repeated
     #[arg(long = "header", short = 'H', value_name = "NAME: VALUE")]
     headers: Vec<String>,
 
-    /// The body of the request, `-` for stdin; without it what the body tells is not said
+    /// Body of the request, `-` for stdin; without it, results that depend on the body are left out
     #[arg(long, value_name = "FILE")]
     body: Option<PathBuf>,
 
-    /// How it is said
-    #[arg(long, value_enum, default_value_t = ExplainRouteFormat::Text)]
-    format: ExplainRouteFormat,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ExplainRouteFormat {
-    Text,
-    Json,
+    /// Output format
+    #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
+    format: ReportFormat,
 }
 
 pub(super) fn run(arguments: &ExplainRouteArgs) -> CliExit {
@@ -71,19 +65,19 @@ pub(super) fn run(arguments: &ExplainRouteArgs) -> CliExit {
             return CliExit::Usage;
         }
     };
-    let body = match arguments.body.as_deref().map(read_body).transpose() {
-        Ok(body) => body,
-        Err(why) => {
-            print_error(why);
-            return CliExit::Unavailable;
-        }
+    let body = match &arguments.body {
+        None => None,
+        Some(file) => match input::read_all(file) {
+            Ok(bytes) => Some(Bytes::from(bytes)),
+            Err(failure) => return failure.report(file, CliExit::Unavailable),
+        },
     };
     match explain(&arguments.config, head, body) {
         Ok(explained) => {
             match arguments.format {
-                ExplainRouteFormat::Text => print_line(format_text(&explained).trim_end()),
-                // Plain data can always be written.
-                ExplainRouteFormat::Json => print_line(serde_json::to_string_pretty(&explained).unwrap_or_default()),
+                ReportFormat::Text => print_line(format_text(&explained).trim_end()),
+                // Serialising plain data cannot fail.
+                ReportFormat::Json => print_line(serde_json::to_string_pretty(&explained).unwrap_or_default()),
             };
             if is_routed(&explained) { CliExit::Ok } else { CliExit::Problems }
         }
@@ -94,7 +88,7 @@ pub(super) fn run(arguments: &ExplainRouteArgs) -> CliExit {
     }
 }
 
-/// Whether a route takes a request of this path and method.
+/// Returns whether a route has the request's path and method.
 fn is_routed(explained: &RouteExplanation) -> bool {
     match &explained.outcome {
         ExplainedOutcome::NoRoute(..) => false,
@@ -108,7 +102,7 @@ fn request_head(arguments: &ExplainRouteArgs) -> Result<Parts, String> {
     let mut has_host = false;
     for field in &arguments.headers {
         let Some((name, value)) = field.split_once(':') else {
-            return Err(format!("`{field}` is no field: write NAME: VALUE"));
+            return Err(format!("`{field}` is not a header: write NAME: VALUE"));
         };
         has_host |= name.trim().eq_ignore_ascii_case("host");
         request = request.header(name.trim(), value.trim());
@@ -116,18 +110,8 @@ fn request_head(arguments: &ExplainRouteArgs) -> Result<Parts, String> {
     if !has_host {
         request = request.header(header::HOST, "localhost");
     }
-    let request = request.body(()).map_err(|error| format!("this is no request: {error}"))?;
+    let request = request.body(()).map_err(|error| format!("invalid request: {error}"))?;
     Ok(request.into_parts().0)
-}
-
-fn read_body(path: &Path) -> Result<Bytes, String> {
-    let mut bytes = Vec::new();
-    let read = if path == Path::new("-") {
-        std::io::stdin().lock().read_to_end(&mut bytes)
-    } else {
-        std::fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes))
-    };
-    read.map(|_| bytes.into()).map_err(|error| format!("{}: {error}", path.display()))
 }
 
 fn explain(config: &Path, head: Parts, body: Option<Bytes>) -> Result<RouteExplanation, String> {
@@ -141,10 +125,6 @@ fn explain(config: &Path, head: Parts, body: Option<Bytes>) -> Result<RouteExpla
 
 fn format_text(explained: &RouteExplanation) -> String {
     let mut out = format!("{} {}\n", explained.method, explained.path);
-    let line = |out: &mut String, key: &str, says: &str| {
-        // Writing into memory cannot fail.
-        let _ = writeln!(out, "  {key:<18} {says}");
-    };
     match &explained.outcome {
         ExplainedOutcome::Answered(what) => {
             line(&mut out, "outcome", &format!("answered by the gateway itself: {what}"))
@@ -163,42 +143,48 @@ fn format_text(explained: &RouteExplanation) -> String {
             line(&mut out, "hint", hint);
         }
     }
-    if let Some(leads) = &explained.route {
-        format_route(&mut out, leads, &line);
+    if let Some(route) = &explained.route {
+        format_route(&mut out, route);
     }
     out
 }
 
-fn format_route(out: &mut String, leads: &ExplainedRoute, line: &impl Fn(&mut String, &str, &str)) {
-    line(out, "route", &format!("{}, at {}", leads.name, leads.path));
-    line(out, "wants", leads.errand);
-    line(out, "client", &format_dialect(&leads.client));
-    line(out, "agent", &format_dialect(&leads.agent));
-    if let Some(answer) = leads.answer {
+/// Writes `  key  value`, with the values aligned.
+fn line(out: &mut String, key: &str, value: &str) {
+    // Writing into memory cannot fail.
+    let _ = writeln!(out, "  {key:<18} {value}");
+}
+
+fn format_route(out: &mut String, route: &ExplainedRoute) {
+    line(out, "route", &format!("{}, at {}", route.name, route.path));
+    line(out, "wants", route.purpose);
+    line(out, "client", &format_dialect(&route.client));
+    line(out, "agent", &format_dialect(&route.agent));
+    if let Some(answer) = route.answer {
         line(out, "answer", answer);
     }
-    for (name, value) in leads.preflight.iter().flatten() {
+    for (name, value) in route.preflight.iter().flatten() {
         line(out, "preflight", &format!("{name}: {value}"));
     }
-    // A preflight is answered before them, and no run comes of it.
-    if leads.preflight.is_some() {
+    // A preflight request is answered before the gates and starts no run.
+    if route.preflight.is_some() {
         return;
     }
     out.push_str("gates, in their order\n");
-    for gate in &leads.gates {
+    for gate in &route.gates {
         line(out, gate.gate, &format_verdict(gate));
         gate.wants.iter().for_each(|wants| line(out, "", &format!("wants {wants}")));
     }
-    for step in &leads.agent_gets {
-        format_agent_request(out, step, line);
+    for step in &route.agent_gets {
+        format_agent_request(out, step);
     }
     out.push_str("what holds for the run\n");
-    for (key, value) in &leads.settings {
+    for (key, value) in &route.settings {
         let _ = writeln!(out, "  {key}: {value}");
     }
 }
 
-fn format_agent_request(out: &mut String, step: &ExplainedRequest, line: &impl Fn(&mut String, &str, &str)) {
+fn format_agent_request(out: &mut String, step: &ExplainedRequest) {
     out.push_str("the agent gets\n");
     for (index, url) in step.urls.iter().enumerate() {
         line(out, if index == 0 { &step.method } else { "or at" }, url);
@@ -221,10 +207,12 @@ fn format_verdict(gate: &GateReport) -> String {
     }
 }
 
-fn format_dialect(speaks: &ExplainedDialect) -> String {
-    match (speaks.told, speaks.told_by) {
-        (Some(told), Some(by)) => format!("{}: {told}, since {by}", speaks.configured),
-        _ if speaks.configured == crate::dialect::AUTO => format!("{}: what is said tells it", speaks.configured),
-        _ => speaks.configured.to_owned(),
+fn format_dialect(dialect: &ExplainedDialect) -> String {
+    match (dialect.detected, dialect.detected_by) {
+        (Some(detected), Some(evidence)) => format!("{}: {detected}, since {evidence}", dialect.configured),
+        _ if dialect.configured == crate::dialect::AUTO => {
+            format!("{}: detected from the traffic", dialect.configured)
+        }
+        _ => dialect.configured.to_owned(),
     }
 }

@@ -1,7 +1,7 @@
-//! How a recording that is verified is framed: server-sent events, one JSON event a line, or AG-UI's protobuf.
+//! The framing of recorded input: server-sent events (SSE), one JSON event per line (NDJSON), or AG-UI's protobuf.
 //!
-//! Bytes of an event stream are handed on as they are: the verifier cuts them as the real client does, which
-//! [`super::recording`] does not.
+//! SSE bytes are passed on unchanged: `verify` splits them like the real client does, the other commands with
+//! [`crate::codec::sse`].
 
 use crate::codec::proto;
 use crate::codec::sse::SseLimits;
@@ -10,107 +10,165 @@ use std::borrow::Cow;
 /// U+FEFF in UTF-8, which some editors put before a text.
 const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
 
-/// How the input is framed, across the pieces in which it is read. Its first byte that is neither blank nor of a BOM
-/// decides, once.
+/// Whether the input may be protobuf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ProtobufInput {
+    Never,
+    /// if its first byte is NUL
+    Detect,
+    Always,
+}
+
+/// Detects the framing once, by the first byte that is neither white space nor part of a BOM, and splits NDJSON and protobuf.
 #[derive(Debug)]
-pub(super) enum VerifyFraming {
-    /// nothing but blanks and a BOM so far
+pub(super) struct InputFraming {
+    protobuf: ProtobufInput,
+    state: FramingState,
+}
+
+#[derive(Debug)]
+enum FramingState {
+    /// no byte yet
+    Start,
+    /// only white space and a BOM so far
     Unknown,
     Sse,
     Ndjson {
-        /// the line that is not whole yet
+        /// the incomplete line
         line: Vec<u8>,
-        /// whether the byte before was CR, so that LF belongs to it
+        /// whether the last byte was CR, so that LF belongs to it
         after_cr: bool,
     },
     Proto(proto::ProtoDecoder),
 }
 
-/// What there is to take.
+/// A part of the input.
 #[derive(Debug)]
 pub(super) enum InputPiece<'a> {
-    /// bytes of an event stream, cut anywhere
+    /// bytes of an event stream, split anywhere
     Bytes(&'a [u8]),
-    /// a line of NDJSON, without its line end; may be blank
+    /// a line of NDJSON without its line end; may be blank
     Line(Cow<'a, str>),
-    /// a message of protobuf, as JSON
-    Message(String),
-    /// a frame of protobuf that is too large; nothing behind it can be read
-    TooLarge,
+    /// a protobuf message as JSON
+    Message {
+        text: String,
+        /// content parts without a name here, which were left out
+        dropped: usize,
+    },
+    /// a protobuf frame above the limit in bytes; nothing after it can be read
+    TooLarge { limit: usize },
 }
 
-impl VerifyFraming {
-    /// Takes bytes as they were read.
+impl InputFraming {
+    pub(super) fn new(protobuf: ProtobufInput) -> Self {
+        let state = if protobuf == ProtobufInput::Always { FramingState::new_proto() } else { FramingState::Start };
+        InputFraming { protobuf, state }
+    }
+
+    /// Returns whether the input is SSE, as far as it was read.
+    pub(super) fn is_event_stream(&self) -> bool {
+        matches!(self.state, FramingState::Start | FramingState::Unknown | FramingState::Sse)
+    }
+
+    /// Passes the pieces of `bytes` to `each`.
     ///
     /// # Errors
-    /// The first that `each` gives.
-    pub(crate) fn push<E>(
+    /// The first error of `each`.
+    pub(super) fn push<E>(
         &mut self,
-        bytes: &[u8],
+        mut bytes: &[u8],
         each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut bytes = bytes;
-        if matches!(self, VerifyFraming::Unknown) {
-            let first = bytes.iter().position(|byte| !byte.is_ascii_whitespace() && !BOM.contains(byte));
-            // A line of SSE that anybody reads never begins with a brace: that would be the name of a field. The length of a
-            // frame of protobuf is below 2^24, and no text begins with NUL.
-            match first.map(|first| bytes.split_at(first)) {
-                Some(([], [0, ..])) => {
-                    *self = VerifyFraming::Proto(proto::ProtoDecoder::new(SseLimits::default().frame))
+        // The length of a frame is below 2^24, and no text begins with NUL.
+        if matches!(self.state, FramingState::Start) && !bytes.is_empty() {
+            let is_proto = self.protobuf == ProtobufInput::Detect && bytes[0] == 0;
+            self.state = if is_proto { FramingState::new_proto() } else { FramingState::Unknown };
+        }
+        if matches!(self.state, FramingState::Unknown) {
+            match bytes.iter().position(is_text) {
+                // A line of SSE that means something never begins with a brace: that would be the name of a field.
+                Some(first) if bytes[first] == b'{' => {
+                    each(InputPiece::Bytes(&bytes[..first]))?;
+                    bytes = &bytes[first..];
+                    self.state = FramingState::Ndjson { line: Vec::new(), after_cr: false };
                 }
-                Some((before, line @ [b'{', ..])) => {
-                    each(InputPiece::Bytes(before))?;
-                    (*self, bytes) = (VerifyFraming::Ndjson { line: Vec::new(), after_cr: false }, line);
-                }
-                Some(_) => *self = VerifyFraming::Sse,
+                Some(_) => self.state = FramingState::Sse,
                 None => {}
             }
         }
-        match self {
-            // What came first belongs to the line of SSE that may come behind it, and is nothing otherwise.
-            VerifyFraming::Unknown | VerifyFraming::Sse => each(InputPiece::Bytes(bytes)),
-            VerifyFraming::Ndjson { line, after_cr } => {
-                for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
-                    // CR LF is one line end.
-                    let rest_of_end = std::mem::replace(after_cr, part.ends_with(b"\r")) && part == b"\n";
-                    line.extend_from_slice(part);
-                    if !rest_of_end && matches!(part, [.., b'\n' | b'\r']) {
-                        line.pop();
-                        each(InputPiece::Line(String::from_utf8_lossy(line)))?;
-                    }
-                    if matches!(part, [.., b'\n' | b'\r']) {
-                        line.clear();
-                    }
-                }
-                Ok(())
-            }
-            VerifyFraming::Proto(decoder) => loop {
-                match decoder.next(&mut bytes) {
-                    proto::ProtoStep::More => return Ok(()),
-                    proto::ProtoStep::Event { text, .. } => each(InputPiece::Message(text))?,
-                    proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
-                        each(InputPiece::Message(proto::to_data_url(&message)))?;
-                    }
-                    proto::ProtoStep::Failed(proto::ProtoError::FrameTooLarge { .. }) => {
-                        return each(InputPiece::TooLarge);
-                    }
-                }
-            },
+        match &mut self.state {
+            // The bytes before the first text belong to the first line of SSE; other framings ignore them.
+            FramingState::Start | FramingState::Unknown | FramingState::Sse => each(InputPiece::Bytes(bytes)),
+            FramingState::Ndjson { line, after_cr } => push_ndjson(line, after_cr, bytes, each),
+            FramingState::Proto(decoder) => push_proto(decoder, bytes, each),
         }
     }
 
-    /// The input has ended; its last line may lack its line end.
+    /// Ends the input, whose last line may lack its line end.
     ///
     /// # Errors
-    /// What `each` gives.
-    pub(crate) fn finish<E>(&self, each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
-        match self {
-            VerifyFraming::Ndjson { line, .. } if !line.is_empty() => {
+    /// The error of `each`.
+    pub(super) fn finish<E>(&self, each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>) -> Result<(), E> {
+        match &self.state {
+            FramingState::Ndjson { line, .. } if !line.is_empty() => {
                 each(InputPiece::Line(String::from_utf8_lossy(line)))
             }
+            // A truncated protobuf frame is ignored.
             _ => Ok(()),
         }
     }
+}
+
+impl FramingState {
+    fn new_proto() -> Self {
+        FramingState::Proto(proto::ProtoDecoder::new(SseLimits::default().frame))
+    }
+}
+
+fn push_ndjson<E>(
+    line: &mut Vec<u8>,
+    after_cr: &mut bool,
+    bytes: &[u8],
+    each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    for part in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
+        // CR LF is one line end.
+        if std::mem::replace(after_cr, part.ends_with(b"\r")) && part == b"\n" {
+            continue;
+        }
+        line.extend_from_slice(part);
+        if matches!(part, [.., b'\n' | b'\r']) {
+            line.pop();
+            each(InputPiece::Line(String::from_utf8_lossy(line)))?;
+            line.clear();
+        }
+    }
+    Ok(())
+}
+
+fn push_proto<E>(
+    decoder: &mut proto::ProtoDecoder,
+    mut bytes: &[u8],
+    each: &mut impl FnMut(InputPiece<'_>) -> Result<(), E>,
+) -> Result<(), E> {
+    loop {
+        match decoder.next(&mut bytes) {
+            proto::ProtoStep::More => return Ok(()),
+            proto::ProtoStep::Event { text, dropped } => each(InputPiece::Message { text, dropped })?,
+            // Passed on as a data URL, like a malformed frame of SSE.
+            proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
+                each(InputPiece::Message { text: proto::to_data_url(&message), dropped: 0 })?;
+            }
+            proto::ProtoStep::Failed(proto::ProtoError::FrameTooLarge { limit }) => {
+                return each(InputPiece::TooLarge { limit });
+            }
+        }
+    }
+}
+
+/// Returns whether a byte is neither white space nor part of a BOM.
+pub(super) fn is_text(byte: &u8) -> bool {
+    !byte.is_ascii_whitespace() && !BOM.contains(byte)
 }
 
 #[cfg(test)]
@@ -132,10 +190,12 @@ mod tests {
             stream.push_event(event, 0, &mut bytes).expect("no limit is near");
         }
         for cut in 0..=bytes.len() {
-            let (mut form, mut verifier, mut findings) = (VerifyFraming::Unknown, Verifier::new(side()), Vec::new());
+            let mut framing = InputFraming::new(ProtobufInput::Detect);
+            let mut verifier = Verifier::new(side());
+            let mut findings = Vec::new();
             for piece in [&bytes[..cut], &bytes[cut..]] {
-                let taken = form.push(piece, &mut |piece| match piece {
-                    InputPiece::Message(text) => {
+                let taken = framing.push(piece, &mut |piece| match piece {
+                    InputPiece::Message { text, .. } => {
                         verifier.push_message(&text, &mut findings);
                         Ok(())
                     }

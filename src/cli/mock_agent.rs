@@ -1,6 +1,6 @@
-//! `diglot mock-agent`: one of the demo's agents alone, for tests and for trying a gateway.
+//! `diglot mock-agent`: runs one of the demo agents, for tests.
 
-use super::{CliExit, print_error, print_line};
+use super::output::{CliExit, print_error, print_line};
 use crate::demo::{self, DemoAgent};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,13 +8,13 @@ use tokio::signal::unix::{SignalKind, signal};
 
 #[derive(clap::Args)]
 pub(super) struct MockAgentArgs {
-    /// What the agent speaks
+    /// Dialect of the agent
     #[arg(long, value_enum)]
     dialect: MockDialect,
-    /// How a HAI agent writes text
+    /// Text format of a HAI agent
     #[arg(long, value_enum, default_value_t = MockContent::String)]
     content: MockContent,
-    /// Address to listen on; port 0 takes a free one
+    /// Address to listen on; port 0 chooses a free port
     #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
     listen: SocketAddr,
     /// Milliseconds between two events

@@ -1,5 +1,7 @@
-//! Commands, one file each (`explain` and `recording` belong to `translate`, `local` to `drain` and `reload`). stdout is data, stderr is log and complaint;
-//! a closed pipe ends a command quietly.
+//! The commands, one file each. `output` and `input` are shared; `local_gateway` belongs to `drain` and `reload`,
+//! `translate_explain`, `recording_reader` and `input_framing` to the commands that read recordings.
+//!
+//! stdout has the data, stderr has logs and errors; a command ends quietly when stdout is closed.
 
 mod check;
 mod completions;
@@ -10,9 +12,11 @@ mod dialect_arg;
 mod drain;
 mod explain_route;
 mod healthcheck;
+mod input;
 mod input_framing;
 mod local_gateway;
 mod mock_agent;
+mod output;
 mod recording_reader;
 mod reload;
 mod schema;
@@ -24,41 +28,20 @@ mod verify;
 
 mod version;
 
+use self::output::CliExit;
 use clap::{CommandFactory, Parser, Subcommand};
-use std::fmt::Display;
-use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Ways for a command to end, by the conventions of `sysexits.h` where there is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CliExit {
-    /// everything is as it should be
-    Ok = 0,
-    /// problems were found, or a run failed
-    Problems = 1,
-    /// the command line cannot be understood
-    Usage = 2,
-    /// something that is needed cannot be had: a port, a file
-    Unavailable = 69,
-    /// the configuration is wrong
-    Config = 78,
-}
-
-impl From<CliExit> for ExitCode {
-    fn from(exit: CliExit) -> Self {
-        ExitCode::from(exit as u8)
-    }
-}
-
-/// Diglot stands between agents and their user interfaces and translates between the dialects of AG-UI and HAI that they
-/// speak, both ways, event by event.
+/// Gateway between AI agents and their user interfaces. Translates between the dialects of AG-UI and HAI, in both directions,
+/// event by event
 #[derive(Parser)]
 #[command(
     name = "diglot",
     version,
     propagate_version = true,
-    after_help = "Exit codes: 0 ok, 1 problems found or run failed, 2 usage, 69 unavailable (port, input), 78 bad configuration.\n\
-                  DIGLOT_LOG sets what is logged to stderr (default: info)."
+    after_help = "Exit codes: 0 ok, 1 problems found or run failed, 2 usage, 69 unavailable (port, input), 78 invalid \
+                  configuration.\n\
+                  DIGLOT_LOG sets the log level on stderr (default: info)."
 )]
 struct CliArgs {
     #[command(subcommand)]
@@ -69,35 +52,35 @@ struct CliArgs {
 enum CliCommand {
     /// Run the gateway
     Serve(serve::ServeArgs),
-    /// Let the gateway on this machine end when its runs have
+    /// Shut down the gateway on this machine when its runs have ended
     Drain(drain::DrainArgs),
-    /// Have the gateway on this machine read its configuration again
+    /// Reload the configuration of the gateway on this machine
     Reload(reload::ReloadArgs),
-    /// Say whether a gateway is well, for health checks of containers
+    /// Check whether a gateway is healthy, for container health checks
     Healthcheck(healthcheck::HealthcheckArgs),
-    /// Run a gateway with agents of its own, to try it: no configuration, no network
+    /// Run a gateway with built-in agents, to try it without configuration or network
     Demo(demo::DemoArgs),
-    /// Say what is wrong with a configuration file, and who may call its routes
+    /// Check configuration files, and list who may call their routes
     Check(check::CheckArgs),
-    /// Print a configuration with all defaults, and without its secrets
+    /// Print a configuration with all defaults and masked secrets
     Config(config::ConfigArgs),
     /// Print the JSON Schema of the configuration, for editors
     Schema(schema::SchemaArgs),
-    /// Say what would become of a request: its route, what is asked of it, and what the agent gets
+    /// Explain how the gateway would handle a request: its route, its checks and the request to the agent
     ExplainRoute(explain_route::ExplainRouteArgs),
     /// Translate a recorded stream or request, offline
     Translate(Box<translate::TranslateArgs>),
-    /// Say whether the real client would accept a recorded stream, and what else is wrong with it
+    /// Check whether the AG-UI client would accept a recorded stream, and list its violations
     Verify(verify::VerifyArgs),
-    /// Name the dialect of a recorded stream or request, and say what tells it
+    /// Detect the dialect of a recorded stream or request
     Detect(detect::DetectArgs),
-    /// Make tokens and API keys to try a gateway with
+    /// Create tokens and API keys for testing
     Token(Box<token::TokenArgs>),
-    /// Run one of the demo's agents alone
+    /// Run one of the demo agents
     MockAgent(mock_agent::MockAgentArgs),
-    /// Print a script that completes this command line in a shell
+    /// Print a shell completion script
     Completions(completions::CompletionsArgs),
-    /// Print which build this is
+    /// Print the version and build
     Version,
 }
 
@@ -124,22 +107,10 @@ pub fn main() -> ExitCode {
             CliCommand::Version => version::run(),
         },
         Err(error) => {
-            // `--help` and `--version` come this way too, for stdout and with success.
+            // `--help` and `--version` too are errors here, with stdout and exit code 0.
             let _ = error.print();
             if error.use_stderr() { CliExit::Usage } else { CliExit::Ok }
         }
     };
     exit.into()
-}
-
-/// Says on stderr why a command cannot go on.
-fn print_error(what: impl Display) {
-    // Nobody is left to tell when stderr is gone.
-    let _ = writeln!(io::stderr(), "diglot: {what}");
-}
-
-/// Prints a line of data at once. `false` when the reader of stdout has left.
-fn print_line(line: impl Display) -> bool {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
 }

@@ -1,25 +1,22 @@
-//! A recorded stream: SSE, NDJSON or AG-UI's protobuf, read as it comes, each event with its number and its line.
+//! Reads a recorded stream (SSE, NDJSON or AG-UI's protobuf) as it arrives, each event with its number and line.
 
-use crate::codec::proto;
-use crate::codec::sse::{SseDecoder, SseError, SseLimits, SseStep};
+use super::input_framing::{InputFraming, InputPiece, ProtobufInput, is_text};
+use crate::codec::sse::{SseDecoder, SseError, SseStep};
 use std::fmt;
 
-/// U+FEFF in UTF-8, which some editors put before a text.
-const BOM: [u8; 3] = [0xEF, 0xBB, 0xBF];
-
-/// Where an event stands.
+/// The position of an event in its recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct EventPosition {
-    /// its number, from 1 on
+    /// its number, from 1
     pub(crate) event: usize,
-    /// its first line, from 1 on; 0 in protobuf, which has none
+    /// its first line, from 1; 0 in protobuf, which has no lines
     pub(crate) line: usize,
-    /// parts of its content that have no name here and were left out; protobuf alone
+    /// content parts without a name here, which were left out; protobuf alone
     pub(crate) dropped: usize,
 }
 
 impl fmt::Display for EventPosition {
-    /// What is put behind the name of the file.
+    /// Writes the position as a suffix of the file name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             EventPosition { event, line: 0, .. } => write!(f, ": event {event}"),
@@ -28,41 +25,36 @@ impl fmt::Display for EventPosition {
     }
 }
 
-/// Whether a recording may be in protobuf.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProtobufInput {
-    Never,
-    /// if its first byte says so
-    Detect,
-    Always,
-}
-
-/// Why reading stopped.
+/// The reason why reading stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ReadStop<E> {
-    /// the framing
     Framing(SseError),
-    /// whoever takes the events
+    /// the consumer returned an error
     Consumer(E),
 }
 
-/// The reading side of a recording.
 #[derive(Debug)]
 pub(super) struct RecordingReader {
-    framing: StreamFraming,
-    protobuf: ProtobufInput,
-    events: usize,
-    /// the line that is read, from 1 on
+    framing: InputFraming,
+    events: RecordedEventReader,
+}
+
+/// Decodes events and counts lines.
+#[derive(Debug)]
+struct RecordedEventReader {
+    decoder: SseDecoder,
+    /// events so far
+    count: usize,
+    /// the current line, from 1
     line: usize,
-    /// how much of it has been read
+    /// the part of the current line that was read
     line_progress: LineProgress,
-    /// whether the byte before was CR, so that LF belongs to it
+    /// whether the last byte was CR, so that LF belongs to it
     after_cr: bool,
-    /// the first line of the event that is read
+    /// the first line of the current event
     first_line: Option<usize>,
 }
 
-/// What of a line was read so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LineProgress {
     Empty,
@@ -71,106 +63,97 @@ enum LineProgress {
     Text,
 }
 
-/// How the input is framed, across the pieces in which it is read. Its first byte that is neither blank nor of a BOM
-/// decides, once.
-#[derive(Debug)]
-enum StreamFraming {
-    /// nothing but blanks and a BOM so far
-    Unknown(SseDecoder),
-    Sse(SseDecoder),
-    /// the line that is not whole yet
-    Ndjson(Vec<u8>),
-    Proto(proto::ProtoDecoder),
-}
-
 impl RecordingReader {
-    pub(crate) fn new(protobuf: ProtobufInput) -> Self {
-        let framing = match protobuf {
-            ProtobufInput::Always => StreamFraming::new_proto(),
-            ProtobufInput::Never | ProtobufInput::Detect => StreamFraming::Unknown(SseDecoder::default()),
-        };
-        RecordingReader {
-            framing,
-            protobuf,
-            events: 0,
+    pub(super) fn new(protobuf: ProtobufInput) -> Self {
+        let events = RecordedEventReader {
+            decoder: SseDecoder::default(),
+            count: 0,
             line: 1,
             line_progress: LineProgress::Empty,
             after_cr: false,
             first_line: None,
-        }
+        };
+        RecordingReader { framing: InputFraming::new(protobuf), events }
     }
 
-    /// Takes bytes as they were read, and gives each event that is whole to `taker`.
+    /// Passes each complete event of `bytes` to `consumer`.
     ///
     /// # Errors
-    /// When a frame is over the limit, or `taker` has enough.
-    pub(crate) fn push<E>(
+    /// A frame is above the limit, or `consumer` returned an error.
+    pub(super) fn push<E>(
         &mut self,
         bytes: &[u8],
-        taker: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
+        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
     ) -> Result<(), ReadStop<E>> {
-        let begins = self.line == 1
-            && self.line_progress == LineProgress::Empty
-            && matches!(self.framing, StreamFraming::Unknown(_));
-        // The length of a frame is below 2^24, and no text begins with NUL.
-        if begins && self.protobuf == ProtobufInput::Detect && bytes.first() == Some(&0) {
-            self.framing = StreamFraming::new_proto();
-        }
-        if let StreamFraming::Proto(decoder) = &mut self.framing {
-            return push_proto(decoder, bytes, &mut self.events, taker);
-        }
-        for line in bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
-            let line = self.detect_framing(line);
-            self.push_line_part(line, taker)?;
-        }
-        Ok(())
+        let RecordingReader { framing, events } = self;
+        framing.push(bytes, &mut |piece| events.push_piece(piece, consumer))
     }
 
-    /// The input has ended; its last event may lack its line end.
+    /// Ends the input, whose last event may lack its line end.
     ///
     /// # Errors
-    /// As [`Recording::push`].
-    pub(crate) fn finish<E>(
-        mut self,
-        taker: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
+    /// Like [`RecordingReader::push`].
+    pub(super) fn finish<E>(
+        self,
+        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
     ) -> Result<(), ReadStop<E>> {
-        let place = self.position();
-        match &mut self.framing {
-            StreamFraming::Ndjson(line) => emit_line(place, line, taker),
-            // A frame that is cut is none.
-            StreamFraming::Proto(_) => Ok(()),
-            StreamFraming::Unknown(decoder) | StreamFraming::Sse(decoder) => loop {
-                match decoder.finish() {
-                    SseStep::More => return Ok(()),
-                    SseStep::Frame(frame) => taker(place, &frame.data).map_err(ReadStop::Consumer)?,
-                    SseStep::Failed(fault) => return Err(ReadStop::Framing(fault)),
-                }
-            },
+        let RecordingReader { framing, mut events } = self;
+        framing.finish(&mut |piece| events.push_piece(piece, consumer))?;
+        if !framing.is_event_stream() {
+            return Ok(());
         }
-    }
-
-    /// A line of SSE that anybody reads never begins with a brace: that would be the name of a field. Gives what is to be
-    /// read.
-    fn detect_framing<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
-        if let StreamFraming::Unknown(decoder) = &mut self.framing {
-            match bytes.iter().position(is_text) {
-                // What stands before it may be half a BOM.
-                Some(at) if bytes[at] == b'{' => {
-                    self.framing = StreamFraming::Ndjson(Vec::new());
-                    return &bytes[at..];
-                }
-                Some(_) => self.framing = StreamFraming::Sse(std::mem::take(decoder)),
-                None => {}
+        loop {
+            let line = events.event_line();
+            match events.decoder.finish() {
+                SseStep::More => return Ok(()),
+                SseStep::Frame(frame) => events.emit(line, 0, &frame.data, consumer)?,
+                SseStep::Failed(fault) => return Err(ReadStop::Framing(fault)),
             }
         }
-        bytes
+    }
+}
+
+impl RecordedEventReader {
+    fn push_piece<E>(
+        &mut self,
+        piece: InputPiece<'_>,
+        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
+    ) -> Result<(), ReadStop<E>> {
+        match piece {
+            InputPiece::Bytes(bytes) => {
+                let mut parts = bytes.split_inclusive(|byte| matches!(byte, b'\n' | b'\r'));
+                parts.try_for_each(|part| self.push_line_part(part, consumer))
+            }
+            InputPiece::Line(line) => {
+                let line_number = self.line;
+                self.line += 1;
+                match line.trim() {
+                    "" => Ok(()),
+                    text => self.emit(line_number, 0, text, consumer),
+                }
+            }
+            InputPiece::Message { text, dropped } => self.emit(0, dropped, &text, consumer),
+            InputPiece::TooLarge { limit } => Err(ReadStop::Framing(SseError::FrameTooLarge { limit })),
+        }
     }
 
-    /// One line, or a part of one.
+    /// Counts an event and passes it on.
+    fn emit<E>(
+        &mut self,
+        line: usize,
+        dropped: usize,
+        text: &str,
+        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
+    ) -> Result<(), ReadStop<E>> {
+        self.count += 1;
+        consumer(EventPosition { event: self.count, line, dropped }, text).map_err(ReadStop::Consumer)
+    }
+
+    /// Reads a line of SSE, or a part of one.
     fn push_line_part<E>(
         &mut self,
         bytes: &[u8],
-        taker: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
+        consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
     ) -> Result<(), ReadStop<E>> {
         // CR LF is one line end.
         let rest_of_end = bytes == b"\n" && self.after_cr;
@@ -179,7 +162,7 @@ impl RecordingReader {
         match bytes.iter().find(|byte| is_text(byte)) {
             Some(first) if self.line_progress != LineProgress::Text => {
                 self.line_progress = LineProgress::Text;
-                // A comment is no part of an event.
+                // A comment is not part of an event.
                 if *first != b':' {
                     self.first_line.get_or_insert(self.line);
                 }
@@ -189,120 +172,60 @@ impl RecordingReader {
             }
             _ => {}
         }
-        let place = self.position();
-        let before = self.events;
-        match &mut self.framing {
-            StreamFraming::Ndjson(line) => {
-                line.extend_from_slice(bytes);
-                if ends {
-                    self.events += usize::from(!line.trim_ascii().is_empty());
-                    let line = std::mem::take(line);
-                    emit_line(place, &line, taker)?;
-                }
-            }
-            StreamFraming::Proto(_) => {}
-            // What came first belongs to the line of SSE that may come behind it, and is nothing otherwise.
-            StreamFraming::Unknown(decoder) | StreamFraming::Sse(decoder) => {
-                let mut rest = bytes;
-                loop {
-                    match decoder.next(&mut rest) {
-                        SseStep::More => break,
-                        SseStep::Frame(frame) => {
-                            self.events += 1;
-                            taker(place, &frame.data).map_err(ReadStop::Consumer)?;
-                        }
-                        SseStep::Failed(fault) => return Err(ReadStop::Framing(fault)),
-                    }
-                }
+        let event_line = self.event_line();
+        let count_before = self.count;
+        let mut rest = bytes;
+        loop {
+            match self.decoder.next(&mut rest) {
+                SseStep::More => break,
+                SseStep::Frame(frame) => self.emit(event_line, 0, &frame.data, consumer)?,
+                SseStep::Failed(fault) => return Err(ReadStop::Framing(fault)),
             }
         }
-        if self.events > before || empty {
+        if self.count > count_before || empty {
             self.first_line = None;
         }
         if ends {
-            (self.line, self.line_progress) = (self.line + 1, LineProgress::Empty);
+            self.line += 1;
+            self.line_progress = LineProgress::Empty;
         }
         self.after_cr = bytes.last() == Some(&b'\r');
         Ok(())
     }
 
-    /// Where the event stands that is read.
-    fn position(&self) -> EventPosition {
-        EventPosition { event: self.events + 1, line: self.first_line.unwrap_or(self.line), dropped: 0 }
+    /// Returns the first line of the current event.
+    fn event_line(&self) -> usize {
+        self.first_line.unwrap_or(self.line)
     }
-}
-
-impl StreamFraming {
-    fn new_proto() -> Self {
-        StreamFraming::Proto(proto::ProtoDecoder::new(SseLimits::default().frame))
-    }
-}
-
-/// Takes frames of protobuf.
-fn push_proto<E>(
-    decoder: &mut proto::ProtoDecoder,
-    mut bytes: &[u8],
-    events: &mut usize,
-    taker: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-) -> Result<(), ReadStop<E>> {
-    loop {
-        let (text, dropped) = match decoder.next(&mut bytes) {
-            proto::ProtoStep::More => return Ok(()),
-            proto::ProtoStep::Event { text, dropped } => (text, dropped),
-            // It travels as what it is, as a malformed frame of SSE does.
-            proto::ProtoStep::Unknown { message } | proto::ProtoStep::Malformed { message, .. } => {
-                (proto::to_data_url(&message), 0)
-            }
-            proto::ProtoStep::Failed(proto::ProtoError::FrameTooLarge { limit }) => {
-                return Err(ReadStop::Framing(SseError::FrameTooLarge { limit }));
-            }
-        };
-        *events += 1;
-        taker(EventPosition { event: *events, line: 0, dropped }, &text).map_err(ReadStop::Consumer)?;
-    }
-}
-
-/// Whether a byte is neither blank nor of a BOM.
-fn is_text(byte: &u8) -> bool {
-    !byte.is_ascii_whitespace() && !BOM.contains(byte)
-}
-
-fn emit_line<E>(
-    place: EventPosition,
-    line: &[u8],
-    taker: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-) -> Result<(), ReadStop<E>> {
-    let text = String::from_utf8_lossy(line);
-    let text = text.trim();
-    if text.is_empty() { Ok(()) } else { taker(place, text).map_err(ReadStop::Consumer) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::codec::Framing;
+    use crate::codec::sse::SseLimits;
     use crate::dialect::{AG_UI, PeerDialect};
     use crate::translate::Stream;
 
     const EVENTS: [&str; 3] =
         [r#"{"type":"A"}"#, r#"{"type":"B","value":{"a":{"b":[{}, {"c":1}]}}}"#, r#"{"type":"C"}"#];
 
-    /// The events of an input in two pieces, and where they stand.
+    /// Reads an input in two pieces, and returns its events with their positions.
     fn read(input: &[u8], cut: usize) -> Vec<(usize, usize, String)> {
         let mut found = Vec::new();
-        let mut taker = |place: EventPosition, data: &str| {
+        let mut consumer = |place: EventPosition, data: &str| {
             found.push((place.event, place.line, data.to_owned()));
             Ok::<(), ()>(())
         };
         let mut recording = RecordingReader::new(ProtobufInput::Detect);
         for piece in [&input[..cut], &input[cut..]] {
-            recording.push(piece, &mut taker).expect("no limit is near");
+            recording.push(piece, &mut consumer).expect("no limit is near");
         }
-        recording.finish(&mut taker).expect("no limit is near");
+        recording.finish(&mut consumer).expect("no limit is near");
         found
     }
 
-    /// A piece that begins with a brace is no line that does.
+    /// A brace at the start of a piece but not of a line does not mean NDJSON.
     #[test]
     fn detects_format_once_and_counts_lines_at_every_split() {
         for end in ["\n", "\r\n", "\r"] {

@@ -1,16 +1,16 @@
-//! `diglot reload`: has the gateway on this machine read its configuration again.
+//! `diglot reload`: reloads the configuration of the gateway on this machine.
 
 use super::local_gateway::{self, RunDirArgs};
-use super::{CliExit, print_error, print_line};
+use super::output::{CliExit, print_error, print_line};
 use std::time::Duration;
 
-/// Names of agents may have to be resolved.
+/// A reload may resolve the host names of agents.
 const RELOAD_TIMEOUT: Duration = Duration::from_secs(60);
 
 #[derive(clap::Args)]
-#[command(after_help = "stdout says what differs now. A configuration with mistakes changes nothing.\n\
+#[command(after_help = "Prints the changes to stdout. An invalid configuration changes nothing.\n\
                   \n\
-                  Exit codes: 0 ok, 69 no gateway listens there, 78 bad configuration, with all that is wrong with it on stderr.")]
+                  Exit codes: 0 ok, 69 no gateway is running there, 78 invalid configuration, with all problems on stderr.")]
 pub(super) struct ReloadArgs {
     #[command(flatten)]
     place: RunDirArgs,

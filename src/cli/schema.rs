@@ -1,22 +1,22 @@
-//! `diglot schema`: what an editor has to know to help with a configuration.
+//! `diglot schema`: prints the JSON Schema of the configuration.
 
-use super::{CliExit, print_line};
+use super::output::{CliExit, print_line};
 use crate::config::schema;
 
 #[derive(clap::Args)]
 #[command(
-    after_help = "stdout is JSON Schema, draft 7. An editor with a language server for YAML shows slips, words and docs while\n\
-                  one writes, when the first line of the file names it:\n\
+    after_help = "Prints JSON Schema, draft 7. An editor with a YAML language server shows mistakes, values and documentation\n\
+                  if the first line of the configuration names the schema:\n\
                   \n\
                   diglot schema > schema.json\n\
                   # yaml-language-server: $schema=schema.json\n\
                   \n\
-                  A file that the schema takes can still be wrong (names, files, URLs): `diglot check` says so.\n\
+                  A file that matches the schema may still have mistakes (names, files, URLs): run `diglot check`.\n\
                   \n\
                   Exit codes: 0 ok, 2 usage."
 )]
 pub(super) struct SchemaArgs {
-    /// The schema of a file of API keys (`auth.api_keys[].file`), not of the configuration
+    /// Print the schema of a file of API keys (`auth.api_keys[].file`) instead
     #[arg(long)]
     keys: bool,
 }

@@ -1,6 +1,6 @@
-//! `diglot serve`: the gateway.
+//! `diglot serve`: runs the gateway.
 
-use super::{CliExit, print_error};
+use super::output::{CliExit, print_error};
 use crate::app::{App, ConfigSource, StartError, StartMode};
 use crate::telemetry::log;
 use std::path::PathBuf;
@@ -11,18 +11,18 @@ pub(super) struct ServeArgs {
     #[arg(long, short, env = "DIGLOT_CONFIG", value_name = "FILE")]
     config: PathBuf,
 
-    /// Take over from the gateway that listens in `run_dir`: it keeps the runs that it has, every new one comes here, and no
-    /// connection is refused meanwhile. Starts as usual where there is none
+    /// Take over from the gateway in `run_dir`: it finishes its open runs, this process gets all new ones, and no connection is
+    /// refused in between. Without a running gateway starts as usual
     #[arg(long)]
     upgrade: bool,
 }
 
 pub(super) fn run(arguments: &ServeArgs) -> CliExit {
     match ConfigSource::read(&arguments.config) {
-        Ok((config, origin)) => {
+        Ok((config, source)) => {
             let _log = log::init();
-            let start = if arguments.upgrade { StartMode::Upgrade } else { StartMode::NewSockets };
-            serve(App::bind(config, Some(origin), start))
+            let mode = if arguments.upgrade { StartMode::Upgrade } else { StartMode::NewSockets };
+            serve(App::bind(config, Some(source), mode))
         }
         Err(problems) => {
             print_error(problems);
@@ -31,7 +31,7 @@ pub(super) fn run(arguments: &ServeArgs) -> CliExit {
     }
 }
 
-/// Serves what was bound, until a signal.
+/// Serves until a signal.
 pub(super) fn serve(app: Result<App, StartError>) -> CliExit {
     match app.and_then(App::serve) {
         Ok(()) => CliExit::Ok,

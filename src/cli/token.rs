@@ -1,6 +1,6 @@
-//! `diglot token`: credentials to try a gateway with. Tokens that are signed here, API keys, and keys to sign with.
+//! `diglot token`: creates test credentials: signed tokens, API keys, and signing keys.
 
-use super::{CliExit, print_error, print_line};
+use super::output::{CliExit, print_error, print_line};
 use crate::config::access::{IssuerConfig, IssuerKeysConfig};
 use crate::config::{self, load};
 use aws_lc_rs::digest::{SHA256, digest};
@@ -18,14 +18,13 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// What every key begins with, so that scanners of source code find one that was left there.
+/// Prefix of every key, so that secret scanners recognise one in source code.
 const KEY_PREFIX: &str = "dgl_";
 
-/// What `--help` says below the options.
 const AFTER_HELP: &str = "\
-stdout is the credential alone, so that it can be kept in a variable; what else is to be known is on stderr.
+Prints the credential alone to stdout, so that it can be stored in a variable; everything else is printed to stderr.
 
-A token, signed with the key of an issuer, or with what a configuration says of one:
+A token, signed with the key of an issuer, given by options or by a configuration:
   TOKEN=$(diglot token --secret-file secret --issuer https://issuer.test --audience diglot --subject ada)
   TOKEN=$(diglot token --config diglot.yaml --issuer-name corp --subject ada --claim tenant=acme --scope run)
   curl -H \"Authorization: Bearer $TOKEN\" …
@@ -34,11 +33,11 @@ A key pair for an issuer of your own, without openssl: `jwks_file: dev.jwks.json
   diglot token --keypair dev
   diglot token --private-key dev.pem --issuer https://issuer.test --audience diglot --subject ada
 
-An API key, and its entry for the configuration or its file of keys, which holds the digest of the key alone:
+An API key, and its entry for the configuration or a file of keys, which has only the digest of the key:
   KEY=$(diglot token --api-key --id ci --tier gold 2>> keys.yaml)
   printf %s \"$KEY\" | diglot token --digest
 
-Exit codes: 0 ok, 2 usage, 69 a file or a key cannot be used, 78 bad configuration.";
+Exit codes: 0 ok, 2 usage, 69 a file or a key cannot be used, 78 invalid configuration.";
 
 #[derive(clap::Args)]
 #[command(
@@ -47,75 +46,81 @@ Exit codes: 0 ok, 2 usage, 69 a file or a key cannot be used, 78 bad configurati
         .args(["secret_file", "private_key", "config", "api_key", "digest", "keypair"]),
 )]
 pub(super) struct TokenArgs {
-    /// Sign a token with the secret in this file; white space at its end is not part of it
+    /// Sign a token with the secret in this file; trailing white space is ignored
     #[arg(long, value_name = "FILE", conflicts_with = "private_key", help_heading = "Tokens")]
     secret_file: Option<PathBuf>,
     /// Sign a token with the private key in this PEM file (PKCS#8, or PKCS#1 for RSA)
     #[arg(long, value_name = "FILE", help_heading = "Tokens")]
     private_key: Option<PathBuf>,
-    /// Take issuer, audience and secret from this configuration
+    /// Read issuer, audience and secret from this configuration
     #[arg(long, value_name = "FILE", requires = "issuer_name", help_heading = "Tokens")]
     config: Option<PathBuf>,
-    /// Which issuer of the configuration, by its `name`
+    /// `name` of the issuer in the configuration
     #[arg(long, value_name = "NAME", requires = "config", help_heading = "Tokens")]
     issuer_name: Option<String>,
-    /// `iss`: who says so
+    /// `iss`: issuer of the token
     #[arg(long, value_name = "URL", help_heading = "Tokens")]
     issuer: Option<String>,
-    /// `aud`: for whom; may be repeated
+    /// `aud`: audience of the token; may be repeated
     #[arg(long, help_heading = "Tokens")]
     audience: Vec<String>,
-    /// `exp`: how long it is good for, such as `90s`, `5m`, `1h`
+    /// `exp`: lifetime of the token, such as `90s`, `5m`, `1h`
     #[arg(long, value_name = "DURATION", default_value = "1h", value_parser = config::parse_duration, help_heading = "Tokens")]
     expires: Duration,
-    /// Another claim, or another value of one: JSON where it is that, text otherwise (`exp=1` makes a token that has
-    /// expired); may be repeated
+    /// Additional or replaced claim; a value that is not JSON is a text (`exp=1` makes an expired token); may be repeated
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_claim, help_heading = "Tokens")]
     claim: Vec<(String, Value)>,
-    /// What it is signed with, such as `RS256`; what its key is for when left out
+    /// Algorithm of the signature, such as `RS256` [default: the key's usual one]
     #[arg(long, help_heading = "Tokens")]
     algorithm: Option<Algorithm>,
-    /// `kid`: which of the issuer's keys it is signed with
+    /// `kid`: name of the signing key
     #[arg(long, help_heading = "Tokens")]
     kid: Option<String>,
-    /// Write a new pair of Ed25519 keys: NAME.pem to sign with, NAME.jwks.json for the gateway
+    /// Write a new Ed25519 key pair: NAME.pem to sign with, NAME.jwks.json for the gateway
     #[arg(long, value_name = "NAME", conflicts_with_all = TOKENS, help_heading = "Keys to sign with")]
     keypair: Option<String>,
-    /// Make a new API key
+    /// Create an API key
     #[arg(long, conflicts_with_all = TOKENS, conflicts_with = "keypair", help_heading = "API keys")]
     api_key: bool,
     /// Read an API key from stdin and print its digest
     #[arg(long, conflicts_with_all = TOKENS, conflicts_with_all = ["keypair", "api_key"], help_heading = "API keys")]
     digest: bool,
-    /// What logs call the API key
+    /// Name of the API key in logs
     #[arg(long, requires = "api_key", help_heading = "API keys")]
     id: Option<String>,
-    /// Its tenant
+    /// Tenant of the API key
     #[arg(long, requires = "api_key", help_heading = "API keys")]
     tenant: Option<String>,
-    /// Its tier
+    /// Tier of the API key
     #[arg(long, requires = "api_key", help_heading = "API keys")]
     tier: Option<String>,
-    /// Who calls; the id of an API key when left out
+    /// Name of the caller; for an API key by default its id
     #[arg(long, help_heading = "Both")]
     subject: Option<String>,
-    /// What it may do; may be repeated
+    /// Scope of the caller; may be repeated
     #[arg(long, help_heading = "Both")]
     scope: Vec<String>,
 }
 
-/// What only a token is made of.
+/// Options for tokens alone.
 const TOKENS: [&str; 7] = ["secret_file", "private_key", "config", "issuer", "audience", "claim", "algorithm"];
 
-/// Why there is nothing to print.
-type TokenFailure = (CliExit, String);
+/// The exit code and the message of a failure.
+struct TokenFailure {
+    exit: CliExit,
+    message: String,
+}
 
 fn unavailable_error(what: impl std::fmt::Display) -> TokenFailure {
-    (CliExit::Unavailable, what.to_string())
+    TokenFailure { exit: CliExit::Unavailable, message: what.to_string() }
+}
+
+fn usage_error(what: impl std::fmt::Display) -> TokenFailure {
+    TokenFailure { exit: CliExit::Usage, message: what.to_string() }
 }
 
 pub(super) fn run(arguments: &TokenArgs) -> CliExit {
-    let made = if arguments.api_key {
+    let result = if arguments.api_key {
         generate_api_key(arguments)
     } else if arguments.digest {
         digest_of_stdin()
@@ -124,13 +129,13 @@ pub(super) fn run(arguments: &TokenArgs) -> CliExit {
     } else {
         sign_token(arguments)
     };
-    match made {
+    match result {
         Ok(line) => {
             print_line(line);
             CliExit::Ok
         }
-        Err((exit, what)) => {
-            print_error(what);
+        Err(TokenFailure { exit, message }) => {
+            print_error(message);
             exit
         }
     }
@@ -155,17 +160,18 @@ fn sign_token(arguments: &TokenArgs) -> Result<String, TokenFailure> {
         let header = Header { kid: arguments.kid.clone(), ..Header::new(*algorithm) };
         encode(&header, &claims, &key).ok()
     };
-    // Which of two curves a key is on shows when it signs.
+    // Signing fails with the algorithm of the other curve.
     let signed = algorithms.iter().find_map(sign);
     signed.ok_or_else(|| unavailable_error(format_args!("the key cannot sign with {algorithms:?}")))
 }
 
-/// An issuer of a configuration.
+/// Finds an issuer in a configuration.
 fn find_issuer(file: &Path, name: Option<&str>) -> Result<IssuerConfig, TokenFailure> {
-    let config = load::from_path(file).map_err(|problems| (CliExit::Config, problems.to_string()))?;
+    let config = load::from_path(file)
+        .map_err(|problems| TokenFailure { exit: CliExit::Config, message: problems.to_string() })?;
     let names: Vec<_> = config.auth.issuers.iter().map(|issuer| format!("`{}`", issuer.name)).collect();
     let found = config.auth.issuers.into_iter().find(|issuer| Some(issuer.name.as_str()) == name);
-    found.ok_or_else(|| (CliExit::Usage, format!("--issuer-name: {} has {}", file.display(), join_or_none(&names))))
+    found.ok_or_else(|| usage_error(format_args!("--issuer-name: {} has {}", file.display(), join_or_none(&names))))
 }
 
 fn join_or_none(names: &[String]) -> String {
@@ -181,13 +187,11 @@ fn signing_key(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Resu
             let read = EncodingKey::from_ed_pem(&pem).or_else(|_| EncodingKey::from_ec_pem(&pem));
             let read = read.or_else(|_| EncodingKey::from_rsa_pem(&pem));
             read.map_err(|_| {
-                unavailable_error(format_args!("{}: is no private key in PEM that can be read", file.display()))
+                unavailable_error(format_args!("{}: is not a supported private key in PEM", file.display()))
             })
         }
         (None, None, Some(IssuerKeysConfig::Secret(configured))) => Ok(secret(configured.expose().as_bytes())),
-        (None, None, _) => {
-            Err((CliExit::Usage, "the issuer has public keys: name the private one with --private-key".to_owned()))
-        }
+        (None, None, _) => Err(usage_error("the issuer has only public keys: name the private key with --private-key")),
     }
 }
 
@@ -205,7 +209,7 @@ fn candidate_algorithms(family: AlgorithmFamily, configured: Option<&IssuerConfi
 }
 
 fn build_claims(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Result<Map<String, Value>, TokenFailure> {
-    let missing = |option: &str| (CliExit::Usage, format!("a token needs {option}; see `diglot token --help`"));
+    let missing = |option: &str| usage_error(format_args!("a token needs {option}; see `diglot token --help`"));
     let issuer = arguments.issuer.as_ref().or(configured.map(|issuer| &issuer.issuer));
     let mut audiences = arguments.audience.clone();
     if audiences.is_empty() {
@@ -232,9 +236,9 @@ fn build_claims(arguments: &TokenArgs, configured: Option<&IssuerConfig>) -> Res
 
 fn generate_api_key(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     let key = format!("{KEY_PREFIX}{}", URL_SAFE_NO_PAD.encode(random_bytes::<32>()?));
-    let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", to_hex(&random_bytes::<4>()?))), Ok)?;
-    // JSON is YAML, and its quotes keep an id such as `on` a text.
-    let mut entry = format!("{{id: {}, sha256: {}", json!(id), to_hex(digest(&SHA256, key.as_bytes()).as_ref()));
+    let id = arguments.id.clone().map_or_else(|| Ok(format!("key-{}", hex::encode(random_bytes::<4>()?))), Ok)?;
+    // JSON is YAML, and its quotes keep an id such as `on` a string.
+    let mut entry = format!("{{id: {}, sha256: {}", json!(id), hex::encode(digest(&SHA256, key.as_bytes())));
     let more = [("subject", &arguments.subject), ("tenant", &arguments.tenant), ("tier", &arguments.tier)];
     for (name, value) in more.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?))) {
         entry += &format!(", {name}: {}", json!(value));
@@ -242,7 +246,7 @@ fn generate_api_key(arguments: &TokenArgs) -> Result<String, TokenFailure> {
     if !arguments.scope.is_empty() {
         entry += &format!(", scopes: {}", json!(arguments.scope));
     }
-    // As it can stand below `keys:`; no complaint, so without our name before it.
+    // An entry for `keys:`, so without the prefix of errors.
     let _ = writeln!(io::stderr(), "  - {entry}}}");
     Ok(key)
 }
@@ -257,15 +261,7 @@ fn digest_of_stdin() -> Result<String, TokenFailure> {
     let mut key = Vec::new();
     io::stdin().read_to_end(&mut key).map_err(|error| unavailable_error(format_args!("stdin: {error}")))?;
     let key = key.trim_ascii_end();
-    if key.is_empty() {
-        Err(unavailable_error("stdin: holds no key"))
-    } else {
-        Ok(to_hex(digest(&SHA256, key).as_ref()))
-    }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    if key.is_empty() { Err(unavailable_error("stdin: holds no key")) } else { Ok(hex::encode(digest(&SHA256, key))) }
 }
 
 /// Writes a key pair and names its files.
@@ -275,9 +271,10 @@ fn write_keypair(name: &str, kid: Option<String>) -> Result<String, TokenFailure
     let private: Pkcs8V1Der<'_> = pair.as_der().map_err(failed)?;
     let public = Jwk::from_encoding_key(&EncodingKey::from_ed_der(private.as_ref()), Algorithm::EdDSA);
     let mut public = public.map_err(unavailable_error)?;
-    (public.common.public_key_use, public.common.key_id) = (Some(PublicKeyUse::Signature), kid);
+    public.common.public_key_use = Some(PublicKeyUse::Signature);
+    public.common.key_id = kid;
     let jwks = serde_json::to_string_pretty(&JwkSet { keys: vec![public] }).map_err(unavailable_error)?;
-    // RFC 7468, section 10. A key of this kind fits on the one line that the section allows.
+    // RFC 7468, section 10. A key of this kind fits on one line.
     let pem = STANDARD.encode(private.as_ref());
     let pem = format!("-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----");
     let files = [(format!("{name}.pem"), pem, 0o600), (format!("{name}.jwks.json"), jwks, 0o644)];
@@ -287,7 +284,7 @@ fn write_keypair(name: &str, kid: Option<String>) -> Result<String, TokenFailure
     Ok(files.map(|(path, ..)| path).join("\n"))
 }
 
-/// Writes a file that is not there yet: a key that is in use is not lost by a slip.
+/// Creates a file; fails if it exists, so that a key in use is not overwritten.
 fn write_new(path: &str, content: &str, mode: u32) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
     writeln!(file, "{content}")

@@ -1,8 +1,11 @@
-//! `diglot translate`: a recorded stream or request, offline.
+//! `diglot translate`: translates a recorded stream or request, offline.
 
-use super::recording_reader::{EventPosition, ProtobufInput, ReadStop, RecordingReader};
+use super::dialect_arg;
+use super::input::{self, IoFailure, READ_SIZE};
+use super::input_framing::ProtobufInput;
+use super::output::{CliExit, print_error};
+use super::recording_reader::{EventPosition, ReadStop, RecordingReader};
 use super::translate_explain::{TranslateExplainer, format_counts};
-use super::{CliExit, dialect_arg, print_error};
 use crate::codec::Framing;
 use crate::codec::sse::{self, SseLimits, SseStep};
 use crate::dialect::PeerDialect;
@@ -14,9 +17,8 @@ use crate::translate::{
 };
 use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::fs::File;
-use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::PathBuf;
 
 #[derive(clap::Args)]
 pub(super) struct TranslateArgs {
@@ -29,30 +31,30 @@ pub(super) struct TranslateArgs {
     /// The input is a request (RunAgentInput), not an event stream
     #[arg(long)]
     request: bool,
-    /// Form of a translated stream
+    /// Format of the translated stream
     #[arg(long, value_enum, default_value_t = OutputFormat::Sse)]
     format: OutputFormat,
-    /// Form of the stream that is read
+    /// Format of the input stream
     #[arg(long, value_enum, default_value_t = InputFormat::Auto)]
     input: InputFormat,
-    /// Say on stderr what becomes of each event: read as, written as, carried, repaired, lost; and the sums at the end
+    /// Print to stderr how each event was read, written, carried, repaired or lost, and the totals at the end
     #[arg(long, conflicts_with_all = ["request", "roundtrip"])]
     explain: bool,
-    /// Stop at the first event that breaks a rule of the protocol, as a route with `guard: strict` does: exit 1, with its
-    /// line and the rule
+    /// Stop at the first event that violates the protocol, like a route with `guard: strict`: print its line and the rule,
+    /// and exit with 1
     #[arg(long, conflicts_with_all = ["request", "roundtrip"])]
     strict: bool,
-    /// Translate to the other dialect and back, and compare with the input instead of writing it: exit 1 when a member went
-    /// or changed, each with its line and path
+    /// Translate to the other dialect and back, and print the differences to the input instead of the translation: exit with 1
+    /// if members were lost or changed, each printed with its line and path
     #[arg(long, conflicts_with = "format")]
     roundtrip: bool,
-    /// Thread id of the run [default: what the input says, else `thread`]
+    /// Thread id of the run [default: from the input, else `thread`]
     #[arg(long, value_name = "ID", requires = "run")]
     thread: Option<String>,
-    /// Run id of the run [default: what the input says, else `run`]
+    /// Run id of the run [default: from the input, else `run`]
     #[arg(long, value_name = "ID", requires = "thread")]
     run: Option<String>,
-    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event a line) or AG-UI's protobuf.
+    /// File to read, `-` for stdin. A stream may be SSE, NDJSON (one event per line) or AG-UI's protobuf.
     #[arg(default_value = "-")]
     file: PathBuf,
 }
@@ -61,7 +63,7 @@ pub(super) struct TranslateArgs {
 enum OutputFormat {
     /// server-sent events
     Sse,
-    /// one JSON event a line
+    /// one JSON event per line
     Ndjson,
     /// frames of application/vnd.ag-ui.event+proto, for ag-ui alone
     Proto,
@@ -69,66 +71,31 @@ enum OutputFormat {
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum InputFormat {
-    /// what the first byte says
+    /// detect by the first byte
     Auto,
     /// frames of application/vnd.ag-ui.event+proto, for ag-ui alone
     Proto,
 }
 
-/// Bytes that are read at once.
-const READ_SIZE: usize = 64 << 10;
-
-/// Most differences of a round trip that are printed, and most characters of a value in one.
+/// Limits of the printed differences of a round trip, and of the characters of a value.
 const MAX_DIFFERENCES: usize = 20;
 const MAX_VALUE_CHARS: usize = 160;
 
 pub(super) fn run(arguments: &TranslateArgs) -> CliExit {
-    let wrong = |asked: bool, side: PeerDialect| asked && (arguments.request || !side.dialect.is_canonical());
-    if wrong(arguments.format == OutputFormat::Proto, arguments.to)
-        || wrong(arguments.input == InputFormat::Proto, arguments.from)
+    let allows_proto = |peer: PeerDialect| !arguments.request && peer.dialect.is_canonical();
+    if (arguments.format == OutputFormat::Proto && !allows_proto(arguments.to))
+        || (arguments.input == InputFormat::Proto && !allows_proto(arguments.from))
     {
-        print_error("protobuf is a form of event streams of ag-ui, and of nothing else");
+        print_error("protobuf is only available for event streams of ag-ui");
         return CliExit::Usage;
     }
-    let input: Box<dyn Read> = if arguments.file == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        match File::open(&arguments.file) {
-            Ok(file) => Box::new(file),
-            Err(error) => {
-                print_error(format_args!("{}: {error}", arguments.file.display()));
-                return CliExit::Unavailable;
-            }
-        }
+    let result = match (arguments.request, arguments.roundtrip) {
+        (true, false) => translate_request(arguments),
+        (true, true) => roundtrip_request(arguments),
+        (false, true) => roundtrip_stream(arguments),
+        (false, false) => translate_stream(arguments),
     };
-    let done = match (arguments.request, arguments.roundtrip) {
-        (true, false) => translate_request(arguments, input),
-        (true, true) => roundtrip_request(arguments, input),
-        (false, true) => roundtrip_stream(arguments, input),
-        (false, false) => translate_stream(arguments, input),
-    };
-    match done {
-        Ok(exit) => exit,
-        // Whoever read our output has enough of it.
-        Err(TranslateFailure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => CliExit::Ok,
-        Err(TranslateFailure::Output(error)) => {
-            print_error(format_args!("stdout: {error}"));
-            CliExit::Unavailable
-        }
-        Err(TranslateFailure::Input(error)) => {
-            print_error(format_args!("{}: {error}", arguments.file.display()));
-            CliExit::Unavailable
-        }
-    }
-}
-
-/// What cannot be had any more.
-#[derive(Debug)]
-enum TranslateFailure {
-    /// the file that is read
-    Input(io::Error),
-    /// stdout
-    Output(io::Error),
+    result.unwrap_or_else(|failure| failure.report(&arguments.file, CliExit::Ok))
 }
 
 fn ids_of_args(arguments: &TranslateArgs) -> Option<RunIds> {
@@ -139,35 +106,37 @@ fn ids_or_default(arguments: &TranslateArgs) -> RunIds {
     ids_of_args(arguments).unwrap_or_else(|| RunIds::new("thread", "run"))
 }
 
-fn read_body(mut input: Box<dyn Read>) -> Result<Vec<u8>, TranslateFailure> {
-    let mut body = Vec::new();
-    input.read_to_end(&mut body).map_err(TranslateFailure::Input)?;
+fn read_body(arguments: &TranslateArgs) -> Result<Vec<u8>, IoFailure> {
+    let mut body = input::read_all(&arguments.file)?;
     body.truncate(body.trim_ascii_end().len());
     Ok(body)
 }
 
-fn translate_request(arguments: &TranslateArgs, input: Box<dyn Read>) -> Result<CliExit, TranslateFailure> {
-    match request::translate_request(&read_body(input)?, arguments.from, arguments.to, &ids_or_default(arguments)) {
+fn translate_request(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
+    let body = read_body(arguments)?;
+    match request::translate_request(&body, arguments.from, arguments.to, &ids_or_default(arguments)) {
         Ok(translated) => {
-            writeln!(io::stdout().lock(), "{}", translated.body).map_err(TranslateFailure::Output)?;
+            writeln!(io::stdout().lock(), "{}", translated.body).map_err(IoFailure::Output)?;
             if translated.downgraded > 0 {
-                let (file, to, count) = (arguments.file.display(), arguments.to.dialect.name, translated.downgraded);
+                let file = arguments.file.display();
+                let to = arguments.to.dialect.name;
+                let count = translated.downgraded;
                 print_error(format_args!(
-                    "{file}: left out what peers of {to} may not take, in {count} place(s); a `pin` of its version may save it"
+                    "{file}: left out content that older peers of {to} reject, in {count} place(s); `pin` the peer's version to keep it"
                 ));
             }
             Ok(CliExit::Ok)
         }
-        Err(refused) => Ok(report_problem(arguments, refused)),
+        Err(refusal) => Ok(report_problem(arguments, refusal)),
     }
 }
 
-fn roundtrip_request(arguments: &TranslateArgs, input: Box<dyn Read>) -> Result<CliExit, TranslateFailure> {
-    let body = read_body(input)?;
+fn roundtrip_request(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
+    let body = read_body(arguments)?;
     let from = detect::detect_options(arguments.from, std::str::from_utf8(&body).into_iter());
     match roundtrip::roundtrip_request(&body, from, arguments.to, &ids_or_default(arguments)) {
         Ok(outcome) => Ok(report_roundtrip(arguments, &outcome, &[], "the request")),
-        Err(refused) => Ok(report_problem(arguments, refused)),
+        Err(refusal) => Ok(report_problem(arguments, refusal)),
     }
 }
 
@@ -176,76 +145,77 @@ fn report_problem(arguments: &TranslateArgs, what: impl Display) -> CliExit {
     CliExit::Problems
 }
 
-/// Reads a recording to its end, or until somebody has enough of it.
+/// Reads a recording to its end, or until `consumer` fails.
 fn read_recording<E>(
     arguments: &TranslateArgs,
-    mut input: Box<dyn Read>,
-    taker: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
-) -> Result<Result<(), ReadStop<E>>, TranslateFailure> {
-    let binary = match arguments.input {
+    consumer: &mut impl FnMut(EventPosition, &str) -> Result<(), E>,
+) -> Result<Result<(), ReadStop<E>>, IoFailure> {
+    let protobuf = match arguments.input {
         InputFormat::Proto => ProtobufInput::Always,
         InputFormat::Auto if arguments.from.dialect.is_canonical() => ProtobufInput::Detect,
         InputFormat::Auto => ProtobufInput::Never,
     };
-    let (mut recording, mut piece) = (RecordingReader::new(binary), vec![0; READ_SIZE]);
+    let mut input = input::open(&arguments.file)?;
+    let mut recording = RecordingReader::new(protobuf);
+    let mut buffer = vec![0; READ_SIZE];
     loop {
-        let read = input.read(&mut piece).map_err(TranslateFailure::Input)?;
-        if read == 0 {
-            return Ok(recording.finish(taker));
+        let length = input.read(&mut buffer).map_err(IoFailure::Input)?;
+        if length == 0 {
+            return Ok(recording.finish(consumer));
         }
-        if let Err(stop) = recording.push(&piece[..read], taker) {
+        if let Err(stop) = recording.push(&buffer[..length], consumer) {
             return Ok(Err(stop));
         }
     }
 }
 
-fn roundtrip_stream(arguments: &TranslateArgs, input: Box<dyn Read>) -> Result<CliExit, TranslateFailure> {
-    let (mut places, mut events, mut dropped) = (Vec::new(), Vec::new(), 0);
-    let end = read_recording(arguments, input, &mut |place: EventPosition, data: &str| {
-        dropped += place.dropped;
-        places.push(place);
+fn roundtrip_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
+    let mut positions = Vec::new();
+    let mut events = Vec::new();
+    let mut dropped = 0;
+    let end = read_recording(arguments, &mut |position: EventPosition, data: &str| {
+        dropped += position.dropped;
+        positions.push(position);
         events.push(data.to_owned());
         Ok::<(), std::convert::Infallible>(())
     })?;
-    // Text comes back in the form of the route; the recording shows which form its route would be set to.
+    // The route's text format decides the format on the way back; the recording shows which one a route would have.
     let from = detect::detect_options(arguments.from, events.iter().map(String::as_str));
     let mut trip = RoundTrip::new(from, arguments.to, ids_of_args(arguments));
     events.iter().for_each(|data| trip.push_event(data));
     if let Err(ReadStop::Framing(fault)) = end {
         return Ok(report_problem(arguments, fault));
     }
-    if places.is_empty() {
+    if positions.is_empty() {
         return Ok(report_problem(arguments, "no event found: the input is neither an event stream nor NDJSON"));
     }
     if dropped > 0 {
         let file = arguments.file.display();
-        print_error(format_args!("{file}: {dropped} content part(s) of a later protocol could not be read"));
+        print_error(format_args!("{file}: {dropped} content part(s) of a later protocol version could not be read"));
     }
-    let what = format!("{} event(s)", places.len());
-    Ok(report_roundtrip(arguments, &trip.finish(), &places, &what))
+    let what = format!("{} event(s)", positions.len());
+    Ok(report_roundtrip(arguments, &trip.finish(), &positions, &what))
 }
 
-/// Says what came of a round trip. `places` are those of the events; none for a request.
+/// Prints the result of a round trip. `positions` are those of the events; empty for a request.
 fn report_roundtrip(
     arguments: &TranslateArgs,
     outcome: &RoundTripOutcome,
-    places: &[EventPosition],
+    positions: &[EventPosition],
     what: &str,
 ) -> CliExit {
     let file = arguments.file.display();
-    let shown = |value: &str| {
-        let cut: String = value.chars().take(MAX_VALUE_CHARS).collect();
-        if cut.len() < value.len() { format!("{cut}…") } else { cut }
-    };
-    for one in outcome.differences.iter().take(MAX_DIFFERENCES) {
-        let place = places.get(one.event).map(ToString::to_string).unwrap_or_default();
-        let path = if one.path.is_empty() { "the event" } else { &one.path };
-        let repairs: Vec<&str> = one.repairs.iter().map(|repair| repair.label()).collect();
+    for difference in outcome.differences.iter().take(MAX_DIFFERENCES) {
+        let position = positions.get(difference.event).map(ToString::to_string).unwrap_or_default();
+        let path = if difference.path.is_empty() { "the event" } else { &difference.path };
+        let repairs: Vec<&str> = difference.repairs.iter().map(|repair| repair.label()).collect();
         let why = if repairs.is_empty() { String::new() } else { format!(" (repaired: {})", repairs.join(", ")) };
-        let after = one.after.as_deref().map_or("gone".to_owned(), shown);
-        print_error(format_args!("{file}{place}: {path}{why}\n  before  {}\n  after   {after}", shown(&one.before)));
+        let before = truncate_value(&difference.before);
+        let after = difference.after.as_deref().map_or("gone".to_owned(), truncate_value);
+        print_error(format_args!("{file}{position}: {path}{why}\n  before  {before}\n  after   {after}"));
     }
-    let (from, to) = (arguments.from.dialect.name, arguments.to.dialect.name);
+    let from = arguments.from.dialect.name;
+    let to = arguments.to.dialect.name;
     let losses = EventLoss::ALL.iter().map(|loss| {
         let count = outcome.losses.iter().filter(|(_, own)| own == loss).count();
         (loss.label(), u64::try_from(count).unwrap_or(u64::MAX))
@@ -254,9 +224,10 @@ fn report_roundtrip(
     outcome.added.iter().for_each(|kind| *added.entry(kind).or_default() += 1);
     let tail = format!("added: {}; left out: {}", format_counts(added.into_iter()), format_counts(losses));
     if outcome.differences.is_empty() {
-        // What is left out on purpose did not come back, so that is not said.
-        let whole = if outcome.losses.is_empty() { "came back whole" } else { "came back, but for what is left out," };
-        print_error(format_args!("{file}: {what} {whole} from {from} to {to} and back; {tail}"));
+        // Content that is left out on purpose is not a difference.
+        let result =
+            if outcome.losses.is_empty() { "came back unchanged" } else { "came back, except for what is left out," };
+        print_error(format_args!("{file}: {what} {result} from {from} to {to} and back; {tail}"));
         return CliExit::Ok;
     }
     let count = outcome.differences.len();
@@ -264,26 +235,29 @@ fn report_roundtrip(
     CliExit::Problems
 }
 
-/// A stream on its way, and what is said about it.
+fn truncate_value(value: &str) -> String {
+    let truncated: String = value.chars().take(MAX_VALUE_CHARS).collect();
+    if truncated.len() < value.len() { format!("{truncated}…") } else { truncated }
+}
+
+/// A stream being translated.
 struct TranslateJob<'a, W> {
     arguments: &'a TranslateArgs,
     stream: Stream,
     sink: FrameSink<W>,
     out: Vec<u8>,
     explainer: Option<TranslateExplainer>,
-    /// where a rule was broken first
+    /// position of the first violation
     violation_at: Option<EventPosition>,
 }
 
-/// Why no further event is taken.
+/// The reason why a translation stopped early.
 enum TranslateStop {
-    /// the stream may not go on
     Fault(StreamError),
-    /// stdout
     Output(io::Error),
 }
 
-fn translate_stream(arguments: &TranslateArgs, input: Box<dyn Read>) -> Result<CliExit, TranslateFailure> {
+fn translate_stream(arguments: &TranslateArgs) -> Result<CliExit, IoFailure> {
     let mut stream = Stream::new(arguments.from, arguments.to, ids_of_args(arguments), SseLimits::default());
     if arguments.format == OutputFormat::Proto {
         stream.write_as(Framing::Proto);
@@ -294,28 +268,27 @@ fn translate_stream(arguments: &TranslateArgs, input: Box<dyn Read>) -> Result<C
         format: arguments.format,
         frames: sse::SseDecoder::default(),
     };
-    let explain = arguments.explain.then(TranslateExplainer::default);
-    let mut work = TranslateJob {
+    let mut job = TranslateJob {
         arguments,
         stream: stream.with_guard_mode(mode),
         sink,
         out: Vec::new(),
-        explainer: explain,
+        explainer: arguments.explain.then(TranslateExplainer::default),
         violation_at: None,
     };
-    if work.explainer.is_some() {
-        work.stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
+    if job.explainer.is_some() {
+        job.stream.report_mut().trace = Some(Box::new(ExplainTrace::default()));
     }
-    let end = match read_recording(arguments, input, &mut |place, data: &str| work.push_event(place, data))? {
-        Ok(()) => work.stream.finish(0, &mut work.out),
+    let end = match read_recording(arguments, &mut |position, data: &str| job.push_event(position, data))? {
+        Ok(()) => job.stream.finish(0, &mut job.out),
         Err(ReadStop::Framing(fault)) => Err(StreamError::Framing(fault)),
         Err(ReadStop::Consumer(TranslateStop::Fault(fault))) => Err(fault),
-        Err(ReadStop::Consumer(TranslateStop::Output(error))) => return Err(TranslateFailure::Output(error)),
+        Err(ReadStop::Consumer(TranslateStop::Output(error))) => return Err(IoFailure::Output(error)),
     };
-    let exit = work.finish_run(end);
-    work.sink.write(&mut work.out).map_err(TranslateFailure::Output)?;
-    work.sink.out.flush().map_err(TranslateFailure::Output)?;
-    work.print_summary();
+    let exit = job.finish_run(end);
+    job.sink.write(&mut job.out).map_err(IoFailure::Output)?;
+    job.sink.out.flush().map_err(IoFailure::Output)?;
+    job.print_summary();
     Ok(exit)
 }
 
@@ -342,7 +315,7 @@ impl<W: Write> TranslateJob<'_, W> {
         }
     }
 
-    /// Says what was said so far in sum.
+    /// Prints the totals of `--explain`.
     fn print_summary(&mut self) {
         self.print_explanation(None);
         if let Some(explain) = &self.explainer {
@@ -350,12 +323,13 @@ impl<W: Write> TranslateJob<'_, W> {
         }
     }
 
-    /// Ends the run if the input did not, and says what of the input is not in the output.
+    /// Ends the run if the input did not, and prints why the output is incomplete.
     fn finish_run(&mut self, end: Result<(), StreamError>) -> CliExit {
-        let (file, mut exit) = (self.arguments.file.display(), CliExit::Ok);
-        let offence = self.stream.violation().map(ToString::to_string);
-        if let (Some(offence), Some(place)) = (&offence, self.violation_at) {
-            print_error(format_args!("{file}{place}: {offence}"));
+        let file = self.arguments.file.display();
+        let mut exit = CliExit::Ok;
+        let violation = self.stream.violation().map(ToString::to_string);
+        if let (Some(violation), Some(position)) = (&violation, self.violation_at) {
+            print_error(format_args!("{file}{position}: {violation}"));
             exit = CliExit::Problems;
         }
         if let Err(fault) = end {
@@ -366,13 +340,14 @@ impl<W: Write> TranslateJob<'_, W> {
                     (RejectionKind::UpstreamTruncated, Some(what.unwrap_or_else(|| fault.to_string())))
                 }
                 StreamError::Framing(_) => (RejectionKind::FrameTooLarge, Some(fault.to_string())),
-                // Routes have these; a translation is asked for neither.
+                // Only routes set these limits.
                 StreamError::ForbiddenTool => (RejectionKind::ToolNotAllowed, Some(fault.to_string())),
                 StreamError::OverBudget(_) => (RejectionKind::RunLimitReached, Some(fault.to_string())),
-                // Said above, with its place.
+                // Printed above, with its position.
                 StreamError::Violation => (RejectionKind::ProtocolViolation, None),
             };
-            let message = offence.filter(|_| fault == StreamError::Violation).unwrap_or_else(|| kind.text().to_owned());
+            let message =
+                violation.filter(|_| fault == StreamError::Violation).unwrap_or_else(|| kind.text().to_owned());
             self.stream.fail(kind.code(), &message, 0, &mut self.out);
             if let Some(what) = what {
                 print_error(format_args!("{file}: {what}; the output ends with an error event"));
@@ -390,20 +365,20 @@ impl<W: Write> TranslateJob<'_, W> {
     }
 }
 
-/// Why an input without a terminal event may be no recording at all.
+/// Describes an input without events, which is probably not a recording.
 fn describe_empty_input(from: PeerDialect, report: &TranslationReport) -> Option<String> {
-    // What is no event counts as read too.
+    // Malformed frames are counted as read too.
     let malformed = report.repairs[EventRepair::MalformedFrame as usize];
     if report.events_read.iter().sum::<u64>() > malformed {
         return None;
     }
     Some(match malformed + report.losses[EventLoss::DoneMarker as usize] {
         0 => "no event found: the input is neither an event stream nor NDJSON".to_owned(),
-        frames => format!("no event found: of {frames} frame(s) or line(s) none is an event of {}", from.dialect.name),
+        frames => format!("no event found: none of {frames} frame(s) or line(s) is an event of {}", from.dialect.name),
     })
 }
 
-/// Writes frames in the form that was asked for.
+/// Writes frames in the requested format.
 struct FrameSink<W> {
     out: W,
     format: OutputFormat,
@@ -417,7 +392,7 @@ impl<W: Write> FrameSink<W> {
             OutputFormat::Ndjson => {
                 let mut rest = frames.as_slice();
                 while let SseStep::Frame(frame) = self.frames.next(&mut rest) {
-                    // White space between JSON tokens may hold newlines; the line must not.
+                    // White space between JSON tokens may contain newlines.
                     writeln!(self.out, "{}", frame.data.replace('\n', " "))?;
                 }
             }

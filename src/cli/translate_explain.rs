@@ -1,4 +1,4 @@
-//! What happened to each event, in words: the lines of `translate --explain`.
+//! The lines of `translate --explain`: the translation of each event, and the totals.
 
 use super::recording_reader::EventPosition;
 use crate::dialect::Dialect;
@@ -7,10 +7,10 @@ use crate::translate::{EventLoss, EventRepair};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Most names that one line lists of a kind; the rest is counted.
+/// Most names per list; the rest is counted.
 const MAX_NAMES: usize = 12;
 
-/// Gathers what the summary says.
+/// Formats events, and collects the totals.
 #[derive(Debug, Default)]
 pub(super) struct TranslateExplainer {
     read: usize,
@@ -20,20 +20,20 @@ pub(super) struct TranslateExplainer {
     losses: [u64; EventLoss::ALL.len()],
 }
 
-/// What the notes about one event say, sorted.
+/// The trace of one event, by kind of entry.
 #[derive(Default)]
 struct EventNotes {
     read: Option<String>,
     canonical: Vec<&'static str>,
     written: Vec<String>,
-    /// members, and the key under which they travel
+    /// members, and the key under which they are carried
     carried: Vec<(Vec<String>, String)>,
     repairs: Vec<&'static str>,
     losses: Vec<&'static str>,
 }
 
 impl TranslateExplainer {
-    /// The line about one event, or about the end of the input, to be put behind the name of the file.
+    /// Formats the line of one event, or of the end of the input, as a suffix of the file name.
     pub(crate) fn explain_event(
         &mut self,
         position: Option<EventPosition>,
@@ -56,7 +56,7 @@ impl TranslateExplainer {
         line.push(':');
         // Writing into memory cannot fail.
         let _ = match (sorted.canonical.as_slice(), sorted.written.as_slice()) {
-            ([], []) if sorted.losses.is_empty() => write!(line, " held until more is known"),
+            ([], []) if sorted.losses.is_empty() => write!(line, " buffered until later events"),
             ([], []) => write!(line, " nothing written"),
             (canonical, []) => write!(line, " read as {}, nothing written", join_names(canonical)),
             (canonical, written) if canonical.iter().eq(written) => write!(line, " written as {}", join_names(written)),
@@ -65,12 +65,12 @@ impl TranslateExplainer {
                 write!(line, " read as {}, written as {}", join_names(canonical), join_names(written))
             }
         };
-        for (names, home) in &sorted.carried {
-            let _ = write!(line, "; carried {} in {home}", join_names(names));
+        for (names, location) in &sorted.carried {
+            let _ = write!(line, "; carried {} in {location}", join_names(names));
         }
-        for (word, names) in [("repaired", &sorted.repairs), ("lost", &sorted.losses)] {
+        for (label, names) in [("repaired", &sorted.repairs), ("lost", &sorted.losses)] {
             if !names.is_empty() {
-                let _ = write!(line, "; {word}: {}", join_names(names));
+                let _ = write!(line, "; {label}: {}", join_names(names));
             }
         }
         Some(line)
@@ -85,15 +85,15 @@ impl TranslateExplainer {
                     let row = row.map(|row| format!(", {}", row.seed)).unwrap_or_default();
                     sorted.read = Some(format!(" {} ({}{row})", printable(wire), agent.name));
                 }
-                TraceEntry::Canonical(kind, names, home) => {
+                TraceEntry::Canonical(kind, names, location) => {
                     sorted.canonical.push(kind.wire());
-                    self.add_carried(names, home, &mut sorted);
+                    self.add_carried(names, location, &mut sorted);
                 }
-                TraceEntry::Guarded(_, names, home) => self.add_carried(names, home, &mut sorted),
-                TraceEntry::Written(wire, names, home) => {
+                TraceEntry::Guarded(names, location) => self.add_carried(names, location, &mut sorted),
+                TraceEntry::Written(wire, names, location) => {
                     self.written += 1;
                     sorted.written.push(printable(wire));
-                    self.add_carried(names, home, &mut sorted);
+                    self.add_carried(names, location, &mut sorted);
                 }
                 TraceEntry::Repair(repair) => {
                     self.repairs[*repair as usize] += 1;
@@ -121,7 +121,7 @@ impl TranslateExplainer {
         }
     }
 
-    /// The last line.
+    /// Formats the totals.
     pub(crate) fn summary(&self) -> String {
         let repairs = EventRepair::ALL.iter().map(|one| (one.label(), self.repairs[*one as usize]));
         let losses = EventLoss::ALL.iter().map(|one| (one.label(), self.losses[*one as usize]));
@@ -136,23 +136,23 @@ impl TranslateExplainer {
     }
 }
 
-/// Names with their counts; "nothing" where there are none.
+/// Formats names with their counts, or "nothing".
 pub(super) fn format_counts<'n>(all: impl Iterator<Item = (&'n str, u64)>) -> String {
     let some: Vec<String> =
         all.filter(|(_, count)| *count > 0).map(|(name, count)| format!("{name} {count}")).collect();
     if some.is_empty() { "nothing".to_owned() } else { join_names(&some) }
 }
 
-/// A text from outside, short and on one line.
+/// Truncates a text from the input, and replaces control characters.
 pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(64).collect()
 }
 
 fn join_names<T: AsRef<str>>(names: &[T]) -> String {
-    let (said, rest) = names.split_at(names.len().min(MAX_NAMES));
-    let said: Vec<&str> = said.iter().map(AsRef::as_ref).collect();
+    let (listed, rest) = names.split_at(names.len().min(MAX_NAMES));
+    let listed = listed.iter().map(AsRef::as_ref).collect::<Vec<&str>>().join(", ");
     match rest.len() {
-        0 => said.join(", "),
-        more => format!("{} and {more} more", said.join(", ")),
+        0 => listed,
+        more => format!("{listed} and {more} more"),
     }
 }

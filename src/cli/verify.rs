@@ -1,32 +1,32 @@
-//! `diglot verify`: a conformance report of a recorded stream.
+//! `diglot verify`: prints a conformance report of a recorded stream.
 
-use super::input_framing::{InputPiece, VerifyFraming};
-use super::{CliExit, dialect_arg, print_error};
+use super::dialect_arg;
+use super::input::{self, IoFailure, READ_SIZE};
+use super::input_framing::{InputFraming, InputPiece, ProtobufInput};
+use super::output::{CliExit, ReportFormat};
 use crate::dialect::PeerDialect;
 use crate::translate::verify::{Finding, RuleSeverity, Verifier, VerifySummary};
 use serde_json::json;
 use std::convert::Infallible;
-use std::fs::File;
-use std::io::{self, BufWriter, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
 
-/// What `--help` says below the options.
 const AFTER_HELP: &str = "\
-A violation makes the real client (@ag-ui/client 1.0.0) reject the run. A warning does not: the specification forbids it \
-and no client enforces that yet, or the client drops what it does not know.
+A violation makes the AG-UI client (@ag-ui/client 1.0.0) reject the run. A warning does not: the specification forbids it \
+but no client enforces the rule yet, or the client ignores unknown content.
 
-A stream of another dialect than ag-ui is read as the gateway reads it, and what it says is held against the same rules: a \
-violation is what the gateway has to mend for the client. Members that the dialect need not say are no findings.
+A stream of another dialect than ag-ui is read like the gateway reads it, and checked by the same rules: a violation is \
+something that the gateway has to repair for the client. Missing members that are optional in the dialect are not findings.
 
-Exit codes: 0 the client accepts the stream, 1 it rejects it (with --strict: or there are warnings) or the input holds no \
-event at all (`no-events`), which the client accepts and is no run, 2 usage, 69 the file cannot be read.
+Exit codes: 0 the client accepts the stream, 1 the client rejects it (with --strict also: there are warnings) or the input \
+has no event (`no-events`), which the client accepts although it is not a run, 2 usage, 69 the file cannot be read.
 
-In protobuf, which has no lines, a message counts as one.
+In protobuf, which has no lines, a message counts as a line.
 
 --format json prints one document: {\"file\", \"dialect\", \"findings\", \"verdict\": \"accepted\" or \"rejected\", \
 \"rejected_at\": a line or null, \"events\", \"violations\", \"warnings\"}. A finding is {\"severity\": \"violation\" or \
 \"warning\", \"rule\": its name, \"line\": from 1, \"event\": from 1, or 0 for the whole stream, \"type\": of the event, \
-\"path\": a JSON Pointer into the event, \"found\": what stands there, \"text\": the rule with its section}.";
+\"path\": a JSON Pointer into the event, \"found\": the value there, \"text\": the rule with its section}.";
 
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
@@ -34,65 +34,26 @@ pub(super) struct VerifyArgs {
     /// Dialect of the recording
     #[arg(long, value_name = "DIALECT", value_parser = dialect_arg::parse_dialect, help = format!("Dialect of the recording: {}", dialect_arg::dialect_help()))]
     dialect: PeerDialect,
-    /// Form of the report
+    /// Format of the report
     #[arg(long, value_enum, default_value_t = ReportFormat::Text)]
     format: ReportFormat,
-    /// Warnings count for the exit code
+    /// Exit with 1 on warnings too
     #[arg(long)]
     strict: bool,
-    /// File to read, `-` for stdin. SSE, NDJSON (one event a line) or AG-UI's protobuf.
+    /// File to read, `-` for stdin. SSE, NDJSON (one event per line) or AG-UI's protobuf.
     #[arg(default_value = "-")]
     file: PathBuf,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum ReportFormat {
-    /// one line a finding, and the verdict
-    Text,
-    /// one JSON document
-    Json,
-}
-
-/// Bytes that are read at once.
-const READ_SIZE: usize = 64 << 10;
-
 pub(super) fn run(arguments: &VerifyArgs) -> CliExit {
-    let name = arguments.file.display();
-    let input: Box<dyn Read> = if arguments.file == Path::new("-") {
-        Box::new(io::stdin().lock())
-    } else {
-        match File::open(&arguments.file) {
-            Ok(file) => Box::new(file),
-            Err(error) => {
-                print_error(format_args!("{name}: {error}"));
-                return CliExit::Unavailable;
-            }
-        }
-    };
     let mut verifier = Verifier::new(arguments.dialect);
-    match verify(arguments, input, &mut verifier) {
-        Ok(()) => exit_for(arguments, verifier.summary()),
-        // Whoever read our output has enough of it; the verdict is the one that stands so far.
-        Err(VerifyFailure::Output(error)) if error.kind() == io::ErrorKind::BrokenPipe => {
-            exit_for(arguments, verifier.summary())
-        }
-        Err(VerifyFailure::Output(error)) => {
-            print_error(format_args!("stdout: {error}"));
-            CliExit::Unavailable
-        }
-        Err(VerifyFailure::Input(error)) => {
-            print_error(format_args!("{name}: {error}"));
-            CliExit::Unavailable
-        }
+    let result = verify(arguments, &mut verifier);
+    let verdict = exit_for(arguments, verifier.summary());
+    match result {
+        Ok(()) => verdict,
+        // When stdout is closed early, the verdict so far counts.
+        Err(failure) => failure.report(&arguments.file, verdict),
     }
-}
-
-/// What cannot be had any more.
-enum VerifyFailure {
-    /// the file that is read
-    Input(io::Error),
-    /// stdout
-    Output(io::Error),
 }
 
 fn exit_for(arguments: &VerifyArgs, summary: &VerifySummary) -> CliExit {
@@ -100,41 +61,47 @@ fn exit_for(arguments: &VerifyArgs, summary: &VerifySummary) -> CliExit {
     if fails { CliExit::Problems } else { CliExit::Ok }
 }
 
-fn verify(arguments: &VerifyArgs, mut input: Box<dyn Read>, verifier: &mut Verifier) -> Result<(), VerifyFailure> {
+fn verify(arguments: &VerifyArgs, verifier: &mut Verifier) -> Result<(), IoFailure> {
+    let mut input = input::open(&arguments.file)?;
     let mut report = VerifyReport {
         out: BufWriter::new(io::stdout().lock()),
         format: arguments.format,
         file: arguments.file.display().to_string(),
         first: true,
     };
-    report.write_begin(arguments.dialect.dialect.name).map_err(VerifyFailure::Output)?;
-    let (mut piece, mut form, mut findings) = (vec![0; READ_SIZE], VerifyFraming::Unknown, Vec::new());
+    report.write_begin(arguments.dialect.dialect.name).map_err(IoFailure::Output)?;
+    let mut buffer = vec![0; READ_SIZE];
+    let mut framing = InputFraming::new(ProtobufInput::Detect);
+    let mut findings = Vec::new();
     loop {
-        let read = input.read(&mut piece).map_err(VerifyFailure::Input)?;
-        let mut take = |piece: InputPiece<'_>| -> Result<(), Infallible> {
+        let length = input.read(&mut buffer).map_err(IoFailure::Input)?;
+        let mut consume = |piece: InputPiece<'_>| -> Result<(), Infallible> {
             match piece {
                 InputPiece::Bytes(bytes) => verifier.push(bytes, &mut findings),
                 InputPiece::Line(line) => verifier.push_line(&line, &mut findings),
-                InputPiece::Message(text) => verifier.push_message(&text, &mut findings),
-                InputPiece::TooLarge => verifier.report_too_large(&mut findings),
+                InputPiece::Message { text, .. } => verifier.push_message(&text, &mut findings),
+                InputPiece::TooLarge { .. } => verifier.report_too_large(&mut findings),
             }
             Ok(())
         };
-        let Ok(()) = if read == 0 { form.finish(&mut take) } else { form.push(&piece[..read], &mut take) };
-        if read == 0 {
+        let Ok(()) = match length {
+            0 => framing.finish(&mut consume),
+            length => framing.push(&buffer[..length], &mut consume),
+        };
+        if length == 0 {
             verifier.finish(&mut findings);
         }
         for finding in findings.drain(..) {
-            report.write_finding(&finding).map_err(VerifyFailure::Output)?;
+            report.write_finding(&finding).map_err(IoFailure::Output)?;
         }
-        if read == 0 {
-            return report.write_end(verifier.summary()).map_err(VerifyFailure::Output);
+        if length == 0 {
+            return report.write_end(verifier.summary()).map_err(IoFailure::Output);
         }
-        report.out.flush().map_err(VerifyFailure::Output)?;
+        report.out.flush().map_err(IoFailure::Output)?;
     }
 }
 
-/// Writes what is found, as it is found.
+/// Writes each finding at once.
 struct VerifyReport<W: Write> {
     out: BufWriter<W>,
     format: ReportFormat,
@@ -196,7 +163,7 @@ impl<W: Write> VerifyReport<W> {
                     "verdict": verdict, "rejected_at": first.map(|(line, _)| line), "events": events,
                     "violations": violations, "warnings": warnings,
                 });
-                // The document was begun as text, so that findings are written as they come.
+                // The document is written in parts, so that findings appear at once.
                 writeln!(self.out, "\n],{}", rest.to_string().trim_start_matches('{'))?;
             }
         }

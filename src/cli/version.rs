@@ -1,10 +1,9 @@
-//! `diglot version`: which build this is, for whoever reports a mistake. A line for each thing in which one build differs from
-//! another.
+//! `diglot version`: prints the properties of the build, for bug reports, one per line.
 
-use super::{CliExit, print_line};
+use super::output::{CliExit, print_line};
 use std::env::consts::{ARCH, OS};
 
-/// What the C library is called, as in the name of a target.
+/// The C library, as in target names.
 const ENVIRONMENT: &str = if cfg!(target_env = "gnu") {
     "gnu"
 } else if cfg!(target_env = "musl") {
@@ -13,10 +12,10 @@ const ENVIRONMENT: &str = if cfg!(target_env = "gnu") {
     "other"
 };
 
-/// What of Cargo.toml's features is in it.
+/// The enabled features of Cargo.toml.
 const FEATURES: &str = if cfg!(feature = "otel") { "server otel" } else { "server" };
 
-/// The commit that it was built from, where whoever built it said so (`DIGLOT_REVISION`, as deploy/Dockerfile does).
+/// The commit of the build, if `DIGLOT_REVISION` was set, as deploy/Dockerfile does.
 const REVISION: Option<&str> = option_env!("DIGLOT_REVISION");
 
 pub(super) fn run() -> CliExit {

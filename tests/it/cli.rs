@@ -38,7 +38,7 @@ fn distinguishes_input_without_events_from_truncated_input() {
     }
     for input in ["data: hello\n\n", "{\"kind\":1}\n"] {
         let (_, _, stderr) = run_translate(input);
-        assert!(stderr.contains("no event found: of 1 frame(s) or line(s) none is an event of ag-ui"), "{stderr}");
+        assert!(stderr.contains("no event found: none of 1 frame(s) or line(s) is an event of ag-ui"), "{stderr}");
     }
     let (_, _, stderr) = run_translate(RUN.lines().next().expect("an event"));
     assert!(stderr.contains("the stream ended without a terminal event"), "{stderr}");
@@ -88,7 +88,7 @@ fn explains_each_event_on_stderr() {
     let content = "§3.3.1 (string), §4.2 build_business_data_content (block)";
     let expected = format!(
         "FILE:1: event 1 RUN_STARTED (hai, §4.2 build_run_started): written as RUN_STARTED; carried messageId, role in metadata.hai\n\
-         FILE:3: event 2 BUSINESS_DATA_START (hai, {start}): held until more is known\n\
+         FILE:3: event 2 BUSINESS_DATA_START (hai, {start}): buffered until later events\n\
          FILE:6: event 3 BUSINESS_DATA_CONTENT (hai, {content}): written as TEXT_MESSAGE_START, TEXT_MESSAGE_CONTENT; carried blockId in metadata.hai\n\
          FILE:8: event 4 BUSINESS_DATA_END (hai, {end}): written as TEXT_MESSAGE_END\n\
          FILE:10: event 5 BUSINESS_DATA_END (hai, {end}): read as TEXT_MESSAGE_END, nothing written; lost: stray_boundary\n\
@@ -121,7 +121,7 @@ fn strict_translation_stops_at_the_first_violation() {
 #[test]
 fn reports_differences_after_a_round_trip() {
     let sides = ["--from", "hai", "--to", "ag-ui", "--roundtrip"];
-    let whole = "FILE: 8 event(s) came back, but for what is left out, from hai to ag-ui and back; \
+    let whole = "FILE: 8 event(s) came back, except for what is left out, from hai to ag-ui and back; \
                  added: STEP_FINISHED 1; left out: stray_boundary 1, done_marker 1\n";
     assert_eq!(run_translate_with(&sides, HAI_RUN), (Some(0), String::new(), whole.to_owned()));
     let changed = HAI_RUN.replace(r#""stepName":"s""#, r#""stepName":"s","timestamp":9007199254740993"#);
@@ -142,7 +142,7 @@ fn compares_a_request_after_a_round_trip() {
     let sides = ["--request", "--from", "ag-ui", "--to", "hai", "--roundtrip"];
     let body = r#"{"threadId":"t","runId":"r","state":{"n":1.10},"messages":[{"id":"1","role":"user","content":[{"type":"text","text":"看"}]},
         {"id":"2","role":"reasoning","content":"想"}],"resume":[{"interruptId":"i","status":"resolved"}],"future":[9007199254740993]}"#;
-    let whole = "FILE: the request came back whole from ag-ui to hai and back; added: nothing; left out: nothing\n";
+    let whole = "FILE: the request came back unchanged from ag-ui to hai and back; added: nothing; left out: nothing\n";
     assert_eq!(run_translate_with(&sides, body), (Some(0), String::new(), whole.to_owned()));
     let (code, _, stderr) = run_translate_with(&sides, r#"{"threadId":5,"runId":"r","messages":[]}"#);
     let expected = "FILE: /threadId\n  before  5\n  after   \"5\"\nFILE: 1 difference(s) after ag-ui to hai and back, \

@@ -1,3 +1,5 @@
+//! Tests of the replay log.
+
 use super::*;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::event::EventType;

@@ -81,7 +81,7 @@ impl Recap {
         Recap {
             client,
             common_members: client.dialect.common_fields.iter().filter_map(stamp).collect(),
-            whole_messages: client.dialect.row_with_shape(EventShape::EndWithMessage).is_some(),
+            whole_messages: client.dialect.has_whole_messages(),
             start: None,
             messages: MessageList::from_input(client, messages),
             state: RecapState::default(),

@@ -4,7 +4,7 @@ use crate::codec::json;
 use crate::dialect::{CarryLocation, EventRow, EventShape, MemberCase, PeerDialect, block};
 use crate::event::lane::ChunkStreamKind;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get, remove};
-use crate::translate::{aliases, buffered_calls, carry};
+use crate::translate::{aliases, carry};
 use std::borrow::Cow;
 
 /// Overhead of a list entry in bytes, without its text.
@@ -108,12 +108,11 @@ impl RecapFrame {
                 let mut members = json::parse_object(data).map(|object| object.members).unwrap_or_default();
                 let row = side.dialect.row_for_wire(wire).map(|(_, row)| row);
                 row.into_iter().for_each(|row| aliases::read_field_names(row.field_aliases, &mut members));
-                let added = match row {
-                    Some(row) if row.shape == EventShape::StartWithArgs => {
-                        carry::take(&mut members, buffered_calls::ARGS_MEMBER)
-                    }
+                let own_member = row.and_then(|row| row.shape.own_shape()?.text_member);
+                let added = match (own_member, row) {
+                    (Some(name), _) => carry::take(&mut members, name),
                     // In other events a member of that name has another meaning.
-                    Some(row) if is_content(row.kind) => get(&members, Field::Delta).cloned(),
+                    (None, Some(row)) if is_content(row.kind) => get(&members, Field::Delta).cloned(),
                     _ => None,
                 };
                 let added = added.as_ref().map_or_else(String::new, to_string_inner);

@@ -22,7 +22,7 @@ const MAX_NAMED_ITEMS: usize = 5;
 type OwnerId = Option<String>;
 
 /// Identifies an open item: kind, id, and for a step its owner.
-type ItemKey = (RunItem, String, OwnerId);
+type OrderItemKey = (RunItem, String, OwnerId);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum StreamPhase {
@@ -58,7 +58,7 @@ pub(super) struct OrderCheck {
     /// the dialect may omit the start
     start_optional: bool,
     phase: StreamPhase,
-    open: BTreeMap<ItemKey, OpenedItem>,
+    open: BTreeMap<OrderItemKey, OpenedItem>,
     opened_count: u64,
     ended: HashSet<String>,
     owners: HashMap<(OwnerScope, String), OwnerId>,
@@ -368,7 +368,7 @@ impl OrderCheck {
         }
     }
 
-    fn insert_open(&mut self, key: ItemKey, is_implicit: bool) {
+    fn insert_open(&mut self, key: OrderItemKey, is_implicit: bool) {
         self.opened_count += 1;
         self.open.insert(key, OpenedItem { sequence: self.opened_count, is_implicit });
     }

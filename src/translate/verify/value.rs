@@ -1,10 +1,12 @@
 //! Checks values: the real client accepts them, strips them or rejects the run (`specs/ag-ui-1.0.md` §3.1).
 //!
 //! Two passes of the client are one here: "unknown members are stripped, unknown members of a union taken out of the
-//! list that holds them", and the rest is validated. Problems inside removed content do not count. `nested_values.rs`
-//! walks the same schemas to repair: it stops at the first problem and never strips, while this walker visits
-//! everything, with a path and a message for each problem. The rules for single values are shared
-//! ([`ValueSchema::matches_leaf`]).
+//! list that holds them", and the rest is validated. Problems inside removed content do not count.
+//!
+//! Two walkers of the same schemas stay separate. `nested_values.rs` repairs: it stops at the first problem and never
+//! strips, while this one visits everything, with a path and a message for each problem. `conform.rs` checks the
+//! members of each event that leaves, mostly by their first byte, because every event passes it. They share the rules
+//! for single values ([`ValueSchema::matches_leaf`]) and the selection of a union's arm ([`UnionSchema::arm`]).
 
 use super::finding::{describe, push_pointer_token};
 use super::rule::Rule;

@@ -1,0 +1,46 @@
+//! Exit codes and output of the commands: data on stdout, logs and errors on stderr.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Exit codes, by the conventions of `sysexits.h` where there is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CliExit {
+    Ok = 0,
+    /// problems were found, or a run failed
+    Problems = 1,
+    /// the command line is invalid
+    Usage = 2,
+    /// something that is needed is not available: a port, a file
+    Unavailable = 69,
+    /// the configuration is invalid
+    Config = 78,
+}
+
+impl From<CliExit> for ExitCode {
+    fn from(exit: CliExit) -> Self {
+        ExitCode::from(exit as u8)
+    }
+}
+
+/// The format of a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum ReportFormat {
+    /// for people
+    Text,
+    /// one JSON document
+    Json,
+}
+
+/// Prints an error to stderr.
+pub(super) fn print_error(error: impl Display) {
+    // Without stderr the error cannot be reported.
+    let _ = writeln!(io::stderr(), "diglot: {error}");
+}
+
+/// Prints a line to stdout and flushes it. Returns `false` if stdout was closed.
+pub(super) fn print_line(line: impl Display) -> bool {
+    let mut out = io::stdout().lock();
+    writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+}
