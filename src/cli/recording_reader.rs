@@ -203,6 +203,7 @@ impl EventReader {
 mod tests {
     use super::*;
     use crate::codec::Framing;
+    use crate::codec::sse::SseLimits;
     use crate::dialect::{AG_UI, PeerDialect};
     use crate::translate::Stream;
 

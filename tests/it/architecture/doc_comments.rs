@@ -10,16 +10,13 @@ const NOUN_CLAUSES: &[&str] = &["What", "Who", "Whose", "Whom", "Whether", "Whic
 pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
     ("admin", 10),
     ("app", 20),
-    ("cli", 43),
     ("codec", 32),
     ("config", 331),
-    ("demo", 14),
     ("dialect", 31),
     ("error", 3),
     ("event", 29),
     ("guard", 118),
     ("proxy", 159),
-    ("replay", 55),
     ("telemetry", 64),
     ("translate", 215),
 ];
@@ -30,13 +27,10 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
 pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("admin", 14),
     ("app", 25),
-    ("cli", 24),
     ("codec", 12),
     ("config", 51),
-    ("demo", 26),
     ("guard", 80),
     ("proxy", 112),
-    ("replay", 128),
     ("telemetry", 14),
     ("translate", 398),
 ];
