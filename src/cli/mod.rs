@@ -3,29 +3,36 @@
 //!
 //! stdout has the data, stderr has logs and errors; a command ends quietly when stdout is closed.
 
+mod output;
+
+mod input;
+
+mod input_framing;
+
+mod recording_reader;
+
+mod dialect_arg;
+
+mod local_gateway;
+
+mod serve;
+
 mod check;
 mod completions;
 mod config;
 mod demo;
 mod detect;
-mod dialect_arg;
 mod drain;
 mod explain_route;
 mod healthcheck;
-mod input;
-mod input_framing;
-mod local_gateway;
 mod mock_agent;
-mod output;
-mod recording_reader;
 mod reload;
 mod schema;
-mod serve;
 mod token;
-mod translate;
 mod translate_explain;
-mod verify;
 
+mod translate;
+mod verify;
 mod version;
 
 use self::output::CliExit;

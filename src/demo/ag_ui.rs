@@ -1,14 +1,14 @@
-//! An AG-UI 1.0 agent's events, printed as the SDKs print them: compact JSON, `type` first, optional members absent.
+//! The events of an AG-UI 1.0 agent, printed like the SDKs do: compact JSON, `type` first, optional members absent.
 
 use super::{
     conversation::{ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, ScriptEvent, TOOL},
-    demo_script::{DemoIds, json_string},
+    demo_ids::{DemoIds, json_string},
 };
 
-/// The event of a beat, or `None` where AG-UI says nothing: its message is opened by its text, not by its thinking.
-pub(super) fn event(beat: ScriptEvent, ids: &DemoIds) -> Option<String> {
+/// Prints an event; `None` if AG-UI has no such event. The text opens the message, not the thinking.
+pub(super) fn event(event: ScriptEvent, ids: &DemoIds) -> Option<String> {
     let DemoIds { thread, run, message, call, thinking } = ids;
-    Some(match beat {
+    Some(match event {
         ScriptEvent::RunStarted => {
             format!(r#"{{"type":"RUN_STARTED","threadId":{thread},"runId":{run},"protocolVersion":"1.0"}}"#)
         }

@@ -1,22 +1,26 @@
-//! An AG-UI 0.x agent's events, printed as the SDKs of 0.0.35 to 0.0.44 print them: no `protocolVersion`, no outcome, and
-//! thinking without ids (seed 001). Everything else is what AG-UI 1.0 still says.
+//! The events of an AG-UI 0.x agent, printed like the SDKs of 0.0.35 to 0.0.44 do: no `protocolVersion`, no outcome, and
+//! thinking without ids (seed 001). All other events are those of AG-UI 1.0.
 
-use super::{ag_ui, conversation::ScriptEvent, demo_script::DemoIds, demo_script::json_string};
+use super::{
+    ag_ui,
+    conversation::ScriptEvent,
+    demo_ids::{DemoIds, json_string},
+};
 
-/// The event of a beat, or `None` where AG-UI says nothing.
-pub(super) fn event(beat: ScriptEvent, ids: &DemoIds) -> Option<String> {
+/// Prints an event; `None` if AG-UI has no such event.
+pub(super) fn event(event: ScriptEvent, ids: &DemoIds) -> Option<String> {
     let DemoIds { thread, run, .. } = ids;
-    let bare = |kind: &str| Some(format!(r#"{{"type":"{kind}"}}"#));
-    match beat {
+    let without_members = |kind: &str| Some(format!(r#"{{"type":"{kind}"}}"#));
+    match event {
         ScriptEvent::RunStarted => Some(format!(r#"{{"type":"RUN_STARTED","threadId":{thread},"runId":{run}}}"#)),
-        ScriptEvent::ThinkingStarted => bare("THINKING_START"),
-        ScriptEvent::ThinkingTextStarted => bare("THINKING_TEXT_MESSAGE_START"),
+        ScriptEvent::ThinkingStarted => without_members("THINKING_START"),
+        ScriptEvent::ThinkingTextStarted => without_members("THINKING_TEXT_MESSAGE_START"),
         ScriptEvent::Thinking(piece) => {
             Some(format!(r#"{{"type":"THINKING_TEXT_MESSAGE_CONTENT","delta":{}}}"#, json_string(piece)))
         }
-        ScriptEvent::ThinkingTextEnded => bare("THINKING_TEXT_MESSAGE_END"),
-        ScriptEvent::ThinkingEnded => bare("THINKING_END"),
-        // It has no way to say that a call waits for an answer.
+        ScriptEvent::ThinkingTextEnded => without_members("THINKING_TEXT_MESSAGE_END"),
+        ScriptEvent::ThinkingEnded => without_members("THINKING_END"),
+        // It cannot express that a call waits for a result.
         ScriptEvent::RunAwaitsTool => ag_ui::event(ScriptEvent::RunFinished, ids),
         other => ag_ui::event(other, ids),
     }

@@ -1,57 +1,58 @@
-//! The events of a platform that took AG-UI over with words of its own, printed as seed 002 prints them: `thread_id` and
+//! The events of a platform with its own vocabulary for AG-UI, printed like in seed 002: `thread_id` and
 //! `run_id`, localised roles, thinking without a span, arguments as an object, timestamps in seconds.
 //!
-//! State and steps are not printed there: AG-UI's own, a guess.
+//! The seed has no state and no steps: those of AG-UI are a guess.
 
 use super::{
     assembler::TextAssembler,
     conversation::{ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, ScriptEvent, TOOL},
-    demo_script::{DemoIds, json_string},
+    demo_ids::{DemoIds, json_string},
 };
 
-/// Who speaks, in the seed's word.
+/// The seed's word for the role `assistant`.
 const ROLE: &str = "助手";
 
-/// The event of a beat, or `None` where the seed has none.
-pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler, now_ms: u64) -> Option<String> {
+/// Prints an event; `None` if the seed has no such event.
+pub(super) fn event(event: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler, now_ms: u64) -> Option<String> {
     let DemoIds { thread, run, message, call, thinking } = ids;
-    let say = |kind: &str, members: &str| {
+    let print = |kind: &str, members: &str| {
         let seconds = now_ms / 1000;
         Some(format!(r#"{{"type":"{kind}","timestamp":{seconds},{members}}}"#))
     };
-    let of_run = format!(r#""thread_id":{thread},"run_id":{run}"#);
-    let of = |id: &str| format!(r#""messageId":{id}"#);
-    let piece_of = |id: &str, piece: &str| format!(r#""messageId":{id},"delta":{}"#, json_string(piece));
-    match beat {
-        ScriptEvent::RunStarted => say("RUN_STARTED", &of_run),
-        ScriptEvent::State(status) => {
-            say("STATE_SNAPSHOT", &format!(r#""snapshot":{{"workflowItems":[{{"name":"部署","status":"{status}"}}]}}"#))
-        }
+    let run_ids = format!(r#""thread_id":{thread},"run_id":{run}"#);
+    let message_id = |id: &str| format!(r#""messageId":{id}"#);
+    let content = |id: &str, piece: &str| format!(r#""messageId":{id},"delta":{}"#, json_string(piece));
+    match event {
+        ScriptEvent::RunStarted => print("RUN_STARTED", &run_ids),
+        ScriptEvent::State(status) => print(
+            "STATE_SNAPSHOT",
+            &format!(r#""snapshot":{{"workflowItems":[{{"name":"部署","status":"{status}"}}]}}"#),
+        ),
         ScriptEvent::Status(status) => {
-            say("STATE_DELTA", &format!(r#""delta":[{{"op":"replace","path":"{STATUS_PATH}","value":"{status}"}}]"#))
+            print("STATE_DELTA", &format!(r#""delta":[{{"op":"replace","path":"{STATUS_PATH}","value":"{status}"}}]"#))
         }
-        ScriptEvent::StepStarted => say("STEP_STARTED", &format!(r#""stepName":"{STEP}""#)),
-        ScriptEvent::StepFinished => say("STEP_FINISHED", &format!(r#""stepName":"{STEP}""#)),
+        ScriptEvent::StepStarted => print("STEP_STARTED", &format!(r#""stepName":"{STEP}""#)),
+        ScriptEvent::StepFinished => print("STEP_FINISHED", &format!(r#""stepName":"{STEP}""#)),
         ScriptEvent::ThinkingTextStarted => {
-            say("THINKING_TEXT_MESSAGE_START", &format!(r#"{},"role":"{ROLE}""#, of(thinking)))
+            print("THINKING_TEXT_MESSAGE_START", &format!(r#"{},"role":"{ROLE}""#, message_id(thinking)))
         }
-        ScriptEvent::Thinking(piece) => say("THINKING_TEXT_MESSAGE_CONTENT", &piece_of(thinking, piece)),
-        ScriptEvent::ThinkingTextEnded => say("THINKING_TEXT_MESSAGE_END", &of(thinking)),
-        ScriptEvent::TextStarted => say("TEXT_MESSAGE_START", &format!(r#"{},"role":"{ROLE}""#, of(message))),
-        ScriptEvent::Text(piece) => say("TEXT_MESSAGE_CONTENT", &piece_of(message, &piece.to_string())),
-        ScriptEvent::TextEnded => say("TEXT_MESSAGE_END", &of(message)),
-        ScriptEvent::CallStarted => say(
+        ScriptEvent::Thinking(piece) => print("THINKING_TEXT_MESSAGE_CONTENT", &content(thinking, piece)),
+        ScriptEvent::ThinkingTextEnded => print("THINKING_TEXT_MESSAGE_END", &message_id(thinking)),
+        ScriptEvent::TextStarted => print("TEXT_MESSAGE_START", &format!(r#"{},"role":"{ROLE}""#, message_id(message))),
+        ScriptEvent::Text(piece) => print("TEXT_MESSAGE_CONTENT", &content(message, &piece.to_string())),
+        ScriptEvent::TextEnded => print("TEXT_MESSAGE_END", &message_id(message)),
+        ScriptEvent::CallStarted => print(
             "TOOL_CALL_START",
             &format!(r#""toolCallId":{call},"toolCallName":"{TOOL}","parentMessageId":{message}"#),
         ),
         ScriptEvent::CallArguments(piece) => {
             let args = assembler.push_arguments(piece)?;
-            say("TOOL_CALL_ARGS", &format!(r#""toolCallId":{call},"delta":{args}"#))
+            print("TOOL_CALL_ARGS", &format!(r#""toolCallId":{call},"delta":{args}"#))
         }
-        ScriptEvent::CallEnded => say("TOOL_CALL_END", &format!(r#""toolCallId":{call}"#)),
-        ScriptEvent::RunAwaitsTool | ScriptEvent::RunFinished => say("RUN_FINISHED", &of_run),
+        ScriptEvent::CallEnded => print("TOOL_CALL_END", &format!(r#""toolCallId":{call}"#)),
+        ScriptEvent::RunAwaitsTool | ScriptEvent::RunFinished => print("RUN_FINISHED", &run_ids),
         ScriptEvent::RunFailed => {
-            say("RUN_ERROR", &format!(r#""message":"{ERROR_MESSAGE}","code":"{ERROR_CODE}","result":{{}}"#))
+            print("RUN_ERROR", &format!(r#""message":"{ERROR_MESSAGE}","code":"{ERROR_CODE}","result":{{}}"#))
         }
         ScriptEvent::AnswerStarted | ScriptEvent::ThinkingStarted | ScriptEvent::ThinkingEnded => None,
     }

@@ -1,18 +1,18 @@
-//! A CloudBase agent's events, printed as seed 003 prints them: no RUN_STARTED, no role, no ids on the end of the run, and
+//! The events of a CloudBase agent, printed like in seed 003: no RUN_STARTED, no role, no ids on the end of the run, and
 //! arguments in the start of their call.
 //!
-//! The seed lists no thinking, so there is none. Steps and the end of a call are listed without a form: AG-UI's own, a guess.
+//! The seed lists no thinking, so there is none. It lists steps and the end of a call without a format: AG-UI's is a guess.
 
 use super::{
     assembler::TextAssembler,
     conversation::{ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, ScriptEvent, TOOL},
-    demo_script::{DemoIds, json_string},
+    demo_ids::{DemoIds, json_string},
 };
 
-/// The event of a beat, or `None` where CloudBase says nothing.
-pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler) -> Option<String> {
+/// Prints an event; `None` if CloudBase has no such event.
+pub(super) fn event(event: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler) -> Option<String> {
     let DemoIds { message, call, .. } = ids;
-    Some(match beat {
+    Some(match event {
         ScriptEvent::State(status) => format!(
             r#"{{"type":"STATE_SNAPSHOT","snapshot":{{"workflowItems":[{{"name":"部署","status":"{status}"}}]}}}}"#
         ),

@@ -1,24 +1,23 @@
-//! The conversation of the demo agents: what is said, in which order, in no protocol's words.
+//! The conversation of the demo agents, independent of the protocols.
 //!
-//! A conversation is a sequence of [`Beat`]s that every agent plays; an agent's own file turns a beat into its event,
-//! or into nothing when its protocol has no word there.
+//! A conversation is a sequence of [`ScriptEvent`]s; an agent's own file prints each as an event of its protocol, or leaves
+//! it out.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// The one step of the run.
+/// The only step of the run.
 pub(super) const STEP: &str = "智能处理";
-/// The front-end tool that asks the user (seed 3.3.2).
+/// The front-end tool with which the user confirms (seed 3.3.2).
 pub(super) const TOOL: &str = "confirmAction";
-/// The state member whose status follows the run.
+/// The state member with the status of the run.
 pub(super) const STATUS_PATH: &str = "/workflowItems/0/status";
-/// What RUN_ERROR says when a test asks for it.
+/// Message of an injected RUN_ERROR.
 pub(super) const ERROR_MESSAGE: &str = "model overloaded";
-/// The code beside [`ERROR_MESSAGE`].
+/// Code of an injected RUN_ERROR.
 pub(super) const ERROR_CODE: &str = "MODEL_ERROR";
 
-/// One thing that happens in the conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ScriptEvent {
     RunStarted,
@@ -32,7 +31,7 @@ pub(super) enum ScriptEvent {
     Thinking(&'static str),
     ThinkingTextEnded,
     ThinkingEnded,
-    /// The text begins. AG-UI opens its message here, since its thinking stands outside the message.
+    /// The text begins. AG-UI opens its message here, since its thinking is not part of the message.
     TextStarted,
     Text(TextPiece),
     TextEnded,
@@ -64,7 +63,7 @@ impl fmt::Display for TextPiece {
     }
 }
 
-/// One turn of the conversation before the levers have touched it.
+/// One turn of the conversation, before test options are applied.
 pub(super) struct ConversationTurn {
     pub(crate) opening: Vec<ScriptEvent>,
     pub(crate) text: &'static [&'static str],
@@ -72,7 +71,7 @@ pub(super) struct ConversationTurn {
 }
 
 impl ConversationTurn {
-    /// The user asks for something; the agent thinks, says what it is about to do, and asks for a confirmation.
+    /// A first request: the agent thinks, announces the action, and requests a confirmation.
     fn new_request() -> Self {
         Self {
             opening: vec![
@@ -102,20 +101,20 @@ impl ConversationTurn {
         }
     }
 
-    /// The user has answered the confirmation. The status is patched where the request brought the state along, and said
-    /// with the whole state where it did not (HAI's request has no state), since a patch needs something to change.
+    /// The request with the user's confirmation. Patches the status if the request has the state, else sends the whole state
+    /// (HAI's request has none), since a patch needs an existing value.
     fn new_answer(confirmed: bool, has_status: bool) -> Self {
         let (status, text): (_, &[_]) =
             if confirmed { ("done", &["部署", "已完成。"]) } else { ("cancelled", &["已取消", "部署。"]) };
-        let news = if has_status { ScriptEvent::Status(status) } else { ScriptEvent::State(status) };
-        let opening = vec![ScriptEvent::RunStarted, news, ScriptEvent::AnswerStarted, ScriptEvent::TextStarted];
+        let update = if has_status { ScriptEvent::Status(status) } else { ScriptEvent::State(status) };
+        let opening = vec![ScriptEvent::RunStarted, update, ScriptEvent::AnswerStarted, ScriptEvent::TextStarted];
         Self { opening, text, closing: vec![ScriptEvent::TextEnded, ScriptEvent::RunFinished] }
     }
 
-    /// The turn that a request asks for.
+    /// Returns the turn that a request starts.
     pub(super) fn from_request(input: &Value) -> Self {
         match messages(input).last() {
-            // The second is the word of seed 002's dialect.
+            // The second role is that of seed 002's dialect.
             Some(last) if last["role"] == "tool" || last["role"] == "工具" => {
                 Self::new_answer(is_confirmation(&last["content"]), input.pointer("/state/workflowItems/0").is_some())
             }
@@ -124,19 +123,19 @@ impl ConversationTurn {
     }
 }
 
-/// The messages of a request, oldest first; none when it has no list of them.
+/// Returns the messages of a request, oldest first; empty if the request has none.
 pub(super) fn messages(input: &Value) -> &[Value] {
     input["messages"].as_array().map_or(&[], Vec::as_slice)
 }
 
-/// Whether a tool result says yes: `true`, or an object with `confirmed: true`. The seed sends it as the text of a
-/// string; AG-UI also allows content parts, and some front ends send the value itself.
+/// Returns whether a tool result confirms: `true`, or an object with `confirmed: true`. The seed sends it as a JSON string;
+/// AG-UI also allows content parts, and some front ends send the value itself.
 fn is_confirmation(content: &Value) -> bool {
-    let says_yes = |value: &Value| value == true || value["confirmed"] == true;
+    let confirms = |value: &Value| value == true || value["confirmed"] == true;
     let text: String = match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().filter_map(|it| it["text"].as_str()).collect(),
-        value => return says_yes(value),
+        value => return confirms(value),
     };
-    serde_json::from_str(&text).is_ok_and(|value| says_yes(&value))
+    serde_json::from_str(&text).is_ok_and(|value| confirms(&value))
 }

@@ -1,7 +1,6 @@
-//! A run of a demo agent: the beats of the conversation as the levers leave them, drawn one by one as events.
+//! A run of a demo agent: the conversation with its test options, produced event by event.
 //!
-//! Nothing is produced before it is asked for, so a text of a million pieces costs no more memory than one of three.
-//! Nothing here reads a clock or does I/O.
+//! Events are produced on demand, so a text of a million pieces takes no more memory than one of three. Without clock or I/O.
 
 use std::iter::Peekable;
 
@@ -11,102 +10,75 @@ use super::{
     DemoAgent, ag_ui, ag_ui_0, ag_ui_snake,
     assembler::TextAssembler,
     cloudbase,
-    conversation::{ConversationTurn, ScriptEvent, TextPiece, messages},
+    conversation::{ConversationTurn, ScriptEvent, TextPiece},
+    demo_ids::DemoIds,
     hai, social_app,
     test_options::{InjectedFault, TestOptions},
 };
 
-/// The ids of one run, each already a JSON string with its quotes, since that is all they are used for.
-#[derive(Clone, Debug)]
-pub(super) struct DemoIds {
-    pub(crate) thread: String,
-    pub(crate) run: String,
-    pub(crate) message: String,
-    pub(crate) call: String,
-    pub(crate) thinking: String,
-}
-
-impl DemoIds {
-    /// Takes the ids of a request. A missing run id is made from the length of the conversation, so that the turns
-    /// of one conversation still have messages and calls of their own.
-    fn read(input: &Value) -> Self {
-        let id = |names: [&str; 2]| names.into_iter().find_map(|name| input.get(name).and_then(Value::as_str));
-        let turn = messages(input).len();
-        let run = id(["runId", "run_id"]).map_or_else(|| format!("run-{turn}"), str::to_owned);
-        Self {
-            thread: json_string(id(["threadId", "thread_id"]).unwrap_or("thread")),
-            message: json_string(&format!("msg-{run}")),
-            call: json_string(&format!("call-{run}")),
-            thinking: json_string(&format!("think-{run}")),
-            run: json_string(&run),
-        }
-    }
-}
-
-/// What the body does when the last event has been said.
+/// The end of the body after the last event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyEnding {
-    /// It ends.
     Clean,
-    /// It stays open and silent until the client leaves.
+    /// stays open until the client leaves
     Silent,
-    /// It breaks off.
+    /// breaks the connection
     Broken,
 }
 
-/// One run of an agent, drawn event by event.
+/// One run of an agent.
 pub(super) struct DemoScript {
     agent: DemoAgent,
     ids: DemoIds,
     events: Peekable<Box<dyn Iterator<Item = ScriptEvent> + Send>>,
     ending: BodyEnding,
     assembler: TextAssembler,
-    /// how many events were said
+    /// events so far
     event_count: u64,
 }
 
 impl DemoScript {
-    /// Prepares the answer to a request, which is read liberally: ids in camelCase or snake_case, or none at all.
-    pub(super) fn new(agent: DemoAgent, input: &Value, levers: TestOptions) -> Self {
-        let ConversationTurn { opening: before, text, closing: after } = ConversationTurn::from_request(input);
-        let pieces: Box<dyn Iterator<Item = TextPiece> + Send> = match levers.events {
+    /// Prepares the answer to a request, whose ids may be in camelCase, in snake_case or missing.
+    pub(super) fn new(agent: DemoAgent, input: &Value, options: TestOptions) -> Self {
+        let ConversationTurn { opening, text, closing } = ConversationTurn::from_request(input);
+        let pieces: Box<dyn Iterator<Item = TextPiece> + Send> = match options.events {
             Some(count) => Box::new((1..=count).map(TextPiece::Numbered)),
             None => Box::new(text.iter().copied().map(TextPiece::Scripted)),
         };
-        let (spoken, after, ending) = match (levers.fail, levers.idle) {
+        let (piece_limit, closing, ending) = match (options.fail, options.idle) {
             (Some(InjectedFault::Error), _) => (1, vec![ScriptEvent::RunFailed], BodyEnding::Clean),
             (Some(InjectedFault::Truncate), _) => (1, Vec::new(), BodyEnding::Clean),
             (Some(InjectedFault::Reset), _) => (1, Vec::new(), BodyEnding::Broken),
             (None, true) => (1, Vec::new(), BodyEnding::Silent),
-            // The other failures are answers in place of a stream, so they are none of the script's.
+            // The server answers the other failures without a script.
             (None, false) | (Some(InjectedFault::Status | InjectedFault::Html), _) => {
-                (usize::MAX, after, BodyEnding::Clean)
+                (usize::MAX, closing, BodyEnding::Clean)
             }
         };
-        let beats = before.into_iter().chain(pieces.take(spoken).map(ScriptEvent::Text)).chain(after);
-        let beats: Box<dyn Iterator<Item = ScriptEvent> + Send> = Box::new(beats);
+        let events = opening.into_iter().chain(pieces.take(piece_limit).map(ScriptEvent::Text)).chain(closing);
+        let events: Box<dyn Iterator<Item = ScriptEvent> + Send> = Box::new(events);
         Self {
             agent,
-            ids: DemoIds::read(input),
-            events: beats.peekable(),
+            ids: DemoIds::from_request(input),
+            events: events.peekable(),
             ending,
             assembler: TextAssembler::default(),
             event_count: 0,
         }
     }
 
-    /// The JSON text of the next event, stamped `now_ms` (milliseconds since the epoch) where the protocol stamps it.
+    /// Returns the next event as JSON, with the timestamp `now_ms` (ms since the epoch) if the protocol has one.
     pub(super) fn next(&mut self, now_ms: u64) -> Option<String> {
         loop {
-            let beat = self.events.next()?;
+            let next = self.events.next()?;
             let event = match self.agent {
-                DemoAgent::HaiString => hai::event(beat, &self.ids, hai::HaiTextForm::Strings, now_ms),
-                DemoAgent::HaiBlocks => hai::event(beat, &self.ids, hai::HaiTextForm::Blocks, now_ms),
-                DemoAgent::AgUi => ag_ui::event(beat, &self.ids),
-                DemoAgent::AgUi0 => ag_ui_0::event(beat, &self.ids),
-                DemoAgent::AgUiSnake => ag_ui_snake::event(beat, &self.ids, &mut self.assembler, now_ms),
-                DemoAgent::Cloudbase => cloudbase::event(beat, &self.ids, &mut self.assembler),
-                DemoAgent::SocialApp => social_app::event(beat, &self.ids, &mut self.assembler),
+                DemoAgent::HaiString => hai::event(next, &self.ids, hai::HaiTextForm::Strings, now_ms),
+                DemoAgent::HaiBlocks => hai::event(next, &self.ids, hai::HaiTextForm::Blocks, now_ms),
+                DemoAgent::AgUi => ag_ui::event(next, &self.ids),
+                DemoAgent::AgUi0 => ag_ui_0::event(next, &self.ids),
+                DemoAgent::AgUiSnake => ag_ui_snake::event(next, &self.ids, &mut self.assembler, now_ms),
+                DemoAgent::Cloudbase => cloudbase::event(next, &self.ids, &mut self.assembler),
+                DemoAgent::SocialApp => social_app::event(next, &self.ids, &mut self.assembler),
             };
             if event.is_some() {
                 self.event_count += 1;
@@ -115,7 +87,7 @@ impl DemoScript {
         }
     }
 
-    /// The lines that stand before the data of the event that was said last.
+    /// Returns the lines before the data of the last event's frame.
     pub(super) fn frame_head(&self, event: &str, now_ms: u64) -> String {
         match self.agent {
             DemoAgent::SocialApp => social_app::frame_head(event, now_ms, self.event_count),
@@ -123,7 +95,7 @@ impl DemoScript {
         }
     }
 
-    /// What follows when the last event has been said, or `None` while there is more to say.
+    /// Returns the ending after the last event, or `None` before.
     pub(super) fn ending(&mut self) -> Option<BodyEnding> {
         match self.events.peek() {
             Some(_) => None,
@@ -132,11 +104,10 @@ impl DemoScript {
     }
 }
 
-/// Every event that `agent` answers a request with, as JSON texts in the order and with the member order in which it
-/// says them. `now_ms` (milliseconds since the epoch) stands wherever the agent would put the time.
+/// Returns all events with which `agent` answers a request, as JSON. `now_ms` (ms since the epoch) is every timestamp.
 ///
 /// # Errors
-/// The request pulls a lever that does not exist.
+/// The request has an invalid test option.
 #[cfg(test)]
 pub(crate) fn events(
     agent: DemoAgent,
@@ -145,11 +116,6 @@ pub(crate) fn events(
 ) -> Result<Vec<String>, super::test_options::InvalidTestOption> {
     let mut script = DemoScript::new(agent, input, TestOptions::read(input)?);
     Ok(std::iter::from_fn(|| script.next(now_ms)).collect())
-}
-
-/// A text as a JSON string, its non-ASCII characters as they are (`ensure_ascii=False` of seed 4.2).
-pub(super) fn json_string(text: &str) -> String {
-    Value::from(text).to_string()
 }
 
 #[cfg(test)]
@@ -182,7 +148,7 @@ mod tests {
         })
     }
 
-    /// The text that a stream of any of the three forms spells.
+    /// Returns the text of a stream in any of the three formats.
     fn text_of(events: &[Value]) -> String {
         let pieces = events.iter().filter_map(|event| match &event["delta"] {
             Value::String(text) if !event["messageId"].is_null() => Some(text.as_str()),
@@ -256,8 +222,8 @@ mod tests {
     fn sends_as_many_text_pieces_as_requested() {
         for agent in AGENTS {
             let input = json!({"forwardedProps": {"diglot": {"events": 3}}});
-            let spoken = text_of(&script_events(agent, &input));
-            assert!(spoken.ends_with("第1段 第2段 第3段 "), "{spoken}");
+            let text = text_of(&script_events(agent, &input));
+            assert!(text.ends_with("第1段 第2段 第3段 "), "{text}");
             let plain = event_types(agent, &json!({})).len();
             let none = json!({"forwardedProps": {"diglot": {"events": 0}}});
             assert_eq!(event_types(agent, &none).len(), plain - 3);

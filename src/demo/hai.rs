@@ -1,15 +1,14 @@
-//! A HAI agent's events, printed as the output class of the seed prints them (seed 4.2, `BaseChatOutput`).
+//! The events of a HAI agent, printed like the output class of the seed does (seed 4.2, `BaseChatOutput`).
 //!
-//! Members and their order are those of its builder functions; the blanks after `:` and `,` are those of Python's
-//! `json.dumps`, which is what a HAI agent sends. The seed shows no builder for STATE_SNAPSHOT and RUN_ERROR: the
-//! members here are guesses, in the manner of the others.
+//! Members and their order are those of its builder functions, blanks after `:` and `,` those of Python's `json.dumps`,
+//! which HAI agents use. The seed has no builder for STATE_SNAPSHOT and RUN_ERROR: their members are guesses by analogy.
 
 use super::{
     conversation::{ERROR_CODE, ERROR_MESSAGE, STATUS_PATH, STEP, ScriptEvent, TOOL},
-    demo_script::{DemoIds, json_string},
+    demo_ids::{DemoIds, json_string},
 };
 
-/// How the text of a message is written.
+/// The format of a message's text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HaiTextForm {
     /// `"delta": "…"` (seed 3.3.1).
@@ -18,12 +17,12 @@ pub(super) enum HaiTextForm {
     Blocks,
 }
 
-/// The event of a beat, or `None` where HAI says nothing: its thinking has no start and end of its own, and its
-/// message has been opened before the thinking.
-pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, text: HaiTextForm, now_ms: u64) -> Option<String> {
+/// Prints an event; `None` if HAI has no such event: its thinking has no start and end, and the message is opened before the
+/// thinking.
+pub(super) fn event(event: ScriptEvent, ids: &DemoIds, text: HaiTextForm, now_ms: u64) -> Option<String> {
     let message = |kind| message_event(kind, ids, now_ms);
     let call = &ids.call;
-    Some(match beat {
+    Some(match event {
         ScriptEvent::RunStarted => message("RUN_STARTED"),
         ScriptEvent::State(status) => format!(
             r#"{{"type": "STATE_SNAPSHOT", "snapshot": {{"workflowItems": [{{"name": "部署", "status": "{status}"}}]}}, "timestamp": {now_ms}}}"#
@@ -49,7 +48,7 @@ pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, text: HaiTextForm, now_ms:
             }
         }
         ScriptEvent::TextEnded => message("BUSINESS_DATA_END"),
-        // The builder writes `from` on every operation, empty unless it is told otherwise.
+        // The builder writes `from` on every operation, by default empty.
         ScriptEvent::Status(status) => format!(
             r#"{{"type": "STATE_DELTA", "delta": [{{"op": "replace", "path": "{STATUS_PATH}", "value": "{status}", "from": ""}}], "timestamp": {now_ms}}}"#
         ),
@@ -74,7 +73,7 @@ pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, text: HaiTextForm, now_ms:
     })
 }
 
-/// The shape that the run's events and the ends of a message share.
+/// Prints a boundary of the run or of a message.
 fn message_event(kind: &str, ids: &DemoIds, now_ms: u64) -> String {
     format!(r#"{{"type": "{kind}", "messageId": {}, "role": "assistant", "timestamp": {now_ms}}}"#, ids.message)
 }
@@ -97,7 +96,7 @@ mod tests {
 
     const NOW: u64 = 1_620_000_000_500;
 
-    /// The first turn of the block form, every line as the builders of seed 4.2 print it.
+    /// The first turn in block format, every line as the builders of seed 4.2 print it.
     const FIRST_TURN: &[&str] = &[
         r#"{"type": "RUN_STARTED", "messageId": "msg-r1", "role": "assistant", "timestamp": 1620000000500}"#,
         r#"{"type": "STATE_SNAPSHOT", "snapshot": {"workflowItems": [{"name": "部署", "status": "pending"}]}, "timestamp": 1620000000500}"#,
@@ -124,7 +123,7 @@ mod tests {
         assert_eq!(events(DemoAgent::HaiBlocks, &input, NOW).unwrap(), FIRST_TURN);
     }
 
-    /// Seed 3.3.1 writes text as plain strings; everything else is as in the block form.
+    /// Seed 3.3.1 writes text as plain strings; everything else is as in block format.
     #[test]
     fn string_content_differs_only_in_its_text_deltas() {
         let input = json!({"threadId": "t1", "runId": "r1"});

@@ -1,8 +1,8 @@
-//! A demo agent on HTTP: one POST is one run, answered as a stream of server-sent events.
+//! Serves a demo agent over HTTP: one POST is one run, answered as a stream of server-sent events.
 //!
-//! The body is produced as the client takes it: when the client leaves, hyper drops the body and with it the run. An
-//! agent without a pace writes many events at once, as a fast model behind a local network does; one with a pace
-//! writes each event by itself.
+//! The body is produced as the client reads it: when the client leaves, hyper drops the body and with it the run. An agent
+//! without a pace writes many events at once, like a fast model in a local network; one with a pace writes each event by
+//! itself.
 
 use std::{
     future::{Future, pending},
@@ -33,23 +33,23 @@ use tokio::{
 use super::{
     DemoAgent,
     conversation::ERROR_MESSAGE,
-    demo_script::{BodyEnding, DemoScript, json_string},
+    demo_ids::json_string,
+    demo_script::{BodyEnding, DemoScript},
     test_options::{InjectedFault, TestOptions},
 };
 
-/// The largest request in bytes. A whole conversation travels in it, with its images inline.
+/// The largest request in bytes. It contains a whole conversation with inline images.
 const REQUEST_LIMIT: usize = 16 * 1024 * 1024;
 
-/// How many bytes of events an agent without a pace gathers for one write; the last event may go over it.
+/// Bytes of events per write of an agent without a pace; the last event may exceed it.
 const BATCH_BYTES: usize = 16 * 1024;
 
-/// How long a closing server waits for its runs; an idle run would otherwise hold it for ever.
+/// Longest wait for runs at shutdown; an idle run would otherwise block it for ever.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(5);
 
-/// An agent at every path: POST with a `RunAgentInput` gives 200 and `text/event-stream`, with `pace` between two
-/// events (none when zero). A body that is no JSON object, or pulls a lever that does not exist, gives 400; any
-/// other method 405; both with `{"detail": …}`, as the agents of the seed do. The levers are in the table of
-/// [`demo`](super).
+/// Serves an agent at every path: a POST with a `RunAgentInput` is answered with 200 and `text/event-stream`, with `pace`
+/// between two events (zero for none). A body that is not a JSON object or has an invalid test option (see
+/// [`demo`](super)) is answered with 400, other methods with 405, both with `{"detail": …}` like the agents of the seed.
 pub(crate) fn router(agent: DemoAgent, pace: Duration) -> Router {
     Router::new()
         .fallback(move |method: Method, body: Result<Bytes, BytesRejection>| async move {
@@ -58,29 +58,29 @@ pub(crate) fn router(agent: DemoAgent, pace: Duration) -> Router {
         .layer(DefaultBodyLimit::max(REQUEST_LIMIT))
 }
 
-/// Serves an agent until `shutdown` resolves, then lets the runs under way finish, for five seconds at most. Runs
-/// that still stand after that end with the runtime.
+/// Serves an agent until `shutdown` resolves, then waits at most five seconds for open runs. The remaining runs end with the
+/// runtime.
 ///
 /// # Errors
-/// Those of the listener. A failing connection is no error of the server.
+/// Errors of the listener; not those of connections.
 pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> io::Result<()> {
-    // Events are small and each is awaited by someone: they must not wait for the previous one's acknowledgement.
-    // A connection that refuses is merely slower.
+    // A small event must not wait for the acknowledgement of the previous one. Without the option a connection is only
+    // slower.
     let listener = listener.tap_io(|stream| {
         let _ = stream.set_nodelay(true);
     });
     let (closing, closed) = oneshot::channel();
     let serving = axum::serve(listener, router).with_graceful_shutdown(async move {
         shutdown.await;
-        // Nobody listens any more when serving has failed.
+        // The receiver is gone when serving has failed.
         let _ = closing.send(());
     });
     let overdue = pin!(async {
-        // An error is the same news: the side that waits for `shutdown` is gone.
+        // An error means the same: the task that waits for `shutdown` has ended.
         let _ = closed.await;
         tokio::time::sleep(SHUTDOWN_GRACE).await;
     });
@@ -90,7 +90,7 @@ pub(crate) async fn serve(
     }
 }
 
-/// A refusal in the form of FastAPI.
+/// A refusal in the format of FastAPI.
 struct HttpRefusal(StatusCode, String);
 
 impl IntoResponse for HttpRefusal {
@@ -121,15 +121,15 @@ fn handle_request(
     if !input.is_object() {
         return Err(bad_request("the body must be a JSON object".to_owned()));
     }
-    let levers = TestOptions::read(&input).map_err(|bad| bad_request(bad.to_string()))?;
-    Ok(match levers.fail {
+    let options = TestOptions::read(&input).map_err(|error| bad_request(error.to_string()))?;
+    Ok(match options.fail {
         Some(InjectedFault::Status) => overloaded_response(),
         Some(InjectedFault::Html) => html_page(),
-        _ => DemoRun::new(DemoScript::new(agent, &input, levers), pace).into_response(agent),
+        _ => DemoRun::new(DemoScript::new(agent, &input, options), pace).into_response(agent),
     })
 }
 
-/// What a model's API answers when it has no room, passed on by an agent that does not hide it.
+/// The answer of an overloaded model API, which the agent forwards.
 fn overloaded_response() -> Response {
     let head = [(header::CONTENT_TYPE, "application/json"), (header::RETRY_AFTER, "7")];
     let body = format!(r#"{{"error":{{"message":"{ERROR_MESSAGE}"}}}}"#);
@@ -142,18 +142,16 @@ fn html_page() -> Response {
     (head, html).into_response()
 }
 
-/// When a run may say its next event.
+/// The time of a run's next event.
 enum EventPace {
-    /// As soon as there is room for it.
+    /// as soon as the client reads
     Unbounded,
-    /// The first event at once; the interval begins with it.
+    /// at once; the interval begins with the first event
     Starting(Duration),
-    /// At the next tick. It catches up after a slow client, so that the rate that a load test asked for is the rate
-    /// that it offers.
+    /// at the next tick; catches up after a slow client, so that a load test keeps its rate
     Ticking(Interval),
 }
 
-/// One run on its way out.
 struct DemoRun {
     script: DemoScript,
     pace: EventPace,
@@ -175,15 +173,15 @@ impl DemoRun {
         ([(header::CONTENT_TYPE, media_type)], body).into_response()
     }
 
-    /// The next write, and the run as it stands after it (`None` after a write that breaks the body).
+    /// Returns the next write and the rest of the run (`None` after a write that breaks the body).
     async fn next_write(mut self) -> Option<(io::Result<Bytes>, Option<Self>)> {
         match self.script.ending() {
             None => {}
             Some(BodyEnding::Clean) => return None,
             Some(BodyEnding::Silent) => return pending().await,
             Some(BodyEnding::Broken) => {
-                // hyper sends what it holds when the body has nothing ready, and forgets it when the body fails:
-                // without this pause the client would not see the events before the break.
+                // hyper flushes its buffer when the body is pending, and discards it when the body fails: without this
+                // yield the client would not receive the events before the break.
                 tokio::task::yield_now().await;
                 return Some((Err(io::ErrorKind::ConnectionReset.into()), None));
             }
@@ -210,7 +208,7 @@ impl DemoRun {
     }
 }
 
-/// Milliseconds since the epoch, as the seed stamps its events; 0 on a clock that stands before it.
+/// Returns the ms since the epoch; 0 if the clock is before it.
 fn now_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(u64::MAX))
@@ -237,8 +235,8 @@ mod tests {
         (status, media_type, String::from_utf8(body.into()).unwrap())
     }
 
-    fn levers(levers: Value) -> String {
-        json!({"threadId": "t", "runId": "r", "messages": [], "forwardedProps": {"diglot": levers}}).to_string()
+    fn request_with(options: Value) -> String {
+        json!({"threadId": "t", "runId": "r", "messages": [], "forwardedProps": {"diglot": options}}).to_string()
     }
 
     #[tokio::test]
@@ -250,26 +248,26 @@ mod tests {
         assert!(frames.iter().all(|frame| frame.starts_with("data: {") && !frame.contains('\n')));
     }
 
-    /// A pace of an hour tells at once what waits: the second event does, the first and the end do not.
+    /// With a pace of an hour, only the second event waits; the first one and the end do not.
     #[tokio::test]
     async fn waits_the_pace_between_two_events() {
-        let begun = || {
+        let start = || {
             let script = DemoScript::new(DemoAgent::AgUi, &json!({}), TestOptions::default());
             let run = DemoRun::new(script, Duration::from_secs(3600));
-            let (frame, rest) = run.next_write().now_or_never().expect("the first event is said at once").unwrap();
+            let (frame, rest) = run.next_write().now_or_never().expect("the first event is sent at once").unwrap();
             assert_eq!(frame.unwrap().iter().filter(|byte| **byte == b'\n').count(), 2);
             rest.unwrap()
         };
-        assert!(begun().next_write().now_or_never().is_none());
+        assert!(start().next_write().now_or_never().is_none());
 
-        let mut said = begun();
-        while said.script.next(0).is_some() {}
-        assert!(said.next_write().now_or_never().expect("the end waits for nothing").is_none());
+        let mut run = start();
+        while run.script.next(0).is_some() {}
+        assert!(run.next_write().now_or_never().expect("the end waits for nothing").is_none());
     }
 
     #[tokio::test]
     async fn delivers_a_long_text_completely() {
-        let (_, _, body) = post(DemoAgent::HaiString, Duration::ZERO, &levers(json!({"events": 10_000}))).await;
+        let (_, _, body) = post(DemoAgent::HaiString, Duration::ZERO, &request_with(json!({"events": 10_000}))).await;
         assert_eq!(body.matches("data: {").count(), 10_000 + 14);
         assert!(body.contains("\"第10000段 \""));
         assert!(body.contains("RUN_FINISHED"));
@@ -286,13 +284,14 @@ mod tests {
 
     #[tokio::test]
     async fn answers_the_requested_failure_instead_of_a_stream() {
-        let (status, _, body) = post(DemoAgent::AgUi, Duration::ZERO, &levers(json!({"fail": "status"}))).await;
+        let (status, _, body) = post(DemoAgent::AgUi, Duration::ZERO, &request_with(json!({"fail": "status"}))).await;
         assert_eq!((status, &*body), (StatusCode::SERVICE_UNAVAILABLE, r#"{"error":{"message":"model overloaded"}}"#));
-        let (status, media_type, _) = post(DemoAgent::AgUi, Duration::ZERO, &levers(json!({"fail": "html"}))).await;
+        let (status, media_type, _) =
+            post(DemoAgent::AgUi, Duration::ZERO, &request_with(json!({"fail": "html"}))).await;
         assert_eq!((status, &*media_type), (StatusCode::OK, "text/html; charset=utf-8"));
     }
 
-    /// A served agent and a connection to it that has sent a request.
+    /// A running agent, and a connection with a request to it.
     struct Peer {
         stream: TcpStream,
         close: oneshot::Sender<()>,
@@ -334,17 +333,17 @@ mod tests {
     #[tokio::test]
     async fn ends_a_truncated_body_but_not_a_reset_one() {
         for (fail, ends) in [("truncate", true), ("reset", false)] {
-            let answer = Peer::send("POST", &levers(json!({"fail": fail}))).await.read_to_end().await;
+            let answer = Peer::send("POST", &request_with(json!({"fail": fail}))).await.read_to_end().await;
             assert!(answer.contains("好的，"), "{answer}");
             assert!(!answer.contains("RUN_FINISHED"), "{answer}");
             assert_eq!(answer.ends_with("\r\n0\r\n\r\n"), ends, "{answer}");
         }
     }
 
-    /// The server has no other run, so it closes before its grace is over only if it saw the client leave.
+    /// The server has no other run, so it closes within its grace period only if it noticed that the client left.
     #[tokio::test]
     async fn an_idle_run_ends_when_the_client_leaves() {
-        let mut peer = Peer::send("POST", &levers(json!({"idle": true}))).await;
+        let mut peer = Peer::send("POST", &request_with(json!({"idle": true}))).await;
         let mut answer = Vec::new();
         while !String::from_utf8_lossy(&answer).contains("好的，") {
             assert_ne!(peer.stream.read_buf(&mut answer).await.unwrap(), 0);

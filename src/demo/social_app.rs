@@ -1,21 +1,21 @@
-//! The events of social-app's agent, printed as seed 004 prints them: the text whole at its end, arguments as an object, the
+//! The events of social-app's agent, printed like in seed 004: the text in one event at its end, arguments as an object, the
 //! run's ids on every event, and frames with `id` and `event`.
 //!
-//! §3 prints no thinking and no patch of the state: there is none of the one, and a new state is said whole.
+//! §3 has no thinking and no state patches: thinking is left out, and a new state is sent as a snapshot.
 
 use super::{
     assembler::TextAssembler,
     conversation::{ERROR_MESSAGE, ScriptEvent, TOOL},
-    demo_script::{DemoIds, json_string},
+    demo_ids::{DemoIds, json_string},
 };
 
-/// The event of a beat, or `None` where social-app says nothing.
-pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler) -> Option<String> {
+/// Prints an event; `None` if social-app has no such event.
+pub(super) fn event(event: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssembler) -> Option<String> {
     let DemoIds { thread, run, message, call, .. } = ids;
     let own = format!(r#""threadId":{thread},"runId":{run}"#);
     let of_call =
         format!(r#"{own},"messageId":{message},"toolCallId":{call},"toolCallName":"{TOOL}","stage":"worker""#);
-    Some(match beat {
+    Some(match event {
         ScriptEvent::RunStarted => format!(r#"{{"type":"RUN_STARTED",{own}}}"#),
         ScriptEvent::State(status) | ScriptEvent::Status(status) => format!(
             r#"{{"type":"STATE_SNAPSHOT",{own},"snapshot":{{"workflowItems":[{{"name":"部署","status":"{status}"}}]}}}}"#
@@ -50,7 +50,7 @@ pub(super) fn event(beat: ScriptEvent, ids: &DemoIds, assembler: &mut TextAssemb
     })
 }
 
-/// The lines of a frame before its data (§2): an id as Redis streams make them, and the type once more.
+/// Returns the lines of a frame before its data (§2): an id in the format of Redis streams, and the event's type.
 pub(super) fn frame_head(event: &str, now_ms: u64, count: u64) -> String {
     let kind = event.split('"').nth(3).unwrap_or_default();
     format!("id: {now_ms}-{count}\nevent: {kind}\n")

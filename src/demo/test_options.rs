@@ -1,10 +1,10 @@
-//! The test levers of a request: what a test asks of a demo agent beside its conversation.
+//! The test options of a request: sizes and failures that a test requests from a demo agent.
 
 use std::fmt;
 
 use serde_json::Value;
 
-/// A failure that a test asks for. When it strikes is said in the table of the module `demo`.
+/// A requested failure; see the table in the module `demo`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum InjectedFault {
     Truncate,
@@ -14,18 +14,17 @@ pub(super) enum InjectedFault {
     Html,
 }
 
-/// The levers of one request; the default is a plain conversation.
+/// The options of one request; by default a plain conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct TestOptions {
-    /// How many numbered pieces stand in place of the scripted text.
+    /// number of text pieces instead of the scripted ones
     pub(super) events: Option<u64>,
-    /// Whether the agent falls silent after its first text piece.
+    /// whether the agent pauses for ever after its first text piece
     pub(super) idle: bool,
-    /// How the run fails, if it does.
     pub(super) fail: Option<InjectedFault>,
 }
 
-/// A lever whose value means nothing; its text names the member.
+/// An invalid option, with a message that names the member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct InvalidTestOption(&'static str);
 
@@ -41,14 +40,14 @@ impl TestOptions {
     /// Reads `forwardedProps.diglot` (or `forwarded_props.diglot`) of a request.
     ///
     /// # Errors
-    /// A member is there and has a value that the table does not list. Unknown members are left alone.
+    /// A member has an invalid value. Unknown members are ignored.
     pub(super) fn read(input: &Value) -> Result<Self, InvalidTestOption> {
         let props = input.get("forwardedProps").or_else(|| input.get("forwarded_props"));
-        let Some(asked) = props.and_then(|props| props.get("diglot")) else {
+        let Some(options) = props.and_then(|props| props.get("diglot")) else {
             return Ok(Self::default());
         };
         Ok(Self {
-            events: match asked.get("events") {
+            events: match options.get("events") {
                 None => None,
                 Some(count) => Some(
                     count
@@ -56,13 +55,13 @@ impl TestOptions {
                         .ok_or(InvalidTestOption("forwardedProps.diglot.events must be a whole number, 0 or more"))?,
                 ),
             },
-            idle: match asked.get("idle") {
+            idle: match options.get("idle") {
                 None => false,
                 Some(idle) => {
                     idle.as_bool().ok_or(InvalidTestOption("forwardedProps.diglot.idle must be true or false"))?
                 }
             },
-            fail: match asked.get("fail") {
+            fail: match options.get("fail") {
                 None => None,
                 Some(fail) => Some(Self::parse_fault(fail.as_str())?),
             },
@@ -96,22 +95,22 @@ mod tests {
     #[test]
     fn reads_levers_in_both_spellings() {
         let expected = TestOptions { events: Some(7), idle: true, fail: Some(InjectedFault::Reset) };
-        let asked = json!({"diglot": {"events": 7, "idle": true, "fail": "reset"}});
+        let options = json!({"diglot": {"events": 7, "idle": true, "fail": "reset"}});
         for member in ["forwardedProps", "forwarded_props"] {
-            assert_eq!(TestOptions::read(&json!({ member: asked })), Ok(expected));
+            assert_eq!(TestOptions::read(&json!({ member: options })), Ok(expected));
         }
     }
 
     #[test]
     fn refuses_meaningless_lever_values() {
-        for asked in [
+        for options in [
             json!({"events": -1}),
             json!({"events": "7"}),
             json!({"idle": 1}),
             json!({"fail": "explode"}),
             json!({"fail": true}),
         ] {
-            assert!(TestOptions::read(&json!({"forwardedProps": {"diglot": asked}})).is_err());
+            assert!(TestOptions::read(&json!({"forwardedProps": {"diglot": options}})).is_err());
         }
     }
 }

@@ -17,18 +17,22 @@
 //!    └─ cut ──▶ Cut (without a final event)
 //! ```
 
+mod reader_slot;
+
 mod mirror;
 mod reader;
-mod reader_slot;
+mod reader_set;
+mod writer;
+
 #[cfg(test)]
 mod tests;
-mod writer;
 
 pub(crate) use mirror::{LogMirror, MirrorEvent, MirrorSummary};
 #[cfg(test)]
 pub(super) use reader::ReaderCutOff;
 pub(crate) use reader::{JoinError, LogReader, ReadFrom};
 pub(crate) use reader_slot::ReaderResource;
+pub(super) use writer::LogRetention;
 pub(crate) use writer::{LogStopReason, LogWriter};
 
 use self::reader_slot::ReaderSlot;

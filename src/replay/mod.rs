@@ -10,9 +10,12 @@
 //! A run's key includes its caller, so the code that makes the keys decides who may read a run.
 
 mod cursor;
+
 mod log;
-mod replication;
+
 mod store;
+
+mod replication;
 
 pub(crate) use cursor::{Cursor, RunToken};
 pub(crate) use log::{JoinError, LogReader, LogStopReason, LogWriter, ReadFrom, RunLog};

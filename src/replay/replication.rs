@@ -10,12 +10,14 @@
 //! a summary of the trimmed frames; for each process a lease. Published messages only save time: a replica that misses one
 //! finds the change when it polls. Followers end a run whose owner lost its lease.
 
-mod follower;
-mod publisher;
 mod redis_protocol;
 
-use self::publisher::OwnedRun;
-use super::log::ReaderResource;
+mod owned_run;
+
+mod follower;
+mod publisher;
+
+use self::owned_run::OwnedRun;
 use super::store::{ReplayKey, RunStore, StoredRun};
 use super::{Cursor, RunToken};
 use crate::dialect::{PeerDialect, TextFormat};
@@ -27,7 +29,7 @@ use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue, ScriptInvocation};
-use redis_protocol::{RedisKeys, ReplicaMessage};
+use redis_protocol::{LEASE_TTL, RedisKeys, ReplicaMessage};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,7 +41,6 @@ const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
 /// How often a process renews its lease.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
-const LEASE_TTL: Duration = Duration::from_secs(5);
 
 /// A run is lost when its owner has had no lease for this long: Redis may just have come back without it.
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
@@ -228,23 +229,6 @@ impl ReplicatedRuns {
     /// Claims a new run for this replica. `messages` are those of its conversation.
     pub(crate) async fn claim(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
         self.claim_within(self.deadline, descriptor, messages).await
-    }
-
-    /// Copies a run of this replica until its end, then drops `resource`.
-    pub(crate) fn replicate(
-        self: &Arc<Self>,
-        descriptor: RunDescriptor,
-        log: &Arc<super::RunLog>,
-        claimed: ClaimResult,
-        resource: impl ReaderResource + 'static,
-    ) {
-        let owned = Arc::new(OwnedRun::new(Arc::clone(log)));
-        self.owned_runs().insert(descriptor.run, Arc::clone(&owned));
-        let task = publisher::RunPublisher::new(Arc::clone(self), descriptor, owned);
-        tokio::spawn(async move {
-            task.publish_to_end(claimed == ClaimResult::Acquired).await;
-            drop(resource);
-        });
     }
 
     /// Releases a claimed run that does not begin.

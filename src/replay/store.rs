@@ -8,7 +8,7 @@
 //! Only ended runs are evicted for others. Without room a live run is not stored, or its log is discarded.
 
 use super::RunToken;
-use super::log::{LogLimits, LogWriter, RunLog};
+use super::log::{LogLimits, LogRetention, LogWriter, RunLog};
 use crate::config::replay::ReplayConfig;
 use crate::telemetry::internal_event::MAX_TEXT_CHARS;
 use crate::telemetry::label::EvictionReason;
@@ -180,7 +180,7 @@ impl RunStore {
         let slot = StoreSlot { store: Arc::clone(self), run: stored };
         // The first event checks whether there is room for these bytes.
         slot.set_bytes(log.retained_bytes());
-        InsertOutcome::New(LogWriter::new(log, Some(slot)))
+        InsertOutcome::New(LogWriter::new(log, Some(Box::new(slot))))
     }
 
     fn evict_oldest(&self, runs: &mut StoredRuns, why: EvictionReason) -> bool {
@@ -239,7 +239,7 @@ async fn sweep(store: Weak<RunStore>) {
 
 /// A run's entry in the store, held by its writer.
 #[derive(Debug)]
-pub(super) struct StoreSlot {
+struct StoreSlot {
     store: Arc<RunStore>,
     run: Arc<StoredRun>,
 }
@@ -257,9 +257,10 @@ impl StoreSlot {
         self.store.metrics.bytes.set_count(used);
         used
     }
+}
 
-    /// Records the run's retained bytes. Returns `false` if they do not fit even after all evictions.
-    pub(crate) fn record_bytes(&self, bytes: usize) -> bool {
+impl LogRetention for StoreSlot {
+    fn record_bytes(&self, bytes: usize) -> bool {
         let bound = self.store.bounds().replay.bytes;
         if self.set_bytes(bytes) <= bound {
             return true;
@@ -273,27 +274,24 @@ impl StoreSlot {
         true
     }
 
-    /// Counts a live run whose log was discarded.
-    pub(crate) fn record_discarded(&self, why: EvictionReason) {
+    fn record_discarded(&self, why: EvictionReason) {
         self.store.metrics.evictions.get(why).inc();
     }
 
-    /// Removes the run without counting an eviction.
-    pub(crate) fn remove(self) {
+    fn remove(&self) {
         self.store.evict(&mut self.store.lock_runs(), &self.run, None);
     }
 
-    /// Makes the run evictable, and starts the task that evicts by age.
-    pub(crate) fn mark_ended(self) {
+    fn mark_ended(&self) {
         let StoreSlot { store, run } = self;
         let mut runs = store.lock_runs();
-        runs.ended.push_back((Instant::now(), Arc::downgrade(&run)));
+        runs.ended.push_back((Instant::now(), Arc::downgrade(run)));
         // Without a runtime the process is exiting.
         let Ok(runtime) = Handle::try_current() else { return };
         let was_sweeping = std::mem::replace(&mut runs.is_sweeping, true);
         drop(runs);
         if !was_sweeping {
-            runtime.spawn(sweep(Arc::downgrade(&store)));
+            runtime.spawn(sweep(Arc::downgrade(store)));
         }
     }
 }

@@ -1,10 +1,8 @@
 //! One reader of a log, as the log sees it.
 
-use super::{CHUNK_OVERHEAD, LogChunk, LogPhase, LogState, MAX_READ, MAX_WATCHED_READ};
 use bytes::Bytes;
 use std::fmt::Debug;
 use std::task::Waker;
-use std::time::Duration;
 use tokio::time::Instant;
 
 /// A resource that a reader holds until it leaves, such as a permit.
@@ -40,98 +38,7 @@ pub(super) enum StallWatch {
 }
 
 impl ReaderSlot {
-    fn backlog(&self, head: u64) -> usize {
+    pub(super) fn backlog(&self, head: u64) -> usize {
         usize::try_from(head - self.offset).unwrap_or(usize::MAX).saturating_add(self.prelude.len())
-    }
-}
-
-impl LogState {
-    /// Returns the backlog of the fastest reader in bytes; `None` without readers.
-    pub(crate) fn min_backlog(&self) -> Option<usize> {
-        self.readers.iter().map(|slot| slot.backlog(self.end_offset)).min()
-    }
-
-    /// Returns the positions of the fastest and the slowest reader.
-    pub(crate) fn read_range(&self) -> (u64, u64) {
-        let fastest = self.readers.iter().map(|slot| slot.offset).max();
-        let slowest = self.readers.iter().map(|slot| slot.offset).min();
-        (fastest.unwrap_or(self.end_offset), slowest.unwrap_or(self.end_offset))
-    }
-
-    pub(crate) fn reader(&mut self, number: u64) -> Option<&mut ReaderSlot> {
-        self.readers.iter_mut().find(|slot| slot.number == number)
-    }
-
-    /// Takes the next bytes for a reader; `None` if there are none.
-    pub(crate) fn take_next(&mut self, number: u64, stall_timeout: Duration) -> Option<Bytes> {
-        let index = self.readers.iter().position(|slot| slot.number == number)?;
-        let ReaderSlot { offset: at, stall_watch: watch, ref mut prelude, .. } = self.readers[index];
-        let most = if watch == StallWatch::Connection { MAX_READ } else { MAX_WATCHED_READ };
-        let piece = if !prelude.is_empty() {
-            prelude.split_to(prelude.len().min(most))
-        } else if at < self.end_offset {
-            let piece = self.copy(at, most);
-            self.readers[index].offset += piece.len() as u64;
-            Bytes::from(piece)
-        } else {
-            return None;
-        };
-        // The stall task may not check again until the timeout, so the next period starts here.
-        if matches!(watch, StallWatch::Waiting(_)) {
-            self.readers[index].stall_watch = StallWatch::Log;
-            let _ = self.next_stall(stall_timeout);
-        }
-        Some(piece)
-    }
-
-    /// Returns the time by which the next of the watched readers has to read something; `None` without watched readers. Stall
-    /// periods start in this call alone, so that an event costs nothing.
-    pub(crate) fn next_stall(&mut self, stall_timeout: Duration) -> Option<Instant> {
-        let ended = matches!(self.phase, LogPhase::Finished | LogPhase::Cut);
-        let now = Instant::now();
-        let mut next = None;
-        for slot in self.readers.iter_mut().filter(|slot| slot.stall_watch != StallWatch::Connection) {
-            let until = match slot.stall_watch {
-                StallWatch::Waiting(since) => since + stall_timeout,
-                _ if ended || slot.offset < self.end_offset || !slot.prelude.is_empty() => {
-                    slot.stall_watch = StallWatch::Waiting(now);
-                    now + stall_timeout
-                }
-                // No data is waiting now, but may be soon.
-                _ => now + stall_timeout,
-            };
-            next = Some(next.map_or(until, |next: Instant| next.min(until)));
-        }
-        next
-    }
-
-    /// Removes matching readers. Their bodies end with an error at the next poll.
-    pub(crate) fn remove_readers(&mut self, matches: impl Fn(&ReaderSlot) -> bool) -> Vec<ReaderSlot> {
-        let mut removed = Vec::new();
-        while let Some(index) = self.readers.iter().position(&matches) {
-            removed.push(self.readers.swap_remove(index));
-        }
-        if !removed.is_empty() && self.readers.is_empty() {
-            self.unread_since = Instant::now();
-        }
-        removed
-    }
-
-    /// Removes the oldest chunks: above `bound` bytes those that the fastest reader has read, and of a `discarded` log those
-    /// that every reader has read.
-    pub(crate) fn trim(&mut self, bound: usize, discarded: bool) -> Vec<LogChunk> {
-        let (fastest, slowest) = self.read_range();
-        let mut retained = self.retained_bytes();
-        let mut trimmed = Vec::new();
-        while let Some(chunk) = self.chunks.front() {
-            let end = chunk.offset + chunk.bytes.len() as u64;
-            let due = (retained > bound && end <= fastest) || (discarded && end <= slowest);
-            if !due {
-                break;
-            }
-            retained = retained.saturating_sub(chunk.bytes.len() + CHUNK_OVERHEAD);
-            trimmed.extend(self.chunks.pop_front());
-        }
-        trimmed
     }
 }

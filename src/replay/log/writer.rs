@@ -2,8 +2,8 @@
 
 use super::reader_slot::{ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, RunLog, wake};
-use crate::replay::store::StoreSlot;
 use crate::telemetry::label::EvictionReason;
+use std::fmt::Debug;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,15 +19,30 @@ pub(crate) enum LogStopReason {
     Stopped,
 }
 
+/// A log's entry in the store that retains it.
+pub(in crate::replay) trait LogRetention: Debug + Send + Sync {
+    /// Records the log's retained bytes. Returns `false` if they do not fit even after all evictions.
+    fn record_bytes(&self, bytes: usize) -> bool;
+
+    /// Counts a live run whose log was discarded.
+    fn record_discarded(&self, why: EvictionReason);
+
+    /// Removes the run without counting an eviction.
+    fn remove(&self);
+
+    /// Makes the run evictable, and starts the task that evicts by age.
+    fn mark_ended(&self);
+}
+
 /// The only writer of a log; cuts the log when dropped before `finish`.
 #[derive(Debug)]
 pub(crate) struct LogWriter {
     log: Arc<RunLog>,
-    slot: Option<StoreSlot>,
+    slot: Option<Box<dyn LogRetention>>,
 }
 
 impl LogWriter {
-    pub(in crate::replay) fn new(log: Arc<RunLog>, slot: Option<StoreSlot>) -> LogWriter {
+    pub(in crate::replay) fn new(log: Arc<RunLog>, slot: Option<Box<dyn LogRetention>>) -> LogWriter {
         LogWriter { log, slot }
     }
 

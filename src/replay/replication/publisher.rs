@@ -7,12 +7,12 @@
 //! ```
 //! Nothing is lost while Redis does not answer: the log retains new frames, and trimmed ones are copied as a summary.
 
-use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, RunLog};
+use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, ReaderResource, RunLog};
+use super::owned_run::OwnedRun;
 use super::redis_protocol::{self, ReplicaMessage};
-use super::{ClaimResult, LEASE_TTL, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, millis};
+use super::{ClaimResult, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, millis};
 use crate::telemetry::internal_event;
 use bytes::Bytes;
-use parking_lot::Mutex;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -20,31 +20,22 @@ use tokio::time::{Instant, sleep};
 /// How long recording the end of a run is retried while Redis does not answer. An exiting process may wait for it.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A run of this replica.
-#[derive(Debug)]
-pub(super) struct OwnedRun {
-    pub(crate) log: Arc<RunLog>,
-    /// the processes that follow it, and the time of each one's last message
-    followers: Mutex<Vec<(String, Instant)>>,
-}
-
-impl OwnedRun {
-    pub(crate) fn new(log: Arc<RunLog>) -> OwnedRun {
-        OwnedRun { log, followers: Mutex::default() }
-    }
-
-    /// Records that another process has readers of the run.
-    pub(crate) fn add_follower(&self, process: &str) {
-        self.log.reset_abandon_timer();
-        let now = Instant::now();
-        let mut followers = self.followers.lock();
-        followers.retain(|(known, last_seen)| known != process && now < *last_seen + LEASE_TTL);
-        followers.push((process.to_owned(), now));
-    }
-
-    fn followers(&self) -> Vec<String> {
-        let followers = self.followers.lock();
-        followers.iter().map(|(process, _)| process.clone()).collect()
+impl ReplicatedRuns {
+    /// Copies a run of this replica until its end, then drops `resource`.
+    pub(crate) fn replicate(
+        self: &Arc<Self>,
+        descriptor: RunDescriptor,
+        log: &Arc<RunLog>,
+        claimed: ClaimResult,
+        resource: impl ReaderResource + 'static,
+    ) {
+        let owned = Arc::new(OwnedRun::new(Arc::clone(log)));
+        self.owned_runs().insert(descriptor.run, Arc::clone(&owned));
+        let task = RunPublisher::new(Arc::clone(self), descriptor, owned);
+        tokio::spawn(async move {
+            task.publish_to_end(claimed == ClaimResult::Acquired).await;
+            drop(resource);
+        });
     }
 }
 
