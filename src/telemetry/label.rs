@@ -66,7 +66,7 @@ labels! {
         GatewayError = "gateway_error",
         /// the client left before the end
         ClientGone = "client_gone",
-        /// nobody came for the events of a run in two steps
+        /// run not read in time of a run in two steps
         Unread = "unread",
         /// the gateway was shutting down
         Drained = "drained",

@@ -175,7 +175,7 @@ fn logs_warnings_when_a_gateway_starts() {
     let file = TempFile::new(&format!("listeners: {{data: \"{address}\", status: []}}\n{WITH_WARNING}"));
     let CommandOutput { code, err, .. } = run_command(diglot().args(["serve", "--config"]).arg(file.path()));
     assert_eq!(code, Some(69), "{err}");
-    let line = err.lines().find(|line| line.contains("the configuration is doubtful")).expect("a warning");
+    let line = err.lines().find(|line| line.contains("the configuration has a probable mistake")).expect("a warning");
     let line: Value = serde_json::from_str(line).expect("JSON");
     assert!(line.to_string().contains("\"drain_timeout\"") && line["level"] == "WARN", "{line}");
 }

@@ -33,7 +33,7 @@ async fn serves_late_requests_and_closes_their_connections() {
     assert_eq!((before.status, before.header("connection")), (200, None));
 
     gateway.process.signal("TERM");
-    assert_eq!(gateway.next_log("leaving").await["grace_ms"], 3_600_000);
+    assert_eq!(gateway.next_log("shutdown started").await["grace_ms"], 3_600_000);
     let ready = gateway.get_status("/readyz").await;
     assert_eq!((ready.status, ready.text()), (503, "draining\n"));
     assert_eq!(gateway.metric("diglot_draining").await, 1.0);

@@ -269,7 +269,7 @@ async fn serves_runs_without_a_collector_and_counts_dropped_spans() {
         for _ in 0..3 {
             assert_succeeded(&post_run(gateway.data, "/run").await, COMPLETE_RUN);
         }
-        let line = gateway.next_log("the collector of traces takes no spans; they are dropped").await;
+        let line = gateway.next_log("the trace collector does not accept spans; they are dropped").await;
         assert!(line["cause"].as_str().is_some_and(|cause| !cause.is_empty()), "{mood:?} {line}");
         gateway.wait_for_metric("diglot_spans_dropped_total{reason=\"not_taken\"}", 6.0).await;
         gateway.process.signal("TERM");

@@ -112,7 +112,7 @@ async fn keeps_streams_and_serves_every_request_during_an_upgrade() {
     let mut new = Gateway::start_with_config(place.config(), UPGRADE).await;
     assert_eq!((new.data, new.status), (old.data, old.status));
     new.next_log("taken over").await;
-    let leaving = old.next_log("leaving").await;
+    let leaving = old.next_log("shutdown started").await;
     assert_eq!(leaving["successor"], true);
     // A new connection may be the old one's until it has closed its socket, and never again from then on.
     eventually("the new process", async || (post_run(new.data, "/new").await.status == 200).then_some(())).await;
@@ -194,7 +194,7 @@ async fn ends_runs_of_the_old_process_at_the_upgrade_timeout() {
         let mut client = start_run(old.data, "/run").await;
         let idle = TcpStream::connect(old.data).await.expect("a connection");
         let new = Gateway::start_with_config(place.config(), UPGRADE).await;
-        old.next_log("leaving").await;
+        old.next_log("shutdown started").await;
         if signal {
             old.process.signal("TERM");
         }

@@ -1,26 +1,18 @@
-//! What happens between the gateway and a collector of traces.
+//! Events of the export to a trace collector.
 
 use super::sanitize;
 
-/// The collector does not take spans: they are dropped and counted. Said once, until it takes some again.
-pub(crate) struct CollectorUnavailable {
-    /// why
-    pub(crate) cause: String,
+log_events! {
+    /// The collector does not accept spans: they are dropped and counted. Logged once, until it accepts some again.
+    warn CollectorUnavailable { cause: String }
+        (cause = sanitize(&cause)) "the trace collector does not accept spans; they are dropped";
 }
 
-impl CollectorUnavailable {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::warn!(cause = sanitize(&self.cause), "the collector of traces takes no spans; they are dropped");
-    }
-}
-
-/// The collector takes spans again.
+/// The collector accepts spans again.
 pub(crate) struct CollectorRecovered;
 
 impl CollectorRecovered {
-    /// Logs it.
     pub(crate) fn emit(self) {
-        tracing::info!("the collector of traces takes spans again");
+        tracing::info!("the trace collector accepts spans again");
     }
 }

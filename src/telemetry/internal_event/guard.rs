@@ -1,4 +1,4 @@
-//! What happens to that which the guard decides with: files, the Redis of the replicas, keys of issuers.
+//! Events of what requests are checked with: secret files, the Redis of the replicas, keys of issuers.
 
 use super::sanitize;
 use crate::net::redis_client::RedisLinkChange;
@@ -25,50 +25,29 @@ pub(crate) fn report_redis_link(redis: &str, change: RedisLinkChange) {
     }
 }
 
-/// Keys of an issuer came: the first ones, or those after a failure.
-pub(crate) struct IssuerKeysFetched<'a> {
-    /// the issuer's name in the configuration
-    pub(crate) issuer: &'a str,
-    /// how many
-    pub(crate) keys: usize,
-}
+log_events! {
+    /// Keys of an issuer were fetched: the first ones, or those after a failure.
+    info IssuerKeysFetched<'a> {
+        /// name in the configuration
+        issuer: &'a str,
+        /// number of keys
+        keys: usize,
+    } (issuer, keys) "keys of the issuer fetched";
 
-impl IssuerKeysFetched<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::info!(issuer = self.issuer, keys = self.keys, "keys of the issuer fetched");
-    }
-}
+    /// Keys of an issuer cannot be fetched. Logged once, until a fetch succeeds.
+    warn IssuerKeysFetchFailed<'a> {
+        /// name in the configuration
+        issuer: &'a str,
+        cause: &'a str,
+        /// earlier keys are still in use
+        stale: bool,
+    } (issuer, cause = sanitize(cause), stale) "keys of the issuer cannot be fetched";
 
-/// Keys of an issuer cannot be had. Said once, until they come again.
-pub(crate) struct IssuerKeysFetchFailed<'a> {
-    /// the issuer's name in the configuration
-    pub(crate) issuer: &'a str,
-    /// why
-    pub(crate) cause: &'a str,
-    /// whether those from before are still in use
-    pub(crate) stale: bool,
-}
-
-impl IssuerKeysFetchFailed<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let IssuerKeysFetchFailed { issuer, cause, stale } = self;
-        tracing::warn!(issuer, cause = sanitize(cause), stale, "keys of the issuer cannot be fetched");
-    }
-}
-
-/// Some keys of an issuer cannot be used. Said once for each such set of keys.
-pub(crate) struct IssuerKeysIgnored<'a> {
-    /// the issuer's name in the configuration
-    pub(crate) issuer: &'a str,
-    /// which, and why
-    pub(crate) ignored: &'a str,
-}
-
-impl IssuerKeysIgnored<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::warn!(issuer = self.issuer, ignored = sanitize(self.ignored), "keys of the issuer left out");
-    }
+    /// Some keys of an issuer cannot be used. Logged once for each such set of keys.
+    warn IssuerKeysIgnored<'a> {
+        /// name in the configuration
+        issuer: &'a str,
+        /// the keys, with the reason
+        ignored: &'a str,
+    } (issuer, ignored = sanitize(ignored)) "keys of the issuer ignored";
 }

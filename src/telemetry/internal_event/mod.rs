@@ -1,6 +1,25 @@
-//! Things that happen, a struct each: `emit` writes the log line and counts.
+//! Internal events, a struct each: `emit` writes the log line and counts.
 //!
-//! Text that comes from outside is escaped by the log's JSON and cut here, so that nobody writes a line of ours.
+//! The log's JSON escapes text from outside, and it is truncated here, so that it cannot forge log lines.
+
+/// Declares events as `level Name { fields } (log fields) "message";`. `emit` takes the metrics that a
+/// `counts(metrics: &Type) { … }` before the log fields uses.
+macro_rules! log_events {
+    ($($(#[$doc:meta])* $level:ident $name:ident $(<$lifetime:lifetime>)? {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
+    } $(counts($metrics:ident: &$metrics_type:ty) $count:block)? ($($log:tt)*) $message:literal;)+) => {$(
+        $(#[$doc])*
+        pub(crate) struct $name $(<$lifetime>)? { $($(#[$field_doc])* pub(crate) $field: $type),* }
+
+        impl $(<$lifetime>)? $name $(<$lifetime>)? {
+            pub(crate) fn emit(self $(, $metrics: &$metrics_type)?) {
+                let $name { $($field),* } = self;
+                $($count)?
+                tracing::$level!($($log)*, $message);
+            }
+        }
+    )+};
+}
 
 mod collector;
 mod guard;
@@ -23,11 +42,11 @@ pub(crate) use process::{
 };
 pub(crate) use run::{
     AgentStreamResumed, DialectDetected, PendingRunExpired, PreflightAnswered, ReaderJoined, RemoteRunFollowed,
-    RemoteRunLost, RequestRejected, RunEnded, RunInfo, RunReplicationStopped, RunStopRequested, UpstreamResolveFailed,
+    RemoteRunLost, RequestRejected, RunEnded, RunInfo, RunReplicationStopped, RunStopRequested,
 };
 pub(crate) use upstream::{
-    AddressEjected, AddressHealthChanged, AddressRecovered, NoHealthyUpstream, UpstreamTlsReloadFailed,
-    UpstreamTlsReloaded,
+    AddressEjected, AddressHealthChanged, AddressRecovered, NoHealthyUpstream, UpstreamResolveFailed,
+    UpstreamTlsReloadFailed, UpstreamTlsReloaded,
 };
 
 use super::label::AuthMethod;
@@ -37,20 +56,16 @@ use std::time::Duration;
 /// Longest text of a client or an agent in a log line, in characters.
 pub(crate) const MAX_TEXT_CHARS: usize = 200;
 
-/// Who calls, as far as that is known. Never a credential.
+/// The caller, as far as it is known. Never a credential.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CallerInfo<'a> {
-    /// the client's address
     pub(crate) address: Option<IpAddr>,
-    /// how it showed who it is
     pub(crate) method: AuthMethod,
-    /// the issuer, or the source of keys
+    /// the issuer, or the list of API keys
     pub(crate) source: Option<&'a str>,
-    /// who
     pub(crate) subject: Option<&'a str>,
-    /// on whose behalf
     pub(crate) tenant: Option<&'a str>,
-    /// the id of an API key
+    /// of an API key
     pub(crate) key_id: Option<&'a str>,
 }
 
@@ -58,11 +73,12 @@ fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
 
+/// Truncates text from outside and replaces characters that could disturb a reader of the log.
 pub(super) fn sanitize(text: &str) -> String {
     text.chars().take(MAX_TEXT_CHARS).map(|c| if is_unsafe_char(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// What a reader of the log may take for the end of a line, an order to a terminal, or another direction of reading.
+/// Returns whether a log viewer may interpret `c` as the end of a line, a terminal control or a change of text direction.
 fn is_unsafe_char(c: char) -> bool {
     let separates = matches!(c, '\u{2028}' | '\u{2029}');
     let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

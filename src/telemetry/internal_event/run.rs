@@ -1,4 +1,4 @@
-//! What happens to a request and to its run.
+//! Events of requests and their runs.
 
 use super::{CallerInfo, millis, sanitize};
 use crate::error::{Rejection, RejectionKind};
@@ -8,19 +8,17 @@ use crate::telemetry::trace::{RequestSpan, TraceId};
 use crate::translate::RunIds;
 use std::time::Duration;
 
-/// Which run a line is about.
+/// The run that a log line is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunInfo<'a> {
-    /// the route's name
     pub(crate) route: &'a str,
-    /// the id of the request that the line is about: the one that started the run, unless the line says otherwise
+    /// the request that started the run, unless the event says otherwise
     pub(crate) request_id: &'a str,
-    /// what it is called
     pub(crate) ids: &'a RunIds,
 }
 
 impl<'a> RunInfo<'a> {
-    /// A run of which no more is known: it was asked for at another replica.
+    /// Describes a run that was started at another replica: only its ids are known.
     fn from_ids(ids: &'a RunIds) -> RunInfo<'a> {
         RunInfo { route: "", request_id: "", ids }
     }
@@ -36,24 +34,19 @@ impl<'a> RunInfo<'a> {
 
 /// A request was refused before its stream began.
 pub(crate) struct RequestRejected<'a> {
-    /// the route's name, empty where none matched
+    /// empty where no route matched
     pub(crate) route: &'a str,
-    /// how it asked
     pub(crate) method: RequestMethod,
-    /// the request's id
     pub(crate) request_id: &'a str,
-    /// its trace
     pub(crate) trace_id: Option<TraceId>,
-    /// who called
     pub(crate) caller: CallerInfo<'a>,
-    /// why
     pub(crate) rejection: &'a Rejection,
-    /// the status of the answer: 200 where the client hears of it in an event
+    /// 200 where the refusal is sent as an event
     pub(crate) response_status: u16,
 }
 
 impl RequestRejected<'_> {
-    /// Logs and counts it, and ends its span. A request whose run was refused by its agent has none: the run has it.
+    /// Logs and counts it, and ends its span. `trace` is `None` where the agent refused the run, which has the span.
     pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
         if let Some(trace) = trace {
             trace.finish_rejected(&self);
@@ -81,82 +74,47 @@ impl RequestRejected<'_> {
     }
 }
 
-/// A browser asked whether a page may call.
+/// A preflight request of a browser was answered.
 pub(crate) struct PreflightAnswered<'a> {
-    /// the route's name
     pub(crate) route: &'a str,
-    /// the status of the answer
     pub(crate) response_status: u16,
 }
 
 impl PreflightAnswered<'_> {
-    /// Logs and counts it, and ends its span. Quietly: browsers ask before every request of a page.
+    /// Logs and counts it, and ends its span. Logged at debug: browsers may send one before every request of a page.
     pub(crate) fn emit(self, metrics: &RequestMetrics, trace: Option<RequestSpan>) {
-        let PreflightAnswered { route, response_status: answered } = self;
+        let PreflightAnswered { route, response_status } = self;
         if let Some(trace) = trace {
-            trace.finish_response(answered);
+            trace.finish_response(response_status);
         }
-        metrics.inc_response(RequestMethod::Options, answered);
-        tracing::debug!(route, status = answered, "preflight answered");
+        metrics.inc_response(RequestMethod::Options, response_status);
+        tracing::debug!(route, status = response_status, "preflight answered");
     }
 }
 
-/// What a run turned out to speak, on a route that leaves it open.
-pub(crate) struct DialectDetected<'a> {
-    /// the run
-    pub(crate) run: RunInfo<'a>,
-    /// client or agent
-    pub(crate) side: &'static str,
-    /// the dialect
-    pub(crate) dialect: &'static str,
-    /// what it was told by
-    pub(crate) because: &'static str,
-}
-
-impl DialectDetected<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let DialectDetected { run, side, dialect, because } = self;
-        tracing::info!(
-            route = run.route,
-            request_id = run.request_id,
-            thread_id = run.thread_id(),
-            run_id = run.run_id(),
-            side,
-            dialect,
-            because,
-            "dialect detected"
-        );
-    }
-}
-
-/// A run ended: the access log's line.
+/// A run ended: the line of the access log.
 pub(crate) struct RunEnded<'a> {
-    /// the run
     pub(crate) run: RunInfo<'a>,
-    /// who asked for it
     pub(crate) caller: CallerInfo<'a>,
-    /// what its client and its agent spoke, or turned out to speak
+    /// of client and agent, as configured or detected
     pub(crate) dialects: (&'static str, &'static str),
-    /// the upstream that answered, as in metrics; `None` where none did
+    /// the one that answered, as in metrics
     pub(crate) upstream: Option<&'a str>,
-    /// the status that its client was answered with
+    /// of the response to the client
     pub(crate) status: u16,
-    /// how it ended
     pub(crate) outcome: RunOutcome,
-    /// why, when the gateway ended it
+    /// where the gateway ended it
     pub(crate) rejection: Option<&'a Rejection>,
     /// from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
     /// from the request to the end
     pub(crate) duration: Duration,
-    /// bytes of the agent's events, and for the client
+    /// read from the agent, and written to the client
     pub(crate) bytes: (u64, u64),
-    /// events, repairs, losses
     pub(crate) totals: RunTotals,
-    /// how often its agent's stream broke and went on
+    /// number of times its agent's stream broke and was resumed
     pub(crate) resumed: u32,
-    /// how many streams read it, where it outlives its client
+    /// number of streams that read it, where it outlives its client
     pub(crate) readers: Option<u64>,
 }
 
@@ -174,7 +132,7 @@ impl RunEnded<'_> {
                 thread_id = run.thread_id(),
                 run_id = run.run_id(),
                 events = self.totals.foreign,
-                "the agent speaks another dialect than the route's `agent` says"
+                "the agent's dialect is not the one in `agent` of the route"
             );
         }
         macro_rules! line {
@@ -227,174 +185,99 @@ impl RunEnded<'_> {
     }
 }
 
-/// The stream of an agent broke, and goes on over another connection.
-pub(crate) struct AgentStreamResumed<'a> {
-    /// the run
-    pub(crate) run: RunInfo<'a>,
-    /// the id behind which it goes on
-    pub(crate) last_event_id: &'a str,
+/// Declares events about a run: its route, request and ids come first in the log line.
+macro_rules! run_events {
+    ($($(#[$doc:meta])* $level:ident $name:ident {
+        $($(#[$field_doc:meta])* $field:ident: $type:ty),* $(,)?
+    } ($($($log:tt)+)?) $message:literal;)+) => {
+        log_events! {$(
+            $(#[$doc])*
+            $level $name<'a> { run: RunInfo<'a>, $($(#[$field_doc])* $field: $type),* } (
+                route = run.route,
+                request_id = run.request_id,
+                thread_id = run.thread_id(),
+                run_id = run.run_id()
+                $(, $($log)+)?
+            ) $message;
+        )+}
+    };
 }
 
-impl AgentStreamResumed<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let AgentStreamResumed { run, last_event_id } = self;
-        tracing::info!(
-            route = run.route,
-            request_id = run.request_id,
-            thread_id = run.thread_id(),
-            run_id = run.run_id(),
-            last_event_id = sanitize(last_event_id),
-            "stream resumed"
-        );
-    }
+run_events! {
+    /// The dialect of a peer was detected, on a route that leaves it open.
+    info DialectDetected {
+        /// client or agent
+        side: &'static str,
+        dialect: &'static str,
+        /// the rule that matched
+        because: &'static str,
+    } (side, dialect, because) "dialect detected";
+
+    /// The stream of an agent broke and was resumed over another connection.
+    info AgentStreamResumed {
+        /// the stream continues after this event
+        last_event_id: &'a str,
+    } (last_event_id = sanitize(last_event_id)) "stream resumed";
+
+    /// A request reads a run that another request started. `run` has the id of the request that joins.
+    info ReaderJoined {
+        /// prefix of the ids of the run's events
+        token: &'a str,
+        /// the reader starts after the event of this number; `None` from a snapshot, or from the start
+        after_number: Option<u64>,
+    } (token, behind = after_number) "run joined";
+
+    /// The caller of a run stops it. `run` has the id of the request that stops it.
+    info RunStopRequested {
+        /// prefix of the ids of the run's events
+        token: &'a str,
+    } (token) "run stopped";
+
+    /// No client requested the events of a run in time; the run is ended.
+    info PendingRunExpired {} () "run not read in time";
 }
 
-/// Somebody reads a run that another request started.
-pub(crate) struct ReaderJoined<'a> {
-    /// the run, and the request that joins it
-    pub(crate) run: RunInfo<'a>,
-    /// what the ids of the run's events begin with
-    pub(crate) token: &'a str,
-    /// the number of the event behind which it is read; `None` from a snapshot, or from the start
-    pub(crate) after_number: Option<u64>,
-}
+log_events! {
+    /// A run of another replica is read here from now on.
+    info RemoteRunFollowed<'a> {
+        ids: &'a RunIds,
+        /// prefix of the ids of the run's events
+        token: &'a str,
+        /// the process that runs it
+        owner: &'a str,
+        /// number of the last event that the recap covers
+        recap_until: u64,
+    } (
+        thread_id = RunInfo::from_ids(ids).thread_id(),
+        run_id = RunInfo::from_ids(ids).run_id(),
+        token,
+        home = owner,
+        behind = recap_until
+    ) "run of another replica followed";
 
-impl ReaderJoined<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let ReaderJoined { run, token, after_number: behind } = self;
-        tracing::info!(
-            route = run.route,
-            request_id = run.request_id,
-            thread_id = run.thread_id(),
-            run_id = run.run_id(),
-            token,
-            behind,
-            "run joined"
-        );
-    }
-}
+    /// The process that ran a run is gone; the run's readers get RUN_ERROR.
+    warn RemoteRunLost<'a> {
+        ids: &'a RunIds,
+        /// prefix of the ids of the run's events
+        token: &'a str,
+        /// the process that ran it
+        owner: &'a str,
+    } (
+        thread_id = RunInfo::from_ids(ids).thread_id(),
+        run_id = RunInfo::from_ids(ids).run_id(),
+        token,
+        home = owner,
+        code = RejectionKind::RunLost.code()
+    ) "run lost with its replica";
 
-/// The caller of a run wants it to end.
-pub(crate) struct RunStopRequested<'a> {
-    /// the run, and the request that stops it
-    pub(crate) run: RunInfo<'a>,
-    /// what the ids of the run's events begin with
-    pub(crate) token: &'a str,
-}
-
-impl RunStopRequested<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let RunStopRequested { run, token } = self;
-        tracing::info!(
-            route = run.route,
-            request_id = run.request_id,
-            thread_id = run.thread_id(),
-            run_id = run.run_id(),
-            token,
-            "run stopped"
-        );
-    }
-}
-
-/// Nobody came for the events of a run that was started; the run is ended.
-pub(crate) struct PendingRunExpired<'a> {
-    /// the run
-    pub(crate) run: RunInfo<'a>,
-}
-
-impl PendingRunExpired<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let PendingRunExpired { run } = self;
-        tracing::info!(
-            route = run.route,
-            request_id = run.request_id,
-            thread_id = run.thread_id(),
-            run_id = run.run_id(),
-            "nobody came for the events"
-        );
-    }
-}
-
-/// The name of an agent's host could not be resolved; the addresses known before stay in use.
-pub(crate) struct UpstreamResolveFailed<'a> {
-    /// the route's name
-    pub(crate) route: &'a str,
-    /// why
-    pub(crate) cause: String,
-}
-
-impl UpstreamResolveFailed<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::warn!(route = self.route, cause = sanitize(&self.cause), "upstream not resolved");
-    }
-}
-
-/// A run of another replica is read here from now on.
-pub(crate) struct RemoteRunFollowed<'a> {
-    /// what the run is called
-    pub(crate) ids: &'a RunIds,
-    /// what the ids of the run's events begin with
-    pub(crate) token: &'a str,
-    /// the process that runs it
-    pub(crate) owner: &'a str,
-    /// up to which event it is known in short
-    pub(crate) recap_until: u64,
-}
-
-impl RemoteRunFollowed<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let RemoteRunFollowed { ids, token, owner: home, recap_until: behind } = self;
-        let run = RunInfo::from_ids(ids);
-        let (thread_id, run_id) = (run.thread_id(), run.run_id());
-        tracing::info!(thread_id, run_id, token, home, behind, "run of another replica followed");
-    }
-}
-
-/// The process that ran a run is gone, and whoever reads it is told so.
-pub(crate) struct RemoteRunLost<'a> {
-    /// what the run was called
-    pub(crate) ids: &'a RunIds,
-    /// what the ids of the run's events begin with
-    pub(crate) token: &'a str,
-    /// the process that ran it
-    pub(crate) owner: &'a str,
-}
-
-impl RemoteRunLost<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let RemoteRunLost { ids, token, owner: home } = self;
-        let run = RunInfo::from_ids(ids);
-        tracing::warn!(
-            thread_id = run.thread_id(),
-            run_id = run.run_id(),
-            token,
-            home,
-            code = RejectionKind::RunLost.code(),
-            "run lost with its replica"
-        );
-    }
-}
-
-/// A run of this replica cannot be followed elsewhere any more: it was taken for lost, or another one has its place.
-pub(crate) struct RunReplicationStopped<'a> {
-    /// what the run is called
-    pub(crate) ids: &'a RunIds,
-    /// what the ids of the run's events begin with
-    pub(crate) token: &'a str,
-}
-
-impl RunReplicationStopped<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let run = RunInfo::from_ids(self.ids);
-        let (thread_id, run_id) = (run.thread_id(), run.run_id());
-        tracing::warn!(thread_id, run_id, token = self.token, "run shared no longer");
-    }
+    /// Other replicas cannot follow a run of this one any more: they consider it lost, or another run has its place.
+    warn RunReplicationStopped<'a> {
+        ids: &'a RunIds,
+        /// prefix of the ids of the run's events
+        token: &'a str,
+    } (
+        thread_id = RunInfo::from_ids(ids).thread_id(),
+        run_id = RunInfo::from_ids(ids).run_id(),
+        token
+    ) "run no longer replicated";
 }

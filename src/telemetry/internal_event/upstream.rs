@@ -1,68 +1,64 @@
-//! What happens to agents: one is left out, one is back, none is left.
+//! Events of upstreams: ejections, health, certificates.
 
-use super::sanitize;
+use super::{millis, sanitize};
 use crate::telemetry::metric::UpstreamMetrics;
 use std::fmt::Display;
 use std::time::Duration;
 
-/// An address of an upstream failed so often that it is left out for a while.
-pub(crate) struct AddressEjected<'a> {
-    /// the route's name
-    pub(crate) route: &'a str,
-    /// the upstream, as in metrics
-    pub(crate) upstream: &'a str,
-    /// which of its addresses
-    pub(crate) address: &'a dyn Display,
-    /// for how long
-    pub(crate) duration: Duration,
-    /// the last failure
-    pub(crate) cause: &'a str,
+log_events! {
+    /// An address of an upstream failed so often that it is ejected for a while.
+    warn AddressEjected<'a> {
+        route: &'a str,
+        /// as in metrics
+        upstream: &'a str,
+        address: &'a dyn Display,
+        duration: Duration,
+        /// the last failure
+        cause: &'a str,
+    } counts(metrics: &UpstreamMetrics) { metrics.on_route.ejections.inc(); }
+        (route, upstream, %address, for_ms = millis(duration), cause = sanitize(cause)) "upstream ejected";
+
+    /// An ejected address has answered again.
+    info AddressRecovered<'a> {
+        route: &'a str,
+        /// as in metrics
+        upstream: &'a str,
+        address: &'a dyn Display,
+    } (route, upstream, %address) "upstream answers again";
+
+    /// No address of a route is available, so all of them are tried. Logged once, until one is available again.
+    error NoHealthyUpstream<'a> { route: &'a str }
+        (route) "every upstream is unhealthy or ejected; all are tried";
+
+    /// The name of an upstream's host could not be resolved; the known addresses stay in use.
+    warn UpstreamResolveFailed<'a> { route: &'a str, cause: String }
+        (route, cause = sanitize(&cause)) "upstream not resolved";
+
+    /// Changed files of certificates or keys for upstreams are in use for new connections.
+    info UpstreamTlsReloaded<'a> { route: &'a str }
+        (route) "certificates for upstreams read again";
+
+    /// Files of certificates or keys for upstreams are missing, invalid or do not match; the previous content stays in use.
+    /// Logged once for each change.
+    error UpstreamTlsReloadFailed<'a> {
+        route: &'a str,
+        /// the file and its problem, without its content
+        cause: &'a str,
+    } (route, cause = sanitize(cause)) "certificates for upstreams cannot be used; the last good ones stay";
 }
 
-impl AddressEjected<'_> {
-    /// Logs and counts it.
-    pub(crate) fn emit(self, metrics: &UpstreamMetrics) {
-        metrics.on_route.ejections.inc();
-        let AddressEjected { route, upstream, address, duration, cause } = self;
-        let for_ms = super::millis(duration);
-        tracing::warn!(route, upstream, %address, for_ms, cause = sanitize(cause), "upstream left out");
-    }
-}
-
-/// An address that was left out has answered again.
-pub(crate) struct AddressRecovered<'a> {
-    /// the route's name
-    pub(crate) route: &'a str,
-    /// the upstream, as in metrics
-    pub(crate) upstream: &'a str,
-    /// which of its addresses
-    pub(crate) address: &'a dyn Display,
-}
-
-impl AddressRecovered<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let AddressRecovered { route, upstream, address } = self;
-        tracing::info!(route, upstream, %address, "upstream answers again");
-    }
-}
-
-/// The health checks of an address have come to another result.
+/// The result of the health checks of an address has changed.
 pub(crate) struct AddressHealthChanged<'a> {
-    /// the route's name
     pub(crate) route: &'a str,
-    /// the upstream, as in metrics
+    /// as in metrics
     pub(crate) upstream: &'a str,
-    /// which of its addresses
     pub(crate) address: &'a dyn Display,
-    /// whether it is well now
     pub(crate) healthy: bool,
-    /// why it is not
+    /// why it is unhealthy
     pub(crate) cause: &'a str,
 }
 
 impl AddressHealthChanged<'_> {
-    /// Logs it.
     pub(crate) fn emit(self) {
         let AddressHealthChanged { route, upstream, address, healthy, cause } = self;
         if healthy {
@@ -70,49 +66,5 @@ impl AddressHealthChanged<'_> {
         } else {
             tracing::warn!(route, upstream, %address, cause = sanitize(cause), "upstream unhealthy");
         }
-    }
-}
-
-/// No address of a route is fit to be asked, so all of them are tried. Said once, until one is fit again.
-pub(crate) struct NoHealthyUpstream<'a> {
-    /// the route's name
-    pub(crate) route: &'a str,
-}
-
-impl NoHealthyUpstream<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::error!(route = self.route, "every upstream is unhealthy or left out; all are tried");
-    }
-}
-
-/// Files of certificates or keys for agents changed; what they say now is used for new connections.
-pub(crate) struct UpstreamTlsReloaded<'a> {
-    /// the route's name
-    pub(crate) route: &'a str,
-}
-
-impl UpstreamTlsReloaded<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        tracing::info!(route = self.route, "certificates for upstreams read again");
-    }
-}
-
-/// Files of certificates or keys for agents are gone, broken or do not fit; what they said before stays in use. Said once
-/// for each such change.
-pub(crate) struct UpstreamTlsReloadFailed<'a> {
-    /// the route's name
-    pub(crate) route: &'a str,
-    /// which file, and what is wrong with it, without its content
-    pub(crate) cause: &'a str,
-}
-
-impl UpstreamTlsReloadFailed<'_> {
-    /// Logs it.
-    pub(crate) fn emit(self) {
-        let UpstreamTlsReloadFailed { route, cause } = self;
-        let cause = sanitize(cause);
-        tracing::error!(route, cause, "certificates for upstreams cannot be used; the last good ones stay");
     }
 }

@@ -5,7 +5,9 @@
 pub struct MetricSpec {
     /// ends in the unit, and in `_total` for a counter
     pub name: &'static str,
+    /// counter, gauge or histogram
     pub kind: MetricKind,
+    /// in the order in which handles are resolved
     pub labels: &'static [LabelSpec],
     /// one sentence
     pub help: &'static str,
@@ -13,6 +15,7 @@ pub struct MetricSpec {
     pub buckets: &'static [f64],
 }
 
+/// The type of a metric in the exposition format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricKind {
     /// only grows, until the process ends
@@ -23,9 +26,12 @@ pub enum MetricKind {
     Histogram,
 }
 
+/// A label of a metric.
 #[derive(Clone, Copy, Debug)]
 pub struct LabelSpec {
+    /// the name in expressions
     pub name: &'static str,
+    /// the source of its values
     pub values: LabelSource,
 }
 

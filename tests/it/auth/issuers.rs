@@ -258,7 +258,7 @@ async fn logs_unusable_keys_and_uses_the_others() {
     let mut gateway = start_trusting(&agent, &idp.issuer_yaml()).await;
     wait_until_ready(&gateway).await;
     assert_accepted(&start_run_with_token(&gateway, &signer.token(&idp.issuer())).await);
-    let line = gateway.next_log("keys of the issuer left out").await;
+    let line = gateway.next_log("keys of the issuer ignored").await;
     assert_eq!(line["ignored"], "key 1 is of a kind that is not known (`kty`)");
 }
 

@@ -144,7 +144,7 @@ async fn resumes_clients_during_the_drain_grace() {
     let (client, first) = start_run_until(gateway.data, "r1", END_OF_SAID).await;
     drop(client);
     gateway.process.signal("TERM");
-    gateway.next_log("leaving").await;
+    gateway.next_log("shutdown started").await;
     let behind = last_event_id(first[2].id());
     let (mut one, mut two) = (Client::connect(gateway.data).await, Client::connect(gateway.data).await);
     one.send(post("/run", &behind, &input("r1"))).await;

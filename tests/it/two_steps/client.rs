@@ -138,7 +138,7 @@ async fn ends_a_run_that_is_not_read_in_time() {
     assert_accepted(&start_run(gateway.data, "t1").await, "t1");
     agent.next_request().await;
     agent.wait_until_closed().await;
-    assert_eq!(gateway.next_log("nobody came for the events").await["thread_id"], "t1");
+    assert_eq!(gateway.next_log("run not read in time").await["thread_id"], "t1");
     assert_eq!(gateway.next_log("run ended").await["outcome"], "unread");
     assert_refused(&read_events(gateway.data, "t1").await, 404, "events_not_found");
     gateway.wait_for_metric("diglot_streams_active{route=\"social-client\"}", 0.0).await;
@@ -234,7 +234,7 @@ async fn serves_readers_during_the_drain_grace() {
     let mut gateway = Gateway::start(Setup { routes: &routes, top: "drain_grace: 1h", ..Setup::default() }).await;
     assert_accepted(&start_run(gateway.data, "t1").await, "t1");
     gateway.process.signal("TERM");
-    gateway.next_log("leaving").await;
+    gateway.next_log("shutdown started").await;
     assert_accepted(&start_run(gateway.data, "t2").await, "t2");
     for thread in ["t1", "t2"] {
         assert_events(&read_events(gateway.data, thread).await, thread, EXPECTED_EVENTS);

@@ -42,7 +42,7 @@ async fn ejects_an_agent_that_fails() {
     for _ in 0..3 {
         assert_refused(&post_run(gateway.data, "/run").await, 503, "upstream_status");
     }
-    let line = gateway.next_log("upstream left out").await;
+    let line = gateway.next_log("upstream ejected").await;
     assert_eq!((line["upstream"].as_str(), line["route"].as_str()), (Some(&*agents[0].label()), Some("run")), "{line}");
     assert_eq!((line["cause"].as_str(), line["for_ms"].as_u64()), (Some("it answered 503"), Some(3_600_000)), "{line}");
     assert_concurrent_runs(&gateway, 20).await;
@@ -69,7 +69,7 @@ async fn probes_an_ejected_agent_with_one_run_after_its_time() {
     let mut gateway =
         start_preferring_first(&agents[0].url(), &agents[1].url(), ", ejection: {failures: 1, for: 50ms}").await;
     assert_refused(&post_run(gateway.data, "/run").await, 502, "upstream_status");
-    gateway.next_log("upstream left out").await;
+    gateway.next_log("upstream ejected").await;
     agents[0].set_answer(AnswerMode::Whole);
     // Some of these come before its time has passed and are for the other one; none fails.
     run_until_used_again(&gateway, &agents[0], 1).await;
@@ -92,7 +92,7 @@ async fn tries_all_agents_when_every_one_is_ejected() {
     for _ in 0..6 {
         assert_refused(&post_run(gateway.data, "/run").await, 502, "upstream_status");
     }
-    gateway.next_log("every upstream is unhealthy or left out; all are tried").await;
+    gateway.next_log("every upstream is unhealthy or ejected; all are tried").await;
     assert_eq!(gateway.metric(r#"diglot_upstream_none_fit_total{route="run"}"#).await, 4.0);
     assert_eq!(agents[0].run_count() + agents[1].run_count(), 6, "each is sent once");
     assert!(
@@ -116,7 +116,7 @@ async fn ejects_an_agent_that_never_answers() {
     for _ in 0..2 {
         assert_refused(&post_run(gateway.data, "/run").await, 504, "upstream_timeout");
     }
-    let line = gateway.next_log("upstream left out").await;
+    let line = gateway.next_log("upstream ejected").await;
     assert_eq!(line["cause"], "no answer in time", "{line}");
     assert_eq!(gateway.metric(&requests_series(&agents[0], "timed_out")).await, 2.0);
     assert_concurrent_runs(&gateway, 5).await;
@@ -190,7 +190,7 @@ async fn keeps_open_runs_of_an_ejected_agent() {
     while agents[0].run_count() < 2 {
         post_run(gateway.data, "/run").await;
     }
-    gateway.next_log("upstream left out").await;
+    gateway.next_log("upstream ejected").await;
     agents[0].finish_runs();
     client.read_until("RUN_FINISHED").await;
 }
