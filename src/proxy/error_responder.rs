@@ -1,10 +1,11 @@
 //! Turns every rejection into a response, logs it and counts it.
 
 use super::deadlines::now_millis;
-use super::gateway::{Gateway, PathMatch, ResponseBody, full_body};
+use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
 use super::negotiation;
-use super::responses;
+use super::responses::{self, ResponseBody, full_body};
+use super::routes::PathMatch;
 use crate::codec::Framing;
 use crate::config::access::RouteErrorFormat;
 use crate::config::header_names::REQUEST_ID;

@@ -2,8 +2,9 @@
 //!
 //! Nothing is connected or resolved. Values that may be secrets are masked.
 
-use super::gateway::{Gateway, PathMatch, RouteEntry};
+use super::gateway::Gateway;
 use super::resume;
+use super::routes::{PathMatch, RouteEntry};
 use super::run_start::RunPreview;
 use super::stack;
 use super::two_step;
@@ -136,7 +137,7 @@ impl Gateway {
         match found {
             PathMatch::Run(route) => self.preview_run(route, head.clone(), body).map(Some),
             PathMatch::Events(route, _) if route.resumable.is_none() => {
-                two_step::check_events_request(route, &head.method, &head.headers).map(|_| None)
+                two_step::check_events_request(route.client, &head.method, &head.headers).map(|_| None)
             }
             PathMatch::Events(route, _) | PathMatch::Join(route, ..) => {
                 resume::check_join_request(route, &head.method, &head.headers).map(|_| None)

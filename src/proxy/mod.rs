@@ -15,32 +15,35 @@
 //!
 //! The modules are in the order of their dependencies: each uses only those above it.
 
-mod agent_client;
-mod agent_response;
-mod deadlines;
-mod drain_signal;
-mod edge;
-mod error_responder;
-pub(crate) mod explanation;
-mod gateway;
 mod lifecycle;
-mod log_body;
-mod negotiation;
-mod pending_runs;
-mod pipe;
+mod drain_signal;
+mod deadlines;
 mod reloadable;
+mod pipe;
+mod log_body;
+mod edge;
+mod negotiation;
 mod request_body;
 mod responses;
-mod resume;
-mod run;
-mod run_context;
-mod run_end;
-mod run_output;
-mod run_record;
-mod run_start;
-mod stack;
-mod two_step;
 mod upstream;
+mod agent_response;
+mod agent_client;
+mod run_record;
+mod run_context;
+mod pending_runs;
+mod two_step;
+mod run_output;
+mod run_end;
+mod run;
+mod run_keys;
+mod routes;
+mod gateway;
+mod resume;
+mod run_start;
+mod dispatch;
+mod error_responder;
+mod stack;
+pub(crate) mod explanation;
 
 pub(crate) use drain_signal::DrainSignal;
 pub(crate) use edge::{BindError, ConnectionLimit, EdgeServer, Listener, PlaneConfig, SocketFile, plane_service};

@@ -7,7 +7,6 @@
 //! A client that reads nothing is disconnected. Over HTTP/1 its connection notices (see `write_timeout`); over HTTP/2 a
 //! client whose stream window stays at zero still answers PING and SETTINGS, so there the pipe checks.
 
-use super::edge::SEND_TIMEOUT;
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
@@ -15,7 +14,13 @@ use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
+use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
+
+/// Longest time that a client may read nothing while bytes wait for it. Then its connection is closed (over HTTP/2
+/// perhaps one stream is reset), its runs end as after a disconnect, and their agents are released. The default of
+/// nginx's `send_timeout`.
+pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Most bytes that an HTTP/2 reader takes at once, so that it makes visible progress with a large event on a slow line.
 /// A frame carries no more by default [RFC 9113 §4.2].

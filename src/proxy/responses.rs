@@ -1,13 +1,21 @@
 //! Responses: the head of a stream, JSON, and rejections.
 
+use super::pipe::BodyAborted;
 use crate::codec::Framing;
 use crate::error::Rejection;
 use crate::translate::RunIds;
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Response, StatusCode, header};
-use http_body_util::Full;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
+
+pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BodyAborted>;
+
+pub(super) fn full_body(body: Full<Bytes>) -> ResponseBody {
+    body.map_err(|never| match never {}).boxed_unsync()
+}
 
 /// Returns the head of an event stream. No intermediary may store, compress or buffer it.
 pub(super) fn event_stream<B>(body: B, framing: Framing) -> Response<B> {

@@ -9,91 +9,27 @@
 //! A run is found by its route, its caller and its id. For other callers it does not exist.
 
 use super::deadlines::now_millis;
-use super::gateway::{Gateway, ResponseBody, RouteEntry, full_body};
+use super::gateway::Gateway;
 use super::lifecycle::LifecyclePhase;
 use super::log_body::LogBody;
 use super::negotiation;
-use super::responses;
+use super::responses::{self, ResponseBody, full_body};
+use super::routes::RouteEntry;
+use super::run_keys::{RunKeys, run_key, thread_key};
 use crate::codec::Framing;
-use crate::config::PathTemplate;
 use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID};
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::{CallerContext, RouteMatch};
-use crate::net::digest;
+use crate::guard::CallerContext;
 use crate::replay::{
-    Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunLookupError, RunQuery, RunToken, StoredRun,
+    Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunLookupError, RunQuery, StoredRun,
 };
 use crate::telemetry::internal_event::{self, RunInfo};
-use crate::translate::RunIds;
 use futures_util::FutureExt;
 use http::{HeaderMap, Method, Request, Response, Version};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
-use std::time::Duration;
-use uuid::Uuid;
-
-/// The paths and matches of runs that outlive their clients.
-#[derive(Debug)]
-pub(super) struct ResumeRoutes {
-    pub(crate) events: PathTemplate,
-    pub(crate) stop: PathTemplate,
-    /// how long a run continues without a client
-    pub(crate) abandon_after: Duration,
-    pub(crate) join_match: Arc<RouteMatch>,
-    pub(crate) stop_match: Arc<RouteMatch>,
-}
-
-impl ResumeRoutes {
-    pub(super) fn new(
-        path: &str,
-        abandon_after: Duration,
-        join_match: Arc<RouteMatch>,
-        stop_match: Arc<RouteMatch>,
-    ) -> Self {
-        let [events, stop] = PathTemplate::for_runs(path);
-        ResumeRoutes { events, stop, abandon_after, join_match, stop_match }
-    }
-}
-
-/// Identifies a run, its thread and its request body.
-pub(super) struct RunKeys {
-    pub(crate) run: ReplayKey,
-    pub(crate) thread: ReplayKey,
-    pub(crate) body: ReplayKey,
-}
-
-impl RunKeys {
-    pub(super) fn new(route: &RouteEntry, caller: &CallerContext, ids: &RunIds, body: ReplayKey) -> Self {
-        let run_id = ids.run_id.text().unwrap_or_default();
-        let thread_id = ids.thread_id.text().unwrap_or_default();
-        RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
-    }
-}
-
-/// Distinguishes the same id of other callers and on other routes.
-fn run_key(route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
-    hash_key("run", route, caller, id)
-}
-
-fn thread_key(route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
-    hash_key("thread", route, caller, id)
-}
-
-fn hash_key(kind: &str, route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
-    let identity = caller.identity();
-    let source = identity.map(|identity| &*identity.source);
-    let subject = identity.map(|identity| identity.subject.as_str());
-    let tenant = identity.and_then(|identity| identity.tenant.as_deref());
-    digest::sha256_parts(&[Some(kind), Some(&route.name), source, tenant, subject, Some(id)])
-}
-
-/// Returns a token that cannot be guessed.
-pub(super) fn new_token() -> RunToken {
-    RunToken::new(RandomState::new().hash_one(Uuid::now_v7()))
-}
 
 /// Returns the event after which the client resumes.
 ///
@@ -174,7 +110,7 @@ impl Gateway {
         request: &Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         let cursor = check_join_request(route, request.method(), request.headers())?;
-        let run = run_key(route, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
+        let run = run_key(&route.name, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
         let kept = self.find_kept(route, route.client, &run, cursor).await?.ok_or(RejectionKind::RunNotFound)?;
         self.join(route, &kept, reader_start(cursor), request.headers(), request.version())
     }
@@ -193,7 +129,7 @@ impl Gateway {
             return Ok(None);
         }
         let cursor = check_join_request(route, request.method(), request.headers())?;
-        let thread = thread_id.map(|id| thread_key(route, caller_of(request), id));
+        let thread = thread_id.map(|id| thread_key(&route.name, caller_of(request), id));
         let mut kept = thread.and_then(|thread| self.replay.last_of_thread(&thread));
         if let (None, Some(shared), Some(thread)) = (&kept, &self.replication, thread)
             && let Some(run) = shared.last_of_thread(&thread).await.map_err(unavailable_rejection)?
@@ -248,7 +184,7 @@ impl Gateway {
         request: &Request<Incoming>,
     ) -> Result<Response<ResponseBody>, Rejection> {
         check_stop_request(request.method())?;
-        let run = run_key(route, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
+        let run = run_key(&route.name, caller_of(request), run_id.ok_or(RejectionKind::RunNotFound)?);
         let Some(kept) = self.replay.find(&run) else {
             let replication = self.replication.as_ref().ok_or(RejectionKind::RunNotFound)?;
             let known = replication.stop(&run).await.map_err(unavailable_rejection)?;

@@ -8,16 +8,18 @@
 //! Every step may refuse, which releases what the run holds so far.
 
 use super::deadlines::now_millis;
-use super::gateway::{Gateway, ResponseBody, RouteEntry, full_body};
+use super::gateway::Gateway;
 use super::lifecycle::{LifecyclePhase, RunPermit};
 use super::log_body::LogBody;
 use super::negotiation;
 use super::pipe::pipe;
 use super::request_body;
-use super::responses;
-use super::resume::{self, ResumeRoutes, RunKeys};
+use super::responses::{self, ResponseBody, full_body};
+use super::resume;
+use super::routes::{ResumeRoutes, RouteEntry};
 use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
+use super::run_keys::{RunKeys, new_token};
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::{RunRecord, RunRecordState};
 use super::two_step::{ClientPermits, RunLabels};
@@ -109,7 +111,7 @@ impl Gateway {
         let body_key = resumable.map(|_| digest::sha256(&body));
         let rewritten = head.rewrite(route, body, resumable.is_some())?;
         let ids = &rewritten.request.ids;
-        let keys = body_key.map(|body| RunKeys::new(route, &head.caller, ids, body));
+        let keys = body_key.map(|body| RunKeys::new(&route.name, &head.caller, ids, body));
         if let Some(keys) = &keys {
             let cursor = resume::parse_cursor(&head.parts.headers)?;
             if let Some(kept) = self.find_joinable(route, rewritten.client, keys, cursor).await? {
@@ -172,7 +174,7 @@ impl Gateway {
         let ids = rewritten.request.ids.clone();
         let location = route.two_step.as_ref().map(|events| events.events_path(&ids)).transpose()?;
         let RunKeys { run, thread, body } = keys;
-        let token = resume::new_token();
+        let token = new_token();
         let messages = rewritten.request.messages.take();
         let descriptor = RunDescriptor { run, thread, body, token, side: rewritten.client, ids: ids.clone() };
         let claim = self.claim_run(&descriptor, messages.as_deref()).await;

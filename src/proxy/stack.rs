@@ -6,7 +6,8 @@
 //! These layers need HTTP and routes. Policy is in the gates, which [`guard::gates`] lists in the same way.
 
 use super::error_responder::ErrorResponder;
-use super::gateway::{Gateway, ResponseBody};
+use super::gateway::Gateway;
+use super::responses::ResponseBody;
 use crate::config::header_names::{REQUEST_ID, TRACEPARENT, TRACESTATE};
 use crate::guard::cors::CorsService;
 use crate::guard::upstream_fields::is_nominated;

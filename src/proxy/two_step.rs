@@ -1,14 +1,14 @@
 //! Two-step clients: a POST reserves the run before the agent is called, and a GET reads its events.
 
-use super::gateway::{ResponseBody, RouteEntry, full_body};
 use super::lifecycle::{LifecycleWatch, RunPermit};
 use super::negotiation;
 use super::pending_runs::{PendingRuns, RunReservation};
 use super::pipe::PipeReader;
-use super::responses;
+use super::responses::{self, ResponseBody, full_body};
 use crate::codec::Framing;
 use crate::config::header_names::LAST_EVENT_ID;
 use crate::config::{self, PathTemplate};
+use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use crate::guard::StreamPermit;
 use crate::telemetry::internal_event::{self, RunInfo};
@@ -108,14 +108,14 @@ impl ReservedRun {
 
 /// Negotiates a GET of events on a route whose runs end with their clients.
 pub(super) fn check_events_request(
-    route: &RouteEntry,
+    client: PeerDialect,
     method: &Method,
     headers: &HeaderMap,
 ) -> Result<Framing, Rejection> {
     if *method != Method::GET {
         return Err(RejectionKind::EventsMethodNotAllowed.into());
     }
-    let framing = negotiation::negotiate(headers, route.client)?;
+    let framing = negotiation::negotiate(headers, client)?;
     // Starting in the middle silently would lose what the client has not read.
     if headers.get(LAST_EVENT_ID).is_some_and(|id| !id.is_empty()) {
         return Err(RejectionKind::ResumptionUnsupported.into());
@@ -128,14 +128,14 @@ pub(super) fn check_events_request(
 /// # Errors
 /// The method is not GET, the framing is not available, or no run waits.
 pub(super) fn serve_events(
-    route: &RouteEntry,
+    events: Option<&TwoStepEvents>,
+    client: PeerDialect,
     thread_id: Option<&str>,
     request: &Request<Incoming>,
 ) -> Result<Response<ResponseBody>, Rejection> {
-    let framing = check_events_request(route, request.method(), request.headers())?;
+    let framing = check_events_request(client, request.method(), request.headers())?;
     // A waiting run is open: it can be read while the gateway drains.
-    let pending = route.two_step.as_ref().map(|events| &events.pending);
-    let reader = pending.zip(thread_id).and_then(|(pending, thread_id)| pending.take(thread_id));
+    let reader = events.zip(thread_id).and_then(|(events, thread_id)| events.pending.take(thread_id));
     let reader = reader.ok_or(RejectionKind::EventsNotFound)?;
     reader.attach(request.version());
     Ok(responses::event_stream(reader.boxed_unsync(), framing))

@@ -7,13 +7,14 @@
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::listener::{Listener, ListeningSocket};
 use super::listener_tls::{self, ListenerTls};
+use super::server::{EdgeServer, HttpService};
 use super::transport::{EdgeTransport, RawStream};
 use super::write_timeout::WriteTimeoutStream;
-use super::{EdgeServer, HttpService, SEND_TIMEOUT};
 use crate::config::access::TrustedProxies;
 use crate::net::peer_addr::{PeerAddr, PeerInfo};
 use crate::net::proxy_protocol::{self, ProxySource};
 use crate::proxy::drain_signal::DrainSignal;
+use crate::proxy::pipe::SEND_TIMEOUT;
 use crate::telemetry::internal_event::{AcceptFailed, AcceptRecovered, ConnectionRejected};
 use crate::telemetry::label::ConnectionRejectReason;
 use crate::telemetry::{ListenerMetrics, Metrics};

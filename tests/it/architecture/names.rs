@@ -43,9 +43,6 @@ const ALLOWED_NAMES: &[(&str, &str, &str)] = &[
     ("src/", "audiences", "`aud` of a token (RFC 7519): the configuration key has this name"),
     ("src/", "check_audience", "`aud` of a token (RFC 7519)"),
     ("src/", "Audience", "`aud` of a token (RFC 7519)"),
-    ("src/proxy/explanation.rs", "errand", "a key of the JSON that `diglot explain-route` prints"),
-    ("src/proxy/explanation.rs", "told", "a key of the JSON that `diglot explain-route` prints"),
-    ("src/proxy/explanation.rs", "told_by", "a key of the JSON that `diglot explain-route` prints"),
 ];
 
 /// Names of the standard library that a type of this crate must not take.

@@ -1,0 +1,317 @@
+//! Serves HTTP on one connection, from the detection of its version to its end.
+
+use super::activity::{ConnectionActivity, ConnectionTimeouts, TrackedBody};
+use super::http_version::{self, DetectedVersion, RewindStream};
+use super::http1_handoff;
+use super::read_ahead::ReadAheadStream;
+use crate::config::LimitsConfig;
+use crate::guard::client_addr::PeerInfo;
+use crate::telemetry::label::ConnectionRejectReason;
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::{http1, http2};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use pingora_core::server::ShutdownWatch;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tower::{Service, ServiceExt};
+
+/// Most open streams of one HTTP/2 connection.
+const H2_MAX_STREAMS: u32 = 256;
+
+/// Most streams of one HTTP/2 connection that were reset before they were accepted ("rapid reset", CVE-2023-44487). It
+/// rarely happens by accident; one more ends the connection with GOAWAY. h2's own default.
+const H2_MAX_PENDING_RESETS: usize = 20;
+
+/// Most streams of one HTTP/2 connection that are reset here for an error of the peer ("MadeYouReset", CVE-2025-8671)
+/// before the connection ends with GOAWAY. hyper's limit of 1024 is for proxies that reset for their own reasons.
+const H2_MAX_LOCAL_RESETS: usize = 64;
+
+/// Silence before a PING checks an HTTP/2 peer.
+const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
+
+/// Serves `S` on connections, over HTTP/1.1, or HTTP/2 with prior knowledge or by ALPN.
+///
+/// Where hyper leaves no room for a problem document, HTTP/1 gets a bare status and the end of the connection: 400 for
+/// an invalid head, 431 for one that is too large or has too many fields, 414 for a target of 64 KiB and more. A late
+/// head ends the connection without a response. For HTTP/2, h2 answers a field list that is too large with a bare 431,
+/// ends an endless CONTINUATION (as many frames as the list may fill, and a few) and a flood of empty DATA with GOAWAY,
+/// and holds back PING and SETTINGS until their answers are written.
+#[derive(Clone, Debug)]
+pub(crate) struct EdgeServer<S> {
+    service: S,
+    timeouts: ConnectionTimeouts,
+    http1: http1::Builder,
+    http2: http2::Builder<TokioExecutor>,
+}
+
+pub(crate) trait HttpService:
+    Service<
+        Request<Incoming>,
+        Response = Response<Self::Body>,
+        Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+        Future: Send,
+    > + Clone
+    + Send
+    + Sync
+    + 'static
+{
+    type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
+        + Send
+        + Unpin
+        + 'static;
+}
+
+impl<S, B> HttpService for S
+where
+    S: Service<Request<Incoming>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send,
+    S::Error: Into<Box<dyn std::error::Error + Send + Sync>> + Send,
+    B: http_body::Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    type Body = B;
+}
+
+impl<S> EdgeServer<S> {
+    /// Applies the limits of `config` and of this module.
+    ///
+    /// `head_timeout` runs from the accepted connection to the detected version, and again from there to the end of the
+    /// first request head, so a peer that is late with both takes up to twice as long. Later it runs from the first
+    /// byte of each head, and `idle_timeout` in between.
+    pub(crate) fn new(service: S, limits: &LimitsConfig) -> Self {
+        let mut http1 = http1::Builder::new();
+        http1
+            // hyper has one timer for the pause and the head; the gateway has two.
+            .header_read_timeout(None)
+            // All that hyper buffers per connection; the configuration's check keeps it above hyper's minimum of 8 KiB.
+            .max_buf_size(limits.header_bytes)
+            .max_header_size(limits.header_bytes)
+            .max_headers(limits.headers);
+        let mut http2 = http2::Builder::new(TokioExecutor::new());
+        http2
+            .timer(TokioTimer::new())
+            .max_header_list_size(u32::try_from(limits.header_bytes).unwrap_or(u32::MAX))
+            .max_concurrent_streams(H2_MAX_STREAMS)
+            .max_pending_accept_reset_streams(H2_MAX_PENDING_RESETS)
+            .max_local_error_reset_streams(H2_MAX_LOCAL_RESETS)
+            .keep_alive_interval(H2_PING_INTERVAL);
+        let timeouts = ConnectionTimeouts { head: limits.head_timeout, idle: limits.idle_timeout };
+        EdgeServer { service, timeouts, http1, http2 }
+    }
+}
+
+impl<S: HttpService> EdgeServer<S> {
+    /// Serves HTTP on `stream` until it closes; shutdown closes it gracefully.
+    ///
+    /// # Errors
+    /// The version could not be detected, or the peer does not speak HTTP/1.
+    pub(super) async fn serve_connection<T>(
+        &self,
+        stream: T,
+        peer: Option<PeerInfo>,
+        shutdown: ShutdownWatch,
+    ) -> Result<(), ConnectionRejectReason>
+    where
+        T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    {
+        // Boxed, like the stream it returns: a step that is over must not take memory for the life of the connection.
+        let Some((version, stream)) = Box::pin(self.detect_version(stream, shutdown.clone())).await? else {
+            return Ok(());
+        };
+        let activity = ConnectionActivity::new();
+        let service = ConnectionInfoService { peer, activity: Arc::clone(&activity), inner: self.service.clone() };
+        match version {
+            DetectedVersion::Http1 => {
+                let io = ReadAheadStream::new(stream, Arc::clone(&activity));
+                tokio::select! {
+                    served = http1_handoff::serve(&self.http1, io, &service, shutdown) => served?,
+                    () = activity.wait_overdue(self.timeouts) => {}
+                }
+            }
+            // Boxed: rare, and larger than every HTTP/1 connection should pay for.
+            DetectedVersion::Http2 => {
+                let connection = self.http2.serve_connection(TokioIo::new(stream), service);
+                let watchdog = ConnectionWatchdog { activity: &activity, timeouts: self.timeouts, shutdown };
+                Box::pin(watchdog.serve(connection, |connection| connection.graceful_shutdown())).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Detects the version. Returns `None` if the peer disconnects first or the process ends.
+    async fn detect_version<T>(
+        &self,
+        stream: T,
+        mut closing: ShutdownWatch,
+    ) -> Result<Option<(DetectedVersion, Box<RewindStream<T>>)>, ConnectionRejectReason>
+    where
+        T: AsyncRead + Unpin,
+    {
+        let version = tokio::select! {
+            // Bytes that have arrived are served first.
+            biased;
+            read = tokio::time::timeout(self.timeouts.head, http_version::read_version(stream)) => read,
+            _ = closing.wait_for(|closing| *closing) => return Ok(None),
+        };
+        match version {
+            Ok(Ok((version, stream))) => Ok(Some((version, Box::new(stream)))),
+            // A connect-and-close is normal: load balancers probe this way.
+            Ok(Err(_)) => Ok(None),
+            Err(_) => Err(ConnectionRejectReason::NoData),
+        }
+    }
+}
+
+/// Adds the peer to requests, and counts them as activity of the connection.
+#[derive(Clone)]
+struct ConnectionInfoService<S> {
+    peer: Option<PeerInfo>,
+    activity: Arc<ConnectionActivity>,
+    inner: S,
+}
+
+impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionInfoService<S> {
+    type Response = Response<TrackedBody<S::Body>>;
+    type Error = S::Error;
+    // Boxed, to be freed when the response begins: hyper reserves its place for the life of the connection.
+    type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        if let Some(peer) = self.peer {
+            request.extensions_mut().insert(peer);
+        }
+        let active = self.activity.begin_request();
+        let response = self.inner.clone().oneshot(request);
+        Box::pin(async move { Ok(response.await?.map(|body| TrackedBody::new(body, active))) })
+    }
+}
+
+/// Ends a connection that its peer leaves open.
+struct ConnectionWatchdog<'a> {
+    activity: &'a ConnectionActivity,
+    timeouts: ConnectionTimeouts,
+    shutdown: ShutdownWatch,
+}
+
+impl ConnectionWatchdog<'_> {
+    /// Serves one HTTP/2 connection until it closes; `close` starts that after the idle timeout or at shutdown.
+    async fn serve<C: Future>(mut self, connection: C, close: impl Fn(Pin<&mut C>)) {
+        let mut connection = std::pin::pin!(connection);
+        tokio::select! {
+            // A request that has arrived is answered: an idle connection closes at once.
+            biased;
+            // A connection that breaks needs no report; its runs notice by themselves.
+            _ = &mut connection => return,
+            _ = self.shutdown.wait_for(|ending| *ending) => {}
+            () = self.activity.wait_overdue(self.timeouts) => {}
+        }
+        close(connection.as_mut());
+        // After GOAWAY the peer has limited time to close.
+        tokio::select! {
+            _ = &mut connection => {}
+            () = async {
+                tokio::time::sleep(self.timeouts.head).await;
+                self.activity.wait_overdue(self.timeouts).await;
+            } => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::write_timeout::WriteTimeoutStream;
+    use super::*;
+    use crate::proxy::pipe::{SEND_TIMEOUT, pipe};
+    use http_body_util::{BodyExt, Empty};
+    use parking_lot::Mutex;
+    use std::convert::Infallible;
+    use tokio::io::AsyncWriteExt;
+    use tokio::sync::watch;
+    use tokio::time::{Instant, timeout};
+    use tower::service_fn;
+
+    fn limits() -> LimitsConfig {
+        let seconds = Duration::from_secs(30);
+        LimitsConfig {
+            request_body: 1 << 20,
+            frame: 1 << 20,
+            client_buffer: 1 << 16,
+            header_bytes: 1 << 16,
+            headers: 100,
+            head_timeout: seconds,
+            body_timeout: seconds,
+            idle_timeout: seconds,
+            connections: 1,
+            connections_per_address: None,
+            max_streams: None,
+        }
+    }
+
+    /// The body is dropped with the connection, which shows the run that its client has disconnected.
+    #[tokio::test(start_paused = true)]
+    async fn closes_the_connection_of_a_client_that_stops_reading() {
+        let (mut client, stream) = tokio::io::duplex(1 << 10);
+        let (writer, reader) = pipe(1 << 10, ());
+        let body = Arc::new(Mutex::new(Some(reader)));
+        let service = service_fn(move |_| {
+            let body = body.lock().take().expect("one request");
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let edge = Arc::new(EdgeServer::new(service, &limits()));
+        let (_process, shutdown) = watch::channel(false);
+        tokio::spawn(async move {
+            edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, shutdown).await
+        });
+        client.write_all(b"GET / HTTP/1.1\r\nHost: gateway\r\n\r\n").await.expect("room");
+
+        let since = Instant::now();
+        let flood = async { while writer.write(&mut vec![b'x'; 1 << 10]).await.is_ok() {} };
+        timeout(2 * SEND_TIMEOUT, flood).await.expect("the client is given up");
+        assert!(since.elapsed() >= SEND_TIMEOUT);
+        drop(client);
+    }
+
+    /// Its connection stays open because it answers PING. A closed window must not hold the run or its permits, and a
+    /// window that opens again shows that the body was aborted.
+    #[tokio::test(start_paused = true)]
+    async fn resets_the_stream_of_a_client_whose_window_stays_closed() {
+        let (client, stream) = tokio::io::duplex(1 << 16);
+        let held = Arc::new(());
+        let (writer, reader) = pipe(1 << 10, Arc::clone(&held));
+        let body = Arc::new(Mutex::new(Some(reader)));
+        let service = service_fn(move |request: Request<Incoming>| {
+            let body = body.lock().take().expect("one request");
+            body.attach(request.version());
+            async move { Ok::<_, Infallible>(Response::new(body)) }
+        });
+        let edge = Arc::new(EdgeServer::new(service, &limits()));
+        let (_process, shutdown) = watch::channel(false);
+        tokio::spawn(async move {
+            edge.serve_connection(WriteTimeoutStream::new(stream, SEND_TIMEOUT), None, shutdown).await
+        });
+        let mut builder = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+        builder.initial_stream_window_size(1);
+        let (mut sender, connection) = builder.handshake(TokioIo::new(client)).await.expect("HTTP/2");
+        let connection = tokio::spawn(connection);
+        let request = Request::get("http://gateway/").body(Empty::<Bytes>::new()).expect("a request");
+        let mut response = sender.send_request(request).await.expect("an answer");
+
+        let since = Instant::now();
+        let flood = async { while writer.write(&mut vec![b'x'; 1 << 10]).await.is_ok() {} };
+        let run = async {
+            tokio::select! { () = flood => {}, () = writer.wait_stalled() => {} }
+        };
+        timeout(2 * SEND_TIMEOUT, run).await.expect("the client is given up");
+        assert!(since.elapsed() >= SEND_TIMEOUT);
+        assert_eq!((Arc::strong_count(&held), connection.is_finished()), (1, false));
+        // Reading opens the window.
+        let end = async { while response.frame().await.expect("no proper end").is_ok() {} };
+        timeout(SEND_TIMEOUT, end).await.expect("a reset");
+        assert!(!connection.is_finished());
+    }
+}

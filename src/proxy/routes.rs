@@ -1,0 +1,185 @@
+//! The routes of a configuration, and what each path leads to.
+
+use super::two_step::TwoStepEvents;
+use super::upstream::{Cluster, Connector};
+use crate::config::replay::OnDisconnect;
+use crate::config::{self, Config, PathTemplate};
+use crate::dialect::{Dialect, PeerDialect};
+use crate::guard::{RequestKind, RouteMatch};
+use crate::telemetry::{Metrics, RouteMetrics};
+use crate::translate::{AllowedTools, GuardMode};
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+/// The paths and matches of runs that outlive their clients.
+#[derive(Debug)]
+pub(super) struct ResumeRoutes {
+    pub(crate) events: PathTemplate,
+    pub(crate) stop: PathTemplate,
+    /// how long a run continues without a client
+    pub(crate) abandon_after: Duration,
+    pub(crate) join_match: Arc<RouteMatch>,
+    pub(crate) stop_match: Arc<RouteMatch>,
+}
+
+impl ResumeRoutes {
+    pub(super) fn new(
+        path: &str,
+        abandon_after: Duration,
+        join_match: Arc<RouteMatch>,
+        stop_match: Arc<RouteMatch>,
+    ) -> Self {
+        let [events, stop] = PathTemplate::for_runs(path);
+        ResumeRoutes { events, stop, abandon_after, join_match, stop_match }
+    }
+}
+
+pub(super) enum PathMatch<'g> {
+    /// a POST starts a run
+    Run(&'g RouteEntry),
+    /// a GET reads the run of this thread; `None` if the segment is no id
+    Events(&'g RouteEntry, Option<String>),
+    /// a GET resumes this run; `None` if the segment is no id
+    Join(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
+    /// a POST stops it
+    Stop(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
+}
+
+#[derive(Debug)]
+pub(super) struct RouteEntry {
+    pub(crate) config: config::RouteConfig,
+    pub(crate) name: Arc<str>,
+    /// for requests that start a run
+    pub(crate) start_match: Arc<RouteMatch>,
+    /// for requests that read a run
+    pub(super) read_match: Arc<RouteMatch>,
+    /// present if runs outlive their clients
+    pub(crate) resumable: Option<ResumeRoutes>,
+    /// present for two-step clients
+    pub(crate) two_step: Option<TwoStepEvents>,
+    pub(crate) client: PeerDialect,
+    /// as configured
+    pub(crate) agent: PeerDialect,
+    /// for `auto` routes: later requests are written in this dialect
+    pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
+    pub(crate) guard: GuardMode,
+    pub(crate) tools: Option<Arc<AllowedTools>>,
+    pub(crate) cluster: Arc<Cluster>,
+    pub(crate) metrics: Arc<RouteMetrics>,
+}
+
+impl RouteEntry {
+    /// Builds a route; unchanged parts of `before`, the route of that name so far, are reused.
+    ///
+    /// # Errors
+    /// A file that the route names for its agents cannot be used.
+    fn new(
+        route: &config::RouteConfig,
+        registry: &Metrics,
+        connector: &Arc<Connector>,
+        before: Option<&RouteEntry>,
+    ) -> Result<Self, String> {
+        let metrics = registry.route(&route.name, route.client, route.agent);
+        let agent = before.filter(|before| is_same_agent(&before.config, route));
+        let name: Arc<str> = route.name.as_str().into();
+        let route_match = |request_kind| {
+            Arc::new(RouteMatch {
+                name: Arc::clone(&name),
+                path: route.path.clone(),
+                access: Arc::clone(&route.access),
+                metrics: Arc::clone(&metrics),
+                request_kind,
+            })
+        };
+        Ok(RouteEntry {
+            start_match: route_match(match route.on_disconnect {
+                OnDisconnect::Abort => RequestKind::Start,
+                OnDisconnect::Continue(_) => RequestKind::StartOrJoin,
+            }),
+            read_match: route_match(RequestKind::Read),
+            resumable: match route.on_disconnect {
+                OnDisconnect::Abort => None,
+                OnDisconnect::Continue(abandon_after) => Some(ResumeRoutes::new(
+                    &route.path,
+                    abandon_after,
+                    route_match(RequestKind::Join),
+                    route_match(RequestKind::Stop),
+                )),
+            },
+            two_step: TwoStepEvents::new(route, before.and_then(|before| before.two_step.as_ref())),
+            client: route.client,
+            agent: route.agent,
+            detected_dialect: agent.map(|before| Arc::clone(&before.detected_dialect)).unwrap_or_default(),
+            guard: route.guard,
+            tools: route
+                .access
+                .tools
+                .as_ref()
+                .map(|names| Arc::new(AllowedTools::new(names.iter().map(String::as_str)))),
+            cluster: match before.filter(|before| before.cluster.is_reusable_for(route)) {
+                Some(before) => Arc::clone(&before.cluster),
+                None => Arc::new(Cluster::new(route, connector, registry)?),
+            },
+            config: route.clone(),
+            metrics,
+            name,
+        })
+    }
+
+    /// Returns the agent's dialect as detected, or else as configured.
+    pub(super) fn current_agent(&self) -> PeerDialect {
+        match self.detected_dialect.get() {
+            Some(dialect) => PeerDialect { is_auto: true, ..PeerDialect::new(dialect) },
+            None => self.agent,
+        }
+    }
+}
+
+impl<'g> PathMatch<'g> {
+    pub(super) fn route(&self) -> &'g RouteEntry {
+        match self {
+            PathMatch::Run(route)
+            | PathMatch::Events(route, _)
+            | PathMatch::Join(route, ..)
+            | PathMatch::Stop(route, ..) => route,
+        }
+    }
+
+    pub(super) fn route_match(&self) -> &Arc<RouteMatch> {
+        match self {
+            PathMatch::Run(route) => &route.start_match,
+            PathMatch::Events(route, _) => &route.read_match,
+            PathMatch::Join(_, resumable, _) => &resumable.join_match,
+            PathMatch::Stop(_, resumable, _) => &resumable.stop_match,
+        }
+    }
+}
+
+/// Builds the routes of a configuration by path; unchanged ones are reused.
+///
+/// # Errors
+/// A file that the configuration names for agents cannot be used.
+pub(super) fn build_routes(
+    config: &Config,
+    metrics: &Metrics,
+    connector: &Arc<Connector>,
+    before: &HashMap<String, Arc<RouteEntry>>,
+) -> Result<HashMap<String, Arc<RouteEntry>>, String> {
+    let known: HashMap<&str, &Arc<RouteEntry>> = before.values().map(|route| (&*route.name, route)).collect();
+    let mut routes = HashMap::new();
+    for settings in &config.routes {
+        let route = match known.get(settings.name.as_str()) {
+            Some(route) if route.config == *settings => Arc::clone(route),
+            known => Arc::new(RouteEntry::new(settings, metrics, connector, known.map(|route| &***route))?),
+        };
+        routes.insert(settings.path.clone(), route);
+    }
+    Ok(routes)
+}
+
+/// Returns whether both routes have the same agent, treated alike. Every key counts except those that concern clients.
+fn is_same_agent(one: &config::RouteConfig, other: &config::RouteConfig) -> bool {
+    let config::RouteConfig { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
+    *one == config::RouteConfig { path, events_path, client, guard, access, on_disconnect, ..other.clone() }
+}

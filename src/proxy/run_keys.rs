@@ -1,0 +1,45 @@
+//! The keys by which kept runs are found.
+
+use crate::guard::CallerContext;
+use crate::net::digest;
+use crate::replay::{ReplayKey, RunToken};
+use crate::translate::RunIds;
+use std::hash::{BuildHasher, RandomState};
+use uuid::Uuid;
+
+/// Identifies a run, its thread and its request body.
+pub(super) struct RunKeys {
+    pub(crate) run: ReplayKey,
+    pub(crate) thread: ReplayKey,
+    pub(crate) body: ReplayKey,
+}
+
+impl RunKeys {
+    pub(super) fn new(route: &str, caller: &CallerContext, ids: &RunIds, body: ReplayKey) -> Self {
+        let run_id = ids.run_id.text().unwrap_or_default();
+        let thread_id = ids.thread_id.text().unwrap_or_default();
+        RunKeys { run: run_key(route, caller, &run_id), thread: thread_key(route, caller, &thread_id), body }
+    }
+}
+
+/// Distinguishes the same id of other callers and on other routes.
+pub(super) fn run_key(route: &str, caller: &CallerContext, id: &str) -> ReplayKey {
+    hash_key("run", route, caller, id)
+}
+
+pub(super) fn thread_key(route: &str, caller: &CallerContext, id: &str) -> ReplayKey {
+    hash_key("thread", route, caller, id)
+}
+
+fn hash_key(kind: &str, route: &str, caller: &CallerContext, id: &str) -> ReplayKey {
+    let identity = caller.identity();
+    let source = identity.map(|identity| &*identity.source);
+    let subject = identity.map(|identity| identity.subject.as_str());
+    let tenant = identity.and_then(|identity| identity.tenant.as_deref());
+    digest::sha256_parts(&[Some(kind), Some(route), source, tenant, subject, Some(id)])
+}
+
+/// Returns a token that cannot be guessed.
+pub(super) fn new_token() -> RunToken {
+    RunToken::new(RandomState::new().hash_one(Uuid::now_v7()))
+}

@@ -1,0 +1,301 @@
+//! The agents of one route: chooses an endpoint for each run and exchanges the request with it.
+
+use super::balancer::WeightedBalancer;
+use super::dialer::{AgentDialer, Connector, DialedConnection};
+use super::health_check::UpstreamHealthCheck;
+use super::in_flight::InFlightGuard;
+use super::session::{EndpointRef, ExchangeError, Session, UpstreamRequest};
+use super::upstream_endpoint::UpstreamEndpoint;
+use super::upstream_set::{UpstreamDiscovery, UpstreamSet};
+use super::upstream_tls::ClusterTls;
+use crate::config::{
+    EjectionConfig, HealthCheckConfig, PathTemplate, RouteConfig, TimeoutsConfig, UpstreamConfig, UpstreamTlsConfig,
+};
+use crate::error::{Rejection, RejectionKind};
+use crate::telemetry::{Metrics, NoHealthyUpstreamCounter, internal_event};
+use parking_lot::Mutex;
+use pingora_load_balancing::Backends;
+use std::future::pending;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::time::{Instant, sleep};
+
+/// Most endpoints that are tried for a run.
+const ATTEMPTS: usize = 4;
+
+/// Most stale pooled connections at one endpoint before a run fails.
+const MAX_STALE: usize = 4;
+
+/// How often host names are resolved again.
+const RESOLVE_EVERY: Duration = Duration::from_secs(30);
+
+/// The same while a name has never been resolved.
+const RESOLVE_SOON: Duration = Duration::from_secs(2);
+
+pub(crate) struct Cluster {
+    settings: ClusterSettings,
+    upstream_set: Arc<UpstreamSet>,
+    /// the endpoints, with their health
+    backends: Backends,
+    balancer: WeightedBalancer,
+    dialer: AgentDialer,
+    none_healthy: NoHealthyUpstreamCounter,
+    /// whether the log has a line about it since the last healthy endpoint
+    none_healthy_logged: AtomicBool,
+}
+
+/// What a cluster is built from: equal settings reuse the cluster.
+#[derive(Debug, PartialEq)]
+struct ClusterSettings {
+    route: String,
+    upstreams: Vec<UpstreamConfig>,
+    tls: Option<UpstreamTlsConfig>,
+    health: Option<HealthCheckConfig>,
+    ejection: EjectionConfig,
+    events: Option<PathTemplate>,
+    timeouts: TimeoutsConfig,
+}
+
+impl ClusterSettings {
+    fn from_route(route: &RouteConfig) -> ClusterSettings {
+        ClusterSettings {
+            route: route.name.clone(),
+            upstreams: route.upstreams.clone(),
+            tls: route.upstream_tls.clone(),
+            health: route.health.clone(),
+            ejection: route.ejection,
+            events: route.events.clone(),
+            timeouts: route.timeouts,
+        }
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("upstreams", &self.settings.upstreams).finish_non_exhaustive()
+    }
+}
+
+impl Cluster {
+    /// Creates the cluster, unresolved. Health checks use `connector`.
+    ///
+    /// # Errors
+    /// A file of `upstream_tls` cannot be used.
+    pub(crate) fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
+        let settings = ClusterSettings::from_route(route);
+        let upstream_set = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));
+        let tls = match &settings.tls {
+            Some(files) => Some(Arc::new(ClusterTls::open(&upstream_set.route, files)?)),
+            None => None,
+        };
+        let mut backends = Backends::new(Box::new(UpstreamDiscovery(Arc::clone(&upstream_set))));
+        if let Some(health) = &settings.health {
+            backends.set_health_check(Box::new(UpstreamHealthCheck {
+                upstream_set: Arc::clone(&upstream_set),
+                connector: Arc::clone(connector),
+                dialer: AgentDialer { tls: tls.clone(), timeouts: settings.timeouts, for_checks: true },
+                config: health.clone(),
+                cause: Mutex::default(),
+            }));
+        }
+        Ok(Cluster {
+            upstream_set,
+            backends,
+            balancer: WeightedBalancer::default(),
+            dialer: AgentDialer { tls, timeouts: settings.timeouts, for_checks: false },
+            none_healthy: metrics.no_healthy_upstream(&route.name),
+            none_healthy_logged: AtomicBool::new(false),
+            settings,
+        })
+    }
+
+    /// Returns whether a cluster of `route` would equal this one, which then stays in use with its health and
+    /// connections.
+    #[must_use]
+    pub(crate) fn is_reusable_for(&self, route: &RouteConfig) -> bool {
+        self.settings == ClusterSettings::from_route(route)
+    }
+
+    pub(crate) async fn resolve(&self) {
+        // Discovery reports resolution failures itself and never fails.
+        let _ = self.backends.update(|_| ()).await;
+    }
+
+    /// Resolves names, checks health and reloads certificates, periodically. Never returns. Must run once, and without
+    /// concurrent calls of [`Cluster::resolve`].
+    pub(crate) async fn watch(&self) {
+        let resolve = async {
+            loop {
+                let known = self.upstream_set.is_resolved();
+                if known && !self.settings.upstreams.iter().any(UpstreamConfig::has_name) {
+                    return pending::<()>().await;
+                }
+                sleep(if known { RESOLVE_EVERY } else { RESOLVE_SOON }).await;
+                self.resolve().await;
+            }
+        };
+        let check = async {
+            let Some(health) = &self.settings.health else { return pending().await };
+            loop {
+                self.backends.run_health_check(true).await;
+                sleep(health.interval).await;
+            }
+        };
+        let certificates = async {
+            match &self.dialer.tls {
+                Some(tls) => tls.watch().await,
+                None => pending().await,
+            }
+        };
+        tokio::join!(resolve, check, certificates);
+    }
+
+    /// Returns for each upstream whether it receives runs, and its state as text.
+    #[must_use]
+    pub(crate) fn report(&self) -> Vec<(bool, String)> {
+        self.upstream_set.report()
+    }
+
+    pub(in crate::proxy) fn upstreams(&self) -> &[UpstreamConfig] {
+        &self.settings.upstreams
+    }
+
+    /// Returns the path of the events of a two-step agent.
+    pub(in crate::proxy) fn events_template(&self) -> Option<&PathTemplate> {
+        self.settings.events.as_ref()
+    }
+
+    pub(in crate::proxy) fn idle_timeout(&self) -> Duration {
+        self.settings.timeouts.idle
+    }
+
+    /// Covers connecting and the wait for the response's head.
+    pub(in crate::proxy) fn first_byte_timeout(&self) -> Duration {
+        self.settings.timeouts.first_byte
+    }
+
+    /// Counts from the client's request.
+    pub(in crate::proxy) fn first_event_timeout(&self) -> Option<Duration> {
+        self.settings.timeouts.first_event
+    }
+
+    /// Sends a run to an endpoint, and to the next while it cannot have begun, and reads the head of the response.
+    pub(in crate::proxy) async fn send(
+        &self,
+        connector: &Connector,
+        request: &UpstreamRequest<'_>,
+    ) -> Result<Box<Session>, Rejection> {
+        let since = Instant::now();
+        let mut tried = Vec::new();
+        let mut last = None;
+        while tried.len() < ATTEMPTS
+            && let Some(target) = self.choose(&tried)
+        {
+            match self.exchange(connector, &target, request, since).await {
+                Ok(session) => return Ok(session),
+                Err(ExchangeError::MaybeProcessed(rejection)) => return Err(rejection),
+                Err(ExchangeError::Unprocessed(rejection)) => last = Some(rejection),
+            }
+            tried.push(target);
+        }
+        Err(last
+            .unwrap_or_else(|| Rejection::from(RejectionKind::UpstreamUnreachable).with_cause("no address is known")))
+    }
+
+    /// Sends a repeatable request to one endpoint and reads the head of its response. A stale pooled connection does
+    /// not count as its failure.
+    pub(in crate::proxy) async fn send_to(
+        &self,
+        connector: &Connector,
+        endpoint: &EndpointRef,
+        request: &UpstreamRequest<'_>,
+    ) -> Result<Box<Session>, Rejection> {
+        self.exchange(connector, &endpoint.0, request, Instant::now()).await.map_err(ExchangeError::into_rejection)
+    }
+
+    /// Sends a request to one endpoint, again while stale pooled connections are the cause and a retry is safe.
+    async fn exchange(
+        &self,
+        connector: &Connector,
+        target: &Arc<UpstreamEndpoint>,
+        request: &UpstreamRequest<'_>,
+        since: Instant,
+    ) -> Result<Box<Session>, ExchangeError> {
+        let member = self.upstream_set.entry(target);
+        let mut left = MAX_STALE;
+        loop {
+            left -= 1;
+            let mut in_flight = InFlightGuard::new(
+                &self.upstream_set,
+                target,
+                self.settings.ejection,
+                since,
+                self.settings.timeouts.first_byte,
+            );
+            let mut span = request.start_span(&member.upstream, &member.label);
+            let DialedConnection { connection, is_reused } = match self.dialer.connect(connector, member, target).await
+            {
+                Ok(dialed) => dialed,
+                Err(rejection) => {
+                    span.record_failure(&rejection);
+                    in_flight.on_failure(&rejection, false);
+                    return Err(ExchangeError::Unprocessed(rejection));
+                }
+            };
+            // Boxed: it moves through every stage of the run, each of which would reserve memory for it.
+            let mut session = Box::new(Session { connection, in_flight, span });
+            let Err(why) = session.send(&member.upstream, request).await else {
+                let status = session.response_head().map(|head| head.status);
+                if let Some(status) = status {
+                    session.span.record_status(status.as_u16());
+                }
+                session.in_flight.on_response(status);
+                return Ok(session);
+            };
+            let rejection = why.rejection();
+            session.span.record_failure(rejection);
+            let is_stale = is_reused && rejection.kind == RejectionKind::UpstreamReset;
+            let retry = match why {
+                ExchangeError::Unprocessed(_) => is_reused,
+                ExchangeError::MaybeProcessed(_) => is_stale && request.operation.is_repeatable(),
+            };
+            session.in_flight.on_failure(rejection, is_reused && (is_stale || retry));
+            if !retry || left == 0 {
+                return Err(why);
+            }
+        }
+    }
+
+    /// Returns the connection to the pool after a clean end; dropping the session closes it.
+    pub(in crate::proxy) async fn release(&self, connector: &Connector, session: Box<Session>) {
+        let Session { connection, in_flight, mut span } = *session;
+        span.finish();
+        let target = in_flight.endpoint();
+        self.dialer.release(connector, self.upstream_set.entry(target), target, connection).await;
+    }
+
+    /// Chooses an untried endpoint, if possible a healthy one.
+    fn choose(&self, tried: &[Arc<UpstreamEndpoint>]) -> Option<Arc<UpstreamEndpoint>> {
+        let now = Instant::now();
+        let backends = self.backends.get_backend();
+        let mut endpoints: Vec<_> =
+            backends.iter().filter_map(|backend| backend.ext.get::<Arc<UpstreamEndpoint>>()).collect();
+        endpoints.retain(|endpoint| !tried.iter().any(|other| Arc::ptr_eq(other, endpoint)));
+        let healthy: Vec<_> = endpoints.iter().copied().filter(|endpoint| endpoint.can_take_run(now)).collect();
+        if !healthy.is_empty() {
+            self.none_healthy_logged.store(false, Ordering::Relaxed);
+            return self.balancer.choose(&healthy).cloned();
+        }
+        if tried.is_empty() && !endpoints.is_empty() {
+            self.none_healthy.inc();
+            if !self.none_healthy_logged.swap(true, Ordering::Relaxed) {
+                internal_event::NoHealthyUpstream { route: &self.upstream_set.route }.emit();
+            }
+        }
+        self.balancer.choose(&endpoints).cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests;
