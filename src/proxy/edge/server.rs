@@ -5,7 +5,7 @@ use super::http_version::{self, DetectedVersion, RewindStream};
 use super::http1_handoff;
 use super::read_ahead::ReadAheadStream;
 use crate::config::LimitsConfig;
-use crate::guard::client_addr::PeerInfo;
+use crate::net::peer_addr::PeerInfo;
 use crate::telemetry::label::ConnectionRejectReason;
 use bytes::Bytes;
 use http::{Request, Response};

@@ -12,7 +12,7 @@ use crate::config::{
     EjectionConfig, HealthCheckConfig, PathTemplate, RouteConfig, TimeoutsConfig, UpstreamConfig, UpstreamTlsConfig,
 };
 use crate::error::{Rejection, RejectionKind};
-use crate::telemetry::{Metrics, NoHealthyUpstreamCounter, internal_event};
+use crate::telemetry::{Metrics, UpstreamSetMetrics, internal_event};
 use parking_lot::Mutex;
 use pingora_load_balancing::Backends;
 use std::future::pending;
@@ -40,7 +40,7 @@ pub(crate) struct Cluster {
     backends: Backends,
     balancer: WeightedBalancer,
     dialer: AgentDialer,
-    none_healthy: NoHealthyUpstreamCounter,
+    none_healthy: UpstreamSetMetrics,
     /// whether the log has a line about it since the last healthy endpoint
     none_healthy_logged: AtomicBool,
 }
@@ -104,7 +104,7 @@ impl Cluster {
             backends,
             balancer: WeightedBalancer::default(),
             dialer: AgentDialer { tls, timeouts: settings.timeouts, for_checks: false },
-            none_healthy: metrics.no_healthy_upstream(&route.name),
+            none_healthy: metrics.upstream_set(&route.name),
             none_healthy_logged: AtomicBool::new(false),
             settings,
         })
@@ -288,7 +288,7 @@ impl Cluster {
             return self.balancer.choose(&healthy).cloned();
         }
         if tried.is_empty() && !endpoints.is_empty() {
-            self.none_healthy.inc();
+            self.none_healthy.no_healthy.inc();
             if !self.none_healthy_logged.swap(true, Ordering::Relaxed) {
                 internal_event::NoHealthyUpstream { route: &self.upstream_set.route }.emit();
             }

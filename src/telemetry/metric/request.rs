@@ -4,8 +4,8 @@ use super::cell::Counter;
 use super::table::{RequestFamilies, RequestSeries};
 use crate::error::RejectionKind;
 use crate::telemetry::label::{Label, RequestMethod};
-use std::ops::Deref;
 use parking_lot::RwLock;
+use std::ops::Deref;
 
 /// Statuses of requests that start runs, and of a gateway that fails: their series exist from the start.
 const PREREGISTERED_STATUSES: [u16; 5] = [200, 500, 502, 503, 504];
