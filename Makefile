@@ -1,8 +1,8 @@
-# The README's commands. Each installs what the build lacks first, so a fresh clone needs no other step.
+# The README's commands. Each first installs what the build lacks, so a fresh clone needs no other step.
 .DEFAULT_GOAL := help
 .PHONY: help demo test check build install image
 
-# Where `make install` puts things, and which program.
+# The prefix and the program of `make install`.
 PREFIX ?= /usr/local
 DESTDIR ?=
 CARGO_TARGET_DIR ?= target
@@ -12,23 +12,23 @@ VERSION := $(shell sed -nE 's/^version = "(.*)"/\1/p' Cargo.toml | head -n 1)
 help: ## list the targets
 	@sed -nE 's/^([a-z]+):.*## (.*)/make \1\t\2/p' $(firstword $(MAKEFILE_LIST)) | expand -t 14
 
-demo: ## gateway and embedded agents on this machine; options in ARGS="..."
+demo: ## start a gateway with embedded agents on this machine; options in ARGS="..."
 	@.githooks/setup
 	@echo "Building diglot; the first build takes two to three minutes."
 	@cargo run --locked --quiet -- demo $(ARGS)
 
-test: ## every check: format, lints, the core alone, tests, docs, real clients
+test: ## run every check: format, lints, the core alone, tests, docs, real clients
 	@.githooks/setup tests
 	@.githooks/check
 
 check: test ## the same as test
 
-build: ## the release binary, target/release/diglot
+build: ## build the release binary, target/release/diglot
 	@.githooks/setup
 	cargo build --release --locked
 	@ls -l $(PROGRAM) | awk '{ printf "%s: %.1f MB\n", $$NF, $$5 / 1e6 }'
 
-install: ## what `make build` made, its unit of systemd and completions, below PREFIX (/usr/local)
+install: ## install the release binary, its systemd unit and shell completions below PREFIX (/usr/local)
 	install -D -m 0755 $(PROGRAM) $(DESTDIR)$(PREFIX)/bin/diglot
 	install -d $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed 's|/usr/local/|$(PREFIX)/|' deploy/systemd/diglot.service > $(DESTDIR)$(PREFIX)/lib/systemd/system/diglot.service
@@ -39,5 +39,5 @@ install: ## what `make build` made, its unit of systemd and completions, below P
 	$(PROGRAM) completions zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_diglot
 	$(PROGRAM) completions fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/diglot.fish
 
-image: ## the image diglot:<version>, by docker
+image: ## build the image diglot:<version> with docker
 	docker build --file deploy/Dockerfile --tag diglot:$(VERSION) --build-arg REVISION=$$(git rev-parse HEAD) .

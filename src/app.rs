@@ -10,7 +10,8 @@ pub(crate) use reload::ConfigSource;
 use crate::admin::{self, AdminSocket, AdminState, ProcessHandle};
 use crate::config::Config;
 use crate::config::listen::ListenerConfig;
-use crate::guard::{RequestPolicy, SwapCell};
+use crate::guard::RequestPolicy;
+use crate::net::SwapCell;
 use crate::proxy::{
     BindError, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService, SocketFile,
     plane_service, stack,
@@ -21,6 +22,7 @@ use crate::telemetry::{Metrics, internal_event, label};
 use async_trait::async_trait;
 use axum::Router;
 use drain::{Drain, PlaneDrainSignals};
+use parking_lot::Mutex;
 use pingora_core::server::configuration::ServerConf;
 use pingora_core::server::{RunArgs, Server, ShutdownWatch};
 use pingora_core::services::background::{BackgroundService, background_service};
@@ -29,7 +31,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use upgrade::{HandoverSockets, Predecessor};
 
@@ -373,7 +375,7 @@ impl BackgroundService for ReplicationService {
 #[async_trait]
 impl BackgroundService for AdminService {
     async fn start(&self, _: ShutdownWatch) {
-        let parts = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let parts = self.0.lock().take();
         if let Some((listener, router)) = parts
             && let Err(error) = admin::serve(listener, router, &self.1.admin).await
         {

@@ -1,16 +1,57 @@
-//! The rejection table: everything that can go wrong with a request or a run, as its client hears it.
+//! The rejection table: every reason to refuse a request or to fail a run, as clients see it.
 //!
-//! One row gives the name, the HTTP status and problem document for a refusal before the stream began, the code of the
-//! RUN_ERROR for a failure after it, the `Proxy-Status` token, and the way out. Details of the inside go to the log, never
-//! out.
+//! A row has the HTTP status, headers and problem document of a refusal before the stream has begun, the code of the
+//! RUN_ERROR of a failure after that, and the way out. Internal details go to the log, never to the client.
 
-use http::{HeaderName, HeaderValue};
+use crate::config::header_names::PROXY_STATUS;
+use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::borrow::Cow;
 use std::sync::Arc;
 
+/// One row of the table.
+struct RejectionSpec {
+    status: u16,
+    code: &'static str,
+    text: &'static str,
+    hint: &'static str,
+    /// `error` of `Proxy-Status` (RFC 9209 §2.3), where the agent is at fault
+    proxy_status: Option<&'static str>,
+    /// the registered problem type (draft-ietf-httpapi-ratelimit-headers-10 §5); `urn:diglot:problem:<code>` otherwise
+    problem_type: Option<&'static str>,
+    /// `Allow`
+    allow: Option<&'static str>,
+    /// `Retry-After` in seconds, where the refusal does not have one of its own
+    retry_after: Option<u32>,
+    /// sends `Connection: close`: the rest of the request is unread, so the connection cannot be reused
+    close: bool,
+    /// becomes a RUN_ERROR on routes with `errors: run_error`; a problem document otherwise
+    run_error: bool,
+}
+
+impl RejectionSpec {
+    const fn new(status: u16, code: &'static str, text: &'static str, hint: &'static str) -> Self {
+        RejectionSpec {
+            status,
+            code,
+            text,
+            hint,
+            proxy_status: None,
+            problem_type: None,
+            allow: None,
+            retry_after: None,
+            close: false,
+            run_error: true,
+        }
+    }
+}
+
+const QUOTA_EXCEEDED: &str = "https://iana.org/assignments/http-problem-types#quota-exceeded";
+const REDUCED_CAPACITY: &str = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity";
+
+/// A row is `Name = status "code" [other columns], "text", "hint";`.
 macro_rules! rejections {
-    ($($name:ident = $status:literal $code:literal $proxy:expr, $text:literal, $hint:literal;)+) => {
-        /// What went wrong.
+    ($($name:ident = $status:literal $code:literal $([$($column:ident: $value:expr),+])?, $text:literal, $hint:literal;)+) => {
+        /// The reason of a refusal or a failure.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[allow(missing_docs, reason = "the rows of the table are their own documentation")]
         pub enum RejectionKind { $($name,)+ }
@@ -19,177 +60,185 @@ macro_rules! rejections {
             /// Every row of the table.
             pub const ALL: &'static [RejectionKind] = &[$(RejectionKind::$name,)+];
 
-            /// HTTP status, when nothing was said yet.
-            #[must_use]
-            pub const fn status(self) -> u16 {
-                match self { $(RejectionKind::$name => $status,)+ }
-            }
-
-            /// `code` of the problem document and of RUN_ERROR.
-            #[must_use]
-            pub const fn code(self) -> &'static str {
-                match self { $(RejectionKind::$name => $code,)+ }
-            }
-
-            /// Error type for `Proxy-Status` (RFC 9209 §2.3), where the agent is to blame.
-            #[must_use]
-            pub const fn proxy_status(self) -> Option<&'static str> {
-                match self { $(RejectionKind::$name => $proxy,)+ }
-            }
-
-            /// What happened, for everybody.
-            #[must_use]
-            pub const fn text(self) -> &'static str {
-                match self { $(RejectionKind::$name => $text,)+ }
-            }
-
-            /// What to do about it.
-            #[must_use]
-            pub const fn hint(self) -> &'static str {
-                match self { $(RejectionKind::$name => $hint,)+ }
-            }
+            const SPECS: &'static [RejectionSpec] = &[
+                $(RejectionSpec { $($($column: $value,)+)? ..RejectionSpec::new($status, $code, $text, $hint) },)+
+            ];
         }
     };
 }
 
 rejections! {
-    InvalidRequest = 400 "invalid_request" None,
-        "The request cannot be read.", "Mend what the detail names and send the request again.";
-    RouteNotFound = 404 "route_not_found" None,
-        "No route has this path.", "Paths are compared exactly; see `routes` in the gateway's configuration.";
-    MethodNotAllowed = 405 "method_not_allowed" None,
+    InvalidRequest = 400 "invalid_request",
+        "The request cannot be read.", "Fix what the detail names and send the request again.";
+    RouteNotFound = 404 "route_not_found",
+        "No route has this path.", "Paths are compared exactly; check `routes` in the gateway's configuration.";
+    MethodNotAllowed = 405 "method_not_allowed" [allow: Some("POST")],
         "A run is started with POST.", "Send the request with the method POST.";
-    ResumptionUnsupported = 400 "resumption_unsupported" None,
-        "The streams of this route cannot be taken up again in the middle.", "Start the run again and read its events without Last-Event-ID, or write `on_disconnect: continue for 5m` on the route.";
-    EventsNotFound = 404 "events_not_found" None,
-        "No run of this thread waits to be read.",
-        "Start one with POST and read its events once: a second reader, a run that is over and one that nobody read in time find nothing.";
-    InvalidCursor = 400 "invalid_cursor" None,
-        "The Last-Event-ID is none of ours.", "Send the `id` of the last event as it came, or no Last-Event-ID.";
-    RunNotFound = 404 "run_not_found" None,
-        "No run of this id is kept for the caller.",
-        "Start one with POST and without Last-Event-ID; a run is kept for `replay.age` behind its end, and for its caller alone.";
-    CursorGone = 410 "cursor_gone" None,
-        "The run cannot be taken up behind this event.", "Ask again without Last-Event-ID: the run begins with a snapshot of what it said.";
-    RunNotKept = 410 "run_not_kept" None,
-        "The run is too large to be taken up again.", "Raise `replay.run_bytes` or `replay.bytes`; a run with a new runId starts over.";
-    RunIdTaken = 409 "run_id_taken" None,
-        "Another run of this id goes on.", "To come back to it send Last-Event-ID, the very same body, or GET its events; for another run use a new runId.";
-    TooManyReaders = 429 "too_many_readers" None,
-        "As many read this run as may.", "Close one of its streams, and try again.";
-    RunAbandoned = 410 "run_abandoned" None,
-        "Nobody listened to the run for as long as it may go on alone.", "Start it again, or raise `on_disconnect` of the route.";
-    RunLost = 410 "run_lost" None,
-        "The replica that ran this is gone, and the run with it.", "Start it again with a new runId.";
-    ReplayUnavailable = 503 "replay_unavailable" None,
-        "Whether another replica has this run cannot be found out now.", "Try again shortly, as `Retry-After` says.";
-    EventsMethodNotAllowed = 405 "events_method_not_allowed" None,
+    ResumptionUnsupported = 400 "resumption_unsupported",
+        "Streams of this route cannot be resumed.",
+        "Start the run again and read its events without Last-Event-ID, or set `on_disconnect: continue for 5m` on the route.";
+    EventsNotFound = 404 "events_not_found",
+        "No run of this thread is waiting for a reader.",
+        "Start one with POST and read its events once: they are gone for a second reader, after the run and after `timeouts.reader`.";
+    InvalidCursor = 400 "invalid_cursor",
+        "The Last-Event-ID was not issued by this gateway.", "Send the `id` of the last event unchanged, or no Last-Event-ID.";
+    RunNotFound = 404 "run_not_found",
+        "No run with this id is kept for this caller.",
+        "Start one with POST and without Last-Event-ID; a run is kept until `replay.age` after its end, and only for its caller.";
+    CursorGone = 410 "cursor_gone",
+        "The run cannot be resumed after this event.",
+        "Send the request without Last-Event-ID: the stream then begins with a snapshot of the run so far.";
+    RunNotKept = 410 "run_not_kept",
+        "The run is too large to be resumed.", "Raise `replay.run_bytes` or `replay.bytes`, or start over with a new runId.";
+    RunIdTaken = 409 "run_id_taken",
+        "Another run with this id is still open.",
+        "To rejoin it, send Last-Event-ID, repeat the same body, or GET its events; for another run, use a new runId.";
+    TooManyReaders = 429 "too_many_readers" [retry_after: Some(1)],
+        "This run has reached its reader limit.", "Close one of its streams and try again.";
+    RunAbandoned = 410 "run_abandoned",
+        "The run was abandoned: no client was connected for longer than `on_disconnect` allows.",
+        "Start it again, or raise `on_disconnect` of the route.";
+    RunLost = 410 "run_lost",
+        "The run was lost with the replica that ran it.", "Start it again with a new runId.";
+    ReplayUnavailable = 503 "replay_unavailable" [retry_after: Some(1)],
+        "The gateway cannot check right now whether another replica has this run.", "Try again after the time in `Retry-After`.";
+    EventsMethodNotAllowed = 405 "events_method_not_allowed" [allow: Some("GET")],
         "The events of a run are read with GET.", "Send the request with the method GET.";
-    ThreadBusy = 409 "thread_busy" None,
-        "A run of this thread waits to be read already.", "Read its events first, or wait for `timeouts.reader` of the route to pass.";
-    TooManyWaiting = 503 "too_many_waiting" None,
-        "Too many runs wait to be read.", "Try again shortly; a run waits until its events are asked for.";
-    NotAcceptable = 406 "not_acceptable" None,
-        "A run is answered as text/event-stream.", "Send `Accept: text/event-stream`.";
-    RequestTimeout = 408 "request_timeout" None,
+    ThreadBusy = 409 "thread_busy",
+        "A run of this thread is already waiting for a reader.",
+        "Read its events first, or wait until `timeouts.reader` of the route has passed.";
+    TooManyWaiting = 503 "too_many_waiting" [retry_after: Some(1)],
+        "Too many runs are waiting for a reader.", "Try again shortly; a run waits until its events are requested.";
+    NotAcceptable = 406 "not_acceptable",
+        "A run is sent as text/event-stream.", "Send `Accept: text/event-stream`.";
+    RequestTimeout = 408 "request_timeout" [close: true],
         "The request body did not arrive in time.", "Send the whole body without a pause.";
-    HeadersTooLarge = 431 "headers_too_large" None,
-        "The head of the request is larger than the gateway takes.", "Send fewer or shorter fields, or raise `limits.headers` or `limits.header_bytes`.";
-    BodyTooLarge = 413 "body_too_large" None,
-        "The request body is larger than the gateway takes.", "Send less, or raise `limits.request_body`.";
-    UnsupportedMediaType = 415 "unsupported_media_type" None,
-        "The request body must be JSON without content coding.", "Send `Content-Type: application/json` and no Content-Encoding.";
-    AuthenticationRequired = 401 "authentication_required" None,
-        "The route wants to know who calls.", "Send a credential: `Authorization: Bearer <token>`, or an API key in the header that the detail names.";
-    InvalidToken = 401 "invalid_token" None,
-        "The credential is not accepted.", "Get a new token from the issuer that the route believes, or check the API key.";
-    TokenExpired = 401 "token_expired" None,
+    HeadersTooLarge = 431 "headers_too_large" [run_error: false],
+        "The request headers exceed the gateway's limit.",
+        "Send fewer or shorter headers, or raise `limits.headers` or `limits.header_bytes`.";
+    BodyTooLarge = 413 "body_too_large" [close: true],
+        "The request body exceeds the gateway's limit.", "Send a smaller body, or raise `limits.request_body`.";
+    UnsupportedMediaType = 415 "unsupported_media_type",
+        "The request body must be JSON without a content coding.",
+        "Send `Content-Type: application/json` and no Content-Encoding.";
+    AuthenticationRequired = 401 "authentication_required",
+        "The route requires a credential.",
+        "Send one: `Authorization: Bearer <token>`, or an API key in the header that the detail names.";
+    InvalidToken = 401 "invalid_token",
+        "The credential is not accepted.", "Get a new token from an issuer that the route accepts, or check the API key.";
+    TokenExpired = 401 "token_expired",
         "The credential has expired.", "Get a new one and send the request again.";
-    KeysUnavailable = 503 "keys_unavailable" None,
-        "Tokens cannot be checked now: the issuer's keys cannot be had.", "Try again shortly; `/readyz?verbose` on the status port says which issuer does not answer.";
-    InsufficientScope = 403 "insufficient_scope" None,
-        "The credential lacks a scope that the route wants.", "Ask for a credential with the scopes that the detail names.";
-    Forbidden = 403 "forbidden" None,
-        "The caller may not use this route.", "Use a credential that the route's `require` lets in.";
-    ToolNotAllowed = 403 "tool_not_allowed" None,
-        "A tool is not allowed on this route.", "Leave the tool out, or add it to `tools` of the route.";
-    ThreadNotOwned = 403 "thread_not_owned" None,
-        "The thread belongs to another caller.", "Begin a thread of your own with a new `threadId`.";
-    ThreadsUnavailable = 503 "threads_unavailable" None,
-        "Whose thread this is cannot be found out now.", "Try again shortly; see `redis.on_error` in the gateway's configuration.";
-    OriginNotAllowed = 403 "origin_not_allowed" None,
+    KeysUnavailable = 503 "keys_unavailable",
+        "Tokens cannot be checked right now: the issuer's keys are unavailable.",
+        "Try again shortly; `/readyz?verbose` on the status port names the issuer that does not answer.";
+    InsufficientScope = 403 "insufficient_scope",
+        "The credential lacks a scope that the route requires.", "Get a credential with the scopes that the detail names.";
+    Forbidden = 403 "forbidden",
+        "The caller may not use this route.", "Use a credential that meets `require` of the route.";
+    ToolNotAllowed = 403 "tool_not_allowed",
+        "A tool is not allowed on this route.", "Remove the tool from the request, or add it to `tools` of the route.";
+    ThreadNotOwned = 403 "thread_not_owned",
+        "The thread belongs to another caller.", "Start a thread of your own with a new `threadId`.";
+    ThreadsUnavailable = 503 "threads_unavailable" [retry_after: Some(1)],
+        "Thread ownership cannot be checked right now.",
+        "Try again shortly; see `redis.on_error` in the gateway's configuration.";
+    OriginNotAllowed = 403 "origin_not_allowed" [run_error: false],
         "Pages of this origin may not call the route.", "Add the origin to `cors.origins` of the route.";
-    RateLimited = 429 "rate_limited" None,
-        "Too many requests.", "Wait as long as `Retry-After` says and send the request again.";
-    RateLimitUnavailable = 503 "rate_limit_unavailable" None,
-        "The quota cannot be checked now.", "Try again shortly; see `redis.on_error` in the gateway's configuration.";
-    TooManyStreams = 429 "too_many_streams" None,
-        "The caller has too many runs open.", "Wait until one of them has ended, or raise `max_streams_per_caller` of the route.";
-    Overloaded = 503 "overloaded" None,
-        "The gateway has as many runs open as it takes.", "Try again shortly, or raise `max_streams`.";
-    RunLimitReached = 502 "run_limit_reached" None,
-        "The run got larger or longer than the route lets it.", "Ask for less at once, or raise `run_limits` of the route.";
-    Internal = 500 "internal_error" None,
-        "The gateway failed.", "Report it with the request id.";
-    Draining = 503 "gateway_draining" None,
-        "The gateway is shutting down.", "Send the request again; another instance will take it.";
-    UpstreamUnreachable = 502 "upstream_unreachable" Some("destination_unavailable"),
-        "The agent cannot be reached.", "Check that the agent runs and that `upstream` names it.";
-    UpstreamTls = 502 "upstream_tls" Some("tls_protocol_error"),
-        "No TLS connection to the agent can be made.", "Check the agent's certificate and `upstream_tls` of the route; the gateway's log says what was wrong.";
-    UpstreamTimeout = 504 "upstream_timeout" Some("http_response_timeout"),
+    RateLimited = 429 "rate_limited" [problem_type: Some(QUOTA_EXCEEDED)],
+        "Too many requests.", "Wait for the time in `Retry-After` and send the request again.";
+    RateLimitUnavailable = 503 "rate_limit_unavailable",
+        "The rate limit cannot be checked right now.",
+        "Try again shortly; see `redis.on_error` in the gateway's configuration.";
+    TooManyStreams = 429 "too_many_streams" [problem_type: Some(QUOTA_EXCEEDED), retry_after: Some(1)],
+        "The caller has too many open runs.", "Wait until one of them has ended, or raise `max_streams_per_caller` of the route.";
+    Overloaded = 503 "overloaded" [problem_type: Some(REDUCED_CAPACITY), retry_after: Some(1)],
+        "The gateway has reached its limit of open runs.", "Try again shortly, or raise `max_streams`.";
+    RunLimitReached = 502 "run_limit_reached",
+        "The run exceeded a limit of the route on its size or duration.", "Request less at once, or raise `run_limits` of the route.";
+    Internal = 500 "internal_error",
+        "The gateway had an internal error.", "Report it with the request id.";
+    Draining = 503 "gateway_draining" [close: true],
+        "The gateway is shutting down.", "Send the request again; another instance will serve it.";
+    UpstreamUnreachable = 502 "upstream_unreachable" [proxy_status: Some("destination_unavailable")],
+        "The agent cannot be reached.", "Check that the agent is running and that `upstream` names it.";
+    UpstreamTls = 502 "upstream_tls" [proxy_status: Some("tls_protocol_error")],
+        "The TLS connection to the agent failed.",
+        "Check the agent's certificate and `upstream_tls` of the route; the gateway's log has the cause.";
+    UpstreamTimeout = 504 "upstream_timeout" [proxy_status: Some("http_response_timeout")],
         "The agent did not answer in time.", "Try again later, or raise `timeouts` of the route.";
-    UpstreamIdle = 504 "upstream_idle" Some("http_response_timeout"),
-        "The agent fell silent.", "Try again later, or raise `timeouts.idle` of the route.";
-    UpstreamStatus = 502 "upstream_status" Some("http_request_error"),
+    UpstreamIdle = 504 "upstream_idle" [proxy_status: Some("http_response_timeout")],
+        "The agent sent nothing for too long.", "Try again later, or raise `timeouts.idle` of the route.";
+    UpstreamStatus = 502 "upstream_status" [proxy_status: Some("http_request_error")],
         "The agent refused the request.", "See the agent's own log.";
-    UpstreamContentType = 502 "upstream_content_type" Some("http_protocol_error"),
-        "The agent answered something that is no event stream.", "Check that `upstream` is the agent's streaming endpoint.";
-    UpstreamContentEncoding = 502 "upstream_content_encoding" Some("http_response_content_coding"),
-        "The agent answered with a content coding that was not asked for.", "Turn compression of event streams off at the agent.";
-    UpstreamProtocol = 502 "upstream_protocol" Some("http_protocol_error"),
-        "The agent answered something that is no HTTP.", "Check that `upstream` names an HTTP server.";
-    UpstreamTruncated = 502 "upstream_truncated" Some("http_response_incomplete"),
+    UpstreamContentType = 502 "upstream_content_type" [proxy_status: Some("http_protocol_error")],
+        "The agent's response is not an event stream.", "Check that `upstream` is the agent's streaming endpoint.";
+    UpstreamContentEncoding = 502 "upstream_content_encoding" [proxy_status: Some("http_response_content_coding")],
+        "The agent's response has a content coding that was not requested.",
+        "Turn off compression of event streams at the agent.";
+    UpstreamProtocol = 502 "upstream_protocol" [proxy_status: Some("http_protocol_error")],
+        "The agent's response is not valid HTTP.", "Check that `upstream` names an HTTP server.";
+    UpstreamTruncated = 502 "upstream_truncated" [proxy_status: Some("http_response_incomplete")],
         "The agent's stream ended before its run did.", "Run it again; see the agent's own log for why it stopped.";
-    UpstreamReset = 502 "upstream_reset" Some("connection_terminated"),
+    UpstreamReset = 502 "upstream_reset" [proxy_status: Some("connection_terminated")],
         "The connection to the agent broke.", "Run it again; see the agent's own log for why it stopped.";
-    ProtocolViolation = 502 "protocol_violation" Some("http_protocol_error"),
-        "The agent broke a rule of its protocol.", "Mend the agent, or let the gateway do it: `guard: repair` on the route.";
-    FrameTooLarge = 502 "frame_too_large" Some("http_response_incomplete"),
-        "An event of the agent is larger than the gateway takes.", "Send smaller events, or raise `limits.frame`.";
+    ProtocolViolation = 502 "protocol_violation" [proxy_status: Some("http_protocol_error")],
+        "The agent broke a rule of its protocol.",
+        "Fix the agent, or let the gateway repair its stream: `guard: repair` on the route.";
+    FrameTooLarge = 502 "frame_too_large" [proxy_status: Some("http_response_incomplete")],
+        "An event of the agent exceeds the gateway's limit.", "Send smaller events, or raise `limits.frame`.";
 }
 
 impl RejectionKind {
-    /// The problem type that others know as well (draft-ietf-httpapi-ratelimit-headers-10 §5), where there is one.
-    const fn registered_problem(self) -> Option<&'static str> {
-        match self {
-            RejectionKind::RateLimited | RejectionKind::TooManyStreams => {
-                Some("https://iana.org/assignments/http-problem-types#quota-exceeded")
-            }
-            RejectionKind::Overloaded => {
-                Some("https://iana.org/assignments/http-problem-types#temporary-reduced-capacity")
-            }
-            _ => None,
-        }
+    const fn spec(self) -> &'static RejectionSpec {
+        &RejectionKind::SPECS[self as usize]
+    }
+
+    /// Returns the HTTP status of a refusal before the stream has begun.
+    #[must_use]
+    pub const fn status(self) -> u16 {
+        self.spec().status
+    }
+
+    /// Returns `code` of the problem document and of RUN_ERROR.
+    #[must_use]
+    pub const fn code(self) -> &'static str {
+        self.spec().code
+    }
+
+    /// Returns `error` of `Proxy-Status` (RFC 9209 §2.3), where the agent is at fault.
+    #[must_use]
+    pub const fn proxy_status(self) -> Option<&'static str> {
+        self.spec().proxy_status
+    }
+
+    /// Describes the cause in a sentence that is safe to show to clients.
+    #[must_use]
+    pub const fn text(self) -> &'static str {
+        self.spec().text
+    }
+
+    /// Describes the way out in a sentence.
+    #[must_use]
+    pub const fn hint(self) -> &'static str {
+        self.spec().hint
     }
 }
 
 /// One refusal or failure.
 #[derive(Clone, Debug)]
 pub struct Rejection {
-    /// which row of the table
     pub(crate) kind: RejectionKind,
-    /// what exactly, safe to show; the row's own text otherwise
+    /// shown to the client in place of the row's text
     pub(crate) detail: Option<Cow<'static, str>>,
-    /// status to answer with in place of the row's own (a status of the agent that says more)
+    /// sent in place of the row's status (the agent's own, where it is more specific)
     pub(crate) status: Option<u16>,
-    /// `Retry-After`: the agent's, passed on, or that of a limit
+    /// `Retry-After` of the agent or of a limit, in place of the row's
     pub(crate) retry_after: Option<String>,
-    /// what happened inside, for the log alone
+    /// internal cause, for the log only
     pub(crate) cause: Option<String>,
-    /// the limit or rule that refused, by its name in the configuration
+    /// name of the limit or rule that refused, from the configuration
     pub(crate) policy: Option<Arc<str>>,
-    /// fields that the refusal is answered with beside those of its kind
+    /// sent in addition to the headers of the row
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
 }
 
@@ -208,50 +257,82 @@ impl From<RejectionKind> for Rejection {
 }
 
 impl Rejection {
-    /// The same, with what exactly went wrong. It reaches the client.
+    /// Adds a detail for the client.
     #[must_use]
     pub(crate) fn with_detail(mut self, detail: impl Into<Cow<'static, str>>) -> Self {
         self.detail = Some(detail.into());
         self
     }
 
-    /// The same, with what happened inside. It reaches the log.
+    /// Adds the internal cause for the log.
     #[must_use]
     pub(crate) fn with_cause(mut self, cause: impl std::fmt::Display) -> Self {
         self.cause = Some(cause.to_string());
         self
     }
 
-    /// The same, refused by the limit or rule of this name.
+    /// Adds the name of the limit or rule that refused.
     #[must_use]
     pub(crate) fn with_policy(mut self, name: &Arc<str>) -> Self {
         self.policy = Some(Arc::clone(name));
         self
     }
 
-    /// The same, answered with one field more.
+    /// Adds a response header.
     #[must_use]
     pub(crate) fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.push((name, value));
         self
     }
 
-    /// HTTP status of the refusal.
+    /// Returns the HTTP status of the refusal.
     #[must_use]
     pub(crate) fn status(&self) -> u16 {
         self.status.unwrap_or_else(|| self.kind.status())
     }
 
-    /// `message` of RUN_ERROR, and `detail` of the problem document.
+    /// Adds the headers of the refusal, those of its row included.
+    pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
+        let RejectionSpec { proxy_status, allow, close, .. } = self.kind.spec();
+        if let Some(token) = proxy_status {
+            insert_header(headers, PROXY_STATUS, &format!("diglot; error={token}"));
+        }
+        if let Some(seconds) = self.retry_after() {
+            insert_header(headers, header::RETRY_AFTER, &seconds);
+        }
+        for (name, value) in &self.headers {
+            headers.append(name, value.clone());
+        }
+        if let Some(method) = allow {
+            insert_header(headers, header::ALLOW, method);
+        }
+        if *close {
+            insert_header(headers, header::CONNECTION, "close");
+        }
+    }
+
+    fn retry_after(&self) -> Option<String> {
+        self.retry_after.clone().or_else(|| self.kind.spec().retry_after.map(|seconds| seconds.to_string()))
+    }
+
+    /// Returns whether routes with `errors: run_error` send this refusal as an event. Malformed HTTP, which closes its
+    /// connection, gets a problem document.
+    #[must_use]
+    pub(crate) fn is_run_error(&self) -> bool {
+        let malformed = self.headers.iter().any(|(name, _)| *name == header::CONNECTION);
+        self.kind.spec().run_error && !malformed
+    }
+
+    /// Returns `message` of RUN_ERROR and `detail` of the problem document.
     #[must_use]
     pub(crate) fn message(&self) -> &str {
         self.detail.as_deref().unwrap_or_else(|| self.kind.text())
     }
 
-    /// The problem document (RFC 9457), `instance` being the id of the request.
+    /// Returns the problem document (RFC 9457); `instance` is the id of the request.
     #[must_use]
     pub fn problem_document(&self, instance: &str) -> String {
-        let registered = self.kind.registered_problem();
+        let registered = self.kind.spec().problem_type;
         let mut problem = serde_json::json!({
             "type": registered.map_or_else(|| format!("urn:diglot:problem:{}", self.kind.code()), str::to_owned),
             "title": self.kind.text(),
@@ -263,12 +344,18 @@ impl Rejection {
         });
         if let Some(policy) = &self.policy {
             problem["policy"] = (**policy).into();
-            // "violated-policies" is the member that both registered types have.
+            // Both registered types have the member "violated-policies".
             if registered.is_some() {
                 problem["violated-policies"] = serde_json::json!([**policy]);
             }
         }
         problem.to_string()
+    }
+}
+
+fn insert_header(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        headers.insert(name, value);
     }
 }
 
@@ -290,19 +377,19 @@ mod tests {
         }
     }
 
-    /// The core cannot see this table, so a dialect's words for our codes are held against it here.
+    /// The core cannot import this table, so the dialects' aliases of our codes are checked here.
     #[test]
     fn dialects_name_only_codes_of_the_error_table() {
-        let words = crate::dialect::ALL
+        let aliases = crate::dialect::ALL
             .iter()
-            .flat_map(|dialect| dialect.value_aliases.iter().map(|word| (dialect.name, word)));
-        let codes: Vec<_> = words.filter(|(_, word)| word.field == crate::event::Field::Code).collect();
-        assert!(!codes.is_empty(), "no dialect has words for codes");
-        for (dialect, word) in codes {
+            .flat_map(|dialect| dialect.value_aliases.iter().map(|alias| (dialect.name, alias)));
+        let codes: Vec<_> = aliases.filter(|(_, alias)| alias.field == crate::event::Field::Code).collect();
+        assert!(!codes.is_empty(), "no dialect has aliases of codes");
+        for (dialect, alias) in codes {
             assert!(
-                RejectionKind::ALL.iter().any(|kind| kind.code() == word.canonical),
+                RejectionKind::ALL.iter().any(|kind| kind.code() == alias.canonical),
                 "{dialect}: {} is no code",
-                word.canonical
+                alias.canonical
             );
         }
     }

@@ -76,6 +76,9 @@ pub mod telemetry;
 pub mod config;
 
 #[cfg(feature = "server")]
+pub mod net;
+
+#[cfg(feature = "server")]
 pub mod guard;
 
 #[cfg(feature = "server")]

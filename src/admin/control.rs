@@ -2,7 +2,7 @@
 //! here may do it all.
 
 use super::commands::{AdminCommand, ProcessHandle};
-use crate::guard::SwapCell;
+use crate::net::SwapCell;
 use crate::telemetry::log;
 use axum::Router;
 use axum::extract::State;

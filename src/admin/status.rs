@@ -1,7 +1,8 @@
 //! `/livez`, `/readyz`, `/metrics` and `/drain/wait`.
 
-use crate::guard::redis_client::RedisClient;
-use crate::guard::{RequestPolicy, SwapCell};
+use crate::guard::RequestPolicy;
+use crate::net::SwapCell;
+use crate::net::redis_client::RedisClient;
 use crate::proxy::{Cluster, Lifecycle, LifecyclePhase};
 use crate::telemetry::Metrics;
 use axum::Router;

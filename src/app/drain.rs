@@ -15,13 +15,15 @@ use super::notify::ServiceState;
 use super::upgrade::Predecessor;
 use crate::admin::{AdminCommand, ProcessHandle};
 use crate::config::Config;
-use crate::guard::{RequestPolicy, SwapCell};
+use crate::guard::RequestPolicy;
+use crate::net::SwapCell;
 use crate::proxy::{DrainSignal, Lifecycle, LifecyclePhase, SocketFile};
 use crate::telemetry::{Metrics, internal_event};
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use pingora_core::server::{ShutdownSignal, ShutdownSignalWatch};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
@@ -125,7 +127,7 @@ impl ShutdownSignalWatch for Drain {
 impl Drain {
     /// Says that the process serves: to whoever has served so far, to whoever looks for its socket, to the log.
     async fn announce_serving(&self) {
-        let before = self.predecessor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let before = self.predecessor.lock().take();
         if let Some(before) = before {
             let ready = async {
                 while !self.guards.load().authenticator().routes_without_keys().is_empty() {

@@ -17,17 +17,19 @@ use crate::admin::{ReloadRequest, ReloadResult};
 use crate::config::effective::{self, EffectiveConfig};
 use crate::config::reload::{ConfigChanges, keys_needing_restart};
 use crate::config::{Config, ConfigProblem, RouteConfig, load};
-use crate::guard::digest::{self, Sha256Digest};
-use crate::guard::{self, BackgroundTask, RequestPolicy, SwapCell};
+use crate::guard::{self, RequestPolicy};
+use crate::net::digest::{self, Sha256Digest};
+use crate::net::{BackgroundTask, SwapCell};
 use crate::proxy::{Cluster, Gateway, Lifecycle, LifecyclePhase};
 use crate::telemetry::{Metrics, internal_event};
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use pingora_core::server::ShutdownWatch;
 use pingora_core::services::background::BackgroundService;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::{AbortHandle, spawn_blocking};
@@ -154,7 +156,7 @@ impl ConfigReloader {
 #[async_trait]
 impl BackgroundService for ConfigReloader {
     async fn start(&self, _: ShutdownWatch) {
-        let state = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let state = self.0.lock().take();
         if let Some(mut state) = state {
             if let Some(origin) = &state.origin {
                 internal_event::ConfigApplied { hash: &short_hash(&origin.digest), changes: None }

@@ -16,13 +16,14 @@ use super::StartError;
 use crate::admin;
 use crate::config::listen::ListenerConfig;
 use crate::proxy::Listener;
+use parking_lot::Mutex;
 use pingora_core::server::Fds;
 use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Where the sockets travel, in `run_dir`.
@@ -104,7 +105,7 @@ impl HandoverSockets {
     pub(super) fn hand_over(&self, run_dir: &Path) -> Result<(), String> {
         let path = run_dir.join(UPGRADE_SOCKET);
         let name = path.to_str().ok_or("run_dir is no UTF-8")?;
-        let sockets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let sockets = self.0.lock();
         if sockets.is_empty() {
             return Err("the process is ending and has no sockets any more".to_owned());
         }
@@ -118,7 +119,7 @@ impl HandoverSockets {
     }
 
     pub(super) fn close(&self) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.0.lock().clear();
     }
 }
 

@@ -10,6 +10,7 @@ mod dialect_arg;
 mod drain;
 mod explain_route;
 mod healthcheck;
+mod input_framing;
 mod local_gateway;
 mod mock_agent;
 mod recording_reader;
@@ -20,7 +21,7 @@ mod token;
 mod translate;
 mod translate_explain;
 mod verify;
-mod verify_input;
+
 mod version;
 
 use clap::{CommandFactory, Parser, Subcommand};

@@ -1,6 +1,6 @@
 //! `diglot verify`: a conformance report of a recorded stream.
 
-use super::verify_input::{InputPiece, VerifyFraming};
+use super::input_framing::{InputPiece, VerifyFraming};
 use super::{CliExit, dialect_arg, print_error};
 use crate::dialect::PeerDialect;
 use crate::translate::verify::{Finding, RuleSeverity, Verifier, VerifySummary};

@@ -25,9 +25,10 @@ pub use access::{
     ApiKeyFile, ApiKeyListSpec, ApiKeySpec, AuthSpec, CorsSpec, IssuerSpec, RateLimitSpec, RedisSpec, RequireSpec,
     RunLimitsSpec, TierSpec, UpstreamHeaderMapping, UpstreamHeaderSpec,
 };
-pub(crate) use admin_endpoints::AdminEndpointsSpec;
-pub(crate) use listen::{ListenerTlsSpec, ListenersSpec, SocketListSpec, SocketMapping, SocketSpec};
-pub(crate) use replay::ReplaySpec;
+pub use admin_endpoints::AdminEndpointsSpec;
+pub use listen::{ListenerTlsSpec, ListenersSpec, SocketMapping};
+pub(crate) use listen::{SocketListSpec, SocketSpec};
+pub use replay::ReplaySpec;
 pub use upstream::{EjectionSpec, HealthCheckSpec, UpstreamListSpec, UpstreamMapping, UpstreamSpec, UpstreamTlsSpec};
 
 /// A scalar as it was written, with its line and column. A default has no position.
@@ -109,7 +110,7 @@ impl Default for ConfigFile {
 /// What one request and one run may take. Sizes are a whole number of bytes or one with a unit: `65536`, `64KiB`, `8MiB`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct LimitsSpec {
+pub struct LimitsSpec {
     /// The largest request body taken from a client; a larger one is refused.
     #[schemars(with = "kind::Size")]
     pub(crate) request_body: SpannedText,
@@ -175,7 +176,7 @@ impl Default for LimitsSpec {
 /// One path of the data plane and the agent behind it.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct RouteSpec {
+pub struct RouteSpec {
     /// The route in metrics and logs; the path when left out. No two routes share one.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<kind::Text>")]
@@ -313,7 +314,7 @@ fn forward_credentials() -> SpannedText {
 /// How long the agent, and a reader, may take for each step of a run; durations such as `500ms`, `15s`, `5m`, `1h`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct TimeoutsSpec {
+pub struct TimeoutsSpec {
     /// To accept a connection, the TLS handshake included.
     #[schemars(with = "kind::Duration")]
     pub(crate) connect: SpannedText,
@@ -357,7 +358,7 @@ pub(crate) enum PeerDialectSpec {
 /// The mapping form of a side. Which options a dialect takes is said by the dialect.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct PeerDialectMapping {
+pub struct PeerDialectMapping {
     /// The dialect's name. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::DialectRefKind")]
@@ -397,7 +398,7 @@ pub(crate) struct PeerDialectMapping {
 /// A dialect of one's own: a built-in one with other names, words and strip rules. What is left out stays as it is there.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct CustomDialectSpec {
+pub struct CustomDialectSpec {
     /// What routes call it. Required; no dialect of that name may be built in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::DialectName")]

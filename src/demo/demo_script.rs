@@ -8,7 +8,7 @@ use std::iter::Peekable;
 use serde_json::Value;
 
 use super::{
-    DemoAgent, InvalidTestOption, ag_ui, ag_ui_0, ag_ui_snake,
+    DemoAgent, ag_ui, ag_ui_0, ag_ui_snake,
     assembler::TextAssembler,
     cloudbase,
     conversation::{ConversationTurn, ScriptEvent, TextPiece, messages},
@@ -138,7 +138,11 @@ impl DemoScript {
 /// # Errors
 /// The request pulls a lever that does not exist.
 #[cfg(test)]
-pub(crate) fn events(agent: DemoAgent, input: &Value, now_ms: u64) -> Result<Vec<String>, InvalidTestOption> {
+pub(crate) fn events(
+    agent: DemoAgent,
+    input: &Value,
+    now_ms: u64,
+) -> Result<Vec<String>, super::test_options::InvalidTestOption> {
     let mut script = DemoScript::new(agent, input, TestOptions::read(input)?);
     Ok(std::iter::from_fn(|| script.next(now_ms)).collect())
 }

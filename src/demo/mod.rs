@@ -41,7 +41,6 @@ mod test_options;
 #[cfg(test)]
 pub(crate) use demo_script::events;
 pub(crate) use server::{router, serve};
-pub(crate) use test_options::InvalidTestOption;
 
 /// Which agent is played: the protocol, and for HAI the form of its text deltas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

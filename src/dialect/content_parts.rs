@@ -2,8 +2,10 @@
 //! (`seeds/001_59bea8f43136049a.txt`, 多模态输入内容; `specs/ag-ui-1.0.md` §1.3).
 
 use super::carry;
-use super::{ContentParts, PeerDialect, PeerVersion};
 use crate::codec::json;
+use crate::dialect::peer_dialect::PeerDialect;
+use crate::dialect::peer_version::PeerVersion;
+use crate::dialect::table::ContentParts;
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 

@@ -1,23 +1,25 @@
 //! A dialect of the operator's own: a built-in one with other names, words and strip rules.
 
-use super::{CarryLocation, Dialect, EventRow, FallbackPolicy, MessageFormat, ValueAlias};
+use crate::dialect::carry::CarryLocation;
+use crate::dialect::row::EventRow;
+use crate::dialect::table::{Dialect, FallbackPolicy, MessageFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
 /// What differs from the dialect that is extended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectOverrides {
     /// its own name
-    pub(crate) name: String,
+    pub name: String,
     /// what it extends
-    pub(crate) base: &'static Dialect,
+    pub base: &'static Dialect,
     /// types of events: what the base calls them, and what it calls them
-    pub(crate) events: Vec<(String, String)>,
+    pub events: Vec<(String, String)>,
     /// members of events, messages and requests: what AG-UI calls them, and what it calls them
-    pub(crate) fields: Vec<(Field, String)>,
+    pub fields: Vec<(Field, String)>,
     /// values: the member, what AG-UI says, and what it says
-    pub(crate) values: Vec<(Field, String, String)>,
+    pub values: Vec<(Field, String, String)>,
     /// members of events that must not leave the gateway, besides those of the base
-    pub(crate) strip: Vec<String>,
+    pub strip: Vec<String>,
 }
 
 impl DialectOverrides {

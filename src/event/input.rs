@@ -20,7 +20,10 @@ pub(crate) struct RunAgentInput<'a> {
 pub(crate) type MessageMembers<'a> = Members<'a>;
 
 /// The roles that a message may have (`specs/ag-ui-1.0.md` §2).
-pub(crate) const ROLES: &[&str] = &["developer", "system", "assistant", "user", "tool", ACTIVITY, REASONING];
+pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", "tool", ACTIVITY, REASONING];
+
+/// Role of a message of the agent.
+pub const ASSISTANT: &str = "assistant";
 
 /// Role of a message that shows what an agent does; only canonical AG-UI has it.
 pub(crate) const ACTIVITY: &str = "activity";

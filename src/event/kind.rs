@@ -180,7 +180,7 @@ impl EventType {
         matches!(self, EventType::RunFinished | EventType::RunError)
     }
 
-    /// Whether this is an event of a reasoning span or of a message in it; chunks are neither.
+    /// True for the events of a reasoning span and of the messages in it; chunks are neither.
     pub(crate) const fn is_reasoning(self) -> bool {
         matches!(
             self,

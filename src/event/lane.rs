@@ -3,6 +3,7 @@
 //! A lane is one speaker: the agent itself, or one subagent. A lane has one chunk stream at the most; another id or kind in
 //! the lane closes it, and so does any other event of the lane that speaks (`specs/ag-ui-1.0.md` §3.2 "Chunks").
 
+use super::run::RunItem;
 use super::{Event, EventType, Field, Json};
 
 /// Most lanes whose chunk streams are kept at once. Beyond, the one that was used first is forgotten: a chunk that names what
@@ -41,6 +42,16 @@ impl ChunkStreamKind {
         }
     }
 
+    /// Returns the item that a stream of this kind is, opened by chunks instead of a start event.
+    #[must_use]
+    pub(crate) const fn item(self) -> RunItem {
+        match self {
+            ChunkStreamKind::Text => RunItem::Text,
+            ChunkStreamKind::Reasoning => RunItem::ReasoningMessage,
+            ChunkStreamKind::ToolCall => RunItem::ToolCall,
+        }
+    }
+
     /// The event that says the same piece of something that was started.
     #[must_use]
     pub(crate) const fn content_event(self) -> EventType {
@@ -58,6 +69,36 @@ impl ChunkStreamKind {
             ChunkStreamKind::Text => &[Field::Role, Field::Name],
             ChunkStreamKind::Reasoning => &[],
             ChunkStreamKind::ToolCall => &[Field::ToolCallName, Field::ParentMessageId],
+        }
+    }
+}
+
+/// The chunk streams that an event other than a chunk closes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClosedStreams {
+    None,
+    OfItsLane,
+    All,
+}
+
+impl ClosedStreams {
+    /// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED." A chunk closes streams by the id it names,
+    /// so it counts as [`ClosedStreams::None`] here.
+    #[must_use]
+    pub(crate) const fn by_event(kind: EventType) -> Self {
+        match kind {
+            EventType::Raw
+            | EventType::ActivitySnapshot
+            | EventType::ActivityDelta
+            | EventType::ReasoningEncryptedValue
+            | EventType::SubagentStarted
+            | EventType::TextMessageChunk
+            | EventType::ReasoningMessageChunk
+            | EventType::ToolCallChunk => ClosedStreams::None,
+            EventType::RunStarted | EventType::RunFinished | EventType::RunError | EventType::MessagesSnapshot => {
+                ClosedStreams::All
+            }
+            _ => ClosedStreams::OfItsLane,
         }
     }
 }
@@ -89,19 +130,10 @@ impl ChunkLanes {
         if self.open_streams.is_empty() {
             return;
         }
-        match event.kind {
-            EventType::Raw
-            | EventType::ActivitySnapshot
-            | EventType::ActivityDelta
-            | EventType::ReasoningEncryptedValue
-            | EventType::SubagentStarted
-            | EventType::TextMessageChunk
-            | EventType::ReasoningMessageChunk
-            | EventType::ToolCallChunk => {}
-            EventType::RunStarted | EventType::RunFinished | EventType::RunError | EventType::MessagesSnapshot => {
-                self.open_streams.clear()
-            }
-            _ => {
+        match ClosedStreams::by_event(event.kind) {
+            ClosedStreams::None => {}
+            ClosedStreams::All => self.open_streams.clear(),
+            ClosedStreams::OfItsLane => {
                 let owner = event.get(Field::SubagentRunId);
                 self.open_streams.retain(|stream| stream.owner.as_ref() != owner);
             }

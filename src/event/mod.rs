@@ -31,7 +31,17 @@ pub(crate) enum MemberKey<'a> {
     Other(Cow<'a, str>),
 }
 
-/// One member of an object.
+impl MemberKey<'_> {
+    /// Returns the canonical spelling of the name.
+    #[must_use]
+    pub(crate) fn name(&self) -> &str {
+        match self {
+            MemberKey::Known(field) => field.camel(),
+            MemberKey::Other(name) => name,
+        }
+    }
+}
+
 pub(crate) type Member<'a> = (MemberKey<'a>, Json<'a>);
 
 /// The members of one object in the order of the wire.
@@ -75,6 +85,11 @@ impl<'a> Event<'a> {
         self.get(field).and_then(Json::text)
     }
 
+    #[must_use]
+    pub(crate) fn owned_text(&self, field: Field) -> Option<String> {
+        self.text(field).map(Cow::into_owned)
+    }
+
     /// Sets `field`, in place when it stands already, at the end otherwise.
     pub(crate) fn set(&mut self, field: Field, value: Json<'a>) {
         self.source = None;
@@ -107,6 +122,12 @@ pub(crate) fn message_id(members: &[Member<'_>]) -> Json<'static> {
 #[must_use]
 pub(crate) fn get<'m, 'a>(members: &'m [Member<'a>], field: Field) -> Option<&'m Json<'a>> {
     members.iter().find(|(key, _)| *key == MemberKey::Known(field)).map(|(_, value)| value)
+}
+
+/// Returns the value of the member with this canonical name.
+#[must_use]
+pub(crate) fn find_member<'m, 'a>(members: &'m [Member<'a>], name: &str) -> Option<&'m Json<'a>> {
+    members.iter().find(|(key, _)| key.name() == name).map(|(_, value)| value)
 }
 
 /// Sets the member `key`, in place when it stands already, at the end otherwise.

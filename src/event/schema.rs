@@ -7,7 +7,7 @@
 
 use super::input;
 use super::kind::{MemberType, Slot, TEXT_ROLES};
-use super::{EventType, Field};
+use super::{EventType, Field, Json, JsonType, Members, find_member};
 
 /// What a value must look like.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +40,46 @@ pub(crate) enum ValueSchema {
     Object(&'static ObjectSchema),
     /// an object that one of its members tells apart
     Union(&'static UnionSchema),
+}
+
+/// The largest integer that a JavaScript client reads exactly.
+pub(crate) const SAFE_INTEGER: i64 = (1 << 53) - 1;
+
+impl ValueSchema {
+    /// Returns true if `value` fits a schema without elements or members below it.
+    #[must_use]
+    pub(crate) fn matches_leaf(self, value: &Json<'_>) -> bool {
+        let json_type = value.json_type();
+        match self {
+            Any => true,
+            Present => json_type != JsonType::Null,
+            Str | TextOrList(_) => json_type == JsonType::String,
+            StringEnum(words) => value.text().is_some_and(|text| words.contains(&&*text)),
+            OpenObject => json_type == JsonType::Object,
+            ValueSchema::Bool => json_type == JsonType::Bool,
+            ValueSchema::Integer => is_integer_from(value, -MAX_INTEGER),
+            Count => is_integer_from(value, 0.0),
+            Pointer => value.text().is_some_and(|text| is_pointer(&text)),
+            List(_) | NonEmpty(_) | Object(_) | ValueSchema::Union(_) => false,
+        }
+    }
+}
+
+/// [`SAFE_INTEGER`] as JavaScript counts.
+const MAX_INTEGER: f64 = 9_007_199_254_740_991.0;
+
+/// Accepts `1.0` and `1e3` as integers, as JavaScript does.
+fn is_integer_from(value: &Json<'_>, least: f64) -> bool {
+    value.json_type() == JsonType::Number
+        && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=MAX_INTEGER).contains(&n))
+}
+
+/// Checks a JSON Pointer: "a Unicode string containing a sequence of zero or more reference tokens, each prefixed by a '/'";
+/// `~` occurs only in `~0` and `~1` (RFC 6901 §3).
+#[must_use]
+pub(crate) fn is_pointer(text: &str) -> bool {
+    (text.is_empty() || text.starts_with('/'))
+        && text.split('~').skip(1).all(|rest| rest.starts_with('0') || rest.starts_with('1'))
 }
 
 /// A described object.
@@ -84,8 +124,23 @@ pub(crate) struct UnionSchema {
     pub(crate) converts_binary: bool,
 }
 
+impl UnionSchema {
+    /// Returns the schema that the tag among `members` selects.
+    #[must_use]
+    pub(crate) fn arm(&self, members: &Members<'_>) -> Option<&'static ObjectSchema> {
+        let tag = find_member(members, self.tag).and_then(Json::text)?;
+        self.arms.iter().find(|(name, _)| *name == tag).map(|(_, record)| *record)
+    }
+
+    /// Returns true for a `binary` part of 0.x where the client converts one.
+    #[must_use]
+    pub(crate) fn is_binary(&self, members: &Members<'_>) -> bool {
+        self.converts_binary && find_member(members, self.tag).is_some_and(|tag| tag.is_str(BINARY))
+    }
+}
+
 /// `type` of the content part that 1.0 retired; the client still converts one that stands in a message (§1.3).
-pub(crate) const BINARY: &str = "binary";
+const BINARY: &str = "binary";
 
 const fn req(name: &'static str, shape: ValueSchema) -> MemberSchema {
     MemberSchema { name, schema: shape, presence: MemberPresence::Required }

@@ -26,9 +26,9 @@ const MAX_HOPS: usize = 32;
 #[derive(Clone, Copy, Debug)]
 pub struct PeerInfo {
     /// who it is
-    pub(crate) addr: PeerAddr,
+    pub addr: PeerAddr,
     /// whether the connection is one of TLS
-    pub(crate) tls: bool,
+    pub tls: bool,
 }
 
 /// Who connected.

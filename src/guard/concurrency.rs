@@ -9,11 +9,12 @@ use crate::telemetry::Metrics;
 use crate::telemetry::label::LimitDecision;
 use crate::telemetry::metric::LimitMetrics;
 use http::request::Parts;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::RandomState;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// A run may end at any moment, so nobody knows when there is room; asking again this much later is no burden.
@@ -199,7 +200,7 @@ impl StreamCap {
 
 impl OpenByCaller {
     fn try_acquire(self: &Arc<Self>, key: QuotaKey, most: NonZeroUsize) -> Option<CallerGuard> {
-        let mut open = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.0.lock();
         let count = open.entry(key).or_default();
         if *count >= most.get() {
             return None;
@@ -211,7 +212,7 @@ impl OpenByCaller {
 
 impl Drop for CallerGuard {
     fn drop(&mut self) {
-        let mut open = self.open_by_caller.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = self.open_by_caller.0.lock();
         if let Some(count) = open.get_mut(&self.key) {
             *count -= 1;
             if *count == 0 {
@@ -246,8 +247,7 @@ impl CapExceeded<'_> {
                 (RejectionKind::Overloaded, "The gateway has as many runs open as streams:all lets it have.")
             }
         };
-        let rejection = Rejection::from(kind).with_detail(detail).with_policy(&self.descriptor.name);
-        headers.add_to(Rejection { retry_after: Some(RETRY_AFTER.as_secs().to_string()), ..rejection })
+        headers.add_to(Rejection::from(kind).with_detail(detail).with_policy(&self.descriptor.name))
     }
 }
 

@@ -15,35 +15,30 @@
 
 pub(crate) mod auth;
 mod authorize;
-mod background_task;
 pub mod client_addr;
 mod concurrency;
 pub(crate) mod cors;
-pub(crate) mod digest;
 pub(crate) mod dry_run;
-pub(crate) mod file_watcher;
 mod gate;
 mod host;
 mod identity;
 pub(crate) mod limit;
-pub(crate) mod redis_client;
-mod swap_cell;
 pub(crate) mod thread_owner;
 pub(crate) mod upstream_fields;
 
-pub(crate) use background_task::BackgroundTask;
 pub(crate) use concurrency::StreamPermit;
 pub(crate) use dry_run::GateReport;
 pub(crate) use gate::{Gate, GateService};
 pub use identity::{CallerContext, Identity};
 pub(crate) use limit::RateLimitHeaders;
-pub(crate) use swap_cell::SwapCell;
 
 use self::dry_run::DryRun;
 
 use crate::config::Config;
 use crate::config::access::{self, AccessConfig};
 use crate::error::Rejection;
+use crate::net::BackgroundTask;
+use crate::net::redis_client::RedisClient;
 use crate::telemetry::{Metrics, RouteMetrics};
 use http::request::Parts;
 use http::{Request, Response};
@@ -54,15 +49,15 @@ use tower::{Service, ServiceBuilder};
 #[derive(Debug)]
 pub struct RouteMatch {
     /// the route in metrics and logs
-    pub(crate) name: Arc<str>,
+    pub name: Arc<str>,
     /// its path, as configured
-    pub(crate) path: String,
+    pub path: String,
     /// what it asks of callers
-    pub(crate) access: Arc<AccessConfig>,
+    pub access: Arc<AccessConfig>,
     /// its handles
-    pub(crate) metrics: Arc<RouteMetrics>,
+    pub metrics: Arc<RouteMetrics>,
     /// what the request wants of it
-    pub(crate) request_kind: RequestKind,
+    pub request_kind: RequestKind,
 }
 
 /// What a request wants.
@@ -102,7 +97,7 @@ pub struct RequestPolicy {
     streams: concurrency::ConcurrencyLimiter,
     /// whose a thread is
     pub(crate) threads: thread_owner::ThreadOwnership,
-    redis: Option<(access::RedisConfig, Arc<redis_client::RedisClient>)>,
+    redis: Option<(access::RedisConfig, Arc<RedisClient>)>,
 }
 
 impl RequestPolicy {
@@ -127,7 +122,7 @@ impl RequestPolicy {
         let known = before.and_then(|guard| guard.redis.as_ref());
         let redis = match (&config.rate_limits.redis, known) {
             (Some(settings), Some((known, redis))) if settings == known => Some((settings.clone(), Arc::clone(redis))),
-            (Some(settings), _) => Some((settings.clone(), Arc::new(redis_client::RedisClient::new(settings)?))),
+            (Some(settings), _) => Some((settings.clone(), Arc::new(RedisClient::new(settings)?))),
             (None, _) => None,
         };
         let connection = redis.as_ref().map(|(_, redis)| Arc::clone(redis));
@@ -173,7 +168,7 @@ impl RequestPolicy {
 
     /// The Redis that replicas share, if they share one.
     #[must_use]
-    pub(crate) fn redis(&self) -> Option<&redis_client::RedisClient> {
+    pub(crate) fn redis(&self) -> Option<&RedisClient> {
         self.redis.as_ref().map(|(_, redis)| &**redis)
     }
 

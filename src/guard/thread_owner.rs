@@ -8,21 +8,22 @@
 //! Each replica remembers what it saw. With `redis`, what stands there decides. Where that is nothing, because it lost its
 //! data or was away when the thread was opened, and where it does not answer, the memory does.
 
-use super::digest::{self, Sha256Digest};
-use super::redis_client::{RedisClient, RedisQueryFailed};
 use super::{Identity, RouteMatch};
 use crate::config::Config;
 use crate::config::access::OnError;
 use crate::error::{Rejection, RejectionKind};
 use crate::event::Json;
+use crate::net::digest::{self, Sha256Digest};
+use crate::net::redis_client::{RedisClient, RedisQueryFailed};
 use crate::telemetry::Metrics;
 use crate::telemetry::label::AuthReason;
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use lru::LruCache;
+use parking_lot::{Mutex, MutexGuard};
 use redis::Script;
 use std::collections::HashMap;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -140,9 +141,7 @@ impl ThreadOwnership {
         match on_error {
             OnError::Local => Ok(ClaimAnswer::UseMemory),
             OnError::Allow => Ok(ClaimAnswer::Unchecked),
-            OnError::Deny => {
-                Err(Rejection { retry_after: Some("1".to_owned()), ..RejectionKind::ThreadsUnavailable.into() })
-            }
+            OnError::Deny => Err(RejectionKind::ThreadsUnavailable.into()),
         }
     }
 }
@@ -213,7 +212,7 @@ impl ThreadOwners {
     }
 
     fn lock(&self) -> MutexGuard<'_, LruCache<Sha256Digest, OwnerEntry>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

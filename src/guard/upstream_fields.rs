@@ -3,13 +3,13 @@
 //! A request to an agent is built from nothing, so whatever is not added here does not get there: no cookie, no credential,
 //! no field that looks like one of ours.
 
-use super::file_watcher::Watched;
 use super::{CallerContext, Identity, RequestPolicy, RouteMatch};
 use crate::config::Config;
 use crate::config::access::{AccessConfig, UpstreamHeaderConfig, UpstreamHeaderValue};
 use crate::config::header_names::{
     METHOD, SCOPES, SUBJECT, TENANT, TIER, X_FORWARDED_FOR, X_FORWARDED_HOST, X_FORWARDED_PROTO,
 };
+use crate::net::file_watcher::Watched;
 use http::header::{self, HeaderName};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Version};

@@ -1,11 +1,11 @@
-//! How an agent is asked: in one step, whose answer is the stream, or in two.
+//! Requests to an agent: one step, whose response is the stream, or two.
 //!
 //! ```text
-//!   POST the run ──▶ 2xx, JSON ──▶ GET its events ──▶ the stream ── breaks ──▶ GET what is behind the last id
-//!                    names ids       all of them                                 (a few times)
+//!   POST the run ──▶ 2xx, JSON ──▶ GET its events ──▶ the stream ── breaks ──▶ GET the events after the last id
+//!                    with its ids      all of them                                (a few times)
 //! ```
-//! The events are asked for without an id first: an agent of two steps keeps what it said since the POST and begins there,
-//! so nothing is lost in between (`seeds/004`, §1: "从 Redis Stream 读取并输出 SSE").
+//! The first GET has no id: a two-step agent keeps its events since the POST and starts there, so nothing is lost in
+//! between (`seeds/004`, §1: "从 Redis Stream 读取并输出 SSE").
 
 use super::agent_response::{check_stream_response, read_start_response};
 use super::upstream::{AgentOperation, Cluster, Connector, EndpointRef, Session, UpstreamRequest};
@@ -20,27 +20,25 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long is waited before each request to go on, as long as none brings anything new. So many are made.
+/// Delays before consecutive reconnects that bring nothing new; their number is the limit.
 const RECONNECT_DELAYS: [Duration; 3] =
     [Duration::from_millis(100), Duration::from_millis(300), Duration::from_secs(1)];
 
-/// Most of what an agent asks to wait (`retry`).
+/// Caps the delay that an agent requests (`retry`).
 const RETRY_LIMIT: Duration = Duration::from_secs(5);
 
-/// Who asks, and whom.
 #[derive(Clone)]
 pub(super) struct AgentClient {
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) connector: Arc<Connector>,
     pub(crate) request_id: String,
-    /// what makes the spans of what is asked
     pub(crate) spans: UpstreamSpanBuilder,
-    /// what the agent hears about the caller, in both steps
+    /// the same in both steps
     pub(crate) fields: Arc<HeaderMap>,
 }
 
 impl AgentClient {
-    /// Asks for a run, and gives its stream.
+    /// Sends the run and returns the stream of the response.
     pub(super) async fn run_one_step(
         self,
         body: Bytes,
@@ -52,7 +50,7 @@ impl AgentClient {
         Ok((session, framing))
     }
 
-    /// Starts a run, and gives the place of its events.
+    /// Starts a run and returns the source of its events.
     pub(super) async fn run_two_step(
         self,
         body: Bytes,
@@ -87,28 +85,27 @@ impl AgentClient {
     }
 }
 
-/// The events of a run that was started.
 pub(super) struct AgentEventSource {
     client: AgentClient,
     endpoint: EndpointRef,
     path: String,
-    /// what the agent calls the run, when it said so
+    /// the agent's own id of the run, if the response named one
     pub(crate) run_id: Option<String>,
 }
 
 impl AgentEventSource {
-    /// Asks for the events, all of them or those behind the id.
+    /// Requests all events, or those after the id.
     pub(super) async fn open_stream(&self, behind: Option<&str>) -> Result<Box<Session>, Rejection> {
         let AgentClient { cluster, connector, .. } = &self.client;
         let request = self.client.upstream_request(AgentOperation::Events { path: &self.path, last_event_id: behind });
         let mut session = cluster.send_to(connector, &self.endpoint, &request).await?;
-        // Ids, and so going on, are SSE's.
+        // Only SSE has ids, and so can be resumed.
         check_stream_response(&mut session, &[Framing::Sse]).await.inspect_err(|why| session.finish(Some(why)))?;
         Ok(session)
     }
 }
 
-/// How often the agent was asked to go on from where it is.
+/// Limits the reconnects without progress.
 #[derive(Debug, Default)]
 pub(super) struct ReconnectBudget {
     last_event_id: Option<Box<str>>,
@@ -116,8 +113,8 @@ pub(super) struct ReconnectBudget {
 }
 
 impl ReconnectBudget {
-    /// How long to wait before the agent is asked for what is behind `id`, and `None` when it was asked often enough.
-    /// Whatever new came since the last time makes it worth as many tries again.
+    /// Returns the delay before the next request for the events after `id`, or `None` if the limit is reached. A new id
+    /// resets the limit.
     pub(super) fn next_delay(&mut self, id: &str, retry: Option<Duration>) -> Option<Duration> {
         if self.last_event_id.as_deref() != Some(id) {
             (self.last_event_id, self.attempts) = (Some(id.into()), 0);
@@ -128,7 +125,7 @@ impl ReconnectBudget {
     }
 }
 
-/// Whether a failed attempt to go on leaves hope: an agent that answers, but no stream, has said that it will not.
+/// Returns whether another reconnect may succeed: a response that is no stream means that the agent refuses.
 pub(super) fn is_retryable(failure: &Rejection) -> bool {
     matches!(
         failure.kind,
@@ -139,7 +136,7 @@ pub(super) fn is_retryable(failure: &Rejection) -> bool {
     )
 }
 
-/// Whether a stream that ended so broke off, and may go on over another connection.
+/// Returns whether a stream that ended this way may be continued over another connection.
 pub(super) fn is_stream_break(failure: &Rejection) -> bool {
     matches!(failure.kind, RejectionKind::UpstreamReset | RejectionKind::UpstreamTruncated)
 }

@@ -1,4 +1,4 @@
-//! What an agent answered: a stream of events, the names of a run that it started, or a reason why there is neither.
+//! Reads an agent's response: an event stream, the ids of a started run, or a failure.
 
 use super::upstream::Session;
 use crate::codec::{Framing, json};
@@ -8,20 +8,20 @@ use http::{HeaderMap, StatusCode, header};
 use std::borrow::Cow;
 use std::time::Duration;
 
-/// Most bytes of an answer that is no stream which are read: of a refusal for its message, of a start for its ids.
+/// Most bytes read of a response that is no stream: of a refusal for its message, of a start for its ids.
 const RESPONSE_LIMIT: usize = 64 << 10;
 
 /// Longest message of an agent that is passed on, in characters.
 const MESSAGE_LIMIT: usize = 500;
 
-/// How long a refusal is read for its message.
+/// Longest time for reading the message of a refusal.
 const ERROR_BODY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The framing of a response that is a stream of events in one of `framings`; otherwise why it is none, in the agent's own
-/// words where it has some.
+/// Returns the framing of an event stream in one of `framings`; otherwise the failure, in the agent's own words if it
+/// has some.
 pub(super) async fn check_stream_response(session: &mut Session, framings: &[Framing]) -> Result<Framing, Rejection> {
     let (status, kind) = check_response(session).await?;
-    // Protobuf is read where it comes, although nobody asks an agent for it.
+    // Protobuf is accepted although the gateway never requests it from agents.
     if let Some(framing) = framings.iter().copied().find(|framing| framing.media_type() == kind) {
         return Ok(framing);
     }
@@ -33,16 +33,13 @@ pub(super) async fn check_stream_response(session: &mut Session, framings: &[Fra
     })
 }
 
-/// What the agent calls a run that it started.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct AgentRunIds {
-    /// the conversation
     pub(crate) thread_id: Option<String>,
-    /// the run
     pub(crate) run_id: Option<String>,
 }
 
-/// Reads the answer to the start of a run in two steps: JSON that may name it, or nothing at all.
+/// Reads the response to the start of a two-step run: JSON that may name the run, or nothing.
 pub(super) async fn read_start_response(session: &mut Session) -> Result<AgentRunIds, Rejection> {
     let (status, kind) = check_response(session).await?;
     let unfit = |what: &'static str| {
@@ -54,7 +51,7 @@ pub(super) async fn read_start_response(session: &mut Session) -> Result<AgentRu
             "The agent answered the start of the run with its events, so it has no second step: take `events` of the route away.",
         ));
     }
-    // A page is not worth reading, and may never end.
+    // An HTML page is not worth reading, and may never end.
     if !kind.is_empty() && !is_json(&kind) {
         return Err(unfit("The agent answered the start of the run with something that is no JSON."));
     }
@@ -82,7 +79,7 @@ fn parse_run_ids(text: &str) -> Option<AgentRunIds> {
     Some(AgentRunIds { thread_id: id(Field::ThreadId), run_id: id(Field::RunId) })
 }
 
-/// The status and media type of a response that is no refusal and can be read; otherwise why not.
+/// Returns the status and media type of a successful response that can be read.
 async fn check_response(session: &mut Session) -> Result<(StatusCode, String), Rejection> {
     let Some(response) = session.response_head() else {
         return Err(RejectionKind::UpstreamProtocol.into());
@@ -115,18 +112,18 @@ fn header_text(headers: &HeaderMap, name: header::HeaderName) -> Option<String> 
     headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned)
 }
 
-/// The media type without its parameters, in lower case.
+/// Returns the media type without its parameters, in lower case.
 fn media_type(headers: &HeaderMap) -> String {
     let value = header_text(headers, header::CONTENT_TYPE).unwrap_or_default();
     value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Statuses of the agent that say something true to the client as well. Others are the agent's affair with the gateway.
+/// Returns the statuses that are true for the client as well. Others concern only the gateway and the agent.
 fn forwarded_status(status: StatusCode) -> Option<u16> {
     matches!(status.as_u16(), 400 | 409 | 413 | 422 | 429 | 503).then(|| status.as_u16())
 }
 
-/// The message inside a JSON refusal of the agent. Pages and traces stay inside.
+/// Returns the message of a JSON refusal. HTML pages and stack traces are not passed on.
 async fn read_error_message(session: &mut Session, kind: &str) -> Option<String> {
     if !is_json(kind) {
         return None;
@@ -142,7 +139,7 @@ async fn read_error_message(session: &mut Session, kind: &str) -> Option<String>
     Some(found.chars().filter(|c| !c.is_control()).take(MESSAGE_LIMIT).collect())
 }
 
-/// `message`, `detail`, or the same inside `error`: the places where agents put their reason.
+/// Finds `message`, `detail`, or the same inside `error`: where agents put their reason.
 fn find_error_message(body: &Json<'_>) -> Option<String> {
     let members = json::parse_members(body)?;
     let named = |name: &str| {

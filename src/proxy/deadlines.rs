@@ -1,30 +1,25 @@
-//! The clock of one run, and that on the wall.
+//! The deadlines of one run, and the wall clock.
 
 use std::pin::Pin;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::{Instant, Sleep};
 
-/// Why a run may not go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DeadlineKind {
-    /// the agent was silent for longer than it may be
     AgentIdle,
-    /// no event came in time
     FirstEvent,
-    /// the caller's credential has expired
     Credential,
-    /// the run took as long as it may
     RunDuration,
 }
 
-/// When the client last heard something, and the agent said something; and when the run has to end whatever happens. One
-/// timer serves all; it is looked at only when it fires, so a busy stream never touches it.
+/// Keep-alives, the agent's silence and the fixed deadlines of a run. One timer serves all; it is checked only when it
+/// fires, so a busy stream never touches it.
 pub(super) struct RunDeadlines {
     keep_alive: Duration,
     last_write: Instant,
     last_read: Instant,
     idle_limit: Duration,
-    /// the deadlines that nothing puts off, each with what it is for
+    /// not postponed by traffic
     fixed: Vec<(Instant, DeadlineKind)>,
     timer: Pin<Box<Sleep>>,
 }
@@ -36,29 +31,27 @@ impl RunDeadlines {
         RunDeadlines { keep_alive, last_write: now, last_read: now, idle_limit, fixed: Vec::new(), timer }
     }
 
-    /// The run ends `after` that time, counted from `since`, unless it has ended by then.
+    /// Ends the run `after` that time, counted from `since`.
     pub(super) fn set_deadline(&mut self, since: Instant, after: Duration, over: DeadlineKind) {
-        // What is too far away to be counted never comes.
+        // A deadline too far away to be represented never expires.
         self.fixed.extend(since.checked_add(after).map(|at| (at, over)));
         self.reset_timer();
     }
 
-    /// Lifts a bound.
     pub(super) fn clear_deadline(&mut self, over: DeadlineKind) {
         self.fixed.retain(|(_, own)| *own != over);
     }
 
-    /// The bound that comes first.
     fn next_deadline(&self) -> Option<(Instant, DeadlineKind)> {
         self.fixed.iter().copied().min_by_key(|(at, _)| *at)
     }
 
-    /// The bound that has come. An agent that floods never lets anybody wait for the timer, so this is asked beside it.
+    /// Returns the deadline that has expired, without waiting for the timer: a run whose agent floods never waits.
     pub(super) fn find_expired(&self) -> Option<DeadlineKind> {
         self.next_deadline().filter(|(at, _)| Instant::now() >= *at).map(|(_, over)| over)
     }
 
-    /// Waits until a bound has come, and for nothing else: for a time in which silence is nobody's fault.
+    /// Waits until a fixed deadline expires; the agent's silence does not count here.
     pub(super) async fn wait_expired(&self) {
         match self.next_deadline() {
             Some((at, _)) => tokio::time::sleep_until(at).await,
@@ -66,18 +59,18 @@ impl RunDeadlines {
         }
     }
 
-    /// Begins to measure the agent's silence anew, against another limit. That may be nearer than what the timer waits for.
+    /// Restarts the measurement of the agent's silence with another limit, which may expire before the timer's current
+    /// time.
     pub(super) fn restart_idle(&mut self, silence: Duration) {
         (self.idle_limit, self.last_read) = (silence, Instant::now());
         self.reset_timer();
     }
 
-    /// The agent said something.
     pub(super) fn on_read(&mut self) {
         self.last_read = Instant::now();
     }
 
-    /// The client took something, now. The agent was made to wait meanwhile, so its silence was not its own.
+    /// Notes a write and returns its time. The agent was blocked meanwhile, so its silence starts anew.
     pub(super) fn on_write(&mut self) -> Instant {
         let now = Instant::now();
         (self.last_write, self.last_read) = (now, now);
@@ -90,7 +83,7 @@ impl RunDeadlines {
         self.timer.as_mut().reset(next);
     }
 
-    /// Waits for the timer; `true` when a keep-alive is due, an error when the run may not go on.
+    /// Waits for the timer. Returns whether a keep-alive is due.
     pub(super) async fn tick(&mut self) -> Result<bool, DeadlineKind> {
         self.timer.as_mut().await;
         let now = Instant::now();
@@ -109,7 +102,7 @@ impl RunDeadlines {
     }
 }
 
-/// The time of day, in ms since the epoch.
+/// Returns the time of day, in ms since the epoch.
 pub(super) fn now_millis() -> i64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)
@@ -145,7 +138,7 @@ mod tests {
             clock.on_write();
             clock.on_read();
         }
-        // The timer fires for what was armed long ago, and finds nothing to do.
+        // The timer fires for an outdated time and finds nothing to do.
         assert_eq!(clock.tick().await, Ok(false));
         assert_eq!(clock.tick().await, Ok(true));
     }
@@ -168,7 +161,7 @@ mod tests {
             }
         }
         assert_eq!((clock.find_expired(), began.elapsed().as_secs()), (Some(DeadlineKind::RunDuration), 70));
-        // Whoever waits for nothing else is told as well.
+        // Returns at once, too.
         clock.wait_expired().await;
     }
 

@@ -1,15 +1,14 @@
-//! The way into a plane, which is closed in two steps, each when the process finds it right.
+//! The drain of one plane, in two steps that the process triggers.
 //!
 //! ```text
-//!   open ── shut ──▶ no new connections ── close ──▶ each connection ends behind what it is doing ──▶ empty
+//!   open ── stop_accepting ──▶ no new connections ── close_connections ──▶ each ends after its current work ──▶ drained
 //! ```
-//! pingora would close its listeners when the process ends, and drop the connections with it. Here the listeners and the
-//! connections watch a door of their plane instead, and the process ends when the doors are empty.
+//! pingora would close its listeners when the process ends, and drop the connections with them. Here listeners and
+//! connections watch the signal of their plane instead, and the process ends when every plane has drained.
 
 use pingora_core::server::ShutdownWatch;
 use tokio::sync::watch;
 
-/// The way into one plane.
 #[derive(Debug)]
 pub(crate) struct DrainSignal {
     stop_accepting: watch::Sender<bool>,
@@ -23,28 +22,27 @@ impl Default for DrainSignal {
 }
 
 impl DrainSignal {
-    /// Takes no more connections; the sockets are closed here.
+    /// Closes the listening sockets.
     pub(crate) fn stop_accepting(&self) {
         self.stop_accepting.send_replace(true);
     }
 
-    /// Has every connection end: HTTP/1 behind the answer that it is at, HTTP/2 by GOAWAY behind its streams.
+    /// Ends every connection: HTTP/1 after its current response, HTTP/2 by GOAWAY after its streams.
     pub(crate) fn close_connections(&self) {
         self.stop_accepting();
         self.close_connections.send_replace(true);
     }
 
-    /// Waits until no connection is left, and nobody listens who could take one.
+    /// Waits until every connection and listener is closed.
     pub(crate) async fn wait_drained(&self) {
         self.close_connections.closed().await;
     }
 
-    /// What listeners watch.
     pub(super) fn watch_accepting(&self) -> ShutdownWatch {
         self.stop_accepting.subscribe()
     }
 
-    /// What connections watch. Whoever has it counts as one.
+    /// Returns what connections watch; its holder counts as a connection.
     #[must_use]
     pub(crate) fn watch_closing(&self) -> ShutdownWatch {
         self.close_connections.subscribe()

@@ -1,4 +1,4 @@
-//! The one place where a refusal becomes an answer, is logged and counted.
+//! Turns every rejection into a response, logs it and counts it.
 
 use super::deadlines::now_millis;
 use super::gateway::{Gateway, PathMatch, ResponseBody, full_body};
@@ -9,7 +9,7 @@ use crate::codec::Framing;
 use crate::config::access::RouteErrorFormat;
 use crate::config::header_names::REQUEST_ID;
 use crate::dialect::PeerDialect;
-use crate::error::{Rejection, RejectionKind};
+use crate::error::Rejection;
 use crate::guard::{CallerContext, RouteMatch};
 use crate::telemetry::trace::TraceExtension;
 use crate::telemetry::{internal_event, label};
@@ -23,7 +23,6 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 use tower::Service;
 
-/// Turns refusals into answers.
 #[derive(Clone)]
 pub(super) struct ErrorResponder<S> {
     pub(crate) inner: S,
@@ -52,9 +51,9 @@ where
         let listener = self.gateway.run_error_writer(&request);
         let (method, began) = (label::RequestMethod::from_name(request.method().as_str()), Instant::now());
         // A message with both Transfer-Encoding and Content-Length may be processed by the first alone, but "the server
-        // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper takes Content-Length away
-        // before we see the request, so every request in chunks is the last of its connection: what follows it there may
-        // be what a proxy in front of us took for its body.
+        // MUST close the connection after responding to such a request" [RFC 9112 §6.1]. hyper removes Content-Length
+        // before this code sees the request, so every chunked request is the last of its connection: what follows may
+        // be what a proxy in front took for its body.
         let one = request.version() < Version::HTTP_2;
         let last = one && request.headers().contains_key(header::TRANSFER_ENCODING);
         let (answer, gateway) = (self.inner.call(request), Arc::clone(&self.gateway));
@@ -66,7 +65,7 @@ where
                 Ok(response) => response,
                 Err(rejection) => {
                     let request_id = id.to_str().unwrap_or_default();
-                    let response = match listener.filter(|_| can_be_run_error(&rejection)) {
+                    let response = match listener.filter(|_| rejection.is_run_error()) {
                         Some(listener) => responses::run_error_stream(
                             &rejection,
                             listener.run_error(&rejection, request_id),
@@ -89,14 +88,14 @@ where
             };
             let status = response.status().as_u16();
             metrics.inc_response(method, status);
-            // What its run has taken ends with the run.
+            // If a run was started, it owns the trace and finishes it.
             if let Some(trace) = traced.as_ref().and_then(TraceExtension::take) {
                 trace.finish_response(status);
             }
             metrics.observe_head_latency(began.elapsed());
             response.headers_mut().insert(REQUEST_ID, id);
-            // Who is told so goes elsewhere with the next request, before this process closes the connection by itself and
-            // perhaps under a request that is on its way.
+            // So that the client sends its next request elsewhere, before this process closes the connection, perhaps
+            // under a request in flight.
             if last || (one && gateway.lifecycle.phase() != LifecyclePhase::Serving) {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
@@ -105,26 +104,19 @@ where
     }
 }
 
-/// Whether a refusal is the affair of who wanted a run. What is no proper HTTP, or a page of a stranger, hears of it in
-/// HTTP, whatever the route says.
-fn can_be_run_error(rejection: &Rejection) -> bool {
-    let improper = rejection.headers.iter().any(|(name, _)| *name == header::CONNECTION);
-    !improper && !matches!(rejection.kind, RejectionKind::OriginNotAllowed | RejectionKind::HeadersTooLarge)
-}
-
-/// A client that hears of refusals as it hears of everything else: in events.
+/// Writes a rejection as RUN_ERROR, for clients that show nothing else.
 struct RunErrorWriter {
     client: PeerDialect,
     framing: Framing,
 }
 
 impl RunErrorWriter {
-    /// A stream of one RUN_ERROR.
+    /// Returns a stream of one RUN_ERROR.
     fn run_error(&self, rejection: &Rejection, request_id: &str) -> Vec<u8> {
         let mut out = Vec::new();
         let mut stream = Stream::new(self.client, self.client, None, Default::default());
         stream.write_as(self.framing);
-        // Whoever sees the event sees no field of the answer.
+        // The client of a stream sees none of the response's headers.
         let message = format!("{} {} (request {request_id})", rejection.message(), rejection.kind.hint());
         stream.fail(rejection.kind.code(), &message, now_millis(), &mut out);
         out
@@ -132,16 +124,16 @@ impl RunErrorWriter {
 }
 
 impl Gateway {
-    /// Who sent a request, if it is to hear of refusals in events: on routes with `errors: run_error`, where it takes a
-    /// stream. The first of two steps is answered with JSON, so there refusals stay what they are.
+    /// Returns the writer on routes with `errors: run_error` if the client accepts a stream. The first request of a
+    /// two-step run is answered with JSON, so its rejections stay problem documents.
     fn run_error_writer(&self, request: &Request<Incoming>) -> Option<RunErrorWriter> {
         let PathMatch::Run(route) = self.find(request.uri().path())? else { return None };
         if route.start_match.access.errors != RouteErrorFormat::RunError || route.two_step.is_some() {
             return None;
         }
         let framing = negotiation::negotiate(request.headers(), route.client).ok()?;
-        // What a client of an open route speaks is told by its body, which may not have come; then it hears the dialect
-        // that such a route begins with.
+        // On an `auto` route the body reveals the client's dialect, but it may not have arrived; then the route's
+        // initial dialect is used.
         let client = PeerDialect { is_auto: false, ..route.client };
         (request.method() == Method::POST).then_some(RunErrorWriter { client, framing })
     }

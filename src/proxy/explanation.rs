@@ -1,6 +1,6 @@
-//! What would become of a request: found by the gateway, asked of its gates and rewritten as any other, and sent nowhere.
+//! Explains a request without sending it: route, gates and translation run as for any other.
 //!
-//! Nobody is connected to and no name is looked up. Values of fields that may be secrets are masked.
+//! Nothing is connected or resolved. Values that may be secrets are masked.
 
 use super::gateway::{Gateway, PathMatch, RouteEntry};
 use super::resume;
@@ -24,95 +24,75 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use tower::service_fn;
 
-/// What is shown in place of a value that may be a secret.
 const MASK: &str = "***";
 
-/// How many paths are named where none fits.
+/// Most paths listed in the hint for an unknown one.
 const HINT_PATHS: usize = 20;
 
-/// What would become of a request.
 #[derive(Debug, Serialize)]
 pub(crate) struct RouteExplanation {
-    /// its method
     pub(crate) method: String,
-    /// its path, without the query, which plays no part
+    /// without the query, which is ignored
     pub(crate) path: String,
-    /// what became of it, as far as that can be told
     pub(crate) outcome: ExplainedOutcome,
-    /// what it leads to
     pub(crate) route: Option<ExplainedRoute>,
 }
 
-/// How far a request comes.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum ExplainedOutcome {
-    /// the gateway answers it by itself
+    /// by the gateway itself
     Answered(&'static str),
-    /// it comes through, if these come out well
+    /// if these conditions hold
     Passes(Vec<&'static str>),
-    /// it is refused
     Refused(ReportedRejection),
-    /// no route takes it, and what was perhaps meant
+    /// with a hint
     NoRoute(ReportedRejection, String),
 }
 
-/// A route, and what a request gets there.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainedRoute {
-    /// its name
     pub(crate) name: String,
-    /// its path
     pub(crate) path: String,
-    /// what the request wants of it
     pub(crate) errand: &'static str,
-    /// the answer to a preflight, if it is one of a page that may call
+    /// present if the preflight's origin is allowed
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) preflight: Option<BTreeMap<String, String>>,
-    /// the gates in their order; none of them is asked about a preflight that is answered
+    /// in their order; empty for a preflight that is answered
     pub(crate) gates: Vec<GateReport>,
-    /// who speaks what
     pub(crate) client: ExplainedDialect,
-    /// the same of the agent
     pub(crate) agent: ExplainedDialect,
-    /// the media type of the answer
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) answer: Option<&'static str>,
-    /// what the agent is asked, a step each
+    /// one per step
     pub(crate) agent_gets: Vec<ExplainedRequest>,
-    /// what holds for the run, by key of the configuration
+    /// by configuration key
     pub(crate) settings: BTreeMap<&'static str, String>,
 }
 
-/// A dialect, and how it is known.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainedDialect {
-    /// as configured
     pub(crate) configured: &'static str,
-    /// what it turned out to be
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) told: Option<&'static str>,
-    /// by what
+    /// the evidence
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) told_by: Option<&'static str>,
 }
 
-/// A request to the agent.
 #[derive(Debug, Serialize)]
 pub(crate) struct ExplainedRequest {
-    /// its method
     pub(crate) method: String,
-    /// where it may go: one of these
+    /// the upstreams, of which one is chosen
     pub(crate) urls: Vec<String>,
-    /// its fields: name, value or mask, and where it is from
+    /// name, value or mask, source
     pub(crate) fields: Vec<(String, String, &'static str)>,
-    /// how long its body is, where there is one
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) body_bytes: Option<usize>,
 }
 
 impl Gateway {
-    /// What would become of a request of this head and, where it is known, this body.
+    /// Explains a request with this head and, if known, this body.
     #[must_use]
     pub(crate) fn explain(&self, mut head: Parts, body: Option<Bytes>) -> RouteExplanation {
         let (method, path) = (head.method.to_string(), head.uri.path().to_owned());
@@ -137,7 +117,7 @@ impl Gateway {
         RouteExplanation { method, path, outcome, route }
     }
 
-    /// What the gates say, in the order in which a request passes them.
+    /// Runs the gates in their order.
     fn gate_reports(&self, head: &Parts) -> Vec<GateReport> {
         let leaf = service_fn(async |_: Request<()>| Ok::<_, Rejection>(Response::new(())));
         let mut told = Vec::new();
@@ -145,7 +125,7 @@ impl Gateway {
         told
     }
 
-    /// What stands behind the gates, up to where somebody would be asked.
+    /// Checks the request after the gates, up to the point where an agent would be contacted.
     fn check_leaf(
         &self,
         found: &PathMatch<'_>,
@@ -164,7 +144,7 @@ impl Gateway {
         }
     }
 
-    /// Why no route has a path, and what was perhaps meant.
+    /// Explains why no route matches, with a hint.
     fn explain_no_route(&self, head: &Parts) -> ExplainedOutcome {
         let path = head.uri.path();
         if self.guard.authenticator().resource_metadata(path).is_some()
@@ -231,7 +211,7 @@ impl Gateway {
         }
     }
 
-    /// The requests that the agent would get.
+    /// Builds the requests that the agent would get.
     fn explain_requests(
         &self,
         route: &RouteEntry,
@@ -289,7 +269,7 @@ impl Gateway {
         ExplainedRequest { method, urls, fields: shown, body_bytes: bytes }
     }
 
-    /// A field for the agent: its value where that is the gateway's own, and where it is from.
+    /// Explains a request field: its value if the gateway sets it, otherwise a mask, and its source.
     fn explain_field(&self, matched: &RouteMatch, name: &HeaderName, value: &str) -> (String, String, &'static str) {
         let access = &matched.access;
         let (value, from) = if access.upstream_headers.iter().any(|own| own.name == *name) {
@@ -301,7 +281,7 @@ impl Gateway {
         } else if *name == TRACESTATE {
             (value, "the client")
         } else {
-            // Every request has a trace of its own, unless it comes with one.
+            // Each request has its own trace unless it arrives with one.
             (if *name == TRACEPARENT { "(a span of the request's trace)" } else { value }, "the gateway")
         };
         (name.to_string(), value.to_owned(), from)
@@ -352,7 +332,7 @@ fn first_refusal(gates: &[GateReport]) -> Option<&ReportedRejection> {
     gates.iter().find_map(|gate| if let GateVerdict::Refuses(refusal) = &gate.verdict { Some(refusal) } else { None })
 }
 
-/// What the gates leave open, each once.
+/// Collects the conditions that the gates leave open, without duplicates.
 fn open_conditions(gates: &[GateReport]) -> Vec<&'static str> {
     let mut open = Vec::new();
     for gate in gates {
@@ -365,12 +345,12 @@ fn open_conditions(gates: &[GateReport]) -> Vec<&'static str> {
     open
 }
 
-/// Whether a path is one of the segments below another.
+/// Returns whether `path` is `other` with more segments.
 fn is_below(path: &str, other: &str) -> bool {
     other.len() > 1 && path.strip_prefix(other).is_some_and(|rest| rest.starts_with('/'))
 }
 
-/// Where a request goes: the upstream's own URL, or another path at the same place; a query may hold a secret.
+/// Returns the URL of a request, with `path` instead of the upstream's own; a query may hold a secret.
 fn request_url(upstream: &UpstreamConfig, path: Option<&str>) -> String {
     let (path, query) = match path.unwrap_or(&upstream.path_and_query).split_once('?') {
         Some((path, _)) => (path, "?***"),

@@ -1,4 +1,4 @@
-//! The routes, and what a request for each path leads to.
+//! The routes, and the dispatch of requests by path.
 
 use super::edge::SEND_TIMEOUT;
 use super::lifecycle::Lifecycle;
@@ -25,10 +25,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-/// The body of every answer.
 pub(crate) type ResponseBody = UnsyncBoxBody<Bytes, BodyAborted>;
 
-/// Everything that requests are answered with.
 #[derive(Debug)]
 pub(crate) struct Gateway {
     routes: HashMap<String, Arc<RouteEntry>>,
@@ -39,55 +37,50 @@ pub(crate) struct Gateway {
     pub(super) lifecycle: Lifecycle,
     pub(super) guard: Arc<RequestPolicy>,
     pub(super) tracing: TraceProvider,
-    /// the runs that outlive their clients
     pub(super) replay: Arc<RunStore>,
-    /// the same, of all replicas
+    /// present if replicas share their runs
     pub(super) replication: Option<Arc<ReplicatedRuns>>,
 }
 
-/// What a path leads to.
 pub(super) enum PathMatch<'g> {
     /// a POST starts a run
     Run(&'g RouteEntry),
-    /// a GET reads the run of this thread; none where the segment is no id
+    /// a GET reads the run of this thread; `None` if the segment is no id
     Events(&'g RouteEntry, Option<String>),
-    /// a GET reads this run again; none where the segment is no id
+    /// a GET resumes this run; `None` if the segment is no id
     Join(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
     /// a POST stops it
     Stop(&'g RouteEntry, &'g ResumeRoutes, Option<String>),
 }
 
-/// What requests for one path are answered with.
 #[derive(Debug)]
 pub(super) struct RouteEntry {
-    /// as it is configured
     pub(crate) config: config::RouteConfig,
     pub(crate) name: Arc<str>,
-    /// what the guard knows of it, for a request that starts a run
+    /// for requests that start a run
     pub(crate) start_match: Arc<RouteMatch>,
-    /// the same, for one that reads a run
+    /// for requests that read a run
     read_match: Arc<RouteMatch>,
-    /// where its runs are found that outlive their clients, if they do
+    /// present if runs outlive their clients
     pub(crate) resumable: Option<ResumeRoutes>,
-    /// where clients of two steps find their events
+    /// present for two-step clients
     pub(crate) two_step: Option<TwoStepEvents>,
     pub(crate) client: PeerDialect,
-    /// what the agent speaks, by the configuration
+    /// as configured
     pub(crate) agent: PeerDialect,
-    /// what the agent turned out to speak, where the route leaves it open: later requests are written in that
+    /// for `auto` routes: later requests are written in this dialect
     pub(crate) detected_dialect: Arc<OnceLock<&'static Dialect>>,
     pub(crate) guard: GuardMode,
-    /// the only tools that may be used
     pub(crate) tools: Option<Arc<AllowedTools>>,
     pub(crate) cluster: Arc<Cluster>,
     pub(crate) metrics: Arc<RouteMetrics>,
 }
 
 impl RouteEntry {
-    /// The route, with what goes on at the one of that name before.
+    /// Builds a route; unchanged parts of `before`, the route of that name so far, are reused.
     ///
     /// # Errors
-    /// Which file of its agents cannot be used, and why.
+    /// A file that the route names for its agents cannot be used.
     fn new(
         route: &config::RouteConfig,
         registry: &Metrics,
@@ -138,7 +131,7 @@ impl RouteEntry {
         })
     }
 
-    /// What the agent speaks, as far as that is known.
+    /// Returns the agent's dialect as detected, or else as configured.
     pub(super) fn current_agent(&self) -> PeerDialect {
         match self.detected_dialect.get() {
             Some(dialect) => PeerDialect { is_auto: true, ..PeerDialect::new(dialect) },
@@ -167,10 +160,10 @@ impl<'g> PathMatch<'g> {
     }
 }
 
-/// The routes of a configuration, by their paths.
+/// Builds the routes of a configuration by path; unchanged ones are reused.
 ///
 /// # Errors
-/// Which file that the configuration names for agents cannot be used, and why.
+/// A file that the configuration names for agents cannot be used.
 fn build_routes(
     config: &Config,
     metrics: &Metrics,
@@ -186,22 +179,21 @@ fn build_routes(
     config.routes.iter().map(|settings| Ok((settings.path.clone(), route(settings)?))).collect()
 }
 
-/// Whether two routes have the same agent and treat it alike. Every key is taken to matter but those that are about clients.
+/// Returns whether both routes have the same agent, treated alike. Every key counts except those that concern clients.
 fn is_same_agent(one: &config::RouteConfig, other: &config::RouteConfig) -> bool {
     let config::RouteConfig { path, events_path, client, guard, access, on_disconnect, .. } = one.clone();
     *one == config::RouteConfig { path, events_path, client, guard, access, on_disconnect, ..other.clone() }
 }
 
-/// A body that is known whole.
 pub(super) fn full_body(body: Full<Bytes>) -> ResponseBody {
     body.map_err(|never| match never {}).boxed_unsync()
 }
 
 impl Gateway {
-    /// A gateway for the routes of `config`. Their hosts are not resolved yet; see [`Gateway::clusters`].
+    /// Builds the gateway; hosts are not resolved yet, see [`Gateway::clusters`].
     ///
     /// # Errors
-    /// Which file that the configuration names for agents cannot be used, and why.
+    /// A file that the configuration names for agents cannot be used.
     pub(crate) fn new(
         config: &Config,
         metrics: Arc<Metrics>,
@@ -231,8 +223,8 @@ impl Gateway {
         })
     }
 
-    /// A gateway for another configuration in place of this one. Routes that are configured as before are the same, and
-    /// agents that are keep their addresses and connections.
+    /// Builds the gateway for another configuration. Unchanged routes are reused, and unchanged agents keep their
+    /// addresses and connections.
     ///
     /// # Errors
     /// As [`Gateway::new`].
@@ -253,24 +245,22 @@ impl Gateway {
         })
     }
 
-    /// The agents of every route.
     #[must_use]
     pub(crate) fn clusters(&self) -> Vec<Arc<Cluster>> {
         self.routes.values().map(|route| Arc::clone(&route.cluster)).collect()
     }
 
-    /// The runs of all replicas, if replicas share theirs. They have to be watched.
+    /// Returns the shared runs, which must be watched.
     #[must_use]
     pub(crate) fn replication(&self) -> Option<Arc<ReplicatedRuns>> {
         self.replication.clone()
     }
 
-    /// The paths of all routes.
     pub(super) fn paths(&self) -> Vec<&str> {
         self.routes.keys().map(String::as_str).collect()
     }
 
-    /// What a path leads to. Exact paths come first; no template reads one of them.
+    /// Matches a path. Exact paths take precedence; no template matches one of them.
     pub(super) fn find(&self, path: &str) -> Option<PathMatch<'_>> {
         if let Some(route) = self.routes.get(path) {
             return Some(PathMatch::Run(route));
@@ -285,11 +275,11 @@ impl Gateway {
         })
     }
 
-    /// The leaf of the stack: whoever comes here has passed the gates.
+    /// Handles a request that has passed the gates: the leaf of the stack.
     pub(super) async fn handle_request(&self, request: Request<Incoming>) -> Result<Response<ResponseBody>, Rejection> {
         let path = request.uri().path();
         let Some(found) = self.find(path) else {
-            // Whoever is to learn how to show who it is cannot show it yet.
+            // A client that has yet to learn how to authenticate cannot do so now.
             let reads = matches!(*request.method(), Method::GET | Method::HEAD);
             let document = self.guard.authenticator().resource_metadata(path).filter(|_| reads);
             return Ok(responses::resource_metadata(document.ok_or(RejectionKind::RouteNotFound)?).map(full_body));
@@ -319,7 +309,7 @@ impl Gateway {
     }
 }
 
-/// An answer or a refusal, with fields that the gates have to say in both.
+/// Adds the headers of the gates to a response or a rejection.
 fn with_headers<B>(
     answer: Result<Response<B>, Rejection>,
     fields: Vec<(HeaderName, HeaderValue)>,

@@ -1,30 +1,27 @@
-//! Where the process stands between start and end, for everybody who has to act on it.
+//! The phase of the process between start and exit.
 //!
 //! ```text
-//!   Serving ── signal, order ──▶ Leaving ── grace ──▶ Draining ── deadline ──▶ Cut
-//!                                   │                    │ no run is open       │
-//!                                   │                    └───────▶ exit ◀───────┤
-//!                                   └────────────── second signal ──────────────┘
+//!   Serving ── signal, admin command ──▶ Leaving ── grace ──▶ Draining ── deadline ──▶ Cut
+//!                                           │                    │ no run is open       │
+//!                                           │                    ╰───────▶ exit ◀───────┤
+//!                                           ╰────────────── second signal ──────────────╯
 //! ```
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::{Notify, watch};
 
-/// What the process is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LifecyclePhase {
-    /// runs are taken
     Serving,
-    /// runs are taken yet; everybody is told to go elsewhere
+    /// runs are accepted, and clients are asked to reconnect elsewhere
     Leaving,
-    /// the doors are closed; open runs may finish, and so may who crossed the word that their connection ends
+    /// listeners are closed; open runs may finish, and so may requests that crossed the notice to close
     Draining,
     /// open runs end now, with RUN_ERROR
     Cut,
 }
 
-/// Shared by the planes and every run.
 #[derive(Clone, Debug)]
 pub(crate) struct Lifecycle {
     phase: Arc<watch::Sender<LifecyclePhase>>,
@@ -44,13 +41,12 @@ impl Default for Lifecycle {
 }
 
 impl Lifecycle {
-    /// The phase now.
     #[must_use]
     pub(crate) fn phase(&self) -> LifecyclePhase {
         *self.phase.borrow()
     }
 
-    /// Goes on to `phase`; never back.
+    /// Advances to `phase`; never goes back.
     pub(crate) fn advance(&self, phase: LifecyclePhase) {
         self.phase.send_if_modified(|now| {
             let later = phase > *now;
@@ -61,7 +57,7 @@ impl Lifecycle {
         });
     }
 
-    /// The process's end as one run sees it. It is subscribed to once, and borrowed at every wait of the run.
+    /// Subscribes one run, once, for all of its waits.
     #[must_use]
     pub(crate) fn watch(&self) -> LifecycleWatch {
         LifecycleWatch(self.phase.subscribe())
@@ -74,20 +70,18 @@ impl Lifecycle {
         RunPermit(Arc::clone(&self.open_runs))
     }
 
-    /// How many runs are open.
     #[must_use]
     pub(crate) fn open_runs(&self) -> usize {
         self.open_runs.count.load(Ordering::Acquire)
     }
 
-    /// Waits until no run is open and the doors are closed.
+    /// Waits until the listeners are closed and no run is open.
     pub(crate) async fn wait_drained(&self) {
-        // It fails where nobody is left who could say so, and then the process is at its end.
+        // An error means that the sender is gone, at the end of the process.
         let _ = self.phase.subscribe().wait_for(|now| *now >= LifecyclePhase::Draining).await;
         self.wait_idle().await;
     }
 
-    /// Waits until no run is open.
     pub(crate) async fn wait_idle(&self) {
         loop {
             let notified = self.open_runs.idle.notified();
@@ -99,25 +93,23 @@ impl Lifecycle {
     }
 }
 
-/// Tells a run when it has to end.
+/// Notifies one run that it must end.
 #[derive(Debug)]
 pub(crate) struct LifecycleWatch(watch::Receiver<LifecyclePhase>);
 
 impl LifecycleWatch {
-    /// Whether open runs end now.
     #[must_use]
     pub(crate) fn is_cut(&self) -> bool {
         *self.0.borrow() == LifecyclePhase::Cut
     }
 
-    /// Waits until open runs end. May be dropped while waiting.
+    /// Waits until open runs must end. Cancel safe.
     pub(crate) async fn wait_cut(&mut self) {
-        // It fails where nobody is left who could say so, and then the process is at its end as well.
+        // An error means that the sender is gone, at the end of the process.
         let _ = self.0.wait_for(|now| *now == LifecyclePhase::Cut).await;
     }
 }
 
-/// A run that is open.
 #[derive(Debug)]
 pub(crate) struct RunPermit(Arc<OpenRuns>);
 

@@ -1,4 +1,4 @@
-//! The body of an answer that reads a log.
+//! The response body that reads a run's log.
 
 use super::pipe::BodyAborted;
 use crate::replay::LogReader;
@@ -7,7 +7,6 @@ use http_body::{Body, Frame};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// A client that reads a run's log.
 #[derive(Debug)]
 pub(super) struct LogBody(pub(crate) LogReader);
 

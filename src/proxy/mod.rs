@@ -1,17 +1,19 @@
 //! The data plane.
 //!
 //! ```text
-//!   edge: a place, TLS, HTTP ─▶ switch ─▶ stack: id, route, gates ─▶ gateway ─┬─▶ start: a run
-//!                                                                            ├─▶ desk: the events of a run in two steps
-//!                                                                            ╰─▶ rejoin: a run that is kept
-//!   start: body ─▶ translate::request ─▶ spawn ─▶ run (a task of its own) ─▶ upstream: an agent that is well
-//!                                                                                  │
-//!   client ◀─ Body ◀─ audience: a pipe, or a log and its tail ◀─ translate::Stream ◀╯
+//!   edge: permit, TLS, HTTP ─▶ ReloadableService ─▶ stack: id, route, gates ─▶ gateway ─┬─▶ run_start: a run
+//!                                                                                       ├─▶ two_step: the events of a two-step run
+//!                                                                                       ╰─▶ resume: a run that is kept
+//!   run_start: body ─▶ translate::request ─▶ spawn ─▶ run (its own task) ─▶ upstream: a healthy agent
+//!                                                                                │
+//!   client ◀─ body ◀─ run_output: a pipe, or a log and its readers ◀─ translate::Stream ◀╯
 //! ```
-//! A run is a task: what its client does and what its agent does are two things that it waits for, beside time and the
-//! gateway's own end. The client's body reads from a pipe of bounded bytes, so a slow client makes the agent wait. On a route
-//! whose runs outlive their clients the run writes a log instead ([`crate::replay`]), and every body reads that. A
-//! configuration that changes turns the [`Switch`]; the process ends by closing the [`Door`] of each plane.
+//! A run is a task that waits for its client, its agent, its deadlines and the gateway's shutdown at once. The client's
+//! body reads from a bounded pipe, so a slow client makes the agent wait. On a route whose runs outlive their clients
+//! the run writes a log instead ([`crate::replay`]), which every body reads. A reload swaps the service in
+//! [`ReloadableService`]; shutdown drains each plane through its [`DrainSignal`].
+//!
+//! The modules are in the order of their dependencies: each uses only those above it.
 
 mod agent_client;
 mod agent_response;

@@ -1,20 +1,20 @@
-//! Which framing a client asks for, and which one an agent may answer in.
+//! Negotiates the framing of a client's stream, and of the agent's.
 
 use crate::codec::Framing;
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
 use http::{HeaderMap, header};
 
-/// The framings that a dialect has. Only canonical AG-UI is defined in protobuf.
+/// Returns the framings of a dialect. Only canonical AG-UI has a protobuf form.
 pub(super) fn supported_framings(side: PeerDialect) -> &'static [Framing] {
     if side.is_auto || side.dialect.is_canonical() { &[Framing::Sse, Framing::Proto] } else { &[Framing::Sse] }
 }
 
-/// The framing of the answer to a request with these headers.
+/// Returns the framing of the response to a request with these headers.
 ///
-/// Protobuf has to be asked for by its name: the server of the AG-UI SDK takes `*/*` for it, but who says `*/*` reads
-/// event streams, and that wire has no keep-alives. Where both are named with one weight, the first that is named is
-/// taken: `HttpAgent` puts `text/event-stream` behind what its application sets, so that is all that one can say there.
+/// Protobuf must be requested by name: the server of the AG-UI SDK sends it for `*/*`, but a client that sends `*/*`
+/// reads event streams, and protobuf has no keep-alives. If both are named with equal weight the first one wins:
+/// `HttpAgent` appends `text/event-stream` to what its application sets, so order is all that one can express there.
 pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
     if !headers.contains_key(header::ACCEPT) {
         return Ok(Framing::Sse);
@@ -34,8 +34,8 @@ pub(super) fn negotiate(headers: &HeaderMap, client: PeerDialect) -> Result<Fram
     best.0.or(any.then_some(Framing::Sse)).ok_or_else(|| RejectionKind::NotAcceptable.into())
 }
 
-/// As [`framing`], for a client that starts a run in two steps: the answer is JSON, and it may say here already what it
-/// wants of the events.
+/// Negotiates like [`negotiate`] for a client that starts a two-step run: the response is JSON, and the header may
+/// already name the framing of the events.
 pub(super) fn negotiate_start(headers: &HeaderMap, client: PeerDialect) -> Result<Framing, Rejection> {
     let lines = headers.get_all(header::ACCEPT).iter();
     let json = lines.flat_map(|line| line.to_str().unwrap_or_default().split(',')).any(|range| {
@@ -45,14 +45,14 @@ pub(super) fn negotiate_start(headers: &HeaderMap, client: PeerDialect) -> Resul
     if json { Ok(Framing::Sse) } else { negotiate(headers, client) }
 }
 
-/// The media type of a range of `Accept`, in lower case, and its weight.
+/// Returns the media type of a range of `Accept`, in lower case, and its weight.
 fn parse_media_range(range: &str) -> (String, f32) {
     let mut parts = range.split(';').map(str::trim);
     let media = parts.next().unwrap_or_default().to_ascii_lowercase();
     let weight = parts
         .filter_map(|parameter| parameter.split_once('='))
         .find(|(name, _)| name.trim().eq_ignore_ascii_case("q"))
-        // A weight of 0 means "not acceptable" [RFC 9110 §12.4.2]; what is no weight is as good as none.
+        // A weight of 0 means "not acceptable" [RFC 9110 §12.4.2]; an invalid weight is ignored.
         .and_then(|(_, weight)| weight.trim().parse::<f32>().ok());
     (media, weight.filter(|weight| !weight.is_nan()).unwrap_or(1.0))
 }
@@ -76,7 +76,7 @@ mod tests {
         const PROTO: &str = "application/vnd.ag-ui.event+proto";
         let (sse, proto) = (Some(Framing::Sse), Some(Framing::Proto));
         let rows: &[(&[&str], Option<Framing>, Option<Framing>)] = &[
-            // What is asked for; what an ag-ui route answers; what a hai route answers.
+            // The header lines; the framing on an ag-ui route; on a hai route.
             (&[], sse, sse),
             (&["*/*"], sse, sse),
             (&["text/*"], sse, sse),
@@ -92,7 +92,7 @@ mod tests {
             (&["application/vnd.ag-ui.event+proto, */*"], proto, sse),
             (&["application/vnd.ag-ui.event+proto;q=0.5", "*/*;q=0.9"], proto, sse),
             (&["text/event-stream, application/vnd.ag-ui.event+proto"], sse, sse),
-            // What the real client sends whose application set the header.
+            // Sent by the real client if the application sets the header.
             (&["application/vnd.ag-ui.event+proto, text/event-stream"], proto, sse),
             (&["text/event-stream;q=0.5, application/vnd.ag-ui.event+proto;q=0.9"], proto, sse),
             (&["text/event-stream;q=0.9", "application/vnd.ag-ui.event+proto;q=0.5"], sse, sse),

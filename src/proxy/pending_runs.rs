@@ -2,33 +2,34 @@
 //!
 //! ```text
 //!   reserve ──▶ Reserved ── offer ──▶ Offered ── take ──▶ the reader's
-//!                  │ refused, client gone   │ nobody came in time, the gateway ends
-//!                  └────────▶ free ◀────────┘
+//!                  │ refused, client gone   │ timeout, shutdown
+//!                  ╰────────▶ free ◀────────╯
 //! ```
-//! A reader that is let go ends its run, so whatever happens to a place, nothing is left behind.
+//! Dropping a reader ends its run, so no run remains however its entry is removed.
 
 use super::lifecycle::LifecycleWatch;
 use crate::error::RejectionKind;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 use tokio::task::JoinHandle;
 
-/// Most runs of a route that wait at once. Each may hold `limits.client_buffer` (64 KiB) and a connection to the agent, so
-/// that is 16 MiB by default; clients come within a round trip, so it is also more than a thousand starts a second.
+/// Most waiting runs of a route. Each may hold `limits.client_buffer` (64 KiB) and a connection to the agent: 16 MiB by
+/// default. Clients come within a round trip, so it also allows more than a thousand starts a second.
 const PENDING_LIMIT: usize = 256;
 
-/// The runs of one route that wait, by their thread.
+/// By thread.
 #[derive(Debug)]
 pub(super) struct PendingRuns<T>(Arc<Mutex<HashMap<String, PendingEntry<T>>>>);
 
-/// A thread's place, taken before the agent is asked, so that no run is started which nobody could read.
+/// Reserves the entry of a thread before the agent is called, so that no run starts that could not be read.
 #[derive(Debug)]
 pub(super) struct RunReservation<T> {
     pending: PendingRuns<T>,
     thread_id: String,
-    /// the entry is ours as long as we are not offered
+    /// `false` after the offer
     owns_entry: bool,
 }
 
@@ -37,7 +38,7 @@ enum PendingEntry<T> {
     Reserved,
     Offered {
         reader: T,
-        /// dropped with the entry, which is how whoever watches over it hears that it was taken
+        /// dropped with the entry, which notifies the task that waits for a reader
         _taken_tx: oneshot::Sender<()>,
     },
 }
@@ -55,10 +56,10 @@ impl<T> Clone for PendingRuns<T> {
 }
 
 impl<T> PendingRuns<T> {
-    /// Takes the place of a thread.
+    /// Reserves the entry of a thread.
     ///
     /// # Errors
-    /// Another run of the thread waits, or too many wait.
+    /// Another run of the thread is waiting, or too many are.
     pub(super) fn reserve(&self, thread_id: String) -> Result<RunReservation<T>, RejectionKind> {
         let mut runs = self.runs();
         if runs.contains_key(&thread_id) {
@@ -72,7 +73,7 @@ impl<T> PendingRuns<T> {
         Ok(RunReservation { pending: self.clone(), thread_id, owns_entry: true })
     }
 
-    /// What was offered for the thread, once.
+    /// Returns what was offered for the thread, once.
     pub(super) fn take(&self, thread_id: &str) -> Option<T> {
         let mut runs = self.runs();
         match runs.get(thread_id)? {
@@ -84,7 +85,7 @@ impl<T> PendingRuns<T> {
         }
     }
 
-    /// Takes an offer back, unless somebody took it: then the place may be another run's by now.
+    /// Withdraws an offer unless it was taken: by then the entry may belong to another run.
     fn withdraw(&self, thread_id: &str, taken: &mut oneshot::Receiver<()>) -> Option<T> {
         let mut runs = self.runs();
         // The sender is dropped with the entry, while the map is locked.
@@ -98,13 +99,12 @@ impl<T> PendingRuns<T> {
     }
 
     fn runs(&self) -> MutexGuard<'_, HashMap<String, PendingEntry<T>>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 
 impl<T: Send + 'static> RunReservation<T> {
-    /// Gives the run's reader to whoever comes for it within `patience`. `unread` gets it back when nobody did.
+    /// Offers the run's reader for `timeout`; `on_unread` gets it back if no client takes it.
     pub(super) fn offer(
         mut self,
         reader: T,
@@ -121,7 +121,7 @@ impl<T: Send + 'static> RunReservation<T> {
             let in_time = tokio::select! {
                 _ = &mut taken => return,
                 () = tokio::time::sleep(timeout) => false,
-                // The run says its last words first; with its reader gone it would take it for a client that left.
+                // The run writes its last events first; without its reader it would see a client that left.
                 () = lifecycle.wait_cut() => run.await.is_ok(),
             };
             let left = waiting.withdraw(&thread_id, &mut taken);
@@ -147,7 +147,7 @@ mod tests {
 
     const PATIENCE: Duration = Duration::from_secs(60);
 
-    /// A run that waits, what it would be read from, and how to hear that nobody did.
+    /// Offers a run; the receiver reports if it stays unread.
     fn offer_run(waiting: &PendingRuns<&'static str>, lifecycle: &Lifecycle) -> oneshot::Receiver<()> {
         let seat = waiting.reserve("t".to_owned()).expect("a place");
         let (unread, heard) = oneshot::channel();

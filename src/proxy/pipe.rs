@@ -1,34 +1,35 @@
-//! The pipe between a run and its client: bounded bytes, one writer, one reader.
+//! A bounded pipe between a run and its client, with one writer and one reader.
 //!
-//! Whatever the run wrote since the client last took something leaves as one body frame, so that events which came
-//! together leave together; a run that is cut off takes it back. The bound is the client's whole backlog; the run waits at it, and with the run the agent.
+//! Everything written since the last read leaves as one body frame, so that events that came together leave together;
+//! aborting discards it. The capacity is the client's whole backlog: at that point the run waits, and with it the
+//! agent.
 //!
-//! A client that takes nothing is given up. Over HTTP/1 its connection says so (see `sending`); over HTTP/2 one that lets
-//! its window of a stream stay at zero takes PING and SETTINGS all the same, so there the pipe has to look.
+//! A client that reads nothing is disconnected. Over HTTP/1 its connection notices (see `write_timeout`); over HTTP/2 a
+//! client whose stream window stays at zero still answers PING and SETTINGS, so there the pipe checks.
 
 use super::edge::SEND_TIMEOUT;
 use bytes::Bytes;
 use http::Version;
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use tokio::time::{Instant, sleep_until};
 
-/// Most bytes that a reader over HTTP/2 takes at once, so that it is seen to take something while a large event is on a
-/// slow line. A frame carries no more by default [RFC 9113 §4.2].
+/// Most bytes that an HTTP/2 reader takes at once, so that it makes visible progress with a large event on a slow line.
+/// A frame carries no more by default [RFC 9113 §4.2].
 const H2_CHUNK_LIMIT: usize = 16 << 10;
 
-/// The run's end.
 #[derive(Debug)]
 pub(super) struct PipeWriter<T>(Arc<PipeShared<T>>);
 
-/// The client's end: the body of the response. What the pipe was given to hold lives as long as the client takes part.
+/// The client's end: the body of the response. The pipe's resource is held until this is dropped.
 #[derive(Debug)]
 pub(super) struct PipeReader<T>(Arc<PipeShared<T>>);
 
-/// The run was cut off: its body has no proper end, so that nobody takes what came of it for the whole. HTTP/1 says so by a
-/// connection that closes before the last chunk, HTTP/2 by a reset of the stream.
+/// The run was aborted: its body has no proper end, so that it is not mistaken for complete. HTTP/1 closes the
+/// connection before the last chunk, HTTP/2 resets the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BodyAborted;
 
@@ -40,7 +41,7 @@ impl std::fmt::Display for BodyAborted {
 
 impl std::error::Error for BodyAborted {}
 
-/// The client has left, or was given up.
+/// The client has disconnected or timed out.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct PipeClosed;
 
@@ -53,16 +54,16 @@ struct PipeShared<T> {
 #[derive(Debug)]
 struct PipeState<T> {
     bytes: Vec<u8>,
-    /// what was begun to be taken, before `bytes`
+    /// what remains of a chunk that was split, before `bytes`
     partial: Bytes,
     end: PipeEnd,
     reader_state: PipeReaderState,
-    /// when something was first seen to wait for the client, since it last took anything
+    /// when unread bytes were first noticed since the last read
     stalled_since: Option<Instant>,
     resource: Option<T>,
-    /// a write that was refused
+    /// a write at capacity
     write_waker: Option<Waker>,
-    /// a run that waits for the client's leaving
+    /// a run that waits for the client to disconnect
     close_waker: Option<Waker>,
     /// a client that waits for bytes
     read_waker: Option<Waker>,
@@ -72,25 +73,25 @@ struct PipeState<T> {
 enum PipeEnd {
     Open,
     Finished,
-    /// without a last word; what was not read by then is dropped
+    /// without a terminal event; unread bytes are dropped
     Aborted,
     Closed,
 }
 
-/// Who is to see that the client takes something.
+/// Decides where a stalled client is noticed.
 #[derive(Debug, PartialEq, Eq)]
 enum PipeReaderState {
-    /// nobody: it has not come yet
+    /// nowhere: it has not attached yet
     Pending,
-    /// nobody: it did not come in time, and will not
+    /// nowhere: it did not attach in time
     Abandoned,
-    /// its connection
+    /// in its connection
     Http1,
-    /// the pipe
+    /// in the pipe
     Http2,
 }
 
-/// A pipe that holds at most `capacity` bytes, and one write more.
+/// Creates a pipe of `capacity` bytes, and one write more.
 pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReader<T>) {
     let state = PipeState {
         bytes: Vec::new(),
@@ -109,18 +110,17 @@ pub(super) fn pipe<T>(capacity: usize, resource: T) -> (PipeWriter<T>, PipeReade
 
 impl<T> PipeShared<T> {
     fn state(&self) -> MutexGuard<'_, PipeState<T>> {
-        // Nothing panics while the lock is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
-    /// Lets go of everything; what is written from now on is for nobody.
+    /// Discards everything; later writes fail.
     fn close(&self) {
         let mut state = self.state();
         state.end = PipeEnd::Closed;
         (state.bytes, state.partial) = (Vec::new(), Bytes::new());
         let held = state.resource.take();
         let wakers = [state.write_waker.take(), state.close_waker.take(), state.read_waker.take()];
-        // What is held may wake others when it is dropped.
+        // Dropping the resource may wake other tasks.
         drop(state);
         drop(held);
         wakers.into_iter().for_each(wake);
@@ -132,7 +132,6 @@ impl<T> PipeState<T> {
         self.bytes.len() + self.partial.len()
     }
 
-    /// What leaves next.
     fn take_chunk(&mut self) -> Option<Bytes> {
         if self.partial.is_empty() {
             if self.bytes.is_empty() {
@@ -143,16 +142,16 @@ impl<T> PipeState<T> {
         let most = if self.reader_state == PipeReaderState::Http2 { H2_CHUNK_LIMIT } else { usize::MAX };
         let length = self.partial.len().min(most);
         let piece = self.partial.split_to(length);
-        // Whoever looked before may not look again until the time is over.
+        // The last check may have been before this read, with the next one after the deadline.
         if self.stalled_since.take().is_some() {
             let _ = self.stall_deadline();
         }
         Some(piece)
     }
 
-    /// Until when the client has to take something. Only whoever asks starts the clock, so that an event costs nothing.
+    /// Returns when a stalled client times out. Only a call starts the clock, so that an event costs nothing.
     fn stall_deadline(&mut self) -> Option<Instant> {
-        // hyper asks for the end as well only when the window is open.
+        // hyper polls for the end, too, only while the window is open.
         let waits = self.backlog() > 0 || matches!(self.end, PipeEnd::Finished | PipeEnd::Aborted);
         if !waits || self.reader_state != PipeReaderState::Http2 {
             return None;
@@ -162,12 +161,12 @@ impl<T> PipeState<T> {
 }
 
 impl<T> PipeWriter<T> {
-    /// Hands all of `bytes` over and leaves it empty; waits while the backlog is at the bound.
+    /// Writes all of `bytes` and leaves it empty; waits while the backlog is at capacity.
     pub(super) async fn write(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
         std::future::poll_fn(|cx| self.poll_write(bytes, cx)).await
     }
 
-    /// Hands the last words over whatever the backlog is, and leaves `bytes` empty: there will be no time to wait.
+    /// Writes the last bytes whatever the backlog, and leaves `bytes` empty: there is no time to wait.
     pub(super) fn push(&self, bytes: &mut Vec<u8>) -> Result<(), PipeClosed> {
         let mut state = self.0.state();
         if state.end == PipeEnd::Closed {
@@ -214,7 +213,7 @@ impl<T> PipeWriter<T> {
         Poll::Ready(Ok(()))
     }
 
-    /// Waits until the client has left.
+    /// Waits until the client has disconnected.
     pub(super) async fn wait_closed(&self) {
         std::future::poll_fn(|cx| {
             let mut state = self.0.state();
@@ -227,8 +226,8 @@ impl<T> PipeWriter<T> {
         .await;
     }
 
-    /// Gives up a client that has taken nothing for [`SEND_TIMEOUT`] while something waited for it. Its body ends with an
-    /// error if it is ever asked for again, and what was held for it is let go now.
+    /// Disconnects a client that has read nothing for [`SEND_TIMEOUT`] while bytes waited for it. Its body ends with an
+    /// error if it is polled again, and its resource is released now.
     pub(super) fn drop_stalled(&self) -> Result<(), PipeClosed> {
         let patience = self.0.state().stall_deadline();
         if patience.is_some_and(|until| Instant::now() >= until) {
@@ -238,23 +237,23 @@ impl<T> PipeWriter<T> {
         Ok(())
     }
 
-    /// Waits until the client is given up.
+    /// Waits until a stalled client times out.
     pub(super) async fn wait_stalled(&self) {
         while self.drop_stalled().is_ok() {
             let patience = self.0.state().stall_deadline();
-            // A client that is awaited yet may come meanwhile, and take nothing.
+            // A client that attaches meanwhile may stall, too.
             let until = patience.unwrap_or_else(|| Instant::now() + SEND_TIMEOUT);
-            // Boxed, because streams are many and those that wait are few.
+            // Boxed: most streams never wait here.
             Box::pin(sleep_until(until)).await;
         }
     }
 
-    /// Whether there is no client because none came in time.
+    /// Returns whether no client attached in time.
     pub(super) fn is_unread(&self) -> bool {
         self.0.state().reader_state == PipeReaderState::Abandoned
     }
 
-    /// Ends the body, and stays until the client has taken all of it, has left, or is given up.
+    /// Ends the body, and waits until the client has read it, has disconnected or timed out.
     pub(super) async fn finish(self) {
         self.end_body();
         if self.0.state().reader_state != PipeReaderState::Http1 {
@@ -276,7 +275,7 @@ impl<T> PipeWriter<T> {
     }
 }
 
-/// A run that ends its body does so before; one that is dropped without was torn down, and what came of it is not the whole.
+/// A writer that is dropped without `finish` was torn down, and its body is incomplete.
 impl<T> Drop for PipeWriter<T> {
     fn drop(&mut self) {
         self.abort();
@@ -284,16 +283,15 @@ impl<T> Drop for PipeWriter<T> {
 }
 
 impl<T> PipeReader<T> {
-    /// The client has come, over HTTP of this version.
     pub(super) fn attach(&self, version: Version) {
         let multiplexed = version == Version::HTTP_2;
         let mut state = self.0.state();
         state.reader_state = if multiplexed { PipeReaderState::Http2 } else { PipeReaderState::Http1 };
-        // A short run has ended by now, and will not look again soon.
+        // A short run has ended by now, and does not check again soon.
         let _ = state.stall_deadline();
     }
 
-    /// Nobody has come, and nobody is waited for any longer.
+    /// Gives up waiting for a client.
     pub(super) fn abandon(self) {
         self.0.state().reader_state = PipeReaderState::Abandoned;
     }
@@ -325,7 +323,7 @@ impl<T> Body for PipeReader<T> {
         }
         match state.end {
             PipeEnd::Finished => return Poll::Ready(None),
-            // Who asks has not left, so it was given up.
+            // A client that polls has not left, so it timed out.
             PipeEnd::Aborted | PipeEnd::Closed => return Poll::Ready(Some(Err(BodyAborted))),
             PipeEnd::Open => {}
         }

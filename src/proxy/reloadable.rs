@@ -1,10 +1,10 @@
-//! The stack that requests go through now: another one from the moment on that the configuration is another.
+//! The current stack, which a reload replaces.
 
-use crate::guard::SwapCell;
+use crate::net::SwapCell;
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// A service that can be replaced while it serves. A request goes through one of them from its beginning to its end.
+/// A request passes through one service from start to end.
 #[derive(Debug)]
 pub(crate) struct ReloadableService<S>(pub(crate) SwapCell<S>);
 
@@ -20,7 +20,7 @@ impl<R, S: Service<R> + Clone> Service<R> for ReloadableService<S> {
     type Future = S::Future;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        // Whichever it will be is always ready; see `refusal::Answer`.
+        // Every stack is always ready; see `ErrorResponder`.
         Poll::Ready(Ok(()))
     }
 

@@ -1,4 +1,4 @@
-//! The body of a request: read whole, within its bounds.
+//! Reads the body of a request, within its limits.
 
 use crate::config::LimitsConfig;
 use crate::error::{Rejection, RejectionKind};
@@ -8,20 +8,20 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use std::time::Duration;
 
-/// Most room that is made for a body before any of it has come.
+/// Most capacity reserved before any of a body has arrived.
 const INITIAL_CAPACITY: usize = 64 << 10;
 
-/// How much of a refused body is still read, and for how long.
+/// Most bytes read of a rejected body, and for how long.
 const DISCARD_LIMIT: usize = 64 << 20;
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Refuses what is no JSON by its own account.
+/// Rejects content types other than JSON.
 ///
 /// # Errors
 /// `unsupported_media_type`.
 pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
     let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or_default().to_ascii_lowercase());
-    // The AG-UI client merges a type that the application set with its own into one list.
+    // The AG-UI client merges the application's type with its own into one list.
     let json = |kind: &String| kind.contains("application/json") || kind.contains("+json");
     if !text(header::CONTENT_TYPE).as_ref().is_none_or(json) {
         return Err(RejectionKind::UnsupportedMediaType.into());
@@ -32,7 +32,6 @@ pub(super) fn check_content_type(headers: &HeaderMap) -> Result<(), Rejection> {
     Ok(())
 }
 
-/// Refuses what is larger than bodies may be.
 ///
 /// # Errors
 /// `body_too_large`.
@@ -44,7 +43,7 @@ fn too_large(limit: usize) -> Rejection {
     Rejection::from(RejectionKind::BodyTooLarge).with_detail(format!("The request body is larger than {limit} bytes."))
 }
 
-/// Reads it to its end, or refuses it as too large or too slow.
+/// Reads the body, or rejects it as too large or too slow.
 pub(super) async fn read_body(
     limits: &LimitsConfig,
     headers: &HeaderMap,
@@ -54,7 +53,7 @@ pub(super) async fn read_body(
     let too_large = || too_large(limit);
     let announced = headers.get(header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse::<usize>().ok());
     if announced.is_some_and(|length| length > limit) {
-        // A client that waits to be asked for the body is not asked.
+        // A client that sent `Expect: 100-continue` is not asked for the body.
         if !headers.contains_key(header::EXPECT) {
             tokio::spawn(discard(body));
         }
@@ -86,8 +85,8 @@ pub(super) async fn read_body(
     }
 }
 
-/// Reads on for a while after a refusal: a client that still sends would otherwise find the connection broken before it
-/// has read why.
+/// Keeps reading after a rejection: a client that still sends would otherwise see a broken connection before the
+/// response.
 async fn discard(mut body: Incoming) {
     let rest = async {
         let mut left = DISCARD_LIMIT;
@@ -98,6 +97,6 @@ async fn discard(mut body: Incoming) {
             }
         }
     };
-    // Whatever is left after that is not waited for.
+    // The rest after that is not read.
     let _ = tokio::time::timeout(DISCARD_TIMEOUT, rest).await;
 }

@@ -1,16 +1,15 @@
-//! Answers that are not the stream itself: its head, and refusals.
+//! Responses: the head of a stream, JSON, and rejections.
 
 use crate::codec::Framing;
-use crate::config::header_names::PROXY_STATUS;
-use crate::error::{Rejection, RejectionKind};
+use crate::error::Rejection;
 use crate::translate::RunIds;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
 use http_body_util::Full;
 
 const ACCEL_BUFFERING: HeaderName = HeaderName::from_static("x-accel-buffering");
 
-/// The head of a stream of events. Nothing between here and the client may store, compress or gather it.
+/// Returns the head of an event stream. No intermediary may store, compress or buffer it.
 pub(super) fn event_stream<B>(body: B, framing: Framing) -> Response<B> {
     let mut response = Response::new(body);
     let headers = response.headers_mut();
@@ -20,7 +19,7 @@ pub(super) fn event_stream<B>(body: B, framing: Framing) -> Response<B> {
     response
 }
 
-/// The answer to the first of two steps: what the run is called, and where its events are.
+/// Returns the response to the first step of a two-step run: its ids and the location of its events.
 pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<Full<Bytes>> {
     // Ids are JSON strings already.
     let body = format!(r#"{{"threadId":{},"runId":{}}}"#, ids.thread_id.as_str(), ids.run_id.as_str());
@@ -29,11 +28,12 @@ pub(super) fn run_accepted(ids: &RunIds, events: &str) -> Response<Full<Bytes>> 
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    insert_header(headers, header::LOCATION, events.to_owned());
+    if let Ok(location) = HeaderValue::from_str(events) {
+        headers.insert(header::LOCATION, location);
+    }
     response
 }
 
-/// The answer to whoever stopped a run.
 pub(super) fn run_stopped() -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::default());
     *response.status_mut() = StatusCode::NO_CONTENT;
@@ -41,7 +41,7 @@ pub(super) fn run_stopped() -> Response<Full<Bytes>> {
     response
 }
 
-/// Protected resource metadata (RFC 9728, section 3.2). Public, so pages of any origin may read it.
+/// Returns the protected resource metadata (RFC 9728, section 3.2). Public, so pages of any origin may read it.
 pub(super) fn resource_metadata(document: &str) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(document.to_owned()));
     let headers = response.headers_mut();
@@ -51,7 +51,7 @@ pub(super) fn resource_metadata(document: &str) -> Response<Full<Bytes>> {
     response
 }
 
-/// A refusal as a problem document (RFC 9457).
+/// Returns a rejection as a problem document (RFC 9457).
 pub(super) fn problem(rejection: &Rejection, request_id: &HeaderValue) -> Response<Full<Bytes>> {
     let id = request_id.to_str().unwrap_or_default();
     let mut response = Response::new(Full::from(rejection.problem_document(id)));
@@ -59,46 +59,15 @@ pub(super) fn problem(rejection: &Rejection, request_id: &HeaderValue) -> Respon
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    add_error_headers(rejection, headers);
+    rejection.add_headers(headers);
     response
 }
 
-/// A refusal as a stream of one event, for a client that shows nothing else properly.
+/// Returns a rejection as a stream of one event.
 pub(super) fn run_error_stream(rejection: &Rejection, event: Vec<u8>, framing: Framing) -> Response<Full<Bytes>> {
     let mut response = event_stream(Full::from(event), framing);
-    add_error_headers(rejection, response.headers_mut());
+    rejection.add_headers(response.headers_mut());
     // A challenge belongs to 401 [RFC 9110 §11.6.1].
     response.headers_mut().remove(header::WWW_AUTHENTICATE);
     response
-}
-
-/// What the fields of an answer say about a refusal.
-fn add_error_headers(rejection: &Rejection, headers: &mut HeaderMap) {
-    if let Some(token) = rejection.kind.proxy_status() {
-        insert_header(headers, PROXY_STATUS, format!("diglot; error={token}"));
-    }
-    if let Some(seconds) = &rejection.retry_after {
-        insert_header(headers, header::RETRY_AFTER, seconds.clone());
-    }
-    for (name, value) in &rejection.headers {
-        headers.append(name, value.clone());
-    }
-    match rejection.kind {
-        RejectionKind::MethodNotAllowed => insert_header(headers, header::ALLOW, "POST".to_owned()),
-        RejectionKind::EventsMethodNotAllowed => insert_header(headers, header::ALLOW, "GET".to_owned()),
-        RejectionKind::TooManyWaiting | RejectionKind::TooManyReaders => {
-            insert_header(headers, header::RETRY_AFTER, "1".to_owned())
-        }
-        // What is left of the request was not read, so the connection cannot go on.
-        RejectionKind::BodyTooLarge | RejectionKind::RequestTimeout | RejectionKind::Draining => {
-            insert_header(headers, header::CONNECTION, "close".to_owned());
-        }
-        _ => {}
-    }
-}
-
-fn insert_header(headers: &mut HeaderMap, name: HeaderName, value: String) {
-    if let Ok(value) = HeaderValue::from_str(&value) {
-        headers.insert(name, value);
-    }
 }

@@ -1,12 +1,12 @@
-//! Coming back to a run that goes on without its client, or that has ended and is kept.
+//! Resumes a run that continues without its client, or that has ended and is kept.
 //!
 //! ```text
-//!   POST path, Last-Event-ID, same ids ─────╮                        ╭─▶ behind the event: what was missed, then what comes
+//!   POST path, Last-Event-ID, same ids ─────╮                        ╭─▶ after the event: missed events, then new ones
 //!   POST path, same ids, same body ─────────┼─▶ the run of the key ──┤
-//!   GET  path/runs/{runId}/events ──────────╯    of this caller      ╰─▶ without one: a prelude, then what comes
+//!   GET  path/runs/{runId}/events ──────────╯    of this caller      ╰─▶ without an event: a prelude, then new ones
 //!   POST path/runs/{runId}/stop ─────────────────────────────────────▶ it ends, `cancelled`
 //! ```
-//! A run is found by its route, its caller and its id. Whose it is not, for them there is no such run.
+//! A run is found by its route, its caller and its id. For other callers it does not exist.
 
 use super::deadlines::now_millis;
 use super::gateway::{Gateway, ResponseBody, RouteEntry, full_body};
@@ -19,7 +19,8 @@ use crate::config::PathTemplate;
 use crate::config::header_names::{LAST_EVENT_ID, REQUEST_ID};
 use crate::dialect::PeerDialect;
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::{CallerContext, RouteMatch, digest};
+use crate::guard::{CallerContext, RouteMatch};
+use crate::net::digest;
 use crate::replay::{
     Cursor, JoinError, ReadFrom, ReplayKey, ReplicationUnavailable, RunLookupError, RunQuery, RunToken, StoredRun,
 };
@@ -34,14 +35,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Where runs of a route are found that outlive their clients.
+/// The paths and matches of runs that outlive their clients.
 #[derive(Debug)]
 pub(super) struct ResumeRoutes {
     pub(crate) events: PathTemplate,
     pub(crate) stop: PathTemplate,
-    /// how long they go on without anybody
+    /// how long a run continues without a client
     pub(crate) abandon_after: Duration,
-    /// what the guard knows of the route, for whoever comes back
     pub(crate) join_match: Arc<RouteMatch>,
     pub(crate) stop_match: Arc<RouteMatch>,
 }
@@ -58,7 +58,7 @@ impl ResumeRoutes {
     }
 }
 
-/// By what a run, its thread and what was asked of it are known again.
+/// Identifies a run, its thread and its request body.
 pub(super) struct RunKeys {
     pub(crate) run: ReplayKey,
     pub(crate) thread: ReplayKey,
@@ -72,7 +72,7 @@ impl RunKeys {
     }
 }
 
-/// The same id of another caller, or on another route, is another run.
+/// Distinguishes the same id of other callers and on other routes.
 fn run_key(route: &RouteEntry, caller: &CallerContext, id: &str) -> ReplayKey {
     hash_key("run", route, caller, id)
 }
@@ -88,15 +88,15 @@ fn hash_key(what: &str, route: &RouteEntry, caller: &CallerContext, id: &str) ->
     digest::sha256_parts(&[Some(what), Some(&route.name), source, tenant, subject, Some(id)])
 }
 
-/// A token that nobody guesses.
+/// Returns a token that cannot be guessed.
 pub(super) fn new_token() -> RunToken {
     RunToken::new(RandomState::new().hash_one(Uuid::now_v7()))
 }
 
-/// Behind which event a client wants to read on.
+/// Returns the event after which the client resumes.
 ///
 /// # Errors
-/// That it is no event of ours.
+/// The cursor was not issued by this gateway.
 pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Rejection> {
     let mut lines = headers.get_all(LAST_EVENT_ID).iter().filter(|line| !line.is_empty());
     let Some(line) = lines.next() else { return Ok(None) };
@@ -104,16 +104,16 @@ pub(super) fn parse_cursor(headers: &HeaderMap) -> Result<Option<Cursor>, Reject
     cursor.map(Some).ok_or_else(|| RejectionKind::InvalidCursor.into())
 }
 
-/// Where a client begins to read that may know the run.
+/// Returns the position for a client that may know the run.
 pub(super) fn reader_start(cursor: Option<Cursor>) -> ReadFrom {
     cursor.map_or_else(|| ReadFrom::Prelude(now_millis()), ReadFrom::Cursor)
 }
 
 impl Gateway {
-    /// The run that a request for one joins, if it joins any.
+    /// Returns the run that a POST joins, if any.
     ///
     /// # Errors
-    /// It wants to read on in a run that there is not, or begin another one under the id of a run that goes on.
+    /// The cursor is for a run that does not exist, or the request would start another run under the id of an open one.
     pub(super) async fn find_joinable(
         &self,
         route: &RouteEntry,
@@ -123,7 +123,7 @@ impl Gateway {
     ) -> Result<Option<Arc<StoredRun>>, Rejection> {
         let kept = match self.find_kept(route, client, &keys.run, cursor).await {
             Ok(kept) => kept,
-            // A run that may have been asked for elsewhere is asked for again rather than not at all.
+            // A run that may exist elsewhere is started again rather than not at all.
             Err(why) if why.kind == RejectionKind::ReplayUnavailable && cursor.is_none() => None,
             Err(away) => return Err(away),
         };
@@ -136,10 +136,10 @@ impl Gateway {
         }
     }
 
-    /// A run of this replica, or of another one.
+    /// Finds a run of this replica or of another one.
     ///
     /// # Errors
-    /// That it may exist.
+    /// The run may exist on another replica.
     async fn find_kept(
         &self,
         route: &RouteEntry,
@@ -160,10 +160,10 @@ impl Gateway {
         })
     }
 
-    /// GET of a run by its id.
+    /// Serves a GET of a run by its id.
     ///
     /// # Errors
-    /// It is no GET, or there is no such run for the caller, or it cannot be read from there on.
+    /// The method is not GET, the caller has no such run, or it cannot be read from the cursor.
     pub(super) async fn join_run(
         &self,
         route: &RouteEntry,
@@ -176,10 +176,10 @@ impl Gateway {
         self.join(route, &kept, reader_start(cursor), request.headers(), request.version())
     }
 
-    /// GET of the last run of a thread, on a route of two steps. `None` where no run of the thread is kept.
+    /// Serves a GET of a thread's last run, on a two-step route. Returns `None` if no run of the thread is kept.
     ///
     /// # Errors
-    /// As [`Gateway::join_again`].
+    /// As [`Gateway::join_run`].
     pub(super) async fn join_last_run(
         &self,
         route: &RouteEntry,
@@ -200,7 +200,7 @@ impl Gateway {
         let Some(kept) = kept else {
             return if cursor.is_some() { Err(RejectionKind::RunNotFound.into()) } else { Ok(None) };
         };
-        // Who comes first has heard nothing, and gets what was said as it was said.
+        // The first reader has missed nothing, and gets the events as they were sent.
         let from = if kept.log.had_readers() {
             reader_start(cursor)
         } else {
@@ -209,10 +209,10 @@ impl Gateway {
         self.join(route, &kept, from, request.headers(), request.version()).map(Some)
     }
 
-    /// Lets a client read a run.
+    /// Adds a reader to a run.
     ///
     /// # Errors
-    /// It cannot be read from there on, or too many read it, or the process is at its end.
+    /// The run cannot be read from that position or has reached its reader limit, or the process is shutting down.
     pub(super) fn join(
         &self,
         route: &RouteEntry,
@@ -221,7 +221,7 @@ impl Gateway {
         headers: &HeaderMap,
         version: Version,
     ) -> Result<Response<ResponseBody>, Rejection> {
-        // First counted, then asked, as for a run.
+        // Counted before the check, as for a run.
         let permit = self.lifecycle.enter();
         if self.lifecycle.phase() == LifecyclePhase::Cut {
             return Err(RejectionKind::Draining.into());
@@ -234,10 +234,10 @@ impl Gateway {
         Ok(responses::event_stream(LogBody(reader).boxed_unsync(), Framing::Sse))
     }
 
-    /// POST that stops a run. One that has ended stays as it is.
+    /// Stops a run; one that has ended stays as it is.
     ///
     /// # Errors
-    /// It is no POST, or there is no such run for the caller.
+    /// The method is not POST, or the caller has no such run.
     pub(super) async fn stop_run(
         &self,
         route: &RouteEntry,
@@ -265,12 +265,12 @@ impl Gateway {
     }
 }
 
-/// The refusal of somebody who asks for a run that may be another replica's.
+/// The run may be another replica's.
 pub(super) fn unavailable_rejection(ReplicationUnavailable: ReplicationUnavailable) -> Rejection {
-    Rejection { retry_after: Some("1".to_owned()), ..RejectionKind::ReplayUnavailable.into() }
+    RejectionKind::ReplayUnavailable.into()
 }
 
-/// What a GET of events may be, and from where on it reads.
+/// Returns the cursor of a GET of events.
 pub(super) fn check_join_request(
     route: &RouteEntry,
     method: &Method,
@@ -281,12 +281,11 @@ pub(super) fn check_join_request(
     }
     match negotiation::negotiate(headers, route.client)? {
         Framing::Sse => parse_cursor(headers),
-        // Runs are kept as they left, and that wire has no ids.
+        // Runs are kept as SSE, and protobuf has no ids.
         Framing::Proto => Err(RejectionKind::NotAcceptable.into()),
     }
 }
 
-/// Refuses what asks for the end of a run in another way than it is asked for.
 pub(super) fn check_stop_request(method: &Method) -> Result<(), Rejection> {
     if *method != Method::POST {
         return Err(Rejection::from(RejectionKind::MethodNotAllowed).with_detail("A run is stopped with POST."));
@@ -303,7 +302,6 @@ fn request_id(headers: &HeaderMap) -> &str {
     headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
 }
 
-/// The refusal of somebody who cannot join.
 pub(super) fn join_rejection(why: JoinError) -> Rejection {
     match why {
         JoinError::Cursor => RejectionKind::CursorGone,

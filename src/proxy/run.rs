@@ -1,14 +1,15 @@
-//! One run: a task that is fed by the agent and read by the client.
+//! One run: a task that reads from the agent and writes to the client.
 //!
 //! ```text
-//!   Asking ── head of an event stream ──▶ Streaming ── terminal event, end, failure ──▶ Ended
-//!     │ refusal, no event stream                │ the client left, the gateway ends
-//!     │                                         ╰ a stream of an agent of two steps broke: it is asked to go on
-//!     └──▶ refused (problem document, or RUN_ERROR when the client was answered already)
+//!                send_request: head of an event stream                relay: terminal event, end, failure
+//!   Requesting ───────────────────────────────────────▶ Streaming ──────────────────────────────────────────▶ Ended
+//!       │                                                │     ▲                                              ▲  │
+//!       │                                                ╰─────╯ reconnect: a two-step agent's stream broke   │  │ close
+//!       ╰── refusal, no event stream ─────────────────────────────────────────────────────────────────────────╯  ▼
 //! ```
-//! While it waits for the agent it also waits for the client to leave (or, on a route whose runs outlive their clients, for
-//! nobody to have listened for long, or for its being stopped), for the gateway's end, and for its own clock, which sends
-//! keep-alives and ends an agent that fell silent.
+//! `close` sends the terminal event, or a refusal if the client has no response yet. In the first two states the run also
+//! waits for the client to disconnect (on a route whose runs outlive their clients: for the run to be abandoned or stopped),
+//! for shutdown, and for its deadlines, whose timer also sends keep-alives.
 
 use super::agent_client::{AgentClient, AgentEventSource, ReconnectBudget, is_retryable, is_stream_break};
 use super::deadlines::{DeadlineKind, RunDeadlines, now_millis};
@@ -26,236 +27,284 @@ use crate::telemetry::label::RunOutcome;
 use crate::translate::{Stream, StreamError};
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// Bytes for the client that are gathered before they are handed over, when the agent has more ready.
+/// Bytes that are collected for one write to the client while the agent has more ready.
 const BATCH: usize = 32 << 10;
 
-/// What the client is answered with, as soon as it is known.
-pub(super) type StartResult = Result<(), Rejection>;
+/// Sends the start of the response: a stream, or a refusal.
+pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
+
+/// A state of the picture above, with what it alone needs.
+enum RunState {
+    Requesting {
+        request: Box<AgentRequest>,
+        start_tx: StartSender,
+    },
+    Streaming {
+        session: Box<Session>,
+        /// where the stream of a two-step agent can be continued
+        source: Option<Box<ReconnectSource>>,
+    },
+    Ended {
+        reason: Box<RunEndReason>,
+        /// present if the stream never began
+        start_tx: Option<StartSender>,
+    },
+}
+
+struct ReconnectSource {
+    events: Arc<AgentEventSource>,
+    budget: ReconnectBudget,
+}
+
+enum ReconnectOutcome {
+    Resumed(Box<Session>),
+    /// with the last failure, if a request was sent
+    Exhausted(Option<Rejection>),
+}
 
 pub(super) struct RunTask {
     context: RunContext,
     stream: Stream,
-    /// where an agent of two steps has its events, and how often it was asked to go on
-    reconnect: Option<Box<(Arc<AgentEventSource>, ReconnectBudget)>>,
     output: RunOutput,
-    start_tx: Option<oneshot::Sender<StartResult>>,
     deadlines: RunDeadlines,
     out: Vec<u8>,
-    /// since when the client has what was said, once something was
     last_write: Option<Instant>,
 }
 
 impl RunTask {
-    pub(super) fn new(
-        context: RunContext,
-        stream: Stream,
-        output: RunOutput,
-        head: oneshot::Sender<StartResult>,
-    ) -> Self {
+    pub(super) fn new(context: RunContext, stream: Stream, output: RunOutput) -> Self {
         let deadlines = context.start_deadlines();
-        RunTask {
-            context,
-            stream,
-            reconnect: None,
-            output,
-            start_tx: Some(head),
-            deadlines,
-            out: Vec::new(),
-            last_write: None,
-        }
+        RunTask { context, stream, output, deadlines, out: Vec::new(), last_write: None }
     }
 
-    /// Runs to the end and says how it was.
+    /// Runs to the end and records the outcome.
     ///
-    /// Boxed, because a future keeps two places for what it is given by value.
-    pub(super) async fn run(mut self: Box<Self>, request: Box<AgentRequest>) {
-        // Boxed are what comes before the long part of the run, what ends it, and an end that is kept through it: a run
-        // that waits for its agent shall be small.
-        let end = match self.send_request(request).boxed().await.map_err(Box::new) {
-            Ok(session) => self.relay(session).await,
-            Err(end) => *end,
+    /// The arguments are boxed because a future keeps each twice. Boxed, too, is everything but relaying and the reason of
+    /// the end: a run that waits for its agent must be small.
+    pub(super) async fn run(mut self: Box<Self>, request: Box<AgentRequest>, start_tx: StartSender) {
+        let mut state = RunState::Requesting { request, start_tx };
+        let (output, mut lifecycle) = loop {
+            state = match state {
+                RunState::Requesting { request, start_tx } => self.send_request(request, start_tx).boxed().await,
+                RunState::Streaming { session, source } => self.relay(session, source).await,
+                RunState::Ended { reason, start_tx } => break self.close(*reason, start_tx).boxed().await,
+            };
         };
-        let (audience, mut lifecycle) = self.close(end).boxed().await;
-        // Nothing is left of the run but what its client has not read, and what is held for it.
+        // All that remains is the client's backlog and its permits.
         tokio::select! {
-            // First, because its body ends only once that was begun.
+            // First, because the body ends only after `finish` has begun.
             biased;
-            () = audience.finish() => {}
+            () = output.finish() => {}
             () = lifecycle.wait_cut() => {}
         }
     }
 
-    /// Sends the request and reads the head of the response that is the stream.
-    async fn send_request(&mut self, request: Box<AgentRequest>) -> Result<Box<Session>, RunEndReason> {
-        let AgentRequest { fields, spans: calls, body, framings } = *request;
+    /// Sends the request and reads the head of the response that is the event stream.
+    async fn send_request(&mut self, request: Box<AgentRequest>, start_tx: StartSender) -> RunState {
+        match self.open_stream(request, &start_tx).await {
+            Ok((session, source)) => {
+                // Fails if the client's response began earlier, while the agent was slow.
+                let _ = start_tx.send(Ok(()));
+                self.deadlines.restart_idle(self.context.cluster.idle_timeout());
+                self.context.record.upstream = Some(session.upstream_label());
+                RunState::Streaming { session, source }
+            }
+            Err(reason) => RunState::Ended { reason: Box::new(reason), start_tx: Some(start_tx) },
+        }
+    }
+
+    async fn open_stream(
+        &mut self,
+        request: Box<AgentRequest>,
+        start_tx: &StartSender,
+    ) -> Result<(Box<Session>, Option<Box<ReconnectSource>>), RunEndReason> {
+        let AgentRequest { fields, spans, body, framings } = *request;
         let cluster = Arc::clone(&self.context.cluster);
-        let call = AgentClient {
+        let client = AgentClient {
             cluster: Arc::clone(&cluster),
             connector: Arc::clone(&self.context.connector),
             request_id: self.context.record.request_id.clone(),
-            spans: calls,
+            spans,
             fields: Arc::new(fields),
         };
-        // From here on it is the agent's time.
         self.deadlines.restart_idle(cluster.first_byte_timeout());
         let Some(template) = cluster.events_template().cloned() else {
-            let (session, framing) = self.await_response(call.run_one_step(body, framings).boxed()).await?;
+            let response = client.run_one_step(body, framings).boxed();
+            let (session, framing) = self.await_response(response, Some(start_tx)).await?;
             self.stream.read_as(framing);
-            return Ok(session);
+            return Ok((session, None));
         };
         let ids = self.context.record.ids.clone();
-        let events = self.await_response(async move { call.run_two_step(body, &ids, &template).await }.boxed()).await?;
+        let started = async move { client.run_two_step(body, &ids, &template).await }.boxed();
+        let events = Arc::new(self.await_response(started, Some(start_tx)).await?);
         self.stream.follow_run(events.run_id.as_deref());
-        let events = Arc::new(events);
-        self.reconnect = Some(Box::new((Arc::clone(&events), ReconnectBudget::default())));
-        // Each step has the whole time.
+        // Each step may take the whole timeout.
         self.deadlines.restart_idle(cluster.first_byte_timeout());
-        self.await_response(async move { events.open_stream(None).await }.boxed()).await
+        let source = Box::new(ReconnectSource { events: Arc::clone(&events), budget: ReconnectBudget::default() });
+        let response = async move { events.open_stream(None).await }.boxed();
+        Ok((self.await_response(response, Some(start_tx)).await?, Some(source)))
     }
 
-    /// Waits for the agent's answer to one request.
+    /// Waits for the agent's response to one request; `start_tx` is the client's response if it has not begun.
     ///
-    /// Boxed: connecting is a large future, and it is over before the long part of the run begins.
-    async fn await_response<T>(&mut self, asking: BoxFuture<'static, Result<T, Rejection>>) -> Result<T, RunEndReason> {
-        match self.await_or_interrupt(asking).await {
-            Ok(answer) => answer.map_err(RunEndReason::Failed),
-            Err(RunInterrupt::DeadlineExpired(DeadlineKind::AgentIdle)) => {
-                Err(RunEndReason::Failed(RejectionKind::UpstreamTimeout.into()))
+    /// Boxed: connecting is a large future that ends before the long part of the run begins.
+    async fn await_response<T>(
+        &mut self,
+        response: BoxFuture<'static, Result<T, Rejection>>,
+        start_tx: Option<&StartSender>,
+    ) -> Result<T, RunEndReason> {
+        let interrupt = tokio::select! {
+            biased;
+            response = response => return response.map_err(RunEndReason::Failed),
+            interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, start_tx) => interrupt,
+        };
+        Err(match interrupt {
+            RunInterrupt::DeadlineExpired(DeadlineKind::AgentIdle) => {
+                RunEndReason::Failed(RejectionKind::UpstreamTimeout.into())
             }
-            Err(interrupt) => Err(RunEndReason::from_interrupt(interrupt, &self.context)),
-        }
+            interrupt => RunEndReason::from_interrupt(interrupt, &self.context),
+        })
     }
 
-    /// Passes the stream on until it ends.
-    async fn relay(&mut self, mut session: Box<Session>) -> RunEndReason {
-        if let Some(head) = self.start_tx.take() {
-            // The client may have been answered already, while the agent took its time.
-            let _ = head.send(Ok(()));
-        }
-        self.deadlines.restart_idle(self.context.cluster.idle_timeout());
-        self.context.record.upstream = Some(session.upstream_label());
-        loop {
+    /// Copies one body of the agent to the client, translated.
+    async fn relay(&mut self, mut session: Box<Session>, source: Option<Box<ReconnectSource>>) -> RunState {
+        let reason = loop {
             match self.read_batch(&mut session).await {
                 Ok(true) if self.stream.ending().is_none() => {}
-                // Boxed: it comes once, and is larger than what waits for the next piece.
-                last => match self.reconnect_or_end(last).boxed().await {
-                    Ok(next) => {
-                        session.finish(Some(&RejectionKind::UpstreamReset.into()));
-                        session = next;
-                        continue;
-                    }
-                    Err(end) => {
-                        // Of every other end the agent is not the cause: the span says that nobody waits for it any more.
-                        if matches!(end, RunEndReason::AgentEnded(_) | RunEndReason::Failed(_)) {
-                            session.finish(end.failure());
-                        }
-                        if matches!(end, RunEndReason::AgentEnded(_)) {
-                            let (cluster, connector) =
-                                (Arc::clone(&self.context.cluster), Arc::clone(&self.context.connector));
-                            tokio::spawn(async move { release_session(session, &cluster, &connector).await });
-                        }
-                        return end;
-                    }
-                },
+                // Boxed: it runs once, and is larger than the wait for the next piece.
+                last => return self.end_body(session, source, last).boxed().await,
             }
-            if let Err(lost) = self.flush_output().await {
-                return lost.into();
+            if let Err(stopped) = self.flush_output().await {
+                break stopped.into();
             }
-            // An agent that floods never lets the run wait, so the gateway's end and the run's bounds are looked for here
-            // as well.
+            // A flooding agent never makes the run wait, so shutdown and deadlines are checked here as well.
             if self.context.lifecycle.is_cut() {
-                return RunEndReason::Drained;
+                break RunEndReason::Drained;
             }
-            if let Some(over) = self.deadlines.find_expired() {
-                return RunEndReason::from_deadline(over, &self.context);
+            if let Some(expired) = self.deadlines.find_expired() {
+                break RunEndReason::from_deadline(expired, &self.context);
             }
-        }
+        };
+        RunState::Ended { reason: Box::new(reason), start_tx: None }
     }
 
-    /// What follows the last read of a body: another body that goes on from there, or the end.
-    async fn reconnect_or_end(&mut self, last: Result<bool, RunEndReason>) -> Result<Box<Session>, RunEndReason> {
+    /// Continues over another connection or ends the run, after the last read of a body.
+    async fn end_body(
+        &mut self,
+        mut session: Box<Session>,
+        mut source: Option<Box<ReconnectSource>>,
+        last: Result<bool, RunEndReason>,
+    ) -> RunState {
+        let reason = match self.reconnect_or_finish(source.as_deref_mut(), last).await {
+            Ok(next) => {
+                session.finish(Some(&RejectionKind::UpstreamReset.into()));
+                return RunState::Streaming { session: next, source };
+            }
+            Err(reason) => reason,
+        };
+        // The agent causes no other end; for those the span records that the gateway stopped reading.
+        if matches!(reason, RunEndReason::AgentEnded(_) | RunEndReason::Failed(_)) {
+            session.finish(reason.failure());
+        }
+        if matches!(reason, RunEndReason::AgentEnded(_)) {
+            let cluster = Arc::clone(&self.context.cluster);
+            let connector = Arc::clone(&self.context.connector);
+            tokio::spawn(async move { release_session(session, &cluster, &connector).await });
+        }
+        RunState::Ended { reason: Box::new(reason), start_tx: None }
+    }
+
+    async fn reconnect_or_finish(
+        &mut self,
+        source: Option<&mut ReconnectSource>,
+        last: Result<bool, RunEndReason>,
+    ) -> Result<Box<Session>, RunEndReason> {
         let broke = match &last {
             Ok(more) => !more,
-            Err(RunEndReason::Failed(why)) => is_stream_break(why),
+            Err(RunEndReason::Failed(rejection)) => is_stream_break(rejection),
             Err(_) => false,
         };
-        let mut silence = None;
-        if broke && self.reconnect.is_some() && self.stream.ending().is_none() {
-            match self.reconnect().await? {
-                Ok(next) => return Ok(next),
-                Err(why) => silence = why,
+        let mut failure = None;
+        if let Some(source) = source.filter(|_| broke && self.stream.ending().is_none()) {
+            match self.reconnect(source).await? {
+                ReconnectOutcome::Resumed(next) => return Ok(next),
+                ReconnectOutcome::Exhausted(rejection) => failure = rejection,
             }
         }
-        let end = match (last, self.stream.ending()) {
+        let reason = match (last, self.stream.ending()) {
             (Ok(true), Some(ending)) => RunEndReason::AgentEnded(ending),
             (Ok(_), _) => self.finish_stream(),
-            (Err(end), _) => end,
+            (Err(reason), _) => reason,
         };
-        let end = end.with_cause(silence);
-        // The terminal event is the end, whatever came behind it.
-        let end = self.stream.ending().map_or(end, RunEndReason::AgentEnded);
+        let reason = reason.with_cause(failure);
+        // The terminal event is the end, whatever followed it.
+        let reason = self.stream.ending().map_or(reason, RunEndReason::AgentEnded);
         self.flush_output().await?;
-        Err(end)
+        Err(reason)
     }
 
-    /// Asks an agent whose stream broke for what is behind the last event that came. Otherwise says why it does not go on,
-    /// if it was asked.
-    async fn reconnect(&mut self) -> Result<Result<Box<Session>, Option<Rejection>>, RunEndReason> {
-        // What came is heard first: the agent may take its time.
+    /// Requests the events after the last one received from an agent whose stream broke.
+    async fn reconnect(&mut self, source: &mut ReconnectSource) -> Result<ReconnectOutcome, RunEndReason> {
+        // The client gets what has arrived: the agent may take its time.
         self.flush_output().await?;
         let mut failure = None;
-        while let (Some(state), Some(id)) = (&mut self.reconnect, self.stream.last_id()) {
-            let (events, tries) = &mut **state;
-            let Some(wait) = tries.next_delay(id, self.stream.retry()) else { break };
-            let (events, id) = (Arc::clone(events), id.to_owned());
-            let asking = async move {
-                tokio::time::sleep(wait).await;
+        while let Some(id) = self.stream.last_id() {
+            let Some(delay) = source.budget.next_delay(id, self.stream.retry()) else { break };
+            let id = id.to_owned();
+            let events = Arc::clone(&source.events);
+            let response = async move {
+                tokio::time::sleep(delay).await;
                 events.open_stream(Some(&id)).await
             };
-            self.deadlines.restart_idle(wait + self.context.cluster.first_byte_timeout());
-            match self.await_response(asking.boxed()).await {
+            self.deadlines.restart_idle(delay + self.context.cluster.first_byte_timeout());
+            match self.await_response(response.boxed(), None).await {
                 Ok(session) => {
                     let last_event_id = self.stream.last_id().unwrap_or_default();
                     internal_event::AgentStreamResumed { run: self.context.record.log_fields(), last_event_id }.emit();
                     self.context.record.reconnects += 1;
                     self.stream.resume();
                     self.deadlines.restart_idle(self.context.cluster.idle_timeout());
-                    return Ok(Ok(session));
+                    return Ok(ReconnectOutcome::Resumed(session));
                 }
-                Err(RunEndReason::Failed(why)) => {
-                    let hopeless = !is_retryable(&why);
-                    failure = Some(why);
-                    if hopeless {
+                Err(RunEndReason::Failed(rejection)) => {
+                    let retryable = is_retryable(&rejection);
+                    failure = Some(rejection);
+                    if !retryable {
                         break;
                     }
                 }
-                Err(end) => return Err(end),
+                Err(reason) => return Err(reason),
             }
         }
-        Ok(Err(failure))
+        Ok(ReconnectOutcome::Exhausted(failure))
     }
 
-    /// Counts what was read and written since the last time.
+    /// Reports the counts since the last call.
     fn record_metrics(&mut self) {
-        let (account, report) = (&mut self.context.record, self.stream.report_mut());
-        if let Some(sign) = account.metrics.count_report(report, &mut account.totals) {
-            account.dialects.1 = report.agent;
-            let (run, dialect, because) = (account.log_fields(), sign.dialect.name, sign.description);
-            internal_event::DialectDetected { run, side: "agent", dialect, because }.emit();
-            // The agents of a route are alike, so the first that is told tells for all.
-            let _ = self.context.detected_dialect.set(sign.dialect);
+        let record = &mut self.context.record;
+        let report = self.stream.report_mut();
+        if let Some(detected) = record.metrics.count_report(report, &mut record.totals) {
+            record.agent_dialect = report.agent;
+            internal_event::DialectDetected {
+                run: record.log_fields(),
+                side: "agent",
+                dialect: detected.dialect.name,
+                because: detected.description,
+            }
+            .emit();
+            // The agents of a route are alike, so the first detection holds for all.
+            let _ = self.context.detected_dialect.set(detected.dialect);
         }
     }
 
-    /// Reads at least one piece, and whatever else is there, up to a batch. `false` at the end of the body.
+    /// Reads at least one piece, and what else is ready, up to a batch. Returns `false` at the end of the body.
     async fn read_batch(&mut self, session: &mut Session) -> Result<bool, RunEndReason> {
-        let mut piece = TranslationSink {
+        let mut sink = TranslationSink {
             stream: &mut self.stream,
             out: &mut self.out,
             bytes_read: 0,
@@ -263,37 +312,34 @@ impl RunTask {
             fault: None,
         };
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
-        let mut first = session.read_body(|bytes| piece.translate(bytes)).now_or_never();
-        if first.is_none() {
-            let waiting =
-                Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, &mut self.start_tx);
-            first = Some(tokio::select! {
+        let mut read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
+        if read.is_none() {
+            let interrupt = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, None);
+            read = Some(tokio::select! {
                 biased;
-                read = session.read_body(|bytes| piece.translate(bytes)) => read,
-                interrupt = waiting => return Err(RunEndReason::from_interrupt(interrupt, &self.context)),
+                read = session.read_body(|bytes| sink.translate(bytes)) => read,
+                interrupt = interrupt => return Err(RunEndReason::from_interrupt(interrupt, &self.context)),
             });
         }
-        let mut read = first;
         let last = loop {
             match read {
                 None => break Ok(true),
-                Some(Ok(true))
-                    if piece.fault.is_none() && piece.out.len() < BATCH && piece.stream.ending().is_none() => {}
+                Some(Ok(true)) if sink.has_room() => {}
                 Some(last) => break last,
             }
-            read = session.read_body(|bytes| piece.translate(bytes)).now_or_never();
+            read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         };
-        let (bytes, took, fault) = (piece.bytes_read, piece.translate_time, piece.fault);
+        let TranslationSink { bytes_read, translate_time, fault, .. } = sink;
         self.deadlines.on_read();
-        // A read that fails at its end has read what came before.
-        self.context.record.metrics.inc_bytes_read(bytes);
-        self.context.record.bytes.0 += bytes as u64;
-        if bytes > 0 {
-            self.context.record.metrics.observe_translation(self.stream.report_mut(), took);
+        // A read that fails at its end has delivered what came before.
+        self.context.record.metrics.inc_bytes_read(bytes_read);
+        self.context.record.bytes_read += bytes_read as u64;
+        if bytes_read > 0 {
+            self.context.record.metrics.observe_translation(self.stream.report_mut(), translate_time);
         }
         match fault {
             Some(fault) => Err(RunEndReason::from_fault(fault, &self.stream, &self.context)),
-            None => last.map_err(|why| RunEndReason::Failed(*why)),
+            None => last.map_err(|rejection| RunEndReason::Failed(*rejection)),
         }
     }
 
@@ -304,71 +350,62 @@ impl RunTask {
         }
     }
 
-    /// Waits for `future`, and meanwhile for everything else that can happen to a run.
-    async fn await_or_interrupt<F: Future + Unpin>(&mut self, future: F) -> Result<F::Output, RunInterrupt> {
-        let waiting = Self::next_interrupt(&self.output, &mut self.context, &mut self.deadlines, &mut self.start_tx);
-        tokio::select! {
-            biased;
-            output = future => Ok(output),
-            interrupt = waiting => Err(interrupt),
-        }
-    }
-
+    /// Waits for the first event that ends the run while the agent is silent, and sends keep-alives meanwhile.
     async fn next_interrupt(
         output: &RunOutput,
         context: &mut RunContext,
-        clock: &mut RunDeadlines,
-        head: &mut Option<oneshot::Sender<StartResult>>,
+        deadlines: &mut RunDeadlines,
+        start_tx: Option<&StartSender>,
     ) -> RunInterrupt {
         loop {
             tokio::select! {
-                lost = output.wait_closed() => return RunInterrupt::Lost(lost),
+                reason = output.wait_closed() => return RunInterrupt::Stopped(reason),
                 () = context.lifecycle.wait_cut() => return RunInterrupt::Cut,
-                tick = clock.tick() => {
-                    let due = match tick {
-                        Err(over) => return RunInterrupt::DeadlineExpired(over),
+                tick = deadlines.tick() => {
+                    let keep_alive_due = match tick {
+                        Err(kind) => return RunInterrupt::DeadlineExpired(kind),
                         Ok(due) => due,
                     };
-                    // The agent may say little, so that there is room for a client that takes nothing.
-                    if let Err(lost) = output.drop_stalled() {
-                        return RunInterrupt::Lost(lost);
+                    // A client that reads nothing must be noticed even if the agent sends little, so that writes succeed.
+                    if let Err(reason) = output.drop_stalled() {
+                        return RunInterrupt::Stopped(reason);
                     }
-                    if due {
-                        // Before the client was answered there is nothing to keep alive.
-                        output.send_keep_alive(head.as_ref().is_none_or(oneshot::Sender::is_closed));
+                    if keep_alive_due {
+                        output.send_keep_alive(start_tx.is_none_or(oneshot::Sender::is_closed));
                     }
                 }
             }
         }
     }
 
-    /// Gives what was translated to the client, waiting while it is slow.
+    /// Writes what was translated to the client, waiting while it is slow.
     async fn flush_output(&mut self) -> Result<(), LogStopReason> {
         self.record_metrics();
         if self.out.is_empty() {
-            // An agent that floods with what is no event never lets the run wait for its client's leaving.
+            // An agent that floods with bytes that are no events never makes the run wait for the client to disconnect.
             return self.output.wait_closed().now_or_never().map_or(Ok(()), Err);
         }
-        let account = &mut self.context.record;
+        let record = &mut self.context.record;
         match self.last_write {
-            Some(said) => account.metrics.observe_gap(said.elapsed()),
+            Some(last_write) => record.metrics.observe_gap(last_write.elapsed()),
             None => {
-                let first = account.started_at.elapsed();
-                account.metrics.observe_first_event(first);
-                account.first_event = Some(first);
+                let latency = record.started_at.elapsed();
+                record.metrics.observe_first_event(latency);
+                record.first_event = Some(latency);
                 self.deadlines.clear_deadline(DeadlineKind::FirstEvent);
             }
         }
-        let (length, number) = (self.out.len(), self.stream.last_frame_number());
+        let length = self.out.len();
+        let number = self.stream.last_frame_number();
         tokio::select! {
             biased;
             written = self.output.write(&mut self.out, number) => written?,
-            // A client that does not read cannot hold the process back for longer than its drain, and may read yet.
+            // A client that does not read cannot delay the process beyond its drain; it may still read later.
             () = self.context.lifecycle.wait_cut() => self.output.push(&mut self.out, number)?,
-            // Nor keep its run beyond a bound.
+            // Nor can it keep its run beyond a deadline,
             () = self.deadlines.wait_expired() => self.output.push(&mut self.out, number)?,
-            // Nor at all, when it reads nothing of what waits for it.
-            lost = self.output.wait_stalled() => return Err(lost),
+            // nor keep it at all if it reads nothing.
+            reason = self.output.wait_stalled() => return Err(reason),
         }
         self.last_write = Some(self.deadlines.on_write());
         self.record_bytes_written(length);
@@ -377,80 +414,82 @@ impl RunTask {
 
     fn record_bytes_written(&mut self, length: usize) {
         self.context.record.metrics.inc_bytes_written(length);
-        self.context.record.bytes.1 += length as u64;
+        self.context.record.bytes_written += length as u64;
     }
 
-    /// Says the last word to the client, the log and the metrics.
-    async fn close(mut self: Box<Self>, end: RunEndReason) -> (RunOutput, LifecycleWatch) {
-        let end = match end {
+    /// Sends the terminal event or the refusal, and records the outcome.
+    async fn close(
+        mut self: Box<Self>,
+        reason: RunEndReason,
+        start_tx: Option<StartSender>,
+    ) -> (RunOutput, LifecycleWatch) {
+        let reason = match reason {
             RunEndReason::ClientGone if self.output.is_unread() => RunEndReason::Unread,
-            end => end,
+            reason => reason,
         };
-        let cut = matches!(end, RunEndReason::Expired) && self.context.access.on_token_expiry == OnExpiry::Close;
-        let stopped = matches!(end, RunEndReason::Stopped);
-        let (outcome, mut rejection) = end.into_outcome();
-        let refused = match (&rejection, self.start_tx.take()) {
-            (Some(rejection), Some(head)) if !head.is_closed() => {
-                // Before its client hears of it, which may ask again at once.
-                self.output.forget();
-                head.send(Err(rejection.clone())).is_ok()
-            }
-            (None, Some(head)) => {
-                // Who waits for the answer hears the end in the stream.
-                let _ = head.send(Ok(()));
-                false
-            }
-            _ => false,
-        };
-        if let Some(rejection) =
-            rejection.as_ref().filter(|_| refused && self.context.access.errors == RouteErrorFormat::Http)
-        {
-            self.context.record.status = rejection.status();
+        let abort = matches!(reason, RunEndReason::Expired) && self.context.access.on_token_expiry == OnExpiry::Close;
+        let stopped = matches!(reason, RunEndReason::Stopped);
+        let (outcome, mut rejection) = reason.into_outcome();
+        let refused = start_tx.is_some_and(|start_tx| self.send_start(start_tx, rejection.as_ref()));
+        // A client that returns to an abandoned run gets the reason.
+        if outcome == RunOutcome::ClientGone && self.output.is_logged() {
+            rejection = Some(RejectionKind::RunAbandoned.into());
         }
         match &rejection {
-            // It was refused to its only client.
+            // The only client has its answer.
             Some(_) if refused && !self.output.is_logged() => {}
-            Some(_) if cut => self.output.abort(),
-            Some(rejection) => self.fail(rejection).await,
+            Some(_) if abort => self.output.abort(),
+            Some(rejection) => {
+                self.stream.fail(rejection.kind.code(), rejection.message(), now_millis(), &mut self.out);
+                self.flush_final().await;
+            }
             None if stopped => {
                 self.stream.cancel(now_millis(), &mut self.out);
                 self.flush_final().await;
             }
-            // Who comes back hears why there is no more.
-            None if outcome == RunOutcome::ClientGone && self.output.is_logged() => {
-                self.fail(rejection.insert(RejectionKind::RunAbandoned.into())).await;
-            }
             None => {}
         }
-        // What was read and made no event for the client is counted as well.
+        // Counts what was read without an event for the client, too.
         self.record_metrics();
         self.context.record.reader_count = self.output.reader_count();
         self.context.record.close(outcome, rejection.as_ref());
         (self.output, self.context.lifecycle)
     }
 
-    /// Ends the run with the gateway's own error.
-    async fn fail(&mut self, rejection: &Rejection) {
-        self.stream.fail(rejection.kind.code(), rejection.message(), now_millis(), &mut self.out);
-        self.flush_final().await;
+    /// Starts the client's response, which has not begun. Returns whether that is a refusal.
+    fn send_start(&mut self, start_tx: StartSender, rejection: Option<&Rejection>) -> bool {
+        let Some(rejection) = rejection else {
+            // The client reads the end of the run from the stream.
+            let _ = start_tx.send(Ok(()));
+            return false;
+        };
+        if start_tx.is_closed() {
+            return false;
+        }
+        // Before the client is answered, because it may send the request again at once.
+        self.output.forget();
+        let refused = start_tx.send(Err(rejection.clone())).is_ok();
+        if refused && self.context.access.errors == RouteErrorFormat::Http {
+            self.context.record.status = rejection.status();
+        }
+        refused
     }
 
-    /// Says the last words.
+    /// Writes the last events.
     async fn flush_final(&mut self) {
         if self.flush_output().await.is_err() {
-            // A client that left meanwhile misses nothing it could hear; one that comes back does.
+            // A client that has left misses nothing; one that returns reads it from the log.
             self.record_bytes_written(self.out.len());
             let _ = self.output.push(&mut self.out, self.stream.last_frame_number());
         }
     }
 }
 
-/// Where a piece of the agent's body goes.
+/// Translates the pieces of the agent's body.
 struct TranslationSink<'r> {
     stream: &'r mut Stream,
     out: &'r mut Vec<u8>,
     bytes_read: usize,
-    /// how long its translation took
     translate_time: Duration,
     fault: Option<StreamError>,
 }
@@ -458,10 +497,31 @@ struct TranslationSink<'r> {
 impl TranslationSink<'_> {
     fn translate(&mut self, bytes: &[u8]) {
         self.bytes_read += bytes.len();
-        let began = Instant::now();
+        let started_at = Instant::now();
         if let Err(fault) = self.stream.push(bytes, now_millis(), self.out) {
             self.fault = Some(fault);
         }
-        self.translate_time += began.elapsed();
+        self.translate_time += started_at.elapsed();
+    }
+
+    fn has_room(&self) -> bool {
+        self.fault.is_none() && self.out.len() < BATCH && self.stream.ending().is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+
+    fn future_size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
+        size_of::<F>()
+    }
+
+    /// Most runs wait for their agents most of the time.
+    #[test]
+    fn keeps_a_waiting_run_small() {
+        assert!(future_size(RunTask::run) <= 832, "{}", future_size(RunTask::run));
+        assert!(size_of::<RunTask>() <= 3168, "{}", size_of::<RunTask>());
     }
 }

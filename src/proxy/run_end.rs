@@ -1,4 +1,4 @@
-//! How a run comes to its end, and what the client, the log and the metrics hear of that.
+//! The reasons for the end of a run, and what they mean for the client, the log and the metrics.
 
 use super::deadlines::DeadlineKind;
 use super::run_context::RunContext;
@@ -10,33 +10,31 @@ use crate::telemetry::label::RunOutcome;
 use crate::translate::{BudgetLimit, Stream, StreamError};
 use std::time::Duration;
 
-/// How long the rest of an agent's response is read after its terminal event, so that the connection can be used again.
+/// Longest time for reading the rest of a response after the terminal event, to reuse its connection.
 const DISCARD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Most bytes of that rest.
 const DISCARD_LIMIT: usize = 64 << 10;
 
-/// Why waiting for the agent stopped.
+/// Ends the wait for the agent.
 pub(super) enum RunInterrupt {
-    Lost(LogStopReason),
+    Stopped(LogStopReason),
     Cut,
     DeadlineExpired(DeadlineKind),
 }
 
-/// How a run came to its end.
 pub(super) enum RunEndReason {
-    /// the terminal event of the agent has left
+    /// the client has the agent's terminal event
     AgentEnded(RunEnding),
-    /// the gateway had to end it
     Failed(Rejection),
-    /// it got as large or as long as the route lets it
+    /// a limit of the route
     Limited(Rejection),
-    /// the caller's credential has expired
+    /// the caller's credential
     Expired,
     ClientGone,
-    /// nobody came for its events in time
+    /// no client came for the events in time
     Unread,
-    /// its caller stopped it
+    /// by its caller
     Stopped,
     Drained,
 }
@@ -51,7 +49,6 @@ impl From<LogStopReason> for RunEndReason {
 }
 
 impl RunEndReason {
-    /// The end of a run that may not go on.
     pub(super) fn from_deadline(over: DeadlineKind, context: &RunContext) -> RunEndReason {
         match over {
             DeadlineKind::AgentIdle => RunEndReason::Failed(RejectionKind::UpstreamIdle.into()),
@@ -70,13 +67,12 @@ impl RunEndReason {
 
     pub(super) fn from_interrupt(interrupt: RunInterrupt, context: &RunContext) -> RunEndReason {
         match interrupt {
-            RunInterrupt::Lost(lost) => lost.into(),
+            RunInterrupt::Stopped(reason) => reason.into(),
             RunInterrupt::Cut => RunEndReason::Drained,
             RunInterrupt::DeadlineExpired(over) => RunEndReason::from_deadline(over, context),
         }
     }
 
-    /// What was wrong, where something was.
     pub(super) fn failure(&self) -> Option<&Rejection> {
         match self {
             RunEndReason::Failed(rejection) => Some(rejection),
@@ -84,7 +80,7 @@ impl RunEndReason {
         }
     }
 
-    /// The end of a run whose stream cannot be read any further.
+    /// Explains a stream that cannot be read further.
     pub(super) fn from_fault(fault: StreamError, stream: &Stream, context: &RunContext) -> RunEndReason {
         let rejection = match fault {
             StreamError::Truncated => RejectionKind::UpstreamTruncated.into(),
@@ -117,7 +113,7 @@ impl RunEndReason {
         RunEndReason::Failed(rejection)
     }
 
-    /// The same; the log also says why the agent did not go on when it was asked to.
+    /// Adds to the logged cause why reconnecting failed.
     pub(super) fn with_cause(self, failure: Option<Rejection>) -> RunEndReason {
         match (self, failure) {
             (RunEndReason::Failed(rejection), Some(failure)) => {
@@ -130,7 +126,7 @@ impl RunEndReason {
         }
     }
 
-    /// What is counted, and what the gateway has to say for it.
+    /// Returns the counted outcome, and the error that the gateway reports.
     pub(super) fn into_outcome(self) -> (RunOutcome, Option<Rejection>) {
         match self {
             RunEndReason::AgentEnded(RunEnding::Finished) => (RunOutcome::Finished, None),
@@ -151,7 +147,7 @@ fn limit_reached(what: String) -> RunEndReason {
     RunEndReason::Limited(Rejection::from(RejectionKind::RunLimitReached).with_detail(what))
 }
 
-/// Reads the rest of a response whose run has ended, briefly, so that its connection can serve the next run.
+/// Reads the rest of a response after its run, briefly, so that the connection can be reused.
 pub(super) async fn release_session(mut session: Box<Session>, cluster: &Cluster, connector: &Connector) {
     let rest = async {
         let mut left = DISCARD_LIMIT;

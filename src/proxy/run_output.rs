@@ -1,4 +1,4 @@
-//! Whom a run speaks to: the one client that asked for it, or everybody who reads its log.
+//! The output of a run: a pipe to its one client, or a log with any number of readers.
 
 use super::pipe::{self, PipeClosed};
 use super::two_step::ClientPermits;
@@ -6,15 +6,13 @@ use crate::codec::{Framing, sse};
 use crate::replay::{self, LogStopReason};
 use futures_util::FutureExt;
 
-/// Whom a run speaks to.
 pub(super) enum RunOutput {
-    /// the client that asked; without it there is nobody
+    /// to the client that started the run, which ends with it
     Direct(pipe::PipeWriter<ClientPermits>, Framing),
-    /// whoever comes: the run goes on without anybody, for some time
+    /// the run continues without readers for some time
     Logged(Box<LoggedOutput>),
 }
 
-/// What a run with a log holds, until it ends.
 pub(super) struct LoggedOutput {
     pub(crate) writer: replay::LogWriter,
     pub(crate) permits: ClientPermits,
@@ -26,14 +24,13 @@ impl From<PipeClosed> for LogStopReason {
     }
 }
 
-// What waits for a log is boxed: most runs have none, and idle ones shall be small.
+// Waits on a log are boxed: most runs have none, and waiting runs must be small.
 impl RunOutput {
-    /// Whether others may come.
     pub(super) fn is_logged(&self) -> bool {
         matches!(self, RunOutput::Logged(_))
     }
 
-    /// How many streams have read it, if others may come.
+    /// Returns the number of streams that have read the log.
     pub(super) fn reader_count(&self) -> Option<u64> {
         match self {
             RunOutput::Direct(..) => None,
@@ -41,12 +38,12 @@ impl RunOutput {
         }
     }
 
-    /// Whether nobody came in time for a run that is read with a request of its own.
+    /// Returns whether the client of a two-step run did not come in time.
     pub(super) fn is_unread(&self) -> bool {
         matches!(self, RunOutput::Direct(pipe, _) if pipe.is_unread())
     }
 
-    /// Hands all of `frames` over, the last of which has this number, and leaves it empty; waits while nobody takes anything.
+    /// Writes all of `frames` and leaves it empty; `number` is the last frame's. Waits at capacity.
     pub(super) async fn write(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => Ok(pipe.write(frames).await?),
@@ -54,7 +51,7 @@ impl RunOutput {
         }
     }
 
-    /// The same for last words: there will be no time to wait.
+    /// Writes the last frames without waiting.
     pub(super) fn push(&self, frames: &mut Vec<u8>, number: u64) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.push(frames)?,
@@ -63,7 +60,7 @@ impl RunOutput {
         Ok(())
     }
 
-    /// Waits until there is nobody to speak to.
+    /// Waits until the output has no reader left for good.
     pub(super) async fn wait_closed(&self) -> LogStopReason {
         match self {
             RunOutput::Direct(pipe, _) => {
@@ -74,7 +71,7 @@ impl RunOutput {
         }
     }
 
-    /// Gives up whoever has taken nothing for long.
+    /// Disconnects stalled readers. An error ends the run.
     pub(super) fn drop_stalled(&self) -> Result<(), LogStopReason> {
         match self {
             RunOutput::Direct(pipe, _) => pipe.drop_stalled()?,
@@ -83,7 +80,7 @@ impl RunOutput {
         Ok(())
     }
 
-    /// Waits until everybody is given up, if that is the end of the run.
+    /// Disconnects stalled readers until that ends the run.
     pub(super) async fn wait_stalled(&self) -> LogStopReason {
         match self {
             RunOutput::Direct(pipe, _) => {
@@ -97,14 +94,14 @@ impl RunOutput {
         }
     }
 
-    /// Keeps connections alive on which there is nothing to say. A client that was not answered yet (`heard`) has none.
+    /// Sends a keep-alive; a client whose response has not started gets none.
     pub(super) fn send_keep_alive(&self, response_started: bool) {
         match self {
-            // Protobuf has no word for it.
+            // Protobuf has no comment frame.
             RunOutput::Direct(pipe, Framing::Sse) if response_started => {
                 let mut comment = Vec::new();
                 sse::write_comment(&mut comment, "keep-alive");
-                // A client that does not read has bytes waiting; those keep it alive as well.
+                // A client that does not read has unread bytes; those keep its connection alive, too.
                 let _ = pipe.write(&mut comment).now_or_never();
             }
             RunOutput::Direct(..) => {}
@@ -112,7 +109,7 @@ impl RunOutput {
         }
     }
 
-    /// Ends bodies with an error, at once.
+    /// Ends the bodies with an error, at once.
     pub(super) fn abort(&mut self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.abort(),
@@ -120,14 +117,14 @@ impl RunOutput {
         }
     }
 
-    /// The run was refused: whoever comes from now on asks the agent again.
+    /// Discards the log of a run that was refused: the next request calls the agent again.
     pub(super) fn forget(&mut self) {
         if let RunOutput::Logged(any) = self {
             any.writer.forget();
         }
     }
 
-    /// The last word was said. A client that the run is for alone is waited for until it has it.
+    /// Ends the output after the last frame. Waits until a direct client has read it.
     pub(super) async fn finish(self) {
         match self {
             RunOutput::Direct(pipe, _) => pipe.finish().await,

@@ -1,9 +1,8 @@
-//! What is known of a run by its end. It is gathered while the run goes on and said once, whatever becomes of the run: to the
-//! log, the metrics and the collector of traces.
+//! The record of a run: collected while it runs, emitted once to log, metrics and traces.
 //!
 //! ```text
-//!   Due ── close: how it ended ─────────────────────────────────────▶ Said
-//!    ╰──── dropped: the gateway failed, or was ended before the run ──▲
+//!   Pending ── close: the outcome ─────────────────────────────────▶ Emitted
+//!      ╰────── dropped: a panic, or the process ended before the run ──▲
 //! ```
 
 use crate::error::{Rejection, RejectionKind};
@@ -18,47 +17,45 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One run, as the log tells of it.
 pub(super) struct RunRecord {
     pub(crate) route: Arc<str>,
     pub(crate) request_id: String,
     pub(crate) ids: RunIds,
-    /// who asked for the run
     pub(crate) caller: CallerContext,
     pub(crate) started_at: Instant,
     pub(crate) metrics: Arc<RouteMetrics>,
-    /// what its client and its agent speak, as far as that is known
-    pub(crate) dialects: (&'static str, &'static str),
-    /// the upstream that answered last
+    pub(crate) client_dialect: &'static str,
+    /// the detected one, once it is known
+    pub(crate) agent_dialect: &'static str,
+    /// the last one that responded
     pub(crate) upstream: Option<Arc<str>>,
-    /// what its client is answered with
+    /// of the client's response
     pub(crate) status: u16,
     /// from the request to the first event for the client
     pub(crate) first_event: Option<Duration>,
     pub(crate) totals: RunTotals,
-    /// of the agent's events, and for the client
-    pub(crate) bytes: (u64, u64),
-    /// how often its agent's stream went on
+    /// of the agent's events
+    pub(crate) bytes_read: u64,
+    /// for the client
+    pub(crate) bytes_written: u64,
     pub(crate) reconnects: u32,
-    /// how many streams have read it, where it outlives its client
+    /// present if the run outlives its client
     pub(crate) reader_count: Option<u64>,
     pub(crate) state: RunRecordState,
 }
 
-/// The last line of a run.
 pub(super) enum RunRecordState {
-    /// to be said; with it ends the span
+    /// with the span, which ends with the record
     Pending(RequestSpan),
     Emitted,
 }
 
 impl RunRecord {
-    /// The run in lines of the log.
     pub(super) fn log_fields(&self) -> RunInfo<'_> {
         RunInfo { route: &self.route, request_id: &self.request_id, ids: &self.ids }
     }
 
-    /// Says how it ended.
+    /// Emits the record, once.
     pub(super) fn close(&mut self, outcome: RunOutcome, rejection: Option<&Rejection>) {
         let RunRecordState::Pending(trace) = std::mem::replace(&mut self.state, RunRecordState::Emitted) else {
             return;
@@ -66,7 +63,7 @@ impl RunRecord {
         internal_event::RunEnded {
             run: self.log_fields(),
             caller: self.caller.caller(),
-            dialects: self.dialects,
+            dialects: (self.client_dialect, self.agent_dialect),
             upstream: self.upstream.as_deref(),
             status: self.status,
             outcome,
@@ -74,7 +71,7 @@ impl RunRecord {
             first_event: self.first_event,
             duration: self.started_at.elapsed(),
             totals: self.totals,
-            bytes: self.bytes,
+            bytes: (self.bytes_read, self.bytes_written),
             resumed: self.reconnects,
             readers: self.reader_count,
         }
@@ -84,7 +81,7 @@ impl RunRecord {
 
 impl Drop for RunRecord {
     fn drop(&mut self) {
-        // Where the process ends it no longer waits for a run that was not told so in time.
+        // An exiting process does not wait for runs that were not cut in time.
         let (outcome, kind) = match std::thread::panicking() {
             true => (RunOutcome::GatewayError, RejectionKind::Internal),
             false => (RunOutcome::Drained, RejectionKind::Draining),
@@ -110,19 +107,20 @@ mod tests {
             caller: CallerContext::default(),
             started_at: Instant::now(),
             metrics: metrics.route("r", PeerDialect::new(&AG_UI), PeerDialect::new(&HAI)),
-            dialects: ("ag-ui", "hai"),
+            client_dialect: "ag-ui",
+            agent_dialect: "hai",
             upstream: None,
             status: 200,
             first_event: None,
             totals: RunTotals::default(),
-            bytes: (0, 0),
+            bytes_read: 0,
+            bytes_written: 0,
             reconnects: 0,
             reader_count: None,
             state: RunRecordState::Pending(TraceProvider::default().begin(None, arrival)),
         }
     }
 
-    /// However a run ends, it is counted once, and so it has one line.
     #[test]
     fn records_each_run_exactly_once_even_when_dropped() {
         let metrics = Metrics::new().expect("unique names");

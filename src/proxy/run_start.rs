@@ -1,11 +1,11 @@
-//! From a request that has passed the gates to a run of its own, and the head of its answer.
+//! Starts the run of a request that has passed the gates, and returns the head of its response.
 //!
 //! ```text
-//!   admit ─▶ read ─▶ translate ─▶ thread ─▶ seat ─▶ spawn ─▶ heard ─▶ the stream, or where it will be
-//!                        │                (two steps)
-//!                        ╰─▶ a run that goes on without its client, or is kept: it is joined
+//!   admit ─▶ read_body ─▶ rewrite ─▶ claim the thread ─▶ register ─▶ spawn_run ─▶ await_start ─▶ the stream, or its location
+//!                            │                          (two-step)
+//!                            ╰─▶ a run that outlives its client and is kept: join_existing
 //! ```
-//! Every step may refuse. What is held for the run so far is let go with the refusal.
+//! Every step may refuse, which releases what the run holds so far.
 
 use super::deadlines::now_millis;
 use super::gateway::{Gateway, ResponseBody, RouteEntry, full_body};
@@ -16,7 +16,7 @@ use super::pipe::pipe;
 use super::request_body;
 use super::responses;
 use super::resume::{self, ResumeRoutes, RunKeys};
-use super::run::{RunTask, StartResult};
+use super::run::RunTask;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_output::{LoggedOutput, RunOutput};
 use super::run_record::{RunRecord, RunRecordState};
@@ -26,7 +26,8 @@ use crate::codec::sse::SseLimits as FrameLimits;
 use crate::config::header_names::REQUEST_ID;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::error::{Rejection, RejectionKind};
-use crate::guard::{CallerContext, StreamPermit, digest};
+use crate::guard::{CallerContext, StreamPermit};
+use crate::net::digest;
 use crate::replay::{
     ClaimResult, InsertOutcome, NewRun, ReadFrom, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunToken,
     StoredRun,
@@ -51,54 +52,50 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// How long a client of two steps is held for the agent's refusal before it is told that its run has begun. Most
-/// refusals come at once, and are of more use here than as RUN_ERROR in a stream that has to be asked for.
+/// How long a two-step client waits for a refusal before its run is reported as started. Most refusals come at once,
+/// and are more useful here than as RUN_ERROR in a stream that must be requested.
 const START_GRACE: Duration = Duration::from_secs(1);
 
-/// A request that may start a run, as far as its head says.
+/// A request whose head allows a run.
 struct AdmittedRequest {
     run_request: RunRequestHead,
-    /// held, with the next, for as long as the client takes part, which may be longer than this request
+    /// both are held while the client takes part, which may be longer than this request
     permit: RunPermit,
     permits: StreamPermit,
 }
 
-/// Who sent it, and what its head says.
 struct RunRequestHead {
     parts: Parts,
-    /// how the client is told events
+    /// of the client's stream
     framing: Framing,
     caller: CallerContext,
     started_at: Instant,
 }
 
-/// Its body for the agent, and who speaks what.
 struct RewrittenRequest {
     client: PeerDialect,
     agent: PeerDialect,
     request: TranslatedRequest,
 }
 
-/// What a request would become.
 pub(super) struct RunPreview {
     pub(crate) framing: Framing,
-    /// by which sign the client's dialect was told, where the route leaves it open
+    /// the evidence, if the route leaves the client's dialect open
     pub(crate) detected_by: Option<&'static str>,
-    /// who speaks what, and the body for the agent, where there was one
+    /// if there was a body
     pub(crate) translation: Option<(PeerDialect, PeerDialect, TranslatedRequest)>,
 }
 
-/// A run, and what it is answered from.
 struct SpawnedRun {
     task: JoinHandle<()>,
-    start_rx: oneshot::Receiver<StartResult>,
+    start_rx: oneshot::Receiver<Result<(), Rejection>>,
 }
 
 impl Gateway {
-    /// Starts a run and waits for the head of its answer, as long as a client can be left without a byte.
+    /// Starts a run and waits for the start of its response, at most one keep-alive interval.
     ///
     /// # Errors
-    /// Why there is no run, or why the agent did not take it.
+    /// The run was refused by the gateway or by its agent.
     pub(super) async fn start_run(
         &self,
         route: &RouteEntry,
@@ -107,7 +104,7 @@ impl Gateway {
         let (admitted, body) = self.admit(route, request)?;
         let AdmittedRequest { run_request: asker, permit, mut permits } = admitted;
         let body = request_body::read_body(&self.limits, &asker.parts.headers, body).await?;
-        // What has no ids cannot be come back to.
+        // Only SSE has ids to resume from.
         let resumable = route.resumable.as_ref().filter(|_| asker.framing == Framing::Sse);
         let body_key = resumable.map(|_| digest::sha256(&body));
         let rewritten = asker.rewrite(route, body, resumable.is_some())?;
@@ -119,8 +116,8 @@ impl Gateway {
                 return self.join_existing(route, &asker, ids, &kept, resume::reader_start(cursor));
             }
         }
-        // A run that comes to nothing from here on leaves the thread with its caller: what the agent got to see of it is not
-        // known, and who comes back is the caller, or another one who has no business here.
+        // From here on a failed run leaves the thread with its caller: it is unknown what the agent saw of it, and a
+        // retry comes from this caller.
         self.guard.threads.claim(&route.start_match, asker.caller.identity(), &ids.thread_id).await?;
         if route.resumable.is_some() {
             permits = self.guard.acquire_stream(&asker.parts, &route.start_match)?;
@@ -133,7 +130,7 @@ impl Gateway {
         }
     }
 
-    /// Starts a run that is its client's alone.
+    /// Starts a run that ends with its client.
     async fn start_direct(
         &self,
         route: &RouteEntry,
@@ -148,8 +145,8 @@ impl Gateway {
         let SpawnedRun { task: run, start_rx: answered } =
             self.spawn_run(route, run_request, rewritten, None, RunOutput::Direct(writer, framing));
         let Some(seated) = seated else {
-            // An agent that takes its time must not cost the client its connection: after one keep-alive interval the
-            // stream begins, and a refusal that comes later is a RUN_ERROR.
+            // A slow agent must not cost the client its connection: after one keep-alive interval the stream begins,
+            // and a later refusal is a RUN_ERROR.
             self.await_start(route, answered, self.keep_alive).await?;
             reader.attach(version);
             return Ok(responses::event_stream(reader.boxed_unsync(), framing));
@@ -227,7 +224,7 @@ impl Gateway {
         }
         let log = Arc::clone(writer.log());
         let version = run_request.parts.version;
-        // It is there before the run speaks: nothing is missed, and who leaves before the answer has left.
+        // Before the run writes, so that nothing is missed and an early disconnect is noticed.
         let reader = match events {
             Some(_) => None,
             None => Some(log.join(ReadFrom::Start(now_millis()), version == Version::HTTP_2, self.lifecycle.enter())),
@@ -244,7 +241,7 @@ impl Gateway {
         })
     }
 
-    /// The answer to a request for a run that was started already.
+    /// Responds to a request for a run that was started already.
     fn join_existing(
         &self,
         route: &RouteEntry,
@@ -259,11 +256,11 @@ impl Gateway {
         }
     }
 
-    /// Looks at what can be said about a request before its body is read, and gives the body back.
+    /// Checks what the head allows before the body is read.
     fn admit(&self, route: &RouteEntry, request: Request<Incoming>) -> Result<(AdmittedRequest, Incoming), Rejection> {
         let began = Instant::now();
         let framing = check_run_request(route, request.method(), request.headers())?;
-        // First counted, then asked: a request whose body is still on its way is not forgotten by a drain that begins.
+        // Counted before the check: a request whose body is still arriving delays a drain that begins.
         let permit = self.lifecycle.enter();
         if self.lifecycle.phase() == LifecyclePhase::Cut {
             return Err(RejectionKind::Draining.into());
@@ -281,10 +278,10 @@ impl Gateway {
         ))
     }
 
-    /// What a request would become, up to where a run would begin: nothing is counted, held or sent.
+    /// Translates a request without starting, counting or sending anything.
     ///
     /// # Errors
-    /// Why there would be no run.
+    /// The request would be refused.
     pub(super) fn preview_run(
         &self,
         route: &RouteEntry,
@@ -302,7 +299,6 @@ impl Gateway {
         Ok(RunPreview { framing, detected_by: told_by, translation: Some((client, agent, request)) })
     }
 
-    /// Starts the task of the run.
     fn spawn_run(
         &self,
         route: &RouteEntry,
@@ -336,12 +332,14 @@ impl Gateway {
             caller: run_request.caller,
             started_at: run_request.started_at,
             metrics: Arc::clone(&route.metrics),
-            dialects: (client.dialect.name, agent.dialect.name),
+            client_dialect: client.dialect.name,
+            agent_dialect: agent.dialect.name,
             upstream: None,
             status: if route.two_step.is_some() { 202 } else { 200 },
             first_event: None,
             totals: RunTotals::default(),
-            bytes: (0, 0),
+            bytes_read: 0,
+            bytes_written: 0,
             reconnects: 0,
             reader_count: None,
             state: RunRecordState::Pending(trace),
@@ -355,38 +353,38 @@ impl Gateway {
             access: Arc::clone(access),
             record: account,
         };
-        let (answer, answered) = oneshot::channel();
-        let run = tokio::spawn(Box::new(RunTask::new(plan, stream, output, answer)).run(Box::new(question)));
-        SpawnedRun { task: run, start_rx: answered }
+        let (start_tx, start_rx) = oneshot::channel();
+        let run = Box::new(RunTask::new(plan, stream, output)).run(Box::new(question), start_tx);
+        SpawnedRun { task: tokio::spawn(run), start_rx }
     }
 
-    /// The span of a request, which is its run's from now on.
+    /// Takes the request's span, which the run owns from now on.
     fn take_trace(&self, head: &Parts) -> RequestSpan {
         let traced = head.extensions.get::<TraceExtension>().and_then(TraceExtension::take);
-        // No request comes here without one.
+        // Every request has one.
         let arrival =
             RequestAttributes { method: Asking::from_name(head.method.as_str()), route: ("", ""), tls: false };
         traced.unwrap_or_else(|| self.tracing.begin(None, arrival))
     }
 
-    /// Waits for what the agent answers, but no longer than `patience`.
+    /// Waits for the start of the response, at most `wait_limit`.
     async fn await_start(
         &self,
         route: &RouteEntry,
-        mut answered: oneshot::Receiver<StartResult>,
+        mut answered: oneshot::Receiver<Result<(), Rejection>>,
         wait_limit: Duration,
     ) -> Result<(), Rejection> {
         let head = match tokio::time::timeout(wait_limit, &mut answered).await {
             Ok(Ok(head)) => head,
             Ok(Err(_)) => Err(Rejection::from(RejectionKind::Internal).with_cause("the run ended without an answer")),
             Err(_) => {
-                // An answer that came between the time-out and this line was given, so it has to be heard.
+                // The start may have been sent between the timeout and this line.
                 answered.close();
                 answered.try_recv().unwrap_or(Ok(()))
             }
         };
         head.map_err(|rejection| match rejection.kind {
-            // A caller whose credential expired before its stream began is told how to come with a new one.
+            // The challenge tells the caller how to return with a new credential.
             RejectionKind::TokenExpired => {
                 self.guard.authenticator().rejection_for(&route.start_match, AuthMethod::Jwt, AuthReason::Expired)
             }
@@ -395,8 +393,8 @@ impl Gateway {
     }
 }
 
-/// A claim that has no answer yet. Its client may leave before that: then nobody begins the run, and whoever asks for it again
-/// must not be told to wait for it.
+/// Releases a claim whose client disconnected before its result: no run begins, and a later request for it must not
+/// wait.
 struct ClaimGuard<'a>(Option<(&'a Arc<ReplicatedRuns>, &'a RunDescriptor)>);
 
 impl Drop for ClaimGuard<'_> {
@@ -412,7 +410,7 @@ impl RunRequestHead {
         self.parts.headers.get(REQUEST_ID).and_then(|id| id.to_str().ok()).unwrap_or_default()
     }
 
-    /// The body in the agent's words.
+    /// Translates the body for the agent.
     fn rewrite(&self, route: &RouteEntry, body: Bytes, keeping: bool) -> Result<RewrittenRequest, Rejection> {
         let fresh = RunIds::new(&Uuid::now_v7().to_string(), &Uuid::now_v7().to_string());
         let (client, because) = detect_client(route, self.framing, &body);
@@ -427,7 +425,7 @@ impl RunRequestHead {
         Ok(RewrittenRequest { client, agent, request })
     }
 
-    /// The refusal of a body that cannot be taken as it is; one that offers what is not allowed is counted.
+    /// Returns the refusal of a body; a forbidden tool is counted as an authorisation failure.
     fn translation_rejection(&self, route: &RouteEntry, refused: &RequestRefusal) -> Rejection {
         if !refused.is_forbidden_tool {
             return Rejection::from(RejectionKind::InvalidRequest).with_detail(refused.to_string());
@@ -438,7 +436,7 @@ impl RunRequestHead {
     }
 }
 
-/// How the client is told events, where the head of its request is that of one for a run.
+/// Checks the head of a request for a run and returns the client's framing.
 fn check_run_request(route: &RouteEntry, method: &Method, headers: &HeaderMap) -> Result<Framing, Rejection> {
     if *method != Method::POST {
         return Err(RejectionKind::MethodNotAllowed.into());
@@ -450,7 +448,7 @@ fn check_run_request(route: &RouteEntry, method: &Method, headers: &HeaderMap) -
     }
 }
 
-/// What the client of a request speaks, and what it was told by where the route leaves it open.
+/// Returns the client's dialect, and the evidence if it was detected.
 fn detect_client(route: &RouteEntry, framing: Framing, body: &[u8]) -> (PeerDialect, Option<&'static str>) {
     if !route.client.is_auto {
         return (route.client, None);
@@ -459,7 +457,7 @@ fn detect_client(route: &RouteEntry, framing: Framing, body: &[u8]) -> (PeerDial
         Framing::Proto => {
             detect::DetectedDialect { peer: PeerDialect::new(&AG_UI), evidence: "it accepts protobuf (AG-UI 1.0)" }
         }
-        // What is no UTF-8 is refused in a moment.
+        // Invalid UTF-8 is refused by the translation.
         Framing::Sse => detect::detect_request(std::str::from_utf8(body).unwrap_or_default()),
     };
     (found.peer, Some(found.evidence))

@@ -1,10 +1,9 @@
 //! The stack that every request passes, outermost first.
 //!
 //! ```text
-//!   request ─▶ id ─▶ route ─▶ trace ─▶ pages (CORS) ─▶ refusals become answers ─▶ the gates of the guard ─▶ the leaf: a run
+//!   request ─▶ id ─▶ route ─▶ trace ─▶ CORS ─▶ ErrorResponder ─▶ the gates of the guard ─▶ the leaf: a run
 //! ```
-//! What stands here needs to know of HTTP and routes; who may call, how often and how much is decided by the gates, which
-//! [`guard::gates`] lists in the same way.
+//! These layers need HTTP and routes. Policy is in the gates, which [`guard::gates`] lists in the same way.
 
 use super::error_responder::ErrorResponder;
 use super::gateway::{Gateway, ResponseBody};
@@ -23,10 +22,9 @@ use std::sync::Arc;
 use tower::{Service, ServiceBuilder, service_fn};
 use uuid::Uuid;
 
-/// Longest request id that is taken over from a client.
+/// Longest request id that is accepted from a client.
 const REQUEST_ID_LIMIT: usize = 128;
 
-/// The stack in front of the gateway.
 pub(crate) fn stack(
     gateway: Arc<Gateway>,
 ) -> impl Service<
@@ -47,17 +45,17 @@ pub(crate) fn stack(
         async move { gateway.handle_request(request).await }
     });
     ServiceBuilder::new()
-        // An id first, so that everything below, refusals too, is answered and logged with one.
+        // First an id, so that every response and log line below has one, rejections included.
         .map_request(with_request_id)
-        // Then the route: everything below asks what it wants.
+        // Then the route, which everything below depends on.
         .map_request(move |request| with_route(&matching, request))
-        // Then its trace, which has the route in it. Refusals are part of it, too.
+        // Then the trace, which contains the route and covers rejections.
         .map_request(move |request| with_trace(&tracing, request))
-        // Pages: outside of the next, so that they can read refusals as well.
+        // CORS outside of the next layer, so that pages can read rejections.
         .layer_fn(move |inner| CorsService { guard: Arc::clone(&asked), inner })
-        // The one place where a refusal becomes an answer, is logged and counted.
+        // The one place where a rejection becomes a response, is logged and counted.
         .layer_fn(move |inner| ErrorResponder { inner, gateway: Arc::clone(&answering) })
-        // Policy, gate by gate; see there for the order and its reasons.
+        // Policy, gate by gate; the order and its reasons are there.
         .service(guard::gates(&guard, leaf))
 }
 
@@ -75,14 +73,13 @@ fn with_request_id(mut request: Request<Incoming>) -> Request<Incoming> {
     request
 }
 
-/// The request, with its span among its extensions.
 fn with_trace(tracing: &TraceProvider, mut request: Request<Incoming>) -> Request<Incoming> {
     let traced = TraceExtension::new(start_trace(tracing, request.method(), request.headers(), request.extensions()));
     request.extensions_mut().insert(traced);
     request
 }
 
-/// The span of a request, which begins now: part of the client's trace, if it is in one.
+/// Starts the span of a request, in the client's trace if it has one.
 pub(super) fn start_trace(
     tracing: &TraceProvider,
     method: &Method,
@@ -103,7 +100,7 @@ pub(super) fn start_trace(
     tracing.begin(parent.as_ref(), arrival)
 }
 
-/// The request, with what it leads to and a place for who calls among its extensions.
+/// Adds the route's match and an empty caller to the extensions.
 fn with_route(gateway: &Gateway, mut request: Request<Incoming>) -> Request<Incoming> {
     if let Some(matched) = gateway.find(request.uri().path()).map(|found| Arc::clone(found.route_match())) {
         request.extensions_mut().insert(matched);

@@ -1,4 +1,4 @@
-//! Where clients of two steps find their events: a run gets its place before the agent is asked, and a GET takes it there.
+//! Two-step clients: a POST reserves the run before the agent is called, and a GET reads its events.
 
 use super::gateway::{ResponseBody, RouteEntry, full_body};
 use super::lifecycle::{LifecycleWatch, RunPermit};
@@ -21,10 +21,10 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::task::JoinHandle;
 
-/// What is held while a client takes part in a run.
+/// Held while a client takes part in a run.
 pub(super) type ClientPermits = (RunPermit, OpenRunGuard, StreamPermit);
 
-/// Where a route's clients of two steps find their events, and the runs that wait for them there.
+/// The location of a route's two-step events, and the runs that wait there.
 #[derive(Debug)]
 pub(super) struct TwoStepEvents {
     pub(crate) path: PathTemplate,
@@ -32,7 +32,6 @@ pub(super) struct TwoStepEvents {
     reader_timeout: Duration,
 }
 
-/// A run's place among those that wait, and where its client finds it.
 pub(super) struct ReservedRun {
     reservation: RunReservation<PipeReader<ClientPermits>>,
     location: String,
@@ -40,20 +39,20 @@ pub(super) struct ReservedRun {
 }
 
 impl TwoStepEvents {
-    /// The desk of a route, if it has one. Runs that wait at the one before wait here.
+    /// Builds the events of a two-step route; runs that wait at `before` wait here, too.
     pub(super) fn new(route: &config::RouteConfig, before: Option<&TwoStepEvents>) -> Option<Self> {
         let path = route.events_path.clone()?;
         let waiting = before.map(|desk| desk.pending.clone()).unwrap_or_default();
         Some(TwoStepEvents { path, pending: waiting, reader_timeout: route.timeouts.reader })
     }
 
-    /// Where the events of a run are found.
+    /// Returns the path of a run's events.
     ///
     /// # Errors
-    /// Its client could not ask for them.
+    /// The thread's id does not fit into the path.
     pub(super) fn events_path(&self, ids: &RunIds) -> Result<String, Rejection> {
         let thread_id = ids.thread_id.text().unwrap_or_default();
-        // What cannot be asked for again is not begun.
+        // A run whose events could not be requested is not started.
         let own = |path: &String| self.path.thread_id(path).flatten().as_deref() == Some(&*thread_id);
         self.path.fill(&thread_id, "").filter(own).ok_or_else(|| {
             Rejection::from(RejectionKind::InvalidRequest)
@@ -61,10 +60,10 @@ impl TwoStepEvents {
         })
     }
 
-    /// Takes the place of a run.
+    /// Reserves the entry of a run.
     ///
     /// # Errors
-    /// Its client could not ask for it, another run of the thread waits, or too many wait.
+    /// The id does not fit into the path, another run of the thread waits, or too many wait.
     pub(super) fn register(&self, ids: &RunIds) -> Result<ReservedRun, Rejection> {
         let events = self.events_path(ids)?;
         let thread_id = ids.thread_id.text().unwrap_or_default().into_owned();
@@ -74,12 +73,11 @@ impl TwoStepEvents {
 }
 
 impl ReservedRun {
-    /// The answer to the first step.
     pub(super) fn accepted_response(&self, ids: &RunIds) -> Response<ResponseBody> {
         responses::run_accepted(ids, &self.location).map(full_body)
     }
 
-    /// Leaves the run to whoever comes for it in time.
+    /// Offers the run to its client.
     pub(super) fn offer(
         self,
         reader: PipeReader<ClientPermits>,
@@ -96,7 +94,7 @@ impl ReservedRun {
     }
 }
 
-/// What a GET of events may be, where runs end with their clients.
+/// Negotiates a GET of events on a route whose runs end with their clients.
 pub(super) fn check_events_request(
     route: &RouteEntry,
     method: &Method,
@@ -106,24 +104,24 @@ pub(super) fn check_events_request(
         return Err(RejectionKind::EventsMethodNotAllowed.into());
     }
     let framing = negotiation::negotiate(headers, route.client)?;
-    // Silently beginning in the middle would lose what the client has not read.
+    // Starting in the middle silently would lose what the client has not read.
     if headers.get(LAST_EVENT_ID).is_some_and(|id| !id.is_empty()) {
         return Err(RejectionKind::ResumptionUnsupported.into());
     }
     Ok(framing)
 }
 
-/// The second step: the stream of a run that waits for it.
+/// Serves the second step: the stream of a waiting run.
 ///
 /// # Errors
-/// It is no GET, asks for what there is not, or nothing waits there.
+/// The method is not GET, the framing is not available, or no run waits.
 pub(super) fn serve_events(
     route: &RouteEntry,
     thread_id: Option<&str>,
     request: &Request<Incoming>,
 ) -> Result<Response<ResponseBody>, Rejection> {
     let framing = check_events_request(route, request.method(), request.headers())?;
-    // A run that waits is open: it may be read while the gateway drains.
+    // A waiting run is open: it can be read while the gateway drains.
     let waiting = route.two_step.as_ref().map(|desk| &desk.pending);
     let reader = waiting.zip(thread_id).and_then(|(waiting, thread_id)| waiting.take(thread_id));
     let reader = reader.ok_or(RejectionKind::EventsNotFound)?;

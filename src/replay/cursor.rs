@@ -1,20 +1,20 @@
-//! The `id` of an event of a run that is kept: `<token>-<number>`, by which a client says what it has heard.
+//! Event ids of stored runs, `<token>-<number>`: a client resumes after the last id that it received.
 
 use std::fmt;
 
-/// Characters of a token: those of base32 in lower case (RFC 4648, section 6).
+/// The lower-case base32 alphabet (RFC 4648, section 6).
 const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
 
-/// How long a token is: 50 bits.
+/// 10 characters, 50 bits.
 const TOKEN_LENGTH: usize = 10;
 
-/// What tells the events of a run from those of another one, the same ids or not. It is no secret: who may read a run is
-/// decided by who calls.
+/// Distinguishes the events of one run from those of another with the same ids. It is not a secret: the caller's identity
+/// decides who may read a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct RunToken([u8; TOKEN_LENGTH]);
 
 impl RunToken {
-    /// A token from random bits, of which the lower 50 count.
+    /// Makes a token from the lower 50 bits of `random`.
     #[must_use]
     pub(crate) fn new(random: u64) -> RunToken {
         let mut rest = random;
@@ -25,7 +25,6 @@ impl RunToken {
         }))
     }
 
-    /// As it stands in an `id`.
     #[must_use]
     pub(crate) fn as_str(&self) -> &str {
         // The alphabet is ASCII.
@@ -33,17 +32,16 @@ impl RunToken {
     }
 }
 
-/// Which event of which run was heard last.
+/// The last event that a client received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cursor {
-    /// of the run
     pub(crate) token: RunToken,
-    /// of the event, from 1 on; 0 is before the first
+    /// of the event, from 1; 0 is before the first
     pub(crate) number: u64,
 }
 
 impl Cursor {
-    /// Reads a cursor. `None` for what is none of ours: an event's `id` is sent back as it came.
+    /// Parses a cursor; `None` if this gateway did not write it. Clients send an event's `id` back unchanged.
     #[must_use]
     pub(crate) fn parse(text: &str) -> Option<Cursor> {
         let (token, number) = text.split_once('-')?;

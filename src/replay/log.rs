@@ -1,20 +1,20 @@
-//! What one run has said, as its clients got it: written once, read by any number, from wherever each of them is.
+//! One run's events as sent to its clients: written once, read by several readers, each at its own position.
 //!
 //! ```text
-//!            base: a sum of what was        chunks: frames as they left        head
+//!            base: a recap of what was      chunks: frames as they were sent   head
 //!            trimmed from the front         │                                  │
 //!   ─────────────────────────────────────── ├──────────┬──────────┬─────────── ┤
 //!                                                      ▲ a slow reader         ▲ the fastest: it paces the run
 //! ```
-//! The run waits while every reader is far behind, so it goes at the pace of the fastest; one that falls behind what is still
-//! there is cut off, and may come back. Without a reader the run goes free, and what is kept is trimmed: the oldest frames are
-//! folded into a [`Recap`], from which whoever joins later gets its prelude. A sum that is larger than the bound is given up:
-//! then the run goes on for those who listen, and nobody can join any more.
+//! The run waits while every reader is far behind, so the fastest reader sets the pace. A reader that falls behind the oldest
+//! retained frame is cut off, and may reconnect. Without a reader the run is not slowed down. The oldest frames are trimmed
+//! and folded into a [`Recap`], from which later readers get their prelude. A recap above the size limit is discarded: the run
+//! continues for its current readers, and no other can join.
 //!
 //! ```text
 //!   Open ── stop ──▶ Stopping ── end ──▶ Finished
 //!    │ └─────────────── end ────────────────▲
-//!    └─ cut ──▶ Cut (without a last word)
+//!    └─ cut ──▶ Cut (without a final event)
 //! ```
 
 mod mirror;
@@ -25,97 +25,93 @@ mod tests;
 mod writer;
 
 pub(crate) use mirror::{LogMirror, MirrorEvent, MirrorSummary};
-pub(crate) use reader::{JoinError, LogReader, ReadFrom, ReaderCutOff};
+#[cfg(test)]
+pub(super) use reader::ReaderCutOff;
+pub(crate) use reader::{JoinError, LogReader, ReadFrom};
 pub(crate) use reader_slot::ReaderResource;
 pub(crate) use writer::{LogStopReason, LogWriter};
 
 use self::reader_slot::ReaderSlot;
 use super::RunToken;
 use crate::translate::recap::Recap;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::VecDeque;
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// Frames that come after each other share a chunk up to this size, so that small ones cost little.
+/// Consecutive frames share a chunk up to this size, so that small frames cost little.
 const CHUNK_SIZE: usize = 8 << 10;
 
-/// What a chunk takes beside its frames, in bytes.
+/// Memory of a chunk besides its frames, in bytes.
 const CHUNK_OVERHEAD: usize = 64;
 
-/// Most bytes that a reader takes at once.
+/// Most bytes per read.
 const MAX_READ: usize = 64 << 10;
 
-/// Most bytes that a watched reader takes at once, so that it is seen to take something while a large event is on a slow line:
-/// an HTTP/2 frame carries no more by default [RFC 9113 §4.2].
+/// Most bytes per read of a watched reader, so that progress shows while a large event is sent over a slow connection: an
+/// HTTP/2 frame carries no more by default [RFC 9113 §4.2].
 const MAX_WATCHED_READ: usize = 16 << 10;
 
 /// Most readers of one run.
 const MAX_READERS: usize = 16;
 
-/// How a log goes with its readers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LogLimits {
-    /// how many bytes every reader may be behind before the run waits
+    /// the run waits when every reader is this many bytes behind
     pub(crate) max_backlog: usize,
-    /// how many bytes are kept before the oldest are summed up
+    /// the oldest frames are folded when more bytes than this are retained
     pub(crate) max_bytes: usize,
-    /// how long a watched reader may take nothing while something waits for it
+    /// a watched reader that reads nothing for this long while data is waiting is removed
     pub(crate) stall_timeout: Duration,
-    /// how long the run goes on without a reader
+    /// a run without a reader is stopped after this time
     pub(crate) abandon_after: Duration,
 }
 
-/// One run's log.
 #[derive(Debug)]
 pub(crate) struct RunLog {
     token: RunToken,
     limits: LogLimits,
-    /// Locked before `state`, and while what was trimmed is folded: what is joined is whole.
+    /// Locked before `state`, and while trimmed frames are folded, so that a joining reader misses nothing.
     base: Mutex<LogBase>,
     state: Mutex<LogState>,
-    /// for mirrors
+    /// notifies mirrors
     changed: Notify,
 }
 
-/// What is in front of the first chunk.
+/// What precedes the first chunk.
 #[derive(Debug)]
 enum LogBase {
-    /// the sum of it
     Recap(Box<Recap>),
-    /// too much to be kept: nobody can join
+    /// too large to retain: no reader can join
     Discarded,
 }
 
 #[derive(Debug)]
 struct LogState {
     chunks: VecDeque<LogChunk>,
-    /// bytes of the run that were written, so the position behind the last
+    /// the number of bytes written so far
     end_offset: u64,
-    /// the number of the last frame
     last_number: u64,
-    /// what the base takes, as it was when it was last folded
+    /// size of the base when it was last folded
     base_bytes: usize,
     phase: LogPhase,
     readers: Vec<ReaderSlot>,
-    /// how many readers there were
     readers_total: u64,
-    /// from when on nobody listened, if nobody does
+    /// when the last reader left; meaningful without readers
     unread_since: Instant,
-    /// a write that was refused
+    /// a write that waits for readers
     write_waker: Option<Waker>,
-    /// a run that waits for its readers' leaving, or its being stopped
+    /// a run that waits to be abandoned or stopped
     stop_waker: Option<Waker>,
 }
 
-/// Frames that stand together.
+/// Consecutive frames.
 #[derive(Debug)]
 struct LogChunk {
-    /// the position of its first byte in the run
+    /// of its first byte in the run
     offset: u64,
-    /// the number of its first frame
     first_number: u64,
     bytes: Vec<u8>,
 }
@@ -123,20 +119,20 @@ struct LogChunk {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LogPhase {
     Open,
-    /// somebody wants it to end
+    /// a stop was requested
     Stopping,
     Finished,
-    /// without a last word; what was not read by then is dropped
+    /// ended without a final event; unread frames are dropped
     Cut,
 }
 
 impl RunLog {
-    /// A log that begins behind an event, up to which the recap tells everything; 0 where nothing was said yet.
-    pub(super) fn new(token: RunToken, recap: Recap, behind: u64, limits: LogLimits) -> RunLog {
+    /// Creates a log that begins after event number `recap_through`, up to which `recap` has everything; 0 for a new run.
+    pub(super) fn new(token: RunToken, recap: Recap, recap_through: u64, limits: LogLimits) -> RunLog {
         let state = LogState {
             chunks: VecDeque::new(),
             end_offset: 0,
-            last_number: behind,
+            last_number: recap_through,
             base_bytes: recap.byte_size(),
             phase: LogPhase::Open,
             readers: Vec::new(),
@@ -149,59 +145,56 @@ impl RunLog {
         RunLog { token, limits, base, state: Mutex::new(state), changed: Notify::new() }
     }
 
-    /// What its ids begin with.
+    /// Returns the prefix of the run's event ids.
     #[must_use]
     pub(crate) fn token(&self) -> RunToken {
         self.token
     }
 
-    /// Whether the run goes on.
+    /// Returns whether the run is still going.
     #[must_use]
     pub(crate) fn is_open(&self) -> bool {
         matches!(self.state().phase, LogPhase::Open | LogPhase::Stopping)
     }
 
-    /// What is kept of it, in bytes.
     #[must_use]
     pub(crate) fn retained_bytes(&self) -> usize {
         self.state().retained_bytes()
     }
 
-    /// Whether anybody reads it now.
     #[must_use]
     pub(crate) fn has_readers(&self) -> bool {
         !self.state().readers.is_empty()
     }
 
-    /// How many readers there were so far.
+    /// Returns the number of readers so far.
     #[must_use]
     pub(crate) fn readers_total(&self) -> u64 {
         self.state().readers_total
     }
 
-    /// Somebody listens elsewhere: the time that the run goes on alone begins anew.
+    /// Restarts the abandon timer, because the run has a reader on another replica.
     pub(crate) fn reset_abandon_timer(&self) {
-        // Whoever waits for the end of that time looks again when it comes.
+        // A task that waits for the timer checks again when it fires.
         self.state().unread_since = Instant::now();
     }
 
-    /// Up to which event the log only has a sum.
+    /// Returns the number of the last event that is only in the recap.
     #[must_use]
     pub(crate) fn recap_through(&self) -> u64 {
         self.state().first_number() - 1
     }
 
-    /// Waits until the log has an event of that number, or has ended.
+    /// Waits until the log has event `number`, or has ended.
     pub(crate) async fn wait_for_event(&self, number: u64) {
         loop {
-            // Asked for before it is looked, so that what comes in between is not missed.
-            let news = self.changed.notified();
-            let mut news = std::pin::pin!(news);
-            news.as_mut().enable();
+            // Registered before the check, so that no change in between is missed.
+            let mut changed = std::pin::pin!(self.changed.notified());
+            changed.as_mut().enable();
             if self.has_event(number) {
                 return;
             }
-            news.await;
+            changed.await;
         }
     }
 
@@ -210,7 +203,7 @@ impl RunLog {
         state.last_number >= number || matches!(state.phase, LogPhase::Finished | LogPhase::Cut)
     }
 
-    /// Has the run end, if it has not ended.
+    /// Requests the end of the run, unless it has ended.
     pub(crate) fn stop(&self) {
         let mut state = self.state();
         if state.phase == LogPhase::Open {
@@ -222,13 +215,12 @@ impl RunLog {
     }
 
     fn state(&self) -> MutexGuard<'_, LogState> {
-        // Nothing panics while the lock is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     fn base(&self) -> MutexGuard<'_, LogBase> {
-        // The same; a recap that panicked while it was folded is still one that can be asked.
-        self.base.lock().unwrap_or_else(PoisonError::into_inner)
+        // A recap that panicked while it was folded can still be read.
+        self.base.lock()
     }
 }
 
@@ -238,17 +230,17 @@ impl LogState {
         self.base_bytes.saturating_add(frames).saturating_add(self.chunks.len() * CHUNK_OVERHEAD)
     }
 
-    /// The position of the first byte that is still there.
+    /// Returns the position of the first retained byte.
     fn start_offset(&self) -> u64 {
         self.chunks.front().map_or(self.end_offset, |chunk| chunk.offset)
     }
 
-    /// The number of the first frame that is still there, or that comes next.
+    /// Returns the number of the first retained frame, or of the next one to come.
     fn first_number(&self) -> u64 {
         self.chunks.front().map_or(self.last_number + 1, |chunk| chunk.first_number)
     }
 
-    /// The position behind a frame, if what follows it is still there, or comes next.
+    /// Returns the position after frame `number`, if the next frame is retained or yet to come.
     fn offset_after(&self, number: u64) -> Option<u64> {
         if number == self.last_number {
             return Some(self.end_offset);
@@ -262,7 +254,7 @@ impl LogState {
         Some(chunk.offset + frame_ends(&chunk.bytes).take(skipped).last().unwrap_or_default() as u64)
     }
 
-    /// What stands at a position, up to so many bytes.
+    /// Copies at most `most` bytes from position `at`.
     fn copy(&self, at: u64, most: usize) -> Vec<u8> {
         let mut piece = Vec::new();
         let index = self.chunks.partition_point(|chunk| chunk.offset <= at).saturating_sub(1);
@@ -278,7 +270,7 @@ impl LogState {
         piece
     }
 
-    /// Appends frames, the last of which has this number.
+    /// Appends frames, the last of which has number `last`.
     fn append(&mut self, bytes: &[u8], last: u64) {
         let room = |chunk: &&mut LogChunk| chunk.bytes.len() + bytes.len() <= CHUNK_SIZE;
         match self.chunks.back_mut().filter(room) {
@@ -299,7 +291,7 @@ impl LogState {
     }
 }
 
-/// Where each frame ends. No frame has an empty line in it, and no comment is kept.
+/// Iterates over the ends of frames. No frame contains an empty line, and comments are not retained.
 pub(super) fn frame_ends(frames: &[u8]) -> impl Iterator<Item = usize> {
     memchr::memmem::find_iter(frames, b"\n\n").map(|at| at + 2)
 }

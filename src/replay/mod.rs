@@ -1,13 +1,13 @@
-//! Runs that outlive their clients: what each of them said, for whoever comes back.
+//! Replay logs: the events of runs that outlive their client connections, for clients that reconnect.
 //!
 //! ```text
-//!            enter ──▶ Writer ── write, end ──▶ Log ──▶ Reader, as many as come    (the body of an answer)
-//!   Store ──┤                                    │╰───▶ Mirror                     (a copy elsewhere)
-//!            find ───▶ Kept ─────────────────────╯
-//!              ▲ evicted by age, number, bytes, once it has ended
+//!               insert ──▶ LogWriter ── write, finish ──▶ RunLog ──▶ LogReader (a response body), up to 16
+//!   RunStore ──┤                                           │╰──────▶ LogMirror (a copy for other replicas)
+//!               find ────▶ StoredRun ──────────────────────╯
+//!                 ▲ evicted by age, number and bytes, once the run has ended
 //! ```
-//! A [`Log`] has no run in it: whoever holds its [`Writer`] feeds it, and whoever finds it in the [`Store`] reads it. Whose a
-//! run is, is said by the key that it is kept under; who makes the keys decides who may ask.
+//! A [`RunLog`] does not execute the run: the owner of its [`LogWriter`] feeds it, and readers find it in the [`RunStore`].
+//! A run's key includes its caller, so the code that makes the keys decides who may read a run.
 
 mod cursor;
 mod log;
@@ -15,10 +15,7 @@ mod replication;
 mod store;
 
 pub(crate) use cursor::{Cursor, RunToken};
-pub(crate) use log::{
-    JoinError, LogLimits, LogMirror, LogReader, LogStopReason, LogWriter, MirrorEvent, ReadFrom, ReaderCutOff,
-    ReaderResource, RunLog,
-};
+pub(crate) use log::{JoinError, LogReader, LogStopReason, LogWriter, ReadFrom, RunLog};
 pub(crate) use replication::{
     ClaimResult, ReplicaSettings, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, RunLookupError, RunQuery,
 };

@@ -1,14 +1,14 @@
-//! Runs that clients find on any replica: their home copies what they say to Redis, and others follow it there.
+//! Replicated runs: the owner of a run copies its events to Redis, where other replicas follow them for their clients.
 //!
 //! ```text
-//!   home    Log ──▶ Broadcast ── frames, sums, the end ──▶ Redis ──▶ Follower ──▶ Log   another replica, while it has readers
-//!            ▲                                               │           │
-//!            ╰────────── stop, somebody listens ◀────────────┴───────────╯
+//!   owner   RunLog ──▶ RunPublisher ── frames, summaries, end ──▶ Redis ──▶ RunFollower ──▶ RunLog   a replica with readers
+//!            ▲                                                      │           │
+//!            ╰──────────────── stop, follow ◀───────────────────────┴───────────╯
 //! ```
-//! A run waits for nobody here: it is claimed before it begins, so that it begins once, and copied as fast as Redis takes it.
-//! Redis holds, for each run, what it is (a hash), its frames (a stream, whose ids are the numbers of the frames) and a sum of
-//! those that were trimmed; for each process a lease. What is published is only a nudge: who misses one looks a moment later.
-//! A run whose home lost its lease is ended by whoever follows it.
+//! A run is claimed before it begins, so that it begins once, and copied as fast as Redis accepts frames; it never waits for
+//! the copy. Redis holds, for each run, a hash of its properties, a stream of its frames (the entry ids are frame numbers) and
+//! a summary of the trimmed frames; for each process a lease. Published messages only save time: a replica that misses one
+//! finds the change when it polls. Followers end a run whose owner lost its lease.
 
 mod follower;
 mod publisher;
@@ -19,102 +19,95 @@ use super::log::ReaderResource;
 use super::store::{ReplayKey, RunStore, StoredRun};
 use super::{Cursor, RunToken};
 use crate::dialect::{PeerDialect, TextFormat};
-use crate::guard::redis_client::RedisClient;
+use crate::net::redis_client::RedisClient;
 use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
+use parking_lot::{Mutex, MutexGuard};
 use redis::{FromRedisValue, ScriptInvocation};
 use redis_protocol::{RedisKeys, ReplicaMessage};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::{Instant, sleep, timeout};
 
-/// For what no request waits for: a copy may be late.
+/// Deadline of Redis calls outside of requests: a copy may be late.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(1);
 
-/// How often a process says that it lives, and how long that is believed.
+/// How often a process renews its lease.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(1);
 const LEASE_TTL: Duration = Duration::from_secs(5);
 
-/// How long the home of a run may be without a lease before the run is taken for lost: its Redis may just have come back.
+/// A run is lost when its owner has had no lease for this long: Redis may just have come back without it.
 const OWNER_LOST_AFTER: Duration = Duration::from_secs(3);
 
-/// How long a Redis that lost its data gets to hear of all runs again. Until then what it does not know may exist.
+/// Time for all processes to write their runs again after Redis lost its data. Until then a run missing there may exist.
 const SETTLE_TIME: Duration = Duration::from_secs(3);
 
-/// Shortest time for which a run that goes on stays in Redis behind the last word of its home.
+/// Shortest time for which Redis keeps an open run after its owner last wrote.
 const MIN_RUN_TTL: Duration = Duration::from_secs(60);
 
-/// How long who asks to read on waits for what the home has not copied yet.
+/// How long a resuming client waits for events that the owner has not copied yet.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How many runs copy at once, so that all together are not too much for the time of an answer.
+/// Limit of concurrent copies, so that Redis can answer in time.
 const MAX_COPIES: usize = 64;
 
-/// Before something is tried again.
 const RETRY_DELAY: Duration = Duration::from_millis(250);
 
-/// The runs of all replicas.
+/// The runs of all replicas that share this Redis.
 #[derive(Debug)]
 pub(crate) struct ReplicatedRuns {
     store: Arc<RunStore>,
     redis: RedisClient,
     keys: RedisKeys,
     settings: ReplicaSettings,
-    /// how long a request waits
+    /// of Redis calls that a request waits for
     deadline: Duration,
-    /// the runs of this process
     owned_runs: Mutex<HashMap<ReplayKey, Arc<OwnedRun>>>,
-    /// who waits for news of runs of others
+    /// wakes the followers of other replicas' runs
     followed_runs: Mutex<HashMap<ReplayKey, Arc<Notify>>>,
-    /// lets so many runs copy at once: after it was away all want to
+    /// limits concurrent copies: after an outage of Redis every run has something to copy
     copy_permits: Semaphore,
-    /// how often Redis was found to have lost its data, and when it last was
+    /// how often Redis lost its data, and when it last did
     data_losses: watch::Sender<(u64, Option<Instant>)>,
     metrics: ReplayMetrics,
 }
 
-/// What is said about this process.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplicaSettings {
-    /// what it is called among the replicas; another name each time that it is started
+    /// this process's name among the replicas; a new one at each start
     pub(crate) process: RunToken,
-    /// silence after which readers get a comment
+    /// readers get a comment after this much silence
     pub(crate) keep_alive: Duration,
-    /// how long a run is kept behind its end
+    /// how long a run is kept after its end
     pub(crate) age: Duration,
 }
 
-/// What others have to know of a run.
+/// The properties of a run that other replicas need.
 #[derive(Clone, Debug)]
 pub(crate) struct RunDescriptor {
-    /// by which it is found
     pub(crate) run: ReplayKey,
-    /// by which its thread is found
     pub(crate) thread: ReplayKey,
-    /// by which the request is known again that asked for it
+    /// identifies a repeated request
     pub(crate) body: ReplayKey,
-    /// what its events' ids begin with
     pub(crate) token: RunToken,
-    /// what its clients speak
+    /// dialect of its clients
     pub(crate) side: PeerDialect,
-    /// its ids
     pub(crate) ids: RunIds,
 }
 
-/// There is no answer now: it may exist.
+/// Redis did not answer: the run may exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReplicationUnavailable;
 
-/// Why a run cannot be read here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunLookupError {
-    /// there is no answer now: it may exist
+    /// Redis did not answer: the run may exist
     Unavailable,
-    /// it was too large to be kept
+    /// the run was too large to retain
     TooLarge,
 }
 
@@ -124,32 +117,30 @@ impl From<ReplicationUnavailable> for RunLookupError {
     }
 }
 
-/// Whose a run is that is to begin.
+/// The result of claiming a new run for this replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClaimResult {
-    /// of this replica
     Acquired,
-    /// the same run was asked for already, of some replica
+    /// the same request started it already, on some replica
     Duplicate,
-    /// another run has its key, and goes on
+    /// another request's run has the same key and is still going
     Conflict,
-    /// of this replica, which knows of no other: there is no answer now
+    /// Redis did not answer; this replica has no such run
     Unconfirmed,
 }
 
-/// A run that a request is about, as far as it is known here.
+/// A request to read a run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RunQuery {
-    /// by which it is found
     pub(crate) run: ReplayKey,
-    /// what the route's clients speak
+    /// dialect of the route's clients
     pub(crate) side: PeerDialect,
-    /// behind which event somebody wants to read on
+    /// where to resume
     pub(crate) cursor: Option<Cursor>,
 }
 
 impl ReplicatedRuns {
-    /// The runs of `store` and those of the replicas that share this Redis. Nothing is connected to yet; see [`Shared::watch`].
+    /// Shares the runs of `store`. Connects in [`ReplicatedRuns::keep_running`], not here.
     #[must_use]
     pub(crate) fn new(
         store: Arc<RunStore>,
@@ -171,71 +162,70 @@ impl ReplicatedRuns {
         })
     }
 
-    /// Keeps the connection, the lease and the ear open, until the process ends: never returns.
+    /// Keeps the connection, the lease and the subscription alive; never returns.
     pub(crate) async fn keep_running(&self) {
         tokio::join!(self.redis.keep_connected(), self.heartbeat_loop(), self.receive_messages());
     }
 
-    /// The run of a key: one of this replica, or one of another that is followed from now on. Who follows it hears of the
-    /// process's end by `cut`.
+    /// Finds a run of this replica, or follows one of another. `cut` resolves when this process exits, and ends the following.
     ///
     /// # Errors
-    /// Why it cannot be read.
+    /// See [`RunLookupError`].
     pub(crate) async fn find(
         self: &Arc<Self>,
         wanted: RunQuery,
         cut: BoxFuture<'static, ()>,
     ) -> Result<Option<Arc<StoredRun>>, RunLookupError> {
-        let kept = match self.store.find(&wanted.run) {
-            Some(kept) => kept,
+        let stored = match self.store.find(&wanted.run) {
+            Some(stored) => stored,
             None => match self.follow(wanted, cut).await? {
-                Some(kept) => kept,
+                Some(stored) => stored,
                 None => return Ok(None),
             },
         };
-        if let Some(cursor) = wanted.cursor.filter(|cursor| kept.is_remote && cursor.token == kept.log.token()) {
-            // A client may be faster than the copy of what it has heard.
-            let _ = timeout(CATCH_UP_TIMEOUT, kept.log.wait_for_event(cursor.number)).await;
+        if let Some(cursor) = wanted.cursor.filter(|cursor| stored.is_remote && cursor.token == stored.log.token()) {
+            // A client may reconnect here before the events that it received are copied.
+            let _ = timeout(CATCH_UP_TIMEOUT, stored.log.wait_for_event(cursor.number)).await;
         }
-        Ok(Some(kept))
+        Ok(Some(stored))
     }
 
-    /// The last run of a thread, as [`Shared::find`].
+    /// Returns the last run of a thread.
     ///
     /// # Errors
-    /// There may be one.
+    /// Redis did not answer.
     pub(crate) async fn last_of_thread(&self, thread: &ReplayKey) -> Result<Option<ReplayKey>, ReplicationUnavailable> {
         let name = self.keys.last(thread);
-        let asked = self.redis.query(async |mut connection| {
+        let query = self.redis.query(async |mut connection| {
             redis::cmd("GET").arg(name).query_async::<Option<String>>(&mut connection).await
         });
-        let said = timeout(self.deadline, asked).await.ok().and_then(Result::ok);
-        Ok(said.ok_or_else(|| self.count_unavailable())?.as_deref().and_then(redis_protocol::parse_key))
+        let reply = timeout(self.deadline, query).await.ok().and_then(Result::ok);
+        Ok(reply.ok_or_else(|| self.count_unavailable())?.as_deref().and_then(redis_protocol::parse_key))
     }
 
-    /// Has a run of another replica end. `false` where there is none.
+    /// Requests the end of another replica's run. Returns `false` if there is none.
     ///
     /// # Errors
-    /// There may be one.
+    /// Redis did not answer, or lost its data: the run may exist.
     pub(crate) async fn stop(&self, run: &ReplayKey) -> Result<bool, ReplicationUnavailable> {
-        let mut question = redis_protocol::STOP.prepare_invoke();
-        question.key(self.keys.run(run));
-        question.key(self.keys.process(self.process_id()));
-        let (known, home, leased): (bool, String, bool) = self.invoke_in_time(&question).await?;
-        if known && !home.is_empty() {
-            // It finds the same when it looks by itself; this is faster.
-            let _ = self.publish(&home, &ReplicaMessage::Stop(*run)).await;
+        let mut call = redis_protocol::STOP.prepare_invoke();
+        call.key(self.keys.run(run));
+        call.key(self.keys.process(self.process_id()));
+        let (exists, owner, leased): (bool, String, bool) = self.invoke_in_time(&call).await?;
+        if exists && !owner.is_empty() {
+            // The owner also finds the request when it writes next; this is faster.
+            let _ = self.publish(&owner, &ReplicaMessage::Stop(*run)).await;
         }
-        // What it does not know may exist, if it does not know of this process either.
-        if known || (leased && self.is_settled()) { Ok(known) } else { Err(self.count_unavailable()) }
+        // If Redis lacks this process's lease it lost its data, and the run may exist.
+        if exists || (leased && self.is_settled()) { Ok(exists) } else { Err(self.count_unavailable()) }
     }
 
-    /// Takes a run that is to begin for this replica. `messages` are those of its conversation.
+    /// Claims a new run for this replica. `messages` are those of its conversation.
     pub(crate) async fn claim(&self, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
         self.claim_within(self.deadline, descriptor, messages).await
     }
 
-    /// Copies a run of this replica, until its end. `claimed` says what came of its claim; `held` is let go at the end.
+    /// Copies a run of this replica until its end, then drops `resource`.
     pub(crate) fn replicate(
         self: &Arc<Self>,
         descriptor: RunDescriptor,
@@ -243,42 +233,45 @@ impl ReplicatedRuns {
         claimed: ClaimResult,
         resource: impl ReaderResource + 'static,
     ) {
-        let home = Arc::new(OwnedRun::new(Arc::clone(log)));
-        self.owned_runs().insert(descriptor.run, Arc::clone(&home));
-        let task = publisher::RunPublisher::new(Arc::clone(self), descriptor, home);
+        let owned = Arc::new(OwnedRun::new(Arc::clone(log)));
+        self.owned_runs().insert(descriptor.run, Arc::clone(&owned));
+        let task = publisher::RunPublisher::new(Arc::clone(self), descriptor, owned);
         tokio::spawn(async move {
             task.publish_to_end(claimed == ClaimResult::Acquired).await;
             drop(resource);
         });
     }
 
-    /// The run that was claimed does not begin.
+    /// Releases a claimed run that does not begin.
     pub(crate) async fn release(&self, descriptor: &RunDescriptor) {
         let _ = self.record_end(descriptor, "gone", &[]).await;
     }
 
-    /// Says again and again that this process lives.
+    /// Renews this process's lease; never returns.
     async fn heartbeat_loop(&self) {
-        let mut said = false;
+        let mut had_lease = false;
         loop {
-            let mut question = redis_protocol::HEARTBEAT.prepare_invoke();
-            question.key(self.keys.process(self.process_id())).arg(millis(LEASE_TTL));
-            let fresh = self.invoke::<bool>(&question).await;
-            if fresh == Ok(true) && said {
-                // It was gone, with everything else or because nothing was said for long: all look whether they still stand.
-                self.data_losses.send_modify(|(count, when)| (*count, *when) = (*count + 1, Some(Instant::now())));
+            let mut call = redis_protocol::HEARTBEAT.prepare_invoke();
+            call.key(self.keys.process(self.process_id())).arg(millis(LEASE_TTL));
+            let fresh = self.invoke::<bool>(&call).await;
+            if fresh == Ok(true) && had_lease {
+                // The lease expired, or Redis lost its data: every publisher verifies its run.
+                self.data_losses.send_modify(|(count, when)| {
+                    *count += 1;
+                    *when = Some(Instant::now());
+                });
             }
-            said |= fresh.is_ok();
+            had_lease |= fresh.is_ok();
             sleep(HEARTBEAT_INTERVAL).await;
         }
     }
 
-    /// Hears what others have to say to this process.
+    /// Handles the messages of other processes to this one; never returns.
     async fn receive_messages(&self) {
         let channel = self.keys.process(self.process_id());
         loop {
-            if let Ok(mut heard) = self.redis.subscribe(&channel).await {
-                let mut messages = heard.on_message();
+            if let Ok(mut subscription) = self.redis.subscribe(&channel).await {
+                let mut messages = subscription.on_message();
                 while let Some(message) = messages.next().await {
                     self.handle_message(message.get_payload_bytes());
                 }
@@ -295,41 +288,41 @@ impl ReplicatedRuns {
                 }
             }
             Some(ReplicaMessage::Stop(run)) => {
-                let home = self.owned_runs().get(&run).cloned();
-                if let Some(home) = home {
-                    home.log.stop();
+                let owned = self.owned_runs().get(&run).cloned();
+                if let Some(owned) = owned {
+                    owned.log.stop();
                 }
             }
-            Some(ReplicaMessage::Following(run, who)) => {
-                let home = self.owned_runs().get(&run).cloned();
-                if let Some(home) = home {
-                    home.add_follower(who);
+            Some(ReplicaMessage::Following(run, process)) => {
+                let owned = self.owned_runs().get(&run).cloned();
+                if let Some(owned) = owned {
+                    owned.add_follower(process);
                 }
             }
             None => {}
         }
     }
 
-    /// Says something to a process, if it hears.
+    /// Publishes a message to a process.
     async fn publish(&self, process: &str, message: &ReplicaMessage<'_>) -> Result<(), ReplicationUnavailable> {
-        let (channel, message) = (self.keys.process(process), message.to_string());
-        let asked = self.redis.query(async |mut connection| {
+        let channel = self.keys.process(process);
+        let message = message.to_string();
+        let query = self.redis.query(async |mut connection| {
             redis::cmd("PUBLISH").arg(channel).arg(message).query_async::<()>(&mut connection).await
         });
-        asked.await.map_err(|_| self.count_unavailable())
+        query.await.map_err(|_| self.count_unavailable())
     }
 
     async fn claim_within(&self, limit: Duration, descriptor: &RunDescriptor, messages: Option<&str>) -> ClaimResult {
-        let mut over = String::new();
+        let mut replaceable = String::new();
         loop {
-            let mut question = redis_protocol::CLAIM.prepare_invoke();
-            question.key(self.keys.run(&descriptor.run)).key(self.keys.last(&descriptor.thread));
-            question
-                .arg(descriptor.token.as_str())
+            let mut call = redis_protocol::CLAIM.prepare_invoke();
+            call.key(self.keys.run(&descriptor.run)).key(self.keys.last(&descriptor.thread));
+            call.arg(descriptor.token.as_str())
                 .arg(redis_protocol::to_hex(&descriptor.body))
-                .arg(&over)
+                .arg(&replaceable)
                 .arg(millis(self.run_ttl()));
-            question.arg(redis_protocol::to_hex(&descriptor.run));
+            call.arg(redis_protocol::to_hex(&descriptor.run));
             for (field, value) in [
                 ("th", redis_protocol::to_hex(&descriptor.thread)),
                 ("h", self.process_id().to_owned()),
@@ -338,37 +331,37 @@ impl ReplicatedRuns {
                 ("i", descriptor.ids.thread_id.as_str().to_owned()),
                 ("r", descriptor.ids.run_id.as_str().to_owned()),
             ] {
-                question.arg(field).arg(value);
+                call.arg(field).arg(value);
             }
-            question.arg("m").arg(messages.unwrap_or_default());
-            let asked = timeout(limit, self.invoke::<(String, String, String)>(&question)).await;
-            let Ok(Ok((verdict, token, home))) = asked else { return ClaimResult::Unconfirmed };
+            call.arg("m").arg(messages.unwrap_or_default());
+            let reply = timeout(limit, self.invoke::<(String, String, String)>(&call)).await;
+            let Ok(Ok((verdict, token, owner))) = reply else { return ClaimResult::Unconfirmed };
             match verdict.as_str() {
                 "mine" => break,
                 "known" => return ClaimResult::Duplicate,
-                // Of a process that is gone it goes on no longer.
-                _ if over.is_empty() && self.is_alive(&home).await == Ok(false) => over = token,
+                // Without its process the other run is over.
+                _ if replaceable.is_empty() && self.is_alive(&owner).await == Ok(false) => replaceable = token,
                 _ => return ClaimResult::Conflict,
             }
         }
         ClaimResult::Acquired
     }
 
-    /// Whether a process has its lease.
+    /// Returns whether a process has a lease.
     async fn is_alive(&self, process: &str) -> Result<bool, ReplicationUnavailable> {
         let name = self.keys.process(process);
-        let asked = self
+        let query = self
             .redis
             .query(async |mut connection| redis::cmd("EXISTS").arg(name).query_async::<bool>(&mut connection).await);
-        asked.await.map_err(|_| self.count_unavailable())
+        query.await.map_err(|_| self.count_unavailable())
     }
 
-    /// Whether all who live had time to say again what Redis lost, if it lost anything.
+    /// Returns whether all processes had time to write again what Redis lost.
     fn is_settled(&self) -> bool {
         self.data_losses.borrow().1.is_none_or(|when| when.elapsed() >= SETTLE_TIME)
     }
 
-    /// Says how a run ended. Who follows it sees that behind its last event.
+    /// Records the end of a run, which followers read after its last event.
     async fn record_end(
         &self,
         descriptor: &RunDescriptor,
@@ -376,25 +369,24 @@ impl ReplicatedRuns {
         followers: &[String],
     ) -> Result<i64, ReplicationUnavailable> {
         let age = if how == "ended" { self.settings.age } else { LEASE_TTL };
-        let mut question = redis_protocol::END.prepare_invoke();
-        question.key(self.keys.run(&descriptor.run)).key(self.keys.frames(&descriptor.run, descriptor.token));
-        question
-            .arg(descriptor.token.as_str())
+        let mut call = redis_protocol::END.prepare_invoke();
+        call.key(self.keys.run(&descriptor.run)).key(self.keys.frames(&descriptor.run, descriptor.token));
+        call.arg(descriptor.token.as_str())
             .arg(how)
             .arg(millis(age))
             .arg(ReplicaMessage::Updated(descriptor.run).to_string());
         for process in followers {
-            question.arg(self.keys.process(process));
+            call.arg(self.keys.process(process));
         }
-        self.invoke(&question).await
+        self.invoke(&call).await
     }
 
     async fn invoke<T: FromRedisValue>(&self, script: &ScriptInvocation<'_>) -> Result<T, ReplicationUnavailable> {
-        let asked = self.redis.query(async |mut connection| script.invoke_async::<T>(&mut connection).await);
-        asked.await.map_err(|_| self.count_unavailable())
+        let query = self.redis.query(async |mut connection| script.invoke_async::<T>(&mut connection).await);
+        query.await.map_err(|_| self.count_unavailable())
     }
 
-    /// The same, for what a request waits for.
+    /// Invokes a script within a request's deadline.
     async fn invoke_in_time<T: FromRedisValue>(
         &self,
         script: &ScriptInvocation<'_>,
@@ -411,19 +403,17 @@ impl ReplicatedRuns {
         self.settings.process.as_str()
     }
 
-    /// For how long a run stays in Redis without a word of its home.
+    /// Returns how long Redis keeps an open run after its owner last wrote.
     fn run_ttl(&self) -> Duration {
         self.settings.age.max(MIN_RUN_TTL)
     }
 
     fn owned_runs(&self) -> MutexGuard<'_, HashMap<ReplayKey, Arc<OwnedRun>>> {
-        // Nothing panics while the lock is held.
-        self.owned_runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.owned_runs.lock()
     }
 
     fn followed_runs(&self) -> MutexGuard<'_, HashMap<ReplayKey, Arc<Notify>>> {
-        // The same.
-        self.followed_runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.followed_runs.lock()
     }
 }
 

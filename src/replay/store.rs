@@ -1,11 +1,11 @@
-//! The runs that are kept: found by key, bounded in number, bytes and age.
+//! Stores the logs of runs: found by key, bounded in number, bytes and age.
 //!
 //! ```text
-//!   enter ──▶ live ── the writer ends ──▶ ended ── age, runs, bytes, replaced ──▶ gone
-//!              │ it came to nothing, was cut off
-//!              └──────────────▶ gone
+//!   insert ──▶ live ── the writer finishes ──▶ ended ── age, runs, bytes, replaced ──▶ evicted
+//!               │ the run failed to begin, or was cut
+//!               └──────────────▶ removed
 //! ```
-//! Only runs that have ended make room for others. A live one that finds none is not kept, or gives up what was kept of it.
+//! Only ended runs are evicted for others. Without room a live run is not stored, or its log is discarded.
 
 use super::RunToken;
 use super::log::{LogLimits, LogWriter, RunLog};
@@ -15,14 +15,15 @@ use crate::telemetry::label::EvictionReason;
 use crate::telemetry::metric::ReplayMetrics;
 use crate::translate::RunIds;
 use crate::translate::recap::Recap;
+use parking_lot::{Mutex, MutexGuard};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, sleep_until};
 
-/// A digest by which a run, a thread or a body is known again.
+/// A digest that identifies a run, a thread or a request body.
 pub(crate) type ReplayKey = [u8; 32];
 
 /// The runs of this process.
@@ -35,7 +36,6 @@ pub(crate) struct RunStore {
     metrics: ReplayMetrics,
 }
 
-/// How much is kept, and how far readers may be behind.
 #[derive(Clone, Copy, Debug)]
 struct StoreBounds {
     replay: ReplayConfig,
@@ -47,95 +47,83 @@ struct StoredRuns {
     by_key: HashMap<ReplayKey, Arc<StoredRun>>,
     /// the last run of each thread
     last_of_thread: HashMap<ReplayKey, ReplayKey>,
-    /// in the order of their ends, with those that are gone by now
+    /// in the order of their ends; evicted runs stay listed
     ended: VecDeque<(Instant, Weak<StoredRun>)>,
-    /// somebody takes away what is too old
+    /// a task evicts runs past their age
     is_sweeping: bool,
 }
 
-/// A run that is kept.
 #[derive(Debug)]
 pub(crate) struct StoredRun {
     run: ReplayKey,
-    /// whose thread it is in
     pub(crate) thread: ReplayKey,
-    /// what was asked of it
+    /// of the request that started it
     pub(crate) body: ReplayKey,
-    /// what it is called, as far as the log shows that: a client may call it by megabytes, which nobody counts here
+    /// truncated: ids from clients may have megabytes, which are not counted here
     pub(crate) ids: RunIds,
-    /// what it said
     pub(crate) log: Arc<RunLog>,
-    /// whether another replica runs it, or did
+    /// whether another replica owns it, or did
     pub(crate) is_remote: bool,
-    /// what is counted of it
+    /// its share of the bytes in `RunStore::used`
     counted_bytes: AtomicUsize,
 }
 
-/// A run that is to begin.
+/// A run to be stored.
 #[derive(Debug)]
 pub(crate) struct NewRun {
-    /// by which it is found
     pub(crate) run: ReplayKey,
-    /// by which its thread is found
     pub(crate) thread: ReplayKey,
-    /// by which the request is known again that asked for it
+    /// identifies a repeated request
     pub(crate) body: ReplayKey,
-    /// what it is called
     pub(crate) ids: RunIds,
-    /// what its events' ids begin with
     pub(crate) token: RunToken,
-    /// what its conversation held before
+    /// of the conversation before the run
     pub(crate) recap: Recap,
-    /// how long it goes on without a reader
     pub(crate) abandon_after: Duration,
-    /// where another replica has it: up to which event the recap tells it
+    /// for a run of another replica, the last event in the recap
     pub(crate) remote_through: Option<u64>,
 }
 
-/// What came of a run that was to begin.
 #[derive(Debug)]
 pub(crate) enum InsertOutcome {
-    /// it has a place
+    /// the run was stored
     New(LogWriter),
-    /// the same run was asked for already
+    /// the same request started it already
     Existing(Arc<StoredRun>),
-    /// another run has its key, and goes on
+    /// another request's run has the same key and is still going
     Conflict,
-    /// there is no room for it: it may run, and is not kept
+    /// the store has no room: the run may start without being stored
     Full,
 }
 
 impl RunStore {
-    /// An empty store. Readers may be `backlog` bytes behind; a watched one that takes nothing for `patience` is given up.
+    /// Creates an empty store. A run waits when every reader is `backlog` bytes behind; a watched reader that reads nothing for
+    /// `stall_timeout` is removed.
     #[must_use]
     pub(crate) fn new(
         replay: ReplayConfig,
         backlog: usize,
-        patience: Duration,
+        stall_timeout: Duration,
         metrics: ReplayMetrics,
     ) -> Arc<RunStore> {
-        let (runs, used) = (Mutex::default(), AtomicUsize::new(0));
         Arc::new(RunStore {
             bounds: Mutex::new(StoreBounds { replay, backlog }),
-            stall_timeout: patience,
-            runs,
-            used,
+            stall_timeout,
+            runs: Mutex::default(),
+            used: AtomicUsize::new(0),
             metrics,
         })
     }
 
-    /// Other bounds, for a configuration that changed. What is kept beyond them goes as others come; runs that began keep those
-    /// that they began with.
+    /// Applies the bounds of a reloaded configuration. Excess runs are evicted as others come; running logs keep their limits.
     pub(crate) fn set_bounds(&self, replay: ReplayConfig, backlog: usize) {
-        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner) = StoreBounds { replay, backlog };
+        *self.bounds.lock() = StoreBounds { replay, backlog };
     }
 
     fn bounds(&self) -> StoreBounds {
-        // Nothing panics while the lock is held.
-        *self.bounds.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.bounds.lock()
     }
 
-    /// The run of a key.
     #[must_use]
     pub(crate) fn find(&self, run: &ReplayKey) -> Option<Arc<StoredRun>> {
         self.lock_runs().by_key.get(run).cloned()
@@ -148,52 +136,51 @@ impl RunStore {
         runs.by_key.get(runs.last_of_thread.get(thread)?).cloned()
     }
 
-    /// Gives a run a place, unless it has one.
+    /// Stores a run, unless it is stored already.
     pub(crate) fn insert(self: &Arc<Self>, fresh: NewRun) -> InsertOutcome {
-        let NewRun { run, thread, body, ids, token, recap, abandon_after: alone, remote_through: follows } = fresh;
+        let NewRun { run, thread, body, ids, token, recap, abandon_after, remote_through } = fresh;
         let ids = ids.truncated(MAX_TEXT_CHARS);
         let StoreBounds { replay, backlog } = self.bounds();
         let mut runs = self.lock_runs();
-        if let Some(known) = runs.by_key.get(&run) {
-            if known.body == body {
-                return InsertOutcome::Existing(Arc::clone(known));
+        if let Some(existing) = runs.by_key.get(&run) {
+            if existing.body == body {
+                return InsertOutcome::Existing(Arc::clone(existing));
             }
-            if known.log.is_open() {
+            if existing.log.is_open() {
                 return InsertOutcome::Conflict;
             }
-            let known = Arc::clone(known);
-            self.evict(&mut runs, &known, Some(EvictionReason::Replaced));
+            let existing = Arc::clone(existing);
+            self.evict(&mut runs, &existing, Some(EvictionReason::Replaced));
         }
         while runs.by_key.len() >= replay.runs.get() {
             if !self.evict_oldest(&mut runs, EvictionReason::Runs) {
                 return InsertOutcome::Full;
             }
         }
-        let pace = LogLimits {
+        let limits = LogLimits {
             max_backlog: backlog,
             max_bytes: replay.run_bytes,
             stall_timeout: self.stall_timeout,
-            abandon_after: alone,
+            abandon_after,
         };
-        let log = Arc::new(RunLog::new(token, recap, follows.unwrap_or_default(), pace));
-        let (elsewhere, held) = (follows.is_some(), AtomicUsize::new(0));
-        let kept = Arc::new(StoredRun {
+        let log = Arc::new(RunLog::new(token, recap, remote_through.unwrap_or_default(), limits));
+        let stored = Arc::new(StoredRun {
             run,
             thread,
             body,
             ids,
             log: Arc::clone(&log),
-            is_remote: elsewhere,
-            counted_bytes: held,
+            is_remote: remote_through.is_some(),
+            counted_bytes: AtomicUsize::new(0),
         });
-        runs.by_key.insert(run, Arc::clone(&kept));
+        runs.by_key.insert(run, Arc::clone(&stored));
         runs.last_of_thread.insert(thread, run);
         self.metrics.set_runs(runs.by_key.len());
         drop(runs);
-        let place = StoreSlot { store: Arc::clone(self), run: kept };
-        // Whether there is room for what the conversation held is seen with the first event.
-        place.set_bytes(log.retained_bytes());
-        InsertOutcome::New(LogWriter::new(log, Some(place)))
+        let slot = StoreSlot { store: Arc::clone(self), run: stored };
+        // The first event checks whether there is room for these bytes.
+        slot.set_bytes(log.retained_bytes());
+        InsertOutcome::New(LogWriter::new(log, Some(slot)))
     }
 
     fn evict_oldest(&self, runs: &mut StoredRuns, why: EvictionReason) -> bool {
@@ -205,16 +192,16 @@ impl RunStore {
         false
     }
 
-    /// Takes a run away, if it is still there.
-    fn evict(&self, runs: &mut StoredRuns, gone: &Arc<StoredRun>, why: Option<EvictionReason>) -> bool {
-        if !runs.by_key.get(&gone.run).is_some_and(|kept| Arc::ptr_eq(kept, gone)) {
+    /// Removes a run. Returns `false` if it was not stored any more.
+    fn evict(&self, runs: &mut StoredRuns, old: &Arc<StoredRun>, why: Option<EvictionReason>) -> bool {
+        if !runs.by_key.get(&old.run).is_some_and(|stored| Arc::ptr_eq(stored, old)) {
             return false;
         }
-        runs.by_key.remove(&gone.run);
-        if runs.last_of_thread.get(&gone.thread) == Some(&gone.run) {
-            runs.last_of_thread.remove(&gone.thread);
+        runs.by_key.remove(&old.run);
+        if runs.last_of_thread.get(&old.thread) == Some(&old.run) {
+            runs.last_of_thread.remove(&old.thread);
         }
-        self.used.fetch_sub(gone.counted_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+        self.used.fetch_sub(old.counted_bytes.swap(0, Ordering::Relaxed), Ordering::Relaxed);
         self.metrics.set_runs(runs.by_key.len());
         self.metrics.set_bytes(self.used.load(Ordering::Relaxed));
         if let Some(why) = why {
@@ -223,7 +210,7 @@ impl RunStore {
         true
     }
 
-    /// Takes away what ended long ago, and gives when the next will have.
+    /// Evicts runs past their age, and returns when the next one is due.
     fn sweep(&self) -> Option<Instant> {
         let age = self.bounds().replay.age;
         let mut runs = self.lock_runs();
@@ -239,19 +226,18 @@ impl RunStore {
     }
 
     fn lock_runs(&self) -> MutexGuard<'_, StoredRuns> {
-        // Nothing panics while the lock is held.
-        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+        self.runs.lock()
     }
 }
 
-/// Takes away what is too old, for as long as something waits for that.
+/// Evicts runs by age until no ended run is left.
 async fn sweep(store: Weak<RunStore>) {
     while let Some(next) = store.upgrade().and_then(|store| store.sweep()) {
         sleep_until(next).await;
     }
 }
 
-/// The place of a run in its store, held by whoever writes it.
+/// A run's entry in the store, held by its writer.
 #[derive(Debug)]
 pub(super) struct StoreSlot {
     store: Arc<RunStore>,
@@ -272,7 +258,7 @@ impl StoreSlot {
         used
     }
 
-    /// Says what is kept of the run. `false` when there is no room for it, whatever else is taken away.
+    /// Records the run's retained bytes. Returns `false` if they do not fit even after all evictions.
     pub(crate) fn record_bytes(&self, bytes: usize) -> bool {
         let bound = self.store.bounds().replay.bytes;
         if self.set_bytes(bytes) <= bound {
@@ -287,26 +273,26 @@ impl StoreSlot {
         true
     }
 
-    /// Nobody can come back to the run any more, although it goes on.
+    /// Counts a live run whose log was discarded.
     pub(crate) fn record_discarded(&self, why: EvictionReason) {
         self.store.metrics.inc_eviction(why);
     }
 
-    /// The run came to nothing.
+    /// Removes the run without counting an eviction.
     pub(crate) fn remove(self) {
         self.store.evict(&mut self.store.lock_runs(), &self.run, None);
     }
 
-    /// The run has ended: it may make room for others, and will.
+    /// Makes the run evictable, and starts the task that evicts by age.
     pub(crate) fn mark_ended(self) {
-        let StoreSlot { store, run: kept } = self;
+        let StoreSlot { store, run } = self;
         let mut runs = store.lock_runs();
-        runs.ended.push_back((Instant::now(), Arc::downgrade(&kept)));
-        // Outside of a runtime, at the very end of the process, nothing gets old.
+        runs.ended.push_back((Instant::now(), Arc::downgrade(&run)));
+        // Without a runtime the process is exiting.
         let Ok(runtime) = Handle::try_current() else { return };
-        let begins = !std::mem::replace(&mut runs.is_sweeping, true);
+        let was_sweeping = std::mem::replace(&mut runs.is_sweeping, true);
         drop(runs);
-        if begins {
+        if !was_sweeping {
             runtime.spawn(sweep(Arc::downgrade(&store)));
         }
     }

@@ -33,8 +33,9 @@ use super::internal_event::{RequestRejected, RunEnded};
 use super::{Metrics, label::RequestMethod};
 use crate::error::Rejection;
 use http::HeaderValue;
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Where spans go: to a collector, or nowhere.
@@ -209,8 +210,7 @@ impl TraceExtension {
     /// The span, once: whoever takes it ends it.
     #[must_use]
     pub(crate) fn take(&self) -> Option<RequestSpan> {
-        // Nothing panics while the lock is held.
-        self.trace.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.trace.lock().take()
     }
 }
 

@@ -13,7 +13,7 @@ use super::request_refusal::RequestRefusal;
 use crate::codec::json;
 use crate::dialect::PeerDialect;
 use crate::event::input::MessageMembers;
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, RunAgentInput, get};
+use crate::event::{Event, EventType, Field, Json, JsonType, RunAgentInput, find_member, get};
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -72,10 +72,6 @@ fn tool_names(tool: &Json<'_>) -> Option<Vec<(&'static str, String)>> {
     // A name that is no text is none.
     let names: Option<Vec<_>> = names.into_iter().map(|(path, name)| Some((path, name?))).collect();
     names.filter(|names| !names.is_empty())
-}
-
-fn find_member<'m, 'a>(members: &'m [(MemberKey<'a>, Json<'a>)], name: &str) -> Option<&'m Json<'a>> {
-    members.iter().find(|(key, _)| super::carry::is_named(key, name)).map(|(_, value)| value)
 }
 
 /// The calls that these messages hold.

@@ -1,110 +1,63 @@
-//! `*_CHUNK` events for dialects that have none: start, content, end, by the chunk rules of AG-UI
+//! Unfolds `*_CHUNK` events for dialects that have none: start, content, end, by the chunk rules of AG-UI
 //! (`specs/ag-ui-1.0.md` §3.2 "Chunks").
 //!
-//! The piece that says something is marked with the chunk it stands for, so that reading gives the chunk back; the start
-//! and the end that make it legal over there are marked as standing for nothing.
+//! The content event is marked with the chunk it replaces, so that reading restores the chunk; the start and end around it are
+//! marked as additions. [`ChunkLanes`](crate::event::lane::ChunkLanes) keeps a stream per subagent; those dialects have one lane,
+//! so one open stream is enough here.
 
 use super::event_shapes::ABSENT_FIELDS;
-use crate::event::{Event, EventType, Field, Json, MemberKey};
+use crate::codec::json;
+use crate::event::lane::{ChunkStreamKind, ClosedStreams};
+use crate::event::{Event, Field, Json, MemberKey};
 use std::borrow::Cow;
 
-/// An event to write, and what it stands for: `None` for itself, the empty text for nothing.
+/// An event to write, and the type it replaces: `None` for itself, the empty text for an addition.
 pub(super) type UnfoldedEvent<'a> = (Event<'a>, Option<&'static str>);
 
-/// The kinds of chunk, and what each unfolds to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum ChunkType {
-    Text,
-    Reasoning,
-    ToolCall,
-}
-
-/// Chunk streams that are open. One of each kind at the most: another id or kind closes it.
+/// The chunk stream that is open: another id or kind closes it.
 #[derive(Debug, Default)]
 pub(super) struct ChunkUnfolder {
-    open: Option<(ChunkType, Box<str>)>,
-}
-
-impl ChunkType {
-    const fn from_event_type(kind: EventType) -> Option<ChunkType> {
-        match kind {
-            EventType::TextMessageChunk => Some(ChunkType::Text),
-            EventType::ReasoningMessageChunk => Some(ChunkType::Reasoning),
-            EventType::ToolCallChunk => Some(ChunkType::ToolCall),
-            _ => None,
-        }
-    }
-
-    const fn unfolded_parts(self) -> (Field, EventType, EventType, EventType) {
-        match self {
-            ChunkType::Text => (
-                Field::MessageId,
-                EventType::TextMessageStart,
-                EventType::TextMessageContent,
-                EventType::TextMessageEnd,
-            ),
-            ChunkType::Reasoning => (
-                Field::MessageId,
-                EventType::ReasoningMessageStart,
-                EventType::ReasoningMessageContent,
-                EventType::ReasoningMessageEnd,
-            ),
-            ChunkType::ToolCall => {
-                (Field::ToolCallId, EventType::ToolCallStart, EventType::ToolCallArgs, EventType::ToolCallEnd)
-            }
-        }
-    }
-}
-
-/// "Not closed by RAW, ACTIVITY_*, REASONING_ENCRYPTED_VALUE, SUBAGENT_STARTED."
-const fn keeps_chunk_open(kind: EventType) -> bool {
-    matches!(
-        kind,
-        EventType::Raw
-            | EventType::ActivitySnapshot
-            | EventType::ActivityDelta
-            | EventType::ReasoningEncryptedValue
-            | EventType::SubagentStarted
-    )
+    open: Option<(ChunkStreamKind, Box<str>)>,
 }
 
 impl ChunkUnfolder {
-    /// The end of an open chunk stream, when `event` closes it.
+    /// Returns the end of the open chunk stream if `event` closes it.
     pub(crate) fn close_before(&mut self, event: &Event<'_>) -> Option<UnfoldedEvent<'static>> {
-        let (lane, id) = self.open.as_ref()?;
-        let (field, _, _, end) = lane.unfolded_parts();
-        let continues =
-            ChunkType::from_event_type(event.kind) == Some(*lane) && event.text(field).is_none_or(|own| *own == **id);
-        if continues || keeps_chunk_open(event.kind) {
+        let (open_kind, id) = self.open.as_ref()?;
+        let closes = match ChunkStreamKind::from_event(event.kind) {
+            Some(kind) => kind != *open_kind || event.text(kind.id_field()).is_some_and(|own| *own != **id),
+            None => ClosedStreams::by_event(event.kind) != ClosedStreams::None,
+        };
+        if !closes {
             return None;
         }
+        let (end, field) = open_kind.item().closer();
         let closer = Event::new(end).with(field, Json::string(id));
         self.open = None;
         Some((closer, Some("")))
     }
 
-    /// What a chunk unfolds to; the event itself when it is no chunk.
+    /// Unfolds a chunk; returns any other event as it is.
     pub(crate) fn unfold<'a>(&mut self, mut event: Event<'a>) -> (Option<UnfoldedEvent<'static>>, UnfoldedEvent<'a>) {
-        let Some(lane) = ChunkType::from_event_type(event.kind) else {
+        let Some(kind) = ChunkStreamKind::from_event(event.kind) else {
             return (None, (event, None));
         };
-        let (field, start, content, _) = lane.unfolded_parts();
-        let named = event.text(field).map(Cow::into_owned);
-        let id = match (&named, &self.open) {
-            (Some(id), _) => id.clone(),
+        let field = kind.id_field();
+        let id = match (event.owned_text(field), &self.open) {
+            (Some(id), _) => id,
             (None, Some((_, id))) => id.to_string(),
             (None, None) => String::new(),
         };
-        let opener = (self.open.is_none()).then(|| {
-            let mut opener = Event::new(start).with(field, Json::string(&id));
-            for said in [Field::Role, Field::Name, Field::ToolCallName, Field::ParentMessageId] {
-                if let Some(value) = event.get(said) {
-                    opener.set(said, value.clone().into_owned());
+        let opener = self.open.is_none().then(|| {
+            let mut opener = Event::new(kind.item().opener()).with(field, Json::string(&id));
+            for copied in [Field::Role, Field::Name, Field::ToolCallName, Field::ParentMessageId] {
+                if let Some(value) = event.get(copied) {
+                    opener.set(copied, value.clone().into_owned());
                 }
             }
             (opener, Some(""))
         });
-        self.open = Some((lane, id.as_str().into()));
+        self.open = Some((kind, id.as_str().into()));
         let chunk = event.kind.wire();
         let mut absent = Vec::new();
         for (missing, filler) in [(field, Json::string(&id)), (Field::Delta, Json::string(""))] {
@@ -114,9 +67,9 @@ impl ChunkUnfolder {
             }
         }
         if !absent.is_empty() {
-            event.members.push((MemberKey::Other(Cow::Borrowed(ABSENT_FIELDS)), crate::codec::json::to_array(&absent)));
+            event.members.push((MemberKey::Other(Cow::Borrowed(ABSENT_FIELDS)), json::to_array(&absent)));
         }
-        event.kind = content;
+        event.kind = kind.content_event();
         (opener, (event, Some(chunk)))
     }
 }

@@ -13,7 +13,7 @@ use super::carry;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::codec::json;
 use crate::dialect::{CollaborationStep, Dialect, collaboration as words};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, remove};
 use std::collections::HashMap;
 
 /// Note: members of the delta beside its task.
@@ -331,10 +331,6 @@ const fn value_field(kind: EventType) -> Field {
         EventType::ActivityDelta => Field::Patch,
         _ => Field::Content,
     }
-}
-
-fn find_member<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
-    members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value)
 }
 
 /// Ids are the same however their characters are escaped.

@@ -9,14 +9,11 @@ use super::report::TranslationReport;
 use super::{carry, json_patch, message, nested_values, run_error, tool_result_id};
 use crate::codec::json;
 use crate::event::kind::{MemberType, Slot};
-use crate::event::schema::{self, RESULT_CONTENT};
+use crate::event::schema::{self, RESULT_CONTENT, SAFE_INTEGER};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
 
 /// `source` of the RAW event in which an event leaves that cannot be mended.
 const INVALID_SOURCE: &str = "diglot.invalid";
-
-/// Integers beyond this are no integers to a JavaScript client.
-const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// Mends `event`, or wraps it.
 pub(super) fn conform<'a>(mut event: Event<'a>, report: &mut TranslationReport) -> Event<'a> {

@@ -6,7 +6,8 @@ use super::event_parts::OutgoingEvent;
 use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use crate::codec::json;
-use crate::event::{Event, Field, Json, JsonType, MemberKey, Members};
+use crate::event::schema::is_pointer;
+use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, find_member};
 use std::borrow::Cow;
 
 /// Notes: members of operations that were taken out or mended, by position of the operation.
@@ -127,10 +128,6 @@ fn parse_index(key: &MemberKey<'_>) -> Option<usize> {
     }
 }
 
-fn find_member<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
-    members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value)
-}
-
 fn replace_member(members: &mut Members<'_>, name: &str, value: Json<'static>) -> Option<Json<'static>> {
     let (_, old) = members.iter_mut().find(|(key, _)| carry::is_named(key, name))?;
     Some(std::mem::replace(old, value).into_owned())
@@ -158,11 +155,4 @@ fn is_valid_operation(operation: &Json<'_>) -> bool {
             "move" | "copy" => pointer(FROM_MEMBER),
             _ => !from,
         }
-}
-
-/// "A JSON Pointer is a Unicode string containing a sequence of zero or more reference tokens, each prefixed by a '/'"; `~`
-/// stands only in `~0` and `~1` (RFC 6901 §3).
-pub(super) fn is_pointer(text: &str) -> bool {
-    (text.is_empty() || text.starts_with('/'))
-        && text.split('~').skip(1).all(|rest| rest.starts_with('0') || rest.starts_with('1'))
 }

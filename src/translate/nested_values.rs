@@ -10,12 +10,9 @@ use super::event_repair::EventRepair;
 use super::report::TranslationReport;
 use super::{carry, content_parts};
 use crate::codec::json;
-use crate::event::schema::{BINARY, MemberPresence, MemberSchema, ObjectSchema, UnionSchema, ValueSchema};
-use crate::event::{Field, Json, JsonType, MemberKey, Members, set};
+use crate::event::schema::{MemberPresence, MemberSchema, ObjectSchema, UnionSchema, ValueSchema};
+use crate::event::{Field, Json, JsonType, MemberKey, Members, find_member, set};
 use std::borrow::Cow;
-
-/// Integers beyond this are no integers to a JavaScript client.
-const SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
 
 /// The members that hold parts, or their text; and metadata.
 const CONTENT: &str = "content";
@@ -53,28 +50,13 @@ fn check_value(value: &Json<'_>, shape: ValueSchema) -> ClientVerdict {
         }
         (ValueSchema::Union(union), JsonType::Object) => {
             let Some(members) = json::parse_members(value) else { return ClientVerdict::Rejected };
-            return match union_arm(&members, union) {
+            return match union.arm(&members) {
                 Some(record) => check_object(&members, record),
-                None if union.converts_binary
-                    && find_member(&members, union.tag).is_some_and(|tag| tag.is_str(BINARY)) =>
-                {
-                    check_binary(&members)
-                }
+                None if union.is_binary(&members) => check_binary(&members),
                 None => ClientVerdict::Removed,
             };
         }
-        (ValueSchema::Any, _) | (ValueSchema::OpenObject, JsonType::Object) | (ValueSchema::Bool, JsonType::Bool) => {
-            true
-        }
-        (ValueSchema::Present, of) => of != JsonType::Null,
-        (ValueSchema::Str | ValueSchema::TextOrList(_), JsonType::String) => true,
-        (ValueSchema::StringEnum(words), JsonType::String) => value.text().is_some_and(|text| words.contains(&&*text)),
-        (ValueSchema::Integer, JsonType::Number) => is_integer(value, -SAFE_INTEGER),
-        (ValueSchema::Count, JsonType::Number) => is_integer(value, 0.0),
-        (ValueSchema::Pointer, JsonType::String) => {
-            value.text().is_some_and(|text| super::json_patch::is_pointer(&text))
-        }
-        _ => false,
+        _ => shape.matches_leaf(value),
     };
     if kept { ClientVerdict::Accepted } else { ClientVerdict::Rejected }
 }
@@ -114,19 +96,6 @@ fn check_binary(members: &Members<'_>) -> ClientVerdict {
     }
 }
 
-fn is_integer(value: &Json<'_>, least: f64) -> bool {
-    value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=SAFE_INTEGER).contains(&n))
-}
-
-fn find_member<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
-    members.iter().find(|(key, _)| carry::is_named(key, name)).map(|(_, value)| value)
-}
-
-fn union_arm(members: &Members<'_>, union: &'static UnionSchema) -> Option<&'static ObjectSchema> {
-    let tag = find_member(members, union.tag).and_then(Json::text)?;
-    union.arms.iter().find(|(name, _)| *name == tag).map(|(_, record)| *record)
-}
-
 fn member_key(name: &'static str) -> MemberKey<'static> {
     match Field::from_wire(name).filter(|field| field.camel() == name) {
         Some(field) => MemberKey::Known(field),
@@ -140,8 +109,7 @@ pub(super) fn repair_object(
     union: &'static UnionSchema,
     report: &mut TranslationReport,
 ) -> bool {
-    let Some(record) =
-        union_arm(members, union).filter(|record| check_object(members, record) == ClientVerdict::Rejected)
+    let Some(record) = union.arm(members).filter(|record| check_object(members, record) == ClientVerdict::Rejected)
     else {
         return false;
     };

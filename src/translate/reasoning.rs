@@ -128,7 +128,9 @@ pub(super) fn read_reasoning_role(dialect: &Dialect, event: &mut Event<'_>, own:
 
 fn default_role(dialect: &Dialect) -> &'static str {
     let mut words = dialect.value_aliases.iter();
-    words.find(|word| word.canonical == crate::dialect::ASSISTANT).map_or(crate::dialect::ASSISTANT, |word| word.wire)
+    words
+        .find(|word| word.canonical == crate::event::input::ASSISTANT)
+        .map_or(crate::event::input::ASSISTANT, |word| word.wire)
 }
 
 /// The role of thinking as the dialect says it: what was said, or its word for the assistant.

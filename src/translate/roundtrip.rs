@@ -281,7 +281,7 @@ fn compare_object(
     };
     for (key, old) in &said {
         let new = heard.iter().find(|(own, _)| own == key).map(|(_, value)| value);
-        at_step(path, key_name(key), |path| match key {
+        at_step(path, key.name(), |path| match key {
             // Said by whoever writes.
             MemberKey::Known(Field::ProtocolVersion) => {}
             MemberKey::Known(Field::Messages) => compare_list(path, old, new, location, out),
@@ -374,14 +374,7 @@ fn compare_members(
     }
     for (key, value_before) in old {
         let value_after = new.iter().find(|(own, _)| own == key).map(|(_, value)| value);
-        at_step(path, key_name(key), |path| compare_value(path, value_before, value_after, room, out));
-    }
-}
-
-fn key_name<'k>(key: &'k MemberKey<'_>) -> &'k str {
-    match key {
-        MemberKey::Known(field) => field.camel(),
-        MemberKey::Other(name) => name,
+        at_step(path, key.name(), |path| compare_value(path, value_before, value_after, room, out));
     }
 }
 

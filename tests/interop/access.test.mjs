@@ -45,21 +45,21 @@ const clientOf = (path, key) =>
     headers: key ? { Authorization: `Bearer ${key}` } : {},
   });
 
-test("a caller with its key has a run like any other", async () => {
+test("runs a caller that sends its key", async () => {
   const run = await runOnce(clientOf("/http", KEY), "run-1");
   assert.equal(run.types[0], "RUN_STARTED");
   assert.equal(run.types.at(-1), "RUN_FINISHED");
   assert.deepEqual([run.errors, run.warnings], [[], []]);
 });
 
-test("without a key the client is told so by the status", async () => {
+test("answers 401 to a client without a key", async () => {
   await assert.rejects(runOnce(clientOf("/http"), "run-1"), (error) => {
     assert.match(String(error.message), /401/);
     return true;
   });
 });
 
-test("with `errors: run_error` the client is told so by an event that it understands", async () => {
+test("with `errors: run_error`, answers a refused client with a RUN_ERROR event", async () => {
   for (const [key, code] of [
     [undefined, "authentication_required"],
     ["another-key", "invalid_token"],
@@ -71,7 +71,7 @@ test("with `errors: run_error` the client is told so by an event that it underst
   }
 });
 
-test("the third request of two is refused, and says by which limit", async () => {
+test("refuses the third of two allowed requests and names the limit", async () => {
   for (const id of ["run-1", "run-2"]) {
     const run = await runOnce(clientOf("/twice", KEY), id);
     assert.equal(run.types.at(-1), "RUN_FINISHED");
@@ -82,7 +82,7 @@ test("the third request of two is refused, and says by which limit", async () =>
   assert.match(run.errors[0].message, /twice/);
 });
 
-test("no key stands in the log", () => {
+test("logs no key", () => {
   const said = gateway.printed.join("\n");
   assert.match(said, /"subject":"one"/);
   assert.ok(!said.includes(KEY) && !said.includes("another-key") && !said.includes(SHA256), said);

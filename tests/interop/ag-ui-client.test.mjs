@@ -41,7 +41,7 @@ for (const { name, agent, reasoningId = () => undefined, step = STEP, news = "ST
   const pieces = { thinking: 2, text: 3, arguments: 2, ...more.pieces };
   const afterFirstTurn = messagesAfterFirstTurn("run-1", reasoningId("run-1"), { callAlone });
   describe(`@ag-ui/client with ${agent} (${name})`, () => {
-    test("one run gives thinking, text, tool call and state", LIMIT, async () => {
+    test("delivers thinking, text, tool call and state in one run", LIMIT, async () => {
       const client = newClient(demo.url(name));
       const run = await runOnce(client, "run-1");
 
@@ -52,7 +52,7 @@ for (const { name, agent, reasoningId = () => undefined, step = STEP, news = "ST
       assert.deepEqual(client.pendingInterrupts ?? [], []);
     });
 
-    test("the run carries the request's ids, and arrives in the agent's order", LIMIT, async () => {
+    test("keeps the request's ids and the agent's order of events", LIMIT, async () => {
       const { events, types } = await runOnce(newClient(demo.url(name)), "run-1");
 
       const [first, last] = [events[0], events.at(-1)];
@@ -74,7 +74,7 @@ for (const { name, agent, reasoningId = () => undefined, step = STEP, news = "ST
     });
 
     for (const answer of ANSWERS) {
-      test(`the user's answer ${answer.content} is heard in the next run`, LIMIT, async () => {
+      test(`passes the user's answer ${answer.content} to the agent in the next run`, LIMIT, async () => {
         const client = newClient(demo.url(name));
         await runOnce(client, "run-1");
         client.addMessage(toolMessage("run-1", answer.content));

@@ -96,13 +96,13 @@ describe("ag-ui-validate", () => {
   const isExample = ({ name }) => /^hai-to-ag-ui\/(3-3|4-2)-/.test(name);
   const examples = async (dialect) => (await streamsTo(dialect)).filter(isExample);
 
-  test("finds no error in the examples of the HAI specification as they leave", LIMIT, async () => {
+  test("finds no error in the translated examples of the HAI specification", LIMIT, async () => {
     const streams = await examples("ag-ui");
     assert.ok(streams.length >= 8, `only ${streams.length}`);
     assert.deepEqual(errorsOf(await validate(streams)), []);
   });
 
-  test("nor for older clients", LIMIT, async () => {
+  test("finds no error in them as translated for older clients", LIMIT, async () => {
     assert.deepEqual(errorsOf(await validate(await examples("ag-ui-0"))), []);
   });
 
@@ -117,7 +117,7 @@ describe("ag-ui-validate", () => {
     "a run may begin with RUN_ERROR": /AGUI001: First event of the run is RUN_ERROR/,
   };
   for (const dialect of ["ag-ui", "ag-ui-0"]) {
-    test(`finds nothing in the whole corpus that the client would mind, ${dialect}`, LIMIT, async () => {
+    test(`finds nothing in the whole corpus that the client rejects, ${dialect}`, LIMIT, async () => {
       const errors = errorsOf(await validate(await streamsTo(dialect)));
       assert.deepEqual(errors.filter((error) => !Object.values(STRICTER).some((rule) => rule.test(error))), []);
     });

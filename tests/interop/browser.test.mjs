@@ -82,19 +82,19 @@ async function runOn(origin, key) {
   }
 }
 
-test("a page of an origin that is allowed has a run", { timeout: 60_000 }, async () => {
+test("lets a page of an allowed origin run the agent", { timeout: 60_000 }, async () => {
   const { types, failed } = await runOn(pages.known, KEY);
   assert.equal(failed, undefined);
   assert.deepEqual([types[0], types.at(-1)], ["RUN_STARTED", "RUN_FINISHED"]);
 });
 
-test("a page of another origin has none, with the best of keys", { timeout: 60_000 }, async () => {
+test("blocks a page of another origin even with a valid key", { timeout: 60_000 }, async () => {
   const { types, failed } = await runOn(pages.foreign, KEY);
   assert.deepEqual(types, []);
   assert.match(failed, /Failed to fetch/);
 });
 
-test("a refusal can be read by the page, with its request id and challenge", { timeout: 60_000 }, async () => {
+test("lets the page read a refusal, its request id and its challenge", { timeout: 60_000 }, async () => {
   const page = await browser.newPage();
   await page.goto(pages.known);
   const answer = await page.evaluate(async (url) => {

@@ -42,7 +42,7 @@ const ELSEWHERE = {
 /** As many blocks as may say that they are not run, each with its reason. */
 const NOT_RUN = 4;
 
-describe("what the pages print", () => {
+describe("the documentation prints what the commands print", () => {
   for (const [page, languages] of Object.entries(PAGES)) {
     test(page, LIMIT, async (context) => {
       const blocks = blocksOf(page).filter((block) => !block.notRun && (!languages || languages.includes(block.language)));
@@ -55,19 +55,19 @@ describe("what the pages print", () => {
     });
   }
 
-  test("every page is run, or held elsewhere", () => {
+  test("covers every page here or in another test", () => {
     const pages = readdirSync(new URL("../../deploy", import.meta.url)).filter((name) => name.endsWith(".md"));
     const unknown = pages.filter((name) => !(`deploy/${name}` in PAGES || `deploy/${name}` in ELSEWHERE));
     assert.deepEqual(unknown, []);
   });
 
-  test("what differs is seen", () => {
+  test("detects differences in the output", () => {
     const same = (page, output) => difference(page, output) === undefined;
     assert.ok(same("a\n…\nd", "a\nb\n\nc\nd\n") && same('{"a":1,…,"b":"…"}', '{"a":1,"x":[],"b":"y"}') && same("…", ""));
     assert.ok(!same("a", "a\nb") && !same("a\nb", "a") && !same("a.c", "abc") && !same("a\n…\nd", "a\nd\ne"));
   });
 
-  test("few blocks are not run, and they say why", (context) => {
+  test("skips few blocks, each with a reason", (context) => {
     const blocks = Object.keys(PAGES).flatMap(blocksOf).filter((block) => block.notRun);
     for (const { page, line, notRun } of blocks) context.diagnostic(`${page}:${line} is not run: ${notRun}`);
     assert.ok(blocks.length <= NOT_RUN, `${blocks.length} blocks are not run`);

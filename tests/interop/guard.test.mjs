@@ -176,11 +176,11 @@ async function verdict(body, it, seen = () => {}) {
   }
 }
 
-test("the binary is there", () => {
+test("finds the diglot binary", () => {
   assert.match(execFileSync(BINARY, ["--version"], { encoding: "utf8" }), /^diglot /);
 });
 
-test("every stream of the conformance cases is accepted after the run guard", async () => {
+test("the client accepts every conformance stream after the run guard", async () => {
   assert.ok(conformanceCases.length > 140, `only ${conformanceCases.length} streams`);
   const quiet = { warn: console.warn, error: console.error };
   console.warn = console.error = () => {};
@@ -196,7 +196,7 @@ test("every stream of the conformance cases is accepted after the run guard", as
   assert.deepEqual(rejected, []);
 });
 
-test("so are streams that got past the guard once, which the client rejects raw", async () => {
+test("the client accepts guarded streams that once slipped through the guard", async () => {
   const quiet = { warn: console.warn, error: console.error };
   console.warn = console.error = () => {};
   try {
@@ -210,7 +210,7 @@ test("so are streams that got past the guard once, which the client rejects raw"
   }
 });
 
-test("messages of several kinds under one id stay apart, and the next request says the agent's ids", async () => {
+test("separates messages that share an id and restores the agent's ids in the next request", async () => {
   const quiet = { warn: console.warn, error: console.error };
   console.warn = console.error = () => {};
   const it = { id: "collision", stream: COLLIDING };
@@ -233,7 +233,7 @@ test("messages of several kinds under one id stay apart, and the next request sa
   assert.ok(!stdout.includes("diglot"), stdout);
 });
 
-test("the cases are not harmless: the client rejects half of them when nobody guards", async () => {
+test("the client rejects the bad conformance streams without the guard", async () => {
   const quiet = { warn: console.warn, error: console.error };
   console.warn = console.error = () => {};
   try {

@@ -37,7 +37,7 @@ function assertToolCallAndState(client, events) {
 }
 
 describe("HAI client with an AG-UI agent, content=blocks", () => {
-  test("the printed component shows thinking, then text; the tool is called and the state kept", LIMIT, async () => {
+  test("the specification's component shows thinking, then text, calls the tool and keeps the state", LIMIT, async () => {
     const [client, component] = [newClient("ag-ui-agent"), new TaskComponent()];
     const events = await component.onSend(client, firstRun);
 
@@ -53,7 +53,7 @@ describe("HAI client with an AG-UI agent, content=blocks", () => {
   });
 
   for (const answer of ANSWERS) {
-    test(`the user's answer ${answer.content} is heard in the next run`, LIMIT, async () => {
+    test(`passes the user's answer ${answer.content} to the agent in the next run`, LIMIT, async () => {
       const client = newClient("ag-ui-agent");
       await new TaskComponent().onSend(client, firstRun);
       client.messages.push(toolMessage("run-1", answer.content));
@@ -68,7 +68,7 @@ describe("HAI client with an AG-UI agent, content=blocks", () => {
 });
 
 describe("HAI client with an AG-UI agent, content=string", () => {
-  test("the text is plain; the tool is called and the state kept", LIMIT, async () => {
+  test("delivers plain text, calls the tool and keeps the state", LIMIT, async () => {
     const client = newClient("ag-ui-agent-string");
     const events = await client.runAgent(firstRun);
 
@@ -80,7 +80,7 @@ describe("HAI client with an AG-UI agent, content=string", () => {
   });
 
   for (const answer of ANSWERS) {
-    test(`the user's answer ${answer.content} is heard in the next run`, LIMIT, async () => {
+    test(`passes the user's answer ${answer.content} to the agent in the next run`, LIMIT, async () => {
       const client = newClient("ag-ui-agent-string");
       await client.runAgent(firstRun);
       client.messages.push(toolMessage("run-1", answer.content));
@@ -92,7 +92,7 @@ describe("HAI client with an AG-UI agent, content=string", () => {
   }
 });
 
-test("the client itself keeps the examples of the specification as the specification says", () => {
+test("the test client handles the specification's examples as the specification says", () => {
   const client = new HttpAgent({ url: "unused" });
   const component = new TaskComponent();
   client.subscribe({ onBusinessDataEndEvent: (data) => component.updateDialogueMessages(data, component.dialogue.messages) });

@@ -32,7 +32,7 @@ async function heardBy(stream) {
 }
 const activities = (messages) => messages.filter((one) => one.role === "activity").map((one) => [one.id, one.activityType, one.content]);
 
-test("the real client holds each message between agents as an activity", LIMIT, async () => {
+test("the AG-UI client stores each message between agents as an activity", LIMIT, async () => {
   const messages = await heardBy(translate("hai", "ag-ui", golden("hai-to-ag-ui/4-2-collaboration")));
   assert.deepEqual(activities(messages), [
     ["m:collaboration:1", "hai.collaboration", {
@@ -42,7 +42,7 @@ test("the real client holds each message between agents as an activity", LIMIT, 
   ]);
 });
 
-test("the printed ChatAgent: its task is a text under another message id, its text is heard", LIMIT, async () => {
+test("delivers the task of the specification's ChatAgent as an activity and its text as a message", LIMIT, async () => {
   const messages = await heardBy(translate("hai", "ag-ui", golden("hai-to-ag-ui/4-2-chat-agent")));
   assert.deepEqual(activities(messages), [
     ["msgId-001:collaboration:1", "hai.collaboration", { from: "USER", to: "Agent", status: "done", tasks: ["USER"] }],
@@ -50,7 +50,7 @@ test("the printed ChatAgent: its task is a text under another message id, its te
   assert.equal(messages.find((one) => one.id === "msgId-001").content, "你好，世界");
 });
 
-test("the real client holds each block as an activity, and the same blockId replaces", LIMIT, async () => {
+test("the AG-UI client stores each block as an activity and replaces one with the same blockId", LIMIT, async () => {
   const messages = await heardBy(translate("hai", "ag-ui", golden("hai-to-ag-ui/blocks")));
   assert.deepEqual(activities(messages), [
     ["m:block:b", "hai.chart", { points: [] }],
@@ -59,7 +59,7 @@ test("the real client holds each block as an activity, and the same blockId repl
   ]);
 });
 
-test("a HAI client is asked what the run was interrupted for, and its answer resumes the run", LIMIT, () => {
+test("asks a HAI client about each interrupt and resumes the run with its answers", LIMIT, () => {
   const client = new HaiAgent({ url: "unused", initialMessages: [{ id: "u", role: "user", content: "部署" }] });
   eventsOf(translate("ag-ui", "hai", golden("ag-ui-to-hai/interrupt"))).forEach((event) => client.take(event));
   const asked = client.messages.flatMap((one) => one.toolCalls ?? []).filter((call) => call.function.name === "confirmAction");
@@ -77,7 +77,7 @@ test("a HAI client is asked what the run was interrupted for, and its answer res
   assert.deepEqual(input.messages.map((one) => [one.role, (one.toolCalls ?? []).map((call) => call.id)]), [["user", []], ["assistant", ["c"]]]);
 });
 
-test("the printed component shows an activity as a block, and the text of the message that it stands in", LIMIT, () => {
+test("the specification's component shows an activity as a block beside its message's text", LIMIT, () => {
   const [client, component] = [new HaiAgent({ url: "unused" }), new TaskComponent()];
   const update = (data) => component.updateDialogueMessages(data, component.dialogue.messages);
   client.subscribe({ onBusinessDataContentEvent: update, onBusinessDataEndEvent: update });
@@ -95,7 +95,7 @@ for (const [what, ...said] of [
   ["is a chunk without a delta", { type: "TEXT_MESSAGE_CHUNK", messageId: "m", role: "assistant" }],
   ["has an empty piece", { type: "TEXT_MESSAGE_START", messageId: "m", role: "assistant" }, { type: "TEXT_MESSAGE_CONTENT", messageId: "m", delta: "" }, { type: "TEXT_MESSAGE_END", messageId: "m" }],
 ]) {
-  test(`the printed component bears a message of no words that ${what}`, LIMIT, () => {
+  test(`the specification's component accepts an empty message that ${what}`, LIMIT, () => {
     const [client, component] = [new HaiAgent({ url: "unused" }), new TaskComponent()];
     const update = (data) => component.updateDialogueMessages(data, component.dialogue.messages);
     client.subscribe({ onBusinessDataContentEvent: update, onBusinessDataEndEvent: update });

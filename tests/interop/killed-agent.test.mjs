@@ -10,7 +10,7 @@ import { startAgent, startGateway } from "./support/diglot.mjs";
 const PACE_MS = 150;
 
 for (const dialect of ["hai", "ag-ui"]) {
-  test(`a killed ${dialect} agent ends the client's run with an error`, { timeout: 60_000 }, async (t) => {
+  test(`ends the client's run with an error when a ${dialect} agent is killed`, { timeout: 60_000 }, async (t) => {
     const agent = await startAgent(dialect, PACE_MS);
     t.after(() => agent.crash());
     const gateway = await startGateway({ client: "ag-ui", agent: dialect, upstream: agent.url });

@@ -81,28 +81,28 @@ const OTHERWISE = {
   "a patch with an operation of a later version does not apply at all": /^conformance\/state-delta-unknown-op state$/,
 };
 
-test("the corpus is there", () => {
+test("finds the corpus of streams", () => {
   assert.ok(streams.length > 200, `only ${streams.length} streams`);
   assert.ok(new Set(streams.map((it) => it.from.split(":")[0])).size >= 2);
 });
 
-test("the current client accepts `ag-ui`, for every agent", LIMIT, async () => {
+test("the current client accepts `ag-ui` from every agent", LIMIT, async () => {
   assertNone(await refusals("ag-ui", ["1.0.0"]));
 });
 
-test("all nine accept `ag-ui-0`, for every agent", LIMIT, async () => {
+test("all nine clients accept `ag-ui-0` from every agent", LIMIT, async () => {
   assertNone(await refusals("ag-ui-0", VERSIONS));
 });
 
 // Any agent may send what an AG-UI agent sends by mistake.
 for (const from of ["ag-ui-0", "ag-ui-snake", "cloudbase", "social-app", "hai"]) {
-  test(`all accept the conformance cases from an agent of ${from}`, LIMIT, async () => {
+  test(`all clients accept the conformance cases from a ${from} agent`, LIMIT, async () => {
     const said = conformanceStreams(from);
     assertNone([...(await refusals("ag-ui", ["1.0.0"], said)), ...(await refusals("ag-ui-0", VERSIONS, said))]);
   });
 }
 
-test("what they accept shows what the current client shows", LIMIT, async () => {
+test("old clients show what the current client shows", LIMIT, async () => {
   const unneeded = new Set(Object.keys(OTHERWISE));
   const all = await inParallel(streams, async (it) => {
     const current = shown(await hear("1.0.0", await heardAt(it, "ag-ui"), it.client), it.client);
@@ -126,12 +126,12 @@ test("what they accept shows what the current client shows", LIMIT, async () => 
   assertNone([...unneeded]);
 });
 
-test("the older clients are not easily pleased: a quarter of the corpus is refused as it is", LIMIT, async () => {
+test("an old client rejects more than a quarter of the corpus without `ag-ui-0`", LIMIT, async () => {
   const refused = await refusals("ag-ui", ["0.0.35"]);
   assert.ok(refused.length > streams.length / 4, `only ${refused.length} of ${streams.length}`);
 });
 
-describe("each accepts what is pinned to it", () => {
+describe("each old client accepts the stream pinned to its version", () => {
   for (const version of VERSIONS.filter((version) => version !== "1.0.0")) {
     test(version, LIMIT, async () => {
       assertNone(await refusals(`ag-ui-0:pin=${version}`, [version]));

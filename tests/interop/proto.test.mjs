@@ -143,7 +143,7 @@ function before(event) {
   }
 }
 
-test("every event that the schema allows has the bytes of the real encoder", () => {
+test("encodes every event of the schema to the bytes of the reference encoder", () => {
   const total = { same: 0, carried: 0 };
   const left = new Set();
   const take = (stream, what) => {
@@ -177,13 +177,13 @@ const bytes = (it) =>
       }))
     : sse(it.stream ?? []);
 
-test("every stream of the conformance cases has the bytes of the real encoder", () => {
+test("encodes every conformance stream to the bytes of the reference encoder", () => {
   const streams = cases.filter((it) => !it.status && !it.headers && !it.redirect && !["http", "proto"].includes(it.area));
   assert.ok(streams.length > 140, `only ${streams.length} streams`);
   for (const it of streams) compare(bytes(it), it.id);
 });
 
-test("only the order of a map may differ: JavaScript puts names that are numbers first", () => {
+test("differs only in map order, where JavaScript puts numeric names first", () => {
   const text = '{"type":"CUSTOM","name":"n","value":{"b":1,"10":{"c":[],"2":true}}}';
   const body = Buffer.from(sse([START]) + `data: ${text}\n\n` + sse([FINISH]));
   const ours = messages(translate(body, "--format", "proto"))[1];
@@ -225,7 +225,7 @@ const asking = (url, seen) =>
     },
   });
 
-test("the real client runs on the protobuf that it asked for", async () => {
+test("serves protobuf to the AG-UI client that asks for it", async () => {
   const agent = await startAgent("ag-ui", 1);
   const gateway = await startGateway({ client: "ag-ui", agent: "ag-ui", upstream: agent.url });
   try {
@@ -246,7 +246,7 @@ test("the real client runs on the protobuf that it asked for", async () => {
   }
 });
 
-test("an agent that dies is a RUN_ERROR in protobuf", async () => {
+test("sends RUN_ERROR in protobuf when the agent dies", async () => {
   const upstream = await serve(sse([START, { type: "TEXT_MESSAGE_START", messageId: "m", role: "assistant" }]), "text/event-stream");
   const gateway = await startGateway({ client: "ag-ui", agent: "ag-ui", upstream: upstream.url });
   try {
@@ -260,7 +260,7 @@ test("an agent that dies is a RUN_ERROR in protobuf", async () => {
   }
 });
 
-test("an agent that answers protobuf is read, and was not asked for it", async () => {
+test("reads protobuf from an agent without asking for it", async () => {
   for (const it of cases.filter((it) => it.area === "proto")) {
     let accept;
     const upstream = await serve(bytes(it), AGUI_MEDIA_TYPE, (request) => (accept = request.headers.accept));

@@ -65,8 +65,8 @@ async function law(version, name) {
   }
 }
 
-test("a client of 1.0.0 that joins late has what the others have", { timeout: 120_000 }, () => law("1.0.0", "ag-ui/everything"));
+test("a 1.0.0 client that joins late gets what the others have", { timeout: 120_000 }, () => law("1.0.0", "ag-ui/everything"));
 
 for (const version of VERSIONS) {
-  test(`a client of ${version} that joins late has what the others have`, { timeout: 120_000 }, () => law(version, "ag-ui-0/everything"));
+  test(`a ${version} client that joins late gets what the others have`, { timeout: 120_000 }, () => law(version, "ag-ui-0/everything"));
 }

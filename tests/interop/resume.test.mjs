@@ -96,9 +96,9 @@ async function leave(path, runId, events) {
 }
 
 for (const dialect of AGENTS) {
-  describe(`@ag-ui/client comes back to a run of a ${dialect} agent`, () => {
+  describe(`@ag-ui/client rejoins a run of a ${dialect} agent`, () => {
     for (const events of [1, 5, 8, 12, 15]) {
-      test(`behind ${events} events`, LIMIT, async () => {
+      test(`replays the run to a client that left after ${events} events`, LIMIT, async () => {
         const runId = `run-${events}`;
         const whole = new HttpAgent(options(`/${dialect}-whole`));
         await runOnce(whole, runId);
@@ -120,7 +120,7 @@ for (const dialect of AGENTS) {
         }
       });
 
-      test(`with Last-Event-ID, behind ${events} events`, LIMIT, async () => {
+      test(`resumes with Last-Event-ID after ${events} events`, LIMIT, async () => {
         const runId = `mended-${events}`;
         const whole = new HttpAgent(options(`/${dialect}-whole`));
         const heard = await runOnce(whole, runId);
@@ -137,7 +137,7 @@ for (const dialect of AGENTS) {
   });
 }
 
-test("a stopped run finishes as cancelled", LIMIT, async () => {
+test("finishes a stopped run as cancelled", LIMIT, async () => {
   const client = new HttpAgent(options("/hai"));
   let stopped;
   const run = await runOnce(client, "stopped", () => {

@@ -90,7 +90,7 @@ for (const { name, packages, agent, tellsFailures } of PYDANTIC_AI) {
       ["call-confirm", "confirmAction", { action: "预订", importance: "high" }],
     ];
 
-    test("plain text: answer, tool calls with their results, state", LIMIT, async () => {
+    test("plain text: delivers the answer, tool calls with results, and state", LIMIT, async () => {
       const client = newClient(it.string, "北京天气？");
       const events = await client.runAgent(run("run-1"));
 
@@ -106,7 +106,7 @@ for (const { name, packages, agent, tellsFailures } of PYDANTIC_AI) {
     });
 
     // pydantic-ai 2 opens and closes a message without content before each tool call; the component cannot show that.
-    test("blocks: the component of the specification shows thinking, then the answer", LIMIT, async () => {
+    test("blocks: the specification's component shows thinking, then the answer", LIMIT, async () => {
       const [client, component] = [newClient(it.blocks, "北京天气？"), new TaskComponent()];
       assertWholeRun(await component.onSend(client, run("run-1")), "run-1");
 
@@ -135,13 +135,13 @@ for (const { name, packages, agent, tellsFailures } of PYDANTIC_AI) {
     }
 
     const thinks = agent === "ag-ui-0" && "0.0.35 takes no THINKING_* from an older agent either";
-    test("every AG-UI client, old and new, shows the answer, the calls and the state", { ...LIMIT, todo: thinks }, async () => {
+    test("every AG-UI client version shows the answer, the calls and the state", { ...LIMIT, todo: thinks }, async () => {
       const expected = { text: "北京晴，22 度。", calls, state: { city: "北京", days: [1, 2] } };
       const answers = await askedByAll(it.older, "北京天气？");
       assert.deepEqual(answers, Object.fromEntries(VERSIONS.map((version) => [version, expected])));
     });
 
-    test("a tool with a defect ends the run in one error", LIMIT, async () => {
+    test("ends the run in one error when a tool crashes", LIMIT, async () => {
       const client = newClient(it.string, "崩溃");
       const events = await client.runAgent(run("run-1"));
 
@@ -171,7 +171,7 @@ for (const { name, packages, agent, tellsFailures } of PYDANTIC_AI) {
 describe("LangGraph, ag-ui-langgraph 0.0.47", () => {
   const it = behindTheGateway({ script: "langgraph_agent.py", packages: "ag-ui-langgraph-0.0.47", agent: "ag-ui" });
 
-  test("blocks: text around a tool call, its result, steps and state", LIMIT, async () => {
+  test("blocks: delivers text around a tool call, its result, steps and state", LIMIT, async () => {
     const [client, component] = [newClient(it.blocks, "重启？"), new TaskComponent()];
     client.threadId = "thread-blocks";
     const events = await component.onSend(client, run("run-1"));
@@ -186,7 +186,7 @@ describe("LangGraph, ag-ui-langgraph 0.0.47", () => {
     assert.equal(client.messages.find((message) => message.id === "result-lookup")?.content, '{"hosts": 3}');
   });
 
-  test("every AG-UI client, old and new, shows the answer and the calls", LIMIT, async () => {
+  test("every AG-UI client version shows the answer and the calls", LIMIT, async () => {
     const answers = await askedByAll(it.older, "重启？");
     for (const version of VERSIONS) {
       assert.equal(answers[version].text, "我先查一下。查到 3 台主机。", `${version}: ${JSON.stringify(answers[version])}`);
@@ -195,7 +195,7 @@ describe("LangGraph, ag-ui-langgraph 0.0.47", () => {
     }
   });
 
-  test("its interrupt is a tool call that the user answers, and the graph goes on", LIMIT, async () => {
+  test("turns an interrupt into a tool call and resumes the graph with the user's answer", LIMIT, async () => {
     const client = newClient(it.string, "重启？");
     client.threadId = "thread-interrupt";
     await client.runAgent(run("run-1"));

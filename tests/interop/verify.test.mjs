@@ -59,7 +59,7 @@ async function quietly(inner) {
   }
 }
 
-test("every plain stream of the conformance cases has the client's verdict", () => {
+test("gives the client's verdict on every plain conformance stream", () => {
   const plain = cases.filter(isPlain);
   assert.ok(plain.length > 140, `only ${plain.length} streams`);
   const different = [];
@@ -72,7 +72,7 @@ test("every plain stream of the conformance cases has the client's verdict", () 
 
 const sse = (events) => Buffer.from(events.map((event) => `data: ${JSON.stringify(event)}\n\n`).join(""));
 
-test("legal streams of every kind have no violation, and the client takes them", () =>
+test("finds no violation in legal streams, which the client accepts", () =>
   quietly(async () => {
     for (const events of LEGAL) {
       const body = sse(events);
@@ -82,7 +82,7 @@ test("legal streams of every kind have no violation, and the client takes them",
     }
   }));
 
-test(`${COUNT} streams that nobody wrote have the client's verdict (seed ${SEED})`, () =>
+test(`gives the client's verdict on ${COUNT} random streams (seed ${SEED})`, () =>
   quietly(async () => {
     const random = generator(SEED);
     const different = [];
@@ -98,7 +98,7 @@ test(`${COUNT} streams that nobody wrote have the client's verdict (seed ${SEED}
     assert.ok(bad > COUNT / 4 && bad < (COUNT * 9) / 10, `${bad} of ${COUNT} are rejected`);
   }));
 
-test("walks along the rules of order and ownership have the client's verdict", () =>
+test("gives the client's verdict on random walks along the order and ownership rules", () =>
   quietly(async () => {
     const random = generator(SEED);
     const accepts = async (events) => !(await rejected(sse(events)));

@@ -4,11 +4,9 @@ use super::table::{self, AbsentField, FieldRow, FieldType, JsonLocation, Message
 use super::value::{unescape, write_struct, write_value};
 use super::{CARRY_KEY, EXACT_TEXT_KEY, FRAME_LIMIT, HEADER_LEN, PARTS_ROLES, allows_content, wire};
 use crate::codec::json;
-use crate::event::{EventType, Field, Json, JsonType, Member, MemberKey};
+use crate::event::schema::SAFE_INTEGER;
+use crate::event::{EventType, Field, Json, JsonType, Member, find_member};
 use std::fmt;
-
-/// Integers beyond this are none to a JavaScript client.
-const SAFE_INTEGER: i64 = (1 << 53) - 1;
 
 /// `type` of the content part that AG-UI 1.0 has no more.
 const BINARY_PART: &str = "binary";
@@ -54,7 +52,7 @@ pub(crate) fn encode_frame(
         object.string_member(json::TYPE, kind.wire());
         members.iter().for_each(|member| object.copy_member(member, false));
     });
-    let metadata = members.iter().find(|member| is_named(member, Field::Metadata.camel())).map(|(_, value)| value);
+    let metadata = find_member(members, Field::Metadata.camel());
     write_event(out, kind, members, Some(&embed_exact_text(metadata, &text)));
     if finish_frame(out, start).is_ok() {
         return Ok(WireFidelity::Carried);
@@ -84,7 +82,7 @@ fn embed_exact_text(metadata: Option<&Json<'_>>, text: &Json<'_>) -> Json<'stati
     let others = |value: Option<&Json<'_>>, name: &str| {
         let members = value.and_then(json::parse_members).unwrap_or_default();
         let mut all = crate::event::into_owned_members(members);
-        let at = all.iter().position(|member| is_named(member, name));
+        let at = all.iter().position(|(key, _)| key.name() == name);
         let taken = at.map(|at| all.remove(at).1);
         (all, taken)
     };
@@ -109,18 +107,9 @@ fn has_exact_text(metadata: &Json<'_>) -> bool {
 
 /// The text that `metadata` carry: the member `json` of their member `diglot`.
 pub(super) fn exact_text(metadata: &Json<'_>) -> Option<Json<'static>> {
-    let member = |value: &Json<'_>, name: &str| {
-        let (_, value) = json::parse_members(value)?.into_iter().find(|member| is_named(member, name))?;
-        Some(value.into_owned())
-    };
-    member(&member(metadata, CARRY_KEY)?, EXACT_TEXT_KEY)
-}
-
-fn is_named((key, _): &Member<'_>, name: &str) -> bool {
-    match key {
-        MemberKey::Known(field) => field.camel() == name,
-        MemberKey::Other(own) => own == name,
-    }
+    let members = json::parse_members(metadata)?;
+    let carried = json::parse_members(find_member(&members, CARRY_KEY)?)?;
+    find_member(&carried, EXACT_TEXT_KEY).cloned().map(Json::into_owned)
 }
 
 /// Appends a frame whose length is not known yet. `metadata` stand in place of the event's own. `true` when the reader
@@ -146,8 +135,8 @@ fn write_event(out: &mut Vec<u8>, kind: EventType, members: &[Member<'_>], metad
     wire::end_message(out, base);
     let mut writer = ProtoWriter { out, exact, rejected: false };
     taken += writer.write_rows(entry.rows, members);
-    let said = members.iter().find(|member| is_named(member, Field::Metadata.camel()));
-    let exact = writer.exact && taken == members.len() && !said.is_some_and(|(_, metadata)| has_exact_text(metadata));
+    let own_metadata = find_member(members, Field::Metadata.camel());
+    let exact = writer.exact && taken == members.len() && !own_metadata.is_some_and(has_exact_text);
     wire::end_message(out, envelope);
     exact
 }
@@ -171,7 +160,7 @@ struct OutcomeParts<'m> {
 impl<'m> OutcomeParts<'m> {
     fn parse(value: &'m Json<'_>) -> Option<Self> {
         let members = json::parse_members(value)?;
-        let (_, word) = members.iter().find(|member| is_named(member, json::TYPE))?;
+        let word = find_member(&members, json::TYPE)?;
         let (word, exact) = match word.json_type() {
             JsonType::String => unescape(word.as_str()),
             _ => return None,
@@ -184,9 +173,9 @@ impl<'m> OutcomeParts<'m> {
 impl ProtoWriter<'_> {
     /// Writes what the rows say of `members` and returns how many of the members that is.
     fn write_rows(&mut self, rows: &[FieldRow], members: &[Member<'_>]) -> usize {
-        let outcome = members.iter().find(|member| is_named(member, Field::Outcome.camel()));
+        let outcome = find_member(members, Field::Outcome.camel());
         let splits = rows.iter().any(|row| row.location == JsonLocation::OutcomeType);
-        let mut outcome = outcome.filter(|_| splits).and_then(|(_, value)| OutcomeParts::parse(value));
+        let mut outcome = outcome.filter(|_| splits).and_then(OutcomeParts::parse);
         let mut taken = 0;
         for row in rows {
             taken += usize::from(self.write_row(row, members, outcome.as_mut()));
@@ -199,11 +188,11 @@ impl ProtoWriter<'_> {
     fn write_row(&mut self, row: &FieldRow, members: &[Member<'_>], outcome: Option<&mut OutcomeParts<'_>>) -> bool {
         match row.location {
             JsonLocation::Member(name) => {
-                let value = members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
+                let value = find_member(members, name);
                 self.write_field(row, value)
             }
             JsonLocation::Content => {
-                let named = |name: &str| members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
+                let named = |name: &str| find_member(members, name);
                 let role = named(Field::Role.camel()).and_then(Json::text).unwrap_or_default();
                 let is_list = matches!(row.field_type, FieldType::Repeated(_));
                 let absent = if PARTS_ROLES.contains(&&*role) { AbsentField::DefaultValue } else { row.when_absent };
@@ -223,7 +212,7 @@ impl ProtoWriter<'_> {
             }),
             JsonLocation::OutcomeList { name, outcome_type: of } => {
                 if let Some(outcome) = outcome.filter(|outcome| outcome.type_value == of) {
-                    let value = outcome.members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
+                    let value = find_member(&outcome.members, name);
                     let taken = self.write_field(row, value);
                     outcome.written_members += usize::from(taken);
                 }
@@ -311,7 +300,7 @@ impl ProtoWriter<'_> {
         match shape.body {
             MessageBody::Rows(rows) => self.exact &= self.write_rows(rows, &members) == members.len(),
             MessageBody::OneOf(arms) => {
-                let word = members.iter().find(|member| is_named(member, json::TYPE)).map(|(_, word)| word);
+                let word = find_member(&members, json::TYPE);
                 match arms.iter().find(|arm| word.is_some_and(|word| word.is_str(arm.type_value))) {
                     Some(arm) => {
                         let inner = wire::begin_message(self.out, arm.number, value.as_str().len());
@@ -335,7 +324,7 @@ impl ProtoWriter<'_> {
 
 /// The part `binary` of AG-UI 0.x as the document that the real encoder makes of it [`toProtoContentPart`].
 fn convert_binary_part(members: &[Member<'_>]) -> Option<Json<'static>> {
-    let named = |name: &str| members.iter().find(|member| is_named(member, name)).map(|(_, value)| value);
+    let named = |name: &str| find_member(members, name);
     let said = |name: &str| named(name).filter(|value| !value.is_str("") && !value.is_null());
     if !named(json::TYPE)?.is_str(BINARY_PART) {
         return None;

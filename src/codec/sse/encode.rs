@@ -7,13 +7,6 @@
 use std::fmt;
 use std::io::Write as _;
 
-/// A frame that [`begin`] opened and [`end`] has to close; owns the place where its data begins.
-#[derive(Debug)]
-#[must_use = "an opened frame has to be closed with `end`"]
-pub(crate) struct OpenFrame {
-    data_start: usize,
-}
-
 /// Why an id or an event name cannot be written. Nothing was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum InvalidSseField {
@@ -87,24 +80,6 @@ pub(crate) fn write_id(out: &mut Vec<u8>, token: &str, number: u64) {
     debug_assert!(is_single_line(token), "the token of an id does not fit a line");
     // Writing into memory cannot fail.
     let _ = writeln!(out, "id: {token}-{number}");
-}
-
-/// Opens a frame whose data the caller appends itself: UTF-8 that holds no LF and no CR, such as
-/// JSON written without indentation. [`end`] closes it.
-pub(crate) fn begin_frame(out: &mut Vec<u8>) -> OpenFrame {
-    out.extend_from_slice(b"data: ");
-    OpenFrame { data_start: out.len() }
-}
-
-/// Closes the frame that [`begin`] opened in the same `out`.
-///
-/// That the data holds no line end is checked in debug builds only; it is what the caller promised.
-pub(crate) fn end_frame(out: &mut Vec<u8>, open: OpenFrame) {
-    debug_assert!(
-        out.get(open.data_start..).is_some_and(|data| memchr::memchr2(b'\n', b'\r', data).is_none()),
-        "the data of an open frame holds a line end, or is gone"
-    );
-    out.extend_from_slice(b"\n\n");
 }
 
 /// Writes a comment, which keeps a connection alive and reaches no listener: `: …` and a blank

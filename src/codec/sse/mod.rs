@@ -20,10 +20,7 @@ mod tests;
 use std::fmt;
 
 pub use decode::{SseDecoder, SseFrame, SseStep};
-pub(crate) use encode::{
-    InvalidSseField, OpenFrame, begin_frame, end_frame, write_comment, write_fields, write_frame, write_frame_with,
-    write_id,
-};
+pub(crate) use encode::{write_comment, write_fields, write_frame, write_frame_with, write_id};
 
 /// The longest line in bytes, without its line end: 10 MiB, the bound of `@ag-ui/client`.
 pub(crate) const LINE_LIMIT: usize = 10 << 20;
@@ -64,16 +61,6 @@ pub enum SseError {
         /// The limit that was passed, in bytes.
         limit: usize,
     },
-}
-
-impl SseError {
-    /// Whether the next frame of the same stream can still be read: never, because the bytes
-    /// that would tell where it starts were not kept.
-    pub(crate) fn may_continue(self) -> bool {
-        match self {
-            Self::LineTooLong { .. } | Self::FrameTooLarge { .. } => false,
-        }
-    }
 }
 
 impl fmt::Display for SseError {

@@ -1,8 +1,8 @@
 //! What lives as long as the process. A configuration that is read again says most of it again, so each thing is kept once:
 //! the memory for it is bounded by what differs, and what did not change is the very same thing.
 
+use parking_lot::Mutex;
 use std::collections::HashSet;
-use std::sync::{Mutex, PoisonError};
 
 use crate::dialect::{Dialect, DialectOverrides, ValueAlias};
 
@@ -12,7 +12,7 @@ static NAMES: Mutex<Vec<&'static [&'static str]>> = Mutex::new(Vec::new());
 static DIALECTS: Mutex<Vec<(DialectOverrides, &'static Dialect)>> = Mutex::new(Vec::new());
 
 pub(super) fn intern_text(text: &str) -> &'static str {
-    let mut texts = TEXTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut texts = TEXTS.lock();
     let texts = texts.get_or_insert_default();
     texts.get(text).copied().unwrap_or_else(|| {
         let kept = String::leak(text.to_owned());
@@ -30,7 +30,7 @@ pub(super) fn intern_names(list: Vec<&'static str>) -> &'static [&'static str] {
 }
 
 pub(super) fn intern_dialect(changes: DialectOverrides) -> &'static Dialect {
-    let mut dialects = DIALECTS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut dialects = DIALECTS.lock();
     if let Some((_, kept)) = dialects.iter().find(|(own, _)| *own == changes) {
         return kept;
     }
@@ -40,7 +40,7 @@ pub(super) fn intern_dialect(changes: DialectOverrides) -> &'static Dialect {
 }
 
 fn intern<T: PartialEq>(lists: &Mutex<Vec<&'static [T]>>, list: Vec<T>) -> &'static [T] {
-    let mut lists = lists.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut lists = lists.lock();
     if let Some(kept) = lists.iter().find(|kept| ***kept == *list) {
         return kept;
     }

@@ -7,7 +7,7 @@ use super::{ListenersSpec, SpannedText};
 /// Of a whole file these keys alone; whatever else stands there may be wrong, or unknown to this version.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(crate) struct AdminEndpointsSpec {
+pub struct AdminEndpointsSpec {
     /// As in [`super::File`].
     pub(crate) listeners: ListenersSpec,
     /// As in [`super::File`].

@@ -14,7 +14,7 @@ use super::{SpannedText, kind, synthetic_text};
 /// such as `unix:/run/diglot/data.sock`, or a mapping with one of them as its `address`.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct ListenersSpec {
+pub struct ListenersSpec {
     /// The data plane: what clients connect to. One listener or a list.
     #[schemars(with = "SocketListSpec")]
     pub(crate) data: Spanned<SocketListSpec>,
@@ -57,7 +57,7 @@ pub(crate) enum SocketSpec {
 /// The mapping form of a listener.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct SocketMapping {
+pub struct SocketMapping {
     /// An IP address and a port, or `unix:` and the absolute path of a socket. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::Address")]
@@ -80,7 +80,7 @@ pub(crate) struct SocketMapping {
 /// What a listener shows and asks for in TLS. The files are read again when they change.
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct ListenerTlsSpec {
+pub struct ListenerTlsSpec {
     /// A file with the certificate in PEM, and behind it those of the authorities between it and the root. Required.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(with = "kind::FileName")]

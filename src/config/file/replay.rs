@@ -8,7 +8,7 @@ use super::{SpannedText, kind, synthetic_text};
 /// How much is kept of runs for clients that come back, on routes whose runs go on without them (`on_disconnect`).
 #[derive(Debug, Clone, Deserialize, Serialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-pub(crate) struct ReplaySpec {
+pub struct ReplaySpec {
     /// The most runs that are kept, those that still go on among them. The run that ended first makes room.
     #[schemars(with = "kind::Count")]
     pub(crate) runs: SpannedText,

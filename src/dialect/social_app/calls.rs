@@ -1,11 +1,11 @@
 //! Tool calls whose every event repeats what their start says, with all arguments in one event, as an object.
 
-use super::tool_call;
+use super::members::tool_call;
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, stringify_value, tool_result_id};
 use crate::dialect::{carry, memory_limits};
-use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, get, set};
+use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, set};
 use std::borrow::Cow;
 
 /// Under the home of canonical material: the events that were gathered into this one, and members that writing had to add.
@@ -79,7 +79,7 @@ impl OpenToolCalls {
             name: said(Field::ToolCallName),
             message_id: said(Field::ParentMessageId),
             // §3.3 prints it on every event of a call; whatever else the start says is about the start alone.
-            stage: carry::find(own, tool_call::STAGE).cloned().map(Json::into_owned),
+            stage: find_member(own, tool_call::STAGE).cloned().map(Json::into_owned),
             args: None,
         };
         self.retained_bytes += call.retained_bytes();

@@ -8,11 +8,13 @@
 //! How the text was cut is noted, so that the way back gives the same pieces; that other events came in between is not.
 
 use super::calls::{self, FILLED_MEMBERS};
-use super::text_end;
+use super::members::text_end;
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, restore_chunk};
-use crate::dialect::{ASSISTANT, Dialect, carry, memory_limits};
+use crate::dialect::table::Dialect;
+use crate::dialect::{carry, memory_limits};
+use crate::event::input::ASSISTANT;
 use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove, set};
 use std::collections::VecDeque;

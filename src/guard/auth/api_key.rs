@@ -2,9 +2,9 @@
 
 use crate::config::access::{ApiKeyConfig, ApiKeyListConfig};
 use crate::config::{ConfigProblem, load};
-use crate::guard::digest;
-use crate::guard::file_watcher::Watched;
 use crate::guard::identity::Identity;
+use crate::net::digest;
+use crate::net::file_watcher::Watched;
 use crate::telemetry::label::{AuthMethod, AuthReason};
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use futures_util::future::join_all;

@@ -9,13 +9,13 @@
 //!
 //! One task fetches, so there is never more than one fetch of an issuer at once, however many requests wait for it.
 
-use super::http_client::{FetchUrl, HttpFetcher};
 use super::jwt::UnverifiedToken;
 use super::key_set::KeySet;
 use crate::config::access::{Algorithm, IssuerConfig as Settings, IssuerKeysConfig};
 use crate::config::load::KeyMismatch;
-use crate::guard::file_watcher::Watched;
 use crate::guard::identity::Identity;
+use crate::net::file_watcher::Watched;
+use crate::net::http_client::{FetchUrl, HttpFetcher};
 use crate::telemetry::label::AuthReason;
 use crate::telemetry::metric::IssuerMetrics;
 use crate::telemetry::{Metrics, internal_event};

@@ -1,7 +1,7 @@
 //! Quotas that replicas count together, in Redis.
 
 use crate::config::access::RateLimitQuota;
-use crate::guard::redis_client::{RedisClient, RedisQueryFailed};
+use crate::net::redis_client::{RedisClient, RedisQueryFailed};
 use redis::Script;
 use std::fmt;
 use std::sync::Arc;

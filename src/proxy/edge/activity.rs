@@ -1,35 +1,34 @@
-//! What a connection does, and until when it may go on doing it.
+//! The phases of a client's connection, and their timeouts.
 //!
 //! ```text
 //!            first byte of a head              a request
-//!   Quiet ─────────────────────────▶ Head ─────────────────▶ Busy(n)      Quiet: idle_timeout
-//!     ▲                                                        │          Head:  head_timeout
-//!     └──────────────── the last answer has ended ─────────────┘          Busy:  the run has deadlines of its own
+//!   Idle ─────────────────────▶ ReadingHead ───────────────▶ Busy(n)      Idle:        idle_timeout
+//!     ▲                                                         │         ReadingHead: head_timeout
+//!     ╰──────────────── the last response has ended ────────────╯         Busy:        the run has its own deadlines
 //! ```
-//! hyper has one clock for the pause before a request and for its head, and none for a connection of HTTP/2 that asks for
-//! nothing but answers every PING. Nothing is timed per event or request: a clock that rings looks whether it should have.
-//! It rings as often as the shorter of the two times passes, so that it is never late for a phase that began meanwhile.
+//! hyper has one timer for the pause before a request and for its head, and none for an HTTP/2 connection that sends no
+//! requests but answers every PING. Nothing is timed per event or request: a timer that fires checks the phase. It
+//! fires at least once per shorter timeout, so that it is never late for a phase that began meanwhile.
 
 use http_body::{Body, Frame, SizeHint};
+use parking_lot::{Mutex, MutexGuard};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 
-/// How long a connection may stay in each phase.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnectionTimeouts {
     pub(super) head: Duration,
     pub(super) idle: Duration,
 }
 
-/// What one connection does.
 #[derive(Debug)]
 pub(super) struct ConnectionActivity {
     phase: Mutex<ConnectionPhase>,
-    /// the last answer has ended, and somebody waits for that
+    /// notified when the last response has ended, if a task waits for that
     idle: Notify,
 }
 
@@ -42,15 +41,15 @@ enum ConnectionPhase {
         since: Instant,
     },
     Busy {
-        /// those that have no whole answer yet
+        /// without a complete response
         requests: usize,
-        /// whether somebody waits for the end of the last one
+        /// whether a task waits for the last of them
         has_waiter: bool,
     },
 }
 
 impl ConnectionActivity {
-    /// Of a connection whose first head has begun.
+    /// Starts in the phase of the first head.
     pub(super) fn new() -> Arc<Self> {
         Arc::new(ConnectionActivity {
             phase: Mutex::new(ConnectionPhase::ReadingHead { since: Instant::now() }),
@@ -58,7 +57,7 @@ impl ConnectionActivity {
         })
     }
 
-    /// A request came. It is in work until the returned value is dropped.
+    /// Counts a request until the returned value is dropped.
     pub(super) fn begin_request(self: &Arc<Self>) -> ActiveRequest {
         let mut phase = self.phase();
         match &mut *phase {
@@ -71,7 +70,6 @@ impl ConnectionActivity {
         ActiveRequest(Arc::clone(self))
     }
 
-    /// Bytes came.
     pub(super) fn on_read(&self) {
         let mut phase = self.phase();
         if let ConnectionPhase::Idle { .. } = *phase {
@@ -79,19 +77,18 @@ impl ConnectionActivity {
         }
     }
 
-    /// Bytes were taken by the peer. The end of an answer may leave when the request is over for everybody else.
+    /// Restarts the idle timeout: the end of a response may leave after its request is over.
     pub(super) fn on_write(&self) {
         if let ConnectionPhase::Idle { since } = &mut *self.phase() {
             *since = Instant::now();
         }
     }
 
-    /// Whether a request is in work.
     pub(super) fn is_busy(&self) -> bool {
         matches!(*self.phase(), ConnectionPhase::Busy { .. })
     }
 
-    /// Waits until the connection has been in one phase for too long. May be dropped while waiting.
+    /// Waits until the connection has exceeded the timeout of its phase. Cancel safe.
     pub(super) async fn wait_overdue(&self, timeouts: ConnectionTimeouts) {
         let shorter = timeouts.head.min(timeouts.idle);
         loop {
@@ -105,7 +102,7 @@ impl ConnectionActivity {
             };
             match until {
                 Some(until) if until <= Instant::now() => return,
-                // Boxed: a connection that is busy has no clock, and should not keep a place for one.
+                // Boxed: a busy connection has no timer, and must not reserve memory for one.
                 Some(until) => Box::pin(sleep_until(until.min(Instant::now() + shorter))).await,
                 None => self.idle.notified().await,
             }
@@ -113,11 +110,10 @@ impl ConnectionActivity {
     }
 
     fn phase(&self) -> MutexGuard<'_, ConnectionPhase> {
-        self.phase.lock().unwrap_or_else(PoisonError::into_inner)
+        self.phase.lock()
     }
 }
 
-/// A request in work.
 #[derive(Debug)]
 pub(super) struct ActiveRequest(Arc<ConnectionActivity>);
 
@@ -135,7 +131,7 @@ impl Drop for ActiveRequest {
     }
 }
 
-/// The body of an answer; its request is in work for as long as it is there.
+/// Keeps its request active until it is dropped.
 #[derive(Debug)]
 pub(super) struct TrackedBody<B> {
     body: B,
@@ -173,7 +169,7 @@ mod tests {
     const PATIENCE: ConnectionTimeouts =
         ConnectionTimeouts { head: Duration::from_secs(30), idle: Duration::from_secs(75) };
 
-    /// When the connection is given up, counted from now.
+    /// Returns the time until the connection is closed.
     async fn time_until_overdue(activity: &ConnectionActivity) -> Option<Duration> {
         let since = Instant::now();
         let waited = timeout(Duration::from_secs(1000), activity.wait_overdue(PATIENCE)).await;
@@ -190,7 +186,7 @@ mod tests {
         assert!(activity.is_busy());
         drop(second);
         assert_eq!(time_until_overdue(&activity).await, Some(PATIENCE.idle));
-        // Bytes of an answer that are taken late put the end off, bytes of a head do not, however they come.
+        // Late reads of a response postpone the end; the bytes of a head do not.
         drop(activity.begin_request());
         advance(Duration::from_secs(60)).await;
         activity.on_write();
@@ -202,7 +198,7 @@ mod tests {
         assert_eq!(time_until_overdue(&activity).await, Some(Duration::from_secs(10)));
     }
 
-    /// A clock that was set for later does not keep an earlier one from ringing.
+    /// A later timeout does not hide an earlier one.
     #[tokio::test(start_paused = true)]
     async fn wakes_the_waiting_task_at_each_phase_change() {
         for patience in [PATIENCE, ConnectionTimeouts { head: PATIENCE.idle, idle: PATIENCE.head }] {

@@ -1,17 +1,18 @@
-//! How many connections there may be: in all, and of one address.
+//! Limits the connections, in total and per client address.
 
 use super::descriptors;
 use crate::config::Config;
 use crate::config::access::TrustedProxies;
 use crate::guard::client_addr::{PeerAddr, client_network};
 use crate::telemetry::ListenerMetrics;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
-/// The connections of a plane, whichever listener they came by.
+/// The connections of a plane, across its listeners.
 #[derive(Clone, Debug)]
 pub(crate) struct ConnectionLimit(Arc<ConnectionLimitState>);
 
@@ -19,21 +20,21 @@ pub(crate) struct ConnectionLimit(Arc<ConnectionLimitState>);
 struct ConnectionLimitState {
     max: usize,
     open: AtomicUsize,
-    /// whom the limit of an address is not for
+    /// addresses without a limit of their own
     exempt: TrustedProxies,
     per_address: Option<NonZeroUsize>,
     addresses: Mutex<HashMap<IpAddr, usize>>,
 }
 
 impl ConnectionLimit {
-    /// As many as the configuration lets clients have, and as the process may open files for.
+    /// Applies the configured limits, reduced to what the process can open.
     #[must_use]
     pub(crate) fn for_clients(config: &Config) -> Self {
         let per_address = config.limits.connections_per_address;
         ConnectionLimit::new(descriptors::max_connections(config), per_address, config.trusted_proxies.clone())
     }
 
-    /// Any number: kubelet and Prometheus have to come through when clients do not.
+    /// Applies no limit: kubelet and Prometheus must get through when clients do not.
     #[must_use]
     pub(crate) fn unlimited() -> Self {
         ConnectionLimit::new(usize::MAX, None, TrustedProxies::default())
@@ -44,7 +45,6 @@ impl ConnectionLimit {
         ConnectionLimit(Arc::new(ConnectionLimitState { max: most, open, exempt: trusted, per_address, addresses }))
     }
 
-    /// A place for one more connection, if there is one.
     pub(super) fn try_acquire(&self, metrics: &Arc<ListenerMetrics>) -> Option<ConnectionPermit> {
         let one_more = |open: usize| (open < self.0.max).then_some(open + 1);
         self.0.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more).ok()?;
@@ -53,17 +53,16 @@ impl ConnectionLimit {
     }
 }
 
-/// The place of one connection.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     shared: Arc<ConnectionLimitState>,
     metrics: Arc<ListenerMetrics>,
-    /// where the connection is counted
+    /// the address that it is counted for
     address: Option<IpAddr>,
 }
 
 impl ConnectionPermit {
-    /// Counts the connection as one of `origin`. Not, where that has as many as one may have.
+    /// Counts the connection for `origin`. Returns `false` if that address has reached its limit.
     #[must_use]
     pub(super) fn try_count_address(&mut self, origin: PeerAddr) -> bool {
         let (Some(most), PeerAddr::Tcp(address)) = (self.shared.per_address, origin) else { return true };
@@ -71,7 +70,7 @@ impl ConnectionPermit {
             return true;
         }
         let address = client_network(address.ip());
-        let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.shared.addresses.lock();
         let count = addresses.entry(address).or_insert(0);
         let admitted = *count < most.get();
         if admitted {
@@ -87,7 +86,7 @@ impl Drop for ConnectionPermit {
         self.shared.open.fetch_sub(1, Ordering::AcqRel);
         self.metrics.set_connection_open(false);
         let Some(address) = self.address else { return };
-        let mut addresses = self.shared.addresses.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut addresses = self.shared.addresses.lock();
         if let Some(count) = addresses.get_mut(&address) {
             *count -= 1;
             if *count == 0 {
@@ -137,7 +136,7 @@ mod tests {
             .map(|address| count(address).expect(address))
             .into();
         drop(held);
-        assert!(connections.0.addresses.lock().expect("no panic").is_empty());
+        assert!(connections.0.addresses.lock().is_empty());
         assert!(count("192.0.2.1:4").is_some());
     }
 }

@@ -1,15 +1,15 @@
-//! Connections of HTTP/1 whose streams are written without hyper.
+//! HTTP/1 connections whose streams are written without hyper.
 //!
 //! ```text
-//!   hyper ── has written the head of a stream ──▶ Streaming ── its last chunk ──▶ hyper, for the next request
-//!     │ the connection ends                           │ the client left, the body was cut off, HTTP/1.0
+//!   hyper ── has written the head of a stream ──▶ RawChunkedWriter ── its last chunk ──▶ hyper, for the next request
+//!     │ the connection ends                           │ the client left, the body was aborted, HTTP/1.0
 //!     ▼                                               ▼
 //!   closed                                          closed
 //! ```
-//! hyper holds two buffers of 8 KiB and a state of 2 KiB for every connection, and needs them to read requests and to write
-//! heads. A run that waits for its agent needs neither, and most runs wait most of the time: measured, an idle stream takes
-//! 11 KiB less without them. So hyper reads the request and writes the head; a body whose length is not known leaves from
-//! here, in the chunks that the head promised.
+//! hyper holds two buffers of 8 KiB and a state of 2 KiB per connection, to read requests and write heads. A run that
+//! waits for its agent needs neither, and most runs wait most of the time: measured, an idle stream takes 11 KiB less
+//! without them. So hyper reads the request and writes the head; a body of unknown length is written here, in the
+//! chunks that the head announced.
 
 use super::read_ahead::ReadAheadStream;
 use crate::telemetry::label::ConnectionRejectReason;
@@ -20,32 +20,31 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::Service;
 use hyper_util::rt::TokioIo;
+use parking_lot::{Mutex, MutexGuard};
 use pingora_core::server::ShutdownWatch;
 use std::error::Error;
 use std::future::{Future, poll_fn};
 use std::io::{self, IoSlice};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, ReadBuf};
 
 #[cfg(test)]
 mod tests;
 
-/// Most bytes that a client may send while its stream lasts: requests that it does not wait with. With more the socket is
-/// left to fill up, and whether the client is there is seen by what it takes alone.
+/// Most bytes of pipelined requests that are read during a stream. Beyond them the socket fills up, and only a write
+/// reveals whether the client is still connected.
 const READ_AHEAD_LIMIT: usize = 64 << 10;
 
-/// What is read at once of those.
 const READ_SIZE: usize = 2 << 10;
 
-/// What ends the head of an answer.
 const HEAD_END: &[u8] = b"\r\n\r\n";
 
-/// Serves HTTP/1 on `io` until the connection is closed, which it is asked to when the process ends.
+/// Serves HTTP/1 on `io` until the connection is closed; shutdown closes it gracefully.
 ///
 /// # Errors
-/// That what came is no HTTP; hyper has told the peer.
+/// The peer does not speak HTTP; hyper has answered it.
 pub(super) async fn serve<I, S, B>(
     builder: &http1::Builder,
     mut io: ReadAheadStream<I>,
@@ -60,8 +59,8 @@ where
     B: Body<Data = Bytes> + Unpin + 'static,
     B::Error: Into<Box<dyn Error + Send + Sync>>,
 {
-    // A connection that breaks is the client's business; its runs notice by themselves.
-    // Boxed are the way to a stream and the stream, so that an idle one keeps itself and nothing else.
+    // A connection that breaks needs no report; its runs notice by themselves. Both futures are boxed, so that an idle
+    // stream holds only itself.
     while let Some(mut stream) = Box::pin(serve_until_stream(builder, io, service.clone(), &mut shutdown)).await? {
         if (&mut stream).await.is_err() {
             return Ok(());
@@ -77,7 +76,7 @@ where
     Ok(())
 }
 
-/// Lets hyper serve until it has written the head of a stream. `None` when the connection has ended before.
+/// Lets hyper serve until it has written the head of a stream. Returns `None` if the connection ended before.
 async fn serve_until_stream<I, S, B>(
     builder: &http1::Builder,
     io: ReadAheadStream<I>,
@@ -95,12 +94,12 @@ where
     let bypass = HandoffCell::default();
     let tapped = TokioIo::new(HeadTap { handoff: bypass.clone(), io });
     let diverting = CapturingService { handoff: bypass.clone(), inner: service };
-    // Boxed, so that nothing is left of it while a stream lasts.
+    // Boxed, to be freed while a stream lasts.
     let mut connection = Box::new(builder.serve_connection(tapped, diverting));
     let mut asked = false;
     let (body, head) = loop {
         let served = poll_fn(|cx| match Pin::new(&mut *connection).poll(cx) {
-            // Of all that can go wrong this alone is a request that nobody counts.
+            // Every other error belongs to a request that is counted elsewhere.
             Poll::Ready(Err(why)) if why.is_parse() => Poll::Ready(Err(ConnectionRejectReason::NotHttp)),
             Poll::Ready(_) => Poll::Ready(Ok(None)),
             Poll::Pending => bypass.take_body().map_or(Poll::Pending, |written| Poll::Ready(Ok(Some(written)))),
@@ -125,19 +124,18 @@ where
     })))
 }
 
-/// What the head of a stream says of its body.
+/// The framing of a stream's body, from its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum BodyFraming {
-    /// it is in chunks, and another request may follow
+    /// another request may follow
     Chunked,
-    /// it is in chunks, and the connection ends with it
     ChunkedThenClose,
-    /// it ends with the connection
+    /// the body ends with the connection
     UntilClose,
 }
 
 impl BodyFraming {
-    /// Reads what hyper wrote, as soon as that is a whole head. Interim answers (1xx) before it are none.
+    /// Parses what hyper wrote, once that is a complete head; interim responses (1xx) are skipped.
     fn parse(written: &[u8]) -> Option<BodyFraming> {
         let end = memchr::memmem::find(written, HEAD_END)?;
         let (head, rest) = written.split_at(end + HEAD_END.len());
@@ -159,15 +157,16 @@ impl BodyFraming {
     }
 }
 
-/// What the service and the socket of a connection tell each other past hyper, which is between them.
+/// Shared by the service and the socket of a connection, past hyper between them.
 struct HandoffCell<B>(Arc<Mutex<HandoffState<B>>>);
 
 enum HandoffState<B> {
-    /// all that hyper wrote has left
+    /// everything hyper wrote has left
     Idle,
-    /// an answer from before is leaving yet: a stream behind it stays with hyper, since nobody else knows where its head begins
+    /// an earlier response is still leaving: a stream after it stays with hyper, because the start of its head is
+    /// unknown
     Flushing,
-    /// the body of a stream, and what hyper wrote since it was taken
+    /// `written` is what hyper wrote since the body was captured
     Captured { body: B, written: Vec<u8> },
 }
 
@@ -185,11 +184,10 @@ impl<B> Clone for HandoffCell<B> {
 
 impl<B> HandoffCell<B> {
     fn state(&self) -> MutexGuard<'_, HandoffState<B>> {
-        // Nothing panics while the lock is held.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 
-    /// Takes the body of a stream, if it can be taken.
+    /// Takes the body of a stream, if the state allows.
     fn capture(&self, body: B) -> HyperBody<B> {
         match &mut *self.state() {
             state @ HandoffState::Idle => {
@@ -200,7 +198,7 @@ impl<B> HandoffCell<B> {
         }
     }
 
-    /// The body of a stream whose head has left.
+    /// Returns the body of a stream whose head has left.
     fn take_body(&self) -> Option<(B, BodyFraming)> {
         let mut state = self.state();
         let HandoffState::Captured { written, .. } = &*state else { return None };
@@ -212,7 +210,7 @@ impl<B> HandoffCell<B> {
     }
 }
 
-/// A service whose streams hyper sees the head of, and no more.
+/// Captures the bodies of streams, so that hyper sees only their heads.
 struct CapturingService<S, B> {
     handoff: HandoffCell<B>,
     inner: S,
@@ -235,7 +233,6 @@ where
     }
 }
 
-/// An answer that is awaited.
 struct CapturingFuture<F, B> {
     handoff: Option<HandoffCell<B>>,
     inner: F,
@@ -259,10 +256,10 @@ where
     }
 }
 
-/// The body that hyper is given.
+/// The body that hyper gets.
 enum HyperBody<B> {
     Inline(B),
-    /// none that it will ever see
+    /// hyper never sees a frame of it
     Captured,
 }
 
@@ -273,7 +270,7 @@ impl<B: Body + Unpin> Body for HyperBody<B> {
     fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
         match &mut *self {
             HyperBody::Inline(body) => Pin::new(body).poll_frame(cx),
-            // Whoever polls looks at the bypass when hyper has nothing more to do.
+            // The task looks at the handoff when hyper has nothing more to do.
             HyperBody::Captured => Poll::Pending,
         }
     }
@@ -290,7 +287,7 @@ impl<B: Body + Unpin> Body for HyperBody<B> {
     }
 }
 
-/// A socket that notes what is written of a stream's head, and whether something waits to be written.
+/// A socket that records the head of a stream, and whether a write is pending.
 struct HeadTap<I, B> {
     handoff: HandoffCell<B>,
     io: I,
@@ -315,7 +312,7 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
         wrote
     }
 
-    /// hyper flushes when it has written all that it had.
+    /// hyper flushes after it has written everything.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if let state @ HandoffState::Flushing = &mut *self.handoff.state() {
             *state = HandoffState::Idle;
@@ -328,17 +325,16 @@ impl<I: AsyncWrite + Unpin, B> AsyncWrite for HeadTap<I, B> {
     }
 }
 
-/// A stream on its way: a future that is ready when all of it was written, and fails when it cannot or may not be.
+/// Writes a stream: ready when all of it is written; fails if it cannot be written or was aborted.
 struct RawChunkedWriter<I, B> {
     io: I,
     body: B,
     framing: BodyFraming,
     write_state: RawWriteState,
-    /// what the client sent meanwhile: its next requests
+    /// the client's next requests
     read_ahead: Vec<u8>,
 }
 
-/// What is being written.
 enum RawWriteState {
     Idle,
     Chunk(Http1Chunk),
@@ -367,12 +363,12 @@ where
                 }
                 RawWriteState::Idle => match Pin::new(&mut *body).poll_frame(cx) {
                     Poll::Ready(Some(Ok(frame))) => {
-                        // A chunk of no bytes would be the last one [RFC 9112 §7.1].
+                        // An empty chunk would be the last one [RFC 9112 §7.1].
                         if let Some(data) = frame.into_data().ok().filter(|data| !data.is_empty()) {
                             *out = RawWriteState::Chunk(Http1Chunk::new(data, head.is_chunked()));
                         }
                     }
-                    // Cut off: the connection ends without a last chunk, which tells the client so.
+                    // Aborted: closing without a last chunk shows that to the client.
                     Poll::Ready(Some(Err(_))) => return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into())),
                     Poll::Ready(None) => *out = RawWriteState::FinalChunk(Http1Chunk::final_chunk(head.is_chunked())),
                     Poll::Pending => {
@@ -385,7 +381,7 @@ where
     }
 }
 
-/// Takes what the client sends, so that its leaving is noticed.
+/// Reads what the client sends, to notice when it disconnects.
 fn read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Context<'_>) -> io::Result<()> {
     while ahead.len() < READ_AHEAD_LIMIT {
         let mut bytes = [0; READ_SIZE];
@@ -402,8 +398,8 @@ fn read_ahead<I: AsyncRead + Unpin>(io: &mut I, ahead: &mut Vec<u8>, cx: &mut Co
     Ok(())
 }
 
-/// One chunk as it is written: its length, its bytes, the end of their line [RFC 9112 §7.1]. Without the first and the last
-/// where the end of the connection is the body's.
+/// One chunk: its length, its bytes and the line end [RFC 9112 §7.1]. Only its bytes if the body ends with the
+/// connection.
 struct Http1Chunk {
     size_line: Bytes,
     data: Bytes,

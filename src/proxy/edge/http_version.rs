@@ -1,7 +1,7 @@
-//! Which version of HTTP a connection speaks, told by its first bytes.
+//! Detects the HTTP version of a connection by its first bytes.
 //!
-//! hyper-util can tell too, but hands what it looked at to hyper as a read of its own; hyper then finds a head that is not
-//! whole, and doubles the buffer of every connection. Here the first read gives everything there is.
+//! hyper-util can, too, but passes the inspected bytes to hyper as a separate read; hyper then finds an incomplete head
+//! and doubles the buffer of every connection. Here the first read returns everything available.
 
 use std::io;
 use std::pin::Pin;
@@ -11,19 +11,18 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 /// "The client connection preface starts with a sequence of 24 octets" (RFC 9113 §3.4).
 const PREFACE: &[u8; 24] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-/// What a connection speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DetectedVersion {
-    /// anything that does not begin with the preface
+    /// anything without the preface
     Http1,
     /// HTTP/2 with prior knowledge
     Http2,
 }
 
-/// Reads until it is clear what `stream` speaks.
+/// Reads until the version is known.
 ///
 /// # Errors
-/// Those of the stream; `UnexpectedEof` when it ends before the first byte.
+/// Those of the stream; `UnexpectedEof` if it ends before the first byte.
 pub(super) async fn read_version<S: AsyncRead + Unpin>(
     mut stream: S,
 ) -> io::Result<(DetectedVersion, RewindStream<S>)> {
@@ -40,7 +39,7 @@ pub(super) async fn read_version<S: AsyncRead + Unpin>(
     Ok((version, RewindStream { bytes, consumed: 0, len, stream }))
 }
 
-/// A stream whose first bytes were read already.
+/// A stream that returns bytes read earlier first.
 #[derive(Debug)]
 pub(super) struct RewindStream<S> {
     bytes: [u8; PREFACE.len()],
@@ -58,7 +57,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for RewindStream<S> {
         buf.put_slice(&self.bytes[self.consumed..self.consumed + given]);
         self.consumed += given;
         if buf.remaining() > 0 {
-            // What follows comes along when it is there. Pending and errors are found again by the next read.
+            // Adds what is available. Pending and errors recur at the next read.
             let _ = Pin::new(&mut self.stream).poll_read(cx, buf);
         }
         Poll::Ready(Ok(()))

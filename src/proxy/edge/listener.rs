@@ -1,4 +1,4 @@
-//! Sockets that listen: bound here or handed over, not yet served.
+//! Listening sockets, bound here or inherited, before they are served.
 
 use super::listener_tls::ListenerTls;
 use super::transport::RawStream;
@@ -15,10 +15,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::net::{TcpListener, UnixListener};
 
-/// Connections that may wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// A bound socket, not yet served.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: Socket,
@@ -27,20 +25,19 @@ pub(crate) struct Listener {
     file: Option<Arc<SocketFile>>,
 }
 
-/// Why a listener cannot be had.
 #[derive(Debug)]
 pub(crate) enum BindError {
-    /// the address is taken, or not ours to take
+    /// the address is in use or not permitted
     Socket(io::Error),
-    /// its certificate cannot be used
+    /// the certificate is unusable
     Tls(String),
 }
 
 impl Listener {
-    /// Binds where `listen` says. Port 0 takes a free one; the file of a socket whose process is gone is replaced.
+    /// Binds as `listen` says. Port 0 selects a free port; a stale socket file is replaced.
     ///
     /// # Errors
-    /// Those of the operating system, and what is wrong with the certificate.
+    /// Those of the operating system, or of the certificate.
     pub(crate) fn bind(listen: &ListenerConfig) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let (socket, file) = match &listen.address {
@@ -53,17 +50,18 @@ impl Listener {
         Ok(Listener { socket, listen: listen.clone(), tls, file })
     }
 
-    /// Takes a socket over that another process bound where `listen` says, and listens on.
+    /// Takes over a socket that another process bound as `listen` says.
     ///
     /// # Errors
-    /// Those of the operating system, and what is wrong with the certificate.
+    /// Those of the operating system, or of the certificate.
     pub(crate) fn inherit(listen: &ListenerConfig, socket: OwnedFd) -> Result<Self, BindError> {
         let tls = listen.tls.as_ref().map(ListenerTls::open).transpose().map_err(BindError::Tls)?;
         let file = match &listen.address {
             ListenAddress::Tcp(_) => None,
             ListenAddress::Unix { path, .. } => {
                 let file = SocketFile::new(path).map_err(BindError::Socket)?;
-                // It is the other process's until that one is relieved: who fails before must not take it away.
+                // The file belongs to the other process until the handover is complete: a failure before that must not
+                // remove it.
                 file.release();
                 Some(Arc::new(file))
             }
@@ -73,14 +71,14 @@ impl Listener {
         Ok(Listener { socket, listen: listen.clone(), tls, file })
     }
 
-    /// What tells it apart from the other listeners of its plane, the same in each process with this configuration: its
-    /// address as configured.
+    /// Returns the configured address: it identifies the listener in its plane, in each process with this
+    /// configuration.
     #[must_use]
     pub(crate) fn key(&self) -> String {
         self.listen.address.to_string()
     }
 
-    /// The same socket for somebody else: one queue of connections.
+    /// Duplicates the socket; both share one accept queue.
     ///
     /// # Errors
     /// Those of the operating system.
@@ -88,19 +86,18 @@ impl Listener {
         self.socket.try_clone().map(OwnedFd::from)
     }
 
-    /// As configured.
     #[must_use]
     pub(crate) fn listen_config(&self) -> &ListenerConfig {
         &self.listen
     }
 
-    /// Its file, for a Unix socket: to leave it in place when another process goes on with the socket.
+    /// Returns the file of a Unix socket, so that it can stay when another process takes over.
     #[must_use]
     pub(crate) fn file(&self) -> Option<Arc<SocketFile>> {
         self.file.clone()
     }
 
-    /// Where it is bound, on the network; the port is the real one.
+    /// Returns the bound network address, with the real port.
     #[must_use]
     pub(crate) fn bound_address(&self) -> Option<SocketAddr> {
         self.listen.tcp_address().map(|configured| {
@@ -109,13 +106,13 @@ impl Listener {
         })
     }
 
-    /// Where it is bound, for people.
+    /// Returns the bound address for display.
     #[must_use]
     pub(crate) fn display_address(&self) -> String {
         self.bound_address().map_or_else(|| self.key(), |address| address.to_string())
     }
 
-    /// The socket, ready to accept. To be called within a runtime.
+    /// Makes the socket ready to accept. Must be called within a runtime.
     pub(super) fn into_listening(self) -> io::Result<(ListeningSocket, ListenerConfig, Option<ListenerTls>)> {
         let Listener { socket, listen, tls, file } = self;
         let opened = match file {
@@ -126,21 +123,19 @@ impl Listener {
     }
 }
 
-/// A socket that accepts.
 #[derive(Debug)]
 pub(super) enum ListeningSocket {
     Tcp(TcpListener),
-    /// with its file, which goes when this does
+    /// the file is removed with the listener
     Unix(UnixListener, #[expect(dead_code, reason = "kept to be dropped")] Arc<SocketFile>),
 }
 
 impl ListeningSocket {
-    /// The next connection, and who made it.
     pub(super) async fn accept(&self) -> io::Result<(RawStream, PeerAddr)> {
         match self {
             ListeningSocket::Tcp(listener) => {
                 let (stream, address) = listener.accept().await?;
-                // Events are small, and each of them is somebody's news.
+                // Events are small, and each should leave at once.
                 let _ = stream.set_nodelay(true);
                 Ok((RawStream::Tcp(stream), PeerAddr::Tcp(address)))
             }
@@ -152,7 +147,7 @@ impl ListeningSocket {
     }
 }
 
-/// The file of a Unix socket. It is removed at the end, if it is still ours.
+/// The file of a Unix socket, removed on drop if it is still this process's.
 #[derive(Debug)]
 pub(crate) struct SocketFile {
     path: PathBuf,
@@ -166,17 +161,17 @@ impl SocketFile {
         Ok(SocketFile { path: path.to_owned(), identity: file_identity(path)?, released: AtomicBool::new(false) })
     }
 
-    /// Leaves the file where it is, for whoever goes on with the socket.
+    /// Keeps the file on drop: another process took over the socket.
     pub(crate) fn release(&self) {
         self.released.store(true, Ordering::Relaxed);
     }
 
-    /// Takes the file over from whoever has left it.
+    /// Makes this process the owner of the file.
     pub(crate) fn take_ownership(&self) {
         self.released.store(false, Ordering::Relaxed);
     }
 
-    /// Removes the file, unless it was left to somebody. For who ends the process: it does not wait for what is dropped.
+    /// Removes the file if this process owns it, for an exit that does not wait for drops.
     pub(crate) fn remove(&self) {
         // Another process may have put its own there since.
         let is_ours = file_identity(&self.path).is_ok_and(|identity| identity == self.identity);
@@ -211,13 +206,12 @@ fn bind_unix(path: &Path, mode: u32) -> io::Result<(Socket, SocketFile)> {
     socket.set_nonblocking(true)?;
     socket.bind(&SockAddr::unix(path)?)?;
     let file = SocketFile::new(path)?;
-    // Nobody can connect to a socket that does not listen yet, so nobody does with other permissions than these.
+    // Clients cannot connect before the socket listens, so none connects with other permissions.
     fs::set_permissions(path, fs::Permissions::from_mode(mode))?;
     socket.listen(BACKLOG)?;
     Ok((socket, file))
 }
 
-/// Removes the socket of a process that is gone.
 fn remove_stale_socket(path: &Path) -> io::Result<()> {
     let there = match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -230,7 +224,7 @@ fn remove_stale_socket(path: &Path) -> io::Result<()> {
     knock.set_nonblocking(true)?;
     match knock.connect(&SockAddr::unix(path)?) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => fs::remove_file(path),
-        // It takes connections, or has no room for another one.
+        // It accepts connections, or its queue is full.
         Ok(()) => Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there")),
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
             Err(io::Error::new(io::ErrorKind::AddrInUse, "another process listens there"))
@@ -250,7 +244,7 @@ mod tests {
         (path, ListenerConfig { address, tls: None, proxy_protocol: false })
     }
 
-    /// What another process does with a socket that it was handed over, and this one with its file.
+    /// An inherited socket and the ownership of its file.
     #[tokio::test]
     async fn handed_over_socket_keeps_accepting_and_keeps_its_file() {
         let (path, listen) = unix_listener("handed-over");
@@ -280,7 +274,7 @@ mod tests {
         assert_eq!(accepted.expect("a connection").1, PeerAddr::Tcp(client));
     }
 
-    /// Somebody else may have taken the place by the time that we end.
+    /// Another process may have replaced the file before this one ends.
     #[tokio::test]
     async fn leaves_the_file_of_another_socket_alone() {
         let (path, listen) = unix_listener("another");

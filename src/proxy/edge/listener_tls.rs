@@ -1,13 +1,13 @@
-//! TLS of a listener: the certificate that it shows, kept as fresh as its files.
+//! TLS of a listener, with a certificate that follows its files.
 //!
-//! rustls on the accepted stream, not by pingora's listener: that has the same rustls and its own streams, digests and
-//! logging around it, and no place for a header in front of a handshake whose certificate may change.
+//! rustls on the accepted stream, not pingora's listener: that adds its own streams, digests and logging to the same
+//! rustls, and has no place for a PROXY header before a handshake or for a certificate that changes.
 
 use super::transport::RawStream;
 use super::write_timeout::WriteTimeoutStream;
 use crate::config::certificate;
 use crate::config::listen;
-use crate::guard::file_watcher::Watched;
+use crate::net::file_watcher::Watched;
 use crate::telemetry::ListenerMetrics;
 use crate::telemetry::internal_event::{CertificateExpired, CertificateReloadFailed, CertificateReloaded};
 use crate::telemetry::label::ConnectionRejectReason;
@@ -20,16 +20,14 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls::{self, ServerConfig};
 use tokio_rustls::server::TlsStream;
 
-/// How many bytes of an answer may wait, encrypted, for a client that takes none. Beside `limits.client_buffer`.
+/// Most encrypted bytes that wait for a client that does not read, besides `limits.client_buffer`.
 const WRITE_BUFFER_LIMIT: usize = 16 << 10;
 
-/// What a listener speaks TLS with.
 #[derive(Debug)]
 pub(super) struct ListenerTls {
     material: Watched<ListenerTlsMaterial>,
 }
 
-/// What the files hold.
 #[derive(Debug)]
 struct ListenerTlsMaterial {
     config: Arc<ServerConfig>,
@@ -38,10 +36,10 @@ struct ListenerTlsMaterial {
 }
 
 impl ListenerTls {
-    /// Reads the files for the first time. A certificate that has ended is taken: there is no better one.
+    /// Reads the files for the first time. An expired certificate is accepted here: there is no better one.
     ///
     /// # Errors
-    /// What cannot be read or used.
+    /// A file cannot be read or used.
     pub(super) fn open(files: &listen::ListenerTlsConfig) -> Result<Self, String> {
         let client = files.client.as_ref();
         let paths: Vec<PathBuf> =
@@ -50,7 +48,7 @@ impl ListenerTls {
         let replaces = AtomicBool::new(false);
         let material = Watched::open_all(paths, move |contents| {
             let material = load_material(contents, required)?;
-            // In place of one that is still good, one that has ended is a mistake.
+            // Replacing a valid certificate by an expired one is a mistake.
             if replaces.swap(true, Ordering::Relaxed) && material.not_after <= unix_seconds() {
                 return Err("the certificate has expired".to_owned());
             }
@@ -59,7 +57,7 @@ impl ListenerTls {
         Ok(ListenerTls { material })
     }
 
-    /// Says what the first certificate is.
+    /// Reports the first certificate.
     pub(super) fn report_certificate(&self, listener: &str, metrics: &ListenerMetrics) {
         let not_after = self.material.get().not_after;
         metrics.set_not_after(not_after);
@@ -68,7 +66,7 @@ impl ListenerTls {
         }
     }
 
-    /// Keeps the certificate fresh: never returns.
+    /// Reloads the certificate when its files change. Never returns.
     pub(super) async fn watch(&self, listener: &str, metrics: &ListenerMetrics) {
         loop {
             match self.material.changed().await {
@@ -81,10 +79,9 @@ impl ListenerTls {
         }
     }
 
-    /// Shakes hands.
     ///
     /// # Errors
-    /// What the peer did wrong, or that it left.
+    /// The peer failed the handshake or disconnected.
     pub(super) async fn handshake(
         &self,
         stream: WriteTimeoutStream<RawStream>,
@@ -96,7 +93,6 @@ impl ListenerTls {
     }
 }
 
-/// Why a handshake failed, as it is counted.
 pub(super) fn reject_reason(error: &io::Error) -> ConnectionRejectReason {
     let of_tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
     match of_tls {

@@ -1,10 +1,12 @@
 //! The client's side of the network: connections, from the socket to HTTP.
 //!
 //! ```text
-//!  accept ─▶ a place? ─▶ PROXY header ─▶ a place for its address? ─▶ TLS ─▶ which version? ─▶ hyper: requests
-//!  listener  connections proxy_protocol  connections                 tls    preface           activity, attending
+//!  accept ─▶ a permit? ─▶ PROXY header ─▶ a permit for its address? ─▶ TLS ─▶ which version? ─▶ hyper: requests
+//!  listener  connection_  proxy_protocol  connection_limit             listener_  http_version   activity,
+//!            limit                                                     tls                       read_ahead
 //! ```
-//! Each step has a deadline of its own; who is late or wrong is closed and counted ([`Turned`]). [`serving`] walks it.
+//! Each step has its own deadline; a late or invalid peer is disconnected and counted ([`ConnectionRejectReason`]). The
+//! steps are in [`plane`].
 
 mod activity;
 mod connection_limit;
@@ -14,7 +16,6 @@ mod http_version;
 mod listener;
 mod listener_tls;
 mod plane;
-mod proxy_protocol;
 mod read_ahead;
 mod transport;
 mod write_timeout;
@@ -42,31 +43,32 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tower::{Service, ServiceExt};
 
-/// How long a client may take nothing while bytes wait for it. Then its connection is closed (over HTTP/2 it may be one
-/// stream that is cut off), its runs end as those of a client that left, and their agents are let go. The default of nginx's `send_timeout`.
+/// Longest time that a client may read nothing while bytes wait for it. Then its connection is closed (over HTTP/2
+/// perhaps one stream is reset), its runs end as after a disconnect, and their agents are released. The default of
+/// nginx's `send_timeout`.
 pub(super) const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Streams that one HTTP/2 connection may have open.
+/// Most open streams of one HTTP/2 connection.
 const H2_MAX_STREAMS: u32 = 256;
 
-/// Streams of one HTTP/2 connection that were reset before we took them up ("rapid reset", CVE-2023-44487). Nobody does
-/// that by accident more often than once in a while; the next one ends the connection with GOAWAY. What h2 does by itself.
+/// Most streams of one HTTP/2 connection that were reset before they were accepted ("rapid reset", CVE-2023-44487). It
+/// rarely happens by accident; one more ends the connection with GOAWAY. h2's own default.
 const H2_MAX_PENDING_RESETS: usize = 20;
 
-/// Streams of one HTTP/2 connection that we have to reset for an error of the peer ("MadeYouReset", CVE-2025-8671) before
-/// the connection ends with GOAWAY. hyper's own limit of 1024 is for proxies that reset for reasons of their own.
+/// Most streams of one HTTP/2 connection that are reset here for an error of the peer ("MadeYouReset", CVE-2025-8671)
+/// before the connection ends with GOAWAY. hyper's limit of 1024 is for proxies that reset for their own reasons.
 const H2_MAX_LOCAL_RESETS: usize = 64;
 
-/// Silence after which an HTTP/2 peer is asked whether it is still there.
+/// Silence before a PING checks an HTTP/2 peer.
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// Serves `S` on connections, over HTTP/1.1 or HTTP/2 with prior knowledge or by ALPN.
+/// Serves `S` on connections, over HTTP/1.1, or HTTP/2 with prior knowledge or by ALPN.
 ///
-/// What HTTP/1 and hyper leave no room for saying properly is answered with a bare status and the end of the connection:
-/// 400 for a head that is none, 431 for one that is too large or has too many fields, 414 for a target of 64 KiB and more.
-/// A head that is late ends the connection without an answer. Of HTTP/2, h2 answers a list of fields that is too large
-/// with a bare 431, ends a CONTINUATION without end (so many frames as the list may fill, and a few) and a flood of empty
-/// DATA with GOAWAY, and holds back PING and SETTINGS until their answers are written.
+/// Where hyper leaves no room for a problem document, HTTP/1 gets a bare status and the end of the connection: 400 for
+/// an invalid head, 431 for one that is too large or has too many fields, 414 for a target of 64 KiB and more. A late
+/// head ends the connection without a response. For HTTP/2, h2 answers a field list that is too large with a bare 431,
+/// ends an endless CONTINUATION (as many frames as the list may fill, and a few) and a flood of empty DATA with GOAWAY,
+/// and holds back PING and SETTINGS until their answers are written.
 #[derive(Clone, Debug)]
 pub(crate) struct EdgeServer<S> {
     service: S,
@@ -75,7 +77,6 @@ pub(crate) struct EdgeServer<S> {
     http2: http2::Builder<TokioExecutor>,
 }
 
-/// What answers requests on a connection.
 pub(crate) trait HttpService:
     Service<
         Request<Incoming>,
@@ -87,7 +88,6 @@ pub(crate) trait HttpService:
     + Sync
     + 'static
 {
-    /// the body of its answers
     type Body: http_body::Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>
         + Send
         + Unpin
@@ -106,17 +106,17 @@ where
 }
 
 impl<S> EdgeServer<S> {
-    /// An edge with the limits of `config` and of this module.
+    /// Applies the limits of `config` and of this module.
     ///
-    /// `head_timeout` runs from the accepted connection to what tells its version, and from there to the end of the first
-    /// request head: two clocks, so a peer that is late with both takes up to twice as long. Then it runs from the first
+    /// `head_timeout` runs from the accepted connection to the detected version, and again from there to the end of the
+    /// first request head, so a peer that is late with both takes up to twice as long. Later it runs from the first
     /// byte of each head, and `idle_timeout` in between.
     pub(crate) fn new(service: S, limits: &LimitsConfig) -> Self {
         let (mut http1, mut http2) = (http1::Builder::new(), http2::Builder::new(TokioExecutor::new()));
         http1
-            // One clock for the pause and the head; ours are two.
+            // hyper has one timer for the pause and the head; the gateway has two.
             .header_read_timeout(None)
-            // What hyper buffers of a connection at all; never below its minimum of 8 KiB, by the configuration's check.
+            // All that hyper buffers per connection; the configuration's check keeps it above hyper's minimum of 8 KiB.
             .max_buf_size(limits.header_bytes)
             .max_header_size(limits.header_bytes)
             .max_headers(limits.headers);
@@ -133,10 +133,10 @@ impl<S> EdgeServer<S> {
 }
 
 impl<S: HttpService> EdgeServer<S> {
-    /// Speaks HTTP on `stream` until it closes, which it is asked to when the process ends.
+    /// Serves HTTP on `stream` until it closes; shutdown closes it gracefully.
     ///
     /// # Errors
-    /// That the peer did not say what it speaks, or that it is no HTTP/1.
+    /// The version could not be detected, or the peer does not speak HTTP/1.
     async fn serve_connection<T>(
         &self,
         stream: T,
@@ -146,7 +146,7 @@ impl<S: HttpService> EdgeServer<S> {
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        // Boxed, like the stream that comes of it: nothing is kept of a step that is over for as long as the connection lives.
+        // Boxed, like the stream it returns: a step that is over must not take memory for the life of the connection.
         let Some((version, stream)) = Box::pin(self.detect_version(stream, shutdown.clone())).await? else {
             return Ok(());
         };
@@ -160,7 +160,7 @@ impl<S: HttpService> EdgeServer<S> {
                     () = activity.wait_overdue(self.timeouts) => {}
                 }
             }
-            // Boxed: rare, and larger than what every HTTP/1 connection should pay for.
+            // Boxed: rare, and larger than every HTTP/1 connection should pay for.
             DetectedVersion::Http2 => {
                 let connection = self.http2.serve_connection(TokioIo::new(stream), service);
                 let clocks = ConnectionWatchdog { activity: &activity, timeouts: self.timeouts, shutdown };
@@ -170,7 +170,7 @@ impl<S: HttpService> EdgeServer<S> {
         Ok(())
     }
 
-    /// What `stream` speaks. `None` where nobody is there to speak, or the process ends.
+    /// Detects the version. Returns `None` if the peer disconnects first or the process ends.
     async fn detect_version<T>(
         &self,
         stream: T,
@@ -180,21 +180,21 @@ impl<S: HttpService> EdgeServer<S> {
         T: AsyncRead + Unpin,
     {
         let told = tokio::select! {
-            // What has come already is answered.
+            // Bytes that have arrived are served first.
             biased;
             told = tokio::time::timeout(self.timeouts.head, http_version::read_version(stream)) => told,
             _ = closing.wait_for(|closing| *closing) => return Ok(None),
         };
         match told {
             Ok(Ok((version, stream))) => Ok(Some((version, Box::new(stream)))),
-            // Who connects and leaves has done nothing wrong; balancers ask in this way whether somebody is there.
+            // A connect-and-close is normal: load balancers probe this way.
             Ok(Err(_)) => Ok(None),
             Err(_) => Err(ConnectionRejectReason::NoData),
         }
     }
 }
 
-/// A service whose requests know where they come from, and whose connection knows that they are there.
+/// Adds the peer to requests, and counts them as activity of the connection.
 #[derive(Clone)]
 struct ConnectionInfoService<S> {
     peer: Option<PeerInfo>,
@@ -205,7 +205,7 @@ struct ConnectionInfoService<S> {
 impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionInfoService<S> {
     type Response = Response<TrackedBody<S::Body>>;
     type Error = S::Error;
-    // Boxed, so that it is gone when the answer begins: hyper keeps its place for as long as the connection lives.
+    // Boxed, to be freed when the response begins: hyper reserves its place for the life of the connection.
     type Future = Pin<Box<dyn Future<Output = Result<Self::Response, S::Error>> + Send>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
@@ -218,7 +218,7 @@ impl<S: HttpService> hyper::service::Service<Request<Incoming>> for ConnectionIn
     }
 }
 
-/// What may end a connection beside its peer.
+/// Ends a connection that its peer leaves open.
 struct ConnectionWatchdog<'a> {
     activity: &'a ConnectionActivity,
     timeouts: ConnectionTimeouts,
@@ -226,20 +226,19 @@ struct ConnectionWatchdog<'a> {
 }
 
 impl ConnectionWatchdog<'_> {
-    /// Serves one connection of HTTP/2 until it closes; `close` asks it to, when it has been idle for too long or the process
-    /// ends.
+    /// Serves one HTTP/2 connection until it closes; `close` starts that after the idle timeout or at shutdown.
     async fn serve<C: Future>(mut self, connection: C, close: impl Fn(Pin<&mut C>)) {
         let mut connection = std::pin::pin!(connection);
         tokio::select! {
-            // A request that has come already is answered: an idle connection is closed at once.
+            // A request that has arrived is answered: an idle connection closes at once.
             biased;
-            // A connection that breaks is the client's business; its runs notice by themselves.
+            // A connection that breaks needs no report; its runs notice by themselves.
             _ = &mut connection => return,
             _ = self.shutdown.wait_for(|ending| *ending) => {}
             () = self.activity.wait_overdue(self.timeouts) => {}
         }
         close(connection.as_mut());
-        // It says GOAWAY and waits for the peer: for no longer than that.
+        // After GOAWAY the peer has limited time to close.
         tokio::select! {
             _ = &mut connection => {}
             () = async {
@@ -256,8 +255,8 @@ mod tests {
     use super::write_timeout::WriteTimeoutStream;
     use super::*;
     use http_body_util::{BodyExt, Empty};
+    use parking_lot::Mutex;
     use std::convert::Infallible;
-    use std::sync::Mutex;
     use tokio::io::AsyncWriteExt;
     use tokio::sync::watch;
     use tokio::time::{Instant, timeout};
@@ -280,14 +279,14 @@ mod tests {
         }
     }
 
-    /// The body of the answer is dropped with the connection, and by that a run knows that its client has left.
+    /// The body is dropped with the connection, which shows the run that its client has disconnected.
     #[tokio::test(start_paused = true)]
     async fn closes_the_connection_of_a_client_that_stops_reading() {
         let (mut client, stream) = tokio::io::duplex(1 << 10);
         let (writer, reader) = pipe(1 << 10, ());
         let body = Arc::new(Mutex::new(Some(reader)));
         let service = service_fn(move |_| {
-            let body = body.lock().expect("nobody panics").take().expect("one request");
+            let body = body.lock().take().expect("one request");
             async move { Ok::<_, Infallible>(Response::new(body)) }
         });
         let edge = Arc::new(EdgeServer::new(service, &limits()));
@@ -304,8 +303,8 @@ mod tests {
         drop(client);
     }
 
-    /// It answers PING, so that its connection lives on; a window that is closed holds neither the run nor what is held for
-    /// it, and a window that is opened again shows that the body was cut off.
+    /// Its connection stays open because it answers PING. A closed window must not hold the run or its permits, and a
+    /// window that opens again shows that the body was aborted.
     #[tokio::test(start_paused = true)]
     async fn resets_the_stream_of_a_client_whose_window_stays_closed() {
         let (client, stream) = tokio::io::duplex(1 << 16);
@@ -313,7 +312,7 @@ mod tests {
         let (writer, reader) = pipe(1 << 10, Arc::clone(&held));
         let body = Arc::new(Mutex::new(Some(reader)));
         let service = service_fn(move |request: Request<Incoming>| {
-            let body = body.lock().expect("nobody panics").take().expect("one request");
+            let body = body.lock().take().expect("one request");
             body.attach(request.version());
             async move { Ok::<_, Infallible>(Response::new(body)) }
         });
@@ -337,7 +336,7 @@ mod tests {
         timeout(2 * SEND_TIMEOUT, run).await.expect("the client is given up");
         assert!(since.elapsed() >= SEND_TIMEOUT);
         assert_eq!((Arc::strong_count(&held), connection.is_finished()), (1, false));
-        // Who reads opens the window.
+        // Reading opens the window.
         let end = async { while response.frame().await.expect("no proper end").is_ok() {} };
         timeout(SEND_TIMEOUT, end).await.expect("a reset");
         assert!(!connection.is_finished());

@@ -1,18 +1,18 @@
-//! A plane that listens: its accept loops, and what stands between a connection and its first byte of HTTP.
+//! A plane: its accept loops, and the steps between a connection and its first byte of HTTP.
 //!
-//! pingora runs it, as one of the services of its server, and gives it its runtime. The loops are our own: pingora's takes
-//! whoever comes, shakes hands in a task that lives as long as the connection, and without descriptors of the system (ENFILE)
-//! tries again without a pause.
+//! pingora runs it as one of its services and provides the runtime. The loops are our own: pingora's has no connection
+//! limit, does the handshake in a task that lives as long as the connection, and retries without a pause when the
+//! system is out of descriptors (ENFILE).
 
 use super::connection_limit::{ConnectionLimit, ConnectionPermit};
 use super::listener::{Listener, ListeningSocket};
 use super::listener_tls::{self, ListenerTls};
-use super::proxy_protocol::{self, ProxySource};
 use super::transport::{EdgeTransport, RawStream};
 use super::write_timeout::WriteTimeoutStream;
 use super::{EdgeServer, HttpService, SEND_TIMEOUT};
 use crate::config::access::TrustedProxies;
 use crate::guard::client_addr::{PeerAddr, PeerInfo};
+use crate::net::proxy_protocol::{self, ProxySource};
 use crate::proxy::drain_signal::DrainSignal;
 use crate::telemetry::internal_event::{AcceptFailed, AcceptRecovered, ConnectionRejected};
 use crate::telemetry::label::ConnectionRejectReason;
@@ -26,34 +26,30 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
-/// How long a header of the PROXY protocol may take. It stands in the first packet.
+/// The header is in the first packet.
 const PROXY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a TLS handshake may take.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The pause after an accept that failed: long enough not to spin, short enough not to be noticed.
+/// Pause after a failed accept: long enough not to spin, short enough not to be noticed.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(200);
 
-/// What a client of HTTP/1 is told that comes when the house is full.
+/// Sent to HTTP/1 clients when the connection limit is reached.
 const RESPONSE_503: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\ncontent-length: 0\r\n\r\n";
 
-/// A plane, before it is served.
 #[derive(Debug)]
 pub(crate) struct PlaneConfig {
     /// data or status
     pub(crate) name: &'static str,
     /// worker threads
     pub(crate) threads: usize,
-    /// where it listens
     pub(crate) listeners: Vec<Listener>,
-    /// how many connections it may have
     pub(crate) connection_limit: ConnectionLimit,
-    /// whom the PROXY protocol is believed of
+    /// sources whose PROXY headers are trusted
     pub(crate) trusted_proxies: TrustedProxies,
 }
 
-/// Serves `edge` on the listeners of a plane, until its door is closed.
+/// Serves `edge` on the listeners of a plane until it drains.
 pub(crate) fn plane_service<S: HttpService>(
     plane: PlaneConfig,
     edge: EdgeServer<S>,
@@ -70,7 +66,7 @@ struct PlaneService<S> {
     plane: PlaneConfig,
     edge: Arc<EdgeServer<S>>,
     metrics: Vec<Arc<ListenerMetrics>>,
-    /// what listeners watch, and what connections do, until they are served
+    /// taken when serving starts: for listeners, and for connections
     watches: Option<(ShutdownWatch, ShutdownWatch)>,
 }
 
@@ -111,21 +107,20 @@ impl<S: HttpService> PingoraService for PlaneService<S> {
     }
 }
 
-/// What a listener asks of its connections.
 struct ConnectionAcceptor {
-    /// the listener's address, as configured
+    /// the configured address
     listener_key: String,
     tls: Option<ListenerTls>,
-    /// whom the PROXY protocol is believed of, where connections begin with it
+    /// present if connections begin with a PROXY header
     trusted_proxies: Option<TrustedProxies>,
     connection_limit: ConnectionLimit,
     metrics: Arc<ListenerMetrics>,
 }
 
-/// Why a connection does not come in, and what a library said about it.
+/// The reason, and the error of a library if there was one.
 type AcceptError = (ConnectionRejectReason, Option<io::Error>);
 
-/// Accepts until the plane stops to listen.
+/// Accepts connections until the plane stops accepting.
 async fn accept_loop<S: HttpService>(
     acceptor: Arc<ConnectionAcceptor>,
     opened: ListeningSocket,
@@ -176,12 +171,11 @@ async fn accept_loop<S: HttpService>(
     tokio::select! {
         () = accepting => {}
         () = watching => {}
-        // It fails where nobody is left who could say so, and then the process is at its end as well.
+        // An error means that the sender is gone, at the end of the process.
         _ = shutting.wait_for(|shutting| *shutting) => {}
     }
 }
 
-/// The whole life of a connection.
 async fn handle_connection<S: HttpService>(
     acceptor: Arc<ConnectionAcceptor>,
     edge: Arc<EdgeServer<S>>,
@@ -191,7 +185,7 @@ async fn handle_connection<S: HttpService>(
 ) {
     let mut closing = shutdown.clone();
     let entered = tokio::select! {
-        // Boxed: a handshake is over soon, its frame must not be held for as long as the connection lives.
+        // Boxed: a handshake is short, and must not take memory for the life of the connection.
         entered = Box::pin(acceptor.establish(accepted, &mut permit)) => entered,
         _ = closing.wait_for(|closing| *closing) => return,
     };
@@ -206,13 +200,13 @@ async fn handle_connection<S: HttpService>(
 }
 
 impl ConnectionAcceptor {
-    /// Everything that comes before HTTP.
+    /// Performs every step before HTTP.
     async fn establish(
         &self,
         (wire, origin): (RawStream, PeerAddr),
         permit: &mut ConnectionPermit,
     ) -> Result<(EdgeTransport, PeerInfo), AcceptError> {
-        // A peer that takes nothing must not hold a run, whatever it speaks.
+        // A peer that reads nothing must not hold a run, whatever its protocol.
         let mut stream = WriteTimeoutStream::new(wire, SEND_TIMEOUT);
         let origin = match &self.trusted_proxies {
             Some(trusted) => self.resolve_origin(&mut stream, origin, trusted).await?,
@@ -232,7 +226,7 @@ impl ConnectionAcceptor {
         }
     }
 
-    /// Whose connection it is. Who is not trusted has to say it as well, and stays who it is.
+    /// Reads the PROXY header, which untrusted senders must send, too; they keep their own address.
     async fn resolve_origin(
         &self,
         stream: &mut WriteTimeoutStream<RawStream>,
@@ -258,7 +252,7 @@ impl ConnectionAcceptor {
         ConnectionRejected { listener: &self.listener_key, reason: why, cause: cause.as_deref() }.emit(&self.metrics);
     }
 
-    /// Tells a client that there is no room for it, where it would understand.
+    /// Sends a 503 if the client can read it, which it cannot before a TLS handshake.
     fn reject_overloaded(&self, wire: &RawStream) {
         if self.tls.is_none() {
             wire.try_send(RESPONSE_503);
@@ -266,7 +260,7 @@ impl ConnectionAcceptor {
     }
 }
 
-/// Whether an accept failed for the connection that would have come, and not for the next one [accept(2), "Error handling"].
+/// Returns whether a failed accept concerns only that connection [accept(2), "Error handling"].
 fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, HostUnreachable, Interrupted};
     use io::ErrorKind::{NetworkDown, NetworkUnreachable};

@@ -1,8 +1,8 @@
-//! A connection of HTTP/1 that is listened to while nobody reads from it.
+//! Notices when the client of an HTTP/1 connection disconnects during a response.
 //!
-//! hyper notices that a client has left by reading on while it answers. It does not where bytes of a further request
-//! are waiting in its buffer: a client that sends several requests at once and leaves would hold its run, its agent and its
-//! slot until something is written to it. Here, below hyper, what comes meanwhile is set aside, so that the end is found.
+//! hyper notices a disconnect by reading while it responds, but not if bytes of a further request wait in its buffer: a
+//! client that pipelines requests and disconnects would hold its run, its agent and its permit until the next write.
+//! Here, below hyper, such bytes are read ahead, so that the end of the stream is seen.
 
 use super::activity::ConnectionActivity;
 use std::io::{self, IoSlice};
@@ -11,22 +11,20 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The most bytes that are set aside. A client that sends more than this ahead of its answers is read again when they
-/// have ended; that it left is noticed by the next write.
+/// Most bytes that are read ahead. Beyond them the next write notices the disconnect, and reading continues after the
+/// responses.
 const READ_AHEAD_LIMIT: usize = 32 << 10;
 
-/// How much is read at once.
 const READ_SIZE: usize = 4 << 10;
 
-/// A stream that tells `activity` what passes through it.
 #[derive(Debug)]
 pub(super) struct ReadAheadStream<S> {
     stream: S,
     activity: Arc<ConnectionActivity>,
-    /// what was read while nobody asked, and how much of it was given since
+    /// read ahead, and how much of it was passed on since
     buffered: Vec<u8>,
     consumed: usize,
-    /// whether somebody waits for bytes, and so will hear of the end
+    /// whether hyper waits for bytes, and so notices the end itself
     is_read_pending: bool,
 }
 
@@ -35,21 +33,21 @@ impl<S> ReadAheadStream<S> {
         ReadAheadStream { stream, activity, buffered: Vec::new(), consumed: 0, is_read_pending: false }
     }
 
-    /// Puts bytes that were read back, to be read again.
+    /// Puts bytes back, to be read again.
     pub(super) fn put_back(&mut self, bytes: &[u8]) {
         (self.buffered, self.consumed) = ([bytes, &self.buffered[self.consumed..]].concat(), 0);
     }
 }
 
 impl<S: AsyncRead + Unpin> ReadAheadStream<S> {
-    /// Sets aside what has come. Pending is good news: the peer is there, and its next byte or its end wakes the task.
+    /// Buffers available bytes. Pending means that the peer is connected; its next byte or its end wakes the task.
     fn read_ahead(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         while self.buffered.len() < READ_AHEAD_LIMIT {
             let mut piece = [0; READ_SIZE];
             let mut piece = ReadBuf::new(&mut piece);
             match Pin::new(&mut self.stream).poll_read(cx, &mut piece)? {
                 Poll::Pending => break,
-                // As hyper has it: who closes before the answer has come does not want it.
+                // As in hyper: a client that closes before the response does not want it.
                 Poll::Ready(()) if piece.filled().is_empty() => return Err(io::ErrorKind::ConnectionAborted.into()),
                 Poll::Ready(()) => self.buffered.extend_from_slice(piece.filled()),
             }
@@ -107,8 +105,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for ReadAheadStream<S> {
         self.stream.is_write_vectored()
     }
 
-    /// hyper flushes at the end of each of its turns, after it has read whatever it wants to: the place to listen for
-    /// what it does not want.
+    /// hyper flushes after it has read everything it wants: the place to read what it does not want.
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if !std::mem::take(&mut self.is_read_pending) && self.activity.is_busy() {
             self.read_ahead(cx)?;
@@ -150,7 +147,7 @@ mod tests {
         peer.write_all(b"more").await.expect("room");
         drop(peer);
         assert!(stream.flush().await.is_err());
-        // Where no answer is under way the end is found by whoever reads.
+        // Without a response in progress hyper finds the end.
         drop(busy);
         stream.flush().await.expect("nobody is left alone");
     }

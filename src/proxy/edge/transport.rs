@@ -1,4 +1,4 @@
-//! The two ends of the network that connections come by, and TLS over either.
+//! TCP and Unix connections, and TLS over either.
 
 use super::write_timeout::WriteTimeoutStream;
 use std::io::{self, IoSlice};
@@ -8,7 +8,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
-/// A connection as the system has it.
 #[derive(Debug)]
 pub(super) enum RawStream {
     Tcp(TcpStream),
@@ -16,9 +15,9 @@ pub(super) enum RawStream {
 }
 
 impl RawStream {
-    /// Says what fits into the system's buffer, if anything does.
+    /// Writes what fits into the system's buffer.
     pub(super) fn try_send(&self, bytes: &[u8]) {
-        // Whoever is turned away need not hear why.
+        // A rejected client need not get the reason.
         let _ = match self {
             RawStream::Tcp(stream) => stream.try_write(bytes),
             RawStream::Unix(stream) => stream.try_write(bytes),
@@ -26,16 +25,13 @@ impl RawStream {
     }
 }
 
-/// A connection as HTTP has it.
 #[derive(Debug)]
 pub(super) enum EdgeTransport {
-    /// as clear as the network
     Plain(WriteTimeoutStream<RawStream>),
     /// boxed, so that a connection without TLS does not pay for it
     Tls(Box<TlsStream<WriteTimeoutStream<RawStream>>>),
 }
 
-/// Passes everything on to whichever stream it is.
 macro_rules! forward_io {
     ($name:ident { $($variant:ident),+ }) => {
         impl AsyncRead for $name {

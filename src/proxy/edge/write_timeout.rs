@@ -1,6 +1,6 @@
-//! A connection whose peer has to take what it is sent.
+//! A stream whose peer must read what it is sent.
 //!
-//! It stands below HTTP, where every byte that the peer takes can be seen: above it one large event on a slow line looks
+//! It is below HTTP, where every byte that the peer takes is visible: above it, one large event on a slow line looks
 //! like a client that does not read at all.
 
 use std::io::{self, IoSlice};
@@ -10,12 +10,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream that breaks with `TimedOut` when its peer takes nothing for `limit` while bytes wait for it.
+/// Fails with `TimedOut` if the peer takes nothing for `limit` while bytes wait for it.
 #[derive(Debug)]
 pub(super) struct WriteTimeoutStream<S> {
     stream: S,
     limit: Duration,
-    /// runs while bytes wait; a stream that is idle, or taken from, has none
+    /// runs while a write is pending
     stall_timer: Option<Pin<Box<Sleep>>>,
 }
 
@@ -24,12 +24,11 @@ impl<S> WriteTimeoutStream<S> {
         WriteTimeoutStream { stream, limit, stall_timer: None }
     }
 
-    /// What is below.
     pub(super) fn get_ref(&self) -> &S {
         &self.stream
     }
 
-    /// What a write that ended in `written` comes to.
+    /// Turns a write that is pending for too long into an error.
     fn check_timeout(&mut self, written: Poll<io::Result<usize>>, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
         if written.is_ready() {
             self.stall_timer = None;
@@ -96,7 +95,7 @@ mod tests {
         });
         stream.write_all(&[0; 16]).await.expect("taken, slowly");
         let _peer = slow.await.expect("the peer");
-        // Time in which nothing waits does not count.
+        // Time without a pending write does not count.
         sleep(2 * LIMIT).await;
         let since = Instant::now();
         let error = stream.write_all(&[0; 16]).await.expect_err("not taken");

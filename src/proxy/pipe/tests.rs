@@ -1,4 +1,4 @@
-//! The pipe, and clients that take their time.
+//! The pipe, and slow clients.
 
 use super::*;
 use futures_util::FutureExt;
@@ -26,7 +26,7 @@ async fn coalesces_waiting_writes_and_delivers_the_end_last() {
     assert!(next_data(&mut reader).await.is_none());
 }
 
-/// A run that fell in the middle must not look like one that has ended.
+/// A run that was torn down must not look like one that has ended.
 #[tokio::test]
 async fn fails_the_body_when_the_writer_is_dropped() {
     let (writer, mut reader) = pipe(64, ());
@@ -61,7 +61,7 @@ async fn a_full_pipe_makes_the_writer_wait() {
     assert!(more.is_empty());
 }
 
-/// Frames are many and clients leave once: a run that waits for its agent sleeps on while its client reads.
+/// Frames are frequent and disconnects are not: the reads of a client must not wake a run that waits for its agent.
 #[tokio::test]
 async fn wakes_only_a_blocked_write_when_room_appears() {
     let (wakes, wakes_of_write) = (Arc::new(Wakes::default()), Arc::new(Wakes::default()));
@@ -110,7 +110,7 @@ async fn stops_waiting_and_writing_when_the_client_leaves() {
 
 const SOON: Duration = Duration::from_secs(1);
 
-/// A pipe of two bytes whose client has come, and a way to see whether anything is held for it.
+/// Returns a pipe of two bytes with an attached client, and a handle that shows whether its resource is held.
 fn attached_pipe(version: Version) -> (PipeWriter<Arc<()>>, PipeReader<Arc<()>>, impl Fn() -> bool) {
     let held = Arc::new(());
     let (writer, reader) = pipe(2, Arc::clone(&held));
@@ -121,7 +121,7 @@ fn attached_pipe(version: Version) -> (PipeWriter<Arc<()>>, PipeReader<Arc<()>>,
 #[tokio::test(start_paused = true)]
 async fn abandons_a_stalled_http_2_client_while_its_body_is_kept() {
     let (writer, mut reader, held) = attached_pipe(Version::HTTP_2);
-    // A client that nothing waits for is patient for ever.
+    // A client without unread bytes never times out.
     timeout(10 * SEND_TIMEOUT, writer.wait_stalled()).await.expect_err("nothing waits");
     writer.write(&mut b"abc".to_vec()).await.expect("room");
     let since = Instant::now();
@@ -138,7 +138,7 @@ async fn abandons_a_stalled_http_2_client_while_its_body_is_kept() {
     assert_eq!(reader.frame().await.expect("no end").expect_err("no data"), BodyAborted);
 }
 
-/// The run waits for its agent, and only looks at its client now and then.
+/// A run that waits for its agent checks the client only now and then.
 #[tokio::test(start_paused = true)]
 async fn check_abandons_a_stalled_client_despite_comments() {
     let (writer, _reader, held) = attached_pipe(Version::HTTP_2);
@@ -194,7 +194,7 @@ async fn starts_the_send_timeout_only_once_the_client_attaches() {
     tokio::time::sleep(SOON).await;
     reader.attach(Version::HTTP_2);
     let since = Instant::now();
-    // hyper takes a piece before it looks at the window.
+    // hyper takes a chunk before it checks the window.
     assert!(reader.frame().await.expect("no end").is_ok());
     tokio::time::sleep(SEND_TIMEOUT - SOON).await;
     assert_eq!(Arc::strong_count(&held), 2);
@@ -203,7 +203,7 @@ async fn starts_the_send_timeout_only_once_the_client_attaches() {
     assert!(since.elapsed() <= SEND_TIMEOUT + SOON, "{:?}", since.elapsed());
 }
 
-/// Its connection sees every byte that it takes, which a pipe above a slow line does not.
+/// Its connection sees every byte that the client takes; a pipe above a slow line does not.
 #[tokio::test(start_paused = true)]
 async fn leaves_http_1_send_timeouts_to_the_connection() {
     let (writer, _reader, held) = attached_pipe(Version::HTTP_11);

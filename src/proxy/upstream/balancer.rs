@@ -1,27 +1,26 @@
-//! Which of several addresses a run is sent to: the better of two.
+//! Chooses the endpoint of a run: the better of two.
 //!
-//! The first is whose turn it is, by weight; the second is drawn. Of the two the one with fewer runs for its weight is
-//! taken, and at a tie the first. Runs last long, so turns alone would pile them up where they happen to last longest; and
-//! looking for the least of all would send every run of a rush to an address that has just come back.
+//! The first is due by weighted round robin, the second is drawn at random. The one with fewer runs for its weight
+//! wins, at a tie the first. Runs last long, so round robin alone would pile them up where they happen to last longest;
+//! and the minimum of all would send every run of a burst to an endpoint that has just returned.
 
 use super::upstream_endpoint::UpstreamEndpoint;
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
-use std::sync::{Arc, Mutex, PoisonError};
 
-/// Takes turns. All addresses that are chosen from by one of these are chosen from by no other.
+/// Endpoints chosen by one balancer must not be shared with another.
 #[derive(Debug, Default)]
 pub(super) struct WeightedBalancer(Mutex<u64>);
 
 impl WeightedBalancer {
-    /// Chooses one; `None` of none.
     pub(super) fn choose<'t>(&self, all: &[&'t Arc<UpstreamEndpoint>]) -> Option<&'t Arc<UpstreamEndpoint>> {
         let (first, rest) = all.split_first()?;
         if rest.is_empty() {
             return Some(first);
         }
-        // Nothing panics while the lock is held.
-        let mut drawn = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Smooth weighted turns: everybody is credited with its weight, whoever is chosen pays for all.
+        let mut drawn = self.0.lock();
+        // Smooth weighted round robin: every endpoint gains its weight in credit, the chosen one pays the total.
         let mut total = 0;
         let (mut due, mut most) = (0, i64::MIN);
         for (index, target) in all.iter().enumerate() {
@@ -40,7 +39,7 @@ impl WeightedBalancer {
     }
 }
 
-/// One of the others, each as likely as its weight.
+/// Draws one of the other endpoints, by weight.
 fn draw_other(due: usize, all: &[&Arc<UpstreamEndpoint>], drawn: u64) -> usize {
     let others = || all.iter().enumerate().filter(|(index, _)| *index != due);
     let total: u64 = others().map(|(_, target)| u64::from(target.weight)).sum();
@@ -54,14 +53,14 @@ fn draw_other(due: usize, all: &[&Arc<UpstreamEndpoint>], drawn: u64) -> usize {
     due
 }
 
-/// Whether one has fewer runs for its weight than the other.
+/// Compares the runs per weight.
 fn is_less_loaded(one: &UpstreamEndpoint, other: &UpstreamEndpoint) -> bool {
     let load =
         |runs: &UpstreamEndpoint, weight: &UpstreamEndpoint| runs.in_flight() as u128 * u128::from(weight.weight);
     load(one, other) < load(other, one)
 }
 
-/// The next number of a sequence that looks like chance (splitmix64, Steele et al. 2014). Nobody gains by foreseeing it.
+/// Returns the next pseudo-random number (splitmix64, Steele et al. 2014). Predicting it is harmless.
 fn next_random(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -83,7 +82,7 @@ mod tests {
         weights.iter().enumerate().map(target).collect()
     }
 
-    /// How many of `runs` each gets, when they stay open or when each is over before the next comes.
+    /// Returns how many of `runs` each endpoint gets, if they stay open or if each ends before the next.
     fn shares(weights: &[u32], runs: usize, stay: bool) -> Vec<usize> {
         let (all, turns) = (targets(weights), WeightedBalancer::default());
         let all: Vec<_> = all.iter().collect();

@@ -1,4 +1,4 @@
-//! How connections to agents are made: whom pingora is asked to reach, and the pool of those that are kept.
+//! Connects to agents through pingora, and pools the connections.
 
 use super::pingora_errors;
 use super::upstream_endpoint::UpstreamEndpoint;
@@ -21,30 +21,29 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, timeout};
 
-/// Idle connections to agents that are kept, in all.
+/// Most idle connections to agents, in total.
 const POOL_SIZE: usize = 1024;
 
-/// How long an idle connection is kept. Below the keep-alive of common agents (uvicorn 5 s), so that we close it first.
+/// How long an idle connection is kept. Below the keep-alive of common agents (uvicorn 5 s), so that the gateway closes
+/// it first.
 const POOL_IDLE: Duration = Duration::from_secs(4);
 
-/// The same over HTTP/2, where an agent that closes says which requests it has not taken.
+/// The same over HTTP/2, where a closing agent names the requests that it did not process.
 const POOL_IDLE_H2: Duration = Duration::from_secs(30);
 
 /// Most runs that share one HTTP/2 connection; an agent may allow fewer.
 const H2_MAX_STREAMS: usize = 100;
 
-/// What an agent may send over HTTP/2 that nobody has read: of one run, and of all on a connection. The second is more than
-/// all runs of a connection can have unread, so that a client that does not read holds up its own run alone.
+/// Most unread bytes of an agent over HTTP/2: of one run, and of all runs of a connection. The second exceeds what all
+/// runs can have unread, so that a slow client delays only its own run.
 const H2_STREAM_WINDOW: u32 = 64 << 10;
 const H2_CONNECTION_WINDOW: u32 = 8 << 20;
 
-/// Most connections that are looked at for one that is open. Closed ones go away by themselves in a moment.
+/// Most stale connections that are skipped. Closed ones soon leave the pool by themselves.
 const MAX_STALE: usize = 64;
 
-/// How often an HTTP/2 connection is asked whether it still is one.
 const H2_PING_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The connections to all agents.
 pub(crate) struct Connector(Arc<PingoraConnector>);
 
 impl std::fmt::Debug for Connector {
@@ -59,26 +58,25 @@ impl Default for Connector {
     }
 }
 
-/// How the agents of a route are reached.
 pub(super) struct AgentDialer {
     pub(crate) tls: Option<Arc<ClusterTls>>,
     pub(crate) timeouts: TimeoutsConfig,
-    /// for what connections are pooled apart from those of runs
+    /// health checks have a pool of their own
     pub(crate) for_checks: bool,
 }
 
-/// A connection, or a place on one, and what is needed to give it back.
+/// A connection, or a stream of one, and what is needed to return it.
 pub(super) struct PooledConnection {
-    /// `Custom` once it was given back
+    /// `Custom` once it was returned
     session: HttpSession,
-    /// what it was made with
+    /// the TLS material it was made with
     material_id: u64,
-    /// how an HTTP/2 connection is told that it has one run fewer
+    /// returns an HTTP/2 stream to its connection
     h2_release: Option<Box<(Arc<PingoraConnector>, HttpPeer)>>,
 }
 
 impl AgentDialer {
-    /// A connection to an address of an upstream, and whether it served before. `timeouts.connect` is for all of it.
+    /// Connects to an endpoint; the boolean is `true` for a reused connection. `timeouts.connect` covers all of it.
     pub(super) async fn connect(
         &self,
         connector: &Connector,
@@ -93,7 +91,7 @@ impl AgentDialer {
             let began = Instant::now();
             match self.open_session(connector, &peer).await {
                 Ok((session, true)) if left > 0 && is_closed(&session) => {}
-                // A kept HTTP/2 connection that has no room for one more, or is about to close, has not seen the request.
+                // A pooled HTTP/2 connection without a free stream, or about to close, has not seen the request.
                 Err(error) if left > 0 && error.etype == ErrorType::H2Error => {}
                 Ok((session, false)) => {
                     if !self.for_checks {
@@ -115,13 +113,13 @@ impl AgentDialer {
     }
 
     async fn open_session(&self, connector: &Connector, peer: &HttpPeer) -> Result<(HttpSession, bool), BError> {
-        // pingora's own limit leaves out the wait for a place on an HTTP/2 connection.
+        // pingora's own timeout excludes the wait for a free HTTP/2 stream.
         let opened = timeout(self.timeouts.connect, connector.0.get_http_session(peer)).await;
         opened
             .unwrap_or_else(|_| Err(pingora_core::Error::explain(ErrorType::ConnectTimedout, "no connection in time")))
     }
 
-    /// Gives a connection back after a clean end. Dropping it instead closes it.
+    /// Returns a connection to the pool after a clean end; dropping it closes it.
     pub(super) async fn release(
         &self,
         connector: &Connector,
@@ -130,10 +128,10 @@ impl AgentDialer {
         mut line: PooledConnection,
     ) {
         let material = self.tls.as_ref().map(|tls| tls.material()).unwrap_or_default();
-        // One that was made with another certificate must not be taken for one of this. One of HTTP/2 goes back by itself.
+        // A connection made with other TLS material must not be reused. HTTP/2 streams return by themselves.
         if material.id == line.material_id && line.h2_release.is_none() {
             let session = std::mem::replace(&mut line.session, HttpSession::Custom(()));
-            // A peer is large, and its description is the same each time, so it is not kept while a run goes on.
+            // A peer is large and the same each time, so it is not kept during a run.
             let peer = self.http_peer(member, target, &material);
             connector.0.release_http_session(session, &peer, Some(POOL_IDLE)).await;
         }
@@ -146,11 +144,11 @@ impl AgentDialer {
             UpstreamAddress::Socket(_) => "localhost",
         };
         let name = self.tls.as_ref().and_then(|tls| tls.server_name()).unwrap_or(host);
-        // What is known of the address is put in below; this one is not looked up.
+        // The address is set below; this one is never resolved.
         let mut peer = HttpPeer::new((Ipv4Addr::LOCALHOST, 0), upstream.uses_tls(), name.to_owned());
         peer._address = SocketAddr::clone(&target.address);
         peer.client_cert_key = material.identity.clone();
-        // Connections that were made with other certificates, or for checks, are not shared.
+        // Connections made with other TLS material, or for checks, are not shared.
         peer.group_key = material.id << 1 | u64::from(self.for_checks);
         let options = &mut peer.options;
         options.ca = material.ca.clone();
@@ -169,12 +167,12 @@ impl AgentDialer {
     }
 }
 
-/// Whether the agent has closed a kept connection. pingora looks as well, but only at what the runtime has noticed so far,
-/// and on a busy machine that is late: a run would be sent to nobody, and could not be sent again.
+/// Returns whether the agent has closed a pooled connection. pingora checks, too, but only what the runtime has noticed
+/// so far, which is late on a busy machine: the run would be sent into a closed connection, and could not be retried.
 fn is_closed(session: &HttpSession) -> bool {
     let look = |socket: RawFd| recv(socket, &mut [0], MsgFlags::MSG_PEEK | MsgFlags::MSG_DONTWAIT);
     match session {
-        // Nothing is due on it: whatever can be read, an end or some words before it, is the end of its use.
+        // No data is due: whatever can be read, data or an end, makes it unusable.
         HttpSession::H1(session) => !matches!(look(session.id()), Err(Errno::EAGAIN)),
         HttpSession::H2(session) => {
             let closed = session.conn.is_closed() || !matches!(look(session.fd()), Ok(1..) | Err(Errno::EAGAIN));
@@ -198,8 +196,8 @@ impl PooledConnection {
 }
 
 impl Drop for PooledConnection {
-    /// A run on HTTP/2 that is dropped is cancelled by a RESET, and its connection serves on. It has to be told, or it
-    /// would be kept for ever once nobody uses it.
+    /// A dropped HTTP/2 run is cancelled by a reset, and its connection stays in use. It must be released, or it would
+    /// be kept for ever once idle.
     fn drop(&mut self) {
         use futures_util::FutureExt;
         if let Some(shared) = self.h2_release.take()
@@ -207,7 +205,7 @@ impl Drop for PooledConnection {
         {
             let (connector, peer) = *shared;
             let session = std::mem::replace(&mut self.session, HttpSession::Custom(()));
-            // It waits for nothing with HTTP/2.
+            // HTTP/2 releases without waiting.
             let _ = connector.release_http_session(session, &peer, Some(POOL_IDLE_H2)).now_or_never();
         }
     }

@@ -1,5 +1,5 @@
-//! Active checks: asks each address of a route from time to time whether it is well. pingora runs them and keeps the
-//! thresholds; the question is ours, because its own check has one host and one certificate for all addresses.
+//! Active health checks of a route's endpoints. pingora schedules them and keeps the thresholds; the request is our
+//! own, because pingora's has one host and one certificate for all endpoints.
 
 use super::dialer::{AgentDialer, Connector};
 use super::upstream_endpoint::UpstreamEndpoint;
@@ -8,26 +8,25 @@ use crate::config::HealthCheckConfig;
 use crate::telemetry::internal_event;
 use async_trait::async_trait;
 use http::header;
+use parking_lot::Mutex;
 use pingora_core::{BError, Error, ErrorType};
 use pingora_http::RequestHeader;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::health_check::HealthCheck;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use tokio::time::timeout;
 
-/// Most bytes of the answer to a check that are read.
+/// Most bytes that are read of a check's response.
 const RESPONSE_LIMIT: usize = 64 << 10;
 
-/// What a request of a check says about the sender.
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"), " (health check)");
 
-/// Asks addresses of a route.
 pub(super) struct UpstreamHealthCheck {
     pub(crate) upstream_set: Arc<UpstreamSet>,
     pub(crate) connector: Arc<Connector>,
     pub(crate) dialer: AgentDialer,
     pub(crate) config: HealthCheckConfig,
-    /// why the last check that failed did
+    /// of the last failed check
     pub(crate) cause: Mutex<String>,
 }
 
@@ -47,7 +46,7 @@ impl UpstreamHealthCheck {
         if !(200..300).contains(&status) {
             return Err(format!("it answered {status} to GET {path}"));
         }
-        // An answer that has an end is heard to it, which agents like better than a connection that breaks.
+        // A response is read to its end, which agents handle better than a reset.
         let mut left = RESPONSE_LIMIT;
         while left > 0 {
             match session.read_response_body().await.map_err(told)? {
@@ -65,7 +64,7 @@ impl HealthCheck for UpstreamHealthCheck {
         let Some(target) = backend.ext.get::<Arc<UpstreamEndpoint>>() else { return Ok(()) };
         let asked = timeout(self.config.timeout, self.probe(self.upstream_set.entry(target), target)).await;
         asked.unwrap_or_else(|_| Err(format!("no answer within {:?}", self.config.timeout))).map_err(|cause| {
-            self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&cause);
+            self.cause.lock().clone_from(&cause);
             Error::explain(ErrorType::Custom("UpstreamUnhealthy"), cause)
         })
     }
@@ -74,7 +73,7 @@ impl HealthCheck for UpstreamHealthCheck {
         let Some(target) = backend.ext.get::<Arc<UpstreamEndpoint>>() else { return };
         target.set_healthy(healthy);
         let (route, upstream) = (&*self.upstream_set.route, &*self.upstream_set.entry(target).label);
-        let cause = self.cause.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let cause = self.cause.lock().clone();
         internal_event::AddressHealthChanged { route, upstream, address: &target.address, healthy, cause: &cause }
             .emit();
         self.upstream_set.update_metrics();

@@ -1,4 +1,4 @@
-//! A run's hold on an address: it counts as one of its runs, and its fate before the answer says how the address is.
+//! Counts a run at an endpoint, and reports the result of its request to outlier detection.
 
 use super::pingora_errors;
 use super::upstream_endpoint::{OutlierChange, UpstreamEndpoint};
@@ -11,7 +11,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// One run at one address.
 pub(super) struct InFlightGuard {
     upstream_set: Arc<UpstreamSet>,
     endpoint: Arc<UpstreamEndpoint>,
@@ -19,16 +18,13 @@ pub(super) struct InFlightGuard {
     state: InFlightState,
 }
 
-/// What is known of it.
 enum InFlightState {
-    /// no answer yet, to a request that began then and may take that long
     Open { since: Instant, timeout: Duration },
-    /// it was told
     Reported,
 }
 
 impl InFlightGuard {
-    /// Sends a run to `target`; its request began at `since` and may wait for an answer for `patience`.
+    /// Counts a run at `target` whose request began at `since`, with `timeout` for its response.
     pub(super) fn new(
         upstream_set: &Arc<UpstreamSet>,
         target: &Arc<UpstreamEndpoint>,
@@ -45,14 +41,12 @@ impl InFlightGuard {
         &self.endpoint
     }
 
-    /// The upstream of the address, as metrics call it.
     pub(super) fn upstream_label(&self) -> Arc<str> {
         Arc::clone(&self.upstream_set.entry(&self.endpoint).label)
     }
 
-    /// The agent answered with that status.
     pub(super) fn on_response(&mut self, status: Option<http::StatusCode>) {
-        // What agents, and proxies in front of them, say when nobody is there to answer.
+        // Sent by agents, and by proxies in front of them, that cannot serve.
         match status.map(|status| status.as_u16()) {
             Some(status @ (502..=504)) => {
                 self.report(UpstreamOutcome::Unavailable, Some(&format!("it answered {status}")));
@@ -61,7 +55,7 @@ impl InFlightGuard {
         }
     }
 
-    /// There was no answer. `blameless` is for what happens to kept connections of an agent that is well: it closed one.
+    /// Reports a failure. `blameless` marks a stale pooled connection, which a healthy agent may close.
     pub(super) fn on_failure(&mut self, rejection: &Rejection, blameless: bool) {
         let outcome = pingora_errors::upstream_outcome(rejection);
         if blameless {
@@ -74,7 +68,6 @@ impl InFlightGuard {
         self.report(outcome, Some(cause));
     }
 
-    /// Notes how it went: what failed, if it did.
     fn report(&mut self, outcome: UpstreamOutcome, failed: Option<&str>) {
         self.state = InFlightState::Reported;
         self.metrics().inc_outcome(outcome);
@@ -103,8 +96,8 @@ impl InFlightGuard {
 impl Drop for InFlightGuard {
     fn drop(&mut self) {
         if let InFlightState::Open { since, timeout: patience } = self.state {
-            // Whoever waits gives up at the end of the patience, and by then it was the agent that failed. The clock of the
-            // run began a moment before this one, so the last tenth belongs to the end.
+            // A wait that lasted the whole timeout is the agent's failure. The run's clock started a moment earlier, so
+            // the last tenth counts as the end.
             if since.elapsed() >= patience.mul_f32(0.9) {
                 self.report(UpstreamOutcome::TimedOut, Some("no answer in time"));
             } else {

@@ -1,16 +1,16 @@
-//! The agent's side of the network: which agent is asked, and over which connection. pingora connects, pools and speaks TLS
-//! and HTTP; the choice is ours.
+//! The agent's side of the network: endpoints, balancing and connections. pingora connects, pools, and speaks TLS and
+//! HTTP; the choice of the endpoint is ours.
 //!
 //! ```text
-//!   a run ─▶ choose ─▶ connect ─▶ ask ─▶ the head of the answer ─▶ the stream
-//!              ▲          │        │
-//!              │  no connection    │ the agent has not begun it: the head did not go out, or it says so (HTTP/2)
-//!              ╰── the next ◀──────╯
+//!   a run ─▶ choose ─▶ connect ─▶ exchange ─▶ the head of the response ─▶ the stream
+//!              ▲          │          │
+//!              │  no connection      │ not processed: the head was not sent, or the agent says so (HTTP/2)
+//!              ╰── the next ◀────────╯
 //! ```
-//! A run is sent once. It goes to another address only when nothing of it can have begun at the first one: there was no
-//! connection; the connection broke before the head of the request was out, so that the agent has no request; or an agent
-//! of HTTP/2 says itself that it has not processed it (REFUSED_STREAM, or GOAWAY with a lower last stream). Whatever
-//! happens later is told to the client, who knows whether it can run again.
+//! A run is sent once. It goes to another endpoint only if it cannot have begun at the first one: there was no
+//! connection; the connection broke before the head of the request was sent, so that the agent has no request; or an
+//! HTTP/2 agent reports that it has not processed it (REFUSED_STREAM, or GOAWAY with a lower last stream). Any later
+//! failure goes to the client, which knows whether the run may be repeated.
 
 mod balancer;
 mod dialer;
@@ -40,39 +40,39 @@ use crate::config::{
 };
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::{Metrics, NoHealthyUpstreamCounter, internal_event};
+use parking_lot::Mutex;
 use pingora_load_balancing::Backends;
 use std::future::pending;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Addresses of one route that a run tries before it gives up.
+/// Most endpoints that are tried for a run.
 const ATTEMPTS: usize = 4;
 
-/// Kept connections that turned out to be closed, at one address, before a run gives up.
+/// Most stale pooled connections at one endpoint before a run fails.
 const MAX_STALE: usize = 4;
 
-/// How often the names of agents are resolved again.
+/// How often host names are resolved again.
 const RESOLVE_EVERY: Duration = Duration::from_secs(30);
 
-/// The same while one has never been resolved.
+/// The same while a name has never been resolved.
 const RESOLVE_SOON: Duration = Duration::from_secs(2);
 
-/// The agents of one route.
 pub(crate) struct Cluster {
     settings: ClusterSettings,
     upstream_set: Arc<UpstreamSet>,
-    /// the addresses of the roster, and what the checks say of them
+    /// the endpoints, with their health
     backends: Backends,
     balancer: WeightedBalancer,
     dialer: AgentDialer,
     none_fit: NoHealthyUpstreamCounter,
-    /// whether that has been said
+    /// whether the log has a line about it since the last healthy endpoint
     none_fit_logged: AtomicBool,
 }
 
-/// What a cluster is made of: another configuration of the same is the same cluster.
+/// What a cluster is built from: equal settings reuse the cluster.
 #[derive(Debug, PartialEq)]
 struct ClusterSettings {
     route: String,
@@ -105,10 +105,10 @@ impl std::fmt::Debug for Cluster {
 }
 
 impl Cluster {
-    /// The agents of `route`, not yet resolved. `connector` is what health checks connect with.
+    /// Creates the cluster, unresolved. Health checks use `connector`.
     ///
     /// # Errors
-    /// Which file of `upstream_tls` cannot be used, and why.
+    /// A file of `upstream_tls` cannot be used.
     pub(crate) fn new(route: &RouteConfig, connector: &Arc<Connector>, metrics: &Metrics) -> Result<Self, String> {
         let settings = ClusterSettings::from_route(route);
         let roster = Arc::new(UpstreamSet::new(&route.name, &settings.upstreams, metrics));
@@ -140,20 +140,20 @@ impl Cluster {
         })
     }
 
-    /// Whether a cluster of `route` would be this one, so that it can go on in place of a new one, with all it has learnt.
+    /// Returns whether a cluster of `route` would equal this one, which then stays in use with its health and
+    /// connections.
     #[must_use]
     pub(crate) fn is_reusable_for(&self, route: &RouteConfig) -> bool {
         self.settings == ClusterSettings::from_route(route)
     }
 
-    /// Resolves the hosts, now.
     pub(crate) async fn resolve(&self) {
-        // Discovery reports what it cannot resolve by itself and never fails for it.
+        // Discovery reports resolution failures itself and never fails.
         let _ = self.backends.update(|_| ()).await;
     }
 
-    /// Resolves names, checks addresses and reads certificates again, from time to time: never returns. It is to run once,
-    /// beside nobody else who calls [`Cluster::resolve`].
+    /// Resolves names, checks health and reloads certificates, periodically. Never returns. Must run once, and without
+    /// concurrent calls of [`Cluster::resolve`].
     pub(crate) async fn watch(&self) {
         let resolve = async {
             loop {
@@ -181,39 +181,36 @@ impl Cluster {
         tokio::join!(resolve, check, certificates);
     }
 
-    /// How each upstream is: whether it is asked for runs, and in words.
+    /// Returns for each upstream whether it receives runs, and its state as text.
     #[must_use]
     pub(crate) fn report(&self) -> Vec<(bool, String)> {
         self.upstream_set.report()
     }
 
-    /// The upstreams that runs are spread over.
     pub(super) fn upstreams(&self) -> &[UpstreamConfig] {
         &self.settings.upstreams
     }
 
-    /// Where the agent has its events, if it answers a POST with something else.
+    /// Returns the path of the events of a two-step agent.
     pub(super) fn events_template(&self) -> Option<&PathTemplate> {
         self.settings.events.as_ref()
     }
 
-    /// How long the agent may be silent once it answered.
     pub(super) fn idle_timeout(&self) -> Duration {
         self.settings.timeouts.idle
     }
 
-    /// How long the agent may take to answer, connecting included.
+    /// Covers connecting and the wait for the response's head.
     pub(super) fn first_byte_timeout(&self) -> Duration {
         self.settings.timeouts.first_byte
     }
 
-    /// How long it may be until its first event, counted from the request.
+    /// Counts from the client's request.
     pub(super) fn first_event_timeout(&self) -> Option<Duration> {
         self.settings.timeouts.first_event
     }
 
-    /// Sends the request to an agent, and to the next for as long as none can have begun the run, and reads the head of the
-    /// answer.
+    /// Sends a run to an endpoint, and to the next while it cannot have begun, and reads the head of the response.
     pub(super) async fn send(
         &self,
         connector: &Connector,
@@ -234,8 +231,8 @@ impl Cluster {
             .unwrap_or_else(|| Rejection::from(RejectionKind::UpstreamUnreachable).with_cause("no address is known")))
     }
 
-    /// Asks one agent for something that may be asked for twice, and reads the head of its answer. A kept connection that
-    /// the agent closed meanwhile is no failure of it.
+    /// Sends a repeatable request to one endpoint and reads the head of its response. A stale pooled connection does
+    /// not count as its failure.
     pub(super) async fn send_to(
         &self,
         connector: &Connector,
@@ -245,7 +242,7 @@ impl Cluster {
         self.exchange(connector, &at.0, request, Instant::now()).await.map_err(ExchangeError::into_rejection)
     }
 
-    /// Asks one agent, over another connection as long as the agent closed those that were kept and that is harmless.
+    /// Sends a request to one endpoint, again while stale pooled connections are the cause and a retry is safe.
     async fn exchange(
         &self,
         connector: &Connector,
@@ -273,7 +270,7 @@ impl Cluster {
                     return Err(ExchangeError::Unprocessed(rejection));
                 }
             };
-            // Boxed: it moves through every stage of the run, and each would keep a place for it.
+            // Boxed: it moves through every stage of the run, each of which would reserve memory for it.
             let mut session = Box::new(Session { connection: line, in_flight: lease, span: call });
             let Err(why) = session.send(&member.upstream, request).await else {
                 let status = session.response_head().map(|head| head.status);
@@ -297,7 +294,7 @@ impl Cluster {
         }
     }
 
-    /// Gives a connection back after a clean end. Dropping the session instead closes it.
+    /// Returns the connection to the pool after a clean end; dropping the session closes it.
     pub(super) async fn release(&self, connector: &Connector, session: Box<Session>) {
         let Session { connection: line, in_flight: lease, span: mut call } = *session;
         call.finish();
@@ -305,7 +302,7 @@ impl Cluster {
         self.dialer.release(connector, self.upstream_set.entry(target), target, line).await;
     }
 
-    /// Whom to ask: somebody fit who was not tried; for want of such, anybody who was not.
+    /// Chooses an untried endpoint, if possible a healthy one.
     fn choose(&self, tried: &[Arc<UpstreamEndpoint>]) -> Option<Arc<UpstreamEndpoint>> {
         let (now, backends) = (Instant::now(), self.backends.get_backend());
         let all = || backends.iter().filter_map(|backend| backend.ext.get::<Arc<UpstreamEndpoint>>());

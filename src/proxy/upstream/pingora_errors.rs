@@ -1,4 +1,4 @@
-//! What pingora's errors mean for a run.
+//! Maps pingora's errors to rejections.
 
 use crate::error::{Rejection, RejectionKind};
 use crate::telemetry::label::UpstreamOutcome;
@@ -6,7 +6,6 @@ use pingora_core::{BError, ErrorSource, ErrorType, RetryType};
 use std::io;
 use tokio_rustls::rustls;
 
-/// What a failed connection means.
 pub(super) fn connect_rejection(error: &BError) -> Rejection {
     let kind = match error.etype() {
         ErrorType::ConnectTimedout | ErrorType::TLSHandshakeTimedout => RejectionKind::UpstreamTimeout,
@@ -19,7 +18,6 @@ pub(super) fn connect_rejection(error: &BError) -> Rejection {
     Rejection::from(kind).with_cause(error.to_string().trim())
 }
 
-/// What a failed read of the response means.
 pub(super) fn read_rejection(error: &BError) -> Rejection {
     let kind = match error.etype() {
         ErrorType::ReadTimedout => RejectionKind::UpstreamTimeout,
@@ -27,7 +25,7 @@ pub(super) fn read_rejection(error: &BError) -> Rejection {
         ErrorType::ConnectionClosed => RejectionKind::UpstreamTruncated,
         ErrorType::Custom("PrematureBodyEnd") => RejectionKind::UpstreamTruncated,
         ErrorType::Custom("InvalidChunk" | "InvalidTrailerEnd") => RejectionKind::UpstreamProtocol,
-        // With TLS 1.3 an agent that does not like our certificate says so after the handshake.
+        // With TLS 1.3 an agent rejects the client certificate after the handshake.
         _ if is_tls(error) => RejectionKind::UpstreamTls,
         _ => RejectionKind::UpstreamReset,
     };
@@ -35,7 +33,7 @@ pub(super) fn read_rejection(error: &BError) -> Rejection {
     Rejection::from(kind).with_cause(error.to_string().trim())
 }
 
-/// What a failed read of the head means: nothing came, so nothing was cut short.
+/// Maps a failure before the response's head: nothing arrived, so nothing was truncated.
 pub(super) fn head_rejection(error: &BError) -> Rejection {
     let mut rejection = read_rejection(error);
     if rejection.kind == RejectionKind::UpstreamTruncated {
@@ -44,14 +42,14 @@ pub(super) fn head_rejection(error: &BError) -> Rejection {
     rejection
 }
 
-/// Whether the agent itself said that it has done nothing with the request: it refused the stream, or its GOAWAY leaves the
-/// stream out. "Requests that have not been processed [...] can be retried" (RFC 9113 §8.7), by these two signs.
+/// Returns whether the agent reported that it did not process the request: it refused the stream, or its GOAWAY
+/// excludes it. "Requests that have not been processed [...] can be retried" (RFC 9113 §8.7), by these two signs.
 pub(super) fn is_unprocessed(error: &BError) -> bool {
-    // pingora also marks what it takes for a fault of the agent's HTTP/2; that says nothing about what was done.
+    // pingora also marks protocol errors of the agent's HTTP/2, which say nothing about processing.
     error.etype == ErrorType::H2Error && error.retry == RetryType::Decided(true)
 }
 
-/// How a failure before the answer is counted.
+/// Returns the counted outcome of a failure before the response.
 pub(super) fn upstream_outcome(rejection: &Rejection) -> UpstreamOutcome {
     match rejection.kind {
         RejectionKind::UpstreamUnreachable => UpstreamOutcome::Unreachable,
@@ -61,11 +59,10 @@ pub(super) fn upstream_outcome(rejection: &Rejection) -> UpstreamOutcome {
     }
 }
 
-/// Whether it was TLS that failed.
 fn is_tls(error: &BError) -> bool {
     let cause = error.root_cause();
     let io = cause.downcast_ref::<io::Error>();
     io.and_then(io::Error::get_ref).is_some_and(|inner| inner.is::<rustls::Error>())
-        // HTTP/2 keeps of what failed below it only the words.
+        // HTTP/2 keeps only the text of a lower error.
         || cause.to_string().starts_with("received fatal alert: ")
 }

@@ -1,4 +1,4 @@
-//! One exchange with an agent: the request as it is sent, and its answer as it comes.
+//! One exchange with an agent: the request and its response.
 
 use super::dialer::PooledConnection;
 use super::in_flight::InFlightGuard;
@@ -18,45 +18,38 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Most time for writing the head of a request, and again for its body: a connection that takes neither is dead. `first_byte`
-/// ends it as well; this is for where the operator made that very long.
+/// Longest time for writing the head of a request, and again for its body: a connection that accepts neither is dead.
+/// `first_byte` ends it as well; this limit is for operators who set that very long.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long an agent that took no more of a request over HTTP/2 may take to say why.
+/// How long an HTTP/2 agent that stopped reading a request may take to respond with the reason.
 const EARLY_RESPONSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a request says about the sender.
 const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
 
-/// A request on its way to an agent.
 pub(in crate::proxy) struct UpstreamRequest<'a> {
-    /// what is asked for
     pub(crate) operation: AgentOperation<'a>,
-    /// the request's id, passed on
     pub(crate) request_id: &'a str,
-    /// what makes its span, which the agent is told of
     pub(crate) spans: &'a UpstreamSpanBuilder,
-    /// what the agent hears about the caller; fields of the request itself are not among it, or overruled
+    /// about the caller; the request's own fields take precedence
     pub(crate) fields: &'a http::HeaderMap,
 }
 
-/// What an agent is asked for.
 pub(in crate::proxy) enum AgentOperation<'a> {
-    /// a run, and its events in the answer; JSON
+    /// a run, with its events in the response; JSON
     Run(Bytes),
-    /// a run, whose events are asked for afterwards; JSON
+    /// a run whose events are requested afterwards; JSON
     Start(Bytes),
-    /// the events of a run that was started
+    /// the events of a started run
     Events {
         /// path and query
         path: &'a str,
-        /// those behind this one; all of them where it is `None`
+        /// all events if `None`
         last_event_id: Option<&'a str>,
     },
 }
 
 impl UpstreamRequest<'_> {
-    /// Its method, and its path with its query.
     fn method_and_path<'l>(&'l self, upstream: &'l UpstreamConfig) -> (http::Method, &'l str) {
         match &self.operation {
             AgentOperation::Run(_) | AgentOperation::Start(_) => (http::Method::POST, upstream.path_and_query.as_str()),
@@ -64,7 +57,7 @@ impl UpstreamRequest<'_> {
         }
     }
 
-    /// Its span, which begins now. A query may hold a secret of the operator's.
+    /// Starts the span of the request, without the query, which may hold a secret of the operator.
     pub(in crate::proxy) fn start_span(&self, upstream: &UpstreamConfig, label: &str) -> UpstreamSpan {
         let (method, path) = self.method_and_path(upstream);
         let path = path.split_once('?').map_or(path, |(path, _)| path);
@@ -73,28 +66,27 @@ impl UpstreamRequest<'_> {
 }
 
 impl AgentOperation<'_> {
-    /// Whether it does no harm to ask twice: reading does not, starting a run does.
+    /// Returns whether the request may be sent twice: reading may, starting a run may not.
     pub(super) fn is_repeatable(&self) -> bool {
         matches!(self, AgentOperation::Events { .. })
     }
 }
 
-/// The address of an agent that took a run, to be asked for more of it.
+/// The endpoint that started a run and has its events.
 #[derive(Clone, Debug)]
 pub(in crate::proxy) struct EndpointRef(pub(super) Arc<UpstreamEndpoint>);
 
-/// One exchange with an agent. Its run counts as one of the address until it is dropped.
+/// Counts as a run of the endpoint until it is dropped.
 pub(in crate::proxy) struct Session {
     pub(super) connection: PooledConnection,
     pub(super) in_flight: InFlightGuard,
     pub(super) span: UpstreamSpan,
 }
 
-/// Why there is no answer, and what that leaves open.
+/// Why there is no response, and whether the agent may have processed the request.
 pub(super) enum ExchangeError {
-    /// no run can have begun: the agent did not get a whole request, or says that it did nothing with it
+    /// no run can have begun: the request is incomplete, or the agent reported that it did not process it
     Unprocessed(Rejection),
-    /// it may have begun
     MaybeProcessed(Rejection),
 }
 
@@ -113,17 +105,15 @@ impl ExchangeError {
 }
 
 impl Session {
-    /// Who was asked.
     pub(in crate::proxy) fn endpoint(&self) -> EndpointRef {
         EndpointRef(Arc::clone(self.in_flight.endpoint()))
     }
 
-    /// The upstream that was asked, as metrics call it.
     pub(in crate::proxy) fn upstream_label(&self) -> Arc<str> {
         self.in_flight.upstream_label()
     }
 
-    /// The exchange has come to its end, with the agent's words or with another's.
+    /// Ends the span of the exchange.
     pub(in crate::proxy) fn finish(&mut self, failure: Option<&Rejection>) {
         match failure {
             Some(failure) => self.span.record_failure(failure),
@@ -131,7 +121,7 @@ impl Session {
         }
     }
 
-    /// Sends a request and reads the head of its answer.
+    /// Sends a request and reads the head of its response.
     pub(super) async fn send(
         &mut self,
         upstream: &UpstreamConfig,
@@ -144,7 +134,7 @@ impl Session {
         let inner = self.connection.session_mut();
         inner.set_write_timeout(Some(WRITE_TIMEOUT));
         let broken = |error: &BError| Rejection::from(RejectionKind::UpstreamReset).with_cause(error);
-        // Whoever did not even get the head has no request: "only if no byte was sent" that could begin a run.
+        // Without the head the agent has no request: no byte was sent that could begin a run.
         let sent = inner.write_request_header(Box::new(head)).await;
         sent.map_err(|error| ExchangeError::Unprocessed(broken(&error)))?;
         let sent = async {
@@ -162,7 +152,7 @@ impl Session {
         self.read_response_head().await
     }
 
-    /// Why an agent takes no more of a request, where it says so.
+    /// Explains why an agent stopped reading a request, if it sent a reason.
     async fn write_failure(&mut self, error: &BError) -> Option<ExchangeError> {
         let rejection = Rejection::from(RejectionKind::UpstreamReset).with_cause(error);
         if pingora_errors::is_unprocessed(error) {
@@ -172,7 +162,7 @@ impl Session {
         timeout(EARLY_RESPONSE_TIMEOUT, self.read_response_head()).await.ok()?.err()
     }
 
-    /// Reads the head of the response, past any 1xx.
+    /// Reads the head of the response after any 1xx.
     async fn read_response_head(&mut self) -> Result<(), ExchangeError> {
         let inner = self.connection.session_mut();
         loop {
@@ -184,7 +174,7 @@ impl Session {
                     ExchangeError::MaybeProcessed(rejection)
                 }
             })?;
-            // With HTTP/2 those before the last are not shown, and it is read once.
+            // With HTTP/2, earlier heads are not visible and the last is read once.
             let shown = matches!(inner, HttpSession::H1(_));
             match inner.response_header().map(|head| head.status) {
                 Some(status)
@@ -194,14 +184,13 @@ impl Session {
         }
     }
 
-    /// The head that was read.
     pub(in crate::proxy) fn response_head(&self) -> Option<&ResponseHeader> {
         self.connection.session().response_header()
     }
 
-    /// Reads what there is of the body into `take`: at least one piece, `false` at the end. May be dropped while waiting.
+    /// Passes the next available piece of the body to `take`; returns `false` at the end. Cancel safe.
     ///
-    /// A refusal is boxed, so that runs that wait keep little room for one.
+    /// The rejection is boxed, so that waiting runs reserve little memory for it.
     pub(in crate::proxy) async fn read_body(&mut self, take: impl FnOnce(&[u8])) -> Result<bool, Box<Rejection>> {
         let read = match self.connection.session_mut() {
             HttpSession::H1(session) => match session.read_body_ref().await {
@@ -225,14 +214,13 @@ impl Session {
     }
 }
 
-/// The head of a request, as it goes out.
 pub(in crate::proxy) fn request_head(
     upstream: &UpstreamConfig,
     request: &UpstreamRequest<'_>,
     call: &UpstreamSpan,
 ) -> Result<RequestHeader, BError> {
     let (method, path) = request.method_and_path(upstream);
-    // "`*/*` or `application/*` admits" protobuf at some agents, so the wish is explicit [specs §4.4].
+    // For some agents "`*/*` or `application/*` admits" protobuf, so the type is explicit [specs §4.4].
     let accept = match &request.operation {
         AgentOperation::Run(_) | AgentOperation::Events { .. } => "text/event-stream",
         AgentOperation::Start(_) => "application/json",
@@ -245,7 +233,7 @@ pub(in crate::proxy) fn request_head(
     match &request.operation {
         AgentOperation::Run(body) | AgentOperation::Start(body) => {
             head.insert_header(header::CONTENT_TYPE, "application/json")?;
-            // Legacy agents often cannot read chunks, so the length is always said.
+            // Legacy agents often cannot read chunks, so the length is always sent.
             head.insert_header(header::CONTENT_LENGTH, body.len().to_string())?;
         }
         AgentOperation::Events { last_event_id: Some(id), .. } => head.insert_header(LAST_EVENT_ID, id.as_bytes())?,

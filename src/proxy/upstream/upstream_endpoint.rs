@@ -1,66 +1,62 @@
-//! One address of an upstream: how many runs it has, and whether it is to be asked for more.
+//! One endpoint of an upstream: its runs, and its outlier state.
 //!
 //! ```text
-//!              so many failures in a row                     its time has passed, and a run is chosen for it
-//!   Trusted ─────────────────────────────▶ Out ──────────────────────────────────────────────▶ Trial
-//!      ▲  ╰── a success begins anew ──╯     ▲ ▲                                                  │ │ │
-//!      │                                    │ ╰── nobody knows: the client left before an answer ╯ │ │
-//!      │                                    ╰───────── it failed again: out for twice as long ─────╯ │
-//!      ╰─────────────────────────────────────── it answered ─────────────────────────────────────────╯
+//!              consecutive failures                          the ejection has expired, and a run is sent
+//!   Available ─────────────────────────▶ Ejected ─────────────────────────────────────────────▶ Trial
+//!        ▲  ╰── a success resets ──╯        ▲ ▲                                                   │ │ │
+//!        │                                  │ ╰── unknown: the client left before a response ─────╯ │ │
+//!        │                                  ╰───────── another failure: twice as long ──────────────╯ │
+//!        ╰──────────────────────────────────────────── a response ────────────────────────────────────╯
 //! ```
-//! Beside that stand the active checks, whose thresholds pingora keeps: an address is asked when both find it fit.
+//! Active health checks are separate, with pingora's thresholds: an endpoint receives runs if both allow it.
 
 use crate::config::EjectionConfig;
+use parking_lot::{Mutex, MutexGuard};
 use pingora_core::protocols::l4::socket::SocketAddr;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The longest time for which an address is left out, unless the first time is longer.
+/// The longest ejection, unless the configured first one is longer.
 const MAX_EJECTION: Duration = Duration::from_secs(300);
 
-/// One address of an upstream.
 pub(super) struct UpstreamEndpoint {
-    /// which upstream of the route it belongs to
+    /// index in the route's upstreams
     pub(crate) upstream_index: usize,
     pub(crate) address: SocketAddr,
-    /// what its share of the runs is measured against
+    /// relative share of the runs
     pub(crate) weight: u32,
-    /// how far its turn has come; kept by [`super::balance`] under its lock
+    /// round-robin credit, changed only under the lock of [`super::balancer`]
     pub(crate) credit: AtomicI64,
     in_flight: AtomicUsize,
-    /// what the active checks say; true where there are none
+    /// the result of the active checks; `true` without them
     healthy: AtomicBool,
     outlier_state: Mutex<OutlierState>,
 }
 
-/// What the runs of an address say about it.
+/// Passive health, from the results of runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum OutlierState {
-    /// it is asked
     Available {
-        /// failures in a row
+        /// consecutive failures
         failures: u32,
     },
-    /// it is left out
     Ejected {
         until: Instant,
-        /// how often in a row
+        /// consecutive ejections
         times: u32,
     },
-    /// one run tries whether it answers again
+    /// one run probes whether it responds again
     Trial { times: u32 },
 }
 
-/// What a failure or a success has changed.
+/// The change caused by a failure or a success.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum OutlierChange {
     None,
-    /// it is left out from now on, for that long
+    /// for this long
     Ejected(Duration),
-    /// it is asked again
     Returned,
 }
 
@@ -77,12 +73,10 @@ impl UpstreamEndpoint {
         }
     }
 
-    /// How many runs it has.
     pub(super) fn in_flight(&self) -> usize {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Whether a run may be sent there.
     pub(super) fn can_take_run(&self, now: Instant) -> bool {
         let rested = match *self.outlier_state() {
             OutlierState::Available { .. } => true,
@@ -92,12 +86,11 @@ impl UpstreamEndpoint {
         rested && self.healthy.load(Ordering::Relaxed)
     }
 
-    /// Whether it is thought to answer: what was left out has to show it first.
+    /// Returns whether it is expected to respond: an ejected endpoint must prove it first.
     pub(super) fn is_available(&self) -> bool {
         matches!(*self.outlier_state(), OutlierState::Available { .. }) && self.is_healthy()
     }
 
-    /// What the active checks say.
     pub(super) fn is_healthy(&self) -> bool {
         self.healthy.load(Ordering::Relaxed)
     }
@@ -106,7 +99,6 @@ impl UpstreamEndpoint {
         self.healthy.store(healthy, Ordering::Relaxed);
     }
 
-    /// A run is sent there.
     pub(super) fn begin_run(&self, now: Instant) {
         self.in_flight.fetch_add(1, Ordering::Relaxed);
         let mut standing = self.outlier_state();
@@ -117,12 +109,10 @@ impl UpstreamEndpoint {
         }
     }
 
-    /// A run that was sent there is over.
     pub(super) fn end_run(&self) {
         self.in_flight.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// It answered.
     pub(super) fn on_success(&self) -> OutlierChange {
         let mut standing = self.outlier_state();
         let change = if matches!(*standing, OutlierState::Available { .. }) {
@@ -134,7 +124,6 @@ impl UpstreamEndpoint {
         change
     }
 
-    /// It did not answer, or said that it cannot.
     pub(super) fn on_failure(&self, rule: &EjectionConfig, now: Instant) -> OutlierChange {
         let mut standing = self.outlier_state();
         let times = match *standing {
@@ -143,7 +132,7 @@ impl UpstreamEndpoint {
                 return OutlierChange::None;
             }
             OutlierState::Available { .. } => 0,
-            // Sent there before it was left out, or for want of anybody else: it says nothing new.
+            // The run was sent before the ejection, or for lack of alternatives: no new information.
             OutlierState::Ejected { until, .. } if until > now => return OutlierChange::None,
             OutlierState::Ejected { times, .. } | OutlierState::Trial { times } => times + 1,
         };
@@ -152,7 +141,7 @@ impl UpstreamEndpoint {
         OutlierChange::Ejected(duration)
     }
 
-    /// Nobody knows whether it would have answered: somebody else may find out.
+    /// Ends a trial without a result; another run may probe.
     pub(super) fn on_unknown(&self, now: Instant) {
         let mut standing = self.outlier_state();
         if let OutlierState::Trial { times } = *standing {
@@ -161,8 +150,7 @@ impl UpstreamEndpoint {
     }
 
     fn outlier_state(&self) -> MutexGuard<'_, OutlierState> {
-        // Nothing panics while the lock is held.
-        self.outlier_state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.outlier_state.lock()
     }
 }
 
@@ -195,7 +183,7 @@ mod tests {
         assert!(target.can_take_run(now));
         assert_eq!(target.on_failure(&RULE, now), OutlierChange::Ejected(RULE.duration));
         assert!(!target.can_take_run(now) && !target.is_available());
-        // Runs that were on their way there change nothing.
+        // Runs in flight at the time of the ejection change nothing.
         assert_eq!(target.on_failure(&RULE, now), OutlierChange::None);
         assert!(target.can_take_run(now + RULE.duration) && !target.is_available());
     }

@@ -1,39 +1,38 @@
-//! The upstreams of a route and the addresses that they have now.
+//! The upstreams of a route and their current endpoints.
 
 use super::upstream_endpoint::UpstreamEndpoint;
 use crate::config::{UpstreamAddress, UpstreamConfig};
 use crate::telemetry::{Metrics, UpstreamMetrics, internal_event};
 use async_trait::async_trait;
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use pingora_core::protocols::l4::socket::SocketAddr;
 use pingora_load_balancing::Backend;
 use pingora_load_balancing::discovery::ServiceDiscovery;
 use std::collections::{BTreeSet, HashMap};
 use std::os::unix::net::SocketAddr as UnixAddress;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// How long a look-up may take before it counts as failed.
+/// Longest time for resolving a name.
 const RESOLVE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The upstreams of a route.
 pub(super) struct UpstreamSet {
     pub(crate) route: Arc<str>,
     pub(crate) entries: Vec<UpstreamEntry>,
-    /// the addresses of each: what its name meant the last time that it could be looked up
+    /// of each upstream, from its last successful resolution
     endpoints: Mutex<Vec<Vec<Arc<UpstreamEndpoint>>>>,
 }
 
-/// One upstream of the configuration.
 pub(super) struct UpstreamEntry {
     pub(crate) upstream: UpstreamConfig,
-    /// how metrics and logs call it
+    /// in metrics and logs
     pub(crate) label: Arc<str>,
     pub(crate) metrics: UpstreamMetrics,
 }
 
-/// The same roster, as pingora asks for addresses.
+/// Adapts the set to pingora's service discovery.
 pub(super) struct UpstreamDiscovery(pub(crate) Arc<UpstreamSet>);
 
 impl UpstreamSet {
@@ -51,19 +50,18 @@ impl UpstreamSet {
         &self.entries[target.upstream_index]
     }
 
-    /// Whether every upstream has an address.
+    /// Returns whether every upstream has an endpoint.
     pub(super) fn is_resolved(&self) -> bool {
         self.endpoints().iter().all(|targets| !targets.is_empty())
     }
 
-    /// Says in the metrics which upstreams are asked.
     pub(super) fn update_metrics(&self) {
         for (member, targets) in self.entries.iter().zip(self.endpoints().iter()) {
             member.metrics.set_up(targets.iter().any(|target| target.is_available()));
         }
     }
 
-    /// How each upstream is: whether it is asked for runs, and in words.
+    /// Returns for each upstream whether it receives runs, and its state as text.
     pub(super) fn report(&self) -> Vec<(bool, String)> {
         let line = |(member, targets): (&UpstreamEntry, &Vec<Arc<UpstreamEndpoint>>)| {
             let fit = targets.iter().filter(|target| target.is_available()).count();
@@ -81,8 +79,7 @@ impl UpstreamSet {
         self.entries.iter().zip(self.endpoints().iter()).map(line).collect()
     }
 
-    /// Looks all names up. One that cannot be looked up now keeps the addresses that it had; the others are not its
-    /// business.
+    /// Resolves all names. A name that fails keeps its endpoints and does not affect the others.
     async fn resolve_all(&self) {
         let found = join_all(self.entries.iter().map(|member| resolve_addresses(&member.upstream))).await;
         let mut known = self.endpoints();
@@ -98,7 +95,7 @@ impl UpstreamSet {
                     continue;
                 }
             };
-            // An address that stays keeps its runs and its standing.
+            // An unchanged address keeps its runs and its outlier state.
             let weight = member.upstream.weight.get();
             let before = std::mem::take(&mut known[index]);
             let target = |address: SocketAddr| {
@@ -112,12 +109,11 @@ impl UpstreamSet {
     }
 
     fn endpoints(&self) -> MutexGuard<'_, Vec<Vec<Arc<UpstreamEndpoint>>>> {
-        // Nothing panics while the lock is held.
-        self.endpoints.lock().unwrap_or_else(PoisonError::into_inner)
+        self.endpoints.lock()
     }
 }
 
-/// The addresses of an upstream: at least one.
+/// Returns the addresses of an upstream, at least one.
 async fn resolve_addresses(upstream: &UpstreamConfig) -> Result<BTreeSet<SocketAddr>, String> {
     match &upstream.address {
         UpstreamAddress::Host { host, port, .. } => {
@@ -139,8 +135,8 @@ impl ServiceDiscovery for UpstreamDiscovery {
         self.0.resolve_all().await;
         let mut backends = BTreeSet::new();
         for target in self.0.endpoints().iter().flatten() {
-            // pingora tells backends apart by address and weight, and two upstreams may be one address (hosts behind one
-            // ingress). The choice is ours and does not read this weight, so it says which upstream it is.
+            // pingora distinguishes backends by address and weight, and two upstreams may have one address (hosts of
+            // one ingress). Our balancer ignores this weight, so it carries the upstream's index.
             let mut backend =
                 Backend { addr: target.address.clone(), weight: target.upstream_index, ext: Default::default() };
             backend.ext.insert(Arc::clone(target));

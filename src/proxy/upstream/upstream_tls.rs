@@ -5,11 +5,12 @@
 
 use crate::config::{UpstreamClientCert, UpstreamTlsConfig, load};
 use crate::telemetry::internal_event;
+use parking_lot::{Mutex, MutexGuard};
 use pingora_core::protocols::tls::CaType;
 use pingora_core::utils::tls::{CertKey, WrappedX509, parse_x509};
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
@@ -103,8 +104,7 @@ impl ClusterTls {
 }
 
 fn lock<T>(lock: &Mutex<T>) -> MutexGuard<'_, T> {
-    // Nothing panics while a lock is held.
-    lock.lock().unwrap_or_else(PoisonError::into_inner)
+    lock.lock()
 }
 
 /// The files in the order in which [`understand`] takes them.

@@ -1,59 +1,50 @@
-//! A copy of a log elsewhere: reads as a reader does, but whole frames with their numbers, and never paces the run.
+//! Reads a log in order to copy it to other replicas: whole frames with their numbers, without slowing the run down.
 
 use super::{LogBase, LogPhase, RunLog};
 use bytes::Bytes;
 use std::sync::Arc;
 
-/// Reads a log to copy it.
 #[derive(Debug)]
 pub(crate) struct LogMirror {
     log: Arc<RunLog>,
     offset: u64,
 }
 
-/// What a mirror sees.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MirrorEvent {
-    /// frames that come next
-    Frames {
-        /// the number of the first
-        first: u64,
-        /// the number of the last
-        last: u64,
-        /// the frames, with their ids
-        bytes: Bytes,
-    },
-    /// frames up to this number were trimmed before the mirror had them
+    /// the next frames, with their ids
+    Frames { first: u64, last: u64, bytes: Bytes },
+    /// frames were trimmed before the mirror read them
     Trimmed {
-        /// the number of the last that is gone
+        /// the number of the last trimmed frame
         through: u64,
     },
-    /// the run has ended, and everything was seen
+    /// the run has ended, and everything was read
     Finished,
-    /// the run was cut off, without a last word
+    /// the run was cut off without a final event
     Cut,
 }
 
-/// What the front of a log comes to.
+/// A summary of the frames that the log no longer has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum MirrorSummary {
-    /// nothing was said yet
+    /// the run has no event yet
     Empty,
-    /// it was too large to be kept
+    /// it was too large to retain
     Discarded,
-    /// Frames that tell a client, or a recap, everything up to an event. At least the first event is in it, so that it says
-    /// what the conversation held before the run.
+    /// Frames that bring a client or a recap up to this event. Includes at least the first event, and thereby the
+    /// conversation before the run.
     Through(u64, Vec<u8>),
 }
 
 impl LogMirror {
-    /// A mirror that begins with what the log still has.
+    /// Creates a mirror that begins with the oldest retained frame.
     #[must_use]
     pub(crate) fn new(log: &Arc<RunLog>) -> LogMirror {
         LogMirror { log: Arc::clone(log), offset: 0 }
     }
 
-    /// What the log cannot give any more as it was, in short. What the mirror sees next is behind that, or may overlap with it.
+    /// Summarises the trimmed frames. The mirror's next frames follow the summary or overlap with it.
     #[must_use]
     pub(crate) fn summarize(&self) -> MirrorSummary {
         let base = self.log.base();
@@ -72,24 +63,23 @@ impl LogMirror {
         drop(state);
         drop(base);
         recap.push(&frames);
-        let mut told = Vec::new();
-        // Its frames are folded again where they are read, so nobody sees this time.
-        recap.prelude(0, None, &mut told);
-        // Of a run that failed before it began there is nothing to sum up.
-        MirrorSummary::Through(through, if told.is_empty() { frames } else { told })
+        let mut prelude = Vec::new();
+        // The reading replica folds these frames again, so the time 0 is not visible to clients.
+        recap.prelude(0, None, &mut prelude);
+        // The recap of a run that failed before it began is empty.
+        MirrorSummary::Through(through, if prelude.is_empty() { frames } else { prelude })
     }
 
-    /// What comes next. May be dropped while waiting, and nothing is lost.
+    /// Waits for the next event. Cancel safe.
     pub(crate) async fn next(&mut self) -> MirrorEvent {
         loop {
-            // Asked for before it is looked, so that what comes in between is not missed.
-            let news = self.log.changed.notified();
-            let mut news = std::pin::pin!(news);
-            news.as_mut().enable();
-            if let Some(seen) = next_event(&self.log, &mut self.offset) {
-                return seen;
+            // Registered before the check, so that no change in between is missed.
+            let mut changed = std::pin::pin!(self.log.changed.notified());
+            changed.as_mut().enable();
+            if let Some(event) = next_event(&self.log, &mut self.offset) {
+                return event;
             }
-            news.await;
+            changed.await;
         }
     }
 }
@@ -106,14 +96,14 @@ fn next_event(log: &RunLog, at: &mut u64) -> Option<MirrorEvent> {
     if *at == state.end_offset {
         return (state.phase == LogPhase::Finished).then_some(MirrorEvent::Finished);
     }
-    // Everything in front of a mirror's place was seen, so it stands in front of a frame: of the first of a chunk, or of one
-    // that was written into the last chunk since.
+    // A mirror reads whole chunks, so it is at the start of a frame: the first of a chunk, or one appended to the last
+    // chunk since.
     let index = state.chunks.partition_point(|chunk| chunk.offset <= *at).checked_sub(1)?;
     let chunk = state.chunks.get(index)?;
     let from = usize::try_from(*at - chunk.offset).ok()?;
-    let seen = super::frame_ends(&chunk.bytes).take_while(|end| *end <= from).count() as u64;
+    let frames_read = super::frame_ends(&chunk.bytes).take_while(|end| *end <= from).count() as u64;
     let last = state.chunks.get(index + 1).map_or(state.last_number, |next| next.first_number - 1);
     let bytes = Bytes::copy_from_slice(chunk.bytes.get(from..)?);
     *at += bytes.len() as u64;
-    Some(MirrorEvent::Frames { first: chunk.first_number + seen, last, bytes })
+    Some(MirrorEvent::Frames { first: chunk.first_number + frames_read, last, bytes })
 }

@@ -1,4 +1,4 @@
-//! Coming to a log, and reading it.
+//! Joining a log, and reading it.
 
 use super::reader_slot::{ReaderResource, ReaderSlot, StallWatch};
 use super::{LogBase, LogPhase, LogState, MAX_READERS, RunLog, wake};
@@ -9,55 +9,54 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-/// How much of preludes may wait for the readers of one run, in times of what is kept of it.
+/// Limit of the unread preludes of one run, as a multiple of its `max_bytes`.
 const MAX_PRELUDES: usize = 2;
 
-/// Where a reader begins.
+/// Where a reader begins. Times are those of the prelude, in ms since the epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ReadFrom {
-    /// with everything, where it is still there; else with the prelude, at this time
+    /// at the first event while it is retained; else with a prelude
     Start(i64),
-    /// behind the event that it heard last
+    /// after the last event that it received
     Cursor(Cursor),
-    /// with a prelude that says what the run has said so far, at this time, in ms since the epoch
+    /// with a prelude that summarises the run so far
     Prelude(i64),
 }
 
-/// Why somebody cannot join.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JoinError {
-    /// the cursor is of another run, behind what is kept, or ahead of what was said
+    /// the cursor belongs to another run, to a trimmed event or to one that does not exist yet
     Cursor,
-    /// as many read as may
+    /// the run has the most readers allowed, or too many unread preludes
     Full,
-    /// the run was too large to be kept
+    /// the run was too large to retain
     Discarded,
 }
 
-/// One reader. Dropped, it has left.
+/// One reader; leaves when dropped.
 #[derive(Debug)]
 pub(crate) struct LogReader {
     log: Arc<RunLog>,
     number: u64,
 }
 
-/// The reader was cut off: it is too slow, or the run was cut.
+/// The reader was cut off: it was too slow, or the run was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReaderCutOff;
 
 impl RunLog {
-    /// Whether anybody has read it.
+    /// Returns whether the log ever had a reader.
     #[must_use]
     pub(crate) fn had_readers(&self) -> bool {
         self.state().readers_total > 0
     }
 
-    /// Comes to the log. `watched` where nobody else sees whether the reader takes something; `held` is let go when it leaves.
+    /// Joins the log. `watched` readers are removed by the log when they stall; `resource` is dropped when the reader leaves.
     ///
-    /// Making a prelude takes some milliseconds for each MiB that is kept.
+    /// Making a prelude takes some milliseconds per retained MiB.
     ///
     /// # Errors
-    /// Why it cannot join.
+    /// See [`JoinError`].
     pub(crate) fn join(
         self: &Arc<Self>,
         from: ReadFrom,
@@ -77,23 +76,23 @@ impl RunLog {
             ReadFrom::Start(_) => state.offset_after(0),
             ReadFrom::Prelude(_) => None,
         };
-        // Preludes that nobody takes are not for free.
-        let waiting: usize = state.readers.iter().map(|seat| seat.prelude.len()).sum();
+        // Unread preludes take memory.
+        let waiting: usize = state.readers.iter().map(|slot| slot.prelude.len()).sum();
         if at.is_none() && waiting > MAX_PRELUDES * self.limits.max_bytes {
             return Err(JoinError::Full);
         }
-        let sum = at.is_none().then(|| PreludeSource::new(recap, &state));
+        let prelude_source = at.is_none().then(|| PreludeSource::new(recap, &state));
         let now = if let ReadFrom::Start(now) | ReadFrom::Prelude(now) = from { now } else { 0 };
         let number = state.add_reader(at, watched, Box::new(resource));
         let ended = matches!(state.phase, LogPhase::Finished | LogPhase::Cut);
         drop(state);
         drop(base);
         let reader = LogReader { log: Arc::clone(self), number };
-        if let Some(sum) = sum {
-            // Folded beside the locks: the run goes on meanwhile, and the reader's place is behind what is folded.
-            let prelude = sum.into_prelude(self.token, now);
-            if let Some(seat) = self.state().reader(number) {
-                seat.prelude = prelude.into();
+        if let Some(source) = prelude_source {
+            // Folded outside the locks: the run continues, and the reader's position is after the folded frames.
+            let prelude = source.into_prelude(self.token, now);
+            if let Some(slot) = self.state().reader(number) {
+                slot.prelude = prelude.into();
             }
         }
         if ended && watched {
@@ -103,7 +102,7 @@ impl RunLog {
     }
 }
 
-/// What a run has said so far, on its way to a prelude.
+/// The input of a prelude: the recap and the frames after it.
 struct PreludeSource {
     recap: Box<Recap>,
     frames: Vec<u8>,
@@ -123,14 +122,14 @@ impl PreludeSource {
         self.recap.push(&self.frames);
         let mut out = Vec::new();
         self.recap.prelude(now, Some(&Cursor { token, number: self.last }.to_string()), &mut out);
-        // Of a run that has not begun, or failed before it did, there is nothing to sum up.
+        // The recap of a run that has not begun, or failed before it did, is empty.
         if out.is_empty() { self.frames } else { out }
     }
 }
 
 impl LogState {
-    /// A reader's place, at the head where none is said.
-    fn add_reader(&mut self, at: Option<u64>, watched: bool, held: Box<dyn ReaderResource>) -> u64 {
+    /// Adds a reader at a position, by default at the head, and returns its number.
+    fn add_reader(&mut self, at: Option<u64>, watched: bool, resource: Box<dyn ReaderResource>) -> u64 {
         self.readers_total += 1;
         // Most runs have one reader.
         self.readers.reserve_exact(1);
@@ -141,14 +140,14 @@ impl LogState {
             comment_due: false,
             stall_watch: if watched { StallWatch::Log } else { StallWatch::Connection },
             waker: None,
-            resource: held,
+            resource,
         });
         self.readers_total
     }
 }
 
 impl LogReader {
-    /// What comes next; `None` at the end.
+    /// Returns the next bytes; `None` at the end.
     pub(crate) fn poll_next(&self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, ReaderCutOff>>> {
         let mut state = self.log.state();
         let end = state.phase;
@@ -156,25 +155,25 @@ impl LogReader {
             return Poll::Ready(Some(Err(ReaderCutOff)));
         }
         if let Some(piece) = state.take_next(self.number, self.log.limits.stall_timeout) {
-            let room = if state.min_backlog().is_some_and(|behind| behind < self.log.limits.max_backlog) {
+            let write_waker = if state.min_backlog().is_some_and(|backlog| backlog < self.log.limits.max_backlog) {
                 state.write_waker.take()
             } else {
                 None
             };
             drop(state);
-            wake(room);
+            wake(write_waker);
             return Poll::Ready(Some(Ok(piece)));
         }
         if end == LogPhase::Finished {
             return Poll::Ready(None);
         }
-        if let Some(seat) = state.reader(self.number) {
-            if std::mem::take(&mut seat.comment_due) {
+        if let Some(slot) = state.reader(self.number) {
+            if std::mem::take(&mut slot.comment_due) {
                 let mut comment = Vec::new();
                 sse::write_comment(&mut comment, "keep-alive");
                 return Poll::Ready(Some(Ok(comment.into())));
             }
-            seat.waker = Some(cx.waker().clone());
+            slot.waker = Some(cx.waker().clone());
         }
         Poll::Pending
     }
@@ -183,12 +182,12 @@ impl LogReader {
 impl Drop for LogReader {
     fn drop(&mut self) {
         let mut state = self.log.state();
-        let left = state.remove_readers(|seat| seat.number == self.number);
-        // Others may be slower than the one who left, or there are none.
+        let removed = state.remove_readers(|slot| slot.number == self.number);
+        // The fastest reader may have left, or the last one.
         let wakers = [state.stop_waker.take(), state.write_waker.take()];
         drop(state);
-        // What is held may wake others when it is dropped.
-        drop(left);
+        // The reader's resource may wake other tasks when it is dropped, so not under the lock.
+        drop(removed);
         wakers.into_iter().for_each(wake);
     }
 }

@@ -7,36 +7,35 @@ use std::task::Waker;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// What a reader holds for as long as it takes part.
+/// A resource that a reader holds until it leaves, such as a permit.
 pub(crate) trait ReaderResource: Debug + Send {}
 
 impl<T: Debug + Send> ReaderResource for T {}
 
 #[derive(Debug)]
 pub(super) struct ReaderSlot {
-    /// which of the readers that there were
+    /// counts up from 1 over all readers of the log
     pub(crate) number: u64,
-    /// how far it has read
+    /// the next byte to read
     pub(crate) offset: u64,
-    /// what it gets before it reads on
+    /// delivered before the frames
     pub(crate) prelude: Bytes,
-    /// whether a comment is due that keeps its connection alive
+    /// whether to send a keep-alive comment
     pub(crate) comment_due: bool,
-    /// somebody has to see that it takes something; when it was first seen to wait since it last did
     pub(crate) stall_watch: StallWatch,
     pub(crate) waker: Option<Waker>,
     #[expect(dead_code, reason = "held, never read")]
     pub(crate) resource: Box<dyn ReaderResource>,
 }
 
-/// Who sees that a reader takes something.
+/// Detects readers that have stopped reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StallWatch {
-    /// its connection
+    /// by its connection
     Connection,
-    /// the log; nothing was seen to wait for it
+    /// by the log; no data was waiting when it last checked
     Log,
-    /// the log; something waits for it since then
+    /// by the log; data has been waiting since this time
     Waiting(Instant),
 }
 
@@ -47,24 +46,25 @@ impl ReaderSlot {
 }
 
 impl LogState {
-    /// How far behind the fastest reader is; `None` without a reader.
+    /// Returns the backlog of the fastest reader in bytes; `None` without readers.
     pub(crate) fn min_backlog(&self) -> Option<usize> {
-        self.readers.iter().map(|seat| seat.backlog(self.end_offset)).min()
+        self.readers.iter().map(|slot| slot.backlog(self.end_offset)).min()
     }
 
-    /// How far the fastest and the slowest reader are.
+    /// Returns the positions of the fastest and the slowest reader.
     pub(crate) fn read_range(&self) -> (u64, u64) {
-        let at = || self.readers.iter().map(|seat| seat.offset);
-        (at().max().unwrap_or(self.end_offset), at().min().unwrap_or(self.end_offset))
+        let fastest = self.readers.iter().map(|slot| slot.offset).max();
+        let slowest = self.readers.iter().map(|slot| slot.offset).min();
+        (fastest.unwrap_or(self.end_offset), slowest.unwrap_or(self.end_offset))
     }
 
     pub(crate) fn reader(&mut self, number: u64) -> Option<&mut ReaderSlot> {
-        self.readers.iter_mut().find(|seat| seat.number == number)
+        self.readers.iter_mut().find(|slot| slot.number == number)
     }
 
-    /// What leaves next to a reader, if it is there.
+    /// Takes the next bytes for a reader; `None` if there are none.
     pub(crate) fn take_next(&mut self, number: u64, stall_timeout: Duration) -> Option<Bytes> {
-        let index = self.readers.iter().position(|seat| seat.number == number)?;
+        let index = self.readers.iter().position(|slot| slot.number == number)?;
         let ReaderSlot { offset: at, stall_watch: watch, ref mut prelude, .. } = self.readers[index];
         let most = if watch == StallWatch::Connection { MAX_READ } else { MAX_WATCHED_READ };
         let piece = if !prelude.is_empty() {
@@ -76,7 +76,7 @@ impl LogState {
         } else {
             return None;
         };
-        // Whoever looked before may not look again until the time is over.
+        // The stall task may not check again until the timeout, so the next period starts here.
         if matches!(watch, StallWatch::Waiting(_)) {
             self.readers[index].stall_watch = StallWatch::Log;
             let _ = self.next_stall(stall_timeout);
@@ -84,51 +84,52 @@ impl LogState {
         Some(piece)
     }
 
-    /// Until when the next of the watched readers has to take something. Only whoever asks starts the clock, so that an event
-    /// costs nothing. `None` without such readers.
-    pub(crate) fn next_stall(&mut self, patience: Duration) -> Option<Instant> {
+    /// Returns the time by which the next of the watched readers has to read something; `None` without watched readers. Stall
+    /// periods start in this call alone, so that an event costs nothing.
+    pub(crate) fn next_stall(&mut self, stall_timeout: Duration) -> Option<Instant> {
         let ended = matches!(self.phase, LogPhase::Finished | LogPhase::Cut);
         let now = Instant::now();
         let mut next = None;
-        for seat in self.readers.iter_mut().filter(|seat| seat.stall_watch != StallWatch::Connection) {
-            let until = match seat.stall_watch {
-                StallWatch::Waiting(since) => since + patience,
-                _ if ended || seat.offset < self.end_offset || !seat.prelude.is_empty() => {
-                    seat.stall_watch = StallWatch::Waiting(now);
-                    now + patience
+        for slot in self.readers.iter_mut().filter(|slot| slot.stall_watch != StallWatch::Connection) {
+            let until = match slot.stall_watch {
+                StallWatch::Waiting(since) => since + stall_timeout,
+                _ if ended || slot.offset < self.end_offset || !slot.prelude.is_empty() => {
+                    slot.stall_watch = StallWatch::Waiting(now);
+                    now + stall_timeout
                 }
-                // Nothing waits for it now, and may in a moment.
-                _ => now + patience,
+                // No data is waiting now, but may be soon.
+                _ => now + stall_timeout,
             };
             next = Some(next.map_or(until, |next: Instant| next.min(until)));
         }
         next
     }
 
-    /// Takes away readers for whom this is so. Their bodies end with an error if they are ever asked for again.
-    pub(crate) fn remove_readers(&mut self, is_over: impl Fn(&ReaderSlot) -> bool) -> Vec<ReaderSlot> {
-        let mut over = Vec::new();
-        while let Some(index) = self.readers.iter().position(&is_over) {
-            over.push(self.readers.swap_remove(index));
+    /// Removes matching readers. Their bodies end with an error at the next poll.
+    pub(crate) fn remove_readers(&mut self, matches: impl Fn(&ReaderSlot) -> bool) -> Vec<ReaderSlot> {
+        let mut removed = Vec::new();
+        while let Some(index) = self.readers.iter().position(&matches) {
+            removed.push(self.readers.swap_remove(index));
         }
-        if !over.is_empty() && self.readers.is_empty() {
+        if !removed.is_empty() && self.readers.is_empty() {
             self.unread_since = Instant::now();
         }
-        over
+        removed
     }
 
-    /// The chunks that may go: what no reader needs any more, or too few to matter.
-    pub(crate) fn trim(&mut self, bound: usize, given_up: bool) -> Vec<LogChunk> {
+    /// Removes the oldest chunks: above `bound` bytes those that the fastest reader has read, and of a `discarded` log those
+    /// that every reader has read.
+    pub(crate) fn trim(&mut self, bound: usize, discarded: bool) -> Vec<LogChunk> {
         let (fastest, slowest) = self.read_range();
-        let mut held = self.retained_bytes();
+        let mut retained = self.retained_bytes();
         let mut trimmed = Vec::new();
         while let Some(chunk) = self.chunks.front() {
             let end = chunk.offset + chunk.bytes.len() as u64;
-            let due = (held > bound && end <= fastest) || (given_up && end <= slowest);
+            let due = (retained > bound && end <= fastest) || (discarded && end <= slowest);
             if !due {
                 break;
             }
-            held = held.saturating_sub(chunk.bytes.len() + CHUNK_OVERHEAD);
+            retained = retained.saturating_sub(chunk.bytes.len() + CHUNK_OVERHEAD);
             trimmed.extend(self.chunks.pop_front());
         }
         trimmed

@@ -1,5 +1,3 @@
-//! The log, its readers and what they cost.
-
 use super::*;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::event::EventType;
@@ -18,13 +16,13 @@ const PACE: LogLimits = LogLimits {
     abandon_after: Duration::from_secs(300),
 };
 
-/// A log of its own, in no store.
+/// Creates a log outside any store.
 fn new_log(pace: LogLimits) -> LogWriter {
     let recap = Recap::new(PeerDialect::new(&AG_UI), &RunIds::new("t", "r"), None);
     LogWriter::new(Arc::new(RunLog::new(RunToken::new(7), recap, 0, pace)), None)
 }
 
-/// A frame of so many bytes in all, as a client of AG-UI gets it.
+/// Returns a frame of AG-UI with this total size in bytes.
 fn frame(number: u64, size: usize) -> Vec<u8> {
     let head =
         format!("id: {}-{number}\ndata: {{\"type\":\"CUSTOM\",\"name\":\"n\",\"value\":\"", RunToken::new(7).as_str());
@@ -40,7 +38,7 @@ async fn next_chunk(reader: &LogReader) -> Option<Result<Bytes, ReaderCutOff>> {
     std::future::poll_fn(|cx| reader.poll_next(cx)).await
 }
 
-/// Everything that is there for a reader now.
+/// Reads everything that is available now.
 fn read_available(reader: &LogReader) -> Vec<u8> {
     let mut all = Vec::new();
     while let Some(Some(Ok(piece))) = next_chunk(reader).now_or_never() {
@@ -84,17 +82,17 @@ async fn paces_the_run_by_the_fastest_reader() {
     while try_write(&writer, number + 1, 512).is_some() {
         number += 1;
     }
-    // The bound is looked at before a write.
+    // The limit is checked before a write.
     assert_eq!(number, 2);
     read_available(&fast);
     assert!(try_write(&writer, 3, 512).is_some());
-    // The fast one leaves: the slow one has to take what waits.
+    // The fast reader leaves, so the run waits for the slow one.
     read_available(&fast);
     drop(fast);
     assert_eq!(try_write(&writer, 4, 512), None);
     assert_eq!(read_available(&slow).len(), 3 * 512);
     assert!(try_write(&writer, 4, 512).is_some());
-    // Without a reader it goes free.
+    // Without a reader the run does not wait.
     drop(slow);
     for number in 5..100 {
         assert_eq!(try_write(&writer, number, 512), Some(Ok(())));
@@ -125,7 +123,7 @@ async fn cuts_off_a_reader_that_falls_behind_the_kept_events() {
         read_available(&fast);
     }
     assert_eq!(next_chunk(&slow).await, Some(Err(ReaderCutOff)));
-    // It may come back, without a cursor.
+    // It may rejoin without a cursor.
     assert_eq!(writer.log().join(cursor_at(1), false, ()).map(drop), Err(JoinError::Cursor));
 }
 
@@ -133,15 +131,15 @@ async fn cuts_off_a_reader_that_falls_behind_the_kept_events() {
 async fn continues_an_oversized_run_but_refuses_joins() {
     let writer = new_log(PACE);
     let reader = writer.log().join(cursor_at(0), false, ()).expect("kept");
-    let mut heard = 0;
+    let mut received = 0;
     for number in 1..=60 {
         assert!(try_write(&writer, number, 1000).is_some(), "{number}");
-        heard += read_available(&reader).len();
+        received += read_available(&reader).len();
     }
-    assert_eq!(heard, 60 * 1000);
+    assert_eq!(received, 60 * 1000);
     assert_eq!(writer.log().join(ReadFrom::Prelude(0), false, ()).map(drop), Err(JoinError::Discarded));
     assert_eq!(writer.log().join(cursor_at(60), false, ()).map(drop), Err(JoinError::Discarded));
-    // Nothing is left that nobody can get.
+    // No unreachable frames are retained.
     assert!(writer.log().retained_bytes() < 2 * CHUNK_SIZE, "{}", writer.log().retained_bytes());
 }
 
@@ -169,7 +167,7 @@ async fn limits_the_number_of_unread_preludes() {
     assert_eq!((refused, readers.len()), (JoinError::Full, 4));
     read_available(&readers[0]);
     assert!(writer.log().join(ReadFrom::Prelude(0), false, ()).is_ok());
-    // A cursor costs nothing.
+    // A join with a cursor needs no prelude.
     assert!(writer.log().join(cursor_at(2), false, ()).is_ok());
 }
 
@@ -185,7 +183,7 @@ async fn ends_a_run_that_has_no_reader_for_too_long() {
     assert!(futures_util::poll!(gone.as_mut()).is_pending());
     advance(PACE.abandon_after - Duration::from_secs(1)).await;
     assert!(futures_util::poll!(gone.as_mut()).is_pending());
-    // Somebody comes back in time, and goes again.
+    // A reader rejoins in time, and leaves again.
     drop(writer.log().join(cursor_at(0), false, ()).expect("kept"));
     advance(PACE.abandon_after - Duration::from_secs(1)).await;
     assert!(futures_util::poll!(gone.as_mut()).is_pending());
@@ -210,7 +208,7 @@ async fn stops_a_waiting_run_and_delivers_its_last_event() {
     writer.finish();
     assert_eq!(read_available(&reader), frame(1, 100));
     assert_eq!(next_chunk(&reader).await, None);
-    // An ended one stays as it is.
+    // A finished log stays finished.
     log.stop();
     assert!(!log.is_open());
     let late = log.join(ReadFrom::Prelude(0), false, ()).expect("kept");
@@ -221,7 +219,7 @@ async fn stops_a_waiting_run_and_delivers_its_last_event() {
 #[tokio::test]
 async fn cuts_off_the_readers_of_an_aborted_run() {
     let cut: [fn(LogWriter); 2] = [|mut writer| writer.cut(), drop];
-    // One that is torn down is no better than one that is cut.
+    // A dropped writer cuts the log too.
     for cut in cut {
         let writer = new_log(PACE);
         let reader = writer.log().join(cursor_at(0), false, ()).expect("kept");
@@ -247,10 +245,10 @@ async fn sends_comments_only_to_idle_readers_and_keeps_none() {
 #[tokio::test(start_paused = true)]
 async fn drops_a_stalled_watched_reader_but_not_an_idle_one() {
     let writer = new_log(PACE);
-    let (held, others) = (Arc::new(()), Arc::new(()));
-    let stalled = writer.log().join(cursor_at(0), true, Arc::clone(&held)).expect("kept");
+    let (resource, others) = (Arc::new(()), Arc::new(()));
+    let stalled = writer.log().join(cursor_at(0), true, Arc::clone(&resource)).expect("kept");
     let waits = writer.log().join(cursor_at(0), true, Arc::clone(&others)).expect("kept");
-    // Time in which there is nothing to take does not count.
+    // Time without data to read does not count.
     writer.remove_stalled();
     advance(PACE.stall_timeout * 2).await;
     writer.remove_stalled();
@@ -259,12 +257,12 @@ async fn drops_a_stalled_watched_reader_but_not_an_idle_one() {
     writer.remove_stalled();
     advance(PACE.stall_timeout - Duration::from_secs(1)).await;
     writer.remove_stalled();
-    assert_eq!(Arc::strong_count(&held), 2);
+    assert_eq!(Arc::strong_count(&resource), 2);
     advance(Duration::from_secs(1)).await;
     writer.remove_stalled();
-    assert_eq!((Arc::strong_count(&held), Arc::strong_count(&others)), (1, 2));
+    assert_eq!((Arc::strong_count(&resource), Arc::strong_count(&others)), (1, 2));
     assert_eq!(next_chunk(&stalled).await, Some(Err(ReaderCutOff)));
-    // The same behind the end of the run, of which nobody looks after its readers but the log.
+    // The same after the end of the run, when only the log watches its readers.
     try_write(&writer, 2, 100);
     writer.finish();
     tokio::time::sleep(PACE.stall_timeout * 2).await;
@@ -289,7 +287,7 @@ async fn splits_a_large_event_for_a_watched_reader() {
 async fn mirrors_every_frame_with_its_number_and_the_end() {
     let writer = new_log(PACE);
     let mut mirror = LogMirror::new(writer.log());
-    let mut heard = Vec::new();
+    let mut received = Vec::new();
     let mut numbers = Vec::new();
     for number in 1..=30 {
         writer.push(&mut frame(number, 100), number);
@@ -298,7 +296,7 @@ async fn mirrors_every_frame_with_its_number_and_the_end() {
         }
         while let Some(MirrorEvent::Frames { first, last, bytes }) = mirror.next().now_or_never() {
             numbers.push((first, last));
-            heard.extend_from_slice(&bytes);
+            received.extend_from_slice(&bytes);
         }
     }
     writer.finish();
@@ -306,7 +304,7 @@ async fn mirrors_every_frame_with_its_number_and_the_end() {
         match mirror.next().await {
             MirrorEvent::Frames { first, last, bytes } => {
                 numbers.push((first, last));
-                heard.extend_from_slice(&bytes);
+                received.extend_from_slice(&bytes);
             }
             other => {
                 assert_eq!(other, MirrorEvent::Finished);
@@ -315,7 +313,7 @@ async fn mirrors_every_frame_with_its_number_and_the_end() {
         }
     }
     assert_eq!(numbers, [(1, 7), (8, 14), (15, 21), (22, 28), (29, 30)]);
-    assert!(heard == (1..=30).flat_map(|number| frame(number, 100)).collect::<Vec<_>>());
+    assert!(received == (1..=30).flat_map(|number| frame(number, 100)).collect::<Vec<_>>());
 }
 
 #[tokio::test]
@@ -332,12 +330,12 @@ async fn reports_to_a_slow_mirror_how_much_was_trimmed() {
     }
 }
 
-/// A frame that says an event.
+/// Returns a frame with an event.
 fn event_frame(number: u64, event: &str) -> Vec<u8> {
     format!("id: {}-{number}\ndata: {event}\n\n", RunToken::new(7).as_str()).into_bytes()
 }
 
-/// The text of a stream's one message, and how often its run began and ended.
+/// Returns the text of a stream's one message, and how often its run began and ended.
 fn summarise(stream: &[u8]) -> (String, usize, usize) {
     let (mut text, mut began, mut ended) = (String::new(), 0, 0);
     for line in std::str::from_utf8(stream).expect("UTF-8").lines() {
@@ -350,7 +348,7 @@ fn summarise(stream: &[u8]) -> (String, usize, usize) {
     (text, began, ended)
 }
 
-/// Whoever joins at whatever moment, while the run speaks and its oldest frames are folded, hears everything once.
+/// Readers join at any moment, while the run writes and its oldest frames are folded, and get everything once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn joins_at_any_moment_deliver_everything_once() {
     const EVENTS: u64 = 4000;
@@ -365,9 +363,9 @@ async fn joins_at_any_moment_deliver_everything_once() {
     let readers = (0..4).map(|_| {
         let log = Arc::clone(&log);
         tokio::spawn(async move {
-            let mut heard = Vec::new();
+            let mut received = Vec::new();
             let mut first = true;
-            // Some hang on, some come and go.
+            // Some stay, some reconnect.
             while log.is_open() || first {
                 let reader = log.join(ReadFrom::Prelude(0), false, ()).expect("kept");
                 let mut all = Vec::new();
@@ -379,12 +377,12 @@ async fn joins_at_any_moment_deliver_everything_once() {
                     }
                 }
                 if !all.is_empty() {
-                    heard.push(all);
+                    received.push(all);
                 }
                 first = false;
                 tokio::task::yield_now().await;
             }
-            heard
+            received
         })
     });
     let readers: Vec<_> = readers.collect();
@@ -405,7 +403,7 @@ async fn joins_at_any_moment_deliver_everything_once() {
     let late = log.join(ReadFrom::Prelude(0), false, ()).expect("kept");
     let mut streams = vec![read_available(&late)];
     for reader in readers {
-        // One that was cut off heard less; it would come back.
+        // A reader that was cut off got less; it would reconnect.
         streams.extend(timeout(Duration::from_secs(30), reader).await.expect("an end").expect("no panic"));
     }
     assert!(streams.len() > 1);
@@ -415,7 +413,7 @@ async fn joins_at_any_moment_deliver_everything_once() {
             continue;
         }
         assert_eq!((began, ended), (1, 1));
-        // Of a text that is closed the snapshot has it.
+        // The snapshot has the text of a closed message.
         let whole =
             if text.is_empty() { String::from_utf8_lossy(stream).contains(&expected) } else { text == expected };
         assert!(whole, "{}", &text[..text.len().min(200)]);

@@ -1,12 +1,12 @@
-//! A run of another replica, read here: a log that is filled from Redis, for as long as somebody reads it.
+//! Follows a run of another replica: fills a local log from Redis while it has readers.
 //!
 //! ```text
-//!   found ─▶ Following ── the end of the run ─────────────▶ over: readers have everything
-//!              │  │ its home is gone: RUN_ERROR, said to all replicas at once, then the same
-//!              │  ╰─ stopped here: its home is told
-//!              ╰─ nobody reads, a hole, no answer for long, the process's end ─▶ cut: readers come back
+//!   found ─▶ following ── the end of the run ─────────────▶ Complete: readers have everything
+//!              │  │ the owner has no lease: RUN_ERROR in Redis, for all replicas, then the same
+//!              │  ╰─ stopped here: the owner gets a message
+//!              ╰─ no readers, missing frames, no answer for long, the process exits ─▶ Cut: readers reconnect
 //! ```
-//! The log is in the store like any other, so that all who come here read one. It is taken out when the run ends or nobody reads.
+//! The log is in the store like any other, so that all readers here share it. It is removed when the run ends or has no reader.
 
 use super::super::log::{self, LogStopReason, LogWriter};
 use super::super::store::{InsertOutcome, NewRun};
@@ -30,19 +30,19 @@ use std::time::{Duration, SystemTime};
 use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// How long a run is followed without a reader: one that lost its connection is back by then.
+/// How long a run is followed without a reader: long enough for a client to reconnect.
 const ABANDON_AFTER: Duration = Duration::from_secs(2);
 
-/// How long Redis may not answer, or not know of the run, before readers are sent away to come back.
+/// Readers are cut off, so that they reconnect, when Redis has not answered or not had the run for this long.
 const SILENCE_LIMIT: Duration = Duration::from_secs(5);
 
-/// How soon a run is looked at for the second time; then half as often each time, up to [`BEAT`].
+/// Delay of the second poll; doubles up to [`HEARTBEAT_INTERVAL`].
 const FIRST_POLL: Duration = Duration::from_millis(25);
 
-/// Most entries that are read at once; each is a chunk of the home's log, or one large frame.
+/// Most entries per read; each is a chunk of the owner's log, or one large frame.
 const MAX_ENTRIES: usize = 16;
 
-/// The fields of a run, in the order of [`Found`].
+/// The hash fields of a run, in the order that `RemoteRun::from_fields` reads.
 const RUN_FIELDS: &[&str] = &["t", "b", "th", "h", "s", "k", "base", "m", "d", "c", "i", "r", "u"];
 
 /// A run as Redis has it.
@@ -54,7 +54,7 @@ struct RemoteRun {
     side: PeerDialect,
     ids: RunIds,
     messages: Option<Box<str>>,
-    /// up to which frame the sum tells
+    /// the last frame in `base`
     through: u64,
     base: Vec<u8>,
     open: bool,
@@ -70,34 +70,33 @@ impl RemoteRun {
         let base = fields.into_iter().nth(6).flatten().unwrap_or_default();
         let mut texts = texts.into_iter().map(Option::unwrap_or_default);
         let mut next = || texts.next().unwrap_or_default();
-        let (token, body, thread, home, state, through, _) = (next(), next(), next(), next(), next(), next(), next());
-        let (messages, dialect, content, thread_id, run_id) = (next(), next(), next(), next(), next());
-        let too_large = !next().is_empty();
+        let [token, body, thread, owner, state, through, _base] = std::array::from_fn(|_| next());
+        let [messages, dialect, content, thread_id, run_id, unjoinable] = std::array::from_fn(|_| next());
         if !matches!(state.as_str(), "open" | "ended") {
             return None;
         }
-        // Where the client's first words told what it speaks, they were heard elsewhere.
-        let told = dialect::find_by_name(&dialect).filter(|_| side.is_auto);
+        // The owner detected the dialect of an `auto` route's client from its request.
+        let detected = dialect::find_by_name(&dialect).filter(|_| side.is_auto);
         let content = if content == "1" { TextFormat::Blocks } else { side.text_format };
-        let side = told.map_or(side, |dialect| PeerDialect { text_format: content, ..PeerDialect::new(dialect) });
+        let side = detected.map_or(side, |dialect| PeerDialect { text_format: content, ..PeerDialect::new(dialect) });
         Some(RemoteRun {
             token: Cursor::parse(&format!("{token}-0"))?.token,
             body: redis_protocol::parse_key(&body)?,
             thread: redis_protocol::parse_key(&thread)?,
-            owner: home,
+            owner,
             side,
             ids: RunIds { thread_id: Json::from_trusted(thread_id), run_id: Json::from_trusted(run_id) },
             messages: (!messages.is_empty()).then(|| messages.into()),
             through: through.parse().ok()?,
             base,
             open: state == "open",
-            too_large,
+            too_large: !unjoinable.is_empty(),
         })
     }
 }
 
 impl ReplicatedRuns {
-    /// Follows a run that another replica has, if one has it.
+    /// Follows a run of another replica; `None` if no replica has it.
     pub(super) async fn follow(
         self: &Arc<Self>,
         wanted: RunQuery,
@@ -108,65 +107,64 @@ impl ReplicatedRuns {
             return Err(RunLookupError::TooLarge);
         }
         if found.open && found.owner == self.process_id() {
-            // It begins in this moment, or has come to nothing.
+            // The run is just beginning, or failed to begin.
             sleep(RETRY_DELAY).await;
             return self.store.find(&wanted.run).map(Some).ok_or(RunLookupError::Unavailable);
         }
         let mut recap = Recap::new(found.side, &found.ids, found.messages.clone());
         recap.push(&found.base);
-        let (token, body, thread, through) = (found.token, found.body, found.thread, found.through);
-        let follows = Some(through);
         let fresh = NewRun {
             run: wanted.run,
-            thread,
-            body,
+            thread: found.thread,
+            body: found.body,
             ids: found.ids.clone(),
-            token,
+            token: found.token,
             recap,
             abandon_after: ABANDON_AFTER,
-            remote_through: follows,
+            remote_through: Some(found.through),
         };
         let writer = match self.store.insert(fresh) {
             InsertOutcome::New(writer) => writer,
-            InsertOutcome::Existing(kept) => return Ok(Some(kept)),
+            InsertOutcome::Existing(stored) => return Ok(Some(stored)),
             InsertOutcome::Conflict | InsertOutcome::Full => return Err(self.count_unavailable().into()),
         };
-        let kept = self.store.find(&wanted.run);
-        let news = Arc::new(Notify::new());
-        self.followed_runs().insert(wanted.run, Arc::clone(&news));
+        let stored = self.store.find(&wanted.run);
+        let wake = Arc::new(Notify::new());
+        self.followed_runs().insert(wanted.run, Arc::clone(&wake));
         let (ready, is_ready) = oneshot::channel();
         let follower = RunFollower {
             shared: Arc::clone(self),
             run: wanted.run,
-            token,
+            token: found.token,
             owner: found.owner,
             side: found.side,
             ids: found.ids,
             writer,
-            last_read: through,
+            last_read: found.through,
             pending: Vec::new(),
-            pending_last: through,
+            pending_last: found.through,
             stop: StopState::NotRequested,
-            wake: news,
+            wake,
         };
-        // In a task of its own: who asked may leave, and others may have found it.
+        // In its own task: this request may be cancelled while others use the log.
         tokio::spawn(follower.follow_to_end(ready, cut));
         is_ready.await.unwrap_or(Err(ReplicationUnavailable))?;
-        Ok(kept)
+        Ok(stored)
     }
 
-    /// A run as Redis knows it.
+    /// Fetches a run from Redis.
     async fn fetch_remote(&self, wanted: &RunQuery) -> Result<Option<RemoteRun>, ReplicationUnavailable> {
-        let (name, lease) = (self.keys.run(&wanted.run), self.keys.process(self.process_id()));
-        let asked = self.redis.query(async |mut connection| {
+        let name = self.keys.run(&wanted.run);
+        let lease = self.keys.process(self.process_id());
+        let query = self.redis.query(async |mut connection| {
             let mut both = redis::pipe();
             both.cmd("HMGET").arg(name).arg(RUN_FIELDS).cmd("EXISTS").arg(lease);
             both.query_async::<(Vec<Option<Vec<u8>>>, bool)>(&mut connection).await
         });
-        let said = tokio::time::timeout(self.deadline, asked).await.ok().and_then(Result::ok);
-        let (fields, leased) = said.ok_or_else(|| self.count_unavailable())?;
+        let reply = tokio::time::timeout(self.deadline, query).await.ok().and_then(Result::ok);
+        let (fields, leased) = reply.ok_or_else(|| self.count_unavailable())?;
         let found = RemoteRun::from_fields(fields, wanted.side);
-        // What it does not know may exist, if it does not know of this process either.
+        // If Redis lacks this process's lease it lost its data, and the run may exist.
         if found.is_some() || (leased && self.is_settled()) { Ok(found) } else { Err(self.count_unavailable()) }
     }
 }
@@ -180,47 +178,46 @@ struct RunFollower {
     side: PeerDialect,
     ids: RunIds,
     writer: LogWriter,
-    /// the last frame that was read
     last_read: u64,
-    /// frames that readers have no room for yet, and the number of the last of them
+    /// frames that readers have no room for yet
     pending: Vec<u8>,
     pending_last: u64,
     stop: StopState,
     wake: Arc<Notify>,
 }
 
-/// Whether somebody here wants the run to end.
+/// Progress of a stop that was requested on this replica.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StopState {
     NotRequested,
-    /// its home is to be told
     Requested,
+    /// the owner got it
     Sent,
 }
 
-/// What there was to read.
+/// The result of a read.
 enum ReadStatus {
     /// more may come
     Open,
     /// readers have no room for more
     Full,
     Ended,
-    /// Redis does not know the run
+    /// Redis does not have the run
     Unknown,
-    /// what comes next is not there any more
+    /// the next frames are missing
     Gap,
 }
 
-/// Why it is followed no longer.
+/// The way to end the local log.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum FollowEnd {
     /// readers get everything
     Complete,
-    /// readers come back
+    /// readers reconnect
     Cut,
 }
 
-/// An entry of a stream: its id, and the name of its field with the frames.
+/// An entry of a Redis stream: its id, and its field with the frames.
 type StreamEntry = (String, (String, Vec<u8>));
 
 impl RunFollower {
@@ -230,13 +227,14 @@ impl RunFollower {
         cut: BoxFuture<'static, ()>,
     ) {
         self.shared.metrics.inc_followed();
-        let (token, home) = (self.token.as_str(), self.owner.as_str());
-        internal_event::RemoteRunFollowed { ids: &self.ids, token, owner: home, recap_until: self.last_read }.emit();
+        let token = self.token.as_str();
+        internal_event::RemoteRunFollowed { ids: &self.ids, token, owner: &self.owner, recap_until: self.last_read }
+            .emit();
         let end = tokio::select! {
             end = self.follow_loop(ready) => end,
             () = cut => FollowEnd::Cut,
         };
-        let RunFollower { shared, run, mut writer, wake: news, .. } = self;
+        let RunFollower { shared, run, mut writer, wake, .. } = self;
         match end {
             FollowEnd::Complete => {
                 writer.forget();
@@ -245,7 +243,7 @@ impl RunFollower {
             FollowEnd::Cut => writer.cut(),
         }
         let mut followed = shared.followed_runs();
-        if followed.get(&run).is_some_and(|other| Arc::ptr_eq(other, &news)) {
+        if followed.get(&run).is_some_and(|other| Arc::ptr_eq(other, &wake)) {
             followed.remove(&run);
         }
         drop(followed);
@@ -254,15 +252,17 @@ impl RunFollower {
 
     async fn follow_loop(&mut self, ready: oneshot::Sender<Result<(), ReplicationUnavailable>>) -> FollowEnd {
         let mut ready = Some(ready);
-        let (mut answered, mut alive) = (Instant::now(), Instant::now());
-        // Often at first: what the home says before it knows of us is no news here.
-        let (mut beat, mut every) = (Instant::now(), FIRST_POLL);
-        let mut comment = Instant::now() + self.shared.settings.keep_alive;
+        let mut last_answer = Instant::now();
+        let mut owner_seen = Instant::now();
+        // Often at first: until the owner has this follower's message, it publishes no updates here.
+        let mut next_check = Instant::now();
+        let mut check_interval = FIRST_POLL;
+        let mut next_comment = Instant::now() + self.shared.settings.keep_alive;
         loop {
             let read = self.read().await;
             match read {
                 Ok(ReadStatus::Open | ReadStatus::Full) => {
-                    answered = Instant::now();
+                    last_answer = Instant::now();
                     ready.take().map(|ready| ready.send(Ok(())));
                 }
                 Ok(ReadStatus::Ended) => {
@@ -271,42 +271,45 @@ impl RunFollower {
                 }
                 Ok(ReadStatus::Gap) => return FollowEnd::Cut,
                 Ok(ReadStatus::Unknown) | Err(ReplicationUnavailable)
-                    if ready.is_some() || answered.elapsed() > SILENCE_LIMIT =>
+                    if ready.is_some() || last_answer.elapsed() > SILENCE_LIMIT =>
                 {
                     return FollowEnd::Cut;
                 }
                 Ok(ReadStatus::Unknown) | Err(ReplicationUnavailable) => {}
             }
-            if beat <= Instant::now() {
-                beat = Instant::now() + every;
-                every = HEARTBEAT_INTERVAL.min(2 * every);
+            if next_check <= Instant::now() {
+                next_check = Instant::now() + check_interval;
+                check_interval = HEARTBEAT_INTERVAL.min(2 * check_interval);
                 if self.stop != StopState::NotRequested && !self.writer.log().has_readers() {
                     return FollowEnd::Cut;
                 }
                 match self.check_owner().await {
-                    Ok(true) => alive = Instant::now(),
-                    Ok(false) if alive.elapsed() > OWNER_LOST_AFTER && matches!(read, Ok(ReadStatus::Open)) => {
+                    Ok(true) => owner_seen = Instant::now(),
+                    Ok(false) if owner_seen.elapsed() > OWNER_LOST_AFTER && matches!(read, Ok(ReadStatus::Open)) => {
                         self.end_orphaned().await
                     }
                     Ok(false) => {}
-                    // Nobody can say whether it lives.
-                    Err(ReplicationUnavailable) => alive = Instant::now(),
+                    // Without Redis the owner may be alive.
+                    Err(ReplicationUnavailable) => owner_seen = Instant::now(),
                 }
             }
-            let waits = !self.pending.is_empty();
+            let has_pending = !self.pending.is_empty();
             tokio::select! {
-                lost = self.writer.wait_for_stop(), if self.stop == StopState::NotRequested => match lost {
+                reason = self.writer.wait_for_stop(), if self.stop == StopState::NotRequested => match reason {
                     LogStopReason::Abandoned => return FollowEnd::Cut,
-                    LogStopReason::Stopped => (self.stop, beat) = (StopState::Requested, Instant::now()),
+                    LogStopReason::Stopped => {
+                        self.stop = StopState::Requested;
+                        next_check = Instant::now();
+                    }
                 },
-                written = self.writer.write(&mut self.pending, self.pending_last), if waits && self.stop == StopState::NotRequested => {
-                    // Who left or stopped it is seen above.
+                written = self.writer.write(&mut self.pending, self.pending_last), if has_pending && self.stop == StopState::NotRequested => {
+                    // `wait_for_stop` above handles an abandoned or stopped log.
                     let _ = written;
                 }
                 () = self.wake.notified() => {}
-                () = sleep_until(beat) => {}
-                () = sleep_until(comment) => {
-                    comment += self.shared.settings.keep_alive;
+                () = sleep_until(next_check) => {}
+                () = sleep_until(next_comment) => {
+                    next_comment += self.shared.settings.keep_alive;
                     self.writer.send_comment();
                 }
                 () = self.writer.remove_stalled_loop() => {}
@@ -314,7 +317,7 @@ impl RunFollower {
         }
     }
 
-    /// Reads as much as there is, and readers have room for.
+    /// Reads all available frames that readers have room for.
     async fn read(&mut self) -> Result<ReadStatus, ReplicationUnavailable> {
         loop {
             if !self.pending.is_empty() {
@@ -323,11 +326,11 @@ impl RunFollower {
                 }
                 self.writer.push(&mut self.pending, self.pending_last);
             }
-            let mut question = redis_protocol::READ.prepare_invoke();
+            let mut call = redis_protocol::READ.prepare_invoke();
             let shared = &self.shared;
-            question.key(shared.keys.run(&self.run)).key(shared.keys.frames(&self.run, self.token));
-            question.arg(self.token.as_str()).arg(self.last_read).arg(MAX_ENTRIES);
-            let (state, last, entries): (String, u64, Vec<StreamEntry>) = shared.invoke(&question).await?;
+            call.key(shared.keys.run(&self.run)).key(shared.keys.frames(&self.run, self.token));
+            call.arg(self.token.as_str()).arg(self.last_read).arg(MAX_ENTRIES);
+            let (state, last, entries): (String, u64, Vec<StreamEntry>) = shared.invoke(&call).await?;
             if entries.is_empty() {
                 return Ok(match state.as_str() {
                     "" | "cut" => ReadStatus::Unknown,
@@ -344,64 +347,66 @@ impl RunFollower {
                     return Ok(ReadStatus::Gap);
                 }
                 self.pending.extend_from_slice(redis_protocol::frames_after(&frames, first, self.last_read));
-                (self.last_read, self.pending_last) = (last, last);
+                self.last_read = last;
+                self.pending_last = last;
                 self.flush_pending();
             }
         }
     }
 
-    /// Hands over what readers have room for now.
+    /// Writes the pending frames if readers have room now.
     fn flush_pending(&mut self) {
         use futures_util::FutureExt;
         let _ = self.writer.write(&mut self.pending, self.pending_last).now_or_never();
     }
 
-    /// Says that somebody listens, and what they want. Gives whether the home lives.
+    /// Sends the owner a requested stop, and that the run has readers here. Returns whether the owner has a lease.
     async fn check_owner(&mut self) -> Result<bool, ReplicationUnavailable> {
-        let (shared, me) = (&self.shared, self.shared.process_id());
+        let shared = &self.shared;
         if self.stop == StopState::Requested && shared.stop(&self.run).await.is_ok() {
             self.stop = StopState::Sent;
         }
         let log = self.writer.log();
-        // Who had it followed is about to read.
+        // Before the first reader joins, the request that started the following is about to.
         if log.has_readers() || !log.had_readers() {
-            shared.publish(&self.owner, &ReplicaMessage::Following(self.run, me)).await?;
+            shared.publish(&self.owner, &ReplicaMessage::Following(self.run, shared.process_id())).await?;
         }
         shared.is_alive(&self.owner).await
     }
 
-    /// Ends a run whose home is gone, for all who follow it: the one who comes first says the error.
+    /// Ends a run whose owner is gone, for all its followers: the first one writes the error.
     async fn end_orphaned(&mut self) {
         let (last, frames) = self.run_lost_frames();
         let shared = &self.shared;
-        let mut question = redis_protocol::END_ORPHANED.prepare_invoke();
-        question.key(shared.keys.run(&self.run)).key(shared.keys.frames(&self.run, self.token));
-        question.arg(self.token.as_str()).arg(&self.owner).arg(self.last_read).arg(last).arg(frames);
-        question.arg(millis(shared.settings.age));
-        if shared.invoke::<bool>(&question).await == Ok(true) {
+        let mut call = redis_protocol::END_ORPHANED.prepare_invoke();
+        call.key(shared.keys.run(&self.run)).key(shared.keys.frames(&self.run, self.token));
+        call.arg(self.token.as_str()).arg(&self.owner).arg(self.last_read).arg(last).arg(frames);
+        call.arg(millis(shared.settings.age));
+        if shared.invoke::<bool>(&call).await == Ok(true) {
             internal_event::RemoteRunLost { ids: &self.ids, token: self.token.as_str(), owner: &self.owner }.emit();
         }
-        // Read as everything else, at once.
+        // The error is read from Redis like every frame; read it at once.
         self.wake.notify_one();
     }
 
-    /// RUN_ERROR, as the run's clients take it, and its number. A run that had said nothing begins with it.
+    /// Returns RUN_ERROR in the clients' dialect and its frame number. A run without events is started first.
     fn run_lost_frames(&self) -> (u64, Vec<u8>) {
         let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let now = i64::try_from(now.as_millis()).unwrap_or(i64::MAX);
-        let mut said = Vec::new();
+        let mut written = Vec::new();
         let mut stream = Stream::new(self.side, self.side, Some(self.ids.clone()), SseLimits::default());
-        stream.fail(RejectionKind::RunLost.code(), RejectionKind::RunLost.text(), now, &mut said);
-        let ends: Vec<usize> = log::frame_ends(&said).collect();
-        let begun = if self.last_read == 0 { 0 } else { ends.len().saturating_sub(1) };
-        let (mut number, mut frames) = (self.last_read, Vec::new());
-        for (index, end) in ends.iter().enumerate().skip(begun) {
+        stream.fail(RejectionKind::RunLost.code(), RejectionKind::RunLost.text(), now, &mut written);
+        let ends: Vec<usize> = log::frame_ends(&written).collect();
+        let skipped = if self.last_read == 0 { 0 } else { ends.len().saturating_sub(1) };
+        let mut number = self.last_read;
+        let mut frames = Vec::new();
+        for (index, end) in ends.iter().enumerate().skip(skipped) {
             number += 1;
             let from = index.checked_sub(1).and_then(|before| ends.get(before)).copied().unwrap_or_default();
             let id = Cursor { token: self.token, number }.to_string();
-            // An id of ours fits a line.
+            // A cursor contains no line break.
             let _ = sse::write_fields(&mut frames, Some(&id), None);
-            frames.extend_from_slice(said.get(from..*end).unwrap_or_default());
+            frames.extend_from_slice(written.get(from..*end).unwrap_or_default());
         }
         (number, frames)
     }

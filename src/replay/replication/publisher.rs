@@ -1,29 +1,30 @@
-//! A run of this replica as the others see it.
+//! Copies a run of this replica to Redis.
 //!
 //! ```text
-//!   Anew ── claimed, summed up ──▶ Copying ── frames, sums ──┐
-//!    ▲                              │ │ ▲────────────────────┘
-//!    ╰── Redis lost it ─────────────╯ ╰── the end, or it is another one's ──▶ over
+//!   Restart ── claimed, summarised ──▶ copying ── frames, summaries ──┐
+//!    ▲                                  │ │ ▲─────────────────────────┘
+//!    ╰── Redis lost the run ────────────╯ ╰── the end, or another run has the key ──▶ done
 //! ```
-//! While Redis does not answer nothing is lost: the log keeps what comes, and what it trims meanwhile comes as a sum.
+//! Nothing is lost while Redis does not answer: the log retains new frames, and trimmed ones are copied as a summary.
 
 use super::super::log::{LogMirror, MirrorEvent, MirrorSummary, RunLog};
 use super::redis_protocol::{self, ReplicaMessage};
 use super::{ClaimResult, LEASE_TTL, RETRY_DELAY, ReplicatedRuns, ReplicationUnavailable, RunDescriptor, millis};
 use crate::telemetry::internal_event;
 use bytes::Bytes;
-use std::sync::{Arc, Mutex, PoisonError};
+use parking_lot::Mutex;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// How long the end of a run is kept for a Redis that does not answer. The process may wait for it.
+/// How long recording the end of a run is retried while Redis does not answer. An exiting process may wait for it.
 const END_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A run that is at home here.
+/// A run of this replica.
 #[derive(Debug)]
 pub(super) struct OwnedRun {
     pub(crate) log: Arc<RunLog>,
-    /// the processes that follow it, and when each was heard of last
+    /// the processes that follow it, and the time of each one's last message
     followers: Mutex<Vec<(String, Instant)>>,
 }
 
@@ -32,18 +33,17 @@ impl OwnedRun {
         OwnedRun { log, followers: Mutex::default() }
     }
 
-    /// Somebody listens at another process.
+    /// Records that another process has readers of the run.
     pub(crate) fn add_follower(&self, process: &str) {
         self.log.reset_abandon_timer();
         let now = Instant::now();
-        // Nothing panics while the lock is held.
-        let mut followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
-        followers.retain(|(known, heard)| known != process && now < *heard + LEASE_TTL);
+        let mut followers = self.followers.lock();
+        followers.retain(|(known, last_seen)| known != process && now < *last_seen + LEASE_TTL);
         followers.push((process.to_owned(), now));
     }
 
     fn followers(&self) -> Vec<String> {
-        let followers = self.followers.lock().unwrap_or_else(PoisonError::into_inner);
+        let followers = self.followers.lock();
         followers.iter().map(|(process, _)| process.clone()).collect()
     }
 }
@@ -54,28 +54,26 @@ pub(super) struct RunPublisher {
     descriptor: RunDescriptor,
     owned_run: Arc<OwnedRun>,
     mirror: LogMirror,
-    /// up to which frame it was copied
+    /// the last copied frame
     sent_through: u64,
-    /// whether Redis knows what the conversation held before the run
+    /// whether Redis has the conversation before the run
     has_base: bool,
-    /// up to which frame Redis has a sum
+    /// the last frame in the summary that Redis has
     summed_through: u64,
 }
 
-/// What is to be done.
 enum PublishStep {
-    /// everything is to be said from the beginning
+    /// copy everything again
     Restart,
     Publish(MirrorEvent),
-    /// whether everything still stands
+    /// check that Redis still has everything
     Verify,
 }
 
-/// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PublishOutcome {
     Written,
-    /// Redis does not have what this stands on
+    /// Redis lacks earlier frames or the run
     Missing,
     /// another run has the key
     Superseded,
@@ -91,39 +89,39 @@ impl RunPublisher {
         RunPublisher { shared, descriptor, owned_run, mirror, sent_through: 0, has_base: false, summed_through: 0 }
     }
 
-    /// Copies until the run ends, or is another one's.
+    /// Copies until the run ends, or another run has its key.
     pub(crate) async fn publish_to_end(mut self, claimed: bool) {
         self.has_base = claimed;
         self.copy_log(claimed).await;
-        let mut homes = self.shared.owned_runs();
-        if homes.get(&self.descriptor.run).is_some_and(|home| Arc::ptr_eq(home, &self.owned_run)) {
-            homes.remove(&self.descriptor.run);
+        let mut owned_runs = self.shared.owned_runs();
+        if owned_runs.get(&self.descriptor.run).is_some_and(|owned| Arc::ptr_eq(owned, &self.owned_run)) {
+            owned_runs.remove(&self.descriptor.run);
         }
     }
 
     async fn copy_log(&mut self, claimed: bool) {
         let mut losses = self.shared.data_losses.subscribe();
-        let mut todo = (!claimed).then_some(PublishStep::Restart);
+        let mut step = (!claimed).then_some(PublishStep::Restart);
         let mut ended: Option<Instant> = None;
         loop {
-            let Some(doing) = &todo else {
-                todo = Some(tokio::select! {
-                    seen = self.mirror.next() => PublishStep::Publish(seen),
+            let Some(current) = &step else {
+                step = Some(tokio::select! {
+                    event = self.mirror.next() => PublishStep::Publish(event),
                     _ = losses.changed() => PublishStep::Verify,
                     () = sleep(self.shared.run_ttl() / 3) => PublishStep::Verify,
                 });
                 continue;
             };
             let shared = Arc::clone(&self.shared);
-            let copies = shared.copy_permits.acquire().await;
-            let is_end = matches!(doing, PublishStep::Publish(MirrorEvent::Finished | MirrorEvent::Cut));
-            let done = match doing {
+            let permit = shared.copy_permits.acquire().await;
+            let is_end = matches!(current, PublishStep::Publish(MirrorEvent::Finished | MirrorEvent::Cut));
+            let outcome = match current {
                 PublishStep::Restart => self.restart().await,
-                PublishStep::Publish(seen) => self.publish(&seen.clone()).await,
+                PublishStep::Publish(event) => self.publish(&event.clone()).await,
                 PublishStep::Verify => self.verify().await,
             };
-            drop(copies);
-            todo = match done {
+            drop(permit);
+            step = match outcome {
                 Ok(PublishOutcome::Written) if is_end => return,
                 Ok(PublishOutcome::Written) => None,
                 Ok(PublishOutcome::Missing) => Some(PublishStep::Restart),
@@ -146,21 +144,21 @@ impl RunPublisher {
                         return;
                     }
                     sleep(RETRY_DELAY).await;
-                    todo
+                    step
                 }
             };
         }
     }
 
-    async fn publish(&mut self, seen: &MirrorEvent) -> Result<PublishOutcome, ReplicationUnavailable> {
-        match seen {
+    async fn publish(&mut self, event: &MirrorEvent) -> Result<PublishOutcome, ReplicationUnavailable> {
+        match event {
             MirrorEvent::Frames { first, last, bytes } => self.append(*first, *last, bytes).await,
             MirrorEvent::Trimmed { through } if *through <= self.sent_through => Ok(PublishOutcome::Written),
             MirrorEvent::Trimmed { .. } => self.write_summary(true).await,
             MirrorEvent::Finished => {
-                let kept = self.shared.store.find(&self.descriptor.run);
-                let kept = kept.is_some_and(|kept| Arc::ptr_eq(&kept.log, &self.owned_run.log));
-                self.record_end(if kept { "ended" } else { "gone" }).await
+                let stored = self.shared.store.find(&self.descriptor.run);
+                let is_stored = stored.is_some_and(|stored| Arc::ptr_eq(&stored.log, &self.owned_run.log));
+                self.record_end(if is_stored { "ended" } else { "gone" }).await
             }
             MirrorEvent::Cut => self.record_end("cut").await,
         }
@@ -173,54 +171,56 @@ impl RunPublisher {
         frames: &Bytes,
     ) -> Result<PublishOutcome, ReplicationUnavailable> {
         if !self.has_base {
-            let done = self.write_summary(true).await?;
-            if done != PublishOutcome::Written {
-                return Ok(done);
+            let outcome = self.write_summary(true).await?;
+            if outcome != PublishOutcome::Written {
+                return Ok(outcome);
             }
         }
         let frames = redis_protocol::frames_after(frames, first, self.sent_through);
         if frames.is_empty() {
             return Ok(PublishOutcome::Written);
         }
-        let (shared, about) = (&self.shared, &self.descriptor);
-        let mut question = redis_protocol::APPEND.prepare_invoke();
-        question.key(shared.keys.run(&about.run)).key(shared.keys.frames(&about.run, about.token));
-        question.arg(about.token.as_str()).arg(first.max(self.sent_through + 1)).arg(last).arg(frames);
-        question.arg(millis(shared.run_ttl())).arg(ReplicaMessage::Updated(about.run).to_string());
+        let shared = &self.shared;
+        let descriptor = &self.descriptor;
+        let mut call = redis_protocol::APPEND.prepare_invoke();
+        call.key(shared.keys.run(&descriptor.run)).key(shared.keys.frames(&descriptor.run, descriptor.token));
+        call.arg(descriptor.token.as_str()).arg(first.max(self.sent_through + 1)).arg(last).arg(frames);
+        call.arg(millis(shared.run_ttl())).arg(ReplicaMessage::Updated(descriptor.run).to_string());
         for process in self.owned_run.followers() {
-            question.arg(shared.keys.process(&process));
+            call.arg(shared.keys.process(&process));
         }
-        let done = self.outcome(shared.invoke(&question).await?);
-        if done == PublishOutcome::Written {
+        let outcome = self.outcome(shared.invoke(&call).await?);
+        if outcome == PublishOutcome::Written {
             self.sent_through = last;
             if self.owned_run.log.recap_through() > self.summed_through {
                 return self.write_summary(false).await;
             }
         }
-        Ok(done)
+        Ok(outcome)
     }
 
-    /// Says what the log only has a sum of. `anew` where nothing of what Redis has counts.
+    /// Writes a summary of the trimmed frames. `anew` discards all frames that Redis has.
     async fn write_summary(&mut self, anew: bool) -> Result<PublishOutcome, ReplicationUnavailable> {
         let (through, frames) = match self.mirror.summarize() {
             MirrorSummary::Empty => return Ok(PublishOutcome::Written),
             MirrorSummary::Discarded => (self.owned_run.log.recap_through(), Vec::new()),
             MirrorSummary::Through(through, frames) => (through, frames),
         };
-        let (shared, about) = (&self.shared, &self.descriptor);
-        let mut question = redis_protocol::SUM.prepare_invoke();
-        question.key(shared.keys.run(&about.run)).key(shared.keys.frames(&about.run, about.token));
-        question.arg(about.token.as_str()).arg(through).arg(frames).arg(u8::from(anew)).arg(millis(shared.run_ttl()));
-        let done = self.outcome(shared.invoke(&question).await?);
-        if done == PublishOutcome::Written {
+        let shared = &self.shared;
+        let descriptor = &self.descriptor;
+        let mut call = redis_protocol::SUM.prepare_invoke();
+        call.key(shared.keys.run(&descriptor.run)).key(shared.keys.frames(&descriptor.run, descriptor.token));
+        call.arg(descriptor.token.as_str()).arg(through).arg(frames).arg(u8::from(anew)).arg(millis(shared.run_ttl()));
+        let outcome = self.outcome(shared.invoke(&call).await?);
+        if outcome == PublishOutcome::Written {
             self.has_base = true;
             self.summed_through = through;
             self.sent_through = if anew { through } else { self.sent_through.max(through) };
         }
-        Ok(done)
+        Ok(outcome)
     }
 
-    /// Says everything from the beginning.
+    /// Copies everything from the beginning.
     async fn restart(&mut self) -> Result<PublishOutcome, ReplicationUnavailable> {
         match self.shared.claim_within(super::ANSWER_DEADLINE, &self.descriptor, None).await {
             ClaimResult::Acquired => {}
@@ -228,16 +228,19 @@ impl RunPublisher {
             ClaimResult::Unconfirmed => return Err(ReplicationUnavailable),
         }
         self.mirror = LogMirror::new(&self.owned_run.log);
-        (self.sent_through, self.summed_through, self.has_base) = (0, 0, false);
+        self.sent_through = 0;
+        self.summed_through = 0;
+        self.has_base = false;
         self.write_summary(true).await
     }
 
     async fn verify(&mut self) -> Result<PublishOutcome, ReplicationUnavailable> {
-        let (shared, about) = (&self.shared, &self.descriptor);
-        let mut question = redis_protocol::TOUCH.prepare_invoke();
-        question.key(shared.keys.run(&about.run)).key(shared.keys.frames(&about.run, about.token));
-        question.arg(about.token.as_str()).arg(millis(shared.run_ttl())).arg(self.sent_through);
-        Ok(self.outcome(shared.invoke(&question).await?))
+        let shared = &self.shared;
+        let descriptor = &self.descriptor;
+        let mut call = redis_protocol::TOUCH.prepare_invoke();
+        call.key(shared.keys.run(&descriptor.run)).key(shared.keys.frames(&descriptor.run, descriptor.token));
+        call.arg(descriptor.token.as_str()).arg(millis(shared.run_ttl())).arg(self.sent_through);
+        Ok(self.outcome(shared.invoke(&call).await?))
     }
 
     async fn record_end(&self, how: &str) -> Result<PublishOutcome, ReplicationUnavailable> {

@@ -1,16 +1,16 @@
-//! What stands in Redis: names of keys, scripts, and what processes say to each other.
+//! The data in Redis: keys, scripts, and the messages between processes.
 //!
-//! | key                  | what                                                                                          |
+//! | key                  | value                                                                                         |
 //! |----------------------|-----------------------------------------------------------------------------------------------|
-//! | `run:{key}`          | a hash: `t`oken, `b`ody, `th`read, `h`ome, `s`tate (open, ended, gone, cut), `n`umber of the last frame, |
-//! |                      | `base` and up to which frame it tells (`k`), `m`essages of the input, `d`ialect, `c`ontent, ids (`i`, `r`), |
-//! |                      | `stop` when somebody wants that, `u` when it is too large to be joined                         |
+//! | `run:{key}`          | a hash: `t`oken, `b`ody, `th`read, owner (`h`), `s`tate (open, ended, gone, cut), `n`umber of the last |
+//! |                      | frame, `base` (the summary) and the last frame in it (`k`), `m`essages of the input, `d`ialect, |
+//! |                      | `c`ontent, ids (`i`, `r`), `stop` if requested, `u` if too large to be joined                  |
 //! | `run:{key}:token`    | a stream of its frames; the id of an entry is the number of its first and of its last frame   |
 //! | `last:thread`        | the key of the last run of a thread                                                           |
-//! | `home:process`       | the lease of a process; also the channel that it hears                                        |
+//! | `home:process`       | the lease of a process; also the channel of its messages                                      |
 //!
-//! Frames of a run have the hash tag of the run. Every script that writes for a home looks first whether the run is still its own, and
-//! may be said twice: an answer that is late may have been heard.
+//! A run's frames have the run's hash tag. Every script that writes for an owner first checks that it still owns the run, and
+//! is idempotent, since a call that timed out may have been executed.
 
 use crate::replay::RunToken;
 use crate::replay::store::ReplayKey;
@@ -25,13 +25,13 @@ macro_rules! scripts {
 }
 
 scripts! {
-    /// Renews a lease. Gives whether there was none.
+    /// Renews a lease. Returns whether there was none.
     HEARTBEAT = "
         local fresh = redis.call('EXISTS', KEYS[1]) == 0
         redis.call('SET', KEYS[1], '1', 'PX', ARGV[1])
         return fresh and 1 or 0";
 
-    /// Takes a run (token, body, a token that may be replaced, ms, its key, fields …), unless another one is in the way.
+    /// Claims a run (token, body, a token that may be replaced, ms, its key, fields …), unless another run has the key.
     CLAIM = "
         local t, b, s, h = unpack(redis.call('HMGET', KEYS[1], 't', 'b', 's', 'h'))
         if t and t ~= ARGV[1] and t ~= ARGV[3] and s ~= 'gone' and s ~= 'cut' then
@@ -46,8 +46,8 @@ scripts! {
         redis.call('SET', KEYS[2], ARGV[5], 'PX', ARGV[4])
         return {'mine', '', ''}";
 
-    /// Appends frames (token, first, last, frames, ms, a channel of each who follows and what it hears …). Gives 1, 2 where
-    /// somebody wants the run to end, -1 where something is missing in front, and -2 where it is another one's.
+    /// Appends frames (token, first, last, frames, ms, a message, the channel of each follower …). Returns 1, or 2 if a stop
+    /// was requested, -1 if earlier frames are missing, -2 if another run has the key.
     APPEND = "
         local t, s, n, stop = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n', 'stop'))
         if not t then return -1 end
@@ -63,8 +63,8 @@ scripts! {
         for at = 7, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[6]) end
         return stop and 2 or 1";
 
-    /// Puts a sum in place of the oldest frames (token, up to which, the sum, whether nothing of before counts, ms); an empty
-    /// one says that nobody can join any more. Gives as `APPEND` does.
+    /// Replaces the oldest frames by a summary (token, last frame in it, the summary, whether to discard all frames, ms); an
+    /// empty summary means that no reader can join any more. Returns the codes of `APPEND`.
     SUM = "
         local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
         if not t then return -1 end
@@ -86,7 +86,7 @@ scripts! {
         redis.call('PEXPIRE', KEYS[1], ARGV[5])
         return 1";
 
-    /// Looks whether the run is still there (token, ms, up to which frame it was copied). Gives as `APPEND` does.
+    /// Verifies a run (token, ms, the last copied frame) and renews its expiry. Returns the codes of `APPEND`.
     TOUCH = "
         local t, s, n, stop = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n', 'stop'))
         if not t or (t == ARGV[1] and tonumber(n) < tonumber(ARGV[3])) then return -1 end
@@ -96,7 +96,7 @@ scripts! {
         redis.call('PEXPIRE', KEYS[2], ARGV[2])
         return stop and 2 or 1";
 
-    /// Says how a run ended (token, how, ms, a message, a channel of each who follows …). Gives as `APPEND` does.
+    /// Records the end of a run (token, state, ms, a message, the channel of each follower …). Returns the codes of `APPEND`.
     END = "
         local t, s = unpack(redis.call('HMGET', KEYS[1], 't', 's'))
         if not t then return -1 end
@@ -107,8 +107,8 @@ scripts! {
         for at = 5, #ARGV do redis.call('PUBLISH', ARGV[at], ARGV[4]) end
         return 1";
 
-    /// Reads frames (token, behind which, how many entries): the state, empty where the run is gone, the number of the last,
-    /// and entries, the first of which may begin before.
+    /// Reads frames (token, the last frame already read, how many entries). Returns the state (empty if the run is gone), the
+    /// number of the last frame, and entries, the first of which may begin with frames already read.
     READ = "
         local t, s, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'n'))
         if t ~= ARGV[1] then return {'', 0, {}} end
@@ -120,7 +120,8 @@ scripts! {
         end
         return {s, tonumber(n), redis.call('XRANGE', KEYS[2], from, '+', 'COUNT', ARGV[3])}";
 
-    /// Ends a run whose home is gone (token, home, the number of its last frame, that of the error, the error, ms), if nothing happened meanwhile.
+    /// Ends a run without an owner (token, owner, number of the last frame, number of the error frame, the error frames, ms),
+    /// if it is unchanged.
     END_ORPHANED = "
         local t, s, h, n = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h', 'n'))
         if t ~= ARGV[1] or s ~= 'open' or h ~= ARGV[2] or n ~= ARGV[3] then return 0 end
@@ -131,8 +132,7 @@ scripts! {
         redis.call('PEXPIRE', KEYS[2], ARGV[6])
         return 1";
 
-    /// Says that somebody wants the run to end. Gives whether there is one, its home where it goes on, and whether who asks has
-    /// its lease.
+    /// Requests the end of a run. Returns whether it exists, its owner if it is open, and whether the caller has a lease.
     STOP = "
         local t, s, h = unpack(redis.call('HMGET', KEYS[1], 't', 's', 'h'))
         if not t or s == 'gone' or s == 'cut' then return {0, '', redis.call('EXISTS', KEYS[2])} end
@@ -141,7 +141,7 @@ scripts! {
         return {1, h, 1}";
 }
 
-/// Names of keys and channels.
+/// Builds the names of keys and channels.
 #[derive(Debug)]
 pub(super) struct RedisKeys(String);
 
@@ -167,25 +167,25 @@ impl RedisKeys {
     }
 }
 
-/// What one process says to another.
+/// A message from one process to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ReplicaMessage<'a> {
-    /// the run said something
+    /// the run has new frames
     Updated(ReplayKey),
-    /// somebody wants it to end
     Stop(ReplayKey),
-    /// somebody listens to it at that process
+    /// that process has readers of the run
     Following(ReplayKey, &'a str),
 }
 
 impl<'a> ReplicaMessage<'a> {
     pub(crate) fn parse(message: &'a [u8]) -> Option<ReplicaMessage<'a>> {
-        let mut words = std::str::from_utf8(message).ok()?.split(' ');
-        let (what, run) = (words.next()?, parse_key(words.next()?)?);
-        match (what, words.next()) {
+        let mut parts = std::str::from_utf8(message).ok()?.split(' ');
+        let name = parts.next()?;
+        let run = parse_key(parts.next()?)?;
+        match (name, parts.next()) {
             ("news", None) => Some(ReplicaMessage::Updated(run)),
             ("stop", None) => Some(ReplicaMessage::Stop(run)),
-            ("listening", Some(who)) => Some(ReplicaMessage::Following(run, who)),
+            ("listening", Some(process)) => Some(ReplicaMessage::Following(run, process)),
             _ => None,
         }
     }
@@ -196,7 +196,7 @@ impl fmt::Display for ReplicaMessage<'_> {
         match self {
             ReplicaMessage::Updated(run) => write!(f, "news {}", to_hex(run)),
             ReplicaMessage::Stop(run) => write!(f, "stop {}", to_hex(run)),
-            ReplicaMessage::Following(run, who) => write!(f, "listening {} {who}", to_hex(run)),
+            ReplicaMessage::Following(run, process) => write!(f, "listening {} {process}", to_hex(run)),
         }
     }
 }
@@ -216,7 +216,7 @@ pub(super) fn parse_key(text: &str) -> Option<ReplayKey> {
     Some(key)
 }
 
-/// Of frames that follow each other, the first of which has this number, those behind a number.
+/// Returns the frames after `number` from consecutive frames that start at number `first`.
 pub(super) fn frames_after(frames: &[u8], first: u64, number: u64) -> &[u8] {
     let skipped = usize::try_from((number + 1).saturating_sub(first)).unwrap_or(usize::MAX);
     let from = crate::replay::log::frame_ends(frames).take(skipped).last().unwrap_or_default();
@@ -230,8 +230,9 @@ mod tests {
     #[test]
     fn parses_only_messages_that_it_wrote() {
         let key: ReplayKey = std::array::from_fn(|index| u8::try_from(index * 7).unwrap_or(255));
-        for said in [ReplicaMessage::Updated(key), ReplicaMessage::Stop(key), ReplicaMessage::Following(key, "abc")] {
-            assert_eq!(ReplicaMessage::parse(said.to_string().as_bytes()), Some(said));
+        for message in [ReplicaMessage::Updated(key), ReplicaMessage::Stop(key), ReplicaMessage::Following(key, "abc")]
+        {
+            assert_eq!(ReplicaMessage::parse(message.to_string().as_bytes()), Some(message));
         }
         for text in ["", "news", "news 12", "listening", "news \u{e9}", &format!("stop {} x", to_hex(&key))] {
             assert_eq!(ReplicaMessage::parse(text.as_bytes()), None, "{text}");

@@ -1,5 +1,3 @@
-//! What is kept, and what makes room.
-
 use super::*;
 use crate::config::replay::ReplayStoreKind;
 use crate::dialect::{AG_UI, PeerDialect};
@@ -39,7 +37,7 @@ fn enter(store: &Arc<RunStore>, run: u8) -> LogWriter {
     }
 }
 
-/// What stays of it beside what is counted is small, however long the names are that its client gave it.
+/// Uncounted memory of a run stays small, however long its client's ids are.
 #[tokio::test]
 async fn stores_ids_shortened_as_in_the_log() {
     let (store, _metrics) = store(1, 1 << 20, 1 << 20);
@@ -107,7 +105,7 @@ async fn evicts_the_oldest_ended_run_to_make_room() {
     let third = enter(&store, 3);
     assert!(store.find(&[1; 32]).is_none());
     assert!(was_evicted(&metrics, "runs"));
-    // Those that live make none.
+    // Live runs are not evicted.
     assert!(matches!(store.insert(fresh_run(4, 0)), InsertOutcome::Full));
     drop((live, third));
 }
@@ -122,7 +120,7 @@ async fn bounds_the_bytes_of_all_runs_together() {
     push_event(&live, 25_000);
     assert!(store.find(&[1; 32]).is_none());
     assert!(was_evicted(&metrics, "bytes"));
-    // Of live ones the one that asks for more is given up: it goes on, and cannot be joined.
+    // The live run that needs more room is discarded: it continues, and cannot be joined.
     let other = enter(&store, 3);
     push_event(&other, 25_000);
     assert!(store.used.load(Ordering::Relaxed) <= 40_000);

@@ -6,12 +6,13 @@
 
 use super::catalogue::{MetricKind, MetricSpec};
 use super::cell::MetricCell;
+use parking_lot::{Mutex, MutexGuard};
 use prometheus::Registry;
 use prometheus::core::{Collector, Desc};
 use prometheus::proto::{self, LabelPair, MetricFamily, MetricType};
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 /// What stands behind each value in a key: no text in UTF-8 has it.
 const VALUE_TERMINATOR: u8 = 0xff;
@@ -73,7 +74,7 @@ impl<M: MetricCell> Family<M> {
     }
 
     fn lock_cells(&self) -> MutexGuard<'_, BTreeMap<Box<[u8]>, M>> {
-        self.0.cells.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.cells.lock()
     }
 }
 

@@ -7,8 +7,8 @@ use super::lazy_series::LazySeries;
 use super::table;
 use crate::error;
 use crate::telemetry::label::RequestMethod;
+use parking_lot::RwLock;
 use prometheus::Registry;
-use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 /// What requests are answered with that start runs, and what a gateway answers that fails: there from the start.
@@ -88,12 +88,12 @@ impl RequestMetrics {
             let mut known = known.iter();
             known.find(|(own, code, _)| (*own, *code) == (method, status)).map(|(.., count)| count.clone())
         };
-        if let Some(count) = found(&self.counters.read().unwrap_or_else(PoisonError::into_inner)) {
+        if let Some(count) = found(&self.counters.read()) {
             return count;
         }
         // Who was faster has made the same one: there is one series of these values.
         let count = self.responses.with_label_values(&[&self.route, method.label(), &status.to_string()]);
-        self.counters.write().unwrap_or_else(PoisonError::into_inner).push((method, status, count.clone()));
+        self.counters.write().push((method, status, count.clone()));
         count
     }
 }

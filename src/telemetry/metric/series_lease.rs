@@ -7,9 +7,10 @@
 //! Otherwise an operator who gives routes new names again and again would fill the memory with the old ones.
 
 use super::family::ForgetSeries;
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Who counts with which values of one label.
 #[derive(Debug)]
@@ -34,7 +35,7 @@ impl SeriesLeases {
 
     /// Keeps the series of a value. It is to be had before they are made.
     pub(super) fn acquire(self: &Arc<Self>, value: &str) -> SeriesLease {
-        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(value.into()).or_default() += 1;
+        *self.counts.lock().entry(value.into()).or_default() += 1;
         SeriesLease { leases: Arc::clone(self), value: value.into() }
     }
 }
@@ -42,7 +43,7 @@ impl SeriesLeases {
 impl Drop for SeriesLease {
     fn drop(&mut self) {
         // Held until the series are gone: who leases the value meanwhile makes new ones behind that.
-        let mut held = self.leases.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.leases.counts.lock();
         let Entry::Occupied(mut count) = held.entry(self.value.clone()) else { return };
         *count.get_mut() -= 1;
         if *count.get() == 0 {

@@ -7,8 +7,9 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use opentelemetry_http::{HttpClient, HttpError};
+use parking_lot::Mutex;
 use std::fmt;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
@@ -77,11 +78,11 @@ impl ExporterClient {
 
     /// Why the last one failed, once.
     pub(super) fn take_failure(&self) -> Option<String> {
-        self.0.failure.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.0.failure.lock().take()
     }
 
     fn set_failure(&self, why: &str) {
-        *self.0.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(why.to_owned());
+        *self.0.failure.lock() = Some(why.to_owned());
     }
 
     async fn send(&self, request: Request<Bytes>) -> Result<Response<Bytes>, String> {

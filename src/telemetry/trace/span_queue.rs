@@ -9,7 +9,8 @@ use opentelemetry::Context;
 use opentelemetry_otlp::SpanExporter;
 use opentelemetry_sdk::error::OTelSdkResult;
 use opentelemetry_sdk::trace::{Span, SpanData, SpanExporter as _, SpanProcessor};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::{Builder, Runtime};
 
@@ -76,8 +77,7 @@ impl SpanQueue {
         state.flushing = true;
         self.0.work_ready.notify_one();
         let left = |state: &mut SpanQueueState| state.sending || !state.pending.is_empty();
-        // A thread that panicked while it held the lock has sent nothing more.
-        let _ = self.0.idle.wait_timeout_while(state, timeout, left);
+        self.0.idle.wait_while_for(&mut state, left, timeout);
     }
 }
 
@@ -114,8 +114,7 @@ impl SpanProcessor for SpanQueue {
 
 impl SpanQueueInner {
     fn lock_state(&self) -> MutexGuard<'_, SpanQueueState> {
-        // Nothing panics while the lock is held.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Waits for a batch.
@@ -135,10 +134,9 @@ impl SpanQueueInner {
                     return batch;
                 }
                 Some(age) => {
-                    let waited = self.work_ready.wait_timeout(state, self.config.schedule_delay.saturating_sub(age));
-                    state = waited.unwrap_or_else(PoisonError::into_inner).0;
+                    self.work_ready.wait_for(&mut state, self.config.schedule_delay.saturating_sub(age));
                 }
-                None => state = self.work_ready.wait(state).unwrap_or_else(PoisonError::into_inner),
+                None => self.work_ready.wait(&mut state),
             }
         }
     }

@@ -5,6 +5,7 @@
 //! name that some clients refuse) is left to the client, who may leave it out, too.
 
 use crate::codec::json;
+use crate::event::schema::is_pointer;
 use crate::event::{Field, Json, Members, get};
 use crate::translate::carry;
 use serde::de::{Deserializer as _, MapAccess, Visitor};
@@ -204,7 +205,7 @@ struct JsonPointer(Vec<String>);
 impl JsonPointer {
     fn parse(pointer: &Json<'_>) -> Option<JsonPointer> {
         let text = pointer.text()?;
-        if !crate::translate::json_patch::is_pointer(&text) {
+        if !is_pointer(&text) {
             return None;
         }
         let tokens: Vec<String> =

@@ -110,7 +110,7 @@ impl RecapFrame {
                 let mut members = json::parse_object(data).map(|object| object.members).unwrap_or_default();
                 let row = side.dialect.row_for_wire(wire).map(|(_, row)| row);
                 row.into_iter().for_each(|row| aliases::read_field_names(row.field_aliases, &mut members));
-                let own_member = row.and_then(|row| row.shape.own()?.text_member);
+                let own_member = row.and_then(|row| row.shape.own_shape()?.text_member);
                 let said = match (own_member, row) {
                     (Some(name), _) => carry::take(&mut members, name),
                     (None, Some(row)) if is_content(row.kind) => get(&members, Field::Delta).cloned(),

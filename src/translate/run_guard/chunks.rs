@@ -33,7 +33,7 @@ impl RunGuard {
         let Some(id) = event.get(piece.id_field()).cloned().map(Json::into_owned) else {
             return event;
         };
-        if self.run.is_open(item_for_chunk(piece), &id) {
+        if self.run.is_open(piece.item(), &id) {
             return into_content_event(event, piece, report);
         }
         let stream = self.lanes.open_streams(piece).find(|stream| stream.id.is_same(&id)).cloned();
@@ -119,15 +119,6 @@ impl RunGuard {
         let owner = event.get(Field::SubagentRunId).cloned().map(Json::into_owned);
         self.lanes.mark_used(ChunkStream { kind: piece, id, owner, fixed_fields: settled });
         event
-    }
-}
-
-/// What a piece is a piece of when that was started rather than chunked.
-const fn item_for_chunk(piece: ChunkStreamKind) -> RunItem {
-    match piece {
-        ChunkStreamKind::Text => RunItem::Text,
-        ChunkStreamKind::Reasoning => RunItem::ReasoningMessage,
-        ChunkStreamKind::ToolCall => RunItem::ToolCall,
     }
 }
 

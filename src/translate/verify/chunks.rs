@@ -6,9 +6,8 @@
 use super::finding::sanitize;
 use super::rule::Rule;
 use super::value::VerifyProblem;
-use crate::event::lane::ChunkStreamKind;
-use crate::event::run::RunItem;
-use crate::event::{Event, EventType, Field, Json};
+use crate::event::lane::{ChunkStreamKind, ClosedStreams};
+use crate::event::{Event, Field, Json};
 
 /// The role of a text that names none.
 const ASSISTANT: &str = "assistant";
@@ -37,26 +36,22 @@ impl ChunkExpander {
         problems: &mut Vec<VerifyProblem>,
         each: &mut impl FnMut(&Event<'_>, &mut Vec<VerifyProblem>),
     ) {
-        match event.kind {
-            EventType::TextMessageChunk | EventType::ToolCallChunk | EventType::ReasoningMessageChunk => {
-                let mut parts = Vec::new();
-                if let Err(problem) = self.expand_chunk(event, &mut parts) {
-                    problems.push(problem);
-                }
-                return parts.iter().for_each(|part| each(part, problems));
+        if let Some(piece) = ChunkStreamKind::from_event(event.kind) {
+            let mut parts = Vec::new();
+            if let Err(problem) = self.expand_chunk(event, piece, &mut parts) {
+                problems.push(problem);
             }
-            EventType::Raw
-            | EventType::ActivitySnapshot
-            | EventType::ActivityDelta
-            | EventType::ReasoningEncryptedValue
-            | EventType::SubagentStarted => {}
-            EventType::RunStarted | EventType::RunFinished | EventType::RunError | EventType::MessagesSnapshot => {
+            return parts.iter().for_each(|part| each(part, problems));
+        }
+        match ClosedStreams::by_event(event.kind) {
+            ClosedStreams::None => {}
+            ClosedStreams::All => {
                 for open in std::mem::take(&mut self.0) {
                     each(&open.end_event(), problems);
                 }
             }
-            _ => {
-                let lane = owned_text(event, Field::SubagentRunId);
+            ClosedStreams::OfItsLane => {
+                let lane = event.owned_text(Field::SubagentRunId);
                 if let Some(end) = self.close_lane(lane.as_deref()) {
                     each(&end, problems);
                 }
@@ -70,11 +65,14 @@ impl ChunkExpander {
         Some(self.0.remove(at).end_event())
     }
 
-    fn expand_chunk(&mut self, event: &Event<'_>, parts: &mut Vec<Event<'static>>) -> Result<(), VerifyProblem> {
-        let Some(piece) = ChunkStreamKind::from_event(event.kind) else {
-            return Ok(());
-        };
-        let (id, tag) = (owned_text(event, piece.id_field()), owned_text(event, Field::SubagentRunId));
+    fn expand_chunk(
+        &mut self,
+        event: &Event<'_>,
+        piece: ChunkStreamKind,
+        parts: &mut Vec<Event<'static>>,
+    ) -> Result<(), VerifyProblem> {
+        let id = event.owned_text(piece.id_field());
+        let tag = event.owned_text(Field::SubagentRunId);
         let lane = self.find_lane(piece, id.as_deref(), tag.as_deref())?;
         let continued = self
             .0
@@ -148,9 +146,8 @@ impl OpenChunkStream {
         lane: Option<String>,
     ) -> Result<Self, VerifyProblem> {
         let nothing = |field: Field| chunk_problem(Rule::ChunkWithoutName, field, "it is missing".to_owned());
-        let id = owned_text(event, piece.id_field()).ok_or_else(|| nothing(piece.id_field()))?;
-        let mut settled: Vec<_> =
-            piece.fixed_fields().iter().map(|field| (*field, owned_text(event, *field))).collect();
+        let id = event.owned_text(piece.id_field()).ok_or_else(|| nothing(piece.id_field()))?;
+        let mut settled: Vec<_> = piece.fixed_fields().iter().map(|field| (*field, event.owned_text(*field))).collect();
         for (field, value) in &mut settled {
             match field {
                 Field::ToolCallName if value.is_none() => return Err(nothing(*field)),
@@ -164,14 +161,14 @@ impl OpenChunkStream {
             chunk_kind: piece,
             id,
             fixed_fields: settled,
-            owner: owned_text(event, Field::SubagentRunId),
+            owner: event.owned_text(Field::SubagentRunId),
         })
     }
 
     /// "A value first appearing on a continuation conflicts with absent."
     fn check_continuation(&self, event: &Event<'_>) -> Result<(), VerifyProblem> {
         for (field, settled) in &self.fixed_fields {
-            if let Some(said) = owned_text(event, *field).filter(|said| Some(said) != settled.as_ref()) {
+            if let Some(said) = event.owned_text(*field).filter(|said| Some(said) != settled.as_ref()) {
                 let before =
                     settled.as_ref().map_or_else(|| "nothing".to_owned(), |text| format!("\"{}\"", sanitize(text)));
                 let found = format!("\"{}\", while the first chunk said {before}", sanitize(&said));
@@ -181,16 +178,9 @@ impl OpenChunkStream {
         Ok(())
     }
 
-    fn item(&self) -> RunItem {
-        match self.chunk_kind {
-            ChunkStreamKind::Text => RunItem::Text,
-            ChunkStreamKind::Reasoning => RunItem::ReasoningMessage,
-            ChunkStreamKind::ToolCall => RunItem::ToolCall,
-        }
-    }
-
     fn start_event(&self) -> Event<'static> {
-        let mut start = Event::new(self.item().opener()).with(self.chunk_kind.id_field(), Json::string(&self.id));
+        let mut start =
+            Event::new(self.chunk_kind.item().opener()).with(self.chunk_kind.id_field(), Json::string(&self.id));
         for (field, value) in &self.fixed_fields {
             if let Some(value) = value {
                 start.set(*field, Json::string(value));
@@ -200,7 +190,7 @@ impl OpenChunkStream {
     }
 
     fn end_event(&self) -> Event<'static> {
-        let (end, field) = self.item().closer();
+        let (end, field) = self.chunk_kind.item().closer();
         with_owner(Event::new(end).with(field, Json::string(&self.id)), self.owner.as_deref())
     }
 }
@@ -210,10 +200,6 @@ fn with_owner(event: Event<'static>, owner: Option<&str>) -> Event<'static> {
         Some(owner) => event.with(Field::SubagentRunId, Json::string(owner)),
         None => event,
     }
-}
-
-fn owned_text(event: &Event<'_>, field: Field) -> Option<String> {
-    event.text(field).map(|text| text.into_owned())
 }
 
 fn chunk_problem(rule: Rule, field: Field, found: String) -> VerifyProblem {

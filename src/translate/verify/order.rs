@@ -183,7 +183,7 @@ impl OrderCheck {
         if self.phase == StreamPhase::Stray {
             return Ok(());
         }
-        let Some(id) = owned_text(event, field) else {
+        let Some(id) = event.owned_text(field) else {
             // Its value is wrong, which was said.
             return Ok(());
         };
@@ -239,13 +239,13 @@ impl OrderCheck {
             RunItem::Step => Ok(()),
             RunItem::Text => self.settle_owner(OwnerScope::Message, id, tag),
             RunItem::ReasoningMessage | RunItem::ReasoningSpan => self.settle_owner(OwnerScope::Reasoning, id, tag),
-            RunItem::ToolCall => self.check_call_owner(id, tag, owned_text(event, Field::ParentMessageId)),
+            RunItem::ToolCall => self.check_call_owner(id, tag, event.owned_text(Field::ParentMessageId)),
             RunItem::Subagent => {
                 if self.ended.contains(id) {
                     let found = format!("the subagent \"{}\" has ended in this run", sanitize(id));
                     return Err((Rule::SubagentReused, found));
                 }
-                let parent = owned_text(event, Field::ParentSubagentRunId);
+                let parent = event.owned_text(Field::ParentSubagentRunId);
                 let unknown = |parent: &String| {
                     !self.ended.contains(parent) && !self.open.contains_key(&(RunItem::Subagent, parent.clone(), None))
                 };
@@ -298,7 +298,7 @@ impl OrderCheck {
     }
 
     fn check_encrypted(&self, event: &Event<'_>) -> Result<(), (Rule, String)> {
-        let Some(id) = owned_text(event, Field::EntityId) else {
+        let Some(id) = event.owned_text(Field::EntityId) else {
             return Ok(());
         };
         let known = |space| self.owners.contains_key(&(space, id.clone()));
@@ -311,7 +311,7 @@ impl OrderCheck {
     }
 
     fn check_owner_of(&self, space: OwnerScope, event: &Event<'_>, field: Field) -> Result<(), (Rule, String)> {
-        match owned_text(event, field) {
+        match event.owned_text(field) {
             Some(id) => self.check_owner(space, &id, &owner_tag(event)),
             None => Ok(()),
         }
@@ -330,7 +330,7 @@ impl OrderCheck {
 
     /// Activities and results say whose they are, and are believed.
     fn record_owner(&mut self, event: &Event<'_>) {
-        let Some(id) = owned_text(event, Field::MessageId) else {
+        let Some(id) = event.owned_text(Field::MessageId) else {
             return;
         };
         if event.kind == EventType::ToolCallResult {
@@ -422,12 +422,8 @@ fn describe_owner(owner: &OwnerId) -> String {
     owner.as_ref().map_or_else(|| "the agent itself".to_owned(), |name| format!("subagent \"{}\"", sanitize(name)))
 }
 
-fn owned_text(event: &Event<'_>, field: Field) -> Option<String> {
-    event.text(field).map(|text| text.into_owned())
-}
-
 fn owner_tag(event: &Event<'_>) -> OwnerId {
-    owned_text(event, Field::SubagentRunId)
+    event.owned_text(Field::SubagentRunId)
 }
 
 fn order_problem(rule: Rule, found: String) -> VerifyProblem {

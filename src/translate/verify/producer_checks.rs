@@ -54,11 +54,11 @@ impl ProducerChecks {
             EventType::RunFinished => self.check_finish(event, &mut say),
             EventType::ToolCallStart => {
                 let call = SeenCall { arguments: Some(String::new()), has_result: false, run: self.run };
-                self.calls.extend(owned_text(event, Field::ToolCallId).map(|id| (id, call)));
+                self.calls.extend(event.owned_text(Field::ToolCallId).map(|id| (id, call)));
             }
             EventType::ToolCallArgs => self.append_arguments(event),
             EventType::ToolCallEnd => {
-                let id = owned_text(event, Field::ToolCallId);
+                let id = event.owned_text(Field::ToolCallId);
                 let said = id.as_ref().and_then(|id| self.calls.get_mut(id)?.arguments.take());
                 // A call that needs none may say nothing.
                 if said.is_some_and(|said| !said.is_empty() && serde_json::from_str::<&RawValue>(&said).is_err()) {
@@ -67,7 +67,7 @@ impl ProducerChecks {
                 }
             }
             EventType::ToolCallResult => {
-                let Some(id) = owned_text(event, Field::ToolCallId) else {
+                let Some(id) = event.owned_text(Field::ToolCallId) else {
                     return;
                 };
                 match self.calls.get_mut(&id) {
@@ -77,7 +77,7 @@ impl ProducerChecks {
             }
             EventType::MessagesSnapshot => self.record_listed_calls(event.get(Field::Messages)),
             EventType::Custom if !self.is_foreign => {
-                if let Some(name) = owned_text(event, Field::Name).filter(|name| !name.contains(PREFIX_ENDS)) {
+                if let Some(name) = event.owned_text(Field::Name).filter(|name| !name.contains(PREFIX_ENDS)) {
                     say(Rule::CustomName, Field::Name, format!("\"{}\" has no prefix", sanitize(&name)));
                 }
             }
@@ -135,7 +135,7 @@ impl ProducerChecks {
     }
 
     fn append_arguments(&mut self, event: &Event<'_>) {
-        let (Some(id), Some(delta)) = (owned_text(event, Field::ToolCallId), event.text(Field::Delta)) else {
+        let (Some(id), Some(delta)) = (event.owned_text(Field::ToolCallId), event.text(Field::Delta)) else {
             return;
         };
         let Some(call) = self.calls.get_mut(&id) else {
@@ -177,8 +177,4 @@ impl ProducerChecks {
 fn list_member<'m>(members: &'m Members<'_>, name: &str) -> Vec<Json<'m>> {
     let found = members.iter().find(|(key, _)| super::super::carry::is_named(key, name));
     found.and_then(|(_, value)| json::parse_elements(value)).unwrap_or_default()
-}
-
-fn owned_text(event: &Event<'_>, field: Field) -> Option<String> {
-    event.text(field).map(|text| text.into_owned())
 }

@@ -6,12 +6,8 @@
 use super::finding::{describe, push_pointer_token};
 use super::rule::Rule;
 use crate::codec::json;
-use crate::event::schema::{self, BINARY, MemberPresence, ObjectSchema, UnionSchema, ValueSchema};
-use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members};
-use crate::translate::json_patch;
-
-/// Integers beyond this are no integers to a JavaScript client.
-const SAFE_INTEGER: f64 = 9_007_199_254_740_991.0;
+use crate::event::schema::{self, MemberPresence, ObjectSchema, UnionSchema, ValueSchema};
+use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member};
 
 /// One thing that a value is or has.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +91,7 @@ impl ValueChecker<'_> {
             (ValueSchema::TextOrList(inner), JsonType::Array) => self.check_list(value, *inner, 0),
             (ValueSchema::Object(record), JsonType::Object) => return self.check_object(value, record),
             (ValueSchema::Union(union), JsonType::Object) => return self.check_union(value, union),
-            _ if matches_schema(shape, value) => {}
+            _ if shape.matches_leaf(value) => {}
             _ => self.report(Rule::WrongValue, format!("{}, not {}", describe(value), describe_expected(shape))),
         }
         MemberVerdict::Kept
@@ -125,14 +121,11 @@ impl ValueChecker<'_> {
         let Some(members) = self.read_members(value) else {
             return MemberVerdict::Kept;
         };
-        let tag = find_member(&members, union.tag).and_then(Json::text);
-        if let Some((_, record)) = union.arms.iter().find(|(name, _)| tag.as_deref() == Some(*name)) {
-            return self.check_record(&members, record);
+        match union.arm(&members) {
+            Some(record) => self.check_record(&members, record),
+            None if union.is_binary(&members) => self.check_binary(&members),
+            None => MemberVerdict::Removed,
         }
-        if union.converts_binary && tag.as_deref() == Some(BINARY) {
-            return self.check_binary(&members);
-        }
-        MemberVerdict::Removed
     }
 
     /// "`data` preferred, or `url`; only `id`: cannot convert, the part is stripped" (§1.3).
@@ -160,7 +153,7 @@ impl ValueChecker<'_> {
 
     fn check_record(&mut self, members: &Members<'_>, record: &'static ObjectSchema) -> MemberVerdict {
         for (key, value) in members {
-            let name = key_name(key);
+            let name = key.name();
             match record.members.iter().find(|member| member.name == name) {
                 Some(member) => {
                     let fate = self.with_path(name, |walk| walk.check_member(value, member.schema, member.presence));
@@ -211,40 +204,6 @@ impl ValueChecker<'_> {
     fn report(&mut self, rule: Rule, found: String) {
         self.problems.push(VerifyProblem { rule, path: self.path.clone(), found });
     }
-}
-
-fn key_name<'k>(key: &'k MemberKey<'_>) -> &'k str {
-    match key {
-        MemberKey::Known(field) => field.camel(),
-        MemberKey::Other(name) => name,
-    }
-}
-
-fn find_member<'m, 'a>(members: &'m Members<'a>, name: &str) -> Option<&'m Json<'a>> {
-    members.iter().find(|(key, _)| key_name(key) == name).map(|(_, value)| value)
-}
-
-/// Whether a value without parts is one of this shape.
-fn matches_schema(shape: ValueSchema, value: &Json<'_>) -> bool {
-    let of = value.json_type();
-    match shape {
-        ValueSchema::Any => true,
-        ValueSchema::Present => of != JsonType::Null,
-        ValueSchema::Str | ValueSchema::TextOrList(_) => of == JsonType::String,
-        ValueSchema::StringEnum(words) => value.text().is_some_and(|text| words.contains(&&*text)),
-        ValueSchema::OpenObject => of == JsonType::Object,
-        ValueSchema::Bool => of == JsonType::Bool,
-        ValueSchema::Integer => is_integer(value, -SAFE_INTEGER),
-        ValueSchema::Count => is_integer(value, 0.0),
-        ValueSchema::Pointer => value.text().is_some_and(|text| json_patch::is_pointer(&text)),
-        ValueSchema::List(_) | ValueSchema::NonEmpty(_) | ValueSchema::Object(_) | ValueSchema::Union(_) => false,
-    }
-}
-
-/// `1.0` and `1e3` are integers, as they are in JavaScript.
-fn is_integer(value: &Json<'_>, least: f64) -> bool {
-    value.json_type() == JsonType::Number
-        && value.as_str().parse::<f64>().is_ok_and(|n| n.fract() == 0.0 && (least..=SAFE_INTEGER).contains(&n))
 }
 
 /// What JavaScript takes for true.

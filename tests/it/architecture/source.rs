@@ -1,28 +1,36 @@
-//! Just enough reading of Rust for the rules: what is code, what is a literal, which paths the code names, and where a
-//! file's unit tests stand. No parser: a file that compiles is read right, and nothing else is ever read.
+//! A minimal reader of Rust for the rules: it separates code, literals and unit tests, and finds the paths that the code
+//! names. It is not a parser and relies on files that compile.
 
-/// One source file, taken apart.
+/// One source file, separated into code and literals.
 pub(super) struct Source {
-    /// The code with comments and the insides of literals blanked out; line breaks stay where they were.
+    /// The code with comments and the insides of literals blanked out; line breaks stay in place.
     pub(super) code: String,
-    /// Every string literal of the code, byte and raw ones too, with the line it begins on (from 1).
+    /// Every string literal of the code, byte and raw ones included, with the line that it begins on (from 1).
     pub(super) literals: Vec<(usize, String)>,
+    /// First and last line of each item that is compiled for tests only.
+    test_lines: Vec<(usize, usize)>,
 }
 
 impl Source {
-    /// Reads `text`; an item under `#[cfg(test)]` is left out, because the rules are for what ships.
+    /// Reads `text` without the items under `#[cfg(test)]`: the rules are for shipped code.
     pub(super) fn read(text: &str) -> Source {
         let mut source = split_code_and_literals(text);
         for span in test_items(&source.code) {
             let first = line_of(&source.code, span.start);
             let last = line_of(&source.code, span.end);
             source.literals.retain(|(line, _)| *line < first || *line > last);
+            source.test_lines.push((first, last));
             blank_out(&mut source.code, span);
         }
         source
     }
 
-    /// Every path of two or more segments, with its line; `a::{b, c::d}` is the two paths `a::b` and `a::c::d`.
+    /// Returns true if the line belongs to an item that is compiled for tests only.
+    pub(super) fn is_test(&self, line: usize) -> bool {
+        self.test_lines.iter().any(|(first, last)| (*first..=*last).contains(&line))
+    }
+
+    /// Returns every path of two or more segments with its line; `a::{b, c::d}` gives `a::b` and `a::c::d`.
     pub(super) fn paths(&self) -> Vec<(usize, Vec<String>)> {
         let tokens = tokens(&self.code);
         let mut found = Vec::new();
@@ -38,7 +46,7 @@ impl Source {
     }
 }
 
-/// Parts comments and literals from code in one pass.
+/// Separates comments and literals from code in one pass.
 fn split_code_and_literals(text: &str) -> Source {
     let mut code = String::with_capacity(text.len());
     let mut literals = Vec::new();
@@ -66,10 +74,10 @@ fn split_code_and_literals(text: &str) -> Source {
         line += taken.matches('\n').count();
         rest = remaining;
     }
-    Source { code, literals }
+    Source { code, literals, test_lines: Vec::new() }
 }
 
-/// Length of a block comment, which may hold others.
+/// Returns the length of a block comment, which may contain others.
 fn comment_length(text: &str) -> usize {
     let mut depth = 0_usize;
     let mut at = 0;
@@ -90,7 +98,7 @@ fn comment_length(text: &str) -> usize {
     text.len()
 }
 
-/// Length of what stands before the quote of a prefixed literal (`b`, `r##`, `br`, `c` …), if it is one.
+/// Returns the length of the prefix (`b`, `r##`, `br`, `c` …) if `text` begins with a string literal.
 fn prefix_length(text: &str) -> Option<usize> {
     let letters = text.len() - text.trim_start_matches(['b', 'c', 'r']).len();
     let hashes = text[letters..].len() - text[letters..].trim_start_matches('#').len();
@@ -99,7 +107,7 @@ fn prefix_length(text: &str) -> Option<usize> {
     is_literal.then_some(letters + hashes)
 }
 
-/// Length and inside of the string literal whose quote stands `prefix` bytes into `text`.
+/// Returns the length and the contents of the string literal whose quote is `prefix` bytes into `text`.
 fn string_literal(text: &str, prefix: usize) -> (usize, Option<&str>) {
     let inside = &text[prefix + 1..];
     let raw = text[..prefix].contains('r');
@@ -117,7 +125,7 @@ fn string_literal(text: &str, prefix: usize) -> (usize, Option<&str>) {
     (text.len(), Some(inside))
 }
 
-/// Length of a character literal, or 1 (the quote alone) where the quote begins a lifetime.
+/// Returns the length of a character literal, or 1 (the quote alone) if the quote begins a lifetime.
 fn char_length(text: &str) -> usize {
     let mut chars = text.char_indices().skip(1);
     match (chars.next(), chars.next()) {
@@ -127,7 +135,7 @@ fn char_length(text: &str) -> usize {
     }
 }
 
-/// Byte ranges of the items that are compiled for tests only, from the attribute to the closing brace or semicolon.
+/// Returns the byte ranges of items that are compiled for tests only, from the attribute to the closing brace or semicolon.
 fn test_items(code: &str) -> Vec<std::ops::Range<usize>> {
     const ATTRIBUTE: &str = "#[cfg(test)]";
     let mut found: Vec<std::ops::Range<usize>> = Vec::new();
@@ -142,7 +150,7 @@ fn test_items(code: &str) -> Vec<std::ops::Range<usize>> {
     found
 }
 
-/// Length of the block that `code` begins with, closing brace included.
+/// Returns the length of the block that `code` begins with, closing brace included.
 fn block_length(code: &str) -> usize {
     let mut depth = 0_usize;
     for (at, c) in code.char_indices() {
@@ -167,15 +175,17 @@ fn blank_out(code: &mut String, span: std::ops::Range<usize>) {
     code.replace_range(span, &blanks);
 }
 
-#[derive(Clone, Copy, PartialEq)]
-enum Token<'a> {
+/// One token of the code; literals and comments leave none.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Token<'a> {
     Word(&'a str),
     /// `::`
     Step,
     Mark(char),
 }
 
-fn tokens(code: &str) -> Vec<(usize, Token<'_>)> {
+/// The tokens of `code`, each with its line.
+pub(super) fn tokens(code: &str) -> Vec<(usize, Token<'_>)> {
     let mut tokens = Vec::new();
     for (number, line) in code.lines().enumerate() {
         let mut rest = line.trim_start();

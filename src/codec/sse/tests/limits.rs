@@ -50,7 +50,6 @@ fn a_broken_decoder_stays_broken() {
     let mut decoder = SseDecoder::new(SseLimits { line: 8, frame: 8 });
     let mut input: &[u8] = b"data:a\ndata:12345";
     let SseStep::Failed(fault) = decoder.next(&mut input) else { panic!("the line is too long") };
-    assert!(!fault.may_continue());
     assert_eq!(fault.to_string(), "a line of the event stream is longer than 8 bytes");
     let mut input: &[u8] = b"\n\ndata:b\n\n";
     for _ in 0..3 {
@@ -59,7 +58,6 @@ fn a_broken_decoder_stays_broken() {
     }
     assert_eq!(decoder.heap_size(), 0);
     let large = SseError::FrameTooLarge { limit: 8 };
-    assert!(!large.may_continue());
     assert_eq!(large.to_string(), "an event of the stream is larger than 8 bytes");
 }
 

@@ -15,6 +15,7 @@ mod written;
 use std::borrow::Cow;
 use std::time::Duration;
 
+use super::encode::InvalidSseField;
 use super::*;
 
 /// A frame that has left its input: data, event, id.

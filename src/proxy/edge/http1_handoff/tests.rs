@@ -1,4 +1,4 @@
-//! Streams that leave without hyper: chunks, ends, requests that do not wait.
+//! Streams written without hyper: chunks, ends, pipelined requests.
 
 use super::*;
 use crate::proxy::edge::activity::ConnectionActivity;
@@ -16,8 +16,8 @@ use tokio::task::JoinHandle;
 type TestBody = UnsyncBoxBody<Bytes, BodyAborted>;
 type Writers = Arc<Mutex<Vec<Writer>>>;
 
-/// A connection whose requests for `/stream` are answered with what the returned writer is given, the `n`th of them
-/// after "<n>;"; others at once and whole. At most `window` bytes are on their way.
+/// Serves `/stream` from the writers it returns, the `n`th after "<n>;"; other requests get a complete response at
+/// once. At most `window` bytes are in flight.
 fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<bool>, Writers) {
     let (client, stream) = tokio::io::duplex(window);
     let writers = Writers::default();
@@ -31,7 +31,7 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
             let body: TestBody = if path == "/stream" {
                 let (writer, reader) = pipe(1 << 20, ());
                 writer.write(&mut format!("{number};").into_bytes()).await.expect("room");
-                kept.lock().expect("nobody panics").push(writer);
+                kept.lock().push(writer);
                 reader.boxed_unsync()
             } else {
                 Full::from("whole").map_err(|never| match never {}).boxed_unsync()
@@ -40,7 +40,7 @@ fn connection(window: usize) -> (DuplexStream, JoinHandle<()>, watch::Sender<boo
         })
     });
     let served = tokio::spawn(async move {
-        // What the client gets to see is what the tests are about.
+        // The tests look at what the client receives.
         let _ =
             serve(&http1::Builder::new(), ReadAheadStream::new(stream, ConnectionActivity::new()), &service, shutdown)
                 .await;
@@ -60,20 +60,20 @@ async fn read_until(client: &mut (impl AsyncRead + Unpin), end: &str) -> String 
     String::from_utf8(heard).expect("text")
 }
 
-/// Ends a body. The client of a test does not say that it has come, so nobody waits for it.
+/// Ends a body. The client of a test never attaches, so there is no wait for it.
 fn finish_body(writer: Writer) {
     tokio::spawn(writer.finish());
 }
 
 fn last_writer(writers: &Mutex<Vec<Writer>>) -> Writer {
-    writers.lock().expect("nobody panics").pop().expect("a stream")
+    writers.lock().pop().expect("a stream")
 }
 
 const ASK: &[u8] = b"POST /stream HTTP/1.1\r\nHost: g\r\nContent-Length: 2\r\n\r\n{}";
 
 #[tokio::test]
 async fn streams_in_chunks_then_serves_the_next_request() {
-    // A narrow window: heads, chunks and ends are torn at every place.
+    // A narrow window splits heads, chunks and ends at every place.
     for window in [1, 7, 64, 4096] {
         let (mut client, _served, _process, writers) = connection(window);
         for number in [0, 2, 4] {
@@ -93,7 +93,7 @@ async fn streams_in_chunks_then_serves_the_next_request() {
     }
 }
 
-/// hyper reads the next request while an answer is leaving: the head of a stream is not to be looked for in that.
+/// hyper reads the next request while a response is leaving: that response does not contain the head of the stream.
 #[tokio::test]
 async fn delivers_a_stream_behind_an_answer_still_being_sent() {
     for window in [1, 7, 64, 4096] {
@@ -102,7 +102,7 @@ async fn delivers_a_stream_behind_an_answer_still_being_sent() {
         let whole = b"GET /whole HTTP/1.1\r\nHost: g\r\n\r\n".as_slice();
         let asked = [whole, ASK, whole].concat();
         let sent = tokio::spawn(async move { requests.write_all(&asked).await.map(|()| requests) });
-        // As much is read as hyper wants to, before anything of an answer is taken.
+        // hyper reads as much as it wants before any response is taken.
         for _ in 0..10_000 {
             tokio::task::yield_now().await;
         }
@@ -139,7 +139,7 @@ async fn releases_the_run_when_the_client_disconnects() {
         drop(client);
         writer.wait_closed().await;
         served.await.expect("the connection has ended");
-        assert!(writers.lock().expect("nobody panics").is_empty(), "another run began for a client that left");
+        assert!(writers.lock().is_empty(), "another run began for a client that left");
     }
 }
 

@@ -8,7 +8,7 @@ pub struct BackgroundTask {
     /// tells things apart while they live
     pub(crate) owner_id: usize,
     /// never ends by itself
-    pub(crate) future: BoxFuture<'static, ()>,
+    pub future: BoxFuture<'static, ()>,
 }
 
 impl BackgroundTask {

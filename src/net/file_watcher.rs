@@ -4,9 +4,10 @@ use super::digest::{self, Sha256Digest};
 use crate::config::load;
 use crate::telemetry::internal_event;
 use arc_swap::ArcSwap;
+use parking_lot::Mutex;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// How often a file is looked at.
@@ -120,8 +121,8 @@ impl<T> Watched<T> {
         (contents, seen)
     }
 
-    fn last_seen(&self) -> std::sync::MutexGuard<'_, FileDigests> {
-        self.last_seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn last_seen(&self) -> parking_lot::MutexGuard<'_, FileDigests> {
+        self.last_seen.lock()
     }
 }
 

@@ -32,7 +32,7 @@ const USER_AGENT: &str = concat!("diglot/", env!("CARGO_PKG_VERSION"));
 
 /// Where a document is. Only `https`, or `http` on this machine, where nobody listens in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FetchUrl {
+pub(crate) struct FetchUrl {
     tls: bool,
     host: String,
     port: u16,
@@ -78,14 +78,14 @@ impl FetchUrl {
 
 /// A document, and for how long it may be kept.
 #[derive(Debug)]
-pub(super) struct FetchedDocument {
+pub(crate) struct FetchedDocument {
     pub(crate) body: Bytes,
     pub(crate) max_age: Option<Duration>,
 }
 
 /// Fetches documents.
 #[derive(Clone, Default)]
-pub(super) struct HttpFetcher {
+pub(crate) struct HttpFetcher {
     /// made when it is first needed: most gateways have no issuer elsewhere, and reading certificates takes its time
     tls: Arc<OnceLock<TlsConnector>>,
 }

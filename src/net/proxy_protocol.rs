@@ -22,7 +22,7 @@ const V2_FIXED_LENGTH: usize = 16;
 
 /// Whose connection it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ProxySource {
+pub(crate) enum ProxySource {
     /// the sender's own, such as a health check, or one of which it says nothing
     Unspecified,
     /// one from this address
@@ -33,7 +33,7 @@ pub(super) enum ProxySource {
 ///
 /// # Errors
 /// `InvalidData` where there is none, or a broken one; `UnexpectedEof` where the stream ends in it; those of the stream.
-pub(super) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
+pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
     // The shortest line of version 1 is shorter than what version 2 begins with, but longer than its signature.
     let mut start = [0; SIGNATURE.len()];
     stream.read_exact(&mut start[..6]).await?;
