@@ -14,7 +14,7 @@ use crate::event::kind::MemberType;
 use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
 
-/// Where canonical-only material lives in a dialect.
+/// The place in a dialect for what only canonical AG-UI has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CarryLocation {
     /// it is said as it is: the dialect is canonical
@@ -208,7 +208,7 @@ pub(crate) fn wrap_canonical(
     Some(json::to_object(&extra))
 }
 
-/// Whether `key` is written `name`.
+/// Returns true for a key that is written `name`.
 #[must_use]
 pub(crate) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
     key.name() == name

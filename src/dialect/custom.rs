@@ -5,7 +5,7 @@ use crate::dialect::row::EventRow;
 use crate::dialect::table::{Dialect, FallbackPolicy, MessageFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
-/// What differs from the dialect that is extended.
+/// The differences from the dialect that is extended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectOverrides {
     /// its own name

@@ -22,7 +22,7 @@ pub struct EventRow {
     pub seed: &'static str,
 }
 
-/// Which canonical members an event can say.
+/// The canonical members that an event can hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldSet {
     /// these
@@ -101,7 +101,7 @@ impl OwnShape {
     }
 }
 
-/// Which of the three events of a message between agents this is.
+/// The three events of a message between agents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CollaborationStep {
     /// who asks whom
@@ -122,7 +122,7 @@ impl EventShape {
         }
     }
 
-    /// Whether every event of the row's kind is written by this row. The others are found by their shape.
+    /// Returns true where every event of the row's kind is written by this row. The other rows are found by their shape.
     #[must_use]
     pub(crate) const fn writes_its_kind(self) -> bool {
         !matches!(self, EventShape::NonCanonical | EventShape::Collaboration(_))
@@ -148,7 +148,7 @@ impl EventRow {
         }
     }
 
-    /// Whether this is an event of the dialect, rather than a canonical one that it has no word for.
+    /// Returns true for an event of the dialect, false for a canonical one that the dialect does not have.
     pub(super) const fn is_native(&self) -> bool {
         !matches!(self.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
     }
@@ -165,7 +165,7 @@ impl EventRow {
         }
     }
 
-    /// What this event calls `field`.
+    /// Returns the name of `field` in this event.
     #[must_use]
     pub(crate) fn field_name(&self, field: Field, snake: bool) -> &'static str {
         let own = self.field_aliases.iter().find(|(own, _)| *own == field);

@@ -13,13 +13,13 @@ pub struct Dialect {
     pub name: &'static str,
     /// Its events. The first row of a kind is the one that is written.
     pub rows: &'static [EventRow],
-    /// What becomes of canonical kinds that have no row.
+    /// The treatment of canonical kinds that have no row.
     pub fallback: FallbackPolicy,
-    /// Where the dialect keeps what only canonical AG-UI can say.
+    /// The place for what only canonical AG-UI has.
     pub carry_location: CarryLocation,
-    /// What it takes for a message, in requests and snapshots.
+    /// The messages that it accepts, in requests and snapshots.
     pub(crate) message: MessageFormat,
-    /// What it takes for a request.
+    /// The requests that it accepts.
     pub(crate) input: RunInputFormat,
     /// Members that its messages and requests call otherwise.
     pub(crate) field_aliases: &'static [(Field, &'static str)],
@@ -29,7 +29,7 @@ pub struct Dialect {
     pub(crate) common_fields: &'static [Field],
     /// Members of its events, and of messages in them, that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
-    /// Whether a frame has an `event:` line with the event's type.
+    /// True where a frame has an `event:` line with the event's type.
     pub(crate) has_event_line: bool,
     /// Names of the options in [`PeerDialect`](super::PeerDialect) that mean something here.
     pub option_names: &'static [&'static str],
@@ -59,7 +59,7 @@ pub struct ValueAlias {
     pub is_reversible: bool,
 }
 
-/// What happens to the kinds and types that a dialect's table does not name.
+/// The treatment of the kinds and types that a dialect's table does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPolicy {
     /// the dialect is AG-UI for the rest: it says them all as they are
@@ -68,7 +68,7 @@ pub enum FallbackPolicy {
     Custom,
 }
 
-/// What a dialect takes for a message.
+/// The messages that a dialect accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageFormat {
     /// roles it knows
@@ -94,7 +94,7 @@ pub(crate) enum ContentParts {
     Binary(PeerVersion),
 }
 
-/// What a dialect takes for a request.
+/// The requests that a dialect accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunInputFormat {
     /// AG-UI 1.0: any member of the specification, with `protocolVersion`
@@ -133,19 +133,19 @@ impl Dialect {
         row.until
     }
 
-    /// Whether its peers have versions, each with its own idea of what it takes.
+    /// Returns true where its peers have versions that accept different events.
     #[must_use]
     pub fn is_versioned(&self) -> bool {
         self.option_names.contains(&"pin")
     }
 
-    /// Whether this is canonical AG-UI itself.
+    /// Returns true for canonical AG-UI itself.
     #[must_use]
     pub(crate) fn is_canonical(&self) -> bool {
         self.carry_location == CarryLocation::Native
     }
 
-    /// Whether this is the type of an event here.
+    /// Returns true for the type of an event of this dialect.
     #[must_use]
     pub(crate) fn has_event(&'static self, wire: &str) -> bool {
         self.row_for_wire(wire).is_some()
@@ -172,7 +172,7 @@ impl Dialect {
         self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
-    /// Whether a message is one event, so that a snapshot cannot continue it.
+    /// Returns true where a message is one event, so that a snapshot cannot continue it.
     #[must_use]
     pub(crate) fn has_whole_messages(&self) -> bool {
         self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))

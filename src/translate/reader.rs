@@ -1,6 +1,6 @@
 //! Reading: a frame of the agent's dialect becomes canonical events.
 //!
-//! One function per [`Shape`]; which shape an event has is the dialect table's business.
+//! Each shared shape has one reading here; events of a dialect's own shape go to its adapter.
 
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};

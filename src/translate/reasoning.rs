@@ -1,5 +1,5 @@
-//! Thinking in dialects that say it with fewer words than AG-UI: without ids ([`Shape::Nameless`]), or without a span around
-//! its messages ([`Shape::Spanless`]).
+//! Thinking in dialects that say it with fewer words than AG-UI: without ids (`ThinkingWithoutIds`), or without a span around
+//! its messages (`ThinkingWithoutSpan`).
 //!
 //! ```text
 //!   nameless   THINKING_START, THINKING_TEXT_MESSAGE_START …   ids <run>:reasoning:<n>, a span and its first message share one
@@ -148,7 +148,7 @@ pub(super) fn write_reasoning_role(
     }
 }
 
-/// The writing side of [`Shape::Spanless`](crate::dialect::Shape::Spanless).
+/// The writing side of `ThinkingWithoutSpan`.
 #[derive(Debug, Default)]
 pub(super) enum SpanFolder {
     /// nothing waits

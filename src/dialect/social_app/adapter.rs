@@ -1,4 +1,4 @@
-//! What `social-app` reads and writes by itself, on one side of one run.
+//! The reading and writing of `social-app`, in one direction of one run.
 
 use super::calls::{self, ArgsBuffer, OpenToolCalls};
 use super::messages::{self, BufferResult, MessageBuffer, StreamedMessages};

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
 
-/// What the start of a call said, which its other events repeat.
+/// The members of a call's start, which its other events repeat.
 #[derive(Debug, Clone, Default)]
 struct OpenToolCall {
     id: OptionalJson,
@@ -34,7 +34,7 @@ pub(super) struct OpenToolCalls {
 }
 
 impl OpenToolCalls {
-    /// What is remembered, in bytes.
+    /// Returns the bytes of the calls that are kept.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.retained_bytes
     }
@@ -307,12 +307,12 @@ impl ArgsBuffer {
         Some(merge_args(id, events))
     }
 
-    /// What waits, in bytes.
+    /// Returns the bytes of the pieces that are held.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 
-    /// What still waits, because the run failed.
+    /// Removes the arguments of calls that have no end because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|(id, events)| merge_args(id, events)).collect()

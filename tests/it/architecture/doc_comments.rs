@@ -14,7 +14,7 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
     ("codec", 32),
     ("config", 331),
     ("demo", 14),
-    ("dialect", 55),
+    ("dialect", 17),
     ("error", 3),
     ("event", 29),
     ("guard", 118),
