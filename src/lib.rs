@@ -8,7 +8,7 @@
 //!  client dialect  -->  | guard: policy  -> decode input -> RunInput -> encode input         | --> agent dialect
 //!  client dialect  <--  | encode <- run guard <- canonical events <- decode <- SSE, protobuf | <-- agent dialect
 //!                       +-------------------------------------------------------------------+
-//!    DATA PLANE proxy/        TABLES dialect/*.rs (data only)        STATUS, ADMIN PLANES admin/
+//!    DATA PLANE proxy/      TABLES AND ADAPTERS dialect/<name>/      STATUS, ADMIN PLANES admin/
 //! ```
 //!
 //! # Life of a run

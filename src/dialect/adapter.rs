@@ -7,7 +7,7 @@
 //! The engine calls [`DialectAdapter::read`] and [`DialectAdapter::write`] for rows of the shape `Own` alone.
 
 use super::event_parts::{IncomingEvent, OutgoingEvent};
-use super::table::EventRow;
+use super::row::EventRow;
 use crate::event::Event;
 
 /// One direction of one run in a dialect of its own kind: the reader has one, and the writer another one.
@@ -34,6 +34,7 @@ pub(crate) trait DialectAdapter: std::fmt::Debug + Send + Sync {
 }
 
 /// The events to write now.
+#[derive(Default)]
 pub(crate) struct ReleasedEvents<'a> {
     /// events that were held, to be written first
     pub(crate) earlier: Vec<Event<'static>>,
@@ -42,10 +43,6 @@ pub(crate) struct ReleasedEvents<'a> {
 }
 
 impl<'a> ReleasedEvents<'a> {
-    pub(crate) const fn empty() -> Self {
-        ReleasedEvents { earlier: Vec::new(), current: None }
-    }
-
     pub(crate) const fn pass(event: Event<'a>) -> Self {
         ReleasedEvents { earlier: Vec::new(), current: Some(event) }
     }

@@ -9,11 +9,34 @@
 //! Under the dialect's own key, a name that begins with `$` is a note of the gateway's about the event's form, not a member
 //! of it.
 
-use super::CarryLocation;
 use crate::codec::json;
 use crate::event::kind::MemberType;
-use crate::event::{Event, Field, Json, JsonType, Member, MemberKey, Members, set};
+use crate::event::{Event, Field, Json, JsonType, MemberKey, Members, set};
 use std::borrow::Cow;
+
+/// The place in a dialect for what only canonical AG-UI has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CarryLocation {
+    /// it is said as it is: the dialect is canonical
+    Native,
+    /// in the member `extra["ag-ui"]`, of events and of messages
+    Extra,
+    /// in the member `metadata["diglot.ag-ui"]`, of events and of messages
+    Metadata,
+}
+
+impl CarryLocation {
+    /// The member that takes what only canonical AG-UI can say, and the key in it that is ours.
+    #[must_use]
+    pub const fn carry_member(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            CarryLocation::Native => None,
+            CarryLocation::Extra => Some(("extra", "ag-ui")),
+            // `ag-ui` is a reserved key there (specs §1).
+            CarryLocation::Metadata => Some(("metadata", "diglot.ag-ui")),
+        }
+    }
+}
 
 /// Prefix of the CUSTOM name under which a canonical event travels through a dialect that has no word for it.
 pub(crate) const CANONICAL_PREFIX: &str = "ag-ui.";
@@ -185,15 +208,10 @@ pub(crate) fn wrap_canonical(
     Some(json::to_object(&extra))
 }
 
-/// Whether `key` is written `name`.
+/// Returns true for a key that is written `name`.
 #[must_use]
 pub(crate) fn is_named(key: &MemberKey<'_>, name: &str) -> bool {
     key.name() == name
-}
-
-/// The value of the member called `name`.
-pub(crate) fn find<'m, 'a>(members: &'m [Member<'a>], name: &str) -> Option<&'m Json<'a>> {
-    members.iter().find(|(key, _)| is_named(key, name)).map(|(_, value)| value)
 }
 
 /// Takes the member called `name` out of `members`.

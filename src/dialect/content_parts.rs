@@ -2,8 +2,10 @@
 //! (`seeds/001_59bea8f43136049a.txt`, 多模态输入内容; `specs/ag-ui-1.0.md` §1.3).
 
 use super::carry;
-use super::{ContentParts, PeerDialect, PeerVersion};
 use crate::codec::json;
+use crate::dialect::peer_dialect::PeerDialect;
+use crate::dialect::peer_version::PeerVersion;
+use crate::dialect::table::ContentParts;
 use crate::event::{Json, JsonType, MemberKey, Members};
 use std::borrow::Cow;
 
@@ -95,7 +97,7 @@ pub(crate) fn write<'a>(
     }
 }
 
-/// Whether content may be a list. In events it is fatal to 0.0.35 and 0.0.39 (measured); what a request may hold is said by the
+/// Returns true where content may be a list. In events it is fatal to 0.0.35 and 0.0.39 (measured); what a request may hold is said by the
 /// seed (`content: string | InputContent[]`), unless the agent is known to be older than that.
 fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
     pin >= PeerVersion::V0_0_42 || (pin == PeerVersion::Any && !open)
@@ -104,7 +106,7 @@ fn accepts_lists(pin: PeerVersion, open: bool) -> bool {
 /// Types of parts that say where their media are.
 const MEDIA_TYPES: [&str; 4] = ["image", "audio", "video", "document"];
 
-/// Whether all parts are text, or media that are said by data or URL: what else there is came with 1.0.
+/// Returns true where all parts are text, or media that are said by data or URL: what else there is came with 1.0.
 fn is_inline(content: &Json<'_>) -> bool {
     let inline = |part: &Json<'_>| {
         let mut members = json::parse_members(part)?;
@@ -185,7 +187,7 @@ pub(crate) fn joined_text(value: &Json<'_>) -> String {
     texts.join(SEPARATOR)
 }
 
-/// Whether this is a list of content parts.
+/// Returns true for a list of content parts.
 #[must_use]
 pub(crate) fn is_parts(value: &Json<'_>) -> bool {
     value.json_type() == JsonType::Array

@@ -1,9 +1,11 @@
 //! A dialect of the operator's own: a built-in one with other names, words and strip rules.
 
-use super::{CarryLocation, Dialect, EventRow, FallbackPolicy, MessageFormat, ValueAlias};
+use crate::dialect::carry::CarryLocation;
+use crate::dialect::row::EventRow;
+use crate::dialect::table::{Dialect, FallbackPolicy, MessageFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
-/// What differs from the dialect that is extended.
+/// The differences from the dialect that is extended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DialectOverrides {
     /// its own name

@@ -3,7 +3,7 @@
 //! A sign is something that only one dialect says, or that only its document prints. The rows stand in the order in which
 //! they are asked: of two dialects whose signs an event has, the one whose row comes first has it.
 
-use super::{AG_UI, AG_UI_0, AG_UI_SNAKE, CLOUDBASE, Dialect, HAI, SOCIAL_APP};
+use super::{AG_UI, AG_UI_0, AG_UI_SNAKE, ALL, CLOUDBASE, Dialect, HAI, PeerDialect, SOCIAL_APP};
 
 /// What an event has to be like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -131,10 +131,24 @@ impl EventPattern {
     }
 }
 
+impl PeerDialect {
+    /// A side whose dialect is told by what it says. Until then it is taken for AG-UI before 1.0, whose requests every agent
+    /// of AG-UI takes, and which reads all of AG-UI.
+    #[must_use]
+    pub fn new_auto() -> Self {
+        PeerDialect { is_auto: true, ..PeerDialect::new(&AG_UI_0) }
+    }
+
+    /// The dialects that the side may turn out to speak.
+    #[must_use]
+    pub(crate) fn possible_dialects(&self) -> Vec<&'static Dialect> {
+        if self.is_auto { ALL.to_vec() } else { vec![self.dialect] }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dialect::ALL;
 
     #[test]
     fn every_dialect_has_a_sign_of_its_own() {

@@ -1,9 +1,9 @@
 //! Shapes that are one event in both dialects: members that a peer writes in another way, read and written.
 
-use super::ASSISTANT;
 use super::event_parts::{IncomingEvent, OutgoingEvent};
 use super::{carry, content_parts};
 use crate::codec::json;
+use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, get};
 use std::borrow::Cow;
 
@@ -131,10 +131,7 @@ pub(crate) fn tool_result_id(tool_call_id: &Json<'_>) -> Json<'static> {
 
 /// Takes out again what unfolding had to add to a chunk.
 pub(crate) fn restore_absent(event: &mut Event<'_>) {
-    let Some(at) = event.members.iter().position(|(key, _)| carry::is_named(key, ABSENT_FIELDS)) else {
-        return;
-    };
-    let (_, list) = event.members.remove(at);
+    let Some(list) = carry::take(&mut event.members, ABSENT_FIELDS) else { return };
     for name in json::parse_elements(&list).unwrap_or_default() {
         if let Some(field) = name.text().and_then(|name| Field::from_wire(&name)) {
             event.remove(field);

@@ -20,15 +20,15 @@ pub(crate) const RETAINED_IDS_LIMIT: usize = 32 << 20;
 /// one as it comes.
 pub(crate) const MAX_ID_LEN: usize = 1 << 10;
 
-/// What an entry of a list costs beside its text.
+/// The bytes of a list entry besides its text.
 const ENTRY_OVERHEAD: usize = 128;
 
-/// What it costs to hold an event.
+/// Returns the bytes that an event occupies while it is held.
 pub(crate) fn event_cost(event: &Event<'_>) -> usize {
     ENTRY_OVERHEAD + members_cost(&event.members)
 }
 
-/// What it costs to hold a text.
+/// Returns the bytes that a text occupies while it is held.
 pub(crate) const fn text_cost(text: &str) -> usize {
     ENTRY_OVERHEAD + text.len()
 }
@@ -56,7 +56,7 @@ pub(crate) fn retained_ids_cost(event: &Event<'_>) -> usize {
     IDS.iter().filter_map(|field| event.get(*field)).map(|id| text_cost(id.as_str())).sum()
 }
 
-/// Whether an event of this kind can introduce ids that are kept.
+/// Returns true for kinds that can introduce ids that are kept.
 pub(crate) const fn introduces_ids(kind: EventType) -> bool {
     matches!(
         kind,

@@ -6,41 +6,53 @@
 //!
 //! To add a dialect: one folder here, one line in [`ALL`], one folder of golden cases.
 
+pub(crate) mod carry;
+pub(crate) mod memory_limits;
+mod peer_version;
+mod tool_name;
+
+pub(crate) mod event_parts;
+mod row;
+
 mod adapter;
+
+mod table;
+
+mod peer_dialect;
+
+pub(crate) mod content_parts;
+
+pub(crate) mod event_shapes;
+
 mod ag_ui;
+
 mod ag_ui_0;
 mod ag_ui_snake;
-pub(crate) mod carry;
 mod cloudbase;
-pub(crate) mod content_parts;
+mod hai;
+mod social_app;
+
 mod custom;
 mod detection;
-pub(crate) mod event_parts;
-pub(crate) mod event_shapes;
-mod hai;
-pub(crate) mod memory_limits;
-mod peer_dialect;
-mod social_app;
-mod table;
-mod tool_name;
 
 pub(crate) use adapter::{DialectAdapter, ReleasedEvents};
 pub use ag_ui::AG_UI;
 pub(crate) use ag_ui_0::AG_UI_0;
 pub(crate) use ag_ui_snake::AG_UI_SNAKE;
+pub use carry::CarryLocation;
 pub(crate) use cloudbase::CLOUDBASE;
 pub use custom::DialectOverrides;
 pub use detection::{DETECTION_RULES, DetectionRule, EventPattern};
-pub use hai::{ASSISTANT, CONFIRM, HAI, block, collaboration};
+pub use hai::{HAI, block, collaboration};
 pub use peer_dialect::{
-    AUTO, INTERRUPT_TOOL, MemberCase, OPTION_CHOICES, OptionChoice, OptionSetter, PeerDialect, PeerVersion, TextFormat,
+    AUTO, INTERRUPT_TOOL, MemberCase, OPTION_CHOICES, OptionChoice, OptionSetter, PeerDialect, TextFormat,
     TimestampUnit, choices_for,
 };
+pub use peer_version::PeerVersion;
+pub use row::{CollaborationStep, EventRow, EventShape, FieldSet, OwnShape};
 pub use social_app::SOCIAL_APP;
-pub use table::{
-    CarryLocation, CollaborationStep, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, OwnShape, ValueAlias,
-};
-pub(crate) use table::{ContentParts, MessageFormat, RunInputFormat};
+pub(crate) use table::{ContentParts, RunInputFormat};
+pub use table::{Dialect, FallbackPolicy, ValueAlias};
 pub use tool_name::ToolName;
 
 /// Every dialect that the gateway speaks, the canonical one first.

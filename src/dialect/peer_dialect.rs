@@ -1,6 +1,8 @@
 //! One side of a route: a dialect and the options that a peer of it may need.
 
-use super::{CONFIRM, Dialect, ToolName, ValueAlias};
+use super::peer_version::PeerVersion;
+use super::table::{Dialect, ValueAlias};
+use super::tool_name::{DEFAULT_INTERRUPT_TOOL, ToolName};
 
 /// Whether streamed text is written as plain strings or as output blocks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -20,34 +22,6 @@ pub enum MemberCase {
     Camel,
     /// `message_id`
     Snake,
-}
-
-/// The version of AG-UI that an older peer has: the first of each stretch in which what it takes is the same
-/// (`specs/ag-ui-1.0.md` §1.4). What leaves for a version is accepted by every later one below 1.0.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub enum PeerVersion {
-    /// any of them: what all take
-    #[default]
-    Any,
-    /// `ag-ui-protocol` 0.1.5 to 0.1.8 of Python: whoever reads a request there refuses every member that its types do not
-    /// have, and lists of parts
-    V0_1,
-    /// the base set of events
-    V0_0_35,
-    /// THINKING_*; roles may be missing, events may interleave
-    V0_0_39,
-    /// ACTIVITY_*
-    V0_0_42,
-    /// REASONING_*
-    V0_0_45,
-    /// as before
-    V0_0_47,
-    /// empty deltas
-    V0_0_53,
-    /// outcomes
-    V0_0_57,
-    /// SUBAGENT_*, metadata on messages
-    V0_0_59,
 }
 
 /// In what timestamps count.
@@ -96,11 +70,17 @@ impl PeerDialect {
             // Who has no versions is no older peer.
             peer_version: if dialect.is_versioned() { PeerVersion::default() } else { PeerVersion::V0_0_59 },
             timestamp_unit: TimestampUnit::default(),
-            interrupt_tool: ToolName::from_static(CONFIRM),
+            interrupt_tool: ToolName::from_static(DEFAULT_INTERRUPT_TOOL),
             value_aliases: &[],
             error_events: &[],
             is_auto: false,
         }
+    }
+
+    /// What a route calls it.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        if self.is_auto { AUTO } else { self.dialect.name }
     }
 }
 
@@ -112,27 +92,6 @@ impl PeerDialect {
     #[must_use]
     pub(crate) fn interrupt_tool_name(&self) -> Option<&str> {
         self.dialect.option_names.contains(&INTERRUPT_TOOL).then(|| self.interrupt_tool.as_str())
-    }
-}
-
-impl PeerDialect {
-    /// A side whose dialect is told by what it says. Until then it is taken for AG-UI before 1.0, whose requests every agent
-    /// of AG-UI takes, and which reads all of AG-UI.
-    #[must_use]
-    pub fn new_auto() -> Self {
-        PeerDialect { is_auto: true, ..PeerDialect::new(&super::AG_UI_0) }
-    }
-
-    /// What a route calls it.
-    #[must_use]
-    pub fn name(&self) -> &'static str {
-        if self.is_auto { AUTO } else { self.dialect.name }
-    }
-
-    /// The dialects that the side may turn out to speak.
-    #[must_use]
-    pub(crate) fn possible_dialects(&self) -> Vec<&'static Dialect> {
-        if self.is_auto { super::ALL.to_vec() } else { vec![self.dialect] }
     }
 }
 

@@ -1,7 +1,9 @@
-//! The form of a dialect's table: its rows against the canonical vocabulary, and the closed set of shapes.
+//! The form of a dialect's table.
 
 use super::adapter::DialectAdapter;
-use super::{AG_UI, PeerVersion};
+use super::carry::CarryLocation;
+use super::peer_version::PeerVersion;
+use super::row::{EventRow, EventShape};
 use crate::event::{EventType, Field};
 
 /// One dialect, described against AG-UI 1.0.
@@ -11,13 +13,13 @@ pub struct Dialect {
     pub name: &'static str,
     /// Its events. The first row of a kind is the one that is written.
     pub rows: &'static [EventRow],
-    /// What becomes of canonical kinds that have no row.
+    /// The treatment of canonical kinds that have no row.
     pub fallback: FallbackPolicy,
-    /// Where the dialect keeps what only canonical AG-UI can say.
+    /// The place for what only canonical AG-UI has.
     pub carry_location: CarryLocation,
-    /// What it takes for a message, in requests and snapshots.
+    /// The messages that it accepts, in requests and snapshots.
     pub(crate) message: MessageFormat,
-    /// What it takes for a request.
+    /// The requests that it accepts.
     pub(crate) input: RunInputFormat,
     /// Members that its messages and requests call otherwise.
     pub(crate) field_aliases: &'static [(Field, &'static str)],
@@ -27,7 +29,7 @@ pub struct Dialect {
     pub(crate) common_fields: &'static [Field],
     /// Members of its events, and of messages in them, that must not leave the gateway, in camelCase.
     pub strip: &'static [&'static str],
-    /// Whether a frame has an `event:` line with the event's type.
+    /// True where a frame has an `event:` line with the event's type.
     pub(crate) has_event_line: bool,
     /// Names of the options in [`PeerDialect`](super::PeerDialect) that mean something here.
     pub option_names: &'static [&'static str],
@@ -57,133 +59,7 @@ pub struct ValueAlias {
     pub is_reversible: bool,
 }
 
-/// One event of a dialect.
-#[derive(Clone, Copy, Debug)]
-pub struct EventRow {
-    /// value of `type`
-    pub wire: &'static str,
-    /// the canonical event it is
-    pub kind: EventType,
-    /// how the two differ
-    pub shape: EventShape,
-    /// canonical members that this event can say as they are; everything else is carried
-    pub fields: FieldSet,
-    /// members that this event calls by another name
-    pub field_aliases: &'static [(Field, &'static str)],
-    /// the version of the peer from which on the row is not written any more
-    pub until: Option<PeerVersion>,
-    /// where the dialect's document defines it
-    pub seed: &'static str,
-}
-
-/// Which canonical members an event can say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FieldSet {
-    /// these
-    Only(&'static [Field]),
-    /// whatever its kind has, but for these
-    AllBut(&'static [Field]),
-}
-
-/// How an event of a dialect differs from its canonical counterpart. Each shape is one reading and one writing in
-/// `translate/`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum EventShape {
-    /// other names at most
-    Plain,
-    /// boundaries of a run: `messageId` and `role` in place of thread and run ids
-    RunBoundary,
-    /// an error that may be nested in an `error` member
-    MaybeNestedError,
-    /// a start that is held until the first text, because thinking may stand before it
-    DeferredStart,
-    /// a delta that is a string or an output block
-    OutputBlock,
-    /// an end that says the role again
-    EndWithRole,
-    /// a delta that may be an object instead of its JSON text
-    ObjectDelta,
-    /// content that may be any JSON value instead of its text, and a message id that may be missing
-    AnyContent,
-    /// a JSON Patch whose operations all have a `from`
-    PatchWithFrom,
-    /// a list of messages
-    MessageList,
-    /// a message between agents, told in three events: an activity and its changes
-    Collaboration(CollaborationStep),
-    /// an event without a canonical word yet: it travels whole, as CUSTOM
-    NonCanonical,
-    /// a canonical event that the dialect has no word for: it travels whole, as CUSTOM
-    Unsupported,
-    /// a chunk, which becomes start, content and end
-    ExpandedChunk,
-    /// a boundary of a run that need not say its ids
-    OptionalIds,
-    /// a start that always says its role
-    ExplicitRole,
-    /// a piece of text that must not be empty
-    NonEmptyDelta,
-    /// how a run ended, as far as the peer's version knows it
-    VersionedOutcome,
-    /// thinking whose messages have no ids
-    ThinkingWithoutIds,
-    /// thinking without a span around its messages
-    ThinkingWithoutSpan,
-    /// an error that is said in an `error` member
-    NestedError,
-    /// a form that only this dialect has: its adapter reads and writes it
-    Own(&'static OwnShape),
-}
-
-/// A form that only one dialect has, read and written by the dialect's adapter.
-#[derive(Debug, PartialEq, Eq)]
-pub struct OwnShape {
-    /// how the event differs from its canonical counterpart, for the page of dialects
-    pub description: &'static str,
-    /// whether the event is a whole message, so that a conversation cannot be continued in the middle of one
-    pub(crate) is_whole_message: bool,
-    /// whether a null stands for a required member that is absent
-    pub(crate) null_is_absent: bool,
-    /// the dialect's member in which the event has text that its row does not list
-    pub(crate) text_member: Option<&'static str>,
-}
-
-impl OwnShape {
-    /// A form without any of the properties.
-    pub(crate) const fn new(description: &'static str) -> Self {
-        OwnShape { description, is_whole_message: false, null_is_absent: false, text_member: None }
-    }
-}
-
-/// Which of the three events of a message between agents this is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CollaborationStep {
-    /// who asks whom
-    Start,
-    /// one task
-    Content,
-    /// it is done
-    End,
-}
-
-impl EventShape {
-    /// The properties of an own form.
-    #[must_use]
-    pub const fn own_shape(self) -> Option<&'static OwnShape> {
-        match self {
-            EventShape::Own(own) => Some(own),
-            _ => None,
-        }
-    }
-
-    /// Whether every event of the row's kind is written by this row. The others are found by their shape.
-    #[must_use]
-    pub(crate) const fn writes_its_kind(self) -> bool {
-        !matches!(self, EventShape::NonCanonical | EventShape::Collaboration(_))
-    }
-}
-
-/// What happens to the kinds and types that a dialect's table does not name.
+/// The treatment of the kinds and types that a dialect's table does not name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FallbackPolicy {
     /// the dialect is AG-UI for the rest: it says them all as they are
@@ -192,31 +68,7 @@ pub enum FallbackPolicy {
     Custom,
 }
 
-/// Where canonical-only material lives in a dialect.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CarryLocation {
-    /// it is said as it is: the dialect is canonical
-    Native,
-    /// in the member `extra["ag-ui"]`, of events and of messages
-    Extra,
-    /// in the member `metadata["diglot.ag-ui"]`, of events and of messages
-    Metadata,
-}
-
-impl CarryLocation {
-    /// The member that takes what only canonical AG-UI can say, and the key in it that is ours.
-    #[must_use]
-    pub const fn carry_member(self) -> Option<(&'static str, &'static str)> {
-        match self {
-            CarryLocation::Native => None,
-            CarryLocation::Extra => Some(("extra", "ag-ui")),
-            // `ag-ui` is a reserved key there (specs §1).
-            CarryLocation::Metadata => Some(("metadata", "diglot.ag-ui")),
-        }
-    }
-}
-
-/// What a dialect takes for a message.
+/// The messages that a dialect accepts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MessageFormat {
     /// roles it knows
@@ -242,7 +94,7 @@ pub(crate) enum ContentParts {
     Binary(PeerVersion),
 }
 
-/// What a dialect takes for a request.
+/// The requests that a dialect accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunInputFormat {
     /// AG-UI 1.0: any member of the specification, with `protocolVersion`
@@ -281,19 +133,19 @@ impl Dialect {
         row.until
     }
 
-    /// Whether its peers have versions, each with its own idea of what it takes.
+    /// Returns true where its peers have versions that accept different events.
     #[must_use]
     pub fn is_versioned(&self) -> bool {
         self.option_names.contains(&"pin")
     }
 
-    /// Whether this is canonical AG-UI itself.
+    /// Returns true for canonical AG-UI itself.
     #[must_use]
     pub(crate) fn is_canonical(&self) -> bool {
-        std::ptr::eq(self, &AG_UI)
+        self.carry_location == CarryLocation::Native
     }
 
-    /// Whether this is the type of an event here.
+    /// Returns true for the type of an event of this dialect.
     #[must_use]
     pub(crate) fn has_event(&'static self, wire: &str) -> bool {
         self.row_for_wire(wire).is_some()
@@ -320,7 +172,7 @@ impl Dialect {
         self.rows.iter().enumerate().find(|(_, row)| row.shape == shape)
     }
 
-    /// Whether a message is one event, so that a snapshot cannot continue it.
+    /// Returns true where a message is one event, so that a snapshot cannot continue it.
     #[must_use]
     pub(crate) fn has_whole_messages(&self) -> bool {
         self.rows.iter().any(|row| row.shape.own_shape().is_some_and(|own| own.is_whole_message))
@@ -358,49 +210,5 @@ impl Dialect {
             FallbackPolicy::PassThrough => self.rows.len() + EventType::ALL.len(),
             FallbackPolicy::Custom => self.rows.len(),
         }
-    }
-}
-
-impl EventRow {
-    /// AG-UI's own event.
-    pub(super) const fn plain(kind: EventType) -> EventRow {
-        EventRow {
-            wire: kind.wire(),
-            kind,
-            // Messages are said by the dialect's own names and words, whatever the event is called.
-            shape: if matches!(kind, EventType::MessagesSnapshot) {
-                EventShape::MessageList
-            } else {
-                EventShape::Plain
-            },
-            fields: FieldSet::AllBut(&[]),
-            field_aliases: &[],
-            until: None,
-            seed: "AG-UI 1.0",
-        }
-    }
-
-    /// Whether this is an event of the dialect, rather than a canonical one that it has no word for.
-    const fn is_native(&self) -> bool {
-        !matches!(self.shape, EventShape::Unsupported | EventShape::ExpandedChunk)
-    }
-
-    /// Whether this event can say `field` as it is. Every event can say when it happened; metadata is where things are
-    /// carried, so it is never just said.
-    #[must_use]
-    pub(crate) fn has_field(&self, field: Field) -> bool {
-        match (field, self.fields) {
-            (Field::Timestamp, _) => true,
-            (Field::Metadata, _) => false,
-            (_, FieldSet::Only(these)) => these.contains(&field),
-            (_, FieldSet::AllBut(these)) => !these.contains(&field) && self.kind.slot(field).is_some(),
-        }
-    }
-
-    /// What this event calls `field`.
-    #[must_use]
-    pub(crate) fn field_name(&self, field: Field, snake: bool) -> &'static str {
-        let own = self.field_aliases.iter().find(|(own, _)| *own == field);
-        own.map_or_else(|| field.wire_name(snake), |(_, name)| name)
     }
 }

@@ -1,5 +1,8 @@
 //! The name of a tool, small enough that a side of a route stays a value that is copied.
 
+/// The tool by which an agent asks its user, unless the route names another one (HAI §3.3.2).
+pub(super) const DEFAULT_INTERRUPT_TOOL: &str = "confirmAction";
+
 use std::fmt;
 
 /// Longest name, in bytes: what model providers take for a function.

@@ -17,7 +17,10 @@ pub(crate) struct RunAgentInput<'a> {
 pub(crate) type MessageMembers<'a> = Members<'a>;
 
 /// Lists the roles of messages (`specs/ag-ui-1.0.md` §2).
-pub(crate) const ROLES: &[&str] = &["developer", "system", "assistant", "user", "tool", ACTIVITY, REASONING];
+pub(crate) const ROLES: &[&str] = &["developer", "system", ASSISTANT, "user", "tool", ACTIVITY, REASONING];
+
+/// Role of a message of the agent.
+pub const ASSISTANT: &str = "assistant";
 
 /// Role of a message that shows an agent's activity; exists only in canonical AG-UI.
 pub(crate) const ACTIVITY: &str = "activity";

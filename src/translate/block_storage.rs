@@ -8,7 +8,8 @@
 use super::carry;
 use super::output_blocks::{BlockCounts, DeltaContent, OutputBlock, is_activity_block, parse_delta};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, Dialect, block};
+use crate::dialect::{Dialect, block};
+use crate::event::input::ASSISTANT;
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::{Field, Json, JsonType, MemberKey, Members, get, set};
 use std::borrow::Cow;

@@ -140,7 +140,7 @@ pub fn detect_options<'e>(side: PeerDialect, events: impl Iterator<Item = &'e st
 fn min_version(dialect: &Dialect, object: &json::JsonObject<'_>) -> PeerVersion {
     let wire = object.kind.as_ref().and_then(Json::text).unwrap_or_default();
     let role = get(&object.members, Field::Role)
-        .is_some_and(|role| !role.is_str(crate::dialect::ASSISTANT) && !role.is_str("tool"));
+        .is_some_and(|role| !role.is_str(crate::event::input::ASSISTANT) && !role.is_str("tool"));
     let messages = get(&object.members, Field::Messages).and_then(json::parse_elements).unwrap_or_default();
     let has_parts = |message: &Json<'_>| {
         let message = json::parse_members(message).unwrap_or_default();

@@ -6,7 +6,8 @@
 use super::event_parts::OutgoingEvent;
 use super::{CANONICAL_PREFIX, carry};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, EventShape, PeerDialect, PeerVersion};
+use crate::dialect::{EventShape, PeerDialect, PeerVersion};
+use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, MemberKey, get, remove, set};
 use std::borrow::Cow;
 

@@ -10,7 +10,7 @@
 
 use super::carry;
 use crate::codec::json;
-use crate::dialect::ASSISTANT;
+use crate::event::input::ASSISTANT;
 use crate::event::input::{ACTIVITY, MessageMembers, REASONING};
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, remove, set};
 

@@ -1,6 +1,6 @@
 //! Reading: a frame of the agent's dialect becomes canonical events.
 //!
-//! One function per [`Shape`]; which shape an event has is the dialect table's business.
+//! Each shared shape has one reading here; events of a dialect's own shape go to its adapter.
 
 use super::aliases::{self, RunStamps};
 use super::carry::{self, CarriedMembers};
@@ -14,7 +14,8 @@ use super::reasoning::{self, ReasoningIds};
 use super::report::TranslationReport;
 use super::{EventSink, downgrade, json_patch, message, placeholder, run_error};
 use crate::codec::json::{self, JsonObject};
-use crate::dialect::{ASSISTANT, CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect};
+use crate::dialect::{CarryLocation, Dialect, DialectAdapter, EventRow, EventShape, PeerDialect};
+use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, remove, set};
 
 /// What some producers say at the end; not a frame of any dialect here.

@@ -1,5 +1,5 @@
-//! Thinking in dialects that say it with fewer words than AG-UI: without ids ([`Shape::Nameless`]), or without a span around
-//! its messages ([`Shape::Spanless`]).
+//! Thinking in dialects that say it with fewer words than AG-UI: without ids (`ThinkingWithoutIds`), or without a span around
+//! its messages (`ThinkingWithoutSpan`).
 //!
 //! ```text
 //!   nameless   THINKING_START, THINKING_TEXT_MESSAGE_START …   ids <run>:reasoning:<n>, a span and its first message share one
@@ -128,7 +128,9 @@ pub(super) fn read_reasoning_role(dialect: &Dialect, event: &mut Event<'_>, own:
 
 fn default_role(dialect: &Dialect) -> &'static str {
     let mut words = dialect.value_aliases.iter();
-    words.find(|word| word.canonical == crate::dialect::ASSISTANT).map_or(crate::dialect::ASSISTANT, |word| word.wire)
+    words
+        .find(|word| word.canonical == crate::event::input::ASSISTANT)
+        .map_or(crate::event::input::ASSISTANT, |word| word.wire)
 }
 
 /// The role of thinking as the dialect says it: what was said, or its word for the assistant.
@@ -146,7 +148,7 @@ pub(super) fn write_reasoning_role(
     }
 }
 
-/// The writing side of [`Shape::Spanless`](crate::dialect::Shape::Spanless).
+/// The writing side of `ThinkingWithoutSpan`.
 #[derive(Debug, Default)]
 pub(super) enum SpanFolder {
     /// nothing waits

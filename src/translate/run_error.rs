@@ -1,5 +1,5 @@
-//! Errors of a run in dialects that say them in another way: nested in an `error` member (`Shape::NestedFailure`), nested now
-//! and then (`Shape::Failure`), or as a CUSTOM event that the route takes for one.
+//! Errors of a run in dialects that say them in another way: nested in an `error` member (`NestedError`), nested now
+//! and then (`MaybeNestedError`), or as a CUSTOM event that the route takes for one.
 
 use super::event_parts::IncomingEvent;
 use super::event_parts::OutgoingEvent;

@@ -476,7 +476,7 @@ fn make_opener(item: RunItem, event: &Event<'_>) -> Event<'static> {
         }
     }
     let word = match item {
-        RunItem::Text => Some((Field::Role, crate::dialect::ASSISTANT)),
+        RunItem::Text => Some((Field::Role, crate::event::input::ASSISTANT)),
         RunItem::ReasoningMessage => Some((Field::Role, crate::event::input::REASONING)),
         RunItem::ToolCall => Some((Field::ToolCallName, UNKNOWN_TOOL)),
         RunItem::Step | RunItem::ReasoningSpan | RunItem::Subagent => None,

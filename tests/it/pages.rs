@@ -144,8 +144,8 @@ fn built_in_dialect(dialect: &Dialect) -> &'static Dialect {
 }
 
 fn page() -> String {
-    let source = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect/table.rs"))
-        .expect("the source");
+    let source =
+        std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("src/dialect/row.rs")).expect("the source");
     let shapes = shapes(&source);
     let mut out = HEAD.to_owned();
     ALL.iter().for_each(|one| dialect_section(&mut out, one, &shapes));

@@ -1,6 +1,7 @@
 //! `ag-ui`: AG-UI 1.0, the canonical dialect. Nothing differs, so the table is empty.
 
-use super::{CarryLocation, ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
+use crate::dialect::carry::CarryLocation;
+use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{Field, input};
 
 /// AG-UI 1.0 as npm and PyPI 1.0.0 speak it.

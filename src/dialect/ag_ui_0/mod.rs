@@ -6,10 +6,11 @@
 //! lacks is said by the column `until`; without a `pin` everything leaves as the oldest version takes it, and so do all.
 //! Requests are stricter, since some agents refuse unknown members of a message: to these nothing is carried.
 
-use super::{
-    AG_UI, CarryLocation, ContentParts, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, MessageFormat,
-    PeerVersion, RunInputFormat,
-};
+use crate::dialect::ag_ui::AG_UI;
+use crate::dialect::carry::CarryLocation;
+use crate::dialect::peer_version::PeerVersion;
+use crate::dialect::row::{EventRow, EventShape, FieldSet};
+use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{EventType, Field};
 

@@ -3,9 +3,10 @@
 //!
 //! What the seed does not print is AG-UI's own (a guess), spelt as AG-UI spells it, since the seed spells most members so.
 
-use super::{
-    AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, RunInputFormat, ValueAlias,
-};
+use crate::dialect::ag_ui::AG_UI;
+use crate::dialect::carry::CarryLocation;
+use crate::dialect::row::{EventRow, EventShape, FieldSet};
+use crate::dialect::table::{Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
 const RUN_IDS: &[(Field, &str)] = &[(Field::ThreadId, "thread_id"), (Field::RunId, "run_id")];

@@ -6,9 +6,10 @@ mod start_with_args;
 
 use start_with_args::CloudbaseAdapter;
 
-use super::{
-    AG_UI, CarryLocation, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet, OwnShape, RunInputFormat, ValueAlias,
-};
+use crate::dialect::ag_ui::AG_UI;
+use crate::dialect::carry::CarryLocation;
+use crate::dialect::row::{EventRow, EventShape, FieldSet, OwnShape};
+use crate::dialect::table::{Dialect, FallbackPolicy, RunInputFormat, ValueAlias};
 use crate::event::{EventType, Field};
 
 const fn row(wire: &'static str, kind: EventType, shape: EventShape, seed: &'static str) -> EventRow {

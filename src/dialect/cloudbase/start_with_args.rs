@@ -1,10 +1,13 @@
 //! The start of a call with all its arguments in it: canonically a start and its arguments.
 
 use crate::codec::json;
+use crate::dialect::adapter::{DialectAdapter, ReleasedEvents};
+use crate::dialect::carry;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{ARGS_IN_START, call_id, remove_start_note};
-use crate::dialect::{Dialect, DialectAdapter, EventRow, ReleasedEvents, carry};
-use crate::event::{Event, EventType, Field, Json, JsonType, Members};
+use crate::dialect::row::EventRow;
+use crate::dialect::table::Dialect;
+use crate::event::{Event, EventType, Field, Json, JsonType, Members, find_member};
 
 /// The member of a start that holds all arguments.
 pub(super) const ARGS_MEMBER: &str = "args";
@@ -27,7 +30,7 @@ impl DialectAdapter for CloudbaseAdapter {
         let dialect = self.dialect.name;
         let IncomingEvent { mut event, extensions: mut own, .. } = parts;
         // No arguments are no arguments: `null` is carried as it is.
-        let has_args = carry::find(&own, ARGS_MEMBER).is_some_and(|args| !args.is_null());
+        let has_args = find_member(&own, ARGS_MEMBER).is_some_and(|args| !args.is_null());
         let args = if has_args { carry::take(&mut own, ARGS_MEMBER).map(Json::into_owned) } else { None };
         let Some(args) = args else {
             carry::pack(&mut event, dialect, own);
@@ -57,7 +60,7 @@ impl DialectAdapter for CloudbaseAdapter {
         let Some(mut start) = self.pending_start.take() else {
             if in_start && event.kind == EventType::ToolCallStart {
                 self.pending_start = Some(event.into_owned());
-                return ReleasedEvents::empty();
+                return ReleasedEvents::default();
             }
             return ReleasedEvents::pass(event);
         };

@@ -3,10 +3,9 @@
 //! What HAI says and AG-UI does not (`blockId`, `style`, `layout`, the `messageId` and `role` of run events, …) travels in
 //! canonical `metadata.hai`; what only AG-UI says travels in HAI's `extra["ag-ui"]`. A guess is marked as one.
 
-use super::{
-    CarryLocation, CollaborationStep, ContentParts, Dialect, EventRow, EventShape, FallbackPolicy, FieldSet,
-    MessageFormat, RunInputFormat,
-};
+use crate::dialect::carry::CarryLocation;
+use crate::dialect::row::{CollaborationStep, EventRow, EventShape, FieldSet};
+use crate::dialect::table::{ContentParts, Dialect, FallbackPolicy, MessageFormat, RunInputFormat};
 use crate::event::{EventType, Field};
 
 const fn row(
@@ -63,12 +62,6 @@ pub mod collaboration {
     pub(crate) const DONE: &str = "done";
 }
 
-/// The role that HAI's events and messages of an agent have (§3.3.1).
-pub const ASSISTANT: &str = "assistant";
-
-/// The tool by which an agent asks its user (§3.3.2).
-pub const CONFIRM: &str = "confirmAction";
-
 /// HAI as its document prints it.
 pub static HAI: Dialect = Dialect {
     name: "hai",
@@ -91,7 +84,7 @@ pub static HAI: Dialect = Dialect {
     common_fields: &[],
     strip: &[],
     has_event_line: false,
-    option_names: &["content", "fields", super::INTERRUPT_TOOL],
+    option_names: &["content", "fields", crate::dialect::peer_dialect::INTERRUPT_TOOL],
     adapter: None,
 };
 

@@ -1,12 +1,14 @@
-//! What `social-app` reads and writes by itself, on one side of one run.
+//! The reading and writing of `social-app`, in one direction of one run.
 
 use super::calls::{self, ArgsBuffer, OpenToolCalls};
 use super::messages::{self, BufferResult, MessageBuffer, StreamedMessages};
+use crate::dialect::adapter::{DialectAdapter, ReleasedEvents};
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{
     call_id, flatten_parts, restore_chunk, stringify_value, supply_result_id, write_as_json,
 };
-use crate::dialect::{Dialect, DialectAdapter, EventRow, ReleasedEvents};
+use crate::dialect::row::EventRow;
+use crate::dialect::table::Dialect;
 use crate::event::{Event, EventType, Field};
 
 #[derive(Debug)]
@@ -74,14 +76,14 @@ impl DialectAdapter for SocialAppAdapter {
             return ReleasedEvents { earlier, current: Some(event) };
         }
         let event = match self.message_buffer.buffer_event(event, canonical_type) {
-            BufferResult::Buffered => return ReleasedEvents::empty(),
+            BufferResult::Buffered => return ReleasedEvents::default(),
             BufferResult::Complete(whole) => return ReleasedEvents::merged(whole),
             BufferResult::PassThrough(event) => event,
         };
         match event.kind {
             EventType::ToolCallArgs => {
                 self.args_buffer.push(call_id(&event), restore_chunk(event, canonical_type));
-                ReleasedEvents::empty()
+                ReleasedEvents::default()
             }
             // A result may come before the end, and no result before the arguments.
             EventType::ToolCallEnd | EventType::ToolCallResult => {

@@ -1,18 +1,18 @@
 //! Tool calls whose every event repeats what their start says, with all arguments in one event, as an object.
 
-use super::tool_call;
+use super::members::tool_call;
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, stringify_value, tool_result_id};
 use crate::dialect::{carry, memory_limits};
-use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, get, set};
+use crate::event::{Event, EventType, Field, Json, JsonType, Member, MemberKey, Members, find_member, get, set};
 use std::borrow::Cow;
 
 /// Under the home of canonical material: the events that were gathered into this one, and members that writing had to add.
 pub(super) const BUFFERED_EVENTS: &str = "$events";
 pub(super) const FILLED_MEMBERS: &str = "$filled";
 
-/// What the start of a call said, which its other events repeat.
+/// The members of a call's start, which its other events repeat.
 #[derive(Debug, Clone, Default)]
 struct OpenToolCall {
     id: OptionalJson,
@@ -34,7 +34,7 @@ pub(super) struct OpenToolCalls {
 }
 
 impl OpenToolCalls {
-    /// What is remembered, in bytes.
+    /// Returns the bytes of the calls that are kept.
     pub(crate) fn retained_bytes(&self) -> usize {
         self.retained_bytes
     }
@@ -79,7 +79,7 @@ impl OpenToolCalls {
             name: said(Field::ToolCallName),
             message_id: said(Field::ParentMessageId),
             // §3.3 prints it on every event of a call; whatever else the start says is about the start alone.
-            stage: carry::find(own, tool_call::STAGE).cloned().map(Json::into_owned),
+            stage: find_member(own, tool_call::STAGE).cloned().map(Json::into_owned),
             args: None,
         };
         self.retained_bytes += call.retained_bytes();
@@ -307,12 +307,12 @@ impl ArgsBuffer {
         Some(merge_args(id, events))
     }
 
-    /// What waits, in bytes.
+    /// Returns the bytes of the pieces that are held.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
 
-    /// What still waits, because the run failed.
+    /// Removes the arguments of calls that have no end because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|(id, events)| merge_args(id, events)).collect()

@@ -1,18 +1,20 @@
-//! Text in dialects that say a message whole, in its end (`Shape::Answer`).
+//! Text messages of `social-app`, which are one event each: the end of the message.
 //!
 //! Reading makes start, text, what is to be shown beside it, and end of one event. Writing gathers until the message ends:
 //! ```text
 //!   START ─▶ Gather{pieces} ── CONTENT, ui_schema ──▶ … ── END ──▶ one event
 //!                                        └── the run fails ──▶ one event, without an end
 //! ```
-//! How the text was cut is noted, so that the way back gives the same pieces; that other events came in between is not.
+//! The lengths of the pieces are noted, so that the way back restores the pieces. Events between the pieces are not noted.
 
 use super::calls::{self, FILLED_MEMBERS};
-use super::text_end;
+use super::members::text_end;
 use crate::codec::json;
 use crate::dialect::event_parts::{IncomingEvent, OutgoingEvent};
 use crate::dialect::event_shapes::{event_to_value, restore_chunk};
-use crate::dialect::{ASSISTANT, Dialect, carry, memory_limits};
+use crate::dialect::table::Dialect;
+use crate::dialect::{carry, memory_limits};
+use crate::event::input::ASSISTANT;
 use crate::event::kind::TEXT_ROLES;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, get, message_id, remove, set};
 use std::collections::VecDeque;
@@ -20,7 +22,7 @@ use std::collections::VecDeque;
 /// Under the home of canonical material: how many bytes of the answer each piece has, as JSON spells it.
 const PIECE_LENGTHS: &str = "$pieces";
 
-/// What is added to a message's id for the activity that shows what stands beside it.
+/// Suffix of the id of the activity that a message's `ui_schema` becomes.
 const ACTIVITY_SUFFIX: &str = ":ui_schema";
 
 /// Under the home of canonical material: the answer that an end said beside the text that had been streamed.
@@ -116,7 +118,7 @@ fn take_role(own: &mut Members<'_>) -> Json<'static> {
     }
 }
 
-/// What is to be shown beside the text becomes an activity.
+/// Emits the `ui_schema` of a message as an activity.
 fn emit_activity(id: &Json<'static>, own: &mut Members<'_>, emit: &mut dyn FnMut(Event<'_>)) {
     let shown = own.iter().position(|(key, value)| {
         carry::is_named(key, text_end::UI_SCHEMA)
@@ -174,7 +176,7 @@ struct BufferedMessage {
     events: Vec<Event<'static>>,
 }
 
-/// What became of an event.
+/// The result of buffering one event.
 pub(super) enum BufferResult<'a> {
     /// it waits
     Buffered,
@@ -221,7 +223,7 @@ impl MessageBuffer {
         BufferResult::Complete(gather.into_end_event(true))
     }
 
-    /// What waits, in bytes.
+    /// Returns the bytes of the events that are held.
     pub(crate) fn buffered_bytes(&self) -> usize {
         self.buffered_bytes
     }
@@ -232,7 +234,7 @@ impl MessageBuffer {
         self.open.iter().map(|gather| &gather.id).find(|own| own.with_suffix(ACTIVITY_SUFFIX).is_same(&id)).cloned()
     }
 
-    /// What still waits, because the run failed.
+    /// Removes the messages that have no end because the run failed.
     pub(crate) fn drain(&mut self) -> Vec<Event<'static>> {
         self.buffered_bytes = 0;
         self.open.drain(..).map(|gather| gather.into_end_event(false)).collect()
@@ -296,7 +298,7 @@ impl BufferedMessage {
 /// Between gathering and writing: the dialect's own members of the whole message.
 const EXTENSIONS: &str = "$own";
 
-/// Whether an event of a message says no more than reading would make of the whole one.
+/// Returns true for an event that reading would restore from the whole message.
 fn is_plain(event: &Event<'_>, at: usize, count: usize) -> bool {
     let only = |fields: &[Field]| {
         event.members.iter().all(|(key, _)| matches!(key, MemberKey::Known(field) if fields.contains(field)))

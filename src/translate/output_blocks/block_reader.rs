@@ -15,7 +15,8 @@ use super::{
     has_text_member, is_activity_block, parse_delta,
 };
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, Dialect, block};
+use crate::dialect::{Dialect, block};
+use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, JsonType, MemberKey, Members, find_member, get, message_id, remove};
 use crate::translate::event_parts::IncomingEvent;
 use crate::translate::event_repair::{EventLoss, EventRepair};

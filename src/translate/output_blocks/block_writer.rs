@@ -2,7 +2,8 @@
 
 use super::{BlockCounts, DATA, DELTA, OUTPUT, START, TEXT, THINKING_MEMBERS, build_delta, copy_members};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, TextFormat, block};
+use crate::dialect::{TextFormat, block};
+use crate::event::input::ASSISTANT;
 use crate::event::{Event, EventType, Field, Json, MemberKey, Members, get, message_id, remove};
 use crate::translate::carry;
 use crate::translate::event_parts::OutgoingEvent;

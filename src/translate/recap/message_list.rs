@@ -6,7 +6,8 @@ use super::patched_json::JsonTree;
 use super::recap_frame::{RecapFrame, merge_metadata};
 use super::recap_message::{MessageContent, RecapCall, RecapMessage, to_json_string};
 use crate::codec::json;
-use crate::dialect::{ASSISTANT, CarryLocation, PeerDialect};
+use crate::dialect::{CarryLocation, PeerDialect};
+use crate::event::input::ASSISTANT;
 use crate::event::input::{ACTIVITY, REASONING};
 use crate::event::{
     Event, Field, Json, JsonType, MemberKey, Members, get, into_owned_members, message_id, remove, set,
