@@ -262,7 +262,8 @@ impl Gateway {
         }
         if !matched.access.methods.is_empty() {
             let identity = [SUBJECT, TENANT, SCOPES, METHOD, TIER];
-            explained.extend(identity.map(|name| (name.to_string(), MASK.to_owned(), "the caller, if known")));
+            explained
+                .extend(identity.map(|name| (name.to_string(), MASK.to_owned(), "identity of the caller, if known")));
         }
         explained.sort();
         explained.dedup();

@@ -34,6 +34,7 @@ mod pending_runs;
 mod two_step;
 mod run_output;
 mod run_end;
+mod translation_sink;
 mod run;
 mod run_keys;
 mod routes;

@@ -17,6 +17,7 @@ use super::lifecycle::LifecycleWatch;
 use super::run_context::{AgentRequest, RunContext};
 use super::run_end::{RunEndReason, RunInterrupt, release_session};
 use super::run_output::RunOutput;
+use super::translation_sink::TranslationSink;
 use super::upstream::Session;
 use crate::config::access::{OnExpiry, RouteErrorFormat};
 use crate::error::{Rejection, RejectionKind};
@@ -24,17 +25,13 @@ use crate::event::run::RunEnding;
 use crate::replay::LogStopReason;
 use crate::telemetry::internal_event;
 use crate::telemetry::label::RunOutcome;
-use crate::translate::{Stream, StreamError};
+use crate::translate::Stream;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
-
-/// Bytes that are collected for one write to the client while the agent has more ready.
-const BATCH: usize = 32 << 10;
 
 /// Sends the start of the response: a stream, or a refusal.
 pub(super) type StartSender = oneshot::Sender<Result<(), Rejection>>;
@@ -311,13 +308,7 @@ impl RunTask {
 
     /// Reads at least one piece, and what else is ready, up to a batch. Returns `false` at the end of the body.
     async fn read_batch(&mut self, session: &mut Session) -> Result<bool, RunEndReason> {
-        let mut sink = TranslationSink {
-            stream: &mut self.stream,
-            out: &mut self.out,
-            bytes_read: 0,
-            translate_time: Duration::ZERO,
-            fault: None,
-        };
+        let mut sink = TranslationSink::new(&mut self.stream, &mut self.out);
         // Most reads find bytes at once; only one that does not is worth a wait for everything else.
         let mut read = session.read_body(|bytes| sink.translate(bytes)).now_or_never();
         if read.is_none() {
@@ -492,42 +483,5 @@ impl RunTask {
     }
 }
 
-/// Translates the pieces of the agent's body.
-struct TranslationSink<'r> {
-    stream: &'r mut Stream,
-    out: &'r mut Vec<u8>,
-    bytes_read: usize,
-    translate_time: Duration,
-    fault: Option<StreamError>,
-}
-
-impl TranslationSink<'_> {
-    fn translate(&mut self, bytes: &[u8]) {
-        self.bytes_read += bytes.len();
-        let started_at = Instant::now();
-        if let Err(fault) = self.stream.push(bytes, now_millis(), self.out) {
-            self.fault = Some(fault);
-        }
-        self.translate_time += started_at.elapsed();
-    }
-
-    fn has_room(&self) -> bool {
-        self.fault.is_none() && self.out.len() < BATCH && self.stream.ending().is_none()
-    }
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn future_size<A, B, C, F: Future>(_: fn(A, B, C) -> F) -> usize {
-        size_of::<F>()
-    }
-
-    /// Most runs wait for their agents most of the time.
-    #[test]
-    fn keeps_a_waiting_run_small() {
-        let size = future_size(RunTask::run) + size_of::<RunTask>();
-        assert!(size <= 3976, "{size}");
-    }
-}
+mod tests;

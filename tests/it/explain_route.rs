@@ -247,9 +247,9 @@ fn lists_both_steps_of_a_two_step_agent() {
 fn suggests_the_route_that_was_meant() {
     let file = TempFile::new(&config_yaml("http://127.0.0.1:9/chat?a=b"));
     for (path, hint) in [
-        ("/agents/chat/", "without the slash at its end it leads to the route chat"),
-        ("/Agents/Chat", "paths are compared with their case: `/agents/chat`"),
-        ("/agents/chat/more", "`/agents/chat` leads to a route, and what is below it does not"),
+        ("/agents/chat/", "without the trailing slash it matches the route chat"),
+        ("/Agents/Chat", "paths are case-sensitive: `/agents/chat`"),
+        ("/agents/chat/more", "`/agents/chat` is a route, but paths below it are not"),
         ("/agents/chatt", "did you mean `/agents/chat`?"),
         ("/nowhere/at/all", "known here: `/agents/chat`, `/open`, `/social`"),
     ] {
@@ -257,7 +257,7 @@ fn suggests_the_route_that_was_meant() {
         assert!(code == Some(1) && said.contains(hint), "{path}: {said}");
     }
     let (code, said) = run_explain_route(file.path(), ("GET", "/open/runs/r1/events?after=1", &[], None), "text");
-    assert!(code == Some(0) && said.contains("to come back to a run"), "{said}");
+    assert!(code == Some(0) && said.contains("to resume a run"), "{said}");
 }
 
 #[test]

@@ -67,7 +67,7 @@ async fn replaces_the_socket_of_a_dead_process_only() {
     };
     let (code, said) = second().await;
     assert_eq!(code, Some(69), "{said}");
-    assert!(said.contains("another process listens there"), "{said}");
+    assert!(said.contains("another process listens on it"), "{said}");
     assert_succeeded(&run(&place.0, "").await, COMPLETE_RUN);
 
     first.process.signal("KILL");

@@ -56,7 +56,7 @@ async fn ejects_an_agent_that_fails() {
     assert_eq!(gateway.metric(&ejections).await, 1.0);
     let report = gateway.get_status("/readyz?verbose").await;
     let line =
-        format!("[-] upstream {} of run 0 of 1 addresses, 0 unhealthy, 1 left out, 0 run(s)\n", agents[0].label());
+        format!("[-] upstream {} of run 0 of 1 addresses, 0 unhealthy, 1 ejected, 0 run(s)\n", agents[0].label());
     assert!(report.text().contains(&line), "{}", report.text());
     // Agents are no part of readiness.
     assert_eq!(report.status, 200);
