@@ -1,3 +1,5 @@
+//! Tests of the log, its readers and its memory.
+
 use super::*;
 use crate::dialect::{AG_UI, PeerDialect};
 use crate::event::EventType;

@@ -1,3 +1,5 @@
+//! Tests of the store and its evictions.
+
 use super::*;
 use crate::config::replay::ReplayStoreKind;
 use crate::dialect::{AG_UI, PeerDialect};
