@@ -92,7 +92,7 @@ const DEMO_ROUTES: &[DemoRoute] = &[
         agent: DemoAgent::SocialApp,
         client_side: "ag-ui",
         agent_side: "social-app",
-        description: "an AG-UI client talks to an agent that says its text whole",
+        description: "an AG-UI client talks to an agent that sends its text in one event",
     },
 ];
 

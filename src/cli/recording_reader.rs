@@ -36,12 +36,12 @@ pub(super) enum ReadStop<E> {
 #[derive(Debug)]
 pub(super) struct RecordingReader {
     framing: InputFraming,
-    events: RecordedEventReader,
+    events: RecordedEvents,
 }
 
 /// Decodes events and counts lines.
 #[derive(Debug)]
-struct RecordedEventReader {
+struct RecordedEvents {
     decoder: SseDecoder,
     /// events so far
     count: usize,
@@ -65,7 +65,7 @@ enum LineProgress {
 
 impl RecordingReader {
     pub(super) fn new(protobuf: ProtobufInput) -> Self {
-        let events = RecordedEventReader {
+        let events = RecordedEvents {
             decoder: SseDecoder::default(),
             count: 0,
             line: 1,
@@ -113,7 +113,7 @@ impl RecordingReader {
     }
 }
 
-impl RecordedEventReader {
+impl RecordedEvents {
     fn push_piece<E>(
         &mut self,
         piece: InputPiece<'_>,

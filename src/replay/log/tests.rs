@@ -1,4 +1,4 @@
-//! Tests of the replay log.
+//! Tests of the log, its readers and its memory.
 
 use super::*;
 use crate::dialect::{AG_UI, PeerDialect};

@@ -1,4 +1,4 @@
-//! Tests of the store of kept runs.
+//! Tests of the store and its evictions.
 
 use super::*;
 use crate::config::replay::ReplayStoreKind;
