@@ -28,7 +28,6 @@ pub(super) const NOUN_CLAUSES_LEFT: &[(&str, usize)] = &[
 pub(super) const BANNED_WORDS_LEFT: &[(&str, usize)] = &[
     ("admin", 14),
     ("app", 25),
-    ("codec", 10),
     ("config", 51),
     ("demo", 26),
     ("dialect", 45),
