@@ -1,5 +1,5 @@
-//! Asks a gateway how it is, as something beside it does that starts and stops processes: over its status listener, in
-//! whatever that speaks, or over the socket in its `run_dir`.
+//! Probes a gateway's health, as a supervisor does: over its status listener, with or without TLS, or over the socket in its
+//! `run_dir`.
 
 use super::socket::{AdminResponse, exchange, send_request};
 use crate::config::admin_endpoints::AdminEndpointsConfig;
@@ -19,7 +19,7 @@ use tokio_rustls::rustls::crypto::{ring, verify_tls12_signature, verify_tls13_si
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use tokio_rustls::rustls::{ClientConnection, DigitallySignedStruct, Error, SignatureScheme, StreamOwned};
 
-/// How a gateway is reached. Displayed as URLs are, as far as it has one.
+/// The way to reach a gateway, displayed as a URL where it has one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ProbeTarget {
     /// a status listener of this machine
@@ -31,17 +31,14 @@ pub(crate) enum ProbeTarget {
 }
 
 impl ProbeTarget {
-    /// The ways to a gateway, the best first: what a kubelet or a Prometheus would ask, then what `diglot drain` would.
+    /// Returns the ways to a gateway, the best first: its status listeners, then its socket.
     #[must_use]
     pub(crate) fn from_reach(reach: AdminEndpointsConfig) -> Vec<ProbeTarget> {
         let listeners = reach.status.into_iter().map(ProbeTarget::Listener);
         listeners.chain(reach.run_dir.map(ProbeTarget::RunDir)).collect()
     }
 
-    /// The way to a status listener by its URL: `http`, a host, and a port unless it is 80.
-    ///
-    /// # Errors
-    /// A sentence for the user.
+    /// Parses the URL of a status listener: `http`, a host, and a port unless it is 80. The error is for the user.
     pub(crate) fn parse_url(text: &str) -> Result<ProbeTarget, String> {
         let uri: Uri = text.parse().map_err(|_| "write a URL such as http://127.0.0.1:8788".to_owned())?;
         match (uri.scheme_str(), uri.host(), uri.path_and_query().map_or("", |path| path.as_str())) {
@@ -53,7 +50,6 @@ impl ProbeTarget {
         }
     }
 
-    /// Asks there.
     fn request(&self, path: &str) -> io::Result<AdminResponse> {
         match self {
             ProbeTarget::RunDir(run_dir) => send_request(run_dir, "GET", path, None),
@@ -83,20 +79,19 @@ impl fmt::Display for ProbeTarget {
     }
 }
 
-/// Asks for a path in the first of these ways in which anybody answers, within `patience` for all of them together. Says
-/// which way that was.
+/// Requests a path in the first of these ways that answers, within `timeout` for all of them; returns that way too.
 ///
 /// # Errors
-/// A sentence for each way, why nobody answers there.
+/// Lists the cause for each way.
 pub(crate) fn probe(
     ways: Vec<ProbeTarget>,
     path: &'static str,
     timeout: Duration,
 ) -> Result<(ProbeTarget, AdminResponse), String> {
     let (result, results) = mpsc::channel();
-    // Names are looked up without a limit; who takes too long is left behind.
+    // Name resolution has no timeout, so the thread is abandoned after `timeout`.
     thread::spawn(move || {
-        // Nobody waits for it any more where that fails.
+        // Fails only after the timeout.
         let _ = result.send(try_in_order(ways, path));
     });
     let late = |_| Err(format!("no answer to {path} within {timeout:?}"));
@@ -114,7 +109,7 @@ fn try_in_order(ways: Vec<ProbeTarget>, path: &str) -> Result<(ProbeTarget, Admi
     Err(failures.join("; "))
 }
 
-/// Where a listener is reached from this machine.
+/// Returns the address at which this machine reaches a listener.
 fn loopback_address(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
@@ -124,14 +119,14 @@ fn loopback_address(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(ip, address.port())
 }
 
-/// Asks over a connection to a listener, in what that listener speaks.
+/// Sends a request with the protocols that the listener is configured for.
 fn exchange_with_listener(
     mut stream: impl Read + Write,
     listen: &ListenerConfig,
     path: &str,
 ) -> io::Result<AdminResponse> {
     if listen.proxy_protocol {
-        // Who connects speaks for itself, without an address (PROXY protocol, 2.1).
+        // The connection is this process's own, without a client address (PROXY protocol, 2.1).
         stream.write_all(b"PROXY UNKNOWN\r\n")?;
     }
     if listen.tls.is_none() {
@@ -147,8 +142,8 @@ fn tls_client() -> Result<ClientConnection, Error> {
     ClientConnection::new(Arc::new(config), ServerName::from(IpAddr::V4(Ipv4Addr::LOCALHOST)))
 }
 
-/// Whatever certificate the listener shows: it is for the name that others reach it by, and from an authority that this
-/// machine need not know. Nothing is told to it, and nothing that it says is worth more than that it says it.
+/// Accepts any certificate: the listener's is for its public name and from an authority that this machine need not trust.
+/// The probe sends no secrets, and only learns that the listener answers.
 #[derive(Debug)]
 struct NoVerification;
 

@@ -1,4 +1,4 @@
-//! The socket in `run_dir`, from both sides.
+//! The admin socket in `run_dir`, server and client side.
 
 use crate::proxy::DrainSignal;
 use axum::Router;
@@ -9,31 +9,29 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Its name in the folder.
 const SOCKET_NAME: &str = "admin.sock";
 
-/// Most bytes of an answer.
 const MAX_ANSWER_BYTES: u64 = 4 << 20;
 
-/// The process's own end. Gone with the process, unless another one's has taken its place.
+/// The server side. Removes its file on drop, unless another process has replaced it.
 #[derive(Debug)]
 pub(crate) struct AdminSocket {
     listener: UnixListener,
-    /// where it waits to be published
+    /// its path until it is published
     staging_path: PathBuf,
     path: PathBuf,
     inode: u64,
 }
 
 impl AdminSocket {
-    /// Binds a socket in `run_dir`, which is made where it is not there. Nobody finds it before [`Socket::publish`].
+    /// Binds a socket in `run_dir`, and creates that folder if needed. Clients find it after [`AdminSocket::publish`].
     ///
     /// # Errors
     /// Those of the operating system.
     pub(crate) fn bind(run_dir: &Path) -> io::Result<AdminSocket> {
         DirBuilder::new().recursive(true).mode(0o700).create(run_dir)?;
         let waiting = run_dir.join(format!("admin.{}.sock", std::process::id()));
-        // Of a process that had the number before.
+        // Left by an earlier process with the same id.
         let _ = fs::remove_file(&waiting);
         let listener = UnixListener::bind(&waiting)?;
         fs::set_permissions(&waiting, Permissions::from_mode(0o600))?;
@@ -42,7 +40,7 @@ impl AdminSocket {
         Ok(AdminSocket { listener, staging_path: waiting, path: run_dir.join(SOCKET_NAME), inode })
     }
 
-    /// Puts it in the place where it is looked for, and whatever stood there away.
+    /// Moves it to the path that clients use, and replaces any other socket there.
     ///
     /// # Errors
     /// Those of the operating system.
@@ -50,7 +48,7 @@ impl AdminSocket {
         fs::rename(&self.staging_path, &self.path)
     }
 
-    /// What [`serve`] takes.
+    /// Returns a handle for [`serve`].
     ///
     /// # Errors
     /// Those of the operating system.
@@ -63,23 +61,23 @@ impl Drop for AdminSocket {
     fn drop(&mut self) {
         for path in [&self.staging_path, &self.path] {
             if fs::symlink_metadata(path).is_ok_and(|file| file.ino() == self.inode) {
-                // Nothing is left to be done about it.
+                // Best effort: the process is exiting.
                 let _ = fs::remove_file(path);
             }
         }
     }
 }
 
-/// Serves `router` until `door` closes, and then what is being answered.
+/// Serves `router` until `drain_signal` closes, and finishes the requests in progress.
 ///
 /// # Errors
 /// Those of the operating system.
 pub(crate) async fn serve(listener: UnixListener, router: Router, drain_signal: &DrainSignal) -> io::Result<()> {
-    // Held to the end, so that the door is not empty before.
+    // Held to the end, so that the plane does not count as drained before.
     let held = drain_signal.watch_closing();
     let mut closing = held.clone();
     let closed = async move {
-        // It fails where nobody is left who could close it, and that is the end as well.
+        // Fails only if the sender is gone, which means closing as well.
         let _ = closing.wait_for(|closing| *closing).await;
     };
     let listener = tokio::net::UnixListener::from_std(listener)?;
@@ -88,27 +86,23 @@ pub(crate) async fn serve(listener: UnixListener, router: Router, drain_signal: 
     Ok(())
 }
 
-/// What a process answered.
 #[derive(Debug)]
 pub(crate) struct AdminResponse {
-    /// the status of HTTP
     pub(crate) status: u16,
-    /// its text
     pub(crate) body: String,
 }
 
-/// Whether a process listens in `run_dir`.
+/// Returns true if a process answers on the socket in `run_dir`.
 #[must_use]
 pub(crate) fn is_alive(run_dir: &Path) -> bool {
     send_request(run_dir, "GET", "/livez", Some(Duration::from_secs(5))).is_ok_and(|answer| answer.status == 200)
 }
 
-/// Asks the process that listens in `run_dir`, and waits for the answer no longer than `patience` between two pieces of it.
-/// Blocks.
+/// Sends a request to the process that listens in `run_dir`. `timeout` applies to each read and write. Blocks.
 ///
 /// # Errors
-/// `NotFound` and `ConnectionRefused` where none does, `TimedOut` and `WouldBlock` where it took longer, `UnexpectedEof` where
-/// it ended meanwhile.
+/// `NotFound` and `ConnectionRefused` if no process listens, `TimedOut` and `WouldBlock` after the timeout, `UnexpectedEof`
+/// if the process exited meanwhile.
 pub(crate) fn send_request(
     run_dir: &Path,
     method: &str,
@@ -121,13 +115,13 @@ pub(crate) fn send_request(
     exchange(stream, method, path)
 }
 
-/// Sends one request without a body over a connection, and hears the answer.
+/// Sends one request without a body, and reads the response.
 pub(super) fn exchange(mut stream: impl Read + Write, method: &str, path: &str) -> io::Result<AdminResponse> {
     write!(stream, "{method} {path} HTTP/1.1\r\nHost: diglot\r\nConnection: close\r\nContent-Length: 0\r\n\r\n")?;
     stream.flush()?;
     let mut answer = Vec::new();
     match stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer) {
-        // Of TLS that was not closed in order; what came is all there is.
+        // Peer closed TLS without close_notify; what was read is the full response.
         Err(error) if error.kind() == ErrorKind::UnexpectedEof && !answer.is_empty() => {}
         read => drop(read?),
     }

@@ -1,4 +1,4 @@
-//! Whether a caller may use a route.
+//! Checks that a caller meets the requirements of a route.
 
 use super::dry_run::GateReport;
 use super::gate::Gate;
@@ -12,20 +12,19 @@ use http::request::Parts;
 use serde_json::Value;
 use std::sync::Arc;
 
-/// The gate.
 #[derive(Clone, Debug)]
 pub(crate) struct AuthorizationGate;
 
 impl Gate for AuthorizationGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
-        // Without a route there is nothing to use; the leaf says so.
+        // The leaf answers requests without a route.
         let Some(route) = head.extensions.get::<Arc<RouteMatch>>() else { return Ok(()) };
         let caller = CallerContext::identity_from(head).map(|caller| &**caller);
         let method = caller.map_or(AuthMethod::None, |caller| caller.method);
         let refused = match caller {
             Some(caller) => unmet_requirement(&route.access.require, caller),
             None if route.access.methods.is_empty() && route.access.require == RequireConfig::default() => None,
-            // The gate before this one lets nobody come here; should it ever, this one does not either.
+            // Authentication has refused these already; this is a second line of defence.
             None => Some((AuthReason::Missing, RejectionKind::AuthenticationRequired.into())),
         };
         match refused {
@@ -52,8 +51,8 @@ impl Gate for AuthorizationGate {
     }
 }
 
-/// The first requirement that a caller does not meet. It is named; what the caller has is not, since answers are kept by
-/// proxies and shown by pages.
+/// Returns the first requirement that a caller does not meet. The rejection names it but not the caller's own values, since
+/// proxies store responses and pages show them.
 fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(AuthReason, Rejection)> {
     if !require.tenants.is_empty() && !caller.tenant.as_ref().is_some_and(|own| require.tenants.contains(own)) {
         let rejection = Rejection::from(RejectionKind::Forbidden).with_detail("The route is for certain tenants.");
@@ -79,13 +78,13 @@ fn unmet_requirement(require: &RequireConfig, caller: &Identity) -> Option<(Auth
     Some((AuthReason::Scope, rejection))
 }
 
-/// Whether a claim is `wanted`, or a list that holds it. Numbers and truth values are compared as they are written.
+/// Returns true if a claim equals `wanted` or is a list that contains it. Numbers and booleans are compared as written.
 fn has_value(claim: &Value, wanted: &str) -> bool {
     match claim {
         Value::String(text) => text == wanted,
         Value::Number(number) => number.to_string().as_str() == wanted,
         Value::Bool(truth) => wanted == if *truth { "true" } else { "false" },
-        // A list in a list is no value of anything.
+        // Nested lists are ignored.
         Value::Array(values) => values.iter().any(|value| !value.is_array() && has_value(value, wanted)),
         Value::Null | Value::Object(_) => false,
     }
@@ -96,7 +95,7 @@ fn has_value(claim: &Value, wanted: &str) -> bool {
 /// scope necessary to access the protected resource."
 fn scope_challenge(scopes: &str) -> HeaderValue {
     const PLAIN: HeaderValue = HeaderValue::from_static(r#"Bearer error="insufficient_scope""#);
-    // Section 3: values of "scope" have no quotation mark and no backslash. What has one can be no scope of OAuth.
+    // Section 3: an OAuth scope has no quotation mark and no backslash.
     if scopes.contains(['"', '\\']) {
         return PLAIN;
     }
@@ -176,7 +175,7 @@ mod tests {
         assert_eq!(reason(Some("acme"), &["read", "run"], json!({"a": 1})), Some(AuthReason::Claim));
         assert_eq!(reason(Some("acme"), &["read"], claims()), Some(AuthReason::Scope));
         assert_eq!(reason(Some("acme"), &[], claims()), Some(AuthReason::Scope));
-        // A key has no claims, so it never has one that is wanted.
+        // An API key has no claims, so it never meets a required one.
         let key = Identity { method: AuthMethod::ApiKey, ..caller(Some("acme"), &["read", "run"], json!({})) };
         assert_eq!(unmet_requirement(&require, &key).map(|(reason, _)| reason), Some(AuthReason::Claim));
     }

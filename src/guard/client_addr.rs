@@ -1,11 +1,12 @@
-//! Which address a request comes from, and by way of which proxies.
+//! Finds the client's address and the proxies that a request came through.
 //!
 //! ```text
-//!   Forwarded: for=<said by the client>, for=<the client>, for=<trusted>        the peer: trusted
-//!                                          ◀── found ──────── on ◀───────────────── on ◀── begin
+//!   Forwarded: for=<sent by the client>, for=<the client>, for=<trusted>        the peer: trusted
+//!                                          ◀── found ──────── next ◀─────────────── next ◀── begin
 //! ```
-//! Each proxy writes whom it heard behind what came to it. So the list is read from its end, and only as far as a trusted
-//! proxy wrote it: what stands before is the client's own word. What cannot be read ends the walk at the last trusted hop.
+//! Each proxy appends the address that it received the request from. The list is therefore read from its end, and only the
+//! part that trusted proxies wrote: the client can put anything before it. An unreadable entry ends the walk at the last
+//! trusted hop.
 
 use super::dry_run::GateReport;
 use super::gate::Gate;
@@ -22,37 +23,34 @@ use http::request::Parts;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Most proxies on the way of a request that are looked at. More than any real chain has; a longer list is somebody's
-/// attempt to keep us busy.
+/// Largest number of list entries that are read, more than any real chain of proxies has.
 const MAX_HOPS: usize = 32;
 
-/// The client's address: that of the peer, or what a trusted proxy says. Among the extensions behind [`Address`].
+/// The client's address: the peer's, or the one that a trusted proxy sent. [`ClientAddrGate`] adds this extension.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ClientAddr(pub(crate) IpAddr);
 
-/// Whose word about clients is taken.
+/// Resolves client addresses by the configured trusted proxies.
 #[derive(Debug)]
 pub(crate) struct ClientAddrResolver {
     trusted_proxies: TrustedProxies,
 }
 
 impl ClientAddrResolver {
-    /// As configured.
     #[must_use]
     pub(crate) fn new(config: &Config) -> Self {
         ClientAddrResolver { trusted_proxies: config.trusted_proxies.clone() }
     }
 
-    /// Whether the other end of the connection is a trusted proxy.
+    /// Returns true if the other end of the connection is a trusted proxy.
     pub(super) fn trusts_peer(&self, head: &Parts) -> bool {
         peer_addr(head).is_some_and(|origin| self.trusts_addr(origin))
     }
 
-    /// The addresses that the request came by, the client first and the peer last. Empty where there is no peer's address.
+    /// Returns the addresses that the request came through, from the client to the peer. Empty without a peer address.
     ///
-    /// `Forwarded` and `X-Forwarded-For` may both be there, and a proxy that writes one of them passes the other on as its
-    /// client sent it. So they are believed where they say the same; where they differ one of them is forged, and nobody
-    /// knows which: then the peer is all that is known.
+    /// A proxy that writes only one of `Forwarded` and `X-Forwarded-For` passes the other on as its client sent it. If a
+    /// request has both, they are used where they agree; otherwise one of them is forged, and only the peer is returned.
     pub(super) fn address_chain(&self, head: &Parts) -> Vec<IpAddr> {
         let Some(origin) = peer_addr(head) else { return Vec::new() };
         let headers = &head.headers;
@@ -71,7 +69,7 @@ impl ClientAddrResolver {
             }
         };
         chain.reverse();
-        // A listener of both families shows IPv4 as a mapped address; to us it is one peer.
+        // A dual-stack listener shows IPv4 peers as mapped addresses.
         chain.extend(match origin {
             PeerAddr::Tcp(address) => Some(address.ip().to_canonical()),
             PeerAddr::Unix => None,
@@ -79,7 +77,7 @@ impl ClientAddrResolver {
         chain
     }
 
-    /// The hops that trusted proxies vouch for, the nearest first.
+    /// Returns the hops that trusted proxies wrote, the nearest first.
     fn trusted_hops(&self, hops: impl Iterator<Item = Option<IpAddr>>) -> Vec<IpAddr> {
         let mut chain = Vec::new();
         for hop in hops.take(MAX_HOPS) {
@@ -96,7 +94,6 @@ impl ClientAddrResolver {
         self.trusted_proxies.contains(address)
     }
 
-    /// Whether what the other end says about its clients is believed.
     fn trusts_addr(&self, origin: PeerAddr) -> bool {
         match origin {
             PeerAddr::Tcp(address) => self.trusts_ip(address.ip()),
@@ -123,7 +120,6 @@ impl ClientAddrResolver {
     }
 }
 
-/// The gate that finds the address.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientAddrGate(pub(crate) Arc<ClientAddrResolver>);
 

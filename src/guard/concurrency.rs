@@ -1,4 +1,4 @@
-//! How much at once: runs that are open, of a caller, of a route, and in all.
+//! Limits on concurrent runs: per caller, per route, and in total.
 
 use super::dry_run::GateReport;
 use super::gate::Gate;
@@ -19,10 +19,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-/// A run may end at any moment, so nobody knows when there is room; asking again this much later is no burden.
+/// A run may end at any moment, so this is only a polite interval for retries.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The runs that are open.
+/// Counts open runs against the limits.
 #[derive(Debug)]
 pub(crate) struct ConcurrencyLimiter {
     all: Option<StreamCap>,
@@ -32,7 +32,7 @@ pub(crate) struct ConcurrencyLimiter {
     metrics: [LimitMetrics; 3],
 }
 
-/// What is limited; the position of its metrics.
+/// The scope of a limit; its number is the index of its metrics.
 #[derive(Clone, Copy, Debug)]
 enum StreamScope {
     Caller,
@@ -41,7 +41,7 @@ enum StreamScope {
 }
 
 impl StreamScope {
-    /// As metrics and refusals name it.
+    /// Returns its name in metrics and rejections.
     const fn name(self) -> &'static str {
         match self {
             StreamScope::Caller => "streams:caller",
@@ -57,7 +57,6 @@ struct RouteCaps {
     caller: Option<CallerCap>,
 }
 
-/// A number of runs at once.
 #[derive(Debug)]
 struct StreamCap {
     descriptor: Arc<LimitDescriptor>,
@@ -65,7 +64,6 @@ struct StreamCap {
     open_count: Arc<AtomicUsize>,
 }
 
-/// A number of runs at once of each caller.
 #[derive(Debug)]
 struct CallerCap {
     descriptor: Arc<LimitDescriptor>,
@@ -73,11 +71,11 @@ struct CallerCap {
     open_by_caller: Arc<OpenByCaller>,
 }
 
-/// How many runs each caller has open. Whoever has none has no entry, so there are no more entries than runs.
+/// The number of open runs of each caller. A caller without runs has no entry, so there are at most as many entries as runs.
 #[derive(Debug, Default)]
 struct OpenByCaller(Mutex<HashMap<QuotaKey, usize>>);
 
-/// What a run holds while its client takes part; dropping it makes room. Among the extensions behind the gate.
+/// A permit that a run holds while it is open; dropping it releases the slot. [`StreamGate`] adds this extension.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StreamPermit(#[expect(dead_code, reason = "held, never read")] Option<Arc<StreamGuards>>);
 
@@ -89,7 +87,6 @@ struct StreamGuards {
     all: Option<CountGuard>,
 }
 
-/// One of the runs that are counted.
 #[derive(Debug)]
 struct CountGuard(Arc<AtomicUsize>);
 
@@ -99,7 +96,6 @@ impl Drop for CountGuard {
     }
 }
 
-/// One of the runs of a caller.
 #[derive(Debug)]
 struct CallerGuard {
     open_by_caller: Arc<OpenByCaller>,
@@ -107,7 +103,7 @@ struct CallerGuard {
 }
 
 impl ConcurrencyLimiter {
-    /// As configured. Runs that are open and were counted stay counted, whatever the numbers are now.
+    /// Keeps the counts of open runs from `before`, whatever the limits are now.
     #[must_use]
     pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&ConcurrencyLimiter>) -> Self {
         let caps = |route: &crate::config::RouteConfig| {
@@ -127,24 +123,21 @@ impl ConcurrencyLimiter {
         ConcurrencyLimiter {
             all: config.limits.max_streams.map(|most| StreamCap::new(StreamScope::All, most, all)),
             routes: config.routes.iter().map(|route| (route.name.clone(), caps(route))).collect(),
-            // Callers are known again by it.
+            // The same seed, so that callers keep their keys.
             seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),
             metrics: [StreamScope::Caller, StreamScope::Route, StreamScope::All]
                 .map(|scope| metrics.limit(scope.name())),
         }
     }
 
-    /// Room for a run.
-    ///
-    /// # Errors
-    /// There is none, and where.
+    /// Acquires a permit for a run, or returns the rejection of the limit that is reached.
     pub(crate) fn acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, Rejection> {
         let standings = || head.extensions.get().cloned().unwrap_or_default();
         self.try_acquire(head, matched).map_err(|refusal| refusal.rejection(standings()))
     }
 
-    /// The same. The caller is asked first: a caller that has too many hears that, not that the gateway is full, and
-    /// takes no room from others even for a moment.
+    /// Checks the caller's limit first: a caller with too many runs gets that rejection, not that the gateway is full, and
+    /// never takes a slot from others.
     fn try_acquire(&self, head: &Parts, matched: &RouteMatch) -> Result<StreamPermit, CapExceeded<'_>> {
         let caps = self.routes.get(&*matched.name);
         let caller = caps.and_then(|caps| caps.caller.as_ref()).map(|cap| {
@@ -224,7 +217,7 @@ impl Drop for CallerGuard {
     }
 }
 
-/// There is no room, and where.
+/// The limit that is reached.
 #[derive(Debug)]
 struct CapExceeded<'s> {
     scope: StreamScope,
@@ -253,14 +246,13 @@ impl CapExceeded<'_> {
     }
 }
 
-/// The gate.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamGate(pub(crate) Arc<ConcurrencyLimiter>);
 
 impl Gate for StreamGate {
     async fn pass(&self, head: &mut Parts) -> Result<(), Rejection> {
         let permits = match head.extensions.get::<Arc<RouteMatch>>().cloned() {
-            // Whoever reads a run that was started takes part in that one, which holds what it needs.
+            // A reader of a run shares the permit of that run.
             Some(matched) if matched.request_kind == RequestKind::Start => self.0.acquire(head, &matched)?,
             _ => StreamPermit::default(),
         };
@@ -273,7 +265,7 @@ impl Gate for StreamGate {
         let Some(matched) = head.extensions.get::<Arc<RouteMatch>>() else {
             return GateReport::passes("streams", Vec::new());
         };
-        // Who begins a run that may be known already asks for room once that is known, in the same words.
+        // `StartOrJoin` acquires the same permit after the body is read.
         let asks = matches!(matched.request_kind, RequestKind::Start | RequestKind::StartOrJoin);
         let caps = streams.routes.get(&*matched.name).filter(|_| asks);
         let caller = caps.and_then(|caps| caps.caller.as_ref()).map(|cap| (StreamScope::Caller, cap.max));

@@ -1,13 +1,13 @@
-//! Pages of other origins (WHATWG Fetch §3.3).
+//! CORS: requests from web pages of other origins (WHATWG Fetch §3.3).
 //!
 //! ```text
-//!   request ─▶ Pages: whose page? ─▶ what turns refusals into answers ─▶ gates: Origins, … ─▶ leaf
-//!                │ a preflight of a page that may call: 204
-//!   answer  ◀────┴─ with what the page may read of it
+//!   request  ─▶ CorsService ─▶ ErrorResponder ─▶ gates: OriginGate, … ─▶ leaf
+//!                 │ preflight of an allowed page: 204
+//!   response ◀────┴─ with the fields that allow the page to read it
 //! ```
-//! [`Pages`] stands outside of what answers refusals, so that a page can read those. A page of an origin that is neither
-//! allowed nor the gateway's own is refused, not only kept from reading: a request without `Content-Type` needs no
-//! preflight, and would have its agent run before the browser looks at the answer.
+//! [`CorsService`] is outside of the layer that answers rejections, so that a page can read those. A page of an origin that is
+//! neither allowed nor the gateway's own is refused, not only kept from reading: a request without `Content-Type` needs no
+//! preflight, and its agent would run before the browser checks the response.
 
 use super::client_addr::ClientAddrResolver;
 use super::dry_run::GateReport;
@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// Fields that a page may send to every route; those of its credentials and of `forward_headers` come on top.
+/// Fields that a page may send to every route, besides those of its credentials and of `forward_headers`.
 const REQUEST_FIELDS: [HeaderName; 7] = [
     header::CONTENT_TYPE,
     header::ACCEPT,
@@ -39,7 +39,7 @@ const REQUEST_FIELDS: [HeaderName; 7] = [
     header_names::LAST_EVENT_ID,
 ];
 
-/// Fields of answers that a page may read beside the few that it always may.
+/// Response fields that a page may read besides those that it always may.
 const EXPOSED_FIELDS: [HeaderName; 10] = [
     header_names::REQUEST_ID,
     header::RETRY_AFTER,
@@ -53,22 +53,21 @@ const EXPOSED_FIELDS: [HeaderName; 10] = [
     header::LOCATION,
 ];
 
-/// The same as a list, written once.
+/// [`EXPOSED_FIELDS`] as a field value.
 static EXPOSED_LIST: LazyLock<HeaderValue> =
     LazyLock::new(|| join_names(&EXPOSED_FIELDS).unwrap_or(HeaderValue::from_static("")));
 
-/// Whose page sent a request. Among its extensions behind [`Pages`].
+/// The origin of the page that sent a request. [`CorsService`] adds this extension.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum PageOrigin {
-    /// nobody's, or of the gateway's own origin: nothing has to be said
+    /// no page, or one of the gateway's own origin: no CORS fields
     SameOrigin,
-    /// of an origin that may call; this is how it is told so
+    /// an allowed origin, with the value of `Access-Control-Allow-Origin`
     Allowed(HeaderValue),
-    /// of another one
     Foreign,
 }
 
-/// Tells pages what they may, in front of everything that answers.
+/// Answers preflights and adds CORS fields to all responses.
 #[derive(Clone, Debug)]
 pub(crate) struct CorsService<S> {
     pub(crate) policy: CorsPolicy,
@@ -94,7 +93,7 @@ where
     }
 
     fn call(&mut self, request: Request<A>) -> Self::Future {
-        // A path that is no route's says nothing to pages.
+        // Responses without a route have no CORS fields.
         let Some(matched) = request.extensions().get::<Arc<RouteMatch>>().cloned() else {
             return Either::Left(Either::Right(self.inner.call(request)));
         };
@@ -115,7 +114,7 @@ where
         Either::Right(Box::pin(async move {
             let mut response = answer.await?;
             let headers = response.headers_mut();
-            // Also where no page asked: a cache has to know that the next answer may differ.
+            // Also without a page: a cache has to know that the response depends on the origin.
             headers.append(header::VARY, HeaderValue::from_static("Origin"));
             if let (PageOrigin::Allowed(origin), Some(cors)) = (&page, &matched.access.cors) {
                 add_allow_origin(headers, cors, origin);
@@ -126,7 +125,7 @@ where
     }
 }
 
-/// The gate that keeps foreign pages out.
+/// Refuses pages of foreign origins.
 #[derive(Clone, Debug)]
 pub(crate) struct OriginGate;
 
@@ -166,7 +165,7 @@ pub(crate) struct CorsPolicy {
 }
 
 impl CorsPolicy {
-    /// Whose page sent a request, noted among its extensions, and the answer where it is a preflight of a page that may call.
+    /// Adds the page's origin to the extensions; returns it, and the response if this is a preflight of an allowed page.
     fn inspect_origin<B: Default>(&self, head: &mut Parts, matched: &RouteMatch) -> (PageOrigin, Option<Response<B>>) {
         let cors = matched.access.cors.as_ref();
         let page = self.page_origin(head, cors);
@@ -196,23 +195,22 @@ impl CorsPolicy {
             return PageOrigin::Foreign;
         }
         match cors.map(|cors| &cors.origins) {
-            // "A wildcard never with credentials" is the configuration's promise.
+            // The configuration check refuses the wildcard together with credentials.
             Some(None) => return PageOrigin::Allowed(HeaderValue::from_static("*")),
-            // Compared as bytes: a browser serializes each origin in one way only.
+            // Compared as bytes: a browser serializes each origin in only one way.
             Some(Some(origins)) if origins.iter().any(|own| own.as_bytes() == origin.as_bytes()) => {
                 return PageOrigin::Allowed(origin.clone());
             }
             _ => {}
         }
         let origin = origin.to_str().unwrap_or_default();
-        // Whether the client's connection has TLS is not known where a proxy ends it.
+        // Any scheme: a proxy that terminates TLS hides the client's.
         let authority = origin.strip_prefix("https://").or(origin.strip_prefix("http://"));
         let own = authority.is_some() && authority == self.addresses.requested_host(head);
         if own { PageOrigin::SameOrigin } else { PageOrigin::Foreign }
     }
 
-    /// The answer to a question before a request, before anybody has to say who they are: a browser sends no credentials
-    /// with it.
+    /// Answers a preflight before authentication, since a browser sends no credentials with it.
     fn preflight_response<B: Default>(&self, head: &Parts, matched: &RouteMatch, cors: &CorsConfig) -> Response<B> {
         let mut response = Response::new(B::default());
         *response.status_mut() = StatusCode::NO_CONTENT;
@@ -231,7 +229,7 @@ impl CorsPolicy {
         response
     }
 
-    /// Those of the fields that a page wants to send which it may.
+    /// Returns the allowed ones of the fields that a page wants to send.
     fn allowed_request_fields(&self, head: &Parts, matched: &RouteMatch) -> Option<HeaderValue> {
         let lines = head.headers.get_all(header::ACCESS_CONTROL_REQUEST_HEADERS).iter();
         let wanted = lines.flat_map(|line| line.to_str().unwrap_or_default().split(','));
@@ -245,7 +243,7 @@ impl CorsPolicy {
     }
 }
 
-/// Names in one value, with commas between.
+/// Joins names with commas.
 fn join_names(fields: &[HeaderName]) -> Option<HeaderValue> {
     let names: Vec<_> = fields.iter().map(HeaderName::as_str).collect();
     HeaderValue::try_from(names.join(", ")).ok()
@@ -256,7 +254,7 @@ fn is_preflight(head: &Parts) -> bool {
     head.method == Method::OPTIONS && head.headers.contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
 }
 
-/// Says that the page may read the answer.
+/// Allows the page to read the response.
 fn add_allow_origin(headers: &mut HeaderMap, cors: &CorsConfig, origin: &HeaderValue) {
     headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin.clone());
     if cors.credentials {

@@ -1,46 +1,39 @@
-//! What the gates would do with a request, said and not done: nothing is counted, nobody is asked, no time is looked at.
+//! Reports what the gates would do with a request, without counting, fetching or reading a clock.
 //!
-//! Each gate says it itself ([`Gate::told`]), by what it decides with, and the stack of [`super::gates`] is walked in its own
-//! order. What only the moment knows (a quota, a signature, whoever is behind a credential) is left open.
+//! Each gate reports for itself (`Gate::dry_run`), in the order of [`super::gates`]. Decisions that depend on the moment, such
+//! as a quota, a signature or the identity of a caller, stay open.
 
 use crate::error::Rejection;
 use http::request::Parts;
 use serde::Serialize;
 use tower::util::ServiceFn;
 
-/// What one gate asks of a request, and what it would do with it.
+/// The requirements of one gate, and its decision about a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GateReport {
-    /// what it is about, in one word
+    /// its name
     pub(crate) gate: &'static str,
-    /// what it wants, a sentence each; nothing where it lets all pass
+    /// its requirements in words; empty if it lets all requests pass
     pub(crate) wants: Vec<String>,
-    /// what it would do
     pub(crate) verdict: GateVerdict,
 }
 
-/// What a gate would do.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum GateVerdict {
-    /// it lets the request pass
     Passes,
-    /// it does not
     Refuses(ReportedRejection),
-    /// that depends on this
+    /// the decision depends on this
     Depends(&'static str),
 }
 
-/// A refusal, as its caller would hear it.
+/// A rejection, as the caller would receive it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(crate) struct ReportedRejection {
-    /// HTTP status
     pub(crate) status: u16,
-    /// as problem documents have it
+    /// the stable code of the problem document
     pub(crate) code: &'static str,
-    /// what is wrong
     pub(crate) message: String,
-    /// the way out
     pub(crate) hint: &'static str,
 }
 
@@ -52,31 +45,29 @@ impl From<&Rejection> for ReportedRejection {
 }
 
 impl GateReport {
-    /// A gate that lets the request pass, whatever else comes.
     pub(super) fn passes(gate: &'static str, wants: Vec<String>) -> GateReport {
         GateReport { gate, wants, verdict: GateVerdict::Passes }
     }
 
-    /// A gate that has decided.
     pub(super) fn from_result(gate: &'static str, wants: Vec<String>, decided: &Result<(), Rejection>) -> GateReport {
         let refuses = |rejection: &Rejection| GateVerdict::Refuses(rejection.into());
         GateReport { gate, wants, verdict: decided.as_ref().err().map_or(GateVerdict::Passes, refuses) }
     }
 
-    /// A gate that would look at something that is not here; one that wants nothing lets all pass.
+    /// Leaves the decision open; a gate without requirements lets the request pass.
     pub(super) fn depends_on(gate: &'static str, wants: Vec<String>, on: &'static str) -> GateReport {
         let verdict = if wants.is_empty() { GateVerdict::Passes } else { GateVerdict::Depends(on) };
         GateReport { gate, wants, verdict }
     }
 }
 
-/// Gates in front of something, asked in their order.
+/// A service behind gates.
 pub trait DryRun {
-    /// Adds what each of them says.
+    /// Appends the report of each gate, outermost first.
     fn dry_run_all(&self, head: &Parts, all: &mut Vec<GateReport>);
 }
 
-/// Behind the last gate.
+/// The leaf has no gates.
 impl<F> DryRun for ServiceFn<F> {
     fn dry_run_all(&self, _: &Parts, _: &mut Vec<GateReport>) {}
 }

@@ -1,4 +1,4 @@
-//! One question in front of a service.
+//! A check in front of a service.
 
 use super::dry_run::{DryRun, GateReport};
 use crate::error::Rejection;
@@ -9,15 +9,12 @@ use std::future::Future;
 use std::task::{Context, Poll};
 use tower::Service;
 
-/// Looks at the head of a request.
+/// Checks the head of a request.
 pub(crate) trait Gate: Clone + Send + Sync + 'static {
-    /// Lets the request pass, perhaps with something learnt among its extensions.
-    ///
-    /// # Errors
-    /// Why it may not pass.
+    /// Lets the request pass, possibly with new extensions.
     fn pass(&self, head: &mut Parts) -> impl Future<Output = Result<(), Rejection>> + Send;
 
-    /// What it would do with the request, for whoever asks before there is one.
+    /// Reports what [`Gate::pass`] would do with the request, without side effects.
     fn dry_run(&self, head: &Parts) -> GateReport;
 }
 
@@ -29,7 +26,6 @@ pub(crate) struct GateService<G, S> {
 }
 
 impl<G, S> GateService<G, S> {
-    /// `inner` behind `gate`.
     pub(crate) fn new(gate: G, inner: S) -> Self {
         GateService { gate, inner }
     }
@@ -59,7 +55,7 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let gate = self.gate.clone();
-        // The service that was found ready is the one that is called (tower's rule on clones).
+        // tower: call the service that was polled ready, and leave the clone for the next call.
         let fresh = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, fresh);
         Box::pin(async move {

@@ -1,7 +1,7 @@
-//! Whether a request says properly whom it is for.
+//! Checks the request target and `Host`.
 //!
-//! Routing never looks at `Host`; but agents, proxies and logs behind us might, and a request that names two hosts means
-//! something else to each of them.
+//! Routing ignores `Host`, but agents, proxies and logs further on may use it, and they could disagree about a request that
+//! names two hosts.
 
 use super::dry_run::GateReport;
 use super::gate::Gate;
@@ -14,33 +14,28 @@ use http::{HeaderValue, Method, Uri, Version};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 
-/// What the head of a request may look like.
+/// The rules for a request head.
 #[derive(Debug)]
 pub(crate) struct HeadRules {
-    /// most fields; hyper counts those of HTTP/1, and nobody those of HTTP/2
+    /// largest number of fields; hyper limits those of HTTP/1 only
     max_fields: usize,
 }
 
 impl HeadRules {
-    /// As configured.
     #[must_use]
     pub(crate) fn new(config: &Config) -> Self {
         HeadRules { max_fields: config.limits.headers }
     }
 
-    /// Whether a head is proper.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub(super) fn check(&self, head: &Parts) -> Result<(), Rejection> {
         let most = self.max_fields;
-        // The request's id is ours, and always there.
+        // The gateway adds the request id, one more field.
         if head.headers.len() > most + 1 {
             let detail = format!("The request has more than {most} fields.");
             return Err(Rejection::from(RejectionKind::HeadersTooLarge).with_detail(detail));
         }
         check_head(head).map_err(|wrong| {
-            // Whoever sends such a request may have a different idea of where it ends.
+            // The sender may disagree about where such a request ends.
             Rejection::from(RejectionKind::InvalidRequest)
                 .with_detail(wrong)
                 .with_header(CONNECTION, HeaderValue::from_static("close"))
@@ -48,7 +43,6 @@ impl HeadRules {
     }
 }
 
-/// The gate.
 #[derive(Clone, Debug)]
 pub(crate) struct HostGate(pub(crate) Arc<HeadRules>);
 
@@ -73,7 +67,7 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     if !head.uri.path().starts_with('/') {
         return Err("The request target has to be a path or an absolute URL.");
     }
-    // Who asks for something of FTP by way of us takes us for a proxy to anywhere.
+    // A client that requests, say, an FTP URL takes the gateway for a forward proxy.
     if head.uri.scheme().is_some_and(|scheme| ![Scheme::HTTP, Scheme::HTTPS].contains(scheme)) {
         return Err("The request target has to be a path or an http or https URL.");
     }
@@ -98,7 +92,7 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     match (host, target) {
         // "A server SHOULD treat a request as malformed if it contains a Host header field that identifies an entity that
         // differs from the entity in the ':authority' pseudo-header field." [RFC 9113 §8.3.1] The absolute form of HTTP/1
-        // overrules Host [RFC 9112 §3.2.2]; who sends two hosts does not mean it well.
+        // overrules Host [RFC 9112 §3.2.2]; two different hosts are likely an attack.
         (Some(host), Some(target)) if !is_same_host(host, target, &head.uri) => {
             Err("The request target and the Host field name different hosts.")
         }
@@ -106,7 +100,7 @@ fn check_head(head: &Parts) -> Result<(), &'static str> {
     }
 }
 
-/// hyper takes whatever ends in `chunked` and takes only the chunks off.
+/// hyper accepts any coding that ends in `chunked`, and decodes only that one.
 fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     let mut lines = head.headers.get_all(TRANSFER_ENCODING).iter();
     let Some(coding) = lines.next() else { return Ok(()) };
@@ -117,7 +111,7 @@ fn check_transfer_coding(head: &Parts) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// `uri-host [ ":" port ]` [RFC 9110 §7.2] with the characters that names of hosts have: no user, no path, no list.
+/// Accepts `uri-host [ ":" port ]` [RFC 9110 §7.2] with the characters of host names: no user, path or list.
 pub(super) fn is_authority(text: &str) -> bool {
     let (host, port) = match text.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {

@@ -1,4 +1,4 @@
-//! Who calls, once that is known.
+//! The identity of an authenticated caller.
 
 use crate::telemetry::internal_event::CallerInfo;
 use crate::telemetry::label::AuthMethod;
@@ -8,22 +8,18 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
-/// A caller whose credential was believed.
+/// A caller whose credential was accepted.
 #[derive(Clone, Debug)]
 pub struct Identity {
-    /// how it showed who it is
     pub(crate) method: AuthMethod,
-    /// the issuer, or the source of keys, by its name in the configuration
+    /// the configured name of the issuer or of the list of API keys
     pub(crate) source: Arc<str>,
-    /// who
     pub(crate) subject: String,
-    /// on whose behalf
     pub(crate) tenant: Option<String>,
-    /// which of the quotas
+    /// selects a quota
     pub(crate) tier: Option<String>,
-    /// what it may do
     pub(crate) scopes: Vec<String>,
-    /// from when on the credential is taken no longer: of a token, its `exp` and the leeway of its issuer
+    /// the end of the credential's validity; for a token, `exp` plus the issuer's leeway
     pub(crate) expires: Option<SystemTime>,
     /// the id of an API key, for the log
     pub(crate) key_id: Option<String>,
@@ -32,16 +28,15 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// What its token claims under a name from the configuration, where a dot steps into an object unless the whole name is
-    /// a claim.
+    /// Returns a claim of its token by its configured name; see [`claim`].
     #[must_use]
     pub(crate) fn claim(&self, name: &str) -> Option<&Value> {
         claim(&self.claims, name)
     }
 }
 
-/// A claim by its name. A dot steps into an object, unless the whole name is a claim: those of OpenID Connect that are
-/// nobody's in particular are URLs, with dots.
+/// Returns a claim by its name. A dot steps into an object, unless a claim has the whole name: namespaced claims of OpenID
+/// Connect are URLs, which contain dots.
 #[must_use]
 pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'c Value> {
     claims.get(name).or_else(|| {
@@ -50,8 +45,8 @@ pub(crate) fn claim<'c>(claims: &'c Map<String, Value>, name: &str) -> Option<&'
     })
 }
 
-/// Who calls: among the extensions of every request, empty until somebody was believed. Whoever put it there keeps a copy,
-/// and so hears of it too.
+/// The caller of a request, an extension of every request that authentication fills in. Clones share the content, so the
+/// layers outside of the gates see it too.
 #[derive(Clone, Debug, Default)]
 pub struct CallerContext(Arc<CallerCells>);
 
@@ -62,31 +57,28 @@ struct CallerCells {
 }
 
 impl CallerContext {
-    /// The caller of a request, if one was believed.
+    /// Returns the caller of a request once it is authenticated.
     #[must_use]
     pub(crate) fn identity_from(head: &Parts) -> Option<&Arc<Identity>> {
         head.extensions.get::<CallerContext>()?.identity()
     }
 
-    /// The caller, if one was believed.
     #[must_use]
     pub(crate) fn identity(&self) -> Option<&Arc<Identity>> {
         self.0.identity.get()
     }
 
-    /// Believes a caller.
     pub(crate) fn set_identity(&self, identity: Identity) {
-        // One gate says it, once for each request.
+        // One gate sets it, once for each request.
         let _ = self.0.identity.set(Arc::new(identity));
     }
 
-    /// Takes note of the client's address.
     pub(crate) fn set_address(&self, address: IpAddr) {
-        // The same.
+        // Set once, by one gate.
         let _ = self.0.address.set(address);
     }
 
-    /// What the log says of the caller.
+    /// Returns the caller as the access log shows it.
     #[must_use]
     pub(crate) fn caller(&self) -> CallerInfo<'_> {
         let identity = self.identity();

@@ -11,14 +11,18 @@ pub struct RouteMatch {
     pub name: Arc<str>,
     /// its path, as configured
     pub path: String,
+    /// its requirements for callers
     pub access: Arc<AccessConfig>,
+    /// its metric handles
     pub metrics: Arc<RouteMetrics>,
+    /// the purpose of the request
     pub request_kind: RequestKind,
 }
 
 /// What a request is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RequestKind {
+    /// starts a run
     Start,
     /// starts a run or joins one; only the body shows which, so the permit is acquired after reading it
     StartOrJoin,
@@ -26,6 +30,7 @@ pub enum RequestKind {
     Read,
     /// reads the events of a run again, counted each time
     Join,
+    /// stops a run
     Stop,
 }
 

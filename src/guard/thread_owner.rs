@@ -1,12 +1,12 @@
-//! Whose a thread is: of whoever opened it, on routes that say `threads: owned`.
+//! Thread ownership: on routes with `threads: owned`, a thread belongs to the caller that opened it.
 //!
 //! ```text
-//!   nobody's ── a run of a caller ──▶ the caller's ── another one's run or read ──▶ refused
+//!   unowned ── a run of a caller ──▶ owned by the caller ── run or read of another caller ──▶ refused
 //!      ▲                                  │    ▲
 //!      └──── a day without a run ─────────┘    └── a run: another day
 //! ```
-//! Each replica remembers what it saw. With `redis`, what stands there decides. Where that is nothing, because it lost its
-//! data or was away when the thread was opened, and where it does not answer, the memory does.
+//! Each replica remembers the owners that it saw. With `redis`, the owner stored there decides. The replica's memory decides
+//! if Redis does not answer, or has no owner because it lost its data or was unavailable when the thread was opened.
 
 use super::identity::Identity;
 use super::route_match::RouteMatch;
@@ -28,15 +28,15 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How many threads of a route are remembered; the one that was not used for longest is forgotten first. That is some 15
-/// MB. Whoever opens as many makes the gateway forget those of others, which a rate limit is there to prevent.
+/// Threads remembered per route, some 15 MB; the least recently used is forgotten first. A caller that opens this many makes
+/// the gateway forget the threads of others, which a rate limit prevents.
 const MAX_THREADS: usize = 100_000;
 
-/// How long a thread is its owner's behind its last run.
+/// Time after its last run for which a thread keeps its owner.
 const OWNERSHIP_TTL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Takes a thread (`KEYS[1]`) for a caller (`ARGV[1]`), if that is its owner: by what stands here, or else by what the replica
-/// says (`ARGV[2]`). `SET … NX GET` would not know of the second, and is one command only since Redis 7.
+/// Claims a thread (`KEYS[1]`) for a caller (`ARGV[1]`) if that is its owner, as stored or else as the replica remembers
+/// (`ARGV[2]`). `SET … NX GET` cannot use the latter, and is one command only since Redis 7.
 static CLAIM_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
     Script::new(
         "local owner = redis.call('GET', KEYS[1]) or ARGV[2]
@@ -46,7 +46,7 @@ static CLAIM_SCRIPT: LazyLock<Script> = LazyLock::new(|| {
     )
 });
 
-/// Who opened which thread, of the routes where that matters.
+/// The thread owners of all routes with `threads: owned`.
 #[derive(Debug)]
 pub(crate) struct ThreadOwnership {
     routes: HashMap<String, Arc<ThreadOwners>>,
@@ -55,7 +55,7 @@ pub(crate) struct ThreadOwnership {
 }
 
 impl ThreadOwnership {
-    /// As configured. What is known of the threads of a route stays known.
+    /// Keeps the remembered owners of routes that `before` has too.
     #[must_use]
     pub(crate) fn new(
         config: &Config,
@@ -72,10 +72,10 @@ impl ThreadOwnership {
         }
     }
 
-    /// Takes a thread for the run of a caller.
+    /// Claims a thread for the run of a caller.
     ///
     /// # Errors
-    /// That it is another one's, or that nobody can say; an id that has no one spelling.
+    /// The thread belongs to another caller, its owner cannot be checked, or its id is not valid Unicode.
     pub(crate) async fn claim(
         &self,
         route: &RouteMatch,
@@ -83,7 +83,7 @@ impl ThreadOwnership {
         thread_id: &Json<'_>,
     ) -> Result<(), Rejection> {
         let (Some(owners), Some(who)) = (self.routes.get(&*route.name), identity) else { return Ok(()) };
-        // An agent may read two spellings of a lone surrogate as one id, or as another id with a replacement in its place.
+        // An agent may decode different escapes of a lone surrogate to the same id, or replace the surrogate.
         let text = serde_json::from_str::<String>(thread_id.as_str());
         let text = text
             .map_err(|_| Rejection::from(RejectionKind::InvalidRequest).with_detail("/threadId: is no Unicode text"))?;
@@ -101,12 +101,8 @@ impl ThreadOwnership {
         if mine { Ok(()) } else { Err(reject_claim(route, who)) }
     }
 
-    /// Lets a caller read the run of a thread, unless it is another one's. The refusal is that of a run, and not of a
-    /// thread that does not exist: starting a run would tell the same, and a caller with the wrong one of its credentials
-    /// learns what is wrong.
-    ///
-    /// # Errors
-    /// That it is another one's.
+    /// Lets a caller read the run of a thread unless the thread belongs to another caller. The rejection is the same as for
+    /// a run, not "not found": starting a run reveals as much, and a caller with the wrong credential learns what is wrong.
     pub(crate) fn check_read(
         &self,
         route: &RouteMatch,
@@ -117,7 +113,7 @@ impl ThreadOwnership {
             return Ok(());
         };
         let (thread, owner) = (thread_digest(&route.name, thread_id), owner_digest(who));
-        // A run waits in the process that started it, and that remembers whose thread it is: nothing is asked.
+        // Redis is not needed: the run is in the process that started it, which remembers the owner.
         if owners.owner(&thread).is_none_or(|own| own == owner) { Ok(()) } else { Err(reject_claim(route, who)) }
     }
 
@@ -147,34 +143,34 @@ impl ThreadOwnership {
     }
 }
 
-/// What the replicas together say of a thread.
+/// The result of a claim in Redis.
 enum ClaimAnswer {
     Owned,
     OwnedByOther,
-    /// each replica for itself
+    /// the memory of this replica decides
     UseMemory,
-    /// nobody knows, and that is no reason to refuse
+    /// unknown, and configured to be allowed
     Unchecked,
 }
 
-/// The refusal, counted. It has no trace of the owner.
+/// Counts and returns the rejection, which does not reveal the owner.
 fn reject_claim(route: &RouteMatch, identity: &Identity) -> Rejection {
     route.metrics.inc_auth(identity.method, AuthReason::Thread);
     Rejection::from(RejectionKind::ThreadNotOwned).with_policy(&"threads".into())
 }
 
-// Ids of threads may be 64 KiB long, and names of callers are nobody's business in Redis: both are kept as digests.
+// Thread ids may be 64 KiB long, and caller names must not appear in Redis: both are stored as digests.
 
 fn thread_digest(route: &str, thread_id: &str) -> Sha256Digest {
     digest::sha256_parts(&[Some(route), Some(thread_id)])
 }
 
-/// A subject of a tenant, by whoever vouches for it: two issuers may both know an `admin`.
+/// Hashes source, tenant and subject: two issuers may both have an `admin`.
 fn owner_digest(identity: &Identity) -> Sha256Digest {
     digest::sha256_parts(&[Some(&identity.source), identity.tenant.as_deref(), Some(&identity.subject)])
 }
 
-/// The threads of a route that this replica knows, in the order of their last use.
+/// The threads of a route that this replica remembers, in the order of their last use.
 #[derive(Debug)]
 struct ThreadOwners(Mutex<LruCache<Sha256Digest, OwnerEntry>>);
 
@@ -186,18 +182,17 @@ struct OwnerEntry {
 
 impl Default for ThreadOwners {
     fn default() -> Self {
-        // Not `new`, which makes room for all of them at once.
+        // Not `new`, which allocates the full capacity at once.
         ThreadOwners(Mutex::new(LruCache::unbounded()))
     }
 }
 
 impl ThreadOwners {
-    /// Whose a thread is, if it is anybody's.
     fn owner(&self, thread: &Sha256Digest) -> Option<Sha256Digest> {
         current_owner(&self.lock(), thread)
     }
 
-    /// Takes a thread unless it is another one's. `false` if so.
+    /// Claims a thread; returns false if it belongs to another caller.
     fn claim(&self, thread: Sha256Digest, owner: Sha256Digest) -> bool {
         let mut claims = self.lock();
         let mine = current_owner(&claims, &thread).is_none_or(|own| own == owner);
@@ -207,7 +202,7 @@ impl ThreadOwners {
         mine
     }
 
-    /// Remembers an owner, whoever it was before.
+    /// Replaces the remembered owner.
     fn set_owner(&self, thread: Sha256Digest, owner: Sha256Digest) {
         insert_claim(&mut self.lock(), thread, owner);
     }
@@ -223,7 +218,7 @@ fn current_owner(claims: &LruCache<Sha256Digest, OwnerEntry>, thread: &Sha256Dig
 
 fn insert_claim(claims: &mut LruCache<Sha256Digest, OwnerEntry>, thread: Sha256Digest, owner: Sha256Digest) {
     claims.put(thread, OwnerEntry { owner, last_used: Instant::now() });
-    // What is over the number goes, and what is too old: both lie at the same end.
+    // Excess and expired entries are both at the least recently used end.
     while claims
         .peek_lru()
         .is_some_and(|(_, oldest)| claims.len() > MAX_THREADS || oldest.last_used.elapsed() >= OWNERSHIP_TTL)

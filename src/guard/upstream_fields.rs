@@ -1,7 +1,7 @@
-//! What the agent hears about its caller: fields that are passed on, that say who calls, and that are the gateway's own.
+//! Header fields for the agent: forwarded ones, the caller's identity, and configured ones.
 //!
-//! A request to an agent is built from nothing, so whatever is not added here does not get there: no cookie, no credential,
-//! no field that looks like one of ours.
+//! A request to an agent starts without fields, so a field that is not added here never reaches the agent: no cookie, no
+//! credential, no forged `x-diglot-*` field.
 
 use super::client_addr::ClientAddrResolver;
 use super::identity::{CallerContext, Identity};
@@ -19,15 +19,15 @@ use http::{HeaderMap, HeaderValue, Version};
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// What requests to agents are given from the configuration.
+/// The configured part of the fields.
 #[derive(Debug)]
 pub(crate) struct UpstreamFields {
-    /// the field of each source of API keys, by its name
+    /// each list of API keys with its field
     api_key_fields: Vec<(String, HeaderName)>,
     secret_files: Vec<SecretFile>,
 }
 
-/// The value of a field that stands in a file.
+/// A field value that is read from a file.
 #[derive(Debug)]
 struct SecretFile {
     path: PathBuf,
@@ -36,10 +36,10 @@ struct SecretFile {
 }
 
 impl UpstreamFields {
-    /// As configured.
+    /// Reads the configured files.
     ///
     /// # Errors
-    /// The first file that cannot be used, and why.
+    /// Names the first file that cannot be used.
     pub(crate) fn new(config: &Config) -> Result<Self, String> {
         let keys = config.auth.api_keys.iter().map(|source| (source.name.clone(), source.header.clone()));
         let mut files: Vec<SecretFile> = Vec::new();
@@ -55,13 +55,13 @@ impl UpstreamFields {
         Ok(UpstreamFields { api_key_fields: keys.collect(), secret_files: files })
     }
 
-    /// Reads files again when they change: never returns, unless there are none.
+    /// Watches the files: never returns unless there are none.
     pub(crate) async fn watch_files(&self) {
         futures_util::future::join_all(self.secret_files.iter().map(|file| file.value.watch(report_watched_files)))
             .await;
     }
 
-    /// The fields that a caller of the route puts its API key in.
+    /// Returns the fields in which callers of the route send API keys.
     pub(super) fn credential_fields<'f>(&'f self, access: &'f AccessConfig) -> impl Iterator<Item = &'f HeaderName> {
         self.api_key_fields.iter().filter(|(name, _)| access.methods.contains(name)).map(|(_, field)| field)
     }
@@ -77,7 +77,7 @@ impl UpstreamFields {
     }
 }
 
-/// The value that the content of a file makes.
+/// Builds the field value from the content of a file.
 fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
     let content = content.trim_ascii_end();
     if content.is_empty() {
@@ -90,7 +90,7 @@ fn parse_secret(prefix: &str, content: &[u8]) -> Result<HeaderValue, String> {
 }
 
 impl UpstreamFields {
-    /// The fields that the agent of a run gets beside those that every request has.
+    /// Returns the fields that the agent gets in addition to those of every request.
     #[must_use]
     pub(super) fn for_request(&self, head: &Parts, matched: &RouteMatch, addresses: &ClientAddrResolver) -> HeaderMap {
         let (access, mut fields) = (&matched.access, HeaderMap::new());
@@ -107,7 +107,7 @@ impl UpstreamFields {
         if let Some(identity) = CallerContext::identity_from(head) {
             add_identity(identity, &mut fields);
         }
-        // Last: the operator's own word stands.
+        // Last, so that configured fields win.
         for UpstreamHeaderConfig { name, value } in &access.upstream_headers {
             if let Some(value) = self.configured_value(value) {
                 fields.insert(name, value);
@@ -116,14 +116,14 @@ impl UpstreamFields {
         fields
     }
 
-    /// Whether a field of a request may carry the credential of a caller of the route.
+    /// Returns true if a field of a request may carry the credential of a caller of the route.
     #[must_use]
     pub(crate) fn carries_credentials(&self, name: &HeaderName, access: &AccessConfig) -> bool {
         *name == header::AUTHORIZATION || self.credential_fields(access).any(|own| own == name)
     }
 }
 
-/// Says where the request came from and by way of whom.
+/// Adds `X-Forwarded-*` and `Via`.
 fn add_forwarded(head: &Parts, addresses: &ClientAddrResolver, fields: &mut HeaderMap) {
     let mut set = |name: HeaderName, value: &str| {
         if let Ok(value) = HeaderValue::from_str(value) {
@@ -163,7 +163,7 @@ fn copy_field(name: &HeaderName, head: &Parts, fields: &mut HeaderMap) {
     }
 }
 
-/// Whether a field is for this connection alone.
+/// Returns true if `Connection` names the field, which makes it hop-by-hop.
 #[must_use]
 pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
     let lines = headers.get_all(header::CONNECTION).iter();
@@ -171,7 +171,7 @@ pub(crate) fn is_nominated(headers: &HeaderMap, name: &HeaderName) -> bool {
     options.any(|option| option.trim().eq_ignore_ascii_case(name.as_str()))
 }
 
-/// Says who calls.
+/// Adds the caller's identity.
 fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
     let scopes: Vec<_> = identity.scopes.iter().map(|scope| percent_encode(scope)).collect();
     let said = [
@@ -188,8 +188,8 @@ fn add_identity(identity: &Identity, fields: &mut HeaderMap) {
     }
 }
 
-/// Text as visible ASCII: every other byte of its UTF-8, and `%` itself, is percent-encoded, so that decoding gives back
-/// exactly the text, and nothing that somebody has put into a name looks like two values or two lines.
+/// Percent-encodes all bytes but visible ASCII, and `%` itself, so that decoding returns exactly the text, and no name can
+/// look like two values or two lines.
 fn percent_encode(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -1,23 +1,23 @@
-//! Work that goes on beside requests for as long as something is in use: fetching keys, looking at files, resolving names.
+//! Tasks that run alongside requests while their owner is in use: fetching keys, polling files, resolving names.
 
 use futures_util::future::BoxFuture;
 use std::sync::Arc;
 
-/// Such work, and what it is for. Two of the same thing are the same work.
+/// A task and its owner. Two tasks of the same owner are the same task.
 pub struct BackgroundTask {
-    /// tells things apart while they live
+    /// the owner's address, unique while the task holds the owner
     pub(crate) owner_id: usize,
     /// never ends by itself
     pub future: BoxFuture<'static, ()>,
 }
 
 impl BackgroundTask {
-    /// What `work` makes of `of`.
+    /// Creates the task that `work` does for `owner`.
     pub(crate) fn new<T, F>(owner: &Arc<T>, work: impl FnOnce(Arc<T>) -> F) -> BackgroundTask
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        // The future holds the thing, so its address is not another one's while the work goes on.
+        // The future holds the owner, so no other owner has its address while the task runs.
         BackgroundTask { owner_id: Arc::as_ptr(owner).addr(), future: Box::pin(work(Arc::clone(owner))) }
     }
 }

@@ -1,17 +1,15 @@
-//! SHA-256: how the guard knows again what it does not keep.
+//! SHA-256 digests, to recognise values that are not stored.
 
 use aws_lc_rs::digest::{Context, SHA256, digest};
 
-/// A digest.
 pub(crate) type Sha256Digest = [u8; 32];
 
-/// Of one content.
 #[must_use]
 pub(crate) fn sha256(content: &[u8]) -> Sha256Digest {
     to_array(&digest(&SHA256, content))
 }
 
-/// Of parts with their lengths, so that no two lists of them read alike.
+/// Hashes parts with their lengths, so that different lists have different digests.
 #[must_use]
 pub(crate) fn sha256_parts(parts: &[Option<&str>]) -> Sha256Digest {
     let mut context = Context::new(&SHA256);

@@ -5,11 +5,13 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 /// The other end of a request's connection; among the extensions of every request.
 #[derive(Clone, Copy, Debug)]
 pub struct PeerInfo {
+    /// the address of the peer
     pub addr: PeerAddr,
     /// true if the connection uses TLS
     pub tls: bool,
 }
 
+/// The address of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PeerAddr {
     /// as the network shows it, or a trusted proxy's PROXY protocol header

@@ -1,7 +1,7 @@
-//! The PROXY protocol, by which a proxy of the transport layer says whose connection it passes on. Versions 1 and 2 of the
-//! specification (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
+//! The PROXY protocol, by which a transport-layer proxy sends the client's address: versions 1 and 2 of the specification
+//! (<https://www.haproxy.org/download/3.0/doc/proxy-protocol.txt>).
 //!
-//! It is read byte for byte as far as it goes and no further: what stands behind it is TLS or HTTP.
+//! Exactly the header is read: the bytes after it are TLS or HTTP.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -13,26 +13,25 @@ const SIGNATURE: &[u8; 12] = b"\r\n\r\n\0\r\nQUIT\n";
 /// "A 108-byte buffer is always enough to store all the line and a trailing zero" (§2.1).
 const V1_LINE_LIMIT: usize = 107;
 
-/// The longest header of version 2 that is read, with the vectors behind the addresses. A sender is to keep it within
-/// the smallest segment of TCP, so that it comes as a whole (§2).
+/// The longest header of version 2 that is read, including the vectors after the addresses. A sender keeps it within the
+/// smallest TCP segment, so that it arrives as a whole (§2).
 const V2_HEADER_LIMIT: usize = 536;
 
 /// Bytes of version 2 up to the addresses.
 const V2_FIXED_LENGTH: usize = 16;
 
-/// Whose connection it is.
+/// The client that a proxy names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ProxySource {
-    /// the sender's own, such as a health check, or one of which it says nothing
+    /// the proxy itself, such as its health check, or a client whose address it does not send
     Unspecified,
-    /// one from this address
     Address(SocketAddr),
 }
 
 /// Reads the header at the beginning of `stream`.
 ///
 /// # Errors
-/// `InvalidData` where there is none, or a broken one; `UnexpectedEof` where the stream ends in it; those of the stream.
+/// `InvalidData` for a missing or malformed header, `UnexpectedEof` if the stream ends inside it, or the stream's error.
 pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
     // The shortest line of version 1 is shorter than what version 2 begins with, but longer than its signature.
     let mut start = [0; SIGNATURE.len()];
@@ -60,7 +59,7 @@ pub(crate) async fn read_header<S: AsyncRead + Unpin>(stream: &mut S) -> io::Res
         .ok_or_else(|| invalid_data("broken header of the PROXY protocol"))
 }
 
-/// Version 2, behind the signature: what is said of the connection, and the addresses with what follows them.
+/// Parses version 2 after its signature; `rest` begins with the addresses.
 fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySource> {
     match version_and_command {
         // "the receiver must [...] use the real connection endpoints and discard the protocol block including the family
@@ -71,7 +70,7 @@ fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySou
     }
     let port = |at: usize| Some(u16::from_be_bytes(rest.get(at..at + 2)?.try_into().ok()?));
     match family {
-        // AF_UNSPEC, and AF_UNIX: nothing that we count by
+        // AF_UNSPEC and AF_UNIX: no address that limits could use
         0x00 | 0x31 | 0x32 => Some(ProxySource::Unspecified),
         // AF_INET: source, destination, their ports
         0x11 | 0x12 => {
@@ -89,10 +88,10 @@ fn parse_v2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<ProxySou
     }
 }
 
-/// Version 1, behind its first word.
+/// Reads version 1 after its first word.
 async fn read_v1<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource> {
     let mut line = Vec::with_capacity(V1_LINE_LIMIT);
-    // One byte at a time, since nothing behind the line may be taken. It is short, and there is one for a connection.
+    // One byte at a time, since no byte after the line may be read. It is short, and each connection has one.
     while !line.ends_with(b"\r\n") {
         if "PROXY ".len() + line.len() == V1_LINE_LIMIT {
             return Err(invalid_data("the header of the PROXY protocol is too long"));
@@ -103,7 +102,7 @@ async fn read_v1<S: AsyncRead + Unpin>(stream: &mut S) -> io::Result<ProxySource
     line.and_then(parse_v1).ok_or_else(|| invalid_data("broken header of the PROXY protocol"))
 }
 
-/// `TCP4 source destination port port`, with single blanks between.
+/// Parses `TCP4 source destination port port`, separated by single blanks.
 fn parse_v1(line: &str) -> Option<ProxySource> {
     let mut words = line.split(' ');
     let family = words.next()?;

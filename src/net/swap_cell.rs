@@ -1,9 +1,9 @@
-//! What is in use now, and may be replaced in a moment.
+//! A shared value that can be replaced at any time.
 
 use arc_swap::ArcSwap;
 use std::sync::Arc;
 
-/// One value that many look at and one replaces. Whoever has got it keeps what it got.
+/// A value with many readers and one writer. A reader keeps the value that it loaded.
 #[derive(Debug)]
 pub(crate) struct SwapCell<T>(Arc<ArcSwap<T>>);
 
@@ -14,17 +14,14 @@ impl<T> Clone for SwapCell<T> {
 }
 
 impl<T> SwapCell<T> {
-    /// Begins with `value`.
     pub(crate) fn new(value: Arc<T>) -> Self {
         SwapCell(Arc::new(ArcSwap::new(value)))
     }
 
-    /// What is in use now.
     pub(crate) fn load(&self) -> Arc<T> {
         self.0.load_full()
     }
 
-    /// Uses `value` from now on.
     pub(crate) fn store(&self, value: Arc<T>) {
         self.0.store(value);
     }

@@ -1,4 +1,4 @@
-//! API keys: who calls, by a secret that is known here as its digest alone.
+//! API keys, of which the gateway stores only the digests.
 
 use crate::config::access::{ApiKeyConfig, ApiKeyListConfig};
 use crate::config::{ConfigProblem, load};
@@ -15,10 +15,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest key that is looked at, in bytes. Those of `diglot token` have 47.
+/// The longest accepted key, in bytes. Keys of `diglot token` have 47.
 const MAX_KEY_BYTES: usize = 512;
 
-/// Every source of API keys.
+/// All configured lists of API keys.
 #[derive(Debug)]
 pub(crate) struct ApiKeys {
     sources: Vec<ApiKeySource>,
@@ -31,20 +31,19 @@ struct ApiKeySource {
     keys: ApiKeyList,
 }
 
-/// The keys of a source.
 #[derive(Debug)]
 enum ApiKeyList {
-    /// in the configuration alone
+    /// only from the configuration
     Fixed(ApiKeyIndex),
-    /// in a file, and in the configuration too
+    /// from a file, together with those of the configuration
     Watched(Watched<ApiKeyIndex>),
 }
 
 impl ApiKeys {
-    /// The keys of `sources`. Files are read now.
+    /// Reads the files now.
     ///
     /// # Errors
-    /// What is wrong with a file.
+    /// Names a file that cannot be used.
     pub(crate) fn new(sources: &[ApiKeyListConfig]) -> Result<ApiKeys, String> {
         let source = |written: &ApiKeyListConfig| {
             let name: Arc<str> = written.name.as_str().into();
@@ -62,18 +61,15 @@ impl ApiKeys {
         Ok(ApiKeys { sources: sources.iter().map(source).collect::<Result<_, String>>()? })
     }
 
-    /// The field that keys of a source come in.
+    /// Returns the field for keys of a list.
     #[must_use]
     pub(crate) fn header(&self, source: &str) -> Option<&HeaderName> {
         Some(&self.source(source)?.header)
     }
 
-    /// Whom a key stands for, by one source.
-    ///
-    /// # Errors
-    /// Why it is not believed.
+    /// Looks a key up in one list.
     pub(crate) fn check(&self, source: &str, presented: &[u8], now: SystemTime) -> Result<Identity, AuthReason> {
-        // Nobody hashes a megabyte for a stranger.
+        // Bounds the work for unauthenticated clients.
         if presented.len() > MAX_KEY_BYTES {
             return Err(AuthReason::TooLarge);
         }
@@ -90,7 +86,7 @@ impl ApiKeys {
         Ok(identity)
     }
 
-    /// Reads files again when they change: never returns.
+    /// Watches the files: never returns.
     pub(crate) async fn watch_files(&self) {
         join_all(self.sources.iter().map(|source| async {
             if let ApiKeyList::Watched(file) = &source.keys {
@@ -98,7 +94,7 @@ impl ApiKeys {
             }
         }))
         .await;
-        // Without a file there is nothing to do, for ever.
+        // Background tasks never return.
         std::future::pending::<()>().await;
     }
 
@@ -107,7 +103,7 @@ impl ApiKeys {
     }
 }
 
-/// Keys in the order of their digests, so that one of thousands is found in a few steps.
+/// Keys sorted by their digests, for binary search.
 #[derive(Debug)]
 struct ApiKeyIndex(Vec<IndexedKey>);
 
@@ -117,10 +113,10 @@ struct IndexedKey {
     identity: Identity,
 }
 
-/// SHA-256 of a key. Whoever knows it cannot call, but may try keys against it in private.
+/// SHA-256 of a key. It does not authenticate, but allows offline guessing, so it is not shown.
 struct KeyDigest(digest::Sha256Digest);
 
-/// What a digest is looked up by: too little to learn a key from, enough to leave hardly more than one.
+/// The part of a digest that is searched: too short to reveal a key, long enough to be almost unique.
 type DigestPrefix = [u8; 4];
 
 impl KeyDigest {
@@ -146,7 +142,7 @@ impl ApiKeyIndex {
             |key: &ApiKeyConfig| IndexedKey { digest: KeyDigest(key.sha256), identity: to_identity(source, key) };
         let mut known: Vec<IndexedKey> = keys.iter().map(known).collect();
         known.sort_unstable_by_key(|known| known.digest.0);
-        // One key with two identities would be whichever came first.
+        // A key must have one identity.
         if let Some(same) = known.chunk_by(|one, other| one.digest.0 == other.digest.0).find(|same| same.len() > 1) {
             let ids: Vec<_> = same.iter().filter_map(|known| known.identity.key_id.as_deref()).collect();
             return Err(format!("one key has several ids: `{}`", ids.join("`, `")));
@@ -157,7 +153,7 @@ impl ApiKeyIndex {
     fn find(&self, presented: &[u8]) -> Option<&Identity> {
         let digested = KeyDigest(digest::sha256(presented));
         let prefix = digested.prefix();
-        // How long this takes tells at most how a digest begins, and nobody can choose the digest of a guess. The rest is
+        // The timing reveals at most the prefix of a digest, and a client cannot choose the digest of its guess. The rest is
         // compared in constant time.
         let first = self.0.partition_point(|known| known.digest.prefix() < prefix);
         let alike = self.0[first..].iter().take_while(|known| known.digest.prefix() == prefix);
@@ -180,7 +176,7 @@ fn to_identity(source: &Arc<str>, key: &ApiKeyConfig) -> Identity {
     }
 }
 
-/// The keys that stand in a file. The error names the places and quotes no line: keys and digests stand there.
+/// Parses a file of keys. The error names positions and quotes no line, since lines contain keys and digests.
 fn parse_key_file(path: &Path, content: &[u8]) -> Result<Vec<ApiKeyConfig>, String> {
     load::load_key_file(path, content).map_err(|problems| {
         let place = |problem: &ConfigProblem| {

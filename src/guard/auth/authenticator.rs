@@ -18,35 +18,32 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// Checks credentials.
 #[derive(Debug)]
 pub(crate) struct Authenticator {
     issuers: Vec<Arc<TokenIssuer>>,
-    /// where an issuer stands in `issuers`, by what its tokens call it
+    /// index in `issuers` by the `iss` of tokens
     by_issuer: HashMap<String, usize>,
     pub(super) api_keys: Arc<ApiKeys>,
     pub(super) resource: Option<ProtectedResource>,
-    /// routes that want to know who calls, and whom they believe
+    /// routes that require authentication, with the names of their issuers and key lists
     routes: Vec<(String, Vec<String>)>,
 }
 
-/// One line of a report on readiness.
+/// A line of the readiness report.
 #[derive(Debug)]
 pub(crate) struct ReadinessCheck {
-    /// whether it is as it should be
     pub(crate) good: bool,
-    /// what it is about, and what is wrong with it
     pub(crate) text: String,
 }
 
-/// Why a request is refused, and how its caller tried to show who it is.
+/// The method that a caller tried, and the reason for the refusal.
 type AuthFailure = (AuthMethod, AuthReason);
 
 impl Authenticator {
-    /// As configured. Files are read now; nothing is fetched. Issuers that were configured like that before keep their keys.
+    /// Reads files now and fetches nothing. Issuers from `before` whose settings did not change keep their keys.
     ///
     /// # Errors
-    /// What of a file cannot be read or used.
+    /// Names a file that cannot be read or used.
     pub(crate) fn new(config: &Config, metrics: &Arc<Metrics>, before: Option<&Authenticator>) -> Result<Self, String> {
         let auth = &config.auth;
         let fetcher = DocumentFetcher::new();
@@ -69,7 +66,7 @@ impl Authenticator {
         })
     }
 
-    /// What keeps keys fresh.
+    /// Returns the tasks that keep keys up to date.
     pub(crate) fn background_tasks(&self) -> Vec<BackgroundTask> {
         let issuers = self
             .issuers
@@ -78,13 +75,13 @@ impl Authenticator {
         issuers.chain([BackgroundTask::new(&self.api_keys, |keys| async move { keys.watch_files().await })]).collect()
     }
 
-    /// What stands at a path of protected resource metadata (RFC 9728), if one is.
+    /// Returns the protected resource metadata (RFC 9728) at a path.
     #[must_use]
     pub(crate) fn resource_metadata(&self, path: &str) -> Option<&str> {
         self.resource.as_ref()?.document(path)
     }
 
-    /// Whether every route can tell who calls, and a line for each issuer. Keys that are old are keys.
+    /// Returns a line for each issuer. Old keys count as keys.
     #[must_use]
     pub(crate) fn readiness_checks(&self) -> Vec<ReadinessCheck> {
         let issuer = |issuer: &Arc<TokenIssuer>| {
@@ -99,7 +96,7 @@ impl Authenticator {
         self.issuers.iter().map(issuer).collect()
     }
 
-    /// Routes that nobody could call now, since no key of theirs is there.
+    /// Returns the routes that have no usable key now, and refuse all callers.
     #[must_use]
     pub(crate) fn routes_without_keys(&self) -> Vec<&str> {
         let usable = |name: &String| {
@@ -110,12 +107,12 @@ impl Authenticator {
         routes.map(|(route, _)| route.as_str()).collect()
     }
 
-    /// The issuers that a route believes.
+    /// Returns the issuers that a route accepts.
     pub(super) fn issuers_for<'a>(&'a self, matched: &'a RouteMatch) -> impl Iterator<Item = &'a Arc<TokenIssuer>> {
         self.issuers.iter().filter(|issuer| matched.access.methods.iter().any(|name| **name == *issuer.name))
     }
 
-    /// Who calls a route that wants to know it.
+    /// Authenticates the caller of a route.
     pub(super) async fn authenticate(
         &self,
         matched: &RouteMatch,
@@ -133,7 +130,7 @@ impl Authenticator {
                 self.authenticate_token(matched, token, now).await.map_err(|reason| (AuthMethod::Jwt, reason))
             }
             Credential::Bearer(key) if keys => self.authenticate_key(matched, &header::AUTHORIZATION, key, now),
-            // The route takes neither tokens nor keys there.
+            // The route accepts neither tokens nor keys in this field.
             Credential::Bearer(_) => Err((AuthMethod::None, AuthReason::Malformed)),
         }
     }
@@ -150,7 +147,7 @@ impl Authenticator {
         issuer.filter(believed).ok_or(AuthReason::Issuer)?.verify(token, now).await
     }
 
-    /// Whom an API key stands for, by the lists of the route that take it in this field.
+    /// Looks an API key up in the route's lists that accept it in this field.
     fn authenticate_key(
         &self,
         matched: &RouteMatch,
@@ -162,7 +159,7 @@ impl Authenticator {
         for name in matched.access.methods.iter().filter(|name| self.api_keys.header(name) == Some(field)) {
             match self.api_keys.check(name, key, now) {
                 Ok(identity) => return Ok(identity),
-                // That one list does not know a key says nothing; that another does, and why it is refused, does.
+                // A list that has the key gives the better reason.
                 Err(AuthReason::UnknownApiKey) => {}
                 Err(telling) => reason = telling,
             }

@@ -1,4 +1,4 @@
-//! How a caller hears that it is not believed, and where it learns whom the gateway would believe.
+//! The responses to refused credentials: 401 with challenges.
 
 use super::authenticator::Authenticator;
 use crate::error::{Rejection, RejectionKind};
@@ -7,7 +7,7 @@ use crate::telemetry::label::{AuthMethod, AuthReason};
 use http::{HeaderName, HeaderValue, header};
 
 impl Authenticator {
-    /// What a caller who is not believed is answered. Nothing of what it sent is repeated, here or in the log.
+    /// Returns the rejection of a credential. It repeats nothing of what the caller sent.
     pub(crate) fn rejection_for(&self, matched: &RouteMatch, method: AuthMethod, reason: AuthReason) -> Rejection {
         if reason == AuthReason::KeysUnavailable {
             let mut rejection = Rejection::from(RejectionKind::KeysUnavailable).with_cause(reason.label());
@@ -24,7 +24,7 @@ impl Authenticator {
             AuthReason::Missing => Some(self.missing_detail(matched).into()),
             reason => error_description(reason).map(Into::into),
         };
-        // Each is made of what may stand in a field.
+        // Their characters are all legal in a field value.
         let challenges = self
             .challenges(matched, oauth_error(method, reason), reason)
             .filter_map(|value| HeaderValue::try_from(value).ok());
@@ -46,7 +46,7 @@ impl Authenticator {
                 challenge.push_str(&format!(r#", error="{error}", error_description="{more}""#));
             }
             let metadata = self.resource.as_ref().and_then(|resource| resource.metadata_url(&matched.path));
-            // A path that cannot stand between quotation marks is left out: the challenge matters more.
+            // A path that cannot be quoted is left out; the challenge matters more.
             let plain = |text: &String| text.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"\\".contains(&byte));
             if let Some(metadata) = metadata.filter(plain) {
                 challenge.push_str(&format!(r#", resource_metadata="{metadata}""#));
@@ -57,7 +57,7 @@ impl Authenticator {
         bearer.into_iter().chain(keys.map(|field| format!(r#"ApiKey realm="diglot", header="{field}""#)))
     }
 
-    /// What a caller who sent nothing could send.
+    /// Lists the credentials that the route accepts.
     fn missing_detail(&self, matched: &RouteMatch) -> String {
         let bearer = self.accepts_bearer(matched).then(|| "`Authorization: Bearer <token>`".to_owned());
         let keys = self.key_fields(matched).into_iter().filter(|field| **field != header::AUTHORIZATION);
@@ -69,7 +69,7 @@ impl Authenticator {
         self.issuers_for(matched).next().is_some() || self.key_fields(matched).contains(&&header::AUTHORIZATION)
     }
 
-    /// The fields that API keys of a route come in, each once.
+    /// Returns the distinct fields in which the route accepts API keys.
     pub(super) fn key_fields(&self, matched: &RouteMatch) -> Vec<&HeaderName> {
         let mut fields: Vec<&HeaderName> = Vec::new();
         for field in matched.access.methods.iter().filter_map(|name| self.api_keys.header(name)) {
@@ -86,22 +86,22 @@ impl Authenticator {
     }
 }
 
-/// What RFC 6750, section 3.1 calls it: `invalid_request` is a request that "uses more than one method for including an
+/// Returns the error code of RFC 6750, section 3.1: `invalid_request` is a request that "uses more than one method for including an
 /// access token, or is otherwise malformed", `invalid_token` a token that is "expired, revoked, malformed, or invalid for
-/// other reasons". The section would answer the former with 400. Here it is 401 as well: whoever sends two credentials, or
-/// one that is no bearer token, has not said who it is, and the challenge of a 401 says how to.
+/// other reasons". The section answers the former with 400. Here it is 401 as well: a caller with two credentials, or
+/// one that is not a bearer token, is not authenticated, and the challenge of a 401 shows how to be.
 fn oauth_error(method: AuthMethod, reason: AuthReason) -> Option<&'static str> {
     match (method, reason) {
         // "If the request lacks any authentication information, the resource server SHOULD NOT include an error code".
         (_, AuthReason::Missing) => None,
-        // Nothing was there yet that could be taken for a token or an API key.
+        // The request had nothing that could be a token or an API key.
         (AuthMethod::None, AuthReason::Ambiguous | AuthReason::Malformed) => Some("invalid_request"),
         _ => Some("invalid_token"),
     }
 }
 
-/// What is wrong with a credential, for `detail` and for `error_description` (RFC 6750, section 3: no quotation marks and
-/// no backslash). It says which rule, never what was sent.
+/// Describes the broken rule for `detail` and `error_description` (RFC 6750, section 3: no quotation marks, no backslash).
+/// Never quotes the credential.
 fn error_description(reason: AuthReason) -> Option<&'static str> {
     Some(match reason {
         AuthReason::Ambiguous => "The request carries more than one credential; send one.",

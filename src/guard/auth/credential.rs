@@ -1,13 +1,11 @@
-//! Where a request carries its credential: in one place, once.
+//! Finds the credential of a request, which must be in one place, once.
 
 use crate::telemetry::label::AuthReason;
 use http::request::Parts;
 use http::{HeaderName, header};
 
-/// What a request carries.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Credential<'r> {
-    /// nothing
     None,
     /// `Authorization: Bearer …`
     Bearer(&'r [u8]),
@@ -16,10 +14,10 @@ pub(super) enum Credential<'r> {
 }
 
 impl<'r> Credential<'r> {
-    /// The credential of a request, where API keys may come in `fields`.
+    /// Returns the credential of a request; API keys may be in `fields`.
     ///
     /// # Errors
-    /// When there is more than one, or one that cannot be read.
+    /// There is more than one credential, or it is malformed.
     pub(crate) fn from_head(head: &'r Parts, fields: &[&'r HeaderName]) -> Result<Credential<'r>, AuthReason> {
         let (mut found, mut seen) = (Credential::None, 0);
         for (index, field) in fields.iter().enumerate().filter(|(_, field)| ***field != header::AUTHORIZATION) {

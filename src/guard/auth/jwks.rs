@@ -1,13 +1,13 @@
-//! The keys of issuers: where they are, and how they stay fresh.
+//! Loads the keys of issuers and keeps them up to date.
 //!
 //! ```text
 //!              ┌────────── wait: max-age, 5 min … 24 h; after a failure 1, 2, 4 … 60 s ◀───────┐
 //!              ▼                                                                              │
 //!   asleep ────┴── a request names an unknown key (once per 30 s) ──▶ fetching ──▶ keys, or those from before
 //! ```
-//! A key without a name is as good as unknown when no key fits the signature: it may have been replaced.
+//! If a token names no key and no key fits its signature, this counts as an unknown key: keys may have been replaced.
 //!
-//! One task fetches, so there is never more than one fetch of an issuer at once, however many requests wait for it.
+//! A single task fetches the keys of an issuer, however many requests wait for them.
 
 use super::document::{DocumentFetcher, DocumentUrl};
 use super::jwt::UnverifiedToken;
@@ -28,26 +28,22 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until, timeout};
 
-/// How long keys are used before they are fetched again, whatever the issuer says. The shorter one is taken where it says
-/// nothing: what an issuer revokes should not be good for long.
+/// Bounds on the time between fetches. The lower one applies if the issuer sends no `max-age`, so that revoked keys are
+/// dropped soon.
 const FRESHNESS: std::ops::RangeInclusive<Duration> = Duration::from_secs(5 * 60)..=Duration::from_secs(24 * 60 * 60);
 
-/// How often an unknown key makes the keys be fetched before their time.
+/// Shortest time between fetches that unknown keys cause.
 const REFETCH_INTERVAL: Duration = Duration::from_secs(30);
 
-/// The first and the longest pause between attempts that fail.
 const FIRST_RETRY_DELAY: Duration = Duration::from_secs(1);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(60);
 
-/// How long a request waits for keys that are being fetched.
+/// Time that a request waits for a fetch.
 const FETCH_WAIT: Duration = Duration::from_millis(1200);
 
-/// One issuer, with its keys.
 #[derive(Debug)]
 pub(super) struct TokenIssuer {
-    /// its name in the configuration
     pub(crate) name: Arc<str>,
-    /// what it is configured to be
     pub(crate) settings: Settings,
     source: IssuerKeySource,
 }
@@ -59,7 +55,7 @@ enum IssuerKeySource {
     Remote(Box<RemoteJwks>),
 }
 
-/// Keys that are fetched.
+/// Keys that are fetched over HTTP.
 #[derive(Debug)]
 struct RemoteJwks {
     name: Arc<str>,
@@ -67,27 +63,26 @@ struct RemoteJwks {
     fetcher: DocumentFetcher,
     keys: ArcSwapOption<KeySet>,
     state: watch::Sender<FetchState>,
-    /// ends the wait for the next fetch
+    /// starts the next fetch early
     wake: Notify,
     metrics: IssuerMetrics,
 }
 
-/// How far the fetching is.
 #[derive(Clone, Debug)]
 struct FetchState {
     fetching: bool,
-    /// fetches that ended
+    /// number of finished fetches
     completed: u64,
-    /// from when on an unknown key is a reason to fetch again
+    /// earliest time at which an unknown key causes a fetch
     refetch_after: Instant,
-    /// when the next one begins by itself
+    /// time of the next regular fetch
     next_fetch: Instant,
-    /// why the last one failed
+    /// cause of the last failure
     failure: Option<String>,
 }
 
 impl FetchState {
-    /// Asks for a fetch, since somebody named a key that is not known; whether one is to begin.
+    /// Requests a fetch for an unknown key; returns true if one has to start.
     fn request_fetch(&mut self, now: Instant) -> bool {
         let due = !self.fetching && now >= self.refetch_after;
         if due {
@@ -97,17 +92,16 @@ impl FetchState {
     }
 }
 
-/// For how long keys are used that may be kept for `max_age`.
+/// Returns the time until the next fetch of keys with this `max-age`.
 fn fresh_for(max_age: Option<Duration>) -> Duration {
     max_age.unwrap_or(*FRESHNESS.start()).clamp(*FRESHNESS.start(), *FRESHNESS.end())
 }
 
-/// How long to wait after so many failures in a row: at least one.
+/// Returns the delay after this many consecutive failures, at least one.
 fn retry_delay(failures: u32) -> Duration {
     FIRST_RETRY_DELAY.saturating_mul(1 << (failures - 1).min(6)).min(MAX_RETRY_DELAY)
 }
 
-/// What can be said about the keys of an issuer.
 #[derive(Debug)]
 pub(super) struct IssuerHealth {
     pub(crate) keys: usize,
@@ -115,10 +109,10 @@ pub(super) struct IssuerHealth {
 }
 
 impl TokenIssuer {
-    /// As configured. Files are read now; nothing is fetched.
+    /// Reads files now and fetches nothing.
     ///
     /// # Errors
-    /// What of a file or a URL cannot be used.
+    /// Names a file or URL that cannot be used.
     pub(crate) fn new(
         settings: &Settings,
         fetcher: &DocumentFetcher,
@@ -131,7 +125,7 @@ impl TokenIssuer {
                 .map_err(|why| startup_error(&name, "jwks_file", &why, JWKS_HINT))?,
             IssuerKeysConfig::PemFile(path) => watch_key_file(path, settings, metrics, KeySet::from_pem)
                 .map_err(|why| startup_error(&name, "public_key_file", &why, PEM_HINT))?,
-            // White space at its end is not part of it: editors and `echo` write a line end.
+            // Trailing white space is ignored: editors and `echo` write a line end.
             IssuerKeysConfig::SecretFile(path) => {
                 let read = |content: &[u8], all: &[_]| KeySet::from_secret(content.trim_ascii_end(), all);
                 let hint = "put a longer secret there, such as one of `openssl rand -base64 48`";
@@ -160,10 +154,7 @@ impl TokenIssuer {
         }
     }
 
-    /// Whom a token of this issuer is of.
-    ///
-    /// # Errors
-    /// Why it is not believed.
+    /// Verifies a token of this issuer; returns the caller.
     pub(crate) async fn verify(&self, token: UnverifiedToken<'_>, now: SystemTime) -> Result<Identity, AuthReason> {
         token.check_header(&self.settings)?;
         match (&self.source, self.check_signature(&token)) {
@@ -190,7 +181,7 @@ impl TokenIssuer {
         }
     }
 
-    /// How many keys there are, and what is wrong with more.
+    /// Returns the number of keys and the last failure.
     pub(crate) fn health(&self) -> IssuerHealth {
         let failure = match &self.source {
             IssuerKeySource::Remote(remote) => remote.state.borrow().failure.clone(),
@@ -199,7 +190,7 @@ impl TokenIssuer {
         IssuerHealth { keys: self.keys().map_or(0, |keys| keys.len()), failure }
     }
 
-    /// When keys may be there, where there are none, in whole seconds.
+    /// Returns the seconds after which missing keys may be available.
     pub(crate) fn retry_after(&self) -> u64 {
         let IssuerKeySource::Remote(remote) = &self.source else { return 1 };
         let wait = remote.state.borrow().next_fetch.saturating_duration_since(Instant::now());
@@ -207,18 +198,13 @@ impl TokenIssuer {
     }
 }
 
-/// What to do about a file that is to be a JWKS.
 const JWKS_HINT: &str = "put a JWKS there, `{\"keys\": [...]}`, with a public key for one of the issuer's `algorithms`; PEM \
                          goes into `public_key_file`";
 
-/// What to do about a file that is to be PEM.
 const PEM_HINT: &str = "put public keys or certificates in PEM there, each for one of the issuer's `algorithms`; a JWKS goes \
                         into `jwks_file`";
 
-/// Whether the content of a file of public keys can be used, for the check of a configuration.
-///
-/// # Errors
-/// Why not.
+/// Checks that a file of public keys can be used, for `diglot check`.
 pub(crate) fn check_key_file(
     keys: &IssuerKeysConfig,
     content: &[u8],
@@ -235,12 +221,12 @@ pub(crate) fn check_key_file(
     read.map(drop).map_err(|why| KeyMismatch { reason: why, hint })
 }
 
-/// What keeps the gateway from starting, as the other problems of a configuration are said: where, why, the way out.
+/// Formats a start-up error like other configuration problems: place, cause, hint.
 fn startup_error(issuer: &str, key: &str, why: &str, hint: &str) -> String {
     format!("auth.issuers {issuer}: {key} {why}\n  hint: {hint}")
 }
 
-/// Keys in a file, as `read` has them.
+/// Watches a key file that `read` parses.
 fn watch_key_file(
     path: &Path,
     settings: &Settings,
@@ -281,7 +267,7 @@ impl RemoteJwks {
         };
         DocumentUrl::parse(url).map_err(|why| format!("the URL of the issuer `{name}` {why}"))?;
         let now = Instant::now();
-        // The first fetch is as good as begun: whoever comes before it waits for it.
+        // The first fetch counts as started: requests that come before it wait for it.
         let state = FetchState { fetching: true, completed: 0, refetch_after: now, next_fetch: now, failure: None };
         Ok(RemoteJwks {
             name: Arc::clone(name),
@@ -332,12 +318,12 @@ impl RemoteJwks {
         }
     }
 
-    /// Takes keys that came, in place of all from before: one that is no longer among them is refused from now on.
+    /// Replaces all keys: a key that is not in the new set is refused from now on.
     fn store_keys(&self, keys: KeySet, failures: u32, ignored: &mut Option<String>) {
         if failures > 0 || self.keys.load().is_none() {
             internal_event::IssuerKeysFetched { issuer: &self.name, keys: keys.len() }.emit();
         }
-        // Said once, not every five minutes.
+        // Logged once, not every five minutes.
         if let Some(now) = keys.ignored.as_deref().filter(|_| *ignored != keys.ignored) {
             internal_event::IssuerKeysIgnored { issuer: &self.name, ignored: now }.emit();
         }
@@ -346,7 +332,7 @@ impl RemoteJwks {
         self.keys.store(Some(Arc::new(keys)));
     }
 
-    /// The keys that the issuer has now, and for how long to use them.
+    /// Fetches the keys; returns them with the time until the next fetch.
     async fn fetch(&self) -> Result<(KeySet, Duration), String> {
         let url = match &self.settings.keys {
             IssuerKeysConfig::Url(url) => DocumentUrl::parse(url).map_err(|error| error.to_string())?,
@@ -357,7 +343,7 @@ impl RemoteJwks {
         Ok((keys.map_err(|why| format!("JWKS: the document {why}"))?, fresh_for(document.max_age)))
     }
 
-    /// Where the issuer says that its keys are.
+    /// Finds the URL of the keys in the issuer's discovery document.
     async fn discover_jwks_url(&self) -> Result<DocumentUrl, String> {
         let issuer = &self.settings.issuer;
         // OpenID Connect Discovery 1.0, section 4.1: "any terminating / MUST be removed before appending".
@@ -371,14 +357,14 @@ impl RemoteJwks {
         }
         let keys = document.get("jwks_uri").and_then(Value::as_str).ok_or("discovery: no `jwks_uri`")?;
         let keys = DocumentUrl::parse(keys).map_err(|why| format!("discovery: `jwks_uri` {why}"))?;
-        // An issuer elsewhere has no business with what listens on this machine only.
+        // A remote issuer must not make the gateway request services of this machine.
         if keys.is_loopback() && !url.is_loopback() {
             return Err("discovery: `jwks_uri` leads to this machine".to_owned());
         }
         Ok(keys)
     }
 
-    /// Waits for keys that are being fetched, or has them fetched if that was not done lately.
+    /// Waits for a fetch in progress, or starts one unless there was one recently.
     async fn await_refresh(&self) {
         let mut state = self.state.subscribe();
         let ended = state.borrow().completed;
@@ -387,7 +373,7 @@ impl RemoteJwks {
             self.wake.notify_one();
         }
         if state.borrow_and_update().fetching {
-            // Whether it came in time is seen by looking for the key again.
+            // After a timeout the caller simply does not find the key.
             let _ = timeout(FETCH_WAIT, state.wait_for(|state| state.completed > ended)).await;
         }
     }

@@ -1,14 +1,14 @@
-//! JSON Web Tokens (RFC 7519) in their compact form: how one is read, and what has to be true of it.
+//! JSON Web Tokens (RFC 7519) in compact form: parsing and validation.
 //!
 //! ```text
-//!   text ─read─▶ Token ─signature (by the issuer's keys)─▶ believable ─check─▶ Identity
-//!                  └ `iss`, not believed yet, says whose keys
+//!   text ─parse─▶ UnverifiedToken ─signature, by the issuer's keys─▶ verified ─check claims─▶ Identity
+//!                   └ `iss`, still unverified, selects the keys
 //! ```
-//! Keys and signatures are the library's business (`key`). Its `decode` with a `Validation` is not enough for the rest: it
-//! wants the key before anybody has read whose token it is; it sees neither `crit`, `b64`, `zip` and `typ` nor `iat`, nor
-//! how long a token is; a claim that stands there twice passes unless it is one of five; a list will do for `iss`; times
-//! are rounded to seconds, and the moment of `exp` itself still counts; an `aud` of a wrong type counts as none unless it is
-//! required; and the clock is its own, which no test can set. So each rule stands here, below the sentence that it follows.
+//! The library handles keys and signatures (`key_set`). Its `decode` with a `Validation` is not enough for the rest: it needs
+//! the key before the issuer is read; it ignores `crit`, `b64`, `zip`, `typ`, `iat` and the length of a token; it accepts
+//! repeated claims except for five, and a list for `iss`; it rounds times to seconds and accepts the moment of `exp` itself;
+//! it treats an `aud` of a wrong type as missing unless required; and tests cannot set its clock. So each rule is implemented
+//! here, below the sentence of the RFC that it follows.
 
 use crate::config::access::{Algorithm, IssuerConfig};
 use crate::guard::identity::{Identity, claim};
@@ -21,41 +21,37 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// The longest token that is looked at, in bytes.
+/// The longest accepted token, in bytes.
 const MAX_TOKEN_BYTES: usize = 8 << 10;
 
 /// The longest name of a caller, tenant or tier, in characters.
 const MAX_NAME_CHARS: usize = 256;
 
-/// The end of the year 9999, in seconds since the epoch. No clock gets there, so whoever says it means something else.
+/// The end of the year 9999, in seconds since the epoch. Larger numbers are not meant as seconds.
 const END_OF_TIME: f64 = 253_402_300_800.0;
 
-/// A token that was read. Nothing in it is to be believed before its signature was checked.
+/// A parsed token. Its content must not be trusted before the signature is verified.
 pub(super) struct UnverifiedToken<'t> {
-    /// What the signature is over.
+    /// the bytes that the signature covers
     pub(crate) signing_input: &'t [u8],
-    /// The signature.
     pub(crate) signature: Vec<u8>,
-    /// What it says it is signed with.
+    /// as the header claims
     pub(crate) algorithm: Algorithm,
-    /// Which key it says it is signed with. A name to compare, nothing to open or to look up.
+    /// as the header claims; only compared, never opened or fetched
     pub(crate) key_id: Option<String>,
     typ: Option<String>,
     claims: Map<String, Value>,
 }
 
-/// Whether a bearer credential is, or wants to be, a JSON Web Token. API keys have no two dots.
+/// Returns true if a bearer credential looks like a JSON Web Token. API keys do not have two dots.
 pub(super) fn is_jwt_shaped(credential: &[u8]) -> bool {
     credential.iter().filter(|byte| **byte == b'.').count() >= 2
 }
 
 impl<'t> UnverifiedToken<'t> {
-    /// Reads a token. Its header may say which of the issuer's keys it is signed with (`kid`, `x5t`, `x5t#S256`). One that
-    /// brings a key along, or says where to find one (`jwk`, `jku`, `x5c`, `x5u`), is refused, even if it is signed as it
-    /// should be: no access token needs that, and who sends it hopes for a gateway that believes it. Nothing is fetched.
-    ///
-    /// # Errors
-    /// Why it is none that could be believed.
+    /// Parses a token. Its header may name one of the issuer's keys (`kid`, `x5t`, `x5t#S256`). A header with a key or the
+    /// URL of one (`jwk`, `jku`, `x5c`, `x5u`) is refused even if the signature is right: access tokens never need that,
+    /// and attackers use it. Nothing is fetched.
     pub(crate) fn parse(text: &'t [u8]) -> Result<UnverifiedToken<'t>, AuthReason> {
         if text.len() > MAX_TOKEN_BYTES {
             return Err(AuthReason::TooLarge);
@@ -71,7 +67,7 @@ impl<'t> UnverifiedToken<'t> {
         let header = parse_object(header).map_err(|_| AuthReason::Malformed)?;
         // Section 4.1.11: "If any of the listed extension Header Parameters are not understood and supported by the
         // recipient, then the JWS is invalid." None is. `b64` (RFC 7797) and `zip` (RFC 7516) change what is signed; the
-        // others are keys of the sender's choice (RFC 7515, sections 4.1.2, 4.1.3, 4.1.5 and 4.1.6).
+        // others are keys that the sender chooses (RFC 7515, sections 4.1.2, 4.1.3, 4.1.5 and 4.1.6).
         if ["crit", "b64", "zip", "jku", "jwk", "x5u", "x5c"].iter().any(|name| header.contains_key(*name)) {
             return Err(AuthReason::Critical);
         }
@@ -89,18 +85,12 @@ impl<'t> UnverifiedToken<'t> {
         Ok(UnverifiedToken { signing_input: signed, signature, algorithm, key_id: key, typ: kind, claims })
     }
 
-    /// Who says that they made it: by this the keys are chosen that tell whether it is so.
-    ///
-    /// # Errors
-    /// When it does not say.
+    /// Returns the unverified issuer, which selects the keys that verify the token.
     pub(crate) fn issuer(&self) -> Result<&str, AuthReason> {
         self.claims.get("iss").and_then(Value::as_str).ok_or(AuthReason::Claims)
     }
 
-    /// Whether an issuer makes tokens like this: looked at before any key is.
-    ///
-    /// # Errors
-    /// What it is in place of that.
+    /// Checks that the algorithm and type are the issuer's, before any key is used.
     pub(crate) fn check_header(&self, issuer: &IssuerConfig) -> Result<(), AuthReason> {
         if !issuer.algorithms.contains(&self.algorithm) {
             return Err(AuthReason::Algorithm);
@@ -116,10 +106,7 @@ impl<'t> UnverifiedToken<'t> {
         }
     }
 
-    /// Who calls, by a token whose signature was checked with a key of `issuer`.
-    ///
-    /// # Errors
-    /// What of its claims is wrong.
+    /// Returns the caller. The signature must have been verified with a key of `issuer`.
     pub(crate) fn into_identity(
         self,
         issuer: &IssuerConfig,
@@ -149,11 +136,11 @@ impl<'t> UnverifiedToken<'t> {
     }
 }
 
-/// The claims of a token whose signature is good.
+/// The claims of a verified token.
 struct TokenClaims<'t>(&'t Map<String, Value>);
 
 impl TokenClaims<'_> {
-    /// Whether it is valid now; until when it is taken, which a run that it began may last as well.
+    /// Checks that the token is valid now; returns the end of its validity, which also bounds its runs.
     fn check_times(&self, leeway: Duration, now: SystemTime) -> Result<SystemTime, AuthReason> {
         let now = now.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let leeway = leeway.as_secs_f64();
@@ -163,8 +150,8 @@ impl TokenClaims<'_> {
         if now >= expires + leeway {
             return Err(AuthReason::Expired);
         }
-        // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". What was made in the
-        // future was made by a wrong clock, or by nobody.
+        // Section 4.1.5: "the current date/time MUST be after or equal to the not-before date/time". A token from
+        // the future comes from a wrong clock or a forger.
         if [from, made].into_iter().flatten().any(|begins| begins > now + leeway) {
             return Err(AuthReason::NotYetValid);
         }
@@ -185,7 +172,7 @@ impl TokenClaims<'_> {
         if audiences.iter().any(wanted) { Ok(()) } else { Err(AuthReason::Audience) }
     }
 
-    /// A text that goes into fields and logs, unlike others: not empty, not long, and of one line.
+    /// Returns a text for header fields and logs: not empty, not long, without control characters.
     fn name_claim(&self, path: &str) -> Result<Option<String>, AuthReason> {
         match claim(self.0, path) {
             None | Some(Value::Null) => Ok(None),
@@ -200,7 +187,7 @@ impl TokenClaims<'_> {
         }
     }
 
-    /// RFC 6749, section 3.3: "a list of space-delimited, case-sensitive strings"; some write a list.
+    /// RFC 6749, section 3.3: "a list of space-delimited, case-sensitive strings"; some issuers send an array.
     fn scopes(&self, path: &str) -> Result<Vec<String>, AuthReason> {
         match claim(self.0, path) {
             None | Some(Value::Null) => Ok(Vec::new()),
@@ -234,7 +221,7 @@ fn parse_object(part: &[u8]) -> Result<Map<String, Value>, AuthReason> {
     }
 }
 
-/// A JSON object no member of which stands there twice. Two readers that choose differently would see two tokens.
+/// A JSON object without repeated members, which different parsers could read differently.
 struct UniqueMembers(Map<String, Value>);
 
 impl<'de> Deserialize<'de> for UniqueMembers {

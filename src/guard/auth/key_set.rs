@@ -23,10 +23,10 @@ use std::fmt;
 use tokio_rustls::rustls::pki_types::CertificateDer;
 use tokio_rustls::rustls::server::ParsedCertificate;
 
-/// Most keys of one set. The largest providers publish about ten.
+/// Most keys in a set. The largest providers publish about ten.
 const MAX_KEYS: usize = 100;
 
-/// Most keys that one token is tried against, where it does not say which.
+/// Most keys that are tried for a token without a key id.
 const MAX_TRIES: usize = 8;
 
 /// RFC 7518, section 3.3: "A key of size 2048 bits or larger MUST be used with these algorithms."
@@ -35,17 +35,16 @@ const RSA_BITS: std::ops::RangeInclusive<usize> = 2048..=8192;
 /// RFC 7518, section 3.2: "A key of the same size as the hash output or larger MUST be used"; that of HS256, the smallest.
 const MIN_SECRET_BYTES: usize = 32;
 
-/// Messages that a point is tried with. The test has all points that they have to tell.
+/// Messages tried with a point; the test covers all points that they have to detect.
 const ORDER_PROBES: u8 = 32;
 
-/// The keys of an issuer.
 pub(super) struct KeySet {
     keys: Vec<VerifyingKey>,
-    /// what was left out, and why: for the log
+    /// the unusable keys and the causes, for the log
     pub(crate) ignored: Option<String>,
 }
 
-/// One key, with every algorithm that it may be used with.
+/// A key and the algorithms that it may be used with.
 struct VerifyingKey {
     id: Option<Box<str>>,
     algorithms: Vec<Algorithm>,
@@ -60,13 +59,12 @@ impl fmt::Debug for KeySet {
 }
 
 impl KeySet {
-    /// The keys of a JWKS that are for signatures with one of `allowed`. Others are left out: one that cannot be used is no
-    /// reason to do without those that can.
+    /// Reads the keys of a JWKS for signatures with one of `allowed`, and ignores the others.
     ///
     /// # Errors
-    /// Why there is none.
+    /// No key can be used.
     pub(crate) fn from_jwks(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
-        // What the parser says may quote the text, which is somebody else's.
+        // The error must not quote the text.
         let document: Value = serde_json::from_slice(text).map_err(|_| "is no JSON")?;
         let listed = document.get("keys").and_then(Value::as_array).ok_or("is no JWKS: it has no list `keys`")?;
         let (mut keys, mut ignored) = (Vec::new(), Vec::new());
@@ -87,13 +85,10 @@ impl KeySet {
         }
     }
 
-    /// Public keys and certificates in PEM (RFC 7468). Each has to be of use: whoever wrote the file meant it.
-    ///
-    /// # Errors
-    /// What is wrong with the file.
+    /// Reads public keys and certificates in PEM (RFC 7468). All of them have to be usable, since an operator put them there.
     pub(crate) fn from_pem(text: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
         let blocks = pem::parse_many(text).map_err(|_| "holds a PEM block with a broken frame or that is no base64")?;
-        // The parser passes over a block that does not end.
+        // The parser ignores a block without an end.
         if String::from_utf8_lossy(text).matches("-----BEGIN ").count() != blocks.len() {
             return Err("holds a PEM block without an end".to_owned());
         }
@@ -107,10 +102,7 @@ impl KeySet {
         Ok(KeySet { keys, ignored: None })
     }
 
-    /// A shared secret.
-    ///
-    /// # Errors
-    /// When it is too short.
+    /// Uses a shared secret, unless it is too short.
     pub(crate) fn from_secret(secret: &[u8], allowed: &[Algorithm]) -> Result<KeySet, String> {
         if secret.len() < MIN_SECRET_BYTES {
             return Err(format!("is shorter than the {MIN_SECRET_BYTES} bytes that a secret needs"));
@@ -120,20 +112,16 @@ impl KeySet {
         Ok(KeySet { keys: vec![key.require_algorithm().map_err(str::to_owned)?], ignored: None })
     }
 
-    /// How many keys there are.
     pub(crate) fn len(&self) -> usize {
         self.keys.len()
     }
 
-    /// Whether the very key that a token names is here. Where none is, keys that came later may have it.
+    /// Returns true if the set has the key that a token names. If not, a newer set may have it.
     pub(crate) fn has_named_key(&self, token: &UnverifiedToken<'_>) -> bool {
         token.key_id.is_some() && self.keys.iter().any(|key| key.id.as_deref() == token.key_id.as_deref())
     }
 
-    /// Checks the signature of a token with the key that it names; with all that fit where there is none.
-    ///
-    /// # Errors
-    /// Why it is not good.
+    /// Verifies the signature of a token with the key that it names, or with all that fit if it names none.
     pub(crate) fn verify(&self, token: &UnverifiedToken<'_>) -> Result<(), AuthReason> {
         // RFC 7517, section 4.5: a key without an id cannot be told from the one that a token names.
         let may_be = |key: &&VerifyingKey| {
@@ -142,7 +130,7 @@ impl KeySet {
         let fits = |key: &&VerifyingKey| key.algorithms.contains(&token.algorithm);
         let mut fitting = self.keys.iter().filter(may_be).filter(fits).take(MAX_TRIES).peekable();
         if fitting.peek().is_none() {
-            // Of a key that is there, the algorithm is wrong; otherwise the key may be a new one.
+            // For a present key the algorithm is wrong; a missing key may be a new one.
             return Err(if self.has_named_key(token) { AuthReason::Algorithm } else { AuthReason::UnknownKey });
         }
         match fitting.any(|key| is_signature_valid(token.algorithm, &key.key, token.signing_input, &token.signature)) {
@@ -152,7 +140,7 @@ impl KeySet {
     }
 }
 
-/// Whether `signature` was made over `text` with this algorithm and this key. A key of another family is none for it.
+/// Verifies `signature` over `text`. A key of another family never verifies.
 fn is_signature_valid(algorithm: Algorithm, key: &DecodingKey, text: &[u8], signature: &Vec<u8>) -> bool {
     let verifier = algorithm.name().parse().and_then(|algorithm| (DEFAULT_PROVIDER.verifier_factory)(&algorithm, key));
     verifier.is_ok_and(|verifier| verifier.verify(text, signature).is_ok())
@@ -163,13 +151,13 @@ impl VerifyingKey {
         if self.algorithms.is_empty() { Err("fits no algorithm of the issuer's `algorithms`") } else { Ok(self) }
     }
 
-    /// One member of `keys`. The error is about its place, and quotes nothing of it.
+    /// Reads a member of `keys`. The error quotes nothing of it.
     fn from_jwk(entry: &Value, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let members = entry.as_object().ok_or("is no object")?;
         if members.contains_key("d") {
             return Err("is a private key, which nobody may publish");
         }
-        // The library takes `null` for a member that is not there, and so a key for one without bounds.
+        // The library treats `null` like a missing member, which would make a restricted key unrestricted.
         let bounds = ["use", "key_ops", "alg", "kid"];
         if bounds.iter().any(|name| members.get(*name).is_some_and(Value::is_null)) {
             return Err("has a member of a wrong type");
@@ -186,17 +174,16 @@ impl VerifyingKey {
         VerifyingKey::from_public_jwk(&jwk, allowed)
     }
 
-    /// One block of PEM.
     fn from_block(block: &Pem, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         let public = match block.tag() {
             "PUBLIC KEY" | "RSA PUBLIC KEY" => pem::encode(block),
-            // The library takes whatever looks like a key in a certificate; there is one place where it stands.
+            // The library accepts anything that looks like a key; only this field of a certificate is one.
             "CERTIFICATE" => {
                 let certificate = CertificateDer::from(block.contents());
                 let parsed = ParsedCertificate::try_from(&certificate).map_err(|_| "is no certificate")?;
                 pem::encode(&Pem::new("PUBLIC KEY", parsed.subject_public_key_info().as_ref()))
             }
-            // The library would take it as well.
+            // The library would accept it.
             label if label.ends_with("PRIVATE KEY") => {
                 return Err("is a private key; the gateway wants the public one");
             }
@@ -210,7 +197,7 @@ impl VerifyingKey {
         VerifyingKey::from_public_jwk(&jwk.map_err(|_| "is no key that is known, and fits no algorithm")?, allowed)
     }
 
-    /// A key that can be used, for what it can be used.
+    /// Reads a usable key and its algorithms.
     fn from_public_jwk(jwk: &Jwk, allowed: &[Algorithm]) -> Result<VerifyingKey, &'static str> {
         use Algorithm::{ES256, ES384, EdDSA, PS256, PS384, PS512, RS256, RS384, RS512};
         let key = DecodingKey::from_jwk(jwk);
@@ -246,7 +233,7 @@ impl VerifyingKey {
     }
 }
 
-/// Why a key is none that the library knows.
+/// Describes a key that the library does not support.
 fn unknown_reason(kind: Option<&Value>) -> &'static str {
     match kind.and_then(Value::as_str) {
         Some("RSA" | "EC" | "OKP" | "oct") => {
@@ -256,8 +243,8 @@ fn unknown_reason(kind: Option<&Value>) -> &'static str {
     }
 }
 
-/// An RSA key of its modulus and exponent (RFC 7518, section 6.3.1): large enough, and with an exponent that is one. The
-/// library checks this at each signature; a key that can never be used should be said to be none.
+/// Checks the size and exponent of an RSA key (RFC 7518, section 6.3.1). The library does so at each signature; here an
+/// unusable key is reported when it is loaded.
 fn check_rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
     let DecodingKeyKind::RsaModulusExponent { n, e } = key.kind() else { return Err("is a broken RSA key") };
     // Section 6.3.1.1: "implementers have found that some cryptographic libraries prefix an extra zero-valued octet".
@@ -273,7 +260,7 @@ fn check_rsa(key: &DecodingKey) -> Result<DecodingKey, &'static str> {
 
 /// RFC 7518, section 6.2.1.2: "The length of this octet string MUST be the full size of a coordinate for the curve".
 fn check_size(coordinates: &[&String], bytes: usize) -> Result<(), &'static str> {
-    // Six bits a letter.
+    // Base64 has six bits in each character.
     let whole = coordinates.iter().all(|text| text.len() == (bytes * 8).div_ceil(6));
     if whole { Ok(()) } else { Err("has a coordinate of a wrong length") }
 }
@@ -283,8 +270,8 @@ fn check_on_curve(key: DecodingKey, how: &'static EcdsaVerificationAlgorithm) ->
     if parsed { Ok(key) } else { Err("is no point of its curve") }
 }
 
-/// A point of a small order has signatures that anybody can make: the neutral element with zero is one, of every message
-/// whose hash is a multiple of the order. The order is eight at most, so a few messages are enough to tell.
+/// Refuses points of small order, for which signatures can be forged: the neutral element with zero is valid for every
+/// message whose hash is a multiple of the order. The order is at most eight, so a few messages suffice as a test.
 fn check_order(key: DecodingKey) -> Result<DecodingKey, &'static str> {
     let mut nothing = vec![0; 64];
     nothing[0] = 1;

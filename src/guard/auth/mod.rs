@@ -1,4 +1,4 @@
-//! Who calls: finds the credential of a request, has it checked, and says how it was refused.
+//! Authentication: finds the credential of a request, verifies it, and describes refusals.
 //!
 //! ```text
 //!   request ─credential─▶ Bearer ─ of the form of a token ─▶ jwt ─ iss ─▶ issuer: jwks, key
@@ -31,7 +31,6 @@ use http::request::Parts;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-/// The gate.
 #[derive(Clone, Debug)]
 pub(crate) struct AuthenticationGate(pub(crate) Arc<Authenticator>);
 

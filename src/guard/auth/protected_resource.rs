@@ -4,7 +4,7 @@ use crate::config::RouteConfig;
 use serde_json::json;
 use std::collections::HashMap;
 
-/// What RFC 9728, section 3 registers.
+/// The well-known path of RFC 9728, section 3.
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 /// The gateway as a protected resource (RFC 9728).
@@ -12,14 +12,14 @@ const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 pub(super) struct ProtectedResource {
     /// `https://gateway.example`, of `https://gateway.example/base`
     origin: String,
-    /// `/base`, or nothing
+    /// `/base`, or empty
     base: String,
     /// documents by their path
     documents: HashMap<String, String>,
 }
 
 impl ProtectedResource {
-    /// `issuers` gives what is known of an issuer by its name in the configuration.
+    /// `issuer` returns the identifier of a configured issuer by its name.
     pub(crate) fn new<'c>(
         url: &str,
         routes: &[RouteConfig],
@@ -45,7 +45,7 @@ impl ProtectedResource {
         resource
     }
 
-    /// Section 2, of the route at `path`.
+    /// Adds the document of the route at `path` (section 2).
     fn add_document(&mut self, path: &str, issuers: &[&str], scopes: &[&str]) {
         let distinct = |all: &[&str]| {
             let mut all: Vec<String> = all.iter().map(|&one| one.to_owned()).collect();
@@ -55,7 +55,7 @@ impl ProtectedResource {
         };
         let mut document = json!({
             "resource": format!("{}{}{path}", self.origin, self.base),
-            // "issuer identifiers, as defined in RFC 8414": URLs. Whoever shares a secret with the gateway may have none.
+            // "issuer identifiers, as defined in RFC 8414": URLs. An issuer with a shared secret may have no URL.
             "authorization_servers": distinct(issuers).into_iter().filter(|one| one.contains("://")).collect::<Vec<_>>(),
             "bearer_methods_supported": ["header"],
         });
@@ -65,13 +65,12 @@ impl ProtectedResource {
         self.documents.insert(format!("{WELL_KNOWN}{}{path}", self.base), document.to_string());
     }
 
-    /// Section 3.1: the well-known text stands "between the host component and the path".
+    /// Returns the URL of a route's document: the well-known path is "between the host component and the path" (section 3.1).
     pub(super) fn metadata_url(&self, path: &str) -> Option<String> {
         let at = format!("{WELL_KNOWN}{}{path}", self.base);
         self.documents.contains_key(&at).then(|| format!("{}{at}", self.origin))
     }
 
-    /// The document at a path.
     pub(crate) fn document(&self, path: &str) -> Option<&str> {
         self.documents.get(path).map(String::as_str)
     }

@@ -1,5 +1,5 @@
-//! How a caller stands with the limits that were asked: the fields `RateLimit-Policy` and `RateLimit`
-//! (draft-ietf-httpapi-ratelimit-headers-10), and what many clients read in place of them.
+//! The response fields `RateLimit-Policy` and `RateLimit` (draft-ietf-httpapi-ratelimit-headers-10), and `X-RateLimit-*` for
+//! older clients.
 
 use crate::config::access::RateLimitQuota;
 use crate::config::header_names::{LEGACY_LIMIT, LEGACY_REMAINING, LEGACY_RESET, RATE_LIMIT, RATE_LIMIT_POLICY};
@@ -9,10 +9,10 @@ use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a limit says of itself, written out once.
+/// The constant part of a limit's fields, formatted once.
 #[derive(Debug)]
 pub(crate) struct LimitDescriptor {
-    /// the limit, by its name in the configuration
+    /// the configured name
     pub(crate) name: Arc<str>,
     /// `"name"`
     item: String,
@@ -22,7 +22,6 @@ pub(crate) struct LimitDescriptor {
 }
 
 impl LimitDescriptor {
-    /// Of a rate.
     pub(crate) fn for_rate(name: &Arc<str>, quota: RateLimitQuota) -> LimitDescriptor {
         let item = quote_string(name);
         let requests = quota.requests.get();
@@ -33,7 +32,6 @@ impl LimitDescriptor {
         LimitDescriptor { name: Arc::clone(name), item, policy, quota: u64::from(requests) }
     }
 
-    /// Of a number of runs at once.
     pub(crate) fn for_streams(name: &Arc<str>, most: NonZeroUsize) -> LimitDescriptor {
         let item = quote_string(name);
         let policy = format!("{item};q={most};qu=\"concurrent-requests\"");
@@ -51,34 +49,33 @@ fn quote_string(text: &str) -> String {
     format!("\"{}\"", escaped.collect::<String>())
 }
 
-/// How a request stands with one limit.
+/// The state of one limit for a request.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitStatus {
-    /// the limit
     pub(crate) descriptor: Arc<LimitDescriptor>,
-    /// how many more may come at once; not known where the limit could not be asked
+    /// requests that may still come at once; unknown if the limit could not be checked
     pub(crate) remaining: Option<u32>,
-    /// until something changes: where none remain, until one does; else until all do
+    /// time until one request is available again, or, if some remain, until all are
     pub(crate) reset: Duration,
 }
 
-/// How a request stands with all limits that were asked so far. Among its extensions.
+/// The states of all limits checked so far; an extension of the request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RateLimitHeaders {
-    /// in the order of asking
+    /// in the order of the checks
     pub(crate) statuses: Vec<LimitStatus>,
-    /// whether `X-RateLimit-*` are wanted
+    /// true if `X-RateLimit-*` are configured
     pub(crate) x_ratelimit: bool,
 }
 
 impl RateLimitHeaders {
-    /// The fields that say so of a request whose extensions these are; none where no limit was asked.
+    /// Returns the fields for a request with these extensions; none if no limit was checked.
     #[must_use]
     pub(crate) fn fields_from(extensions: &Extensions) -> Vec<(HeaderName, HeaderValue)> {
         extensions.get::<RateLimitHeaders>().map(RateLimitHeaders::to_fields).unwrap_or_default()
     }
 
-    /// A refusal that is answered with the fields.
+    /// Adds the fields to a rejection.
     pub(crate) fn add_to(&self, mut rejection: Rejection) -> Rejection {
         rejection.headers.extend(self.to_fields());
         rejection
@@ -87,7 +84,7 @@ impl RateLimitHeaders {
     fn to_fields(&self) -> Vec<(HeaderName, HeaderValue)> {
         let mut fields = Vec::new();
         let mut field = |name, value: String| {
-            // Terms are ASCII.
+            // Descriptors are ASCII.
             fields
                 .extend(HeaderValue::try_from(value).ok().filter(|value| !value.is_empty()).map(|value| (name, value)));
         };
@@ -98,7 +95,7 @@ impl RateLimitHeaders {
             format!("{};r={remaining};t={}", one.descriptor.item, ceil_seconds(one.reset))
         };
         field(RATE_LIMIT, known().map(standing).collect::<Vec<_>>().join(", "));
-        // There is room for one of them: the nearest to its end.
+        // These fields have room for one limit: the one with the fewest requests remaining.
         let nearest = known().min_by_key(|(one, remaining)| (*remaining, std::cmp::Reverse(one.reset)));
         if let Some((one, remaining)) = nearest.filter(|_| self.x_ratelimit) {
             field(LEGACY_LIMIT, one.descriptor.quota.to_string());
@@ -109,7 +106,7 @@ impl RateLimitHeaders {
     }
 }
 
-/// Whole seconds, rounded up: whoever waits that long has waited long enough.
+/// Rounds up to whole seconds, so that this wait is always long enough.
 pub(crate) fn ceil_seconds(duration: Duration) -> u64 {
     duration.as_secs() + u64::from(duration.subsec_nanos() > 0)
 }

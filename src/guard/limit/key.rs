@@ -1,4 +1,4 @@
-//! Whose requests are counted together.
+//! The keys by which requests are counted together.
 
 use super::local::QuotaKey;
 use crate::config::access::RateLimitKey;
@@ -13,10 +13,10 @@ use serde_json::Value;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
 use std::net::IpAddr;
 
-/// How much of a digest tells keys in Redis apart, in bytes.
+/// Bytes of the digest in a Redis key.
 const REDIS_KEY_BYTES: usize = 16;
 
-/// What a request is counted by under one policy.
+/// The source of a request's key under one policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LimitKeySource<'r> {
     key: &'r RateLimitKey,
@@ -24,25 +24,24 @@ pub(crate) struct LimitKeySource<'r> {
     route: &'r RouteMatch,
 }
 
-/// Takes the parts of a name one by one. No two lists of parts may become one name.
+/// Receives the parts of a key. Different lists of parts must give different keys.
 trait KeyPartSink {
     fn add_part(&mut self, part: &[u8]);
 }
 
 impl<'r> LimitKeySource<'r> {
-    /// What `head`, a request for `route`, is counted by.
     pub(crate) fn new(key: &'r RateLimitKey, head: &'r Parts, route: &'r RouteMatch) -> Self {
         LimitKeySource { key, head, route }
     }
 
-    /// The name in memory. The hash is keyed, so nobody outside can look for two callers with one name.
+    /// Returns the key in memory. The hash is seeded, so that clients cannot search for collisions.
     pub(crate) fn local_key(&self, seed: &RandomState) -> QuotaKey {
         let mut hasher = seed.build_hasher();
         let known = self.write_parts(&mut HasherSink(&mut hasher));
         if known { QuotaKey::Vouched(hasher.finish()) } else { QuotaKey::Unvouched(hasher.finish()) }
     }
 
-    /// The name in Redis. Replicas have to find the same, and whoever reads it there does not learn who called.
+    /// Returns the key in Redis: the same on all replicas, and without the caller's name.
     pub(crate) fn redis_key(&self) -> String {
         let mut digest = Context::new(&SHA256);
         self.write_parts(&mut digest);
@@ -50,7 +49,7 @@ impl<'r> LimitKeySource<'r> {
         hex::encode(&digest.as_ref()[..REDIS_KEY_BYTES])
     }
 
-    /// Gives whether somebody vouches for the name: a caller cannot have as many of those as it likes.
+    /// Returns true if the key is authenticated, so that a client cannot create any number of keys.
     fn write_parts(&self, name: &mut impl KeyPartSink) -> bool {
         match (self.key, CallerContext::identity_from(self.head)) {
             (RateLimitKey::Route, _) => {
@@ -63,7 +62,7 @@ impl<'r> LimitKeySource<'r> {
             (RateLimitKey::Caller, Some(who)) => return write_caller(who, name),
             (RateLimitKey::Tenant, Some(who)) => match &who.tenant {
                 Some(tenant) => return write_vouched(b"tenant", who, tenant.as_bytes(), name),
-                // Those without a tenant have nothing in common.
+                // Callers without a tenant are counted one by one.
                 None => return write_caller(who, name),
             },
             (RateLimitKey::Claim(path), Some(who)) => match who.claim(path) {
@@ -98,11 +97,11 @@ impl<'r> LimitKeySource<'r> {
     }
 }
 
-/// A subject is one within its source and tenant only.
+/// A subject is unique within its source and tenant only.
 fn write_caller(identity: &Identity, name: &mut impl KeyPartSink) -> bool {
     name.add_part(b"caller");
     name.add_part(identity.source.as_bytes());
-    // A tenant with an empty name is not the same as none.
+    // An empty tenant name differs from no tenant.
     match &identity.tenant {
         Some(tenant) => name.add_part(tenant.as_bytes()),
         None => name.add_part(&[0xff]),
@@ -122,7 +121,7 @@ struct HasherSink<'h, H>(&'h mut H);
 
 impl<H: Hasher> KeyPartSink for HasherSink<'_, H> {
     fn add_part(&mut self, part: &[u8]) {
-        // With its length.
+        // Includes the length.
         part.hash(self.0);
     }
 }

@@ -1,4 +1,4 @@
-//! Quotas that this process counts by itself.
+//! Quotas counted in this process.
 
 use crate::config::access::RateLimitQuota;
 use governor::RateLimiter;
@@ -12,21 +12,21 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Most callers that a limiter counts one by one; about 10 MiB. Those that come later share the buckets.
+/// Most callers that a limiter counts individually, about 10 MiB. Later ones share buckets.
 const MAX_VOUCHED_KEYS: usize = 100_000;
 
-/// Most keys that are counted one by one although nobody vouches for them: addresses, and what anybody writes in a field.
+/// Most unauthenticated keys (addresses, header values) that are counted individually.
 const MAX_UNVOUCHED_KEYS: usize = 1 << 16;
 
-/// How many buckets all share who come when there is no room for them: a flood fills these and no more.
+/// Number of shared buckets for all keys beyond these limits, which bounds the memory that a flood can take.
 const SHARED_BUCKETS: u64 = 1 << 16;
 
-/// Whose requests are counted together, hashed: a name takes as much memory as any other.
+/// A hashed key, so that all keys take the same memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum QuotaKey {
-    /// somebody vouches for who it is
+    /// from an authenticated identity
     Vouched(u64),
-    /// anybody could have said so
+    /// from data that any client can choose
     Unvouched(u64),
 }
 
@@ -36,36 +36,35 @@ pub(crate) struct LocalLimiter<C: Clock = DefaultClock> {
     store: QuotaStore,
     interval: Duration,
     burst: NonZeroU32,
-    /// what arrivals are counted from
+    /// origin of the stored arrival times
     start: C::Instant,
 }
 
-/// A request that was counted.
+/// A counted request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LocalCount<I> {
-    /// how many more may come at once
+    /// requests that may still come at once
     pub(crate) remaining: u32,
     counted_at: I,
 }
 
-/// The time in which one request comes back. Rounded up, so that never more than the quota do.
+/// Returns the time in which one request is refilled, rounded up so that the quota is never exceeded.
 pub(crate) fn interval(quota: RateLimitQuota) -> Duration {
     let nanos = quota.per.as_nanos().div_ceil(u128::from(quota.requests.get())).max(1);
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
 }
 
 impl LocalLimiter {
-    /// Counts by the clock of the machine, which no change of the time of day moves.
+    /// Counts by the monotonic clock.
     pub(crate) fn new(quota: RateLimitQuota) -> LocalLimiter {
         LocalLimiter::with_clock(quota, DefaultClock::default())
     }
 }
 
 impl<C: Clock> LocalLimiter<C> {
-    /// Counts by a clock.
     pub(crate) fn with_clock(quota: RateLimitQuota, clock: C) -> LocalLimiter<C> {
         let (interval, burst) = (interval(quota), quota.burst);
-        // None comes back in no time at all; an interval is never that short.
+        // `with_period` only fails for zero, which `interval` never returns.
         let governors = governor::Quota::with_period(interval).unwrap_or(governor::Quota::per_second(burst));
         let governors = governors.allow_burst(burst);
         let store = QuotaStore::default();
@@ -73,10 +72,7 @@ impl<C: Clock> LocalLimiter<C> {
         LocalLimiter { limiter: RateLimiter::new(governors, store.clone(), clock), store, interval, burst, start }
     }
 
-    /// Counts a request, if it is within the quota.
-    ///
-    /// # Errors
-    /// How long to wait before one is.
+    /// Counts a request if it is within the quota; otherwise returns the time to wait.
     pub(crate) fn take(&self, key: QuotaKey) -> Result<LocalCount<C::Instant>, Duration> {
         let at = self.limiter.clock().now();
         match self.limiter.check_key(&key) {
@@ -85,25 +81,24 @@ impl<C: Clock> LocalLimiter<C> {
         }
     }
 
-    /// Takes back that a request was counted, which was then refused for another reason. What was taken longer ago than it
-    /// takes to come back has come back by itself.
+    /// Refunds a counted request that was later refused. One counted longer ago than the interval is refilled already.
     pub(crate) fn refund(&self, key: QuotaKey, taken: LocalCount<C::Instant>) {
         if Duration::from(self.limiter.clock().now().duration_since(taken.counted_at)) < self.interval {
             let less = |arrival: Option<Nanos>| match arrival {
                 Some(arrival) => Ok(((), arrival.saturating_sub(self.interval.into()))),
                 None => Err(()),
             };
-            // Who was forgotten meanwhile has a full quota.
+            // An evicted key has a full quota.
             let _ = self.store.measure_and_replace(&key, less);
         }
     }
 
-    /// Learns what is left of a quota that is counted elsewhere too: here no more than that is left from now on.
+    /// Lowers the local remainder of a shared quota to `remaining`.
     pub(crate) fn sync_remaining(&self, key: QuotaKey, remaining: u32) {
         let used = self.burst.get().saturating_sub(remaining);
         let now = self.limiter.clock().now().duration_since(self.start);
         let due = now + Nanos::from(self.interval.saturating_mul(used));
-        // A key that is not there yet has nothing to be compared with.
+        // A new key has no arrival to compare with.
         let later = |arrival: Option<Nanos>| match arrival {
             Some(arrival) if arrival >= due => Err(()),
             _ => Ok(((), due)),
@@ -111,13 +106,12 @@ impl<C: Clock> LocalLimiter<C> {
         let _ = self.store.measure_and_replace(&key, later);
     }
 
-    /// Forgets those whose quota is whole, and gives their memory back.
+    /// Evicts keys with a full quota, and frees their memory.
     pub(crate) fn evict_idle(&self) {
         self.limiter.retain_recent();
         self.limiter.shrink_to_fit();
     }
 
-    /// For how many keys it counts.
     pub(crate) fn key_count(&self) -> usize {
         self.limiter.len()
     }
@@ -129,7 +123,7 @@ impl<C: Clock> fmt::Debug for LocalLimiter<C> {
     }
 }
 
-/// When the next request of each key is due (GCRA's theoretical arrival time).
+/// The theoretical arrival time (GCRA) of each key's next request.
 #[derive(Clone, Default)]
 struct QuotaStore(Arc<QuotaMaps>);
 
@@ -158,7 +152,7 @@ impl StateStore for QuotaStore {
             QuotaKey::Vouched(hash) => (known, MAX_VOUCHED_KEYS, hash),
             QuotaKey::Unvouched(hash) => (unknown, MAX_UNVOUCHED_KEYS, hash),
         };
-        // Length last: it looks at every shard of the map.
+        // `len` last: it visits every shard of the map.
         if own.contains_key(&hash) || own.len() < most {
             own.measure_and_replace(&hash, f)
         } else {

@@ -1,10 +1,9 @@
-//! How often: rate limits, counted here or together with other replicas.
+//! Rate limits, counted in this process or together with other replicas.
 //!
-//! All limits of a route have to let a request pass, and one that refuses costs the others nothing: limits of this process
-//! are asked first, since they answer at once and take back what they counted when another refuses; then the shared ones,
-//! all in one question that counts against all of them or none. Those that have refused already are not asked about in
-//! Redis: a flood ends here. Only what the gate before authentication counted stays counted, for it is there to count what is
-//! refused later.
+//! All limits of a route have to let a request pass, and a refused request does not use up the others. Local limits are
+//! checked first, since they are fast and can be refunded; then all shared ones in a single Redis call that counts against
+//! all of them or none. A request that a local limit refuses never reaches Redis, so a flood ends here. Requests counted
+//! before authentication stay counted, since those limits are for requests that are refused later.
 
 mod headers;
 mod local;
@@ -36,13 +35,11 @@ use std::hash::RandomState;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How often callers that were quiet are forgotten.
+/// Time between evictions of idle callers.
 const EVICT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What only the moment knows.
 const DEPENDS_ON_COUNT: &str = "how much of it is used up";
 
-/// The rate limits of the gateway.
 #[derive(Debug)]
 pub(crate) struct RequestLimiter {
     policies: Vec<Arc<LimitPolicy>>,
@@ -59,7 +56,7 @@ struct LimitPolicy {
     settings: access::RateLimitPolicy,
     name: Arc<str>,
     key: RateLimitKey,
-    /// whether it is asked before authentication
+    /// true if it is checked before authentication
     before_auth: bool,
     shared: bool,
     metrics: LimitMetrics,
@@ -67,26 +64,26 @@ struct LimitPolicy {
     tiers: Vec<PolicyTier>,
 }
 
-/// A quota and what was counted against it.
+/// A quota and its counts.
 #[derive(Debug)]
 struct PolicyTier {
-    /// empty for everybody
+    /// empty for the default
     name: String,
     quota: RateLimitQuota,
     descriptor: Arc<LimitDescriptor>,
     local: LocalLimiter,
 }
 
-/// A limit that a request is counted against, and as whose.
+/// A limit that a request is counted against, and the key.
 struct QuotaCheck<'l> {
     policy: &'l LimitPolicy,
     tier: &'l PolicyTier,
     key: QuotaKey,
-    /// the name in Redis; empty where the limit is not shared
+    /// the Redis key without prefix; empty if the limit is not shared
     name: String,
 }
 
-/// What one limit said.
+/// The decision of one limit.
 struct QuotaDecision<'l> {
     check: QuotaCheck<'l>,
     verdict: QuotaVerdict,
@@ -95,7 +92,7 @@ struct QuotaDecision<'l> {
 }
 
 impl RequestLimiter {
-    /// As configured. Nothing is connected to yet. A policy that was configured like that before goes on counting.
+    /// Keeps the counts of policies from `before` whose settings did not change. Does not connect to Redis.
     #[must_use]
     pub(crate) fn new(
         limits: &RateLimitsConfig,
@@ -112,40 +109,39 @@ impl RequestLimiter {
             remote: redis.map(RemoteLimiter::new),
             on_error: limits.redis.as_ref().map_or(OnError::default(), |redis| redis.on_error),
             x_ratelimit: limits.legacy_headers,
-            // Callers are known again by it.
+            // The same seed, so that callers keep their keys.
             seed: before.map_or_else(RandomState::new, |before| before.seed.clone()),
             metrics: Arc::clone(metrics),
         }
     }
 
-    /// Forgets callers that were quiet for long: never returns.
+    /// Evicts idle callers from time to time: never returns.
     pub(crate) async fn evict_loop(&self) {
         loop {
             tokio::time::sleep(EVICT_INTERVAL).await;
             for tier in self.tiers() {
                 tier.local.evict_idle();
-                // Some milliseconds for a full one, and the connection to Redis is served by the same thread.
+                // A full one takes some milliseconds, and this thread also serves the connection to Redis.
                 tokio::task::yield_now().await;
             }
         }
     }
 
-    /// The limits that a request is counted against before it is known who calls, or behind that.
+    /// Returns the limits of a request that apply before authentication (`early`) or after it.
     fn policies_for<'l>(&'l self, route: &'l RouteMatch, early: bool) -> impl Iterator<Item = &'l LimitPolicy> {
-        // Whoever reads a run was counted when it was started.
+        // Reading a run is free: its start was counted.
         let counts = route.request_kind != RequestKind::Read;
         let named = route.access.rate_limits.iter().filter(move |_| counts);
         let policies = named.filter_map(move |index| self.policies.get(*index).map(|policy| &**policy));
         policies.filter(move |policy| policy.before_auth == early)
     }
 
-    /// The same in words.
     fn describe(&self, head: &Parts, early: bool) -> Vec<String> {
         let Some(route) = head.extensions.get::<Arc<RouteMatch>>() else { return Vec::new() };
         self.policies_for(route, early).map(|policy| policy.settings.to_string()).collect()
     }
 
-    /// Says in the metrics how many callers are counted now.
+    /// Updates the gauge of counted callers.
     pub(crate) fn update_gauges(&self) {
         self.metrics.process().limit_keys.set_count(self.tiers().map(|tier| tier.local.key_count()).sum());
     }
@@ -228,7 +224,6 @@ impl LimitPolicy {
 }
 
 impl<'l> QuotaCheck<'l> {
-    /// Counts here.
     fn count_locally(self, decision: LimitDecision) -> QuotaDecision<'l> {
         match self.tier.local.take(self.key) {
             Ok(taken) => {
@@ -240,15 +235,15 @@ impl<'l> QuotaCheck<'l> {
         }
     }
 
-    /// What Redis said. It is remembered here, so that what replicas have used up together is that still when Redis goes
-    /// away.
+    /// Applies the verdict of Redis, and stores it locally, so that a used-up quota stays used up if Redis becomes
+    /// unavailable.
     fn apply_remote(self, verdict: QuotaVerdict) -> QuotaDecision<'l> {
         self.tier.local.sync_remaining(self.key, verdict.unwrap_or(0));
         let decision = if verdict.is_ok() { LimitDecision::Allowed } else { LimitDecision::Refused };
         QuotaDecision { check: self, verdict, decision, local_count: None }
     }
 
-    /// Redis said nothing.
+    /// Decides without Redis.
     fn apply_on_error(self, on_error: OnError) -> QuotaDecision<'l> {
         match on_error {
             OnError::Local => self.count_locally(LimitDecision::Local),
@@ -266,7 +261,7 @@ impl<'l> QuotaCheck<'l> {
 }
 
 impl QuotaDecision<'_> {
-    /// How the caller stands with the limit now; `back` when what was counted was given back.
+    /// Returns the caller's state under the limit; `refunded` if the local count was given back.
     fn status(&self, refunded: bool) -> LimitStatus {
         let QuotaCheck { tier, .. } = &self.check;
         let (remaining, reset) = match self.verdict {
@@ -277,7 +272,7 @@ impl QuotaDecision<'_> {
             Ok(remaining) => {
                 let remaining = remaining + u32::from(refunded && self.local_count.is_some());
                 let gone = tier.quota.burst.get().saturating_sub(remaining);
-                // Where none remain the next one is what matters, else the whole.
+                // With none remaining, the time until the next one; otherwise until the quota is full.
                 let due = if remaining == 0 { 1 } else { gone };
                 (Some(remaining), local::interval(tier.quota).saturating_mul(due))
             }
@@ -286,12 +281,12 @@ impl QuotaDecision<'_> {
     }
 }
 
-/// What a request is counted by under `key`; see [`PolicyKey`].
+/// Returns the local key of a request.
 pub(crate) fn local_key(key: &RateLimitKey, head: &Parts, route: &RouteMatch, seed: &RandomState) -> QuotaKey {
     LimitKeySource::new(key, head, route).local_key(seed)
 }
 
-/// Counts what became of the request and writes down how its caller stands.
+/// Settles the decisions: refunds, metrics, headers, and the rejection if a limit refused.
 fn settle_decisions(decisions: Vec<QuotaDecision<'_>>, headers: &mut RateLimitHeaders) -> Result<(), Rejection> {
     let refused = decisions.iter().any(|one| one.verdict.is_err());
     for one in &decisions {
@@ -302,7 +297,7 @@ fn settle_decisions(decisions: Vec<QuotaDecision<'_>>, headers: &mut RateLimitHe
         }
         headers.statuses.push(one.status(refused));
     }
-    // Who waits as long as the slowest of them asks for passes all of them.
+    // After the longest wait the request passes all limits.
     let slowest = decisions.iter().filter_map(|one| Some((one, one.verdict.err()?))).max_by_key(|(_, wait)| *wait);
     slowest.map_or(Ok(()), |(one, wait)| Err(one.rejection(wait, headers)))
 }
@@ -325,7 +320,7 @@ impl QuotaDecision<'_> {
     }
 }
 
-/// The gate of the limits that need not know who calls: by address, header and route, without tiers.
+/// Checks the limits that need no identity: by address, header and route, without tiers.
 #[derive(Clone, Debug)]
 pub(crate) struct PreAuthLimitGate(pub(crate) Arc<RequestLimiter>);
 
@@ -339,7 +334,7 @@ impl Gate for PreAuthLimitGate {
     }
 }
 
-/// The gate of all other limits.
+/// Checks all other limits.
 #[derive(Clone, Debug)]
 pub(crate) struct PostAuthLimitGate(pub(crate) Arc<RequestLimiter>);
 

@@ -1,4 +1,4 @@
-//! Quotas that replicas count together, in Redis.
+//! Quotas that replicas count together in Redis.
 
 use crate::config::access::RateLimitQuota;
 use crate::net::redis_client::{RedisClient, RedisQueryFailed};
@@ -7,35 +7,31 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Counts in Redis.
 pub(crate) struct RemoteLimiter {
     redis: Arc<RedisClient>,
     script: Script,
 }
 
-/// One quota that a request is counted against.
+/// A quota that a request is counted against.
 #[derive(Debug)]
 pub(crate) struct RemoteCheck {
-    /// behind the prefix of all keys
+    /// the key without the common prefix
     pub(crate) name: String,
-    /// how often
     pub(crate) quota: RateLimitQuota,
 }
 
-/// How many more may come at once, or how long to wait.
+/// The requests that may still come at once, or the time to wait.
 pub(crate) type QuotaVerdict = Result<u32, Duration>;
 
 impl RemoteLimiter {
-    /// Counts over this connection.
     pub(crate) fn new(redis: Arc<RedisClient>) -> RemoteLimiter {
         RemoteLimiter { redis, script: Script::new(include_str!("gcra.lua")) }
     }
 
-    /// Counts a request against all of these quotas, or, when one refuses it, against none: in one round trip, and without
-    /// anything happening in between.
+    /// Counts a request against all of these quotas, or against none if one refuses it: atomically, in one round trip.
     ///
     /// # Errors
-    /// [`Away`] when there is no answer in time. It may have been counted then.
+    /// No response came in time; the request may have been counted nevertheless.
     pub(crate) async fn take(&self, checks: &[RemoteCheck]) -> Result<Vec<QuotaVerdict>, RedisQueryFailed> {
         let mut call = self.script.prepare_invoke();
         for RemoteCheck { name, quota } in checks {
