@@ -3,7 +3,6 @@
 //! A row has the HTTP status, headers and problem document of a refusal before the stream has begun, the code of the
 //! RUN_ERROR of a failure after that, and the way out. Internal details go to the log, never to the client.
 
-use crate::config::header_names::PROXY_STATUS;
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -291,12 +290,9 @@ impl Rejection {
         self.status.unwrap_or_else(|| self.kind.status())
     }
 
-    /// Adds the headers of the refusal, those of its row included.
+    /// Adds the headers of the refusal, those of its row included. `Proxy-Status` is the caller's.
     pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
-        let RejectionSpec { proxy_status, allow, close, .. } = self.kind.spec();
-        if let Some(token) = proxy_status {
-            insert_header(headers, PROXY_STATUS, &format!("diglot; error={token}"));
-        }
+        let RejectionSpec { allow, close, .. } = self.kind.spec();
         if let Some(seconds) = self.retry_after() {
             insert_header(headers, header::RETRY_AFTER, &seconds);
         }
