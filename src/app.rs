@@ -13,7 +13,7 @@ use crate::config::listen::ListenerConfig;
 use crate::guard::RequestPolicy;
 use crate::net::SwapCell;
 use crate::proxy::{
-    BindError, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService, SocketFile,
+    BindError, ConnectionLimit, EdgeServer, Gateway, Lifecycle, Listener, PlaneConfig, ReloadableService,
     plane_service, stack,
 };
 use crate::replay::ReplicatedRuns;
@@ -194,119 +194,109 @@ impl App {
     /// # Errors
     /// When the process cannot be set up.
     pub(crate) fn serve(self) -> Result<(), StartError> {
-        let App {
-            config,
-            source: origin,
-            metrics,
-            guard,
-            tracing,
-            data_listeners: data,
-            status_listeners: status,
-            local,
-            predecessor,
-        } = self;
-        let (lifecycle, doors) = (Lifecycle::default(), Arc::new(PlaneDrainSignals::default()));
-        let (orders, asked) = ProcessHandle::new();
-        let gateway =
-            Gateway::new(&config, Arc::clone(&metrics), lifecycle.clone(), Arc::clone(&guard), tracing.clone());
-        let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
-        let shared = gateway.replication();
-        resolve_now(&gateway)?;
+        let lifecycle = Lifecycle::default();
+        let gateway = self.build_gateway(&lifecycle)?;
+        let listening = self.listening_events();
+        let App { config, source, metrics, guard, tracing, data_listeners, status_listeners, local, predecessor } =
+            self;
+        let drain_signals = Arc::new(PlaneDrainSignals::default());
+        let (process, reload_requests) = ProcessHandle::new();
 
         let mut server = Server::new_with_opt_and_conf(None, server_conf());
         server.bootstrap();
-        let listening = [(DATA, &data), (STATUS, &status)].into_iter().flat_map(|(plane, listeners)| {
-            listeners.iter().map(move |listener| {
-                let tls = listener.listen_config().tls.is_some();
-                internal_event::ListenerStarted { plane, address: listener.display_address(), tls }
-            })
-        });
-        let listening = listening.collect();
-        let files: Vec<Arc<SocketFile>> = data.iter().chain(&status).filter_map(Listener::file).collect();
-        let trusted = &config.trusted_proxies;
-        // Data plane: as many threads as the machine has. The stack is another one after each reload.
+        let socket_files: Vec<_> = data_listeners.iter().chain(&status_listeners).filter_map(Listener::file).collect();
+        // Data plane: as many threads as the machine has. A reload replaces the stack.
         let threads = std::thread::available_parallelism().map_or(1, usize::from);
         let stacks = SwapCell::new(Arc::new(stack(Arc::clone(&gateway))));
         let edge = EdgeServer::new(ReloadableService(stacks.clone()), &config.limits);
-        let connections = ConnectionLimit::for_clients(&config);
-        let plane = PlaneConfig {
-            name: DATA,
-            threads,
-            listeners: data,
-            connection_limit: connections,
-            trusted_proxies: trusted.clone(),
-        };
-        server.add_service(plane_service(plane, edge, &metrics, &doors.data));
+        let plane = plane_config(DATA, threads, data_listeners, ConnectionLimit::for_clients(&config), &config);
+        server.add_service(plane_service(plane, edge, &metrics, &drain_signals.data));
         // Status plane: a runtime of its own, so that it answers while the data plane is busy.
-        let (guards, clusters) = (SwapCell::new(guard), SwapCell::new(Arc::new(gateway.clusters())));
+        let guards = SwapCell::new(guard);
+        let clusters = SwapCell::new(Arc::new(gateway.clusters()));
         let routes = admin::router(Arc::clone(&metrics), lifecycle.clone(), guards.clone(), clusters.clone());
-        let (threads, connections) = (STATUS_THREADS, ConnectionLimit::unlimited());
-        let plane = PlaneConfig {
-            name: STATUS,
-            threads,
-            listeners: status,
-            connection_limit: connections,
-            trusted_proxies: trusted.clone(),
-        };
-        server.add_service(plane_service(
-            plane,
-            EdgeServer::new(routes.clone(), &config.limits),
-            &metrics,
-            &doors.status,
-        ));
+        let edge = EdgeServer::new(routes.clone(), &config.limits);
+        let plane = plane_config(STATUS, STATUS_THREADS, status_listeners, ConnectionLimit::unlimited(), &config);
+        server.add_service(plane_service(plane, edge, &metrics, &drain_signals.status));
         // Admin plane: for this user of this machine.
-        let printed = SwapCell::new(Arc::new(origin.as_ref().map(ConfigSource::effective_config).unwrap_or_default()));
+        let effective_config = source.as_ref().map(ConfigSource::effective_config).unwrap_or_default();
+        let effective_config = SwapCell::new(Arc::new(effective_config));
         if let Some(local) = &local {
-            let control =
-                AdminState { process: orders.clone(), effective_config: printed.clone(), hand_over: local.hand_over() };
-            server.add_service(background_service(
-                "admin",
-                AdminService::new(local, admin::control(control, routes), &doors)?,
-            ));
+            let admin = AdminService::new(local, &process, &effective_config, routes, &drain_signals)?;
+            server.add_service(background_service("admin", admin));
         }
-        // Beside the requests: the configuration may change, keys of issuers rotate, names of agents move.
+        // Replicas share runs that outlive their clients.
+        if let Some(replication) = gateway.replication() {
+            server.add_service(background_service("replay", ReplicationService(replication)));
+        }
+        // Background work: the configuration may change, issuers rotate keys, names of agents resolve to new addresses.
         let config = SwapCell::new(Arc::new(config));
-        let turn = Box::new(move |gateway: Arc<Gateway>| {
+        let swap_gateway = Box::new(move |gateway: Arc<Gateway>| {
             clusters.store(Arc::new(gateway.clusters()));
             stacks.store(Arc::new(stack(gateway)));
         });
-        let live = RunningState {
+        let running = RunningState {
             config: config.clone(),
             guard: guards.clone(),
-            effective_config: printed,
+            effective_config,
             gateway,
-            swap_gateway: turn,
+            swap_gateway,
             lifecycle: lifecycle.clone(),
             metrics: Arc::clone(&metrics),
         };
-        server.add_service(background_service("upkeep", ConfigReloader::new(live, origin, asked)));
+        server.add_service(background_service("upkeep", ConfigReloader::new(running, source, reload_requests)));
 
-        // What replicas tell each other of their runs.
-        if let Some(shared) = shared {
-            server.add_service(background_service("replay", ReplicationService(shared)));
-        }
-
-        let takeover = Mutex::new(predecessor);
-        let left = files.clone();
+        let predecessor = Mutex::new(predecessor);
         let drain = Drain {
             lifecycle,
             metrics,
             config,
             guards,
-            process: orders,
-            drain_signals: doors,
+            process,
+            drain_signals,
             local,
-            predecessor: takeover,
+            predecessor,
             listening,
-            socket_files: left,
+            socket_files: socket_files.clone(),
         };
         server.run(RunArgs { shutdown_signal: Box::new(drain) });
         // pingora does not wait for its services when it ends.
-        files.iter().for_each(|file| file.remove());
+        socket_files.iter().for_each(|file| file.remove());
         // The last spans are those of the runs that ended last.
         tracing.flush(SPAN_FLUSH_TIMEOUT);
         Ok(())
     }
+
+    /// Builds the gateway and resolves its upstreams.
+    fn build_gateway(&self, lifecycle: &Lifecycle) -> Result<Arc<Gateway>, StartError> {
+        let metrics = Arc::clone(&self.metrics);
+        let guard = Arc::clone(&self.guard);
+        let gateway = Gateway::new(&self.config, metrics, lifecycle.clone(), guard, self.tracing.clone());
+        let gateway = Arc::new(gateway.map_err(StartError::Unusable)?);
+        resolve_now(&gateway)?;
+        Ok(gateway)
+    }
+
+    fn listening_events(&self) -> Vec<internal_event::ListenerStarted> {
+        let planes = [(DATA, &self.data_listeners), (STATUS, &self.status_listeners)];
+        let events = planes.into_iter().flat_map(|(plane, listeners)| {
+            listeners.iter().map(move |listener| {
+                let tls = listener.listen_config().tls.is_some();
+                internal_event::ListenerStarted { plane, address: listener.display_address(), tls }
+            })
+        });
+        events.collect()
+    }
+}
+
+fn plane_config(
+    name: &'static str,
+    threads: usize,
+    listeners: Vec<Listener>,
+    connection_limit: ConnectionLimit,
+    config: &Config,
+) -> PlaneConfig {
+    PlaneConfig { name, threads, listeners, connection_limit, trusted_proxies: config.trusted_proxies.clone() }
 }
 
 /// pingora's part of the configuration. Draining is ours (see [`Drain`]), so its own waits are zero.
@@ -354,10 +344,18 @@ struct AdminService(Mutex<Option<(UnixListener, Router)>>, Arc<PlaneDrainSignals
 impl AdminService {
     fn new(
         local: &LocalEndpoint,
-        router: Router,
+        process: &ProcessHandle,
+        effective_config: &SwapCell<String>,
+        status_routes: Router,
         drain_signals: &Arc<PlaneDrainSignals>,
     ) -> Result<AdminService, StartError> {
         let listener = local.socket.listener().map_err(|error| StartError::RunDir(local.run_dir.clone(), error))?;
+        let state = AdminState {
+            process: process.clone(),
+            effective_config: effective_config.clone(),
+            hand_over: local.hand_over(),
+        };
+        let router = admin::control(state, status_routes);
         Ok(AdminService(Mutex::new(Some((listener, router))), Arc::clone(drain_signals)))
     }
 }

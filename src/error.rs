@@ -293,12 +293,9 @@ impl Rejection {
         self.status.unwrap_or_else(|| self.kind.status())
     }
 
-    /// Adds the headers of the refusal, those of its row included.
+    /// Adds the headers of the refusal, those of its row included. `Proxy-Status` is the caller's.
     pub(crate) fn add_headers(&self, headers: &mut HeaderMap) {
-        let RejectionSpec { proxy_status, allow, close, .. } = self.kind.spec();
-        if let Some(token) = proxy_status {
-            insert_header(headers, PROXY_STATUS, &format!("diglot; error={token}"));
-        }
+        let RejectionSpec { allow, close, .. } = self.kind.spec();
         if let Some(seconds) = self.retry_after() {
             insert_header(headers, header::RETRY_AFTER, &seconds);
         }
